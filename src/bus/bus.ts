@@ -1,0 +1,25 @@
+/**
+ * Messages between nodes: hints, not truth. One may be lost, late, repeated or reordered, and nothing is lost by that
+ * (docs/architecture.md, principle 1).
+ */
+export interface Bus {
+  /**
+   * Tell everybody who subscribed. Waits at most 100 ms and never rejects: what the bus cannot take is lost. At most
+   * 64 KiB a message.
+   */
+  publish(topic: string, message: Uint8Array): Promise<void>;
+  /**
+   * Hear what is published from the moment the promise is fulfilled. The listener must not throw and must not keep the
+   * bytes' caller waiting; messages of one publisher come in the order in which they were published.
+   */
+  subscribe(topic: string, listener: Listener): Promise<Unsubscribe>;
+  /** Called after messages may have been lost, when the bus is there again. */
+  onRecovered(listener: () => void): Unsubscribe;
+  close(): Promise<void>;
+}
+
+export type Listener = (message: Uint8Array) => void;
+export type Unsubscribe = () => void;
+
+/** What a message may weigh; larger things are stored, and a reference travels (rule C22). */
+export const MAX_BUS_MESSAGE = 65_536;

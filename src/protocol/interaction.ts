@@ -1,0 +1,94 @@
+import { z } from "zod";
+import { RequestId } from "./ids.ts";
+import { cleanText } from "./text.ts";
+
+/** A tool an agent wants to call. `arguments` is JSON text, as providers send it. */
+export const ToolCall = z
+  .object({
+    toolCallId: z.string().min(1).max(256),
+    function: z.object({ name: z.string().min(1).max(256), arguments: z.string() }),
+  })
+  .meta({ id: "ToolCall" });
+export type ToolCall = z.infer<typeof ToolCall>;
+
+export const CONFIRMATION_OPTIONS = [
+  { value: "approve", label: "Approve" },
+  { value: "approve_always", label: "Always approve in this session" },
+  { value: "reject_with_reply", label: "Reject, with a reply" },
+  { value: "reject", label: "Reject" },
+] as const;
+
+/** Something an agent waits for a person to settle. */
+export const Interaction = z.discriminatedUnion("kind", [
+  z.object({
+    kind: z.literal("confirmation"),
+    requestId: RequestId,
+    toolCall: ToolCall,
+    isSensitive: z.boolean(),
+  }),
+  z.object({
+    kind: z.literal("question"),
+    requestId: RequestId,
+    question: z.string().max(16_384),
+    options: z.array(z.string().max(1_024)).max(100),
+    multiSelect: z.boolean().optional(),
+  }),
+]);
+export type Interaction = z.infer<typeof Interaction>;
+
+const text = (max: number) => z.string().max(max).overwrite(cleanText);
+
+/** What a client may send as the `response` to a `tool_confirmation_request`. */
+export const ConfirmationResponse = z.union([
+  z.enum(["approve", "approve_always", "reject"]),
+  z.object({ type: z.literal("reject_with_reply"), reason: text(16_384) }),
+  z.object({ rejectWithReply: text(16_384) }),
+]);
+
+/** What a client may send as the `response` to a `user_question_request`. */
+export const QuestionResponse = z.union([
+  text(16_384),
+  z.object({
+    selected: z.union([text(1_024), z.array(text(1_024)).max(100)]),
+    customInput: text(16_384).optional(),
+    cancelled: z.boolean().optional(),
+  }),
+  z.object({ customInput: text(16_384) }),
+  z.object({ cancelled: z.literal(true) }),
+]);
+
+/** An answer as the agent gets it. */
+export const Answer = z.discriminatedUnion("kind", [
+  z.object({
+    kind: z.literal("confirmation"),
+    requestId: RequestId,
+    verdict: z.enum(["approve", "approve_always", "reject"]),
+    reason: z.string().optional(),
+  }),
+  z.object({
+    kind: z.literal("question"),
+    requestId: RequestId,
+    selected: z.array(z.string()),
+    customInput: z.string().optional(),
+    cancelled: z.boolean().optional(),
+  }),
+]);
+export type Answer = z.infer<typeof Answer>;
+
+export function confirmationAnswer(requestId: RequestId, response: z.infer<typeof ConfirmationResponse>): Answer {
+  if (typeof response === "string") return { kind: "confirmation", requestId, verdict: response };
+  const reason = "type" in response ? response.reason : response.rejectWithReply;
+  return { kind: "confirmation", requestId, verdict: "reject", reason };
+}
+
+export function questionAnswer(requestId: RequestId, response: z.infer<typeof QuestionResponse>): Answer {
+  if (typeof response === "string") return { kind: "question", requestId, selected: [response] };
+  const selected = "selected" in response ? [response.selected].flat() : [];
+  return {
+    kind: "question",
+    requestId,
+    selected,
+    ...("customInput" in response && response.customInput !== undefined && { customInput: response.customInput }),
+    ...("cancelled" in response && response.cancelled !== undefined && { cancelled: response.cancelled }),
+  };
+}

@@ -1,0 +1,67 @@
+import { z } from "zod";
+import { MessageId, RunId, SessionId } from "./ids.ts";
+
+/** Who wrote it: the session's agent, or a sub-agent it called; `path` is the chain of calls, from the master. */
+export const AgentRef = z
+  .object({
+    kind: z.enum(["master", "sub"]),
+    name: z.string(),
+    depth: z.number().int(),
+    path: z.array(z.string()),
+  })
+  .meta({ id: "AgentRef" });
+export type AgentRef = z.infer<typeof AgentRef>;
+
+export function masterRef(name: string): AgentRef {
+  return { kind: "master", name, depth: 0, path: [name] };
+}
+
+/** What a provider counted for one run, in tokens. */
+export const Usage = z
+  .object({
+    prompt_tokens: z.number().int().nonnegative(),
+    completion_tokens: z.number().int().nonnegative(),
+    total_tokens: z.number().int().nonnegative(),
+    cache_creation_input_tokens: z.number().int().nonnegative().optional(),
+    cache_read_input_tokens: z.number().int().nonnegative().optional(),
+  })
+  .meta({ id: "Usage" });
+export type Usage = z.infer<typeof Usage>;
+
+/** An image that was stored: its bytes are read at `/session/{id}/images/{hash}`. */
+export const ImageRef = z
+  .object({ hash: z.string().regex(/^[a-f0-9]{64}$/), mimeType: z.string(), bytes: z.number().int() })
+  .meta({ id: "ImageRef" });
+export type ImageRef = z.infer<typeof ImageRef>;
+
+export const ROLES = ["user", "assistant", "system", "tool"] as const;
+export const MESSAGE_STATUSES = ["queued", "running", "success", "error", "interrupted"] as const;
+export type MessageStatus = (typeof MESSAGE_STATUSES)[number];
+
+/** Times in ms since 1970. The key is (session, id). */
+export const Message = z
+  .object({
+    id: MessageId,
+    sessionId: SessionId,
+    role: z.enum(ROLES),
+    content: z.string(),
+    images: z.array(ImageRef).optional(),
+    parts: z.array(z.record(z.string(), z.unknown())).optional(),
+    status: z.enum(MESSAGE_STATUSES),
+    agent: AgentRef.optional(),
+    runId: RunId.optional(),
+    output: z.string().optional(),
+    errorMessage: z.string().optional(),
+    usage: Usage.optional(),
+    createdAt: z.number(),
+    startedAt: z.number().optional(),
+    finishedAt: z.number().optional(),
+  })
+  .meta({ id: "Message" });
+export type Message = z.infer<typeof Message>;
+
+/** A line an agent logged while it ran. */
+export const LogLine = z
+  .object({ id: z.string(), stream: z.enum(["stdout", "stderr"]), text: z.string(), timestamp: z.number() })
+  .meta({ id: "LogLine" });
+export type LogLine = z.infer<typeof LogLine>;

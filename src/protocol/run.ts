@@ -1,0 +1,78 @@
+import { z } from "zod";
+import { ERROR_CODES } from "./errors.ts";
+import { AgentId, MessageId, RunId } from "./ids.ts";
+import { Answer, Interaction, ToolCall } from "./interaction.ts";
+import { AgentRef, LogLine, MESSAGE_STATUSES, Message, Usage } from "./message.ts";
+
+/** What a worker needs to drive a run; the history it reads itself. */
+export const RunTask = z.object({
+  runId: RunId,
+  attempt: z.number().int(),
+  agentId: AgentId,
+  messageId: MessageId,
+  providerSessionId: z.string().optional(),
+  workspaceId: z.string().optional(),
+  /** Tools the user approved for the rest of the session. */
+  approvedTools: z.array(z.string()),
+});
+export type RunTask = z.infer<typeof RunTask>;
+
+/** The floor's word on an attempt: go on, stop pulling, or end. `answers` repeats all that were given (rule C13). */
+export const Standing = z.object({
+  standing: z.enum(["go", "hold", "stop"]),
+  /** Set when reports are missing: the `n` to go on from (rule C12). */
+  expected: z.number().int().optional(),
+  answers: z.array(Answer),
+});
+export type Standing = z.infer<typeof Standing>;
+
+/** A durable piece of what an agent did, in the order it happened. */
+export const ReportPart = z.discriminatedUnion("kind", [
+  z.object({ kind: z.literal("open"), messageId: MessageId, agent: AgentRef }),
+  /** `offset`: where `text` goes, in UTF-16 units. */
+  z.object({ kind: z.literal("append"), messageId: MessageId, offset: z.number().int(), text: z.string() }),
+  z.object({
+    kind: z.literal("close"),
+    messageId: MessageId,
+    status: z.enum(MESSAGE_STATUSES),
+    parts: Message.shape.parts,
+    output: z.string().optional(),
+    errorMessage: z.string().optional(),
+    usage: Usage.optional(),
+  }),
+  z.object({ kind: z.literal("tool_call"), call: ToolCall, agent: AgentRef }),
+  z.object({
+    kind: z.literal("tool_result"),
+    toolCallId: z.string(),
+    toolName: z.string(),
+    content: z.string(),
+    status: z.enum(["success", "error"]),
+    agent: AgentRef,
+  }),
+  z.object({ kind: z.literal("ask"), interaction: Interaction }),
+  z.object({ kind: z.literal("usage"), usage: Usage }),
+  z.object({ kind: z.literal("provider_session"), id: z.string().max(512) }),
+  z.object({ kind: z.literal("log"), messageId: MessageId, line: LogLine }),
+  z.object({ kind: z.literal("data"), name: z.string().max(256), data: z.unknown(), agent: AgentRef }),
+]);
+export type ReportPart = z.infer<typeof ReportPart>;
+
+/** How an attempt ended. `stopped` confirms an abort (rule C16). */
+export const RunOutcome = z.discriminatedUnion("kind", [
+  z.object({ kind: z.literal("done"), summary: z.string().optional() }),
+  z.object({
+    kind: z.literal("failed"),
+    code: z.enum(ERROR_CODES),
+    message: z.string(),
+    retryAfterMs: z.number().optional(),
+  }),
+  z.object({ kind: z.literal("stopped") }),
+]);
+export type RunOutcome = z.infer<typeof RunOutcome>;
+
+/** A word from the floor to whoever drives an attempt, on the run's topic. A hint: `run.still` says the same. */
+export const RunSignal = z.discriminatedUnion("signal", [
+  z.object({ signal: z.enum(["stop", "hold", "go"]), attempt: z.number().int() }),
+  z.object({ signal: z.literal("answer"), attempt: z.number().int(), answer: Answer }),
+]);
+export type RunSignal = z.infer<typeof RunSignal>;

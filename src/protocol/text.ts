@@ -1,0 +1,20 @@
+/**
+ * Text as it may enter the house. SQLite, PostgreSQL, JSON and SSE disagree about NUL and lone surrogates,
+ * so neither gets past an edge.
+ */
+
+const NUL = /\0/g;
+
+/** Replace NUL and lone surrogates by U+FFFD. Rule C5. */
+export function cleanText(text: string): string {
+  const wellFormed = text.isWellFormed() ? text : text.toWellFormed();
+  return wellFormed.includes("\0") ? wellFormed.replace(NUL, "\uFFFD") : wellFormed;
+}
+
+/** The longest prefix of at most `units` UTF-16 units that does not cut a surrogate pair. */
+export function cutText(text: string, units: number): string {
+  if (text.length <= units) return text;
+  const last = text.charCodeAt(units - 1);
+  const cutsPair = last >= 0xd800 && last <= 0xdbff;
+  return text.slice(0, cutsPair ? units - 1 : units);
+}

@@ -1,0 +1,13 @@
+import { defineConfig } from "vitest/config";
+
+export default defineConfig({
+  test: {
+    projects: [
+      { extends: true, test: { name: "unit", include: ["test/*.test.ts", "test/unit/**/*.test.ts"] } },
+      { extends: true, test: { name: "contract", include: ["test/contract/**/*.test.ts"] } },
+      { extends: true, test: { name: "e2e", include: ["test/e2e/**/*.test.ts"], testTimeout: 30_000 } },
+    ],
+    pool: "forks",
+    maxWorkers: 2,
+  },
+});
