@@ -1,34 +1,23 @@
 import { enqueueActions, setup } from "xstate";
-import type { AgentEntry } from "../config/catalog.ts";
 import { listAgents } from "../config/catalog.ts";
 import type { Command, CommandOf, NewSession, TurnInput } from "../protocol/command.ts";
-import type { Decision } from "../protocol/decision.ts";
-import type { ErrorCode } from "../protocol/errors.ts";
-import { type AgentId, type EffectId, type FloorId, type SessionId, userOf } from "../protocol/ids.ts";
+import type { AgentId, FloorId, SessionId } from "../protocol/ids.ts";
 import {
-  type Challenger,
-  type Claim,
-  decide,
-  EMPTY_FLOOR,
-  type Floor,
-  queueTimeoutDecision,
-  type Successor,
-  successor,
-  wakeDecision,
-} from "./arbitration.ts";
-import { accept, effectId, type Fact, type Given } from "./facts.ts";
-import { effectivePriority } from "./priority.ts";
+  enqueue,
+  fireTimer,
+  forget,
+  grant,
+  replaceClaim,
+  takeLeave,
+  takeRequest,
+  takeTurnOrAnswer,
+} from "./arbiter-floor.ts";
+import { type ArbiterContext, type ArbiterStep, log, numbersOf, refuse, send, tell } from "./arbiter-step.ts";
+import { type Claim, decide, EMPTY_FLOOR } from "./arbitration.ts";
+import { accept, type Fact, type Given } from "./facts.ts";
 import { type SessionInput, sessionMachine } from "./session.ts";
 import { newSession, type SessionContext, sessionView } from "./session-context.ts";
-import type { SessionEvent, SessionWord } from "./session-step.ts";
-
-/** What a floor remembers. */
-export interface ArbiterContext {
-  floorId: FloorId;
-  floor: Floor;
-  /** Context flags that `priority_rules` look at. */
-  flags: Record<string, boolean>;
-}
+import type { SessionWord } from "./session-step.ts";
 
 type Timely<T> = T & { given: Given };
 
@@ -39,172 +28,6 @@ export type ArbiterEvent =
   | { type: "bring"; input: SessionInput }
   /** The host lets go of sessions that no longer matter to the floor (rule C6). */
   | { type: "release"; sessionIds: SessionId[] };
-
-/** What one event makes of a floor, before any of it is so. Steps edit it; the machine carries it out. */
-interface ArbiterStep {
-  readonly given: Given;
-  readonly floorId: FloorId;
-  floor: Floor;
-  flags: Record<string, boolean>;
-  /** A session that is among the actors. */
-  readonly sessionOf: (sessionId: SessionId) => SessionContext | undefined;
-  /** In the order in which they are to happen. */
-  readonly deeds: Deed[];
-}
-
-type Deed = { fact: Fact } | { spawn: SessionInput } | { to: SessionId; event: SessionEvent } | { stop: SessionId };
-
-const tell = (step: ArbiterStep, fact: Fact) => step.deeds.push({ fact });
-const send = (step: ArbiterStep, to: SessionId, event: SessionEvent) => step.deeds.push({ to, event });
-
-function refuse(step: ArbiterStep, code: ErrorCode, facts?: Record<string, unknown>, message?: string): void {
-  tell(step, {
-    type: "reply",
-    reply: { ok: false, code, ...(message !== undefined && { message }), ...(facts && { facts }) },
-  });
-}
-
-/** The numbers an agent would compete with on this floor now. */
-function numbersOf(step: ArbiterStep, agent: AgentEntry): Omit<Claim, "sessionId"> {
-  const { given, flags, floorId } = step;
-  const context = { now: given.now, userId: userOf(floorId), flags };
-  const { value, explained } = effectivePriority(agent, given.catalog, context);
-  const { interruptible, preemptionThreshold } = agent;
-  return { agentId: agent.id, priority: value, interruptible, preemptionThreshold, explained };
-}
-
-/** Log a decision; `sessionId` only where that session exists afterwards. */
-function log(step: ArbiterStep, decision: Decision, sessionId?: SessionId): void {
-  if (decision.reason === "already_holder") return;
-  tell(step, { type: "event", event: { type: "arbitration", data: decision, ...(sessionId && { sessionId }) } });
-}
-
-/** A session that exists asks for the floor. */
-function takeRequest(step: ArbiterStep, request: Extract<SessionWord, { type: "request" }>, kept: Claim): void {
-  const { given } = step;
-  const { sessionId, turn } = request;
-  const agent = given.catalog.agents.get(kept.agentId);
-  const numbers = agent ? numbersOf(step, agent) : kept;
-  const challenger: Challenger = { ...numbers, sessionId, agent, mayQueue: request.mayQueue };
-  const decision = decide(step.floor, challenger, given.catalog.policy, given.catalog.agents);
-  log(step, decision, sessionId);
-  if (decision.outcome === "rejected") return refuse(step, "rejected", { decision }, decision.say);
-  const claim: Claim = { ...numbers, sessionId };
-  if (decision.outcome === "queued") return enqueue(step, claim, decision, turn);
-  if (decision.reason === "already_holder") {
-    tell(step, accept({ sessionId, decision }, true));
-    return;
-  }
-  grant(step, claim, request.as, decision);
-  takeTurnOrAnswer(step, sessionId, decision, turn);
-}
-
-function takeTurnOrAnswer(step: ArbiterStep, sessionId: SessionId, decision: Decision, input?: TurnInput): void {
-  if (!input) {
-    tell(step, accept({ sessionId, decision }, true));
-    return;
-  }
-  const { messageId, runId } = input;
-  send(step, sessionId, { type: "turn", turn: { messageId, runId }, input, decision, given: step.given });
-}
-
-/** The floor changes hands: the holder is paused first, then the claim is granted (invariant 3). */
-function grant(step: ArbiterStep, claim: Claim, verb: "activate" | "resume", decision: Decision): void {
-  const { holder } = step.floor;
-  unreserve(step);
-  forget(step, claim.sessionId);
-  if (holder) {
-    step.floor = { ...step.floor, paused: [holder, ...step.floor.paused] };
-    const by = { sessionId: claim.sessionId, agentId: claim.agentId };
-    send(step, holder.sessionId, { type: "preempt", by, reason: decision.reason, given: step.given });
-  }
-  step.floor = { ...step.floor, holder: claim };
-  send(step, claim.sessionId, { type: verb, claim, reason: decision.reason, given: step.given });
-}
-
-function enqueue(step: ArbiterStep, claim: Claim, decision: Decision, turn: TurnInput | undefined): void {
-  const { given, floorId } = step;
-  const timeoutMs = given.catalog.agents.get(claim.agentId)?.queueTimeoutMs;
-  const timerId = timeoutMs === undefined ? undefined : effectId(given, "queue", claim.sessionId);
-  if (timerId) {
-    const effect = { kind: "timer" as const, id: timerId, floorId, dueAt: given.now + timeoutMs! };
-    tell(step, { type: "effect.add", effect });
-  }
-  step.floor = { ...step.floor, queued: [...step.floor.queued, { ...claim, queuedAt: given.now, timerId }] };
-  send(step, claim.sessionId, { type: "queue", claim, decision, turn, given });
-}
-
-function unreserve(step: ArbiterStep): void {
-  if (!step.floor.reserved) return;
-  tell(step, { type: "effect.remove", id: step.floor.reserved.timerId });
-  step.floor = { ...step.floor, reserved: undefined };
-}
-
-/** Take a session off every list. */
-function forget(step: ArbiterStep, sessionId: SessionId): void {
-  const { floor } = step;
-  const isOther = (claim: Claim) => claim.sessionId !== sessionId;
-  const waited = floor.queued.find((claim) => !isOther(claim));
-  if (waited?.timerId) tell(step, { type: "effect.remove", id: waited.timerId });
-  if (floor.reserved?.sessionId === sessionId) unreserve(step);
-  step.floor = {
-    ...step.floor,
-    holder: floor.holder && isOther(floor.holder) ? floor.holder : undefined,
-    paused: floor.paused.filter(isOther),
-    queued: floor.queued.filter(isOther),
-  };
-}
-
-/** A session no longer competes. If the floor is free by that, exactly one other gets it. */
-function takeLeave(step: ArbiterStep, sessionId: SessionId): void {
-  forget(step, sessionId);
-  releaseFloor(step);
-}
-
-function releaseFloor(step: ArbiterStep): void {
-  const { given, floor, floorId } = step;
-  if (floor.holder || floor.reserved) return;
-  const next = successor(floor, given.catalog.agents);
-  if (!next) return;
-  const { resumeDelayMs } = given.catalog.policy;
-  if (resumeDelayMs === 0) return wake(step, next);
-  const timerId = effectId(given, "wake", next.claim.sessionId);
-  step.floor = { ...floor, reserved: { sessionId: next.claim.sessionId, timerId } };
-  tell(step, {
-    type: "effect.add",
-    effect: { kind: "timer", id: timerId, floorId, dueAt: given.now + resumeDelayMs },
-  });
-}
-
-/** With the numbers it was granted or queued with. */
-function wake(step: ArbiterStep, next: Successor): void {
-  const decision = wakeDecision(next, step.given.catalog.agents);
-  log(step, decision, next.claim.sessionId);
-  const { sessionId, agentId, priority, interruptible, preemptionThreshold, explained } = next.claim;
-  const claim = { sessionId, agentId, priority, interruptible, preemptionThreshold, explained };
-  grant(step, claim, next.reason === "resumed" ? "resume" : "activate", decision);
-}
-
-/** A timer of the floor itself: the reserved session's wake, or the end of somebody's wait. Stale ones do nothing. */
-function fireTimer(step: ArbiterStep, timerId: EffectId): void {
-  const { floor, given } = step;
-  tell(step, { type: "effect.remove", id: timerId });
-  tell(step, accept({}));
-  const waited = floor.queued.find((claim) => claim.timerId === timerId);
-  if (floor.reserved?.timerId === timerId) {
-    step.floor = { ...floor, reserved: undefined };
-    // Since it was reserved the best may be another.
-    const next = successor(step.floor, given.catalog.agents);
-    if (next) wake(step, next);
-  } else if (waited) {
-    const wasReserved = floor.reserved?.sessionId === waited.sessionId;
-    if (wasReserved) return;
-    const decision = queueTimeoutDecision(waited, floor.holder, given.catalog.agents);
-    log(step, decision, waited.sessionId);
-    forget(step, waited.sessionId);
-    send(step, waited.sessionId, { type: "unqueue", decision, given });
-  }
-}
 
 /** `session.create`, or a first message: decided before anything exists, so that a rejection leaves nothing behind. */
 function create(step: ArbiterStep, wanted: NewSession, ask: { activate: boolean; turn?: TurnInput }): void {
@@ -343,17 +166,6 @@ function setFlags(step: ArbiterStep, { flags }: CommandOf<"floor.flags">): void 
   step.flags = flags;
   tell(step, { type: "event", event: { type: "floor_updated", data: { flags } } });
   tell(step, accept({ flags }));
-}
-
-function replaceClaim(step: ArbiterStep, claim: Claim): void {
-  const replace = <C extends Claim>(old: C): C => (old.sessionId === claim.sessionId ? { ...old, ...claim } : old);
-  const { floor } = step;
-  step.floor = {
-    ...floor,
-    holder: floor.holder && replace(floor.holder),
-    paused: floor.paused.map(replace),
-    queued: floor.queued.map(replace),
-  };
 }
 
 const NOTHING_GIVEN = undefined as unknown as Given;

@@ -3,7 +3,8 @@ import { TRANSITION_EVENTS, type Transition, type TransitionEvent } from "../pro
 import type { FloorId, SessionId } from "../protocol/ids.ts";
 import type { Reply } from "../protocol/reply.ts";
 import type { Session } from "../protocol/session.ts";
-import { type ArbiterContext, type ArbiterEvent, arbiterMachine } from "./arbiter.ts";
+import { type ArbiterEvent, arbiterMachine } from "./arbiter.ts";
+import type { ArbiterContext } from "./arbiter-step.ts";
 import type { Fact } from "./facts.ts";
 import type { SessionInput, sessionMachine } from "./session.ts";
 import { type SessionContext, type SessionValue, sessionView, writtenState } from "./session-context.ts";

@@ -159,3 +159,22 @@ export function sessionView(context: SessionContext, { lifecycle, activity }: Se
     agentSessions: context.agentSessions,
   };
 }
+
+/** What a session remembers beside what its view shows, for its row. */
+export function memoryOf({
+  claim,
+  approvedTools,
+  run,
+  turns,
+  stopping,
+  idleTimerId,
+  pauseTimerId,
+}: SessionContext): string {
+  return JSON.stringify({ claim, approvedTools, run, turns, stopping, idleTimerId, pauseTimerId });
+}
+
+/** The session of a row, as its machine left it. */
+export function recallSession(session: Session, memory: string): SessionContext {
+  const { agentId: _, state: __, activity: ___, priority: ____, interruptible: _____, ...kept } = session;
+  return { ...kept, ...(JSON.parse(memory) as Pick<SessionContext, "claim" | "approvedTools" | "turns">) };
+}

@@ -2,7 +2,8 @@ import { listAgents } from "../config/catalog.ts";
 import type { CommandOf } from "../protocol/command.ts";
 import { ERRORS, type ErrorCode } from "../protocol/errors.ts";
 import type { EffectId } from "../protocol/ids.ts";
-import { expireInteraction, releaseStopped } from "./session-run.ts";
+import { expireInteraction } from "./session-interactions.ts";
+import { releaseStopped } from "./session-run.ts";
 import { answer, dropEffect, type SessionCommand, type SessionStep } from "./session-step.ts";
 
 export function rename(step: SessionStep, { title }: CommandOf<"session.rename">): void {

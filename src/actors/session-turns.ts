@@ -1,8 +1,9 @@
 import type { AgentEntry } from "../config/catalog.ts";
 import type { CommandOf, TurnInput } from "../protocol/command.ts";
 import { ERRORS } from "../protocol/errors.ts";
+import type { MessageStatus } from "../protocol/message.ts";
 import { MAX_TURNS, NO_USAGE } from "./session-context.ts";
-import { addUserMessage, cancelRun, complete, startRun } from "./session-run.ts";
+import { cancelRun, complete, startRun } from "./session-run.ts";
 import { answer, dropEffect, refuse, type SessionStep, type SessionVerb, startTimer } from "./session-step.ts";
 
 /** Turns: when one starts, when it waits, and what a session does between two of them. */
@@ -11,6 +12,26 @@ type Turn = Extract<SessionVerb, { type: "turn" }>;
 
 const agentOf = (step: SessionStep): AgentEntry | undefined =>
   step.given.catalog.agents.get(step.context.claim.agentId);
+
+/** A new message of the user, as its row and its event show it. */
+function addUserMessage(step: SessionStep, input: TurnInput, status: MessageStatus): void {
+  const { context, given } = step;
+  step.facts.push({
+    type: "message.add",
+    message: {
+      id: input.messageId,
+      sessionId: context.id,
+      role: "user",
+      content: input.content,
+      ...(input.images && { images: input.images }),
+      status,
+      runId: input.runId,
+      createdAt: given.now,
+    },
+  });
+  context.messageCount += 1;
+  context.lastActivityAt = given.now;
+}
 
 /** Whether a new turn would be refused because another is under way. */
 export function isTooBusy(step: SessionStep): boolean {

@@ -13,17 +13,9 @@ import {
   settlePaused,
   winFloor,
 } from "./session-floor.ts";
-import {
-  cancelRun,
-  claimRun,
-  failRun,
-  finishRun,
-  giveBackRun,
-  openInteractions,
-  settleInteraction,
-  takeReport,
-  tellStanding,
-} from "./session-run.ts";
+import { openInteractions, settleInteraction } from "./session-interactions.ts";
+import { claimRun, giveBackRun, takeReport, tellStanding } from "./session-report.ts";
+import { cancelRun, failRun, finishRun } from "./session-run.ts";
 import { fireTimer, rename, switchAgent } from "./session-settings.ts";
 import { answer, beginStep, editRun, endStep, refuse, type SessionEvent, type SessionStep } from "./session-step.ts";
 import { beginTurn, isTooBusy, keepTurn, overlapTurn, settle, settleAfterTurn, withdrawTurn } from "./session-turns.ts";

@@ -24,6 +24,8 @@ export interface Store {
    * none fails by another's fault (rule C5).
    */
   commit(change: FloorChange): Promise<"committed" | "conflict">;
+  /** Whether a floor still has this version (rule C1). A store that has its data to itself need not look. */
+  confirm(id: FloorId, version: number): Promise<boolean>;
   /** The row of a session, with what its machine remembers. */
   loadSession(id: SessionId): Promise<SessionRow | undefined>;
   /** The messages of a floor that are still being written, with the text they have so far. */
@@ -33,6 +35,8 @@ export interface Store {
   findReceipts(keys: readonly ReceiptKey[]): Promise<Receipt[]>;
   /** Effects due at or before `until`, the earliest first. */
   dueEffects(until: number, limit: number): Promise<Effect[]>;
+  /** When the newest event was logged, ms since 1970; 0 for a new store. A clock that starts before it is wrong. */
+  newestTime(): Promise<number>;
   /** Move every effect's `dueAt` by so many ms: the wall clock jumped (rule C9). */
   shiftEffects(byMs: number): Promise<void>;
 
@@ -68,6 +72,8 @@ export interface Store {
 
 export interface FloorRecord {
   version: number;
+  /** Where the floor's log stands. */
+  head: FloorSeq;
   /** Written and read by the host alone. */
   snapshot: string;
   format: number;

@@ -1,0 +1,105 @@
+import type { Bus } from "../bus/bus.ts";
+import type { Envelope } from "../protocol/command.ts";
+import type { Effect } from "../protocol/effect.ts";
+import { AppError } from "../protocol/errors.ts";
+import { encodeFloorMessage, floorTopic, runTopic, toWire } from "../protocol/floor-message.ts";
+import type { FloorId } from "../protocol/ids.ts";
+import type { Reply } from "../protocol/reply.ts";
+import type { Store } from "../store/store.ts";
+import { HostedFloor, type HostedFloorOptions } from "./hosted-floor.ts";
+import type { Batch } from "./ledger.ts";
+
+export interface HostOptions extends Omit<HostedFloorOptions, "committed"> {
+  store: Store;
+  bus: Bus;
+  /** An effect was committed: arm it if it is due soon. */
+  arm: (effect: Effect) => void;
+  /** Floors whose actors are kept warm; over it the one used longest ago is let go of. */
+  maxFloors: number;
+}
+
+/** A commit whose events weigh more than this travels without them: followers read the store (rule C22). */
+const MAX_EVENTS_BYTES = 49_152;
+
+const encoder = new TextEncoder();
+
+/**
+ * Where floors live on this node. Every change of a floor passes `deliver`; what a commit asks for is published, armed
+ * and signalled here, after it and never before.
+ */
+export class Host {
+  readonly #options: HostOptions & HostedFloorOptions;
+  /** The one used last stands last. */
+  readonly #floors = new Map<FloorId, HostedFloor>();
+
+  constructor(options: HostOptions) {
+    this.#options = { ...options, committed: (batch) => this.#tell(batch) };
+  }
+
+  get floorCount(): number {
+    return this.#floors.size;
+  }
+
+  /**
+   * Carry a command out, once.
+   * @returns what the floor decided; a refusal is an answer
+   * @throws AppError `busy`, `unavailable` (the outcome is unknown), `internal`, or `idempotency_mismatch`
+   */
+  async deliver(envelope: Envelope): Promise<Reply> {
+    const { metrics } = this.#options;
+    try {
+      const reply = await this.#floor(envelope.floorId).deliver(envelope);
+      metrics.command(envelope.command.type, reply.ok ? "ok" : reply.code);
+      return reply;
+    } catch (error) {
+      metrics.command(envelope.command.type, error instanceof AppError ? error.code : "internal");
+      throw error;
+    }
+  }
+
+  /** Let go of every floor nothing waits for: what they are is in the store. */
+  retireIdle(): void {
+    for (const floor of this.#floors.values()) if (floor.isIdle) this.#retire(floor);
+  }
+
+  #floor(id: FloorId): HostedFloor {
+    const known = this.#floors.get(id);
+    this.#floors.delete(id);
+    if (!known && this.#floors.size >= this.#options.maxFloors) this.#makeRoom();
+    const floor = known ?? new HostedFloor(id, this.#options);
+    this.#floors.set(id, floor);
+    return floor;
+  }
+
+  #makeRoom(): void {
+    for (const floor of this.#floors.values()) {
+      // One with commands waiting stays: it would lose them.
+      if (floor.isIdle) return this.#retire(floor);
+    }
+    throw new AppError("busy");
+  }
+
+  #retire(floor: HostedFloor): void {
+    floor.drop();
+    this.#floors.delete(floor.id);
+  }
+
+  #tell({ change, prev, entries, checkpoints, signals }: Batch): void {
+    const { bus, store, arm } = this.#options;
+    const { floorId } = change;
+    const topic = floorTopic(store.epoch, floorId);
+    if (entries.length > 0) {
+      const wire = entries.map(toWire);
+      const weight = wire.reduce((sum, entry) => sum + entry.body.byteLength, 0);
+      const message = { kind: "commit", floorId, prev, last: change.head } as const;
+      void bus.publish(topic, encodeFloorMessage(weight > MAX_EVENTS_BYTES ? message : { ...message, entries: wire }));
+    }
+    for (const checkpoint of checkpoints) {
+      void bus.publish(topic, encodeFloorMessage({ kind: "checkpoint", floorId, ...checkpoint }));
+    }
+    for (const { runId, signal } of signals) {
+      void bus.publish(runTopic(store.epoch, runId), encoder.encode(JSON.stringify(signal)));
+    }
+    for (const effect of change.effectsAdded) arm(effect);
+  }
+}

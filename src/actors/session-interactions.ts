@@ -1,0 +1,86 @@
+import type { CommandOf } from "../protocol/command.ts";
+import { CONFIRMATION_OPTIONS, type Interaction } from "../protocol/interaction.ts";
+import { MAX_APPROVED_TOOLS, type Run } from "./session-context.ts";
+import { answer, dropEffect, editRun, refuse, type SessionStep, startTimer } from "./session-step.ts";
+
+/** What an agent waits for a person to settle. It belongs to the session: any client may answer, over any gateway. */
+
+/** The agent waits for a person: each question has an id, an event and a timeout. */
+export function openInteractions(step: SessionStep, interactions: readonly Interaction[]): void {
+  const run = editRun(step);
+  const sessionId = step.context.id;
+  for (const interaction of interactions) {
+    if (run.interactions.some((pending) => pending.interaction.requestId === interaction.requestId)) continue;
+    const { requestId } = interaction;
+    const timerId = startTimer(step, `ask-${run.interactions.length}`, step.given.interactionTimeoutMs);
+    run.interactions.push({ interaction, timerId });
+    if (interaction.kind === "confirmation") {
+      const { toolCall, isSensitive } = interaction;
+      const data = { toolCall, isSensitive, availableOptions: [...CONFIRMATION_OPTIONS] };
+      step.facts.push({ type: "event", event: { type: "tool_confirmation_request", sessionId, requestId, data } });
+    } else {
+      const { question, options, multiSelect } = interaction;
+      const data = { question, options, ...(multiSelect !== undefined && { multiSelect }) };
+      step.facts.push({ type: "event", event: { type: "user_question_request", sessionId, requestId, data } });
+    }
+  }
+}
+
+/** `session.answer`: settles one interaction; whoever is second hears that nobody waits. */
+export function settleInteraction(step: SessionStep, { requestId, answer: given }: CommandOf<"session.answer">): void {
+  const pending = step.context.run?.interactions.find(({ interaction }) => interaction.requestId === requestId);
+  if (!pending || pending.interaction.kind !== given.kind) return refuse(step, "interaction_not_found");
+  const run = editRun(step);
+  run.interactions = run.interactions.filter(({ interaction }) => interaction.requestId !== requestId);
+  run.answers.push(given);
+  dropEffect(step, pending.timerId);
+  if (
+    given.kind === "confirmation" &&
+    given.verdict === "approve_always" &&
+    pending.interaction.kind === "confirmation"
+  ) {
+    const tool = pending.interaction.toolCall.function.name;
+    step.context.approvedTools = [...new Set([...step.context.approvedTools, tool])].slice(-MAX_APPROVED_TOOLS);
+  }
+  step.facts.push({
+    type: "event",
+    event: { type: "interaction_resolved", sessionId: step.context.id, requestId, data: { by: "client" } },
+  });
+  step.facts.push({
+    type: "signal",
+    runId: run.id,
+    signal: { signal: "answer", attempt: run.attempt, answer: given },
+  });
+  answer(step, { runId: run.id });
+}
+
+export function resolveInteractions(step: SessionStep, run: Run, by: "abort" | "timeout"): void {
+  for (const { interaction, timerId } of run.interactions) {
+    dropEffect(step, timerId);
+    step.facts.push({
+      type: "event",
+      event: {
+        type: "interaction_resolved",
+        sessionId: step.context.id,
+        requestId: interaction.requestId,
+        data: { by },
+      },
+    });
+  }
+  run.interactions = [];
+}
+
+/** An interaction ran out: the run fails, and says so. */
+export function expireInteraction(step: SessionStep, requestId: string): void {
+  const run = editRun(step);
+  const expired = run.interactions.find(({ interaction }) => interaction.requestId === requestId)!;
+  resolveInteractions(step, { ...run, interactions: [expired] }, "timeout");
+  run.interactions = run.interactions.filter((pending) => pending !== expired);
+  step.verbs.push({
+    type: "fail",
+    code: "interaction_timeout",
+    message: "Nobody answered in time.",
+    reason: "interaction_timeout",
+    given: step.given,
+  });
+}

@@ -1,0 +1,134 @@
+import type { Clock, Timer } from "../protocol/clock.ts";
+import { Envelope } from "../protocol/command.ts";
+import { AppError, type ErrorCode } from "../protocol/errors.ts";
+import type { FloorId } from "../protocol/ids.ts";
+import type { Reply } from "../protocol/reply.ts";
+import type { Bus, Unsubscribe } from "./bus.ts";
+
+/** Answers what is asked of a floor. Rejects with `AppError`: `busy`, `unavailable` or `internal`. */
+export type Serve = (envelope: Envelope) => Promise<Reply>;
+
+export interface MailboxOptions {
+  bus: Bus;
+  clock: Clock;
+  /** Names this node's replies on the bus. */
+  nodeId: string;
+  newId: () => string;
+  /** The topic on which the floor's owner is asked. */
+  topicOf: (floorId: FloorId) => string;
+  /** Answers here, without the bus, while this node looks after the floor. */
+  local?: ((floorId: FloorId) => Serve | undefined) | undefined;
+}
+
+/** How long an ask waits for its reply before it asks again, in ms. */
+const ASK_AGAIN_MS = 500;
+
+type Outcome = { reply: Reply } | { error: { code: ErrorCode; message: string } };
+
+/**
+ * Request and reply over any bus. An ask is repeated until it is answered or its deadline has passed: a repeat joins
+ * its original or finds its receipt (rules C2 and C3), so it takes effect once. After the deadline the outcome is
+ * unknown: `unavailable`.
+ */
+export class Mailbox {
+  readonly #options: MailboxOptions;
+  readonly #waiting = new Map<string, (outcome: Outcome) => void>();
+  #unsubscribe: Unsubscribe | undefined;
+
+  constructor(options: MailboxOptions) {
+    this.#options = options;
+  }
+
+  /** Listen for replies. */
+  async start(): Promise<void> {
+    this.#unsubscribe = await this.#options.bus.subscribe(this.#replyTopic, (message) => {
+      const { askId, outcome } = decode(message) as { askId: string; outcome: Outcome };
+      this.#waiting.get(askId)?.(outcome);
+    });
+  }
+
+  stop(): void {
+    this.#unsubscribe?.();
+    for (const settle of this.#waiting.values()) settle({ error: { code: "unavailable", message: "shutting down" } });
+  }
+
+  get #replyTopic(): string {
+    return `reply.${this.#options.nodeId}`;
+  }
+
+  /** Answer what is asked on a topic. The answer to a message that makes no sense is silence. */
+  async serve(topic: string, serve: Serve): Promise<Unsubscribe> {
+    const { bus, clock } = this.#options;
+    return bus.subscribe(topic, async (message) => {
+      const { replyTo, askId, envelope } = decode(message) as { replyTo: string; askId: string; envelope: unknown };
+      const parsed = Envelope.safeParse(envelope);
+      // Rule C24: what this release does not know, another may.
+      const outcome: Outcome = !parsed.success
+        ? { error: { code: "unavailable", message: "this node does not know the command" } }
+        : clock.now() > parsed.data.deadline
+          ? { error: { code: "unavailable", message: "the deadline has passed" } }
+          : await settle(serve, parsed.data);
+      await bus.publish(replyTo, encode({ askId, outcome }));
+    });
+  }
+
+  /** @throws AppError `busy`, `unavailable` or `internal`; a refusal is a reply */
+  async ask(envelope: Envelope): Promise<Reply> {
+    const { clock, local } = this.#options;
+    const serve = local?.(envelope.floorId);
+    const asked = serve ? settle(serve, envelope) : this.#askOverBus(envelope);
+    const late = deadline(clock, envelope.deadline);
+    const outcome = await Promise.race([asked, late.passed]);
+    late.cancel();
+    if ("reply" in outcome) return outcome.reply;
+    throw new AppError(outcome.error.code, outcome.error.message);
+  }
+
+  async #askOverBus(envelope: Envelope): Promise<Outcome> {
+    const { bus, clock, newId, topicOf } = this.#options;
+    const askId = newId();
+    const message = encode({ replyTo: this.#replyTopic, askId, envelope });
+    let again: Timer | undefined;
+    const send = () => {
+      void bus.publish(topicOf(envelope.floorId), message);
+      again = clock.after(ASK_AGAIN_MS, send);
+    };
+    const giveUp = deadline(clock, envelope.deadline);
+    try {
+      return await Promise.race([
+        new Promise<Outcome>((resolve) => {
+          this.#waiting.set(askId, resolve);
+          send();
+        }),
+        giveUp.passed,
+      ]);
+    } finally {
+      again?.cancel();
+      giveUp.cancel();
+      this.#waiting.delete(askId);
+    }
+  }
+}
+
+async function settle(serve: Serve, envelope: Envelope): Promise<Outcome> {
+  try {
+    return { reply: await serve(envelope) };
+  } catch (error) {
+    const { code, message } = error instanceof AppError ? error : new AppError("internal");
+    return { error: { code, message } };
+  }
+}
+
+function deadline(clock: Clock, at: number): { passed: Promise<Outcome>; cancel: () => void } {
+  let timer: Timer | undefined;
+  const passed = new Promise<Outcome>((resolve) => {
+    const late: Outcome = { error: { code: "unavailable", message: "nobody answered in time" } };
+    timer = clock.after(Math.max(0, at - clock.now()), () => resolve(late));
+  });
+  return { passed, cancel: () => timer?.cancel() };
+}
+
+const encoder = new TextEncoder();
+const decoder = new TextDecoder();
+const encode = (value: unknown) => encoder.encode(JSON.stringify(value));
+const decode = (bytes: Uint8Array): unknown => JSON.parse(decoder.decode(bytes));

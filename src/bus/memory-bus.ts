@@ -1,0 +1,41 @@
+import type { Bus, Listener, Unsubscribe } from "./bus.ts";
+
+/** The bus of one process. It loses nothing, but delivers later than it returns, as every bus does. */
+export class MemoryBus implements Bus {
+  readonly #topics = new Map<string, Set<Listener>>();
+  #isClosed = false;
+
+  async publish(topic: string, message: Uint8Array): Promise<void> {
+    if (!this.#topics.has(topic)) return;
+    queueMicrotask(() => {
+      if (this.#isClosed) return;
+      // A copy: a listener may unsubscribe itself or others.
+      for (const listener of [...(this.#topics.get(topic) ?? [])]) listener(message);
+    });
+  }
+
+  async subscribe(topic: string, listener: Listener): Promise<Unsubscribe> {
+    // The same function may listen twice: each subscription is its own.
+    const own: Listener = (message) => listener(message);
+    const listeners = this.#topics.get(topic) ?? new Set();
+    this.#topics.set(topic, listeners.add(own));
+    return () => {
+      listeners.delete(own);
+      if (listeners.size === 0 && this.#topics.get(topic) === listeners) this.#topics.delete(topic);
+    };
+  }
+
+  onRecovered(): Unsubscribe {
+    return () => {};
+  }
+
+  /** How many topics somebody listens to. */
+  get topicCount(): number {
+    return this.#topics.size;
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    this.#topics.clear();
+  }
+}

@@ -1,0 +1,128 @@
+import type { Clock, Timer } from "../protocol/clock.ts";
+import type { Effect } from "../protocol/effect.ts";
+import { AppError } from "../protocol/errors.ts";
+import type { EffectId } from "../protocol/ids.ts";
+import type { Processing, RunQueue } from "./run-queue.ts";
+
+/** Effects that may wait in memory; the others wait in the store for the next sweep. */
+const MAX_WAITING = 10_000;
+/** `setTimeout` takes no more; nothing is armed that far ahead (rule C9). */
+const MAX_DELAY_MS = 2_147_483_647;
+
+type Handler = (effect: Effect) => Promise<void>;
+
+interface Lane {
+  /** Due, in the order they became due. */
+  ready: Effect[];
+  handler?: Handler | undefined;
+  concurrency: number;
+  underWay: number;
+  /** Called when nothing is under way any more. */
+  onIdle?: (() => void) | undefined;
+}
+
+/** The run queue of one process. What it holds dies with it; the store still has every effect. */
+export class MemoryQueue implements RunQueue {
+  readonly #clock: Clock;
+  readonly #lanes: Record<Effect["kind"], Lane> = {
+    run: { ready: [], concurrency: 0, underWay: 0 },
+    timer: { ready: [], concurrency: 0, underWay: 0 },
+  };
+  /** Every effect the queue has: waiting for its time, waiting for a place, under way. */
+  readonly #known = new Map<EffectId, Timer | undefined>();
+  #isClosed = false;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  async add(effect: Effect): Promise<void> {
+    if (this.#isClosed) throw new AppError("unavailable");
+    if (this.#known.has(effect.id)) return;
+    if (this.#known.size >= MAX_WAITING) throw new AppError("unavailable", "the run queue is full");
+    const delayMs = effect.dueAt - this.#clock.now();
+    if (delayMs > MAX_DELAY_MS) throw new RangeError(`effect ${effect.id} is due too far ahead`);
+    if (delayMs <= 0) {
+      this.#known.set(effect.id, undefined);
+      this.#makeReady(effect);
+    } else {
+      const timer = this.#clock.after(delayMs, () => {
+        this.#known.set(effect.id, undefined);
+        this.#makeReady(effect);
+      });
+      this.#known.set(effect.id, timer);
+    }
+  }
+
+  async process<K extends Effect["kind"]>(
+    kind: K,
+    handler: (effect: Extract<Effect, { kind: K }>) => Promise<void>,
+    { concurrency }: { concurrency: number },
+  ): Promise<Processing> {
+    const lane = this.#lanes[kind];
+    if (lane.handler) throw new Error(`${kind} effects have a handler already`);
+    lane.handler = handler as Handler;
+    lane.concurrency = concurrency;
+    this.#start(lane);
+    return {
+      setConcurrency: (more) => {
+        lane.concurrency = more;
+        this.#start(lane);
+      },
+      stop: async () => {
+        lane.handler = undefined;
+        if (lane.underWay === 0) return;
+        await new Promise<void>((resolve) => {
+          lane.onIdle = resolve;
+        });
+      },
+    };
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    for (const timer of this.#known.values()) timer?.cancel();
+    this.#known.clear();
+    for (const lane of Object.values(this.#lanes)) lane.ready = [];
+  }
+
+  #makeReady(effect: Effect): void {
+    const lane = this.#lanes[effect.kind];
+    lane.ready.push(effect);
+    this.#start(lane);
+  }
+
+  #start(lane: Lane): void {
+    while (lane.handler && lane.underWay < lane.concurrency && lane.ready.length > 0) {
+      const effect = takeFirst(lane.ready);
+      lane.underWay += 1;
+      void this.#carryOut(lane, lane.handler, effect);
+    }
+  }
+
+  async #carryOut(lane: Lane, handler: Handler, effect: Effect): Promise<void> {
+    try {
+      await handler(effect);
+    } catch {
+      // The handler tells of its own failures; the store still has the effect.
+    } finally {
+      this.#known.delete(effect.id);
+      lane.underWay -= 1;
+      this.#start(lane);
+      if (lane.underWay === 0) {
+        lane.onIdle?.();
+        lane.onIdle = undefined;
+      }
+    }
+  }
+}
+
+/** The run of the highest priority, the first among equals; timers have none. */
+function takeFirst(ready: Effect[]): Effect {
+  const rank = (effect: Effect) => (effect.kind === "run" ? effect.priority : 0);
+  let first = 0;
+  for (let index = 1; index < ready.length; index++) {
+    if (rank(ready[index]!) > rank(ready[first]!)) first = index;
+  }
+  return ready.splice(first, 1)[0]!;
+}

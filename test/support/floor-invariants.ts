@@ -1,0 +1,134 @@
+import type { Fact } from "../../src/actors/facts.ts";
+import type { Delivery, FloorActors } from "../../src/actors/floor-actors.ts";
+import { writtenState } from "../../src/actors/session-context.ts";
+import type { Decision } from "../../src/protocol/decision.ts";
+import type { Transition } from "../../src/protocol/event.ts";
+import type { SessionId } from "../../src/protocol/ids.ts";
+
+type EventFact = Extract<Fact, { type: "event" }>;
+
+/**
+ * What must always hold on a floor (docs/arbitration.md), checked from the outside: by the events a reader would see,
+ * and by what the machines hold. Throws an Error that names the broken one.
+ */
+export class FloorInvariants {
+  readonly #states = new Map<SessionId, string>();
+  readonly #openRuns = new Set<string>();
+  readonly #endedRuns = new Set<string>();
+  readonly #effects = new Set<string>();
+
+  /** @param floor as it was before the delivery */
+  check(before: FloorActors["context"]["floor"], { facts, reply }: Delivery, actors: FloorActors): void {
+    for (const fact of facts) this.#follow(fact, before);
+    this.#rejectionTouchesNobody(facts, reply);
+    this.#machinesAgree(actors);
+    this.#effectsAreWanted(actors);
+  }
+
+  /** Every run that was ever accepted has ended, exactly once. */
+  checkAllEnded(): void {
+    must(this.#openRuns.size === 0, `runs without complete: ${[...this.#openRuns]}`);
+  }
+
+  #follow(fact: Fact, before: FloorActors["context"]["floor"]): void {
+    if (fact.type === "effect.add") this.#effects.add(fact.effect.id);
+    if (fact.type === "effect.remove") this.#effects.delete(fact.id);
+    if (fact.type === "message.add") this.#openRuns.add(fact.message.runId!);
+    if (fact.type !== "event") return;
+    const { event } = fact;
+    const id = event.sessionId!;
+    if (event.type === "session_created") this.#states.set(id, "created");
+    if (event.type === "complete") {
+      must(this.#openRuns.delete(event.data.runId), `run ${event.data.runId} ended without having begun, or twice`);
+      must(!this.#endedRuns.has(event.data.runId), `run ${event.data.runId} ended twice`);
+      this.#endedRuns.add(event.data.runId);
+    }
+    if (event.type === "session_transition") this.#step(id, event.data, before);
+    const active = [...this.#states].filter(([, state]) => state.startsWith("active"));
+    must(active.length <= 1, `two are active at one instant: ${active.map(([who]) => who)}`);
+  }
+
+  #step(id: SessionId, { from, to, event }: Transition, before: FloorActors["context"]["floor"]): void {
+    must(this.#states.get(id) === from, `${id} goes from ${from}, but was ${this.#states.get(id)}`);
+    must(from !== "archived" || to === "deleted", `archived ${id} became ${to}`);
+    must(from !== "paused" || /^(active|archived|deleted)/.test(to), `paused ${id} became ${to}`);
+    this.#states.set(id, to);
+    if (event === "preempt") {
+      const holder = before.holder;
+      must(holder?.sessionId === id, `${id} was preempted and did not hold the floor`);
+    }
+  }
+
+  #rejectionTouchesNobody(facts: Delivery["facts"], reply: Delivery["reply"]): void {
+    if (reply.ok || reply.code !== "rejected") return;
+    const decision = (reply.facts as { decision: Decision }).decision;
+    for (const fact of facts) {
+      const isOwn = fact.type === "event" && fact.event.type === "arbitration";
+      must(isOwn, `a rejection did ${fact.type}`);
+      const { sessionId } = (fact as EventFact).event;
+      must(sessionId !== decision.holder?.sessionId, "a rejection is in the holder's log");
+    }
+  }
+
+  #machinesAgree(actors: FloorActors): void {
+    const { holder, paused, queued, reserved } = actors.context.floor;
+    must(!(holder && reserved), "a floor is held and reserved");
+    const standings = actors.sessionIds.map((id) => actors.standing(id)!);
+    const ids = (which: (standing: (typeof standings)[number]) => boolean) =>
+      standings
+        .filter(which)
+        .map(({ context }) => context.id)
+        .sort()
+        .join();
+    const claimed = (claims: readonly { sessionId: string }[]) =>
+      claims
+        .map((claim) => claim.sessionId)
+        .sort()
+        .join();
+    must(ids(({ value }) => value.lifecycle === "active") === (holder?.sessionId ?? ""), "holder and active differ");
+    const isPreempted = ({ value, context }: (typeof standings)[number]) =>
+      value.lifecycle === "paused" && context.pausedBy === "preemption";
+    must(ids(isPreempted) === claimed(paused), "the list of paused sessions differs from the sessions");
+    must(
+      ids(({ context }) => context.queuedAt !== undefined) === claimed(queued),
+      "the queue differs from the sessions",
+    );
+    for (const { context, value } of standings) {
+      const isBusy = value.activity === "running" || value.activity === "waiting";
+      must(isBusy === (context.run !== undefined), `${context.id} is ${value.activity} with run ${context.run?.id}`);
+      must(
+        (value.activity === "waiting") === Boolean(context.run?.interactions.length),
+        `${context.id} is ${value.activity} with ${context.run?.interactions.length} questions`,
+      );
+      const known = this.#states.get(context.id);
+      must(
+        known === undefined || known === writtenState(value),
+        `${context.id} is ${writtenState(value)}, told ${known}`,
+      );
+    }
+  }
+
+  /** Every effect that is wanted is named by somebody, and whatever is named was asked for: nothing leaks, nothing is lost. */
+  #effectsAreWanted(actors: FloorActors): void {
+    const named = new Set<string>();
+    const name = (id: string | undefined) => id !== undefined && named.add(id);
+    const { reserved, queued } = actors.context.floor;
+    name(reserved?.timerId);
+    for (const claim of queued) name(claim.timerId);
+    for (const id of actors.sessionIds) {
+      const { context } = actors.standing(id)!;
+      for (const timer of [context.idleTimerId, context.pauseTimerId, context.stopping?.timerId]) name(timer);
+      name(context.run?.effectId);
+      name(context.run?.nudgeId);
+      for (const pending of context.run?.interactions ?? []) name(pending.timerId);
+    }
+    const lost = [...named].filter((id) => !this.#effects.has(id));
+    const leaked = [...this.#effects].filter((id) => !named.has(id));
+    must(lost.length === 0, `named but not asked for: ${lost}`);
+    must(leaked.length === 0, `asked for but named by nobody: ${leaked}`);
+  }
+}
+
+function must(holds: boolean, otherwise: string): asserts holds {
+  if (!holds) throw new Error(otherwise);
+}

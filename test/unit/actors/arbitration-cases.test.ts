@@ -1,0 +1,388 @@
+import { describe, expect, test } from "vitest";
+import { EXAMPLE_AGENTS, makeCatalog } from "../../support/catalog.ts";
+import { decisionOf, FloorStage } from "../../support/floor-stage.ts";
+
+/** The table of cases of docs/arbitration.md, row by row. */
+
+const stage = (rest: Record<string, unknown> = {}, agents = EXAMPLE_AGENTS) =>
+  new FloorStage(makeCatalog(agents, rest));
+const withAgent = (name: string, changes: Record<string, unknown>) =>
+  EXAMPLE_AGENTS.map((agent) => (agent["name"] === name ? { ...agent, ...changes } : agent));
+
+describe("a request", () => {
+  test("on a free floor is granted", () => {
+    const floor = stage();
+    expect(decisionOf(floor.create("music"))).toMatchObject({ outcome: "granted", reason: "floor_free", rule: 4 });
+    expect(floor.state("music")).toBe("active.idle");
+  });
+
+  test("that outranks an interruptible holder pauses it first, then is granted", () => {
+    const floor = stage();
+    floor.create("music");
+    const { facts, reply } = floor.deliver({
+      type: "session.create",
+      sessionId: "phone",
+      session: { sessionId: "phone", agentId: "phone", userId: "ann" },
+      activate: true,
+    });
+    expect(decisionOf(reply)).toMatchObject({ outcome: "granted", reason: "preempted", rule: 7 });
+    expect(floor.transitions(facts)).toEqual(["music active.idle→paused", "phone created→active.idle"]);
+  });
+
+  test("of a lower priority is told so even where the holder would yield to nobody", () => {
+    const floor = stage();
+    floor.create("navigation");
+    const reply = floor.create("chat");
+    expect(reply).toMatchObject({ ok: false, code: "rejected" });
+    expect(decisionOf(reply)).toMatchObject({ outcome: "rejected", reason: "lower_priority", rule: 5 });
+    expect(floor.state("chat")).toBeUndefined();
+  });
+
+  test("of a higher priority is rejected by a holder that is not interruptible, whose log stays as it was", () => {
+    const floor = stage();
+    floor.create("navigation");
+    const { facts, reply } = floor.deliver({
+      type: "session.create",
+      sessionId: "phone",
+      session: { sessionId: "phone", agentId: "phone", userId: "ann" },
+      activate: true,
+    });
+    expect(decisionOf(reply)).toMatchObject({
+      outcome: "rejected",
+      reason: "not_interruptible",
+      rule: 8,
+      wouldNeed: "priority ≥ navigation's preemption_threshold (none is set)",
+      say: "Navigation is running; Phone has to wait.",
+    });
+    expect(facts.filter((fact) => fact.type === "event" && fact.event.sessionId !== undefined)).toEqual([]);
+    expect(floor.state("navigation")).toBe("active.idle");
+  });
+
+  test("at the holder's preemption_threshold is granted all the same", () => {
+    const floor = stage({}, withAgent("navigation", { preemption_threshold: 90 }));
+    floor.create("navigation");
+    expect(decisionOf(floor.create("phone"))).toMatchObject({ outcome: "granted", reason: "preempted" });
+    expect(floor.state("navigation")).toBe("paused");
+  });
+
+  test("of vehicle control during planning is rejected as lower", () => {
+    const floor = stage();
+    floor.create("planner");
+    expect(decisionOf(floor.create("vehicle"))).toMatchObject({ outcome: "rejected", reason: "lower_priority" });
+  });
+
+  test("of an equal is rejected, and with ties: newest pauses the first", () => {
+    const strict = stage();
+    strict.create("music", { id: "first" });
+    expect(decisionOf(strict.create("music", { id: "second" }))).toMatchObject({ reason: "equal_priority", rule: 6 });
+    const newest = stage({ policy: { ties: "newest" } });
+    newest.create("music", { id: "first" });
+    expect(decisionOf(newest.create("music", { id: "second" }))).toMatchObject({ reason: "preempted" });
+    expect(newest.state("first")).toBe("paused");
+  });
+
+  test("of the holder itself changes and logs nothing", () => {
+    const floor = stage();
+    floor.create("music");
+    const { facts, reply } = floor.deliver({ type: "session.activate", sessionId: "music" });
+    expect(decisionOf(reply)).toMatchObject({ outcome: "granted", reason: "already_holder", rule: 3 });
+    expect(facts).toEqual([]);
+  });
+
+  test("for an unknown or disabled agent finds no agent, and nothing is created", () => {
+    const floor = stage({}, withAgent("chat", { enabled: false }));
+    for (const agent of ["nobody", "chat"]) {
+      expect(floor.create(agent)).toMatchObject({ ok: false, code: "agent_not_found" });
+      expect(floor.state(agent)).toBeUndefined();
+    }
+  });
+
+  test("of a session whose agent was switched off or left is rejected by the first rule", () => {
+    const floor = stage();
+    floor.create("chat", { activate: false });
+    floor.catalog = makeCatalog(withAgent("chat", { enabled: false }));
+    expect(decisionOf(floor.on("chat", "activate"))).toMatchObject({ reason: "agent_disabled", rule: 1 });
+    floor.catalog = makeCatalog(EXAMPLE_AGENTS.filter((agent) => agent["name"] !== "chat"));
+    expect(decisionOf(floor.on("chat", "activate"))).toMatchObject({ reason: "unknown_agent", rule: 1 });
+  });
+
+  test("that would pause one too many is rejected, and the holder is untouched", () => {
+    const floor = stage({ policy: { max_paused: 1 } });
+    floor.create("chat");
+    floor.create("music");
+    expect(decisionOf(floor.create("weather"))).toMatchObject({ outcome: "rejected", reason: "stack_full" });
+    expect(floor.state("music")).toBe("active.idle");
+  });
+});
+
+describe("a release", () => {
+  test("gives the floor back to the one that was paused", () => {
+    const floor = stage();
+    floor.create("music");
+    floor.create("weather");
+    floor.on("weather", "archive");
+    expect(floor.state("music")).toBe("active.idle");
+  });
+
+  test("of a stack resumes one after the other, and only those", () => {
+    const floor = stage();
+    for (const agent of ["chat", "weather", "planner", "phone"]) floor.create(agent);
+    for (const [ended, resumed] of [
+      ["phone", "planner"],
+      ["planner", "weather"],
+      ["weather", "chat"],
+    ] as const) {
+      const { facts } = floor.deliver({ type: "session.archive", sessionId: ended });
+      expect(floor.transitions(facts)).toEqual([`${ended} active.idle→archived`, `${resumed} paused→active.idle`]);
+    }
+  });
+
+  test("passes over one that was archived while it was paused, and the holder hears nothing of that", () => {
+    const floor = stage();
+    for (const agent of ["chat", "planner", "phone"]) floor.create(agent);
+    const { facts } = floor.deliver({ type: "session.archive", sessionId: "planner" });
+    expect(floor.transitions(facts)).toEqual(["planner paused→archived"]);
+    floor.on("phone", "archive");
+    expect(floor.state("chat")).toBe("active.idle");
+  });
+
+  test("wakes nobody that was stopped meanwhile", () => {
+    const floor = stage();
+    floor.create("music");
+    floor.create("phone");
+    floor.on("music", "stop");
+    floor.on("phone", "archive");
+    expect(floor.state("music")).toBe("archived");
+    expect(floor.actors.context.floor.holder).toBeUndefined();
+  });
+
+  test("never wakes what the user paused", () => {
+    const floor = stage();
+    floor.create("music");
+    floor.on("music", "pause");
+    floor.create("phone");
+    floor.on("phone", "archive");
+    expect(floor.state("music")).toBe("paused");
+  });
+
+  test("wakes the best: highest priority, a paused one before a queued one, the first of two that wait", () => {
+    const agents = EXAMPLE_AGENTS.map((agent) => ({ ...agent, when_blocked: "queue" }));
+    const floor = stage({}, agents);
+    floor.create("music", { id: "paused" });
+    floor.create("navigation");
+    floor.create("chat", { id: "low" });
+    floor.create("music", { id: "queued" });
+    floor.create("weather", { id: "first" });
+    floor.create("weather", { id: "second" });
+    const woken = [];
+    for (let holder = "navigation"; ; ) {
+      floor.on(holder, "archive");
+      const next = floor.actors.context.floor.holder;
+      if (!next) break;
+      holder = next.sessionId;
+      woken.push(holder);
+    }
+    expect(woken).toEqual(["first", "second", "paused", "queued", "low"]);
+  });
+
+  test("leaves a session whose agent resumes by hand where it is", () => {
+    const floor = stage({}, withAgent("music", { resume: "manual" }));
+    floor.create("music");
+    floor.create("phone");
+    floor.on("phone", "archive");
+    expect(floor.state("music")).toBe("paused");
+    expect(decisionOf(floor.on("music", "resume"))).toMatchObject({ outcome: "granted", reason: "floor_free" });
+  });
+});
+
+describe("an explicit resume", () => {
+  test("is a request like any other: rejected, the session stays paused", () => {
+    const floor = stage();
+    floor.create("weather");
+    floor.create("phone");
+    expect(decisionOf(floor.on("weather", "resume"))).toMatchObject({ reason: "lower_priority" });
+    expect(floor.state("weather")).toBe("paused");
+  });
+
+  test("is rejected by a holder that is not interruptible, even of a lower priority", () => {
+    const floor = stage({}, withAgent("vehicle", { interruptible: false }));
+    floor.create("planner");
+    floor.on("planner", "pause");
+    floor.create("vehicle");
+    expect(decisionOf(floor.on("planner", "resume"))).toMatchObject({ reason: "not_interruptible" });
+    expect(floor.state("planner")).toBe("paused");
+  });
+
+  test("never queues, whatever its agent does when blocked", () => {
+    const floor = stage({}, withAgent("music", { when_blocked: "queue" }));
+    floor.create("music");
+    floor.create("phone");
+    expect(decisionOf(floor.on("music", "resume"))).toMatchObject({ outcome: "rejected" });
+  });
+});
+
+describe("a queue", () => {
+  const queueing = withAgent("chat", { when_blocked: "queue", queue_timeout: "30s" });
+
+  test("holds a blocked session until the floor is free, and grants it once", () => {
+    const floor = stage({}, queueing);
+    floor.create("phone");
+    expect(decisionOf(floor.create("chat"))).toMatchObject({ outcome: "queued", reason: "lower_priority" });
+    expect(floor.state("chat")).toBe("created");
+    floor.on("phone", "archive");
+    expect(floor.state("chat")).toBe("active.idle");
+    expect(floor.events("arbitration").at(-1)).toMatchObject({ outcome: "granted", reason: "dequeued" });
+  });
+
+  test("never grants what was withdrawn", () => {
+    const floor = stage({}, queueing);
+    floor.create("phone");
+    floor.create("chat");
+    floor.on("chat", "archive");
+    floor.on("phone", "archive");
+    expect(floor.state("chat")).toBe("archived");
+  });
+
+  test("keeps its place for one that asks again", () => {
+    const floor = stage({}, queueing);
+    floor.create("phone");
+    floor.create("chat");
+    const { facts, reply } = floor.deliver({ type: "session.activate", sessionId: "chat" });
+    expect(reply.ok).toBe(true);
+    expect(facts).toEqual([]);
+  });
+
+  test("that is full rejects", () => {
+    const floor = stage({ policy: { max_queued: 0 } }, queueing);
+    floor.create("phone");
+    expect(decisionOf(floor.create("chat"))).toMatchObject({ outcome: "rejected", reason: "queue_full" });
+  });
+
+  test("lets go of one whose time is up: it stays created, and the turn that waited with it ends", () => {
+    const floor = stage({}, queueing);
+    floor.create("phone");
+    floor.create("chat", { activate: false });
+    expect(floor.chat("chat", "m1")).toMatchObject({ ok: true, messageId: "m1" });
+    const timer = floor.facts.find((fact) => fact.type === "effect.add" && fact.effect.dueAt === floor.now + 30_000);
+    if (timer?.type !== "effect.add") throw new Error("no timer was asked for");
+    floor.now += 30_000;
+    floor.ask({ type: "timer", timerId: timer.effect.id });
+    expect(floor.events("arbitration").at(-1)).toMatchObject({ outcome: "rejected", reason: "queue_timeout" });
+    expect(floor.events("complete")).toMatchObject([{ runId: "run-m1", cancelled: true }]);
+    floor.on("phone", "archive");
+    expect(floor.state("chat")).toBe("created");
+  });
+});
+
+describe("a reserved floor", () => {
+  const delayed = { policy: { resume_delay: "2s" } };
+  const wakeTimer = (floor: FloorStage) => floor.actors.context.floor.reserved?.timerId as string;
+
+  test("has no holder and lets nothing lesser in", () => {
+    const floor = stage(delayed);
+    floor.create("weather");
+    floor.create("phone");
+    floor.on("phone", "archive");
+    expect(floor.actors.context.floor.holder).toBeUndefined();
+    expect(decisionOf(floor.create("music"))).toMatchObject({ outcome: "rejected", reason: "lower_priority", rule: 5 });
+    floor.ask({ type: "timer", timerId: wakeTimer(floor) });
+    expect(floor.state("weather")).toBe("active.idle");
+  });
+
+  test("is granted to what outranks the reserved session, without a second pause", () => {
+    const floor = stage(delayed);
+    floor.create("weather");
+    floor.create("phone");
+    floor.on("phone", "archive");
+    const stale = wakeTimer(floor);
+    const { facts, reply } = floor.deliver({
+      type: "session.create",
+      sessionId: "planner",
+      session: { sessionId: "planner", agentId: "planner", userId: "ann" },
+      activate: true,
+    });
+    expect(decisionOf(reply)).toMatchObject({ outcome: "granted", reason: "floor_free", rule: 2 });
+    expect(floor.transitions(facts)).toEqual(["planner created→active.idle"]);
+    floor.ask({ type: "timer", timerId: stale });
+    expect(floor.state("weather")).toBe("paused");
+    floor.on("planner", "archive");
+    floor.ask({ type: "timer", timerId: wakeTimer(floor) });
+    expect(floor.state("weather")).toBe("active.idle");
+  });
+
+  test("is granted at once to the reserved session when it asks itself", () => {
+    const floor = stage(delayed);
+    floor.create("weather");
+    floor.create("phone");
+    floor.on("phone", "archive");
+    expect(decisionOf(floor.on("weather", "resume"))).toMatchObject({ reason: "floor_free", rule: 2 });
+  });
+
+  test("goes to the next when the reserved session ends first", () => {
+    const floor = stage(delayed);
+    floor.create("music");
+    floor.create("weather");
+    floor.create("phone");
+    floor.on("phone", "archive");
+    floor.on("weather", "archive");
+    floor.ask({ type: "timer", timerId: wakeTimer(floor) });
+    expect(floor.state("music")).toBe("active.idle");
+  });
+});
+
+describe("stopping", () => {
+  test("an idle floor, or a stopped session, is no error", () => {
+    const floor = stage();
+    expect(floor.ask({ type: "floor.stop" })).toMatchObject({ ok: true, archived: [] });
+    expect(floor.ask({ type: "floor.stop_all" })).toMatchObject({ ok: true, archived: [] });
+    floor.create("music");
+    floor.on("music", "stop");
+    expect(floor.on("music", "stop").ok).toBe(true);
+  });
+
+  test("the floor archives the holder and wakes the next", () => {
+    const floor = stage();
+    floor.create("music");
+    floor.create("phone");
+    expect(floor.ask({ type: "floor.stop" })).toMatchObject({ archived: ["phone"] });
+    expect(floor.state("music")).toBe("active.idle");
+  });
+
+  test("all archives everyone that competes and wakes nobody", () => {
+    const floor = stage({}, withAgent("chat", { when_blocked: "queue" }));
+    floor.create("weather", { id: "mine" });
+    floor.on("mine", "pause");
+    floor.create("music");
+    floor.create("phone");
+    floor.create("chat");
+    expect(floor.ask({ type: "floor.stop_all" })).toMatchObject({ archived: ["phone", "music", "chat"] });
+    expect(["phone", "music", "chat"].map((id) => floor.state(id))).toEqual(["archived", "archived", "archived"]);
+    expect(floor.state("mine")).toBe("paused");
+  });
+});
+
+describe("an archived session", () => {
+  test("refuses what would bring it back", () => {
+    const floor = stage();
+    floor.create("music");
+    floor.on("music", "archive");
+    for (const verb of ["activate", "resume", "pause", "archive"] as const) {
+      expect(floor.on("music", verb)).toMatchObject({ ok: false, code: "session_archived" });
+    }
+    expect(floor.chat("music", "m1")).toMatchObject({ ok: false, code: "session_archived" });
+    expect(floor.on("music", "abort").ok).toBe(true);
+  });
+});
+
+describe("what-if", () => {
+  test("tells the decision that would be taken, and changes nothing", () => {
+    const floor = stage();
+    floor.create("navigation");
+    const before = floor.actors.persist();
+    const { facts, reply } = floor.deliver({ type: "floor.what_if", agentId: "phone" });
+    expect(decisionOf(reply)).toMatchObject({ outcome: "rejected", reason: "not_interruptible" });
+    expect(decisionOf(floor.ask({ type: "floor.what_if", agentId: "nobody" }))).toMatchObject({ rule: 1 });
+    expect(facts).toEqual([]);
+    expect(floor.actors.persist()).toBe(before);
+  });
+});

@@ -1,0 +1,60 @@
+import { describe, expect, test } from "vitest";
+import { effectivePriority } from "../../../src/actors/priority.ts";
+import { makeCatalog } from "../../support/catalog.ts";
+
+const noon = Date.UTC(2026, 5, 1, 12);
+const catalog = makeCatalog(
+  [
+    { name: "music", priority: 20 },
+    { name: "chat", priority: 5 },
+    { name: "phone", priority: 90 },
+  ],
+  {
+    priority_rules: [
+      { name: "night", agents: ["music", "chat"], between: "22:00-07:00", timezone: "Asia/Shanghai", adjust: -10 },
+      { name: "emergency", when: "emergency", adjust: 20 },
+    ],
+    user_preferences: { ann: { agent_priority_overrides: { music: 50 } } },
+  },
+);
+const of = (agent: string, context: { now?: number; userId?: string; flags?: Record<string, boolean> } = {}) =>
+  effectivePriority(catalog.agents.get(agent)!, catalog, { now: noon, userId: undefined, flags: {}, ...context });
+
+describe("an effective priority", () => {
+  test("is the agent's own where nothing else applies", () => {
+    expect(of("music")).toEqual({ value: 20, explained: [{ step: "agent", value: 20 }] });
+  });
+
+  test("begins with the user's override, and says so", () => {
+    expect(of("music", { userId: "ann" }).explained).toEqual([
+      { step: "agent", value: 20 },
+      { step: "override", value: 50 },
+    ]);
+    expect(of("music", { userId: "bob" }).value).toBe(20);
+  });
+
+  test("follows the time of day of the rule's own zone: the start is inside, the end is not", () => {
+    const shanghai = (hour: number, minute = 0) => Date.UTC(2026, 5, 1, hour - 8, minute);
+    expect(of("music", { now: shanghai(21, 59) }).value).toBe(20);
+    expect(of("music", { now: shanghai(22) }).value).toBe(10);
+    expect(of("music", { now: shanghai(24 + 6, 59) }).value).toBe(10);
+    expect(of("music", { now: shanghai(24 + 7) }).value).toBe(20);
+    expect(of("phone", { now: shanghai(22) }).value).toBe(90);
+  });
+
+  test("follows the floor's flags, and adds up in the order of the file", () => {
+    const night = Date.UTC(2026, 5, 1, 15);
+    expect(of("music", { now: night, flags: { emergency: true } }).explained).toEqual([
+      { step: "agent", value: 20 },
+      { step: "rule:night", adjust: -10, value: 10 },
+      { step: "rule:emergency", adjust: 20, value: 30 },
+    ]);
+    expect(of("music", { flags: { emergency: false } }).value).toBe(20);
+  });
+
+  test("is clamped to 0..100 at the end, and says so", () => {
+    const night = Date.UTC(2026, 5, 1, 15);
+    expect(of("phone", { flags: { emergency: true } }).explained.at(-1)).toEqual({ step: "clamp", value: 100 });
+    expect(of("chat", { now: night }).value).toBe(0);
+  });
+});

@@ -1,0 +1,464 @@
+import { describe, expect, test } from "vitest";
+import type { Fact } from "../../../src/actors/facts.ts";
+import { EXAMPLE_AGENTS, makeCatalog } from "../../support/catalog.ts";
+import { FloorStage } from "../../support/floor-stage.ts";
+
+const scripted = (changes: Record<string, unknown> = {}) => ({ kind: "scripted", ...changes });
+const withMusic = (changes: Record<string, unknown>) =>
+  makeCatalog(EXAMPLE_AGENTS.map((agent) => (agent["name"] === "music" ? { ...agent, ...changes } : agent)));
+
+/** A floor whose music session runs `m1`, claimed and speaking. */
+function playing(changes: Record<string, unknown> = {}): FloorStage {
+  const floor = new FloorStage(withMusic(changes));
+  floor.create("music");
+  floor.chat("music", "m1");
+  floor.claim("music", "run-m1");
+  say(floor, 1, "la la");
+  return floor;
+}
+
+const author = { kind: "master" as const, name: "music", depth: 0, path: ["music"] };
+
+function say(floor: FloorStage, n: number, text: string, attempt = 1): ReturnType<FloorStage["report"]> {
+  const messageId = `a${attempt}`;
+  return floor.report("music", "run-m1", n, {
+    attempt,
+    parts: [
+      { kind: "open", messageId, agent: author },
+      { kind: "append", messageId, offset: 0, text },
+    ],
+  });
+}
+
+const signals = (facts: readonly Fact[]) =>
+  facts.flatMap((fact) => (fact.type === "signal" ? [`${fact.signal.signal} ${fact.signal.attempt}`] : []));
+const closed = (facts: readonly Fact[]) =>
+  facts.flatMap((fact) => (fact.type === "draft.close" ? [`${fact.messageId} ${fact.close.status}`] : []));
+const wishes = (facts: readonly Fact[]) =>
+  facts.flatMap((fact) => (fact.type === "effect.add" && fact.effect.kind === "run" ? [fact.effect] : []));
+const withdrawn = (facts: readonly Fact[]) => facts.flatMap((fact) => (fact.type === "effect.remove" ? [fact.id] : []));
+
+describe("a turn", () => {
+  test("keeps the user's message, wishes for a worker and runs", () => {
+    const floor = new FloorStage(withMusic({}));
+    floor.create("music");
+    const { facts, reply } = floor.deliver({
+      type: "session.chat",
+      sessionId: "music",
+      turn: { messageId: "m1", runId: "r1", content: "play" },
+    });
+    expect(reply).toMatchObject({ ok: true, messageId: "m1", runId: "r1" });
+    expect(facts.map((fact) => fact.type)).toEqual(["message.add", "effect.add", "event"]);
+    expect(floor.state("music")).toBe("active.running");
+  });
+
+  test("on a session that is not active asks for the floor first, and rejected leaves nothing", () => {
+    const floor = new FloorStage(withMusic({}));
+    floor.create("music", { activate: false });
+    floor.create("phone");
+    const { facts, reply } = floor.deliver({
+      type: "session.chat",
+      sessionId: "music",
+      turn: { messageId: "m1", runId: "r1", content: "play" },
+    });
+    expect(reply).toMatchObject({ ok: false, code: "rejected" });
+    expect(facts.map((fact) => fact.type)).toEqual(["event"]);
+    floor.on("phone", "archive");
+    expect(floor.chat("music", "m1").ok).toBe(true);
+    expect(floor.state("music")).toBe("active.running");
+  });
+
+  test("that would create a session leaves none behind when it is rejected", () => {
+    const floor = new FloorStage(withMusic({}));
+    floor.create("phone");
+    const reply = floor.ask({
+      type: "session.chat",
+      sessionId: "new",
+      session: { sessionId: "new", agentId: "music", userId: "ann" },
+      turn: { messageId: "m1", runId: "r1", content: "play" },
+    });
+    expect(reply).toMatchObject({ ok: false, code: "rejected" });
+    expect(floor.state("new")).toBeUndefined();
+  });
+
+  test("while another runs is refused, queued or takes over, as the agent says", () => {
+    expect(playing().chat("music", "m2")).toMatchObject({ ok: false, code: "agent_busy" });
+
+    const queueing = playing({ when_busy: "enqueue" });
+    expect(queueing.chat("music", "m2")).toMatchObject({ ok: true, runId: "run-m2" });
+    queueing.report("music", "run-m1", 2, { outcome: { kind: "done" } });
+    expect(queueing.transitions().slice(-2)).toEqual([
+      "music active.running→active.idle",
+      "music active.idle→active.running",
+    ]);
+    expect(queueing.actors.standing("music" as never)?.context.run?.id).toBe("run-m2");
+
+    const interrupting = playing({ when_busy: "interrupt" });
+    expect(interrupting.chat("music", "m2")).toMatchObject({
+      ok: true,
+      interrupted: { runId: "run-m1", messageId: "a1" },
+    });
+    expect(closed(interrupting.facts)).toEqual(["a1 interrupted"]);
+    expect(interrupting.events("complete")).toMatchObject([{ runId: "run-m1", cancelled: true }]);
+    expect(interrupting.state("music")).toBe("active.running");
+  });
+
+  test("that waits can be withdrawn; one that runs cannot", () => {
+    const floor = playing({ when_busy: "enqueue" });
+    floor.chat("music", "m2");
+    expect(floor.ask({ type: "session.withdraw", sessionId: "music", messageId: "m2" })).toMatchObject({
+      deleted: true,
+    });
+    expect(floor.events("complete")).toMatchObject([{ runId: "run-m2", cancelled: true }]);
+    expect(floor.ask({ type: "session.withdraw", sessionId: "music", messageId: "m1" })).toMatchObject({
+      ok: false,
+      code: "illegal_command",
+    });
+  });
+});
+
+describe("an attempt", () => {
+  test("is numbered by the floor; the same claim gets the same number", () => {
+    const floor = playing();
+    expect(floor.claim("music", "run-m1")).toMatchObject({ task: { attempt: 1 } });
+    expect(floor.claim("music", "run-m1", "other")).toMatchObject({ task: { attempt: 2 } });
+  });
+
+  test("that is not the newest changes nothing and is told to stop", () => {
+    const floor = playing();
+    floor.claim("music", "run-m1", "other");
+    const { facts, reply } = floor.deliver({
+      type: "run.report",
+      sessionId: "music",
+      runId: "run-m1",
+      attempt: 1,
+      n: 2,
+      parts: [{ kind: "append", messageId: "a1", offset: 5, text: "late" }],
+      outcome: { kind: "done" },
+    });
+    expect(reply).toMatchObject({ standing: { standing: "stop" } });
+    expect(facts).toEqual([]);
+    expect(floor.state("music")).toBe("active.running");
+  });
+
+  test("that was replaced leaves what it said, marked as interrupted", () => {
+    const floor = playing();
+    const { facts } = floor.deliver({ type: "run.claim", sessionId: "music", runId: "run-m1", claimId: "other" });
+    expect(closed(facts)).toEqual(["a1 interrupted"]);
+  });
+
+  test("that spoke is not repeated unless its agent may be: the run is lost, and the session failed", () => {
+    const floor = playing({ adapter: scripted({ restartable: false }) });
+    const reply = floor.claim("music", "run-m1", "other");
+    expect(reply).not.toHaveProperty("task");
+    expect(floor.state("music")).toBe("active.failed");
+    expect(floor.events("error")).toMatchObject([{ errorCode: "run_lost", runId: "run-m1" }]);
+    expect(floor.events("complete")).toHaveLength(1);
+  });
+
+  test("that said nothing is replaced silently, but not for ever", () => {
+    const floor = new FloorStage(withMusic({ adapter: scripted({ restartable: false }) }));
+    floor.create("music");
+    floor.chat("music", "m1");
+    for (const attempt of [1, 2, 3]) {
+      expect(floor.claim("music", "run-m1", `worker-${attempt}`)).toMatchObject({ task: { attempt } });
+    }
+    expect(floor.claim("music", "run-m1", "worker-4")).not.toHaveProperty("task");
+    expect(floor.events("error")).toMatchObject([{ errorCode: "run_lost" }]);
+  });
+
+  test("given back by its worker is wished for again, under a new id", () => {
+    const floor = playing();
+    const first = wishes(floor.facts)[0]!;
+    const { facts } = floor.deliver({ type: "run.lost", sessionId: "music", runId: "run-m1", attempt: 1 });
+    expect(wishes(facts)).toHaveLength(1);
+    expect(wishes(facts)[0]!.id).not.toBe(first.id);
+    expect(withdrawn(facts)).toContain(first.id);
+  });
+});
+
+describe("reports", () => {
+  test("count once and in order: an old one is ignored, a gap is asked for", () => {
+    const floor = playing();
+    expect(say(floor, 1, "again")).toMatchObject({ standing: { standing: "go" } });
+    expect(floor.facts.filter((fact) => fact.type === "draft.append")).toHaveLength(1);
+    expect(floor.report("music", "run-m1", 5)).toMatchObject({ standing: { expected: 2 } });
+  });
+
+  test("of a paused session are recorded without waking it", () => {
+    const floor = playing();
+    floor.create("phone");
+    const reply = floor.report("music", "run-m1", 2, {
+      parts: [{ kind: "append", messageId: "a1", offset: 5, text: " la" }],
+    });
+    expect(reply).toMatchObject({ standing: { standing: "hold" } });
+    expect(floor.state("music")).toBe("paused");
+  });
+
+  test("add up usage and keep the provider's own session id", () => {
+    const floor = playing();
+    const usage = { prompt_tokens: 12, completion_tokens: 7, total_tokens: 19 };
+    floor.report("music", "run-m1", 2, {
+      parts: [
+        { kind: "usage", usage },
+        { kind: "provider_session", id: "p-1" },
+      ],
+      outcome: { kind: "done", summary: "sang" },
+    });
+    expect(floor.events("complete")).toMatchObject([{ runId: "run-m1", usage, tokenCount: 19 }]);
+    const { context } = floor.actors.standing("music" as never)!;
+    expect(context).toMatchObject({ summary: "sang", tokenUsage: { used: 19 }, agentSessions: { music: "p-1" } });
+    floor.chat("music", "m2");
+    expect(floor.claim("music", "run-m2")).toMatchObject({ task: { providerSessionId: "p-1" } });
+  });
+
+  test("of a failure keep what was said and let the user try again", () => {
+    const floor = playing();
+    floor.report("music", "run-m1", 2, {
+      outcome: { kind: "failed", code: "provider_rate_limited", message: "slow down", retryAfterMs: 900 },
+    });
+    expect(floor.state("music")).toBe("active.failed");
+    expect(closed(floor.facts)).toEqual(["a1 error"]);
+    expect(floor.events("error")).toEqual([
+      { errorCode: "provider_rate_limited", message: "slow down", retryAfterMs: 900, runId: "run-m1" },
+    ]);
+    expect(floor.events("complete")).toHaveLength(1);
+    expect(floor.chat("music", "m2").ok).toBe(true);
+    expect(floor.state("music")).toBe("active.running");
+  });
+});
+
+describe("a pause", () => {
+  test("holds the run of an agent that can wait, and the resume lets it go on", () => {
+    const floor = playing();
+    const { facts } = floor.deliver({
+      type: "session.create",
+      sessionId: "phone",
+      session: { sessionId: "phone", agentId: "phone", userId: "ann" },
+      activate: true,
+    });
+    expect(signals(facts)).toEqual(["hold 1"]);
+    const resumed = floor.deliver({ type: "session.archive", sessionId: "phone" }).facts;
+    expect(signals(resumed)).toEqual(["go 1"]);
+    expect(wishes(resumed)).toMatchObject([{ dueAt: floor.now + 2_000 }]);
+    expect(floor.state("music")).toBe("active.running");
+    const nudge = wishes(resumed)[0]!.id;
+    const next = floor.deliver({
+      type: "run.report",
+      sessionId: "music",
+      runId: "run-m1",
+      attempt: 1,
+      n: 2,
+      parts: [{ kind: "append", messageId: "a1", offset: 5, text: "!" }],
+    });
+    expect(withdrawn(next.facts)).toEqual([nudge]);
+  });
+
+  test("cancels the run of one that cannot; it starts again once the old attempt has stopped", () => {
+    const floor = playing({ adapter: scripted({ yields: "abort" }) });
+    const paused = floor.deliver({ type: "session.pause", sessionId: "music" }).facts;
+    expect(signals(paused)).toEqual(["stop 1"]);
+    expect(closed(paused)).toEqual(["a1 interrupted"]);
+    expect(floor.events("complete")).toEqual([]);
+    const resumed = floor.deliver({ type: "session.resume", sessionId: "music" }).facts;
+    expect(wishes(resumed)).toEqual([]);
+    const stopped = floor.deliver({
+      type: "run.report",
+      sessionId: "music",
+      runId: "run-m1",
+      attempt: 1,
+      n: 2,
+      parts: [],
+      outcome: { kind: "stopped" },
+    }).facts;
+    expect(wishes(stopped)).toHaveLength(1);
+    expect(floor.claim("music", "run-m1", "next")).toMatchObject({ task: { attempt: 2 } });
+  });
+
+  test("of a run nobody drives any more drops the claim, and the resume wishes for another worker", () => {
+    const floor = playing();
+    floor.on("music", "pause");
+    expect(floor.claim("music", "run-m1", "other")).not.toHaveProperty("task");
+    const { facts } = floor.deliver({ type: "session.resume", sessionId: "music" });
+    expect(wishes(facts)).toMatchObject([{ dueAt: floor.now }]);
+  });
+});
+
+describe("an abort", () => {
+  test("ends the run, what it said is kept, and nothing running is no error", () => {
+    const floor = playing();
+    const { facts } = floor.deliver({ type: "session.abort", sessionId: "music" });
+    expect(facts.filter((fact) => fact.type === "event").map((fact) => fact.event.type)).toEqual([
+      "complete",
+      "session_transition",
+    ]);
+    expect(closed(facts)).toEqual(["a1 interrupted"]);
+    expect(floor.state("music")).toBe("active.idle");
+    expect(floor.on("music", "abort")).toMatchObject({ ok: true });
+  });
+
+  test("of a paused session ends the held run and leaves it paused", () => {
+    const floor = playing();
+    floor.on("music", "pause");
+    floor.on("music", "abort");
+    expect(floor.state("music")).toBe("paused");
+    expect(floor.actors.standing("music" as never)?.value.activity).toBe("idle");
+  });
+
+  test("frees the session for a next run after ten seconds, even if the worker never says that it stopped", () => {
+    const floor = playing();
+    floor.on("music", "abort");
+    floor.chat("music", "m2");
+    expect(wishes(floor.facts)).toHaveLength(1);
+    const { stopping } = floor.actors.standing("music" as never)!.context;
+    floor.ask({ type: "timer", sessionId: "music", timerId: stopping!.timerId });
+    expect(wishes(floor.facts)).toHaveLength(2);
+  });
+});
+
+describe("an interaction", () => {
+  const question = { kind: "question" as const, requestId: "q1", question: "Which?", options: ["a", "b"] };
+  const asking = () => {
+    const floor = playing();
+    floor.report("music", "run-m1", 2, { parts: [{ kind: "ask", interaction: question }] });
+    return floor;
+  };
+
+  test("makes the session wait, and its answer reaches the worker", () => {
+    const floor = asking();
+    expect(floor.state("music")).toBe("active.waiting");
+    const answer = { kind: "question" as const, requestId: "q1", selected: ["a"] };
+    const { facts, reply } = floor.deliver({ type: "session.answer", sessionId: "music", requestId: "q1", answer });
+    expect(reply.ok).toBe(true);
+    expect(signals(facts)).toEqual(["answer 1"]);
+    expect(floor.state("music")).toBe("active.running");
+    expect(floor.ask({ type: "session.answer", sessionId: "music", requestId: "q1", answer })).toMatchObject({
+      code: "interaction_not_found",
+    });
+    expect(floor.ask({ type: "run.still", sessionId: "music", runId: "run-m1", attempt: 1 })).toMatchObject({
+      standing: { standing: "go", answers: [answer] },
+    });
+  });
+
+  test("runs out: the run fails with interaction_timeout and its complete", () => {
+    const floor = asking();
+    const { interactions } = floor.actors.standing("music" as never)!.context.run!;
+    floor.ask({ type: "timer", sessionId: "music", timerId: interactions[0]!.timerId });
+    expect(floor.events("interaction_resolved")).toEqual([{ by: "timeout" }]);
+    expect(floor.events("error")).toMatchObject([{ errorCode: "interaction_timeout" }]);
+    expect(floor.events("complete")).toHaveLength(1);
+    expect(floor.state("music")).toBe("active.failed");
+  });
+
+  test("approved for always needs no asking for the rest of the session", () => {
+    const floor = playing();
+    const toolCall = { toolCallId: "t1", function: { name: "open_trunk", arguments: "{}" } };
+    const interaction = { kind: "confirmation" as const, requestId: "q1", toolCall, isSensitive: true };
+    floor.report("music", "run-m1", 2, { parts: [{ kind: "ask", interaction }] });
+    const answer = { kind: "confirmation" as const, requestId: "q1", verdict: "approve_always" as const };
+    floor.ask({ type: "session.answer", sessionId: "music", requestId: "q1", answer });
+    floor.report("music", "run-m1", 3, { outcome: { kind: "done" } });
+    floor.chat("music", "m2");
+    expect(floor.claim("music", "run-m2")).toMatchObject({ task: { approvedTools: ["open_trunk"] } });
+  });
+
+  test("ends with an abort", () => {
+    const floor = asking();
+    floor.on("music", "abort");
+    expect(floor.events("interaction_resolved")).toEqual([{ by: "abort" }]);
+  });
+});
+
+describe("between turns", () => {
+  const timerOf = (floor: FloorStage, kind: "idleTimerId" | "pauseTimerId") =>
+    floor.actors.standing("music" as never)!.context[kind]!;
+
+  test("a holder with nothing running gives the floor up after idle_timeout", () => {
+    const floor = playing({ idle_timeout: "10m" });
+    expect(timerOf(floor, "idleTimerId")).toBeUndefined();
+    floor.report("music", "run-m1", 2, { outcome: { kind: "done" } });
+    floor.ask({ type: "timer", sessionId: "music", timerId: timerOf(floor, "idleTimerId") });
+    expect(floor.transitions().at(-1)).toBe("music active.idle→paused");
+    expect(floor.actors.standing("music" as never)!.context.pausedBy).toBe("yield");
+    expect(floor.actors.context.floor.holder).toBeUndefined();
+  });
+
+  test("a session paused longer than max_pause is archived, and a stale timer does nothing", () => {
+    const floor = playing({ max_pause: "30m" });
+    floor.on("music", "pause");
+    const stale = timerOf(floor, "pauseTimerId");
+    floor.on("music", "resume");
+    floor.ask({ type: "timer", sessionId: "music", timerId: stale });
+    expect(floor.state("music")).toBe("active.running");
+    floor.on("music", "pause");
+    floor.ask({ type: "timer", sessionId: "music", timerId: timerOf(floor, "pauseTimerId") });
+    expect(floor.transitions().at(-1)).toBe("music paused→archived");
+  });
+
+  test("after_turn yields the floor or archives the session", () => {
+    for (const [afterTurn, state] of [
+      ["yield", "paused"],
+      ["archive", "archived"],
+    ] as const) {
+      const floor = playing({ after_turn: afterTurn });
+      floor.report("music", "run-m1", 2, { outcome: { kind: "done" } });
+      expect(floor.state("music")).toBe(state);
+    }
+  });
+});
+
+describe("switching the agent", () => {
+  const outcome = (floor: FloorStage, agentId: string) => {
+    const reply = floor.ask({ type: "session.switch_agent", sessionId: "music", agentId });
+    return reply.ok ? reply.outcome : reply;
+  };
+
+  test("is checked in the contract's order, and a failure leaves the agent as it is", () => {
+    const floor = playing();
+    expect(outcome(floor, " ")).toMatchObject({ errorCode: "invalid_agent_id" });
+    expect(outcome(floor, "Agent@1")).toMatchObject({ errorCode: "invalid_agent_id_format" });
+    expect(outcome(floor, "hacker")).toMatchObject({ errorCode: "agent_busy" });
+    floor.on("music", "abort");
+    expect(outcome(floor, "hacker")).toMatchObject({
+      errorCode: "agent_not_found",
+      message: "Invalid agent ID: hacker",
+    });
+    expect(floor.actors.standing("music" as never)!.context.claim.agentId).toBe("music");
+  });
+
+  test("changes the session's numbers and preempts nobody", () => {
+    const floor = new FloorStage(withMusic({}));
+    floor.create("music");
+    floor.create("weather");
+    expect(outcome(floor, "phone")).toEqual({
+      previousAgentId: "music",
+      currentAgentId: "phone",
+      agentName: "Phone",
+    });
+    expect(floor.state("weather")).toBe("active.idle");
+    expect(floor.actors.context.floor.paused).toMatchObject([{ agentId: "phone", priority: 90 }]);
+  });
+});
+
+describe("a floor that is carried over", () => {
+  test("goes on where it was", () => {
+    const floor = playing();
+    floor.create("phone");
+    floor.restart();
+    expect(floor.report("music", "run-m1", 2)).toMatchObject({ standing: { standing: "hold" } });
+    floor.on("phone", "archive");
+    expect(floor.state("music")).toBe("active.running");
+    expect(floor.report("music", "run-m1", 3, { outcome: { kind: "done" } }).ok).toBe(true);
+    expect(floor.state("music")).toBe("active.idle");
+  });
+
+  test("lets go of sessions that do not compete and have nothing running", () => {
+    const floor = playing();
+    floor.create("weather", { activate: false });
+    floor.on("music", "pause");
+    floor.create("planner");
+    floor.on("planner", "pause");
+    floor.actors.release();
+    expect(floor.actors.sessionIds).toEqual(["music"]);
+  });
+});
