@@ -1,0 +1,174 @@
+import { createHash } from "node:crypto";
+import type { ScriptedAdapter, ScriptedReply } from "../config/adapter.ts";
+import type { AgentEntry } from "../config/catalog.ts";
+import { AppError } from "../protocol/errors.ts";
+import type { Answer, ToolCall } from "../protocol/interaction.ts";
+import { cleanText, cutText } from "../protocol/text.ts";
+import type { Agent, Part, RunControl, Turn } from "./agent.ts";
+import { type Delegate, SUB_AGENT_TOOL } from "./sub-agent.ts";
+
+/** Patterns see so much of a message: one that goes back and forth over megabytes would hold up everybody. */
+const MAX_MATCHED_UNITS = 1_024;
+/** An echo comes in pieces no longer than this, like any streamed text. */
+const MAX_PIECE_UNITS = 4_096;
+
+/** What `{answer}` and `{result}` stand for in what is said. */
+interface Findings {
+  readonly answer: string;
+  readonly result: string;
+}
+
+interface Script {
+  readonly entry: AgentEntry;
+  readonly turn: Turn;
+  readonly control: RunControl;
+  readonly delegate: Delegate;
+}
+
+/**
+ * An agent that answers by rule. The first rule whose pattern fits the user's message is played: fail, ask, confirm,
+ * delegate, say, as far as it has them. Where the user cancels or rejects, or the sub-agent has no result, it says
+ * `otherwise` instead and does no more. Without a fitting rule it says the message back.
+ */
+export function createScriptedAgent(entry: AgentEntry, adapter: ScriptedAdapter, delegate: Delegate): Agent {
+  const { replies, yields, restartable } = adapter;
+  return {
+    id: entry.id,
+    yields,
+    restartable,
+    async *run(turn: Turn, control: RunControl): AsyncGenerator<Part> {
+      control.signal.throwIfAborted();
+      const rule = ruleFor(turn.input.content, replies);
+      if (!rule) {
+        yield* say(cutInPieces(`You said: ${turn.input.content}`), 0, control);
+        return;
+      }
+      failIfDue(rule, turn, replies);
+      const findings = yield* act(rule, { entry, turn, control, delegate });
+      const words = findings ? fillIn(repeat(rule.say ?? [], rule.repeat), findings) : (rule.otherwise ?? []);
+      yield* say(words, rule.delay, control);
+      if (rule.usage) {
+        const { input, output } = rule.usage;
+        const usage = { prompt_tokens: input, completion_tokens: output, total_tokens: input + output };
+        yield { type: "usage", usage };
+      }
+    },
+  };
+}
+
+/** What comes before speaking. Undefined where the user or the sub-agent said no. */
+async function* act(rule: ScriptedReply, script: Script): AsyncGenerator<Part, Findings | undefined> {
+  const answer = rule.ask ? await ask(rule.ask, script) : "";
+  if (answer === undefined) return undefined;
+  if (rule.confirm && !(yield* confirm(rule.confirm, script))) return undefined;
+  const result = rule.delegate ? yield* handOver(rule.delegate, script) : "";
+  return result === undefined ? undefined : { answer, result };
+}
+
+function ruleFor(message: string, replies: readonly ScriptedReply[]): ScriptedReply | undefined {
+  const text = cutText(message, MAX_MATCHED_UNITS);
+  return replies.find(({ match }) => match === undefined || match.test(text));
+}
+
+/**
+ * The first `times` messages of a session that meet the rule fail. Counted in the history, so that another worker
+ * counts the same. A sub-agent has no history: its rule fails each time.
+ */
+function failIfDue(rule: ScriptedReply, { input, history }: Turn, replies: readonly ScriptedReply[]): void {
+  if (!rule.fail) return;
+  const earlier = history.filter(
+    ({ id, role, content }) => role === "user" && id !== input.id && ruleFor(content, replies) === rule,
+  );
+  if (earlier.length < rule.fail.times) throw new AppError(rule.fail.code, rule.fail.message);
+}
+
+async function ask(
+  { question, options, multi_select }: NonNullable<ScriptedReply["ask"]>,
+  { control }: Script,
+): Promise<string | undefined> {
+  const answer = await control.ask({ kind: "question", question, options, multiSelect: multi_select });
+  mustAnswer(answer, "question");
+  if (answer.cancelled) return undefined;
+  return answer.selected.length > 0 ? answer.selected.join(", ") : (answer.customInput ?? "");
+}
+
+async function* confirm(action: NonNullable<ScriptedReply["confirm"]>, script: Script): AsyncGenerator<Part, boolean> {
+  const { control, turn } = script;
+  const call = toolCall("confirm", action.tool, action.arguments, script);
+  yield { type: "tool-call", call };
+  if (turn.approvedTools.includes(action.tool)) {
+    yield toolResult(call, "Approved for the session.", true);
+    return true;
+  }
+  const answer = await control.ask({ kind: "confirmation", toolCall: call, isSensitive: action.sensitive });
+  mustAnswer(answer, "confirmation");
+  const isApproved = answer.verdict !== "reject";
+  const rejected = answer.reason ? `Rejected: ${answer.reason}` : "Rejected.";
+  yield toolResult(call, isApproved ? "Approved." : rejected, isApproved);
+  return isApproved;
+}
+
+async function* handOver(
+  task: NonNullable<ScriptedReply["delegate"]>,
+  script: Script,
+): AsyncGenerator<Part, string | undefined> {
+  const call = toolCall("delegate", SUB_AGENT_TOOL, task, script);
+  yield { type: "tool-call", call };
+  const outcome = yield* script.delegate({ ...task, toolCallId: call.toolCallId }, script.turn, script.control);
+  yield toolResult(call, JSON.stringify(outcome), outcome.ok);
+  return outcome.ok ? outcome.result : undefined;
+}
+
+/** The id is the same each time this attempt is played, and differs from that of every other call. */
+function toolCall(
+  act: "confirm" | "delegate",
+  name: string,
+  args: Readonly<Record<string, unknown>>,
+  { entry, turn }: Script,
+): ToolCall {
+  const origin = [turn.runId, turn.attempt, turn.input.id, entry.id, act].join("\n");
+  const toolCallId = `call_${createHash("sha256").update(origin).digest("base64url").slice(0, 22)}`;
+  return { toolCallId, function: { name, arguments: JSON.stringify(args) } };
+}
+
+function toolResult({ toolCallId, function: { name } }: ToolCall, content: string, isSuccess: boolean): Part {
+  return { type: "tool-result", toolCallId, toolName: name, content, status: isSuccess ? "success" : "error" };
+}
+
+function mustAnswer<Kind extends Answer["kind"]>(
+  answer: Answer,
+  kind: Kind,
+): asserts answer is Extract<Answer, { kind: Kind }> {
+  if (answer.kind !== kind) throw new Error(`a ${kind} was answered with a ${answer.kind}`);
+}
+
+/** One part for each text, with `delayMs` between them. */
+async function* say(texts: Iterable<string>, delayMs: number, control: RunControl): AsyncGenerator<Part> {
+  let isFirst = true;
+  for (const text of texts) {
+    if (!isFirst) await control.sleep(delayMs);
+    control.signal.throwIfAborted();
+    isFirst = false;
+    yield { type: "text", text: cleanText(text) };
+  }
+}
+
+function* repeat(words: readonly string[], times: number): Generator<string> {
+  for (let round = 0; round < times; round += 1) yield* words;
+}
+
+/** In one go: an answer that holds `{result}` stays as the user wrote it. */
+function* fillIn(words: Iterable<string>, findings: Findings): Generator<string> {
+  for (const text of words) {
+    const filled = text.replace(/\{(answer|result)\}/g, (_, name: keyof Findings) => findings[name]);
+    if (filled !== "") yield filled;
+  }
+}
+
+function* cutInPieces(text: string): Generator<string> {
+  for (let rest = text; rest !== ""; ) {
+    const piece = cutText(rest, MAX_PIECE_UNITS);
+    yield piece;
+    rest = rest.slice(piece.length);
+  }
+}

@@ -1,0 +1,129 @@
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import type { Agent, Part } from "../../src/agents/agent.ts";
+import { AppError } from "../../src/protocol/errors.ts";
+import { Usage } from "../../src/protocol/message.ts";
+import { createRunStage, play, playToFailure, textOf, turnOf } from "../support/run-stage.ts";
+
+/** What an agent under test says when it is made to speak: one text part each. */
+export const SPOKEN = ["One, ", "two, ", "three."];
+
+/** An agent, and the messages that make it do what the contract looks at. */
+export interface AgentSubject {
+  readonly agent: Agent;
+  /** A message that it answers with `SPOKEN` and some usage. */
+  speaks(): string;
+  /** A message that it answers with the first of `SPOKEN`, and then with silence until it is aborted. */
+  stalls(): string;
+  /** A message that its provider refuses with `provider_rate_limited`. */
+  fails(): string;
+  /** Resolves when all that its runs used outside, such as connections, was let go. */
+  released(): Promise<unknown>;
+  close(): Promise<void>;
+}
+
+const NOTHING = { sleepers: 0, listeners: 0 };
+
+/** What the port promises, for every adapter alike. */
+export function agentContract(name: string, make: () => Promise<AgentSubject>): void {
+  describe(`agent: ${name}`, () => {
+    let subject: AgentSubject;
+    beforeEach(async () => {
+      subject = await make();
+    });
+    afterEach(() => subject.close());
+
+    /** A run that has said its first word and now stalls. */
+    async function stall() {
+      const stage = createRunStage({ time: "stands" });
+      const parts = subject.agent.run(turnOf(subject.stalls()), stage.control)[Symbol.asyncIterator]();
+      const first = await parts.next();
+      expect(first.value).toMatchObject({ type: "text", text: SPOKEN[0] });
+      return { stage, parts };
+    }
+
+    test("says what it has to say, text by text, as the session's own agent", async () => {
+      const parts = await play(subject.agent, turnOf(subject.speaks()));
+      expect(parts.flatMap((part) => (part.type === "text" ? [part.text] : []))).toEqual(SPOKEN);
+      expect(parts.filter((part) => part.agent)).toEqual([]);
+    });
+
+    test("counts its tokens once for each turn", async () => {
+      const parts = await play(subject.agent, turnOf(subject.speaks()));
+      const usage = parts.flatMap((part) => (part.type === "usage" ? [part.usage] : []));
+      expect(usage).toHaveLength(1);
+      expect(Usage.parse(usage[0]).total_tokens).toBeGreaterThan(0);
+    });
+
+    test("holds its place while nobody pulls", async () => {
+      const stage = createRunStage();
+      const parts = subject.agent.run(turnOf(subject.speaks()), stage.control)[Symbol.asyncIterator]();
+      const heard: Part[] = [(await parts.next()).value];
+      for (let turns = 0; turns < 20; turns += 1) await new Promise(setImmediate);
+      for (let next = await parts.next(); !next.done; next = await parts.next()) heard.push(next.value);
+      expect(textOf(heard)).toBe(SPOKEN.join(""));
+    });
+
+    test("plays two turns side by side without mixing them", async () => {
+      const [one, two] = await Promise.all([
+        play(subject.agent, turnOf(subject.speaks())),
+        play(subject.agent, turnOf(subject.speaks())),
+      ]);
+      expect([textOf(one), textOf(two)]).toEqual([SPOKEN.join(""), SPOKEN.join("")]);
+    });
+
+    test("says nothing when it is aborted before it starts", async () => {
+      const stage = createRunStage();
+      stage.abort();
+      const parts = subject.agent.run(turnOf(subject.speaks()), stage.control)[Symbol.asyncIterator]();
+      const first = await parts.next().catch(() => ({ done: true }));
+      expect(first.done).toBe(true);
+    });
+
+    test("ends when it is aborted while it has nothing to say", async () => {
+      const { stage, parts } = await stall();
+      const next = parts.next().catch(() => ({ done: true }));
+      stage.abort();
+      expect((await next).done).toBe(true);
+      await subject.released();
+      expect(stage.leftovers()).toEqual(NOTHING);
+    });
+
+    test("ends when it is aborted while nobody pulls", async () => {
+      const { stage, parts } = await stall();
+      stage.abort();
+      await subject.released();
+      expect((await parts.next().catch(() => ({ done: true }))).done).toBe(true);
+      expect(stage.leftovers()).toEqual(NOTHING);
+    });
+
+    test("lets everything go when the caller returns early", async () => {
+      const { stage, parts } = await stall();
+      expect((await parts.return?.())?.done).toBe(true);
+      await subject.released();
+      expect(stage.leftovers()).toEqual(NOTHING);
+    });
+
+    test("answers the next turn after one that was aborted", async () => {
+      const { stage, parts } = await stall();
+      stage.abort();
+      await parts.return?.();
+      expect(textOf(await play(subject.agent, turnOf(subject.speaks())))).toBe(SPOKEN.join(""));
+    });
+
+    test("throws an AppError where the user should hear of a failure, and answers the next turn", async () => {
+      const stage = createRunStage();
+      const { failure } = await playToFailure(subject.agent, turnOf(subject.fails()), stage);
+      expect(failure).toBeInstanceOf(AppError);
+      expect((failure as AppError).code).toBe("provider_rate_limited");
+      expect(stage.leftovers()).toEqual(NOTHING);
+      expect(textOf(await play(subject.agent, turnOf(subject.speaks())))).toBe(SPOKEN.join(""));
+    });
+
+    test("leaves no timer and no listener behind", async () => {
+      const stage = createRunStage();
+      await play(subject.agent, turnOf(subject.speaks()), stage);
+      await subject.released();
+      expect(stage.leftovers()).toEqual(NOTHING);
+    });
+  });
+}

@@ -1,0 +1,113 @@
+import { EventEmitter, once } from "node:events";
+import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { type TokenCounts, WIRES, type Wire, type WireError } from "./provider-wire.ts";
+
+/** What the server does with one request. */
+type ProviderReply =
+  | {
+      readonly kind: "stream";
+      readonly reasoning?: readonly string[];
+      /** One delta each. */
+      readonly text?: readonly string[];
+      readonly usage?: TokenCounts;
+      /**
+       * How the stream ends: whole (the default), by the provider's own filter, with the connection cut, closed in good
+       * order but before its end, never, or with an error.
+       */
+      readonly ending?: "whole" | "filtered" | "cut" | "early" | "never" | WireError;
+    }
+  | {
+      readonly kind: "refusal";
+      readonly status: number;
+      readonly headers?: Readonly<Record<string, string>>;
+      readonly error?: Partial<WireError>;
+    }
+  /** The connection is cut before a word of the answer. */
+  | { readonly kind: "cut" };
+
+interface ProviderRequest {
+  readonly path: string;
+  readonly headers: IncomingHttpHeaders;
+  readonly body: string;
+  /** Resolves when the connection of this request is done with: answered, cut, or left by the client. */
+  readonly closed: Promise<void>;
+}
+
+export interface ProviderServer {
+  readonly baseUrl: string;
+  /** All it ever got, the oldest first. */
+  readonly requests: readonly ProviderRequest[];
+  /** What to answer to the requests to come, one each. A request beyond them is answered 500. */
+  willReply(...replies: readonly ProviderReply[]): void;
+  /** The next request to arrive. */
+  nextRequest(): Promise<ProviderRequest>;
+  close(): Promise<void>;
+}
+
+/**
+ * A model provider on this machine that speaks the wire formats of OpenAI responses, OpenAI chat completions and
+ * Anthropic messages, told apart by the path.
+ */
+export async function startProviderServer(): Promise<ProviderServer> {
+  const requests: ProviderRequest[] = [];
+  const replies: ProviderReply[] = [];
+  const arrivals = new EventEmitter();
+
+  const server = createServer(async (request, response) => {
+    const body = await readBody(request);
+    const closed = new Promise<void>((resolve) => response.once("close", resolve));
+    const arrived = { path: request.url ?? "", headers: request.headers, body, closed };
+    requests.push(arrived);
+    arrivals.emit("request", arrived);
+    const wire = Object.values(WIRES).find(({ path }) => request.url?.endsWith(path));
+    const reply = replies.shift() ?? { kind: "refusal", status: 500, error: { message: "no reply was scripted" } };
+    if (wire && request.method === "POST") await play(reply, wire, response);
+    else response.writeHead(404).end();
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+
+  return {
+    baseUrl: `http://127.0.0.1:${port}/v1`,
+    requests,
+    willReply: (...more) => void replies.push(...more),
+    nextRequest: async () => (await once(arrivals, "request"))[0] as ProviderRequest,
+    async close() {
+      const closed = once(server, "close");
+      server.close();
+      server.closeAllConnections();
+      await closed;
+    },
+  };
+}
+
+async function play(reply: ProviderReply, wire: Wire, response: ServerResponse): Promise<void> {
+  if (reply.kind === "cut") {
+    response.destroy();
+    return;
+  }
+  if (reply.kind === "refusal") {
+    response.writeHead(reply.status, { "content-type": "application/json", ...reply.headers });
+    response.end(JSON.stringify(wire.refusal({ type: "some_error", message: "some message", ...reply.error })));
+    return;
+  }
+  const { reasoning, text, usage = { input: 1, output: 1 }, ending = "whole" } = reply;
+  response.writeHead(200, { "content-type": "text/event-stream" });
+  let frames = wire.open();
+  if (reasoning) frames += wire.reasoning(reasoning);
+  if (text) frames += wire.text(text);
+  if (ending === "whole" || ending === "filtered") frames += wire.close(usage, ending === "filtered");
+  if (typeof ending === "object") frames += wire.error(ending);
+  // Ended only when the frames left: a cut that overtakes them would be a cut before the answer.
+  await new Promise<void>((resolve) => response.write(frames, () => resolve()));
+  if (ending === "cut") response.destroy();
+  else if (ending !== "never") response.end();
+}
+
+async function readBody(request: IncomingMessage): Promise<string> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of request) chunks.push(chunk as Buffer);
+  return Buffer.concat(chunks).toString("utf8");
+}

@@ -1,0 +1,263 @@
+import { inspect } from "node:util";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import type { Agent } from "../../../src/agents/agent.ts";
+import { createRegistry } from "../../../src/agents/registry.ts";
+import type { AgentId } from "../../../src/protocol/ids.ts";
+import { makeCatalog } from "../../support/catalog.ts";
+import { type ProviderServer, startProviderServer } from "../../support/provider-server.ts";
+import { WIRES } from "../../support/provider-wire.ts";
+import { createRunStage, messageOf, play, playToFailure, textOf, turnOf } from "../../support/run-stage.ts";
+
+const KEY = "sk-SECRET-0815";
+const PROMPT = "my private words";
+const PNG = Buffer.from(
+  "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==",
+  "base64",
+);
+
+let server: ProviderServer;
+beforeEach(async () => {
+  server = await startProviderServer();
+});
+afterEach(() => server.close());
+
+function model(provider: string, { random = 0, ...rest }: { random?: number } & Record<string, unknown> = {}): Agent {
+  const adapter = { kind: "ai-sdk", provider, model: "model-x", base_url: server.baseUrl, api_key_env: "MY_KEY" };
+  const catalog = makeCatalog([{ name: "subject", adapter, ...rest }]);
+  const registry = createRegistry({ catalog: () => catalog, env: { MY_KEY: `${KEY}\n` }, random: () => random });
+  return registry.find("subject" as AgentId)!;
+}
+
+describe.each(Object.keys(WIRES) as (keyof typeof WIRES)[])("%s", (provider) => {
+  test("streams reasoning and text, and maps what the provider counted", async () => {
+    server.willReply({
+      kind: "stream",
+      reasoning: ["Let me ", "think."],
+      text: ["Hel", "lo"],
+      usage: { input: 100, output: 7, cacheRead: 60, ...(provider === "anthropic" && { cacheWrite: 30 }) },
+    });
+    expect(await play(model(provider), turnOf(PROMPT))).toEqual([
+      { type: "reasoning", text: "Let me " },
+      { type: "reasoning", text: "think." },
+      { type: "text", text: "Hel" },
+      { type: "text", text: "lo" },
+      {
+        type: "usage",
+        usage: {
+          prompt_tokens: 100,
+          completion_tokens: 7,
+          total_tokens: 107,
+          cache_read_input_tokens: 60,
+          ...(provider === "anthropic" && { cache_creation_input_tokens: 30 }),
+        },
+      },
+    ]);
+  });
+
+  test("asks the model of the catalogue, at its address, with its key and instructions", async () => {
+    server.willReply({ kind: "stream", text: ["ok"] });
+    await play(model(provider, { instructions: "Be brief." }), turnOf(PROMPT));
+    const [request] = server.requests;
+    expect(request!.path).toBe(`/v1${WIRES[provider].path}`);
+    expect([request!.headers.authorization, request!.headers["x-api-key"]]).toContain(
+      provider === "anthropic" ? KEY : `Bearer ${KEY}`,
+    );
+    expect(JSON.parse(request!.body)).toMatchObject({ model: "model-x", stream: true });
+    expect(request!.body).toContain("Be brief.");
+    expect(request!.body).toContain(PROMPT);
+  });
+
+  test("shows the images of a message", async () => {
+    server.willReply({ kind: "stream", text: ["A dot."] });
+    const stage = createRunStage();
+    const images = [stage.storeImage(PNG, "image/png")];
+    await play(model(provider), turnOf("", { input: messageOf("user", "What is it?", { images }) }), stage);
+    expect(server.requests[0]!.body).toContain(PNG.toString("base64"));
+    expect(server.requests[0]!.body).toContain("image/png");
+  });
+
+  test("takes a 429 for what it is, once, with the time to come back", async () => {
+    server.willReply({ kind: "refusal", status: 429, headers: { "retry-after": "7" } });
+    const { parts, failure } = await playToFailure(model(provider), turnOf(PROMPT));
+    expect(parts).toEqual([]);
+    expect(failure).toMatchObject({ code: "provider_rate_limited", facts: { retryAfterMs: 7_000 } });
+    expect(server.requests).toHaveLength(1);
+  });
+
+  test("asks a provider that fails three times, with growing waits", async () => {
+    server.willReply({ kind: "refusal", status: 500 }, { kind: "cut" }, { kind: "refusal", status: 529 });
+    const stage = createRunStage();
+    const { failure } = await playToFailure(model(provider), turnOf(PROMPT), stage);
+    expect(failure).toMatchObject({ code: "provider_unreachable", retryable: true });
+    expect(server.requests).toHaveLength(3);
+    expect(stage.sleeps).toEqual([500, 1_000]);
+  });
+
+  test("says nothing of a failure that a further try mended", async () => {
+    server.willReply({ kind: "cut" }, { kind: "stream", ending: "cut" }, { kind: "stream", text: ["Hello"] });
+    expect(textOf(await play(model(provider), turnOf(PROMPT)))).toBe("Hello");
+  });
+
+  test.each(["cut", "early"] as const)("does not try again when a reply that began is %s", async (ending) => {
+    server.willReply({ kind: "stream", text: ["Hel"], ending });
+    const { parts, failure } = await playToFailure(model(provider), turnOf(PROMPT));
+    expect(parts).toEqual([{ type: "text", text: "Hel" }]);
+    expect(failure).toMatchObject({ code: "provider_unreachable" });
+    expect(server.requests).toHaveLength(1);
+  });
+
+  test("does not take an empty stream for a reply", async () => {
+    server.willReply(...Array(3).fill({ kind: "stream", ending: "early" }));
+    expect((await playToFailure(model(provider), turnOf(PROMPT))).failure).toMatchObject({
+      code: "provider_unreachable",
+    });
+    expect(server.requests).toHaveLength(3);
+  });
+
+  test("reads errors that come in a stream that began well", async () => {
+    const overloaded = { type: "overloaded_error", message: "Overloaded" };
+    const limited = { type: "rate_limit_error", message: "slow down" };
+    server.willReply({ kind: "stream", ending: overloaded }, { kind: "stream", text: ["Hel"], ending: limited });
+    const { parts, failure } = await playToFailure(model(provider), turnOf(PROMPT));
+    expect(textOf(parts)).toBe("Hel");
+    expect(failure).toMatchObject({ code: "provider_rate_limited" });
+    expect(server.requests).toHaveLength(2);
+  });
+
+  test.each([400, 401, 404])("a %i is a refusal, with the provider's word for it", async (status) => {
+    server.willReply({ kind: "refusal", status, error: { type: "invalid_request_error" } });
+    const { failure } = await playToFailure(model(provider), turnOf(PROMPT));
+    expect(failure).toMatchObject({
+      code: "provider_refused",
+      message: `The model's provider refused the request (${status} invalid_request_error).`,
+      retryable: false,
+    });
+    expect(server.requests).toHaveLength(1);
+  });
+
+  test("a reply that the provider filtered whole is a refusal, one that said something is a reply", async () => {
+    server.willReply({ kind: "stream", ending: "filtered" });
+    expect((await playToFailure(model(provider), turnOf(PROMPT))).failure).toMatchObject({ code: "provider_refused" });
+    server.willReply({ kind: "stream", text: ["I would rather not."], ending: "filtered" });
+    expect(textOf(await play(model(provider), turnOf(PROMPT)))).toBe("I would rather not.");
+  });
+
+  test("lets the connection go before the first word when it is aborted", async () => {
+    server.willReply({ kind: "stream", ending: "never" });
+    const stage = createRunStage();
+    const arrived = server.nextRequest();
+    const next = model(provider).run(turnOf(PROMPT), stage.control)[Symbol.asyncIterator]().next();
+    const request = await arrived;
+    stage.abort();
+    expect(await next).toEqual({ done: true, value: undefined });
+    await request.closed;
+    expect(server.requests).toHaveLength(1);
+  });
+
+  test("never tells the key or the prompt, whatever fails, and prints nothing past the log", async () => {
+    const spies = [
+      vi.spyOn(process.stderr, "write").mockReturnValue(true),
+      vi.spyOn(console, "error").mockReturnValue(),
+      vi.spyOn(process, "emitWarning").mockReturnValue(),
+    ];
+    const echo = { type: "invalid_api_key", message: `Incorrect API key provided: ${KEY}, in: ${PROMPT}` };
+    try {
+      server.willReply({ kind: "stream", text: ["ok"] });
+      await play(model(provider), turnOf(PROMPT));
+      for (const reply of [
+        { kind: "refusal", status: 401, error: echo },
+        { kind: "refusal", status: 429, error: { ...echo, type: KEY } },
+        { kind: "stream", text: ["x"], ending: echo },
+        { kind: "stream", text: ["x"], ending: "cut" },
+      ] as const) {
+        server.willReply(reply);
+        const { failure } = await playToFailure(model(provider), turnOf(PROMPT));
+        const told = inspect(failure, { depth: 20, showHidden: true });
+        expect(told).not.toContain(KEY);
+        expect(told).not.toContain(PROMPT);
+      }
+      expect(spies.flatMap((spy) => spy.mock.calls as unknown[])).toEqual([]);
+    } finally {
+      for (const spy of spies) spy.mockRestore();
+    }
+  });
+});
+
+test("jitter takes up to half of a wait off", async () => {
+  server.willReply({ kind: "cut" }, { kind: "cut" }, { kind: "stream", text: ["ok"] });
+  const stage = createRunStage();
+  await play(model("openai", { random: 1 }), turnOf(PROMPT), stage);
+  expect(stage.sleeps).toEqual([250, 500]);
+});
+
+test("a provider that is away for long is not asked again, and the user hears when to come back", async () => {
+  server.willReply({ kind: "refusal", status: 503, headers: { "retry-after": "120" } });
+  const stage = createRunStage();
+  const { failure } = await playToFailure(model("anthropic"), turnOf(PROMPT), stage);
+  expect(failure).toMatchObject({ code: "provider_unreachable", facts: { retryAfterMs: 120_000 } });
+  expect(stage.sleeps).toEqual([]);
+});
+
+test("a provider that is away for a moment is asked when it wants to be", async () => {
+  server.willReply({ kind: "refusal", status: 503, headers: { "retry-after": "3" } }, { kind: "stream", text: ["ok"] });
+  const stage = createRunStage();
+  await play(model("anthropic"), turnOf(PROMPT), stage);
+  expect(stage.sleeps).toEqual([3_000]);
+});
+
+test("an abort between two tries ends the run without another", async () => {
+  server.willReply({ kind: "cut" }, { kind: "cut" });
+  const stage = createRunStage({ time: "stands" });
+  const asleep = stage.next("sleep");
+  const next = model("openai").run(turnOf(PROMPT), stage.control)[Symbol.asyncIterator]().next();
+  await asleep;
+  stage.abort();
+  await expect(next).rejects.toThrow("aborted by the test");
+  expect(server.requests).toHaveLength(1);
+});
+
+test("an address where nobody listens is unreachable", async () => {
+  const gone = await startProviderServer();
+  await gone.close();
+  const adapter = { kind: "ai-sdk", provider: "openai-compatible", model: "m", base_url: gone.baseUrl };
+  const catalog = makeCatalog([{ name: "subject", adapter }]);
+  const agent = createRegistry({ catalog: () => catalog, env: {} }).find("subject" as AgentId)!;
+  expect((await playToFailure(agent, turnOf(PROMPT))).failure).toMatchObject({ code: "provider_unreachable" });
+});
+
+test("a compatible server without a key is sent none", async () => {
+  const adapter = { kind: "ai-sdk", provider: "openai-compatible", model: "m", base_url: server.baseUrl };
+  const catalog = makeCatalog([{ name: "subject", adapter }]);
+  const agent = createRegistry({ catalog: () => catalog, env: { OPENAI_API_KEY: KEY } }).find("subject" as AgentId)!;
+  server.willReply({ kind: "stream", text: ["ok"] });
+  await play(agent, turnOf(PROMPT));
+  expect(server.requests[0]!.headers.authorization).toBeUndefined();
+  expect(server.requests[0]!.body).toContain('"include_usage":true');
+});
+
+test("counts are whole and not below nothing, whatever a server counts", async () => {
+  server.willReply({ kind: "stream", text: ["ok"], usage: { input: 10.6, output: -1 } });
+  const parts = await play(model("openai-compatible"), turnOf(PROMPT));
+  expect(parts.at(-1)).toEqual({
+    type: "usage",
+    usage: { prompt_tokens: 11, completion_tokens: 0, total_tokens: 11 },
+  });
+});
+
+test("OpenAI is asked to store nothing", async () => {
+  server.willReply({ kind: "stream", text: ["ok"] });
+  await play(model("openai"), turnOf(PROMPT));
+  expect(JSON.parse(server.requests[0]!.body)).toMatchObject({ store: false });
+});
+
+test("an agent without its key refuses before anything leaves the house", async () => {
+  const adapter = { kind: "ai-sdk", provider: "openai", model: "m", base_url: server.baseUrl };
+  const catalog = makeCatalog([{ name: "subject", adapter }]);
+  const agent = createRegistry({ catalog: () => catalog, env: {} }).find("subject" as AgentId)!;
+  const { failure } = await playToFailure(agent, turnOf(PROMPT));
+  expect(failure).toMatchObject({
+    code: "provider_refused",
+    message: "This agent has no key for its model's provider.",
+  });
+  expect(server.requests).toEqual([]);
+});

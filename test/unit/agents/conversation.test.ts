@@ -1,0 +1,116 @@
+import { describe, expect, test } from "vitest";
+import { toModelMessages } from "../../../src/agents/conversation.ts";
+import type { RunId } from "../../../src/protocol/ids.ts";
+import type { Message } from "../../../src/protocol/message.ts";
+import { createRunStage, messageOf, turnOf } from "../../support/run-stage.ts";
+
+const read = (history: Message[], input = "now") =>
+  toModelMessages(turnOf(input, { history }), createRunStage().control.loadImage);
+
+/** `user: text`, one line for each message. */
+const linesOf = async (history: Message[], input = "now") =>
+  (await read(history, input)).map(({ role, content }) => `${role}: ${content}`);
+
+describe("what a model is told of a conversation", () => {
+  test("what was said before, and then the user's message", async () => {
+    expect(await linesOf([messageOf("user", "one"), messageOf("assistant", "two")])).toEqual([
+      "user: one",
+      "assistant: two",
+      "user: now",
+    ]);
+  });
+
+  test("also a reply that was interrupted", async () => {
+    const history = [messageOf("user", "one"), messageOf("assistant", "tw", { status: "interrupted" })];
+    expect(await linesOf(history)).toContain("assistant: tw");
+  });
+
+  test("not what failed, nor what waits, nor what is no talk", async () => {
+    const sub = { kind: "sub", name: "s", depth: 1, path: ["m", "s"] } as const;
+    const history = [
+      messageOf("user", "one"),
+      messageOf("assistant", "failed", { status: "error" }),
+      messageOf("user", "waiting", { status: "queued" }),
+      messageOf("assistant", "by a sub-agent", { agent: { ...sub, path: [...sub.path] } }),
+      messageOf("system", "system"),
+      messageOf("tool", "tool"),
+      messageOf("assistant", ""),
+      messageOf("assistant", "two"),
+    ];
+    expect(await linesOf(history)).toEqual(["user: one", "assistant: two", "user: now"]);
+  });
+
+  test("messages of one role in a row become one: a turn that failed left a message without a reply", async () => {
+    const history = [messageOf("user", "one"), messageOf("assistant", "no", { status: "error" })];
+    expect(await linesOf(history)).toEqual(["user: one\n\nnow"]);
+  });
+
+  test("the user's message once, also where the history has it already", async () => {
+    const turn = turnOf("now");
+    const messages = await toModelMessages({ ...turn, history: [turn.input] }, createRunStage().control.loadImage);
+    expect(messages).toEqual([{ role: "user", content: "now" }]);
+  });
+
+  test("what an earlier attempt said comes after the question, and the model is asked to go on", async () => {
+    const history = [
+      messageOf("user", "one"),
+      messageOf("assistant", "two", { runId: "run_0" as RunId }),
+      messageOf("assistant", "I was say", { runId: "run_1" as RunId, status: "interrupted" }),
+    ];
+    const lines = await linesOf(history);
+    expect(lines.slice(0, 4)).toEqual(["user: one", "assistant: two", "user: now", "assistant: I was say"]);
+    expect(lines[4]).toMatch(/^user: .*interrupted/);
+    expect(lines).toHaveLength(5);
+  });
+});
+
+describe("how much of it", () => {
+  test("the newest 200 messages, the user's first", async () => {
+    const history = Array.from({ length: 501 }, (_, n) => messageOf(n % 2 ? "assistant" : "user", `${n}`));
+    const messages = await read([...history, messageOf("assistant", "501")]);
+    expect(messages[0]).toEqual({ role: "user", content: "302" });
+    expect(messages).toHaveLength(201);
+    const odd = await read(
+      history
+        .slice(0, 500)
+        .concat(messageOf("user", "500"), messageOf("assistant", "501"), messageOf("assistant", "502")),
+    );
+    expect(odd[0]!.role).toBe("user");
+  });
+
+  test("at most 256 KiB of it, counted as UTF-8, with no gap", async () => {
+    const history = [
+      messageOf("user", "old"),
+      messageOf("assistant", "音".repeat(60_000)),
+      messageOf("user", "音".repeat(60_000)),
+      messageOf("assistant", "new"),
+    ];
+    const messages = await read(history);
+    expect(messages.map(({ content }) => content.length)).toEqual([60_000, 3, 3]);
+  });
+
+  test("the user's message whole, however long", async () => {
+    const long = "x".repeat(1_000_000);
+    expect(await read([messageOf("user", "one"), messageOf("assistant", "two")], long)).toHaveLength(3);
+  });
+
+  test("the newest eight images, and no byte of the others", async () => {
+    const stage = createRunStage();
+    const loaded: string[] = [];
+    const images = Array.from({ length: 10 }, (_, n) => stage.storeImage(Buffer.from([n]), "image/png"));
+    const history = images
+      .slice(0, 9)
+      .flatMap((image, n) => [messageOf("user", `picture ${n}`, { images: [image] }), messageOf("assistant", "nice")]);
+    const turn = turnOf("", { history, input: messageOf("user", "", { images: images.slice(9) }) });
+    const messages = await toModelMessages(turn, (image) => {
+      loaded.push(image.hash);
+      return stage.control.loadImage(image);
+    });
+    expect(loaded).toEqual(images.slice(2).map(({ hash }) => hash));
+    expect(messages[0]).toEqual({ role: "user", content: "picture 0" });
+    expect(messages.at(-1)).toEqual({
+      role: "user",
+      content: [{ type: "file", mediaType: "image/png", data: Buffer.from([9]) }],
+    });
+  });
+});

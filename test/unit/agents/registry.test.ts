@@ -1,0 +1,91 @@
+import { describe, expect, test } from "vitest";
+import { createRegistry } from "../../../src/agents/registry.ts";
+import type { AgentId } from "../../../src/protocol/ids.ts";
+import { makeCatalog } from "../../support/catalog.ts";
+
+const id = (name: string) => name as AgentId;
+const aiSdk = (name: string, adapter: object = {}) => ({
+  name,
+  adapter: { kind: "ai-sdk", provider: "openai", model: "m", ...adapter },
+});
+
+describe("finding an agent", () => {
+  test("an agent conducts itself as its entry says", () => {
+    const catalog = makeCatalog([
+      { name: "song" },
+      aiSdk("model"),
+      aiSdk("patient", { yields: "hold", restartable: true }),
+    ]);
+    const registry = createRegistry({ catalog: () => catalog, env: {} });
+    const conduct = ["song", "model", "patient"].map((name) => {
+      const { yields, restartable } = registry.find(id(name))!;
+      return { name, yields, restartable };
+    });
+    expect(conduct).toEqual([
+      { name: "song", yields: "hold", restartable: true },
+      { name: "model", yields: "abort", restartable: false },
+      { name: "patient", yields: "hold", restartable: true },
+    ]);
+  });
+
+  test("it is the same agent as long as the catalogue keeps its entry, and a new one after", () => {
+    let catalog = makeCatalog([{ name: "a" }, { name: "b" }]);
+    const registry = createRegistry({ catalog: () => catalog, env: {} });
+    const [a, b] = [registry.find(id("a")), registry.find(id("b"))];
+    expect(registry.find(id("a"))).toBe(a);
+    const changed = makeCatalog([{ name: "b", adapter: { kind: "scripted", yields: "abort" } }]);
+    catalog = { ...changed, agents: new Map([["a", catalog.agents.get(id("a"))!], ...changed.agents]) as never };
+    expect(registry.find(id("a"))).toBe(a);
+    expect(registry.find(id("b"))).not.toBe(b);
+    expect(registry.find(id("b"))!.yields).toBe("abort");
+  });
+
+  test("an unknown agent is not found, a disabled one is: its session may have a turn to end", () => {
+    const catalog = makeCatalog([{ name: "a" }, { name: "off", enabled: false }]);
+    const registry = createRegistry({ catalog: () => catalog, env: {} });
+    expect(registry.find(id("nobody"))).toBeUndefined();
+    expect(registry.find(id("off"))).toBeDefined();
+  });
+});
+
+describe("availability", () => {
+  const catalog = makeCatalog([
+    { name: "song" },
+    { name: "off", enabled: false },
+    aiSdk("named", { api_key_env: "MY_KEY" }),
+    aiSdk("openai"),
+    aiSdk("anthropic", { provider: "anthropic" }),
+    aiSdk("local", { provider: "openai-compatible", base_url: "http://127.0.0.1:11434/v1" }),
+  ]);
+  const problems = (env: Record<string, string>) => {
+    const registry = createRegistry({ catalog: () => catalog, env });
+    const found: Record<string, string> = {};
+    for (const name of [...catalog.agents.keys(), "nobody"]) {
+      const problem = registry.findProblem(id(name));
+      expect(registry.isAvailable(id(name))).toBe(problem === undefined);
+      if (problem !== undefined) found[name] = problem;
+    }
+    return found;
+  };
+
+  test("an agent is available when it is enabled and its key is there", () => {
+    expect(problems({})).toEqual({
+      off: "it is disabled",
+      named: "the environment variable MY_KEY is not set",
+      openai: "the environment variable OPENAI_API_KEY is not set",
+      anthropic: "the environment variable ANTHROPIC_API_KEY is not set",
+      nobody: "the catalogue has no such agent",
+    });
+    expect(Object.keys(problems({ MY_KEY: "k", OPENAI_API_KEY: "k", ANTHROPIC_API_KEY: "k" }))).toEqual([
+      "off",
+      "nobody",
+    ]);
+  });
+
+  test("an empty key is none, and neither is one that no header could carry", () => {
+    expect(problems({ MY_KEY: " \n" })["named"]).toBe("the environment variable MY_KEY is not set");
+    expect(problems({ MY_KEY: "one\ntwo" })["named"]).toBe(
+      "the environment variable MY_KEY holds characters that no key has",
+    );
+  });
+});

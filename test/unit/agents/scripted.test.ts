@@ -1,0 +1,305 @@
+import { describe, expect, test } from "vitest";
+import type { Agent, Part } from "../../../src/agents/agent.ts";
+import { createRegistry } from "../../../src/agents/registry.ts";
+import type { AgentId } from "../../../src/protocol/ids.ts";
+import { makeCatalog } from "../../support/catalog.ts";
+import { createRunStage, messageOf, play, playToFailure, textOf, turnOf } from "../../support/run-stage.ts";
+
+function scripted(...replies: object[]): Agent {
+  const catalog = makeCatalog([
+    { name: "subject", adapter: { kind: "scripted", replies } },
+    { name: "browser", adapter: { kind: "scripted", replies: [{ say: ["It is ", "raining."] }] } },
+  ]);
+  return createRegistry({ catalog: () => catalog, env: {} }).find("subject" as AgentId)!;
+}
+
+const textsOf = (parts: readonly Part[]) => parts.flatMap((part) => (part.type === "text" ? [part.text] : []));
+const callsOf = (parts: readonly Part[]) => parts.flatMap((part) => (part.type === "tool-call" ? [part.call] : []));
+const resultsOf = (parts: readonly Part[]) => parts.flatMap((part) => (part.type === "tool-result" ? [part] : []));
+
+describe("which rule is played", () => {
+  test("the first that fits wins, whatever the case of its letters", async () => {
+    const agent = scripted({ match: "天气|weather", say: "Sunny." }, { match: "weather", say: "Rain." });
+    expect(textOf(await play(agent, turnOf("The WEATHER, please")))).toBe("Sunny.");
+    expect(textOf(await play(agent, turnOf("今天天气怎么样")))).toBe("Sunny.");
+  });
+
+  test("a rule without a pattern fits every message", async () => {
+    expect(textOf(await play(scripted({ say: "Yes." }), turnOf("anything")))).toBe("Yes.");
+  });
+
+  test("without a rule that fits, the message is said back", async () => {
+    expect(await play(scripted({ match: "x", say: "y" }), turnOf("hello"))).toEqual([
+      { type: "text", text: "You said: hello" },
+    ]);
+  });
+
+  test("a long message is said back in pieces that cut no character in two", async () => {
+    const message = "🎵".repeat(10_000);
+    const texts = textsOf(await play(scripted(), turnOf(message)));
+    expect(texts.join("")).toBe(`You said: ${message}`);
+    expect(Math.max(...texts.map((text) => text.length))).toBeLessThanOrEqual(4_096);
+    expect(texts.every((text) => text.isWellFormed())).toBe(true);
+  });
+
+  test("a pattern sees the beginning of a message: it shall not search megabytes", async () => {
+    const agent = scripted({ match: "needle", say: "Found." });
+    expect(textOf(await play(agent, turnOf(`${"x".repeat(1_000)} needle`)))).toBe("Found.");
+    expect(textOf(await play(agent, turnOf(`${"x".repeat(1_024)} needle`)))).toMatch(/^You said: /);
+  });
+});
+
+describe("saying", () => {
+  test("waits between the texts, not before the first and not after the last", async () => {
+    const stage = createRunStage();
+    await play(scripted({ say: ["a", "b", "c"], delay: "30ms" }), turnOf("go"), stage);
+    expect(stage.sleeps).toEqual([30, 30]);
+  });
+
+  test("repeats all its texts as often as it is told", async () => {
+    const parts = await play(scripted({ say: ["♪ ", "♫ "], repeat: 3, delay: "500ms" }), turnOf("play"));
+    expect(textOf(parts)).toBe("♪ ♫ ♪ ♫ ♪ ♫ ");
+    expect(textsOf(parts)).toHaveLength(6);
+  });
+
+  test("stops in the middle of a wait when it is aborted", async () => {
+    const stage = createRunStage({ time: "stands" });
+    const run = scripted({ say: ["♪ "], repeat: 200, delay: "500ms" }).run(turnOf("play"), stage.control);
+    const parts = run[Symbol.asyncIterator]();
+    await parts.next();
+    const second = parts.next();
+    stage.advance(500);
+    expect((await second).value).toEqual({ type: "text", text: "♪ " });
+    const third = parts.next();
+    stage.abort();
+    await expect(third).rejects.toThrow("aborted by the test");
+    expect(stage.leftovers()).toEqual({ sleepers: 0, listeners: 0 });
+  });
+
+  test("counts the tokens it is told to have used, at the end", async () => {
+    const parts = await play(scripted({ say: "ok", usage: { input: 12, output: 7 } }), turnOf("go"));
+    expect(parts.at(-1)).toEqual({
+      type: "usage",
+      usage: { prompt_tokens: 12, completion_tokens: 7, total_tokens: 19 },
+    });
+  });
+
+  test("replaces what the house does not store", async () => {
+    expect(textOf(await play(scripted({ say: "a\u0000b\ud800" }), turnOf("go")))).toBe("a\ufffdb\ufffd");
+  });
+});
+
+describe("asking", () => {
+  const agent = scripted({
+    ask: { question: "Which one?", options: ["a", "b"], multi_select: true },
+    say: "You chose {answer}.",
+    otherwise: "Never mind.",
+  });
+  const question = (answer: { selected: string[]; customInput?: string; cancelled?: boolean }) => {
+    const stage = createRunStage();
+    stage.willAnswer({ kind: "question", ...answer });
+    return { stage, parts: play(agent, turnOf("which"), stage) };
+  };
+
+  test("puts the question and says the answer", async () => {
+    const { stage, parts } = question({ selected: ["a", "b"] });
+    expect(textOf(await parts)).toBe("You chose a, b.");
+    expect(stage.asked).toEqual([{ kind: "question", question: "Which one?", options: ["a", "b"], multiSelect: true }]);
+  });
+
+  test("takes the user's own words where nothing was selected", async () => {
+    expect(textOf(await question({ selected: [], customInput: "neither" }).parts)).toBe("You chose neither.");
+    expect(textOf(await question({ selected: ["a"], customInput: "neither" }).parts)).toBe("You chose a.");
+  });
+
+  test("leaves an answer as it was given, also one that looks like a placeholder", async () => {
+    expect(textOf(await question({ selected: ["$& {result} {answer}"] }).parts)).toBe(
+      "You chose $& {result} {answer}.",
+    );
+  });
+
+  test("says otherwise when the user cancels", async () => {
+    expect(textOf(await question({ selected: [], cancelled: true }).parts)).toBe("Never mind.");
+  });
+
+  test("ends with the run when nobody answers", async () => {
+    const stage = createRunStage();
+    const asked = stage.next("question");
+    const end = playToFailure(agent, turnOf("which"), stage);
+    await asked;
+    stage.abort();
+    expect((await end).parts).toEqual([]);
+  });
+});
+
+describe("confirming", () => {
+  const agent = scripted({
+    confirm: { tool: "delete_file", arguments: { path: "a.txt" } },
+    say: "Deleted.",
+    otherwise: "Kept it.",
+  });
+  const decide = async (answer: { verdict: "approve" | "approve_always" | "reject"; reason?: string }) => {
+    const stage = createRunStage();
+    stage.willAnswer({ kind: "confirmation", ...answer });
+    return { stage, parts: await play(agent, turnOf("delete"), stage) };
+  };
+
+  test("shows the call, asks, and goes on when the user approves", async () => {
+    const { stage, parts } = await decide({ verdict: "approve" });
+    const [call] = callsOf(parts);
+    expect(call!.function).toEqual({ name: "delete_file", arguments: '{"path":"a.txt"}' });
+    expect(stage.asked).toEqual([{ kind: "confirmation", toolCall: call!, isSensitive: true }]);
+    expect(parts.slice(1)).toEqual([
+      {
+        type: "tool-result",
+        toolCallId: call!.toolCallId,
+        toolName: "delete_file",
+        content: "Approved.",
+        status: "success",
+      },
+      { type: "text", text: "Deleted." },
+    ]);
+  });
+
+  test("says otherwise when the user rejects, and keeps the user's reply in the result", async () => {
+    const { parts } = await decide({ verdict: "reject", reason: "it is mine" });
+    expect(resultsOf(parts)[0]).toMatchObject({ content: "Rejected: it is mine", status: "error" });
+    expect(textOf(parts)).toBe("Kept it.");
+    expect(resultsOf((await decide({ verdict: "reject" })).parts)[0]).toMatchObject({
+      content: "Rejected.",
+    });
+  });
+
+  test("approve_always is an approval", async () => {
+    expect(textOf((await decide({ verdict: "approve_always" })).parts)).toBe("Deleted.");
+  });
+
+  test("asks nobody for a tool that is approved for the session", async () => {
+    const stage = createRunStage();
+    const parts = await play(agent, turnOf("delete", { approvedTools: ["delete_file"] }), stage);
+    expect(stage.asked).toEqual([]);
+    expect(parts.map(({ type }) => type)).toEqual(["tool-call", "tool-result", "text"]);
+  });
+
+  test("says nothing where a rejected rule has no otherwise", async () => {
+    const stage = createRunStage();
+    stage.willAnswer({ kind: "confirmation", verdict: "reject" });
+    const parts = await play(scripted({ confirm: { tool: "t" }, say: "done" }), turnOf("go"), stage);
+    expect(parts.map(({ type }) => type)).toEqual(["tool-call", "tool-result"]);
+  });
+
+  test("names its call alike in each play of an attempt, and anew in the next", async () => {
+    const idOf = async (attempt: number) => {
+      const stage = createRunStage();
+      const input = messageOf("user", "delete", { id: turn.input.id });
+      const parts = await play(agent, { ...turn, input, attempt, approvedTools: ["delete_file"] }, stage);
+      return callsOf(parts)[0]!.toolCallId;
+    };
+    const turn = turnOf("delete");
+    expect(await idOf(1)).toBe(await idOf(1));
+    expect(await idOf(1)).not.toBe(await idOf(2));
+  });
+});
+
+describe("failing", () => {
+  const agent = scripted(
+    { match: "flaky", fail: { code: "provider_rate_limited", times: 2, message: "Not yet." }, say: "Better now." },
+    { say: "fine" },
+  );
+
+  test("fails as often as it is told in a session, by the history alone", async () => {
+    const turn = turnOf("flaky");
+    const { parts, failure } = await playToFailure(agent, turn);
+    expect(parts).toEqual([]);
+    expect(failure).toMatchObject({ code: "provider_rate_limited", message: "Not yet." });
+    const once = [messageOf("user", "flaky, first"), messageOf("assistant", "flaky")];
+    expect((await playToFailure(agent, { ...turn, history: once })).failure).toBeDefined();
+    const twice = [...once, messageOf("user", "something else"), messageOf("user", "FLAKY again")];
+    expect(textOf(await play(agent, { ...turn, history: twice }))).toBe("Better now.");
+  });
+
+  test("does not count the message that it is answering", async () => {
+    const turn = turnOf("flaky");
+    const history = [messageOf("user", "flaky"), turn.input];
+    expect((await playToFailure(agent, { ...turn, history })).failure).toBeDefined();
+  });
+
+  test("has the sentence of its code where the rule gives none", async () => {
+    const { failure } = await playToFailure(scripted({ fail: { code: "provider_refused" } }), turnOf("go"));
+    expect(failure).toMatchObject({ message: "The model's provider refused the request." });
+  });
+});
+
+describe("several acts in one rule", () => {
+  test("are done in the order fail, ask, confirm, delegate, say", async () => {
+    const agent = scripted({
+      fail: { code: "provider_unreachable" },
+      say: "{answer}: {result}",
+      delegate: { name: "browser", task: "look it up" },
+      confirm: { tool: "go_online" },
+      ask: { question: "Where?" },
+      usage: { input: 1, output: 1 },
+    });
+    const turn = turnOf("go");
+    const stage = createRunStage();
+    expect((await playToFailure(agent, turn, stage)).parts).toEqual([]);
+    expect(stage.asked).toEqual([]);
+
+    stage.willAnswer({ kind: "question", selected: ["here"] }, { kind: "confirmation", verdict: "approve" });
+    const parts = await play(agent, { ...turn, history: [messageOf("user", "go")] }, stage);
+    expect(stage.asked.map(({ kind }) => kind)).toEqual(["question", "confirmation"]);
+    expect(parts.map((part) => (part.agent ? `${part.agent.name}: ${part.type}` : part.type))).toEqual([
+      "tool-call",
+      "tool-result",
+      "tool-call",
+      "browser: text",
+      "browser: text",
+      "tool-result",
+      "text",
+      "usage",
+    ]);
+    expect(textOf(parts)).toBe("here: It is raining.");
+  });
+
+  test("end with an abort, also where nothing had to be waited for", async () => {
+    const stage = createRunStage();
+    const turn = turnOf("go", { approvedTools: ["t"] });
+    const parts = scripted({ confirm: { tool: "t" }, say: "Done." })
+      .run(turn, stage.control)
+      [Symbol.asyncIterator]();
+    await parts.next();
+    await parts.next();
+    stage.abort();
+    await expect(parts.next()).rejects.toThrow("aborted by the test");
+  });
+
+  test("end with the first no", async () => {
+    const agent = scripted({
+      ask: { question: "Sure?" },
+      confirm: { tool: "t" },
+      delegate: { name: "browser", task: "t" },
+      otherwise: "Then not.",
+    });
+    const stage = createRunStage();
+    stage.willAnswer({ kind: "question", selected: [], cancelled: true });
+    expect(await play(agent, turnOf("go"), stage)).toEqual([{ type: "text", text: "Then not." }]);
+  });
+
+  test("a sub-agent that the user confirms is two calls", async () => {
+    const args = { name: "browser", task: "t" };
+    const agent = scripted({ confirm: { tool: "sub-agent", arguments: args }, delegate: args });
+    const calls = callsOf(await play(agent, turnOf("go", { approvedTools: ["sub-agent"] })));
+    expect(new Set(calls.map(({ toolCallId }) => toolCallId)).size).toBe(2);
+  });
+
+  test("say otherwise where the sub-agent has no result", async () => {
+    const agent = scripted({ delegate: { name: "nobody", task: "t" }, say: "{result}", otherwise: "No luck." });
+    const parts = await play(agent, turnOf("go"));
+    const [call] = callsOf(parts);
+    expect(call!.function).toEqual({ name: "sub-agent", arguments: '{"name":"nobody","task":"t"}' });
+    const [result] = resultsOf(parts);
+    expect(result).toMatchObject({ toolCallId: call!.toolCallId, toolName: "sub-agent", status: "error" });
+    expect(JSON.parse(result!.content)).toMatchObject({ ok: false, error: { code: "NOT_FOUND" } });
+    expect(textOf(parts)).toBe("No luck.");
+  });
+});

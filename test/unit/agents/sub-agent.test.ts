@@ -1,0 +1,350 @@
+import { describe, expect, test } from "vitest";
+import type { Agent, Part } from "../../../src/agents/agent.ts";
+import { createRegistry } from "../../../src/agents/registry.ts";
+import { createDelegate, Delegation, type DelegationResult } from "../../../src/agents/sub-agent.ts";
+import { AppError } from "../../../src/protocol/errors.ts";
+import type { AgentId, RunId } from "../../../src/protocol/ids.ts";
+import type { AgentRef } from "../../../src/protocol/message.ts";
+import { makeCatalog } from "../../support/catalog.ts";
+import { createRunStage, messageOf, type RunStage, turnOf } from "../../support/run-stage.ts";
+
+type Run = Agent["run"];
+
+/** A house of agents: some of the catalogue's own, some that run what the test gives. */
+function makeHouse(agents: object[], runs: Record<string, Run> = {}) {
+  const catalog = makeCatalog(agents.map((agent) => ({ ...agent })));
+  const registry = createRegistry({ catalog: () => catalog, env: {} });
+  const faults: unknown[] = [];
+  const find = (id: AgentId): Agent | undefined =>
+    runs[id] ? { id, yields: "hold", restartable: true, run: runs[id] } : registry.find(id);
+  const delegateOf = (name: string) =>
+    createDelegate(catalog.agents.get(name as AgentId)!, {
+      catalog: () => catalog,
+      find,
+      onFault: (fault) => faults.push(fault),
+    });
+  return { catalog, registry, faults, delegateOf };
+}
+
+/** Let `caller` ask `name`, as the session's agent. */
+async function ask(
+  house: ReturnType<typeof makeHouse>,
+  caller: string,
+  name: string,
+  stage: RunStage = createRunStage(),
+): Promise<{ parts: Part[]; result: DelegationResult }> {
+  const delegation = house.delegateOf(caller)({ name, task: "t", toolCallId: "call_1" }, turnOf("hi"), stage.control);
+  const parts: Part[] = [];
+  for (;;) {
+    const next = await delegation.next();
+    if (next.done) return { parts, result: next.value };
+    parts.push(next.value);
+  }
+}
+
+const delegating = (name: string, to: string, rest: object = {}) => ({
+  name,
+  adapter: { kind: "scripted", replies: [{ delegate: { name: to, task: "go on" }, say: "{result}", otherwise: "no" }] },
+  ...rest,
+});
+const speaking = (name: string, ...say: string[]) => ({ name, adapter: { kind: "scripted", replies: [{ say }] } });
+
+describe("a sub-agent that works", () => {
+  test("its parts are told with who said them, and its text is the result", async () => {
+    const house = makeHouse([{ name: "master" }, speaking("browser", "It is ", "raining.")]);
+    const { parts, result } = await ask(house, "master", "browser");
+    const agent = { kind: "sub", name: "browser", depth: 1, path: ["master", "browser"] };
+    expect(parts).toEqual([
+      { type: "text", text: "It is ", agent },
+      { type: "text", text: "raining.", agent },
+    ]);
+    expect(result).toEqual({ ok: true, result: "It is raining." });
+  });
+
+  test("it gets the task alone, in the same run and under the name of the call", async () => {
+    let seen: unknown;
+    const house = makeHouse([{ name: "master" }, { name: "browser" }], {
+      async *browser(turn) {
+        seen = turn;
+        yield { type: "text", text: "ok" };
+      },
+    });
+    await ask(house, "master", "browser");
+    expect(seen).toMatchObject({ runId: "run_1", attempt: 1, sessionId: "session_1", history: [] });
+    expect(seen).toMatchObject({ input: { id: "call_1", role: "user", content: "t" } });
+  });
+
+  test("the result is what it said itself, each message apart", async () => {
+    const other: AgentRef = { kind: "sub", name: "x", depth: 2, path: ["master", "browser", "x"] };
+    const house = makeHouse([{ name: "master" }, { name: "browser" }], {
+      async *browser() {
+        yield { type: "reasoning", text: "hm" };
+        yield { type: "text", text: "Let me " };
+        yield { type: "text", text: "see." };
+        yield { type: "tool-call", call: { toolCallId: "c", function: { name: "t", arguments: "{}" } } };
+        yield { type: "text", text: "not its own", agent: other };
+        yield { type: "message", content: "A whole message." };
+        yield { type: "text", text: "Done." };
+        yield { type: "provider-session", id: "of nobody's use" };
+      },
+    });
+    const { parts, result } = await ask(house, "master", "browser");
+    expect(result).toEqual({ ok: true, result: "Let me see.\n\nA whole message.\n\nDone." });
+    expect(parts.find((part) => part.agent?.depth === 2)?.agent).toEqual(other);
+    expect(parts.map(({ type }) => type)).not.toContain("provider-session");
+  });
+
+  test("the result has a bound, and cuts no character in two", async () => {
+    const house = makeHouse([{ name: "master" }, speaking("browser", "x", ...Array(10).fill("🎵".repeat(4_000)))]);
+    const { result } = await ask(house, "master", "browser");
+    expect(result.ok && result.result.length).toBe(16_383);
+    expect(result.ok && result.result.isWellFormed()).toBe(true);
+  });
+
+  test("it asks the user through the run it works in", async () => {
+    const house = makeHouse([
+      { name: "master" },
+      {
+        name: "browser",
+        adapter: { kind: "scripted", replies: [{ ask: { question: "Where?" }, say: "Near {answer}." }] },
+      },
+    ]);
+    const stage = createRunStage();
+    stage.willAnswer({ kind: "question", selected: ["here"] });
+    expect((await ask(house, "master", "browser", stage)).result).toEqual({ ok: true, result: "Near here." });
+  });
+
+  test("agents below agents: every part has its place in the chain of calls", async () => {
+    const house = makeHouse([delegating("one", "two"), delegating("two", "three"), speaking("three", "deep")]);
+    const { parts, result } = await ask(house, "one", "two");
+    expect(result).toEqual({ ok: true, result: "deep" });
+    expect(parts.map(({ type, agent }) => `${type} ${agent?.path.join(">")} ${agent?.depth}`)).toEqual([
+      "tool-call one>two 1",
+      "text one>two>three 2",
+      "tool-result one>two 1",
+      "text one>two 1",
+    ]);
+  });
+});
+
+describe("a call that is refused", () => {
+  const codeOf = async (house: ReturnType<typeof makeHouse>, caller: string, name: string) => {
+    const { parts, result } = await ask(house, caller, name);
+    expect(parts).toEqual([]);
+    return result.ok ? undefined : result.error.code;
+  };
+
+  test("an agent does not call itself, before anything else is looked at", async () => {
+    const house = makeHouse([{ name: "one", enabled: true, sub_agents: ["two"] }, { name: "two" }]);
+    expect(await codeOf(house, "one", "one")).toBe("RECURSION");
+  });
+
+  test("nor one that waits for it further up", async () => {
+    const house = makeHouse([delegating("one", "two"), delegating("two", "one")]);
+    const { parts, result } = await ask(house, "one", "two");
+    expect(parts.find((part) => part.type === "tool-result")).toMatchObject({
+      status: "error",
+      content: expect.stringContaining("RECURSION"),
+    });
+    expect(result).toEqual({ ok: true, result: "no" });
+  });
+
+  test("the session's agent says how deep it goes, before allow-lists are looked at", async () => {
+    const house = makeHouse([
+      delegating("one", "two", { max_depth: 1 }),
+      delegating("two", "three", { sub_agents: ["four"], max_depth: 9 }),
+      speaking("three", "deep"),
+      { name: "four" },
+    ]);
+    const { parts } = await ask(house, "one", "two");
+    expect(parts.find((part) => part.type === "tool-result")).toMatchObject({
+      content: expect.stringContaining("MAX_DEPTH"),
+    });
+  });
+
+  test("an agent asks only those on its list, if it has one", async () => {
+    const house = makeHouse([
+      { name: "one", sub_agents: ["two"] },
+      speaking("two", "ok"),
+      { name: "three", enabled: false },
+    ]);
+    expect(await codeOf(house, "one", "three")).toBe("NOT_ALLOWED");
+    expect(await codeOf(house, "one", "nobody")).toBe("NOT_ALLOWED");
+    expect((await ask(house, "one", "two")).result).toEqual({ ok: true, result: "ok" });
+  });
+
+  test("an agent that is unknown or disabled is not found", async () => {
+    const house = makeHouse([{ name: "one" }, { name: "two", enabled: false }]);
+    expect(await codeOf(house, "one", "nobody")).toBe("NOT_FOUND");
+    expect(await codeOf(house, "one", "two")).toBe("NOT_FOUND");
+    expect(await codeOf(house, "one", "__proto__")).toBe("NOT_FOUND");
+  });
+
+  test("a task has 1 to 6000 characters", () => {
+    expect(Delegation.safeParse({ name: "a", task: "" }).success).toBe(false);
+    expect(Delegation.safeParse({ name: "a", task: "x".repeat(6_001) }).success).toBe(false);
+    expect(Delegation.safeParse({ name: "a", task: "x".repeat(6_000) }).success).toBe(true);
+  });
+});
+
+describe("calls side by side", () => {
+  test("each has a stack of its own, however their parts are pulled", async () => {
+    const house = makeHouse([
+      { name: "one" },
+      delegating("two", "three"),
+      delegating("three", "four"),
+      speaking("four", "deep", "er"),
+    ]);
+    const turn = turnOf("hi");
+    const { control } = createRunStage();
+    const calls = ["two", "three", "two"].map((name, index) =>
+      house.delegateOf("one")({ name, task: "t", toolCallId: `call_${index}` }, turn, control),
+    );
+    const paths: string[][] = [[], [], []];
+    const ids = new Set<string>();
+    let calling = calls.map((_, index) => index);
+    while (calling.length > 0) {
+      const nexts = await Promise.all(calling.map(async (index) => ({ index, next: await calls[index]!.next() })));
+      for (const { index, next } of nexts) {
+        if (next.done) calling = calling.filter((other) => other !== index);
+        else {
+          paths[index]!.push(next.value.agent!.path.join(">"));
+          if (next.value.type === "tool-call") ids.add(next.value.call.toolCallId);
+        }
+      }
+    }
+    expect(new Set(paths[0])).toEqual(new Set(["one>two", "one>two>three", "one>two>three>four"]));
+    expect(new Set(paths[1])).toEqual(new Set(["one>three", "one>three>four"]));
+    expect(paths[2]).toEqual(paths[0]);
+    expect(ids.size).toBe(5);
+  });
+
+  test("the caller's own stack is as it was when the call has ended", async () => {
+    const twice: Run = async function* (turn, control) {
+      for (const toolCallId of ["call_a", "call_b"]) {
+        yield* house.delegateOf("one")({ name: "two", task: "t", toolCallId }, turn, control);
+      }
+    };
+    const house = makeHouse([{ name: "master" }, { name: "one" }, speaking("two", "ok")], { one: twice });
+    const { parts } = await ask(house, "master", "one");
+    expect(parts.map(({ agent }) => agent?.path.join(">"))).toEqual(["master>one>two", "master>one>two"]);
+  });
+
+  test("a run that was set off by a sub-agent of another run has a stack of its own too", async () => {
+    let other: Awaited<ReturnType<typeof ask>> | undefined;
+    const house = makeHouse([delegating("one", "two"), { name: "two" }, speaking("three", "ok")], {
+      async *two(_, control) {
+        const turn = turnOf("hi", { runId: "run_2" as RunId });
+        const call = { name: "three", task: "t", toolCallId: "c" };
+        const delegation = house.delegateOf("one")(call, turn, control);
+        const parts: Part[] = [];
+        for (let next = await delegation.next(); ; next = await delegation.next()) {
+          if (next.done) {
+            other = { parts, result: next.value };
+            break;
+          }
+          parts.push(next.value);
+        }
+        yield { type: "text", text: "done" };
+      },
+    });
+    await ask(house, "one", "two");
+    expect(other!.result).toEqual({ ok: true, result: "ok" });
+    expect(other!.parts[0]!.agent!.path).toEqual(["one", "three"]);
+  });
+});
+
+describe("a sub-agent that fails", () => {
+  test("its failure is the answer, with the code, after what it said", async () => {
+    const house = makeHouse([{ name: "master" }, { name: "browser" }], {
+      async *browser() {
+        yield { type: "text", text: "Let me" };
+        throw new AppError("provider_rate_limited");
+      },
+    });
+    const { parts, result } = await ask(house, "master", "browser");
+    expect(parts).toHaveLength(1);
+    expect(result).toEqual({
+      ok: false,
+      error: { code: "provider_rate_limited", message: "The model's provider asks to wait." },
+    });
+  });
+
+  test("a fault of ours is told without its text, and heard inside", async () => {
+    const fault = new TypeError("secret.undefined is not a function");
+    const house = makeHouse([{ name: "master" }, { name: "browser" }], {
+      // biome-ignore lint/correctness/useYield: it fails before it says anything
+      async *browser() {
+        throw fault;
+      },
+    });
+    const { result } = await ask(house, "master", "browser");
+    expect(result).toEqual({
+      ok: false,
+      error: { code: "internal", message: "Something failed on the server." },
+    });
+    expect(house.faults).toEqual([fault]);
+  });
+});
+
+describe("the end of the master", () => {
+  test("an abort ends the sub-agent and then the master, as an abort", async () => {
+    const house = makeHouse([
+      { name: "master" },
+      { name: "radio", adapter: { kind: "scripted", replies: [{ say: "♪", repeat: 100, delay: "1h" }] } },
+    ]);
+    const stage = createRunStage({ time: "stands" });
+    const call = { name: "radio", task: "t", toolCallId: "c" };
+    const delegation = house.delegateOf("master")(call, turnOf("hi"), stage.control);
+    await delegation.next();
+    const next = delegation.next();
+    stage.abort();
+    await expect(next).rejects.toThrow("aborted by the test");
+    expect(stage.leftovers()).toEqual({ sleepers: 0, listeners: 0 });
+    expect(house.faults).toEqual([]);
+  });
+
+  test("a sub-agent that ends quietly on an abort has no result either", async () => {
+    const stage = createRunStage();
+    const house = makeHouse([{ name: "master" }, { name: "quiet" }], {
+      async *quiet() {
+        yield { type: "text", text: "half" };
+        stage.abort();
+      },
+    });
+    await expect(ask(house, "master", "quiet", stage)).rejects.toThrow("aborted by the test");
+  });
+
+  test("a caller that returns early ends the sub-agent", async () => {
+    let hasEnded = false;
+    const house = makeHouse([{ name: "master" }, { name: "browser" }], {
+      async *browser() {
+        try {
+          yield { type: "text", text: "a" };
+          yield { type: "text", text: "b" };
+        } finally {
+          hasEnded = true;
+        }
+      },
+    });
+    const call = { name: "browser", task: "t", toolCallId: "c" };
+    const delegation = house.delegateOf("master")(call, turnOf("hi"), createRunStage().control);
+    await delegation.next();
+    await delegation.return({ ok: true, result: "" });
+    expect(hasEnded).toBe(true);
+  });
+
+  test("the master fails a message of its own, not by the sub-agent's doing", async () => {
+    const house = makeHouse([
+      {
+        name: "master",
+        adapter: { kind: "scripted", replies: [{ delegate: { name: "sick", task: "t" }, otherwise: "Sorry." }] },
+      },
+      { name: "sick", adapter: { kind: "scripted", replies: [{ fail: { code: "provider_unreachable" } }] } },
+    ]);
+    const master = house.registry.find("master" as AgentId)!;
+    const turn = turnOf("hi", { history: [messageOf("user", "before")] });
+    const parts = await Array.fromAsync(master.run(turn, createRunStage().control));
+    expect(parts.at(-1)).toEqual({ type: "text", text: "Sorry." });
+  });
+});
