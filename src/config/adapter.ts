@@ -19,10 +19,15 @@ const pattern = z
     try {
       return new RegExp(source, "iu");
     } catch (error) {
-      context.issues.push({ code: "custom", input: source, message: (error as Error).message });
+      context.issues.push({ code: "custom", input: source, message: `is no regular expression: ${reasonOf(error)}` });
       return z.NEVER;
     }
   });
+
+/** `Invalid regular expression: /(/iu: Unterminated group` → `Unterminated group`. */
+function reasonOf(error: unknown): string {
+  return (error as Error).message.split(": ").at(-1)!;
+}
 
 /** One rule of a scripted agent. What it does, in this order: fail, ask, confirm, delegate, say. */
 const Reply = z.strictObject({
@@ -54,7 +59,10 @@ const Reply = z.strictObject({
     })
     .optional(),
   delegate: z
-    .strictObject({ name: z.string().regex(/^[a-z0-9_-]{1,64}$/), task: z.string().min(1).max(6_000) })
+    .strictObject({
+      name: z.string().regex(/^[a-z0-9_-]{1,64}$/, "1 to 64 of a-z 0-9 _ -"),
+      task: z.string().min(1).max(6_000),
+    })
     .optional(),
 });
 

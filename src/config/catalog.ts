@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { AgentId } from "../protocol/ids.ts";
+import { AgentId, Name } from "../protocol/ids.ts";
 import type { AgentInfo } from "../protocol/session.ts";
 import { Adapter } from "./adapter.ts";
 import { duration } from "./duration.ts";
@@ -26,31 +26,33 @@ const Sayings = z.strictObject({
   resumed: sentence.optional(),
 });
 
-const AgentEntry = z
-  .strictObject({
-    name: AgentId,
-    label: z.string().min(1).max(128).optional(),
-    description: z.string().max(1_024).default(""),
-    priority: priority.default(50),
-    interruptible: z.boolean().default(true),
-    enabled: z.boolean().default(true),
-    capabilities: z.array(z.string().min(1).max(128)).max(100).default([]),
-    preemption_threshold: priority.optional(),
-    when_blocked: z.enum(["reject", "queue"]).default("reject"),
-    queue_timeout: duration({ max: "7d" }).optional(),
-    when_busy: z.enum(["reject", "enqueue", "interrupt"]).default("reject"),
-    resume: z.enum(["auto", "manual"]).default("auto"),
-    max_pause: duration({ max: "365d" }).optional(),
-    idle_timeout: duration({ max: "365d" }).optional(),
-    after_turn: z.enum(["keep", "yield", "archive"]).default("keep"),
-    messages: Sayings.default({}),
-    instructions: z.string().max(262_144).optional(),
-    max_steps: z.int().min(1).max(1_000).default(10),
-    sub_agents: z.array(AgentId).max(100).default([]),
-    max_depth: z.int().min(1).max(16).default(4),
-    adapter: Adapter.prefault({ kind: "scripted" }),
-  })
-  .transform((entry) => ({
+const AgentFields = z.strictObject({
+  name: AgentId,
+  label: z.string().min(1).max(128).optional(),
+  description: z.string().max(1_024).default(""),
+  priority: priority.default(50),
+  interruptible: z.boolean().default(true),
+  enabled: z.boolean().default(true),
+  capabilities: z.array(z.string().min(1).max(128)).max(100).default([]),
+  preemption_threshold: priority.optional(),
+  when_blocked: z.enum(["reject", "queue"]).default("reject"),
+  queue_timeout: duration({ max: "7d" }).optional(),
+  when_busy: z.enum(["reject", "enqueue", "interrupt"]).default("reject"),
+  resume: z.enum(["auto", "manual"]).default("auto"),
+  max_pause: duration({ max: "365d" }).optional(),
+  idle_timeout: duration({ max: "365d" }).optional(),
+  after_turn: z.enum(["keep", "yield", "archive"]).default("keep"),
+  messages: Sayings.default({}),
+  instructions: z.string().max(262_144).optional(),
+  max_steps: z.int().min(1).max(1_000).default(10),
+  sub_agents: z.array(AgentId).max(100).default([]),
+  max_depth: z.int().min(1).max(16).default(4),
+  adapter: Adapter.prefault({ kind: "scripted" }),
+});
+
+/** What the rest of the house knows of an agent. */
+function toAgentEntry(entry: z.infer<typeof AgentFields>) {
+  return {
     id: entry.name,
     label: entry.label ?? labelOf(entry.name),
     description: entry.description,
@@ -72,8 +74,9 @@ const AgentEntry = z
     subAgents: entry.sub_agents,
     maxDepth: entry.max_depth,
     adapter: entry.adapter,
-  }));
-export type AgentEntry = z.infer<typeof AgentEntry>;
+  };
+}
+export type AgentEntry = ReturnType<typeof toAgentEntry>;
 
 const Policy = z
   .strictObject({
@@ -94,7 +97,7 @@ const CLOCK_RANGE = /^([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-3]):([0-5]\d)$/;
 
 const clockRange = z
   .string()
-  .regex(CLOCK_RANGE, "a time of day is HH:MM-HH:MM, as in 22:00-07:00")
+  .regex(CLOCK_RANGE, "HH:MM-HH:MM, as in 22:00-07:00")
   .transform((text) => {
     const [, fromHour, fromMinute, toHour, toMinute] = CLOCK_RANGE.exec(text) ?? [];
     return {
@@ -109,7 +112,7 @@ const timezone = z.string().refine((name) => {
   } catch {
     return false;
   }
-}, "an IANA time zone, as in Asia/Shanghai");
+}, "must be an IANA time zone, as in Asia/Shanghai");
 
 const PriorityRule = z.strictObject({
   name: z.string().min(1).max(64),
@@ -120,56 +123,25 @@ const PriorityRule = z.strictObject({
   /** A context flag of the floor. */
   when: z
     .string()
-    .regex(/^[a-z0-9_-]{1,64}$/)
+    .regex(/^[a-z0-9_-]{1,64}$/, "1 to 64 of a-z 0-9 _ -")
     .optional(),
   adjust: z.int().min(-100).max(100),
 });
 export type PriorityRule = z.infer<typeof PriorityRule>;
 
 const UserPreferences = z.record(
-  z.string().min(1).max(128),
+  Name,
   z.strictObject({ agent_priority_overrides: z.record(AgentId, priority).default({}) }),
 );
 
-/** The file as it stands. Names that point nowhere are faults like any other. */
-export const CatalogFile = z
-  .strictObject({
-    agents: z.array(AgentEntry).min(1).max(1_000),
-    default_agent: AgentId.optional(),
-    policy: Policy.prefault({}),
-    priority_rules: z.array(PriorityRule).max(1_000).default([]),
-    user_preferences: UserPreferences.default({}),
-  })
-  .superRefine((file, context) => {
-    const known = new Map<string, AgentEntry>();
-    const refuse = (path: (string | number)[], message: string) => context.addIssue({ code: "custom", path, message });
-    for (const [index, agent] of file.agents.entries()) {
-      if (known.has(agent.id)) refuse(["agents", index, "name"], `${agent.id} is there twice`);
-      known.set(agent.id, agent);
-    }
-    const mustBeKnown = (id: string, path: (string | number)[]) => {
-      if (!known.has(id)) refuse(path, `there is no agent ${id}`);
-    };
-    if (file.default_agent !== undefined) {
-      mustBeKnown(file.default_agent, ["default_agent"]);
-      if (known.get(file.default_agent)?.enabled === false)
-        refuse(["default_agent"], `${file.default_agent} is disabled`);
-    } else if (!file.agents.some((agent) => agent.enabled)) {
-      refuse(["agents"], "at least one agent must be enabled");
-    }
-    for (const [index, agent] of file.agents.entries()) {
-      for (const [at, name] of agent.subAgents.entries()) mustBeKnown(name, ["agents", index, "sub_agents", at]);
-    }
-    for (const [index, rule] of file.priority_rules.entries()) {
-      for (const [at, name] of (rule.agents ?? []).entries())
-        mustBeKnown(name, ["priority_rules", index, "agents", at]);
-    }
-    for (const [user, preferences] of Object.entries(file.user_preferences)) {
-      for (const name of Object.keys(preferences.agent_priority_overrides)) {
-        mustBeKnown(name, ["user_preferences", user, "agent_priority_overrides", name]);
-      }
-    }
-  });
+/** The file as it stands; `findStrayNames` (stray-names.ts) says whether its names mean anything. */
+export const CatalogFile = z.strictObject({
+  agents: z.array(AgentFields).min(1).max(1_000),
+  default_agent: AgentId.optional(),
+  policy: Policy.prefault({}),
+  priority_rules: z.array(PriorityRule).max(1_000).default([]),
+  user_preferences: UserPreferences.default({}),
+});
 
 /** What the arbiter, the workers and the gateway decide by. Immutable: a reload makes a new one. */
 export interface Catalog {
@@ -183,10 +155,12 @@ export interface Catalog {
   readonly hash: string;
 }
 
+/** Of a file without stray names. */
 export function toCatalog(file: z.infer<typeof CatalogFile>, hash: string): Catalog {
-  const fallback = file.agents.find((agent) => agent.enabled) ?? file.agents[0]!;
+  const agents = file.agents.map(toAgentEntry);
+  const fallback = agents.find((agent) => agent.enabled) ?? agents[0]!;
   return {
-    agents: new Map(file.agents.map((agent) => [agent.id, agent])),
+    agents: new Map(agents.map((agent) => [agent.id, agent])),
     defaultAgentId: file.default_agent ?? fallback.id,
     policy: file.policy,
     priorityRules: file.priority_rules,
@@ -209,9 +183,6 @@ export function listAgents(catalog: Catalog): AgentInfo[] {
 
 /** `requirement_analyzer` → `Requirement Analyzer`. */
 function labelOf(name: string): string {
-  return name
-    .split(/[_-]+/)
-    .filter(Boolean)
-    .map((word) => word[0]!.toUpperCase() + word.slice(1))
-    .join(" ");
+  const words = name.split(/[_-]+/).filter(Boolean);
+  return words.map((word) => word[0]!.toUpperCase() + word.slice(1)).join(" ") || name;
 }

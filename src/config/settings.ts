@@ -1,0 +1,294 @@
+import { BlockList, isIP, isIPv6 } from "node:net";
+import { z } from "zod";
+import { duration } from "./duration.ts";
+import { explain, flatten } from "./explanation.ts";
+import { readFlags } from "./flags.ts";
+import { size } from "./size.ts";
+
+const ROLES = ["gateway", "orchestrator", "worker"] as const;
+const LOG_LEVELS = ["fatal", "error", "warn", "info", "debug", "trace", "silent"] as const;
+/** Longer lists are no configuration any more; each entry is compared with on every request. */
+const MAX_LIST = 64;
+
+/**
+ * A value as `parse` reads it; a string it gives back is the fault. Values never stand in a fault: an address may hold
+ * a password.
+ */
+function read<T>(parse: (text: string) => { value: T } | string) {
+  return z.string().transform((text, context) => {
+    const parsed = parse(text);
+    if (typeof parsed !== "string") return parsed.value;
+    context.issues.push({ code: "custom", input: text, message: parsed });
+    return z.NEVER;
+  });
+}
+
+function wholeNumber(min: number, max: number) {
+  const fault = `must be a whole number from ${min} to ${max}`;
+  return read((text) => {
+    const value = /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN;
+    return value >= min && value <= max ? { value } : fault;
+  });
+}
+
+/** Names separated by commas; each is read by `parse`, which gives undefined for what it refuses. */
+function list(what: string, parse: (name: string) => string | undefined) {
+  return read((text) => {
+    const names = text.split(",").map((name) => name.trim());
+    if (names.length > MAX_LIST) return `must have at most ${MAX_LIST} entries`;
+    const value = names.map(parse);
+    const wrong = value.indexOf(undefined);
+    return wrong < 0 ? { value: value as string[] } : `must be ${what}, separated by commas; entry ${wrong + 1} is not`;
+  });
+}
+
+const HOST_NAME = /^(?=.{1,253}$)[a-z0-9]([a-z0-9-]{0,62}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,62}[a-z0-9])?)*$/i;
+const isHost = (text: string) => isIP(text) !== 0 || HOST_NAME.test(text);
+
+const host = read((text) => (isHost(text) ? { value: text } : "must be an IP address or a host name, without a port"));
+
+const store = read((text) => {
+  const only = "this version has only sqlite:<file> and sqlite::memory:";
+  if (!text.startsWith("sqlite:")) return only;
+  const file = text.slice("sqlite:".length);
+  if (file === ":memory:") return { value: { kind: "sqlite" as const, file } };
+  return file === "" || file.startsWith(":") || file.startsWith("//")
+    ? only
+    : { value: { kind: "sqlite" as const, file } };
+});
+
+const bus = read((text) => (text === "memory" ? { value: "memory" as const } : 'this version has only "memory"'));
+
+const auth = read((text) => (text === "none" ? { value: "none" as const } : 'this version has only "none"'));
+
+const roles = read((text) => {
+  const named = new Set(text.split(",").map((role) => role.trim()));
+  const isAll = named.size === ROLES.length && ROLES.every((role) => named.has(role));
+  return isAll ? { value: ROLES } : `this version has only nodes that play all roles: ${ROLES.join(",")}`;
+});
+
+const origins = list("origins, as in https://app.example.com", (text) => {
+  const url = URL.parse(text);
+  return url && /^https?:$/.test(url.protocol) && url.href === `${url.origin}/` ? url.origin : undefined;
+});
+
+const hosts = list("host names without a port", (text) => (isHost(text) ? text.toLowerCase() : undefined));
+
+/** Every setting once: how it is read, its default, and what it means. `unset` says what its absence does. */
+const Variables = z.object({
+  HOST: host.prefault("127.0.0.1").describe("The address to listen on."),
+  PORT: wholeNumber(0, 65_535).prefault("3000").describe("The port to listen on; 0 picks a free one."),
+  INTERLOCK_CONFIG: z
+    .string()
+    .max(4_096)
+    .prefault("config/agents_config.yaml")
+    .describe("The catalogue of agents; watched, and read again when it changes."),
+  INTERLOCK_STORE: store
+    .prefault("sqlite:data/interlock.db")
+    .describe("Where sessions and their events are kept: `sqlite:<file>`, or `sqlite::memory:` for nothing lasting."),
+  INTERLOCK_BUS: bus
+    .prefault("memory")
+    .describe("How messages travel between the parts: `memory`, within the process."),
+  INTERLOCK_ROLES: roles.prefault(ROLES.join(",")).describe("What this node does."),
+  INTERLOCK_AUTH: auth
+    .prefault("none")
+    .describe("How callers prove who they are: `none`, which is refused on any address but loopback."),
+  INTERLOCK_ORIGINS: origins
+    .optional()
+    .meta({ unset: "none", description: "Origins whose pages may call from a browser, separated by commas." }),
+  INTERLOCK_HOSTS: hosts
+    .optional()
+    .meta({ unset: "the address", description: "Further names this node answers to, separated by commas." }),
+  INTERLOCK_MAX_BODY: size({ min: "1KiB", max: "64MiB" })
+    .prefault("2MiB")
+    .describe("The largest request; over it the answer is 413."),
+  INTERLOCK_COMMAND_DEADLINE: duration({ min: "10ms", max: "1m" })
+    .prefault("5s")
+    .describe("A command is answered within it, at worst with `unavailable`."),
+  INTERLOCK_DRAIN: duration({ max: "10m" })
+    .prefault("5s")
+    .describe("How long a node that is told to stop takes at most to end its streams and runs."),
+  INTERLOCK_INTERACTION_TIMEOUT: duration({ min: "10ms", max: "30d" })
+    .prefault("5m")
+    .describe("How long an agent's question waits for its answer."),
+  INTERLOCK_RETENTION: duration({ min: "1s", max: "36500d" })
+    .optional()
+    .meta({ unset: "keep everything", description: "Events of archived sessions that are older are pruned." }),
+  INTERLOCK_MAX_HELD: wholeNumber(0, 100_000)
+    .prefault("256")
+    .describe("Paused runs that a worker keeps open; past it they are ended, and begin again on resume."),
+  INTERLOCK_HOLD_TIMEOUT: duration({ max: "30d" })
+    .prefault("5m")
+    .describe("How long a paused run is kept open; then it is ended, and begins again on resume."),
+  LOG_LEVEL: z
+    .enum(LOG_LEVELS)
+    .prefault("info")
+    .describe(`What is logged: ${LOG_LEVELS.map((level) => `\`${level}\``).join(", ")}.`),
+});
+
+type Variable = keyof typeof Variables.shape;
+const NAMES = Object.keys(Variables.shape) as Variable[];
+
+/** One row of the settings' table, for documentation and `--help`. */
+export interface SettingRow {
+  name: Variable;
+  flag: string;
+  default: string;
+  meaning: string;
+}
+
+export const SETTINGS: readonly SettingRow[] = NAMES.map((name) => {
+  const { def } = Variables.shape[name];
+  const { unset, description } = Variables.shape[name].meta() ?? {};
+  const text = "defaultValue" in def ? def.defaultValue : unset;
+  return { name, flag: flagOf(name), default: String(text), meaning: description ?? "" };
+});
+
+/** `INTERLOCK_MAX_BODY` → `--max-body`. */
+function flagOf(name: Variable): string {
+  return `--${name
+    .replace(/^INTERLOCK_/, "")
+    .toLowerCase()
+    .replaceAll("_", "-")}`;
+}
+
+/** Everything an operator can decide. Durations in ms, sizes in bytes. */
+export type Settings = ReturnType<typeof toSettings>;
+
+function toSettings(values: z.infer<typeof Variables>) {
+  return {
+    host: values.HOST,
+    port: values.PORT,
+    configPath: values.INTERLOCK_CONFIG,
+    store: values.INTERLOCK_STORE,
+    bus: values.INTERLOCK_BUS,
+    roles: values.INTERLOCK_ROLES,
+    auth: values.INTERLOCK_AUTH,
+    /** Beside pages of the node's own. */
+    origins: values.INTERLOCK_ORIGINS ?? [],
+    /** Lower case; beside the address and the loopback names. */
+    hosts: values.INTERLOCK_HOSTS ?? [],
+    maxBodyBytes: values.INTERLOCK_MAX_BODY,
+    commandDeadlineMs: values.INTERLOCK_COMMAND_DEADLINE,
+    drainMs: values.INTERLOCK_DRAIN,
+    interactionTimeoutMs: values.INTERLOCK_INTERACTION_TIMEOUT,
+    /** Undefined: events are kept for ever. */
+    retentionMs: values.INTERLOCK_RETENTION,
+    maxHeld: values.INTERLOCK_MAX_HELD,
+    holdTimeoutMs: values.INTERLOCK_HOLD_TIMEOUT,
+    logLevel: values.LOG_LEVEL,
+  };
+}
+
+export interface SettingFault {
+  /** The variable, the flag, or both where a flag set the variable. */
+  name: string;
+  /** Reads on from the name. */
+  message: string;
+}
+
+export type SettingsReading = { ok: true; settings: Settings } | { ok: false; faults: SettingFault[] };
+
+/**
+ * The settings of a node, or every fault at once. A flag beats its variable; an empty variable counts as unset; what
+ * nobody knows is a fault, because a misspelt setting is one that silently does nothing.
+ *
+ * @param flags the arguments after `serve`
+ */
+export function readSettings(
+  env: Readonly<Record<string, string | undefined>>,
+  flags: readonly string[] = [],
+): SettingsReading {
+  const byFlag = readFlags(
+    flags,
+    SETTINGS.map(({ flag }) => flag),
+  );
+  const faults: SettingFault[] = [...byFlag.faults];
+  const given: Partial<Record<Variable, string>> = {};
+  const label = (name: Variable) => (byFlag.values.has(flagOf(name)) ? `${flagOf(name)} (${name})` : name);
+  for (const name of NAMES) {
+    const text = byFlag.values.get(flagOf(name)) ?? env[name];
+    if (text) given[name] = text;
+  }
+  for (const name of Object.keys(env).sort()) {
+    if (name.startsWith("INTERLOCK_") && !(name in Variables.shape)) {
+      faults.push({ name, message: "is not a setting of this version" });
+    }
+  }
+  const values = Variables.safeParse(given, { error: explain });
+  for (const { path, message } of values.success ? [] : flatten(values.error.issues)) {
+    faults.push({ name: label(path[0] as Variable), message });
+  }
+  // Looked at apart from the schema, so that it is told beside other faults.
+  const address = Variables.shape.HOST.safeParse(given.HOST);
+  if (address.success && (given.INTERLOCK_AUTH ?? "none") === "none" && !isLoopback(address.data)) {
+    const message = `"none" would let in whoever can reach ${address.data}: without authentication HOST must be loopback`;
+    faults.push({ name: label("INTERLOCK_AUTH"), message });
+  }
+  return values.success && faults.length === 0
+    ? { ok: true, settings: toSettings(values.data) }
+    : { ok: false, faults };
+}
+
+const loopback = new BlockList();
+loopback.addSubnet("127.0.0.0", 8, "ipv4");
+loopback.addAddress("::1", "ipv6");
+
+/** Whether an address or host name leads to this machine alone. */
+export function isLoopback(address: string): boolean {
+  if (isIP(address) === 0) return address.toLowerCase() === "localhost";
+  return loopback.check(address, isIPv6(address) ? "ipv6" : "ipv4");
+}
+
+const DAY_MS = 86_400_000;
+
+/**
+ * Bounds no operator needs to turn. Rooms that may not know the settings get theirs from `app.ts`, or keep what is
+ * theirs alone beside the code it bounds.
+ */
+export const BOUNDS = {
+  /** Commands that wait for one floor; more are `busy`. One user's clients never have so many in flight unless in a loop. */
+  mailbox: 256,
+  /** Commands delivered together and committed once (rule C4): long enough to share the commit, short enough to answer. */
+  batch: 64,
+  /** Floors whose actors stay in memory; the one idle longest makes room and is loaded again when it is asked for. */
+  activeFloors: 4_096,
+  /** Messages of a session that come with `/session/load`: a screenful many times over, one page to read. */
+  loadedMessages: 500,
+  /** Decisions that a floor's view shows. */
+  shownDecisions: 50,
+
+  /** Runs that one worker drives at once. They wait for networks, not for this process; memory is what limits them. */
+  runs: 256,
+
+  /** Open event streams of one node; the next are sent elsewhere. Idle ones take 14 KB each. */
+  streams: 10_000,
+  /** Bytes a reader may leave unread before it gets no more deltas. Beyond the kernel's own buffers, which hold megabytes. */
+  unsentBytes: 65_536,
+  /** A reader that takes nothing for so long is disconnected; it comes back with its position. */
+  stallMs: 15_000,
+  /** Proxies close what is silent, mostly after 30 to 60 s. */
+  heartbeatMs: 15_000,
+  /** What `retry:` tells a client to wait before it comes back. */
+  retryMs: 2_000,
+  /** Events of one floor kept in memory for readers that are a little behind; others read the store. */
+  keptEvents: 512,
+  /** The same in bytes: an event may have 64 KiB. */
+  keptBytes: 1_048_576,
+  /** Events read from the store at a time in a replay. */
+  replayPage: 256,
+  /** How often followers are compared with the store (rule C18) … */
+  reconcileMs: 1_000,
+  /** … and how many of them at a time: one query. */
+  reconcileFloors: 1_000,
+  /** Living sessions one connection may follow: what its position, of 127 bytes, can name. */
+  bindings: 8,
+  /** A connection's row stays so long after its last stream closed. */
+  connectionMs: DAY_MS,
+
+  /** Receipts and tombstones: a client that repeats later than this has forgotten too. */
+  receiptMs: DAY_MS,
+  /** How often what is past its time is pruned, and how many rows at a time, so that no writer waits behind it. */
+  pruneMs: 60_000,
+  prunePage: 1_000,
+} as const;

@@ -1,0 +1,70 @@
+import { readFileSync } from "node:fs";
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { readCatalog } from "../../../src/config/catalog-file.ts";
+
+/** Whatever somebody's hand or a torn write makes of the shipped file, reading it ends in a catalogue or in faults. */
+
+const shipped = readFileSync(new URL("../../../config/agents_config.yaml", import.meta.url), "utf8");
+
+const inserted = fc.oneof(
+  fc.constantFrom(
+    "",
+    "\t",
+    "\n",
+    "  ",
+    ":",
+    "- ",
+    '"',
+    "'",
+    "{",
+    "[",
+    "]",
+    "}",
+    "&a ",
+    "*a",
+    "!x ",
+    "---\n",
+    "? ",
+    "#",
+    "|",
+    "%",
+  ),
+  fc.string({ maxLength: 8, unit: "binary" }),
+);
+const edit = fc.record({ at: fc.nat(shipped.length), removed: fc.nat(60), inserted });
+
+function apply(edits: { at: number; removed: number; inserted: string }[]): string {
+  return edits.reduce(
+    (text, { at, removed, inserted }) => text.slice(0, at) + inserted + text.slice(at + removed),
+    shipped,
+  );
+}
+
+test("every fault of a spoilt file stands at a place within it", () => {
+  fc.assert(
+    fc.property(fc.array(edit, { minLength: 1, maxLength: 3 }), (edits) => {
+      const text = apply(edits);
+      const reading = readCatalog(text);
+      if (reading.ok) return;
+      expect(reading.faults.length).toBeGreaterThan(0);
+      const lines = text.split("\n");
+      for (const { line, column, message } of reading.faults) {
+        expect(line).toBeLessThanOrEqual(lines.length);
+        expect(column).toBeGreaterThan(0);
+        expect(column).toBeLessThanOrEqual(lines[line - 1]!.length + 1);
+        expect(message).not.toBe("");
+      }
+    }),
+    { numRuns: 60 },
+  );
+});
+
+test("a file that was cut off anywhere is read without a throw", () => {
+  fc.assert(
+    fc.property(fc.nat(shipped.length), (end) => {
+      readCatalog(shipped.slice(0, end));
+    }),
+    { numRuns: 40 },
+  );
+});

@@ -1,0 +1,397 @@
+import { createHash } from "node:crypto";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { loadCatalog, readCatalog } from "../../../src/config/catalog-file.ts";
+
+/** The faults of a text as `line:column path: message`. */
+function faultsOf(text: string): string[] {
+  const reading = readCatalog(text);
+  return reading.ok
+    ? []
+    : reading.faults.map(({ line, column, path, message }) => `${line}:${column} ${path}: ${message}`);
+}
+
+const lines = (...all: string[]) => `${all.join("\n")}\n`;
+
+describe("a valid file", () => {
+  it("becomes a catalogue with every default filled in", () => {
+    const reading = readCatalog("agents:\n  - name: music_agent\n");
+    expect(reading.ok && reading.catalog.agents.get("music_agent")).toMatchObject({
+      id: "music_agent",
+      label: "Music Agent",
+      priority: 50,
+      interruptible: true,
+      enabled: true,
+      whenBlocked: "reject",
+      adapter: { kind: "scripted", yields: "hold" },
+    });
+    expect(reading.ok && reading.catalog.defaultAgentId).toBe("music_agent");
+  });
+
+  it("is named by the first 12 hex digits of its text's SHA-256", () => {
+    const text = "agents: [{ name: a }]\n";
+    const reading = readCatalog(text);
+    const hash = createHash("sha256").update(text).digest("hex").slice(0, 12);
+    expect(reading.ok && reading.catalog.hash).toBe(hash);
+  });
+
+  it("may use anchors and aliases", () => {
+    const reading = readCatalog(
+      lines(
+        "agents:",
+        "  - name: a",
+        "    adapter: &quiet { kind: scripted, replies: [{ say: hm }] }",
+        "  - name: b",
+        "    adapter: *quiet",
+      ),
+    );
+    expect(reading.ok && reading.catalog.agents.get("b")?.adapter).toMatchObject({ replies: [{ say: ["hm"] }] });
+  });
+
+  it("may have a byte order mark and Windows line ends", () => {
+    expect(readCatalog("\uFEFFagents:\r\n  - name: a\r\n").ok).toBe(true);
+  });
+});
+
+describe("a file that is no catalogue at all", () => {
+  it.each([
+    ["is empty", "", "1:1 : the file is empty: it needs at least a list of agents"],
+    ["has only comments", "# nothing\n", "1:1 : the file is empty: it needs at least a list of agents"],
+    ["is a list", "- a\n", "1:1 : must be a map of keys and values, not a list"],
+    ["is a text", "\nhello\n", '2:1 : must be a map of keys and values, not the text "hello"'],
+    ["lacks the agents", "policy: {}\n", "1:1 agents: is missing; it must be a list"],
+    ["is too large", `# ${"x".repeat(1_048_576)}`, "1:1 : the file is larger than 1 MiB"],
+  ])("%s: one clear fault", (_, text, fault) => {
+    expect(faultsOf(text)).toEqual([fault]);
+  });
+});
+
+describe("a fault of syntax", () => {
+  it.each([
+    ["a tab", "agents:\n\t- name: a\n", "2:1 agents: a tab stands at the beginning of the line"],
+    [
+      "a quote that is not closed",
+      'agents:\n  - name: "a\n    priority: 5\n',
+      "2:11 agents[0].name: the text that begins",
+    ],
+    [
+      "a bracket that is not closed",
+      "agents:\n  - { name: a\n  - name: b\n",
+      "2:5 agents[0]: what is opened here is not",
+    ],
+    [
+      "a colon in plain text",
+      "agents:\n  - name: a\n    label: b: c\n",
+      "3:12 agents[0].label.b: a key cannot stand here",
+    ],
+    ["a tag nobody knows", "agents:\n  - name: !robot a\n", '2:11 agents[0].name: the tag "!robot" means nothing'],
+    ["a second document", "agents: [{ name: a }]\n---\nagents: []\n", "2:1 : a second document begins here"],
+    ["a key that is a list", "agents: [{ name: a }]\n? [b]\n: c\n", "2:3 : a key must be text"],
+    ["an escape nobody knows", 'agents:\n  - name: "\\q"\n', "2:12 agents[0].name: invalid escape sequence"],
+    ["an alias without its anchor", "agents:\n  - name: *a\n", '2:11 agents[0].name: the alias "a" stands for nothing'],
+    ["an alias within its own anchor", "agents: &a [*a]\n", '1:13 agents[0]: the alias "a" contains itself'],
+    ["a character nobody can store", 'agents:\n  - name: a\n    label: "\\0"\n', "3:12 agents[0].label: contains a"],
+    ["half a surrogate pair", 'agents:\n  - name: a\n    label: "\\ud800"\n', "3:12 agents[0].label: contains a"],
+    [
+      "a reserved key",
+      "agents: [{ name: a }]\nuser_preferences:\n  __proto__: {}\n",
+      "3:3 user_preferences.__proto__: is a",
+    ],
+  ])("is told with its place: %s", (_, text, fault) => {
+    expect(faultsOf(text)).toEqual([expect.stringContaining(fault)]);
+  });
+
+  it("leaves what comes before it to be judged, and nothing after it", () => {
+    const text = lines(
+      "agents:",
+      "  - name: a",
+      "    priority: 300",
+      '  - name: "b',
+      "    priority: 900",
+      "default_agent: nobody",
+    );
+    expect(faultsOf(text)).toEqual([
+      "3:15 agents[0].priority: must be at most 100, not 300",
+      "4:11 agents[1].name: the text that begins here has no closing quote",
+    ]);
+  });
+
+  it("is told once where the parser loses its way", () => {
+    expect(faultsOf("agents:\n  - name: a\nb\n  c: [d]\n  e: f\n  g: h\n").length).toBeLessThan(4);
+  });
+});
+
+describe("a fault of content", () => {
+  it.each([
+    ["twice the same key", lines("agents:", "  - name: a", "    name: b"), "3:5 agents[0].name: is there twice"],
+    [
+      "an unknown key",
+      lines("agents:", "  - name: a", "    prio: 5"),
+      "3:5 agents[0].prio: is not a known key; known here: name,",
+    ],
+    [
+      "an unknown key at the top",
+      lines("agents:", "  - name: a", "polcy: {}"),
+      "3:1 polcy: is not a known key; known here: agents,",
+    ],
+    [
+      "text for a number",
+      lines("agents:", "  - name: a", "    priority: high"),
+      '3:15 agents[0].priority: must be a number, not the text "high"',
+    ],
+    [
+      "a fraction",
+      lines("agents:", "  - name: a", "    priority: 1.5"),
+      "3:15 agents[0].priority: must be a whole number, not 1.5",
+    ],
+    [
+      "nothing at all",
+      lines("agents:", "  - name: a", "    priority:"),
+      "3:14 agents[0].priority: must be a number, but nothing stands there",
+    ],
+    [
+      "too small",
+      lines("agents:", "  - name: a", "    priority: -1"),
+      "3:15 agents[0].priority: must be at least 0, not -1",
+    ],
+    [
+      "too large",
+      lines("agents:", "  - name: a", "    priority: 101"),
+      "3:15 agents[0].priority: must be at most 100, not 101",
+    ],
+    [
+      "text for yes or no",
+      lines("agents:", "  - name: a", "    enabled: yes"),
+      '3:14 agents[0].enabled: must be true or false, not the text "yes"',
+    ],
+    [
+      "a word that is none of those",
+      lines("agents:", "  - name: a", "    resume: never"),
+      '3:13 agents[0].resume: must be auto or manual, not the text "never"',
+    ],
+    [
+      "a name with a blank",
+      lines("agents:", "  - name: Music Agent"),
+      "2:11 agents[0].name: must be 1 to 64 of a-z 0-9 _ -",
+    ],
+    ["no name", lines("agents:", "  - priority: 5"), "2:5 agents[0].name: is missing; it must be text"],
+    [
+      "an empty text",
+      lines("agents:", "  - name: a", "    messages: { rejected: '' }"),
+      "3:27 agents[0].messages.rejected: must not be empty",
+    ],
+    [
+      "a text that is too long",
+      lines("agents:", "  - name: a", `    label: ${"x".repeat(129)}`),
+      "3:12 agents[0].label: must have at most 128 characters, not 129",
+    ],
+    ["an empty list", "agents: []\n", "1:9 agents: must not be empty"],
+    [
+      "a duration without a unit",
+      lines("agents:", "  - name: a", "    queue_timeout: 30"),
+      "3:20 agents[0].queue_timeout: must be a duration",
+    ],
+    [
+      "a duration that is too long",
+      lines("agents:", "  - name: a", "    queue_timeout: 8d"),
+      "3:20 agents[0].queue_timeout: must be at most 7d",
+    ],
+    [
+      "a time of day that is none",
+      lines("agents: [{ name: a }]", "priority_rules:", "  - { name: n, between: 22-7, adjust: 1 }"),
+      "3:25 priority_rules[0].between: must be HH:MM-HH:MM",
+    ],
+    [
+      "a time zone that is none",
+      lines("agents: [{ name: a }]", "priority_rules:", "  - { name: n, timezone: Mars, adjust: 1 }"),
+      "3:26 priority_rules[0].timezone: must be an IANA time zone",
+    ],
+    [
+      "an adapter nobody knows",
+      lines("agents:", "  - name: a", "    adapter: { kind: magic }"),
+      '3:22 agents[0].adapter.kind: must be scripted or ai-sdk, not the text "magic"',
+    ],
+    [
+      "an adapter without its kind",
+      lines("agents:", "  - name: a", "    adapter: {}"),
+      "3:14 agents[0].adapter.kind: is missing; it must be scripted or ai-sdk",
+    ],
+    [
+      "a pattern that is none",
+      lines("agents:", "  - name: a", '    adapter: { kind: scripted, replies: [{ match: "(" }] }'),
+      "3:51 agents[0].adapter.replies[0].match: is no regular expression: Unterminated group",
+    ],
+    [
+      "neither text nor list",
+      lines("agents:", "  - name: a", "    adapter: { kind: scripted, replies: [{ say: 5 }] }"),
+      "3:49 agents[0].adapter.replies[0].say: must be text or a list",
+    ],
+    [
+      "a number among texts",
+      lines("agents:", "  - name: a", "    adapter: { kind: scripted, replies: [{ say: [b, 5] }] }"),
+      "3:53 agents[0].adapter.replies[0].say[1]: must be text, not 5",
+    ],
+    [
+      "an address that is none",
+      lines("agents:", "  - name: a", "    adapter: { kind: ai-sdk, provider: openai, model: m, base_url: 'ftp://x' }"),
+      "3:68 agents[0].adapter.base_url: must be a URL with http or https",
+    ],
+    [
+      "a provider without its address",
+      lines("agents:", "  - name: a", "    adapter: { kind: ai-sdk, provider: openai-compatible, model: m }"),
+      "3:14 agents[0].adapter.base_url: is required with provider openai-compatible",
+    ],
+    [
+      "an override that is too large",
+      lines("agents: [{ name: a }]", "user_preferences:", "  u 1:", "    agent_priority_overrides: { a: 101 }"),
+      '4:36 user_preferences["u 1"].agent_priority_overrides.a: must be at most 100, not 101',
+    ],
+    [
+      "an override of what is no name",
+      lines("agents: [{ name: a }]", "user_preferences:", "  u:", "    agent_priority_overrides: { A B: 1 }"),
+      '4:33 user_preferences.u.agent_priority_overrides["A B"]: must be 1 to 64 of a-z 0-9 _ -',
+    ],
+    [
+      "twice the same agent",
+      lines("agents:", "  - name: a", "  - name: a"),
+      "3:11 agents[1].name: there is an agent a already",
+    ],
+    [
+      "a default agent nobody is",
+      lines("agents: [{ name: a }]", "default_agent: b"),
+      "2:16 default_agent: there is no agent b",
+    ],
+    [
+      "a default agent that is off",
+      lines("agents: [{ name: a, enabled: false }, { name: b }]", "default_agent: a"),
+      "2:16 default_agent: the agent a is disabled",
+    ],
+    [
+      "nobody enabled",
+      lines("agents: [{ name: a, enabled: false }]"),
+      "1:9 agents: must have at least one agent that is enabled",
+    ],
+    [
+      "a sub-agent nobody is",
+      lines("agents:", "  - name: a", "    sub_agents: [b]"),
+      "3:18 agents[0].sub_agents[0]: there is no agent b",
+    ],
+    [
+      "a rule for nobody",
+      lines("agents: [{ name: a }]", "priority_rules:", "  - { name: n, agents: [a, b], adjust: 1 }"),
+      "3:28 priority_rules[0].agents[1]: there is no agent b",
+    ],
+    [
+      "an override for nobody",
+      lines("agents: [{ name: a }]", "user_preferences:", "  u:", "    agent_priority_overrides: { b: 1 }"),
+      "4:33 user_preferences.u.agent_priority_overrides.b: there is no agent b",
+    ],
+  ])("is told at its place, and alone: %s", (_, text, fault) => {
+    expect(faultsOf(text)).toEqual([expect.stringContaining(fault)]);
+  });
+
+  it("is found behind an alias, where the value stands", () => {
+    expect(faultsOf(lines("agents:", "  - &a { name: a, priority: 500 }", "  - *a"))).toEqual([
+      "2:16 agents[1].name: there is an agent a already",
+      "2:29 agents[0].priority: must be at most 100, not 500",
+      "2:29 agents[1].priority: must be at most 100, not 500",
+    ]);
+  });
+
+  it("never shows more than the beginning of a long value", () => {
+    const [fault] = faultsOf(lines("agents:", "  - name: a", `    priority: ${"9x".repeat(500)}`));
+    expect(fault).toBe(`3:15 agents[0].priority: must be a number, not the text "${"9x".repeat(20)}…"`);
+  });
+});
+
+describe("all faults of a file", () => {
+  it("are told at once, from the top: of keys, values and names alike", () => {
+    const text = lines(
+      "agents:",
+      "  - name: a",
+      "    interuptible: false",
+      "    priority: 1.5",
+      "    sub_agents: [c]",
+      "  - name: a",
+      "    name: a",
+      "  - 5",
+      "priority_rules:",
+      "  - { name: n, agents: [d], adjust: lots }",
+      "default_agent: e",
+      "policy: { ties: newst }",
+    );
+    expect(faultsOf(text).map((fault) => fault.split(": ", 1)[0])).toEqual([
+      "3:5 agents[0].interuptible",
+      "4:15 agents[0].priority",
+      "5:18 agents[0].sub_agents[0]",
+      "7:5 agents[1].name",
+      "7:11 agents[1].name",
+      "8:5 agents[2]",
+      "10:25 priority_rules[0].agents[0]",
+      "10:37 priority_rules[0].adjust",
+      "11:16 default_agent",
+      "12:17 policy.ties",
+    ]);
+  });
+
+  it("are a hundred at most, and the last says that there are more", () => {
+    const faults = faultsOf(`agents:\n${"  - 5\n".repeat(300)}`);
+    expect(faults).toHaveLength(101);
+    expect(faults.at(-1)).toBe("102:5 : there are more faults from here on");
+  });
+});
+
+describe("a hostile file", () => {
+  it("is refused for aliases that multiply", () => {
+    const rungs = ["b", "c", "d", "e"].map((name, index) => {
+      const below = "abcd"[index];
+      return `${name}: &${name} [${`*${below},`.repeat(10)}]`;
+    });
+    expect(faultsOf(lines("a: &a [x]", ...rungs))).toEqual([
+      expect.stringMatching(/^2:8 : aliases such as this are used more than 100 times/),
+    ]);
+  });
+
+  it("is refused for nesting without end", () => {
+    expect(faultsOf(`agents: ${"[".repeat(100_000)}`)).toEqual([expect.stringContaining("nested too deeply here")]);
+    expect(faultsOf(`a: ${"[".repeat(80)}${"]".repeat(80)}`)).toEqual([
+      expect.stringMatching(/^1:67 a\[0\].*deeper than 64$/),
+    ]);
+  });
+});
+
+describe("loading", () => {
+  let folder: string;
+  beforeEach(async () => {
+    folder = await mkdtemp(join(tmpdir(), "interlock-catalog-"));
+  });
+  afterEach(() => rm(folder, { recursive: true }));
+
+  it("gives what reading the text gives", async () => {
+    const path = join(folder, "agents.yaml");
+    await writeFile(path, "agents: [{ name: a }]\n");
+    expect(await loadCatalog(path)).toEqual(readCatalog("agents: [{ name: a }]\n"));
+  });
+
+  it("says so when there is no file", async () => {
+    expect(await loadCatalog(join(folder, "none.yaml"))).toEqual({
+      ok: false,
+      unreadable: "missing",
+      faults: [{ line: 1, column: 1, path: "", message: "there is no such file" }],
+    });
+  });
+
+  it("says so when it is no file, not text, or too large", async () => {
+    expect(await loadCatalog(folder)).toMatchObject({
+      unreadable: "refused",
+      faults: [{ message: "the file cannot be read: it is not a regular file" }],
+    });
+    const path = join(folder, "agents.yaml");
+    await writeFile(path, Uint8Array.of(0x61, 0xff, 0xfe));
+    expect(await loadCatalog(path)).toMatchObject({ faults: [{ message: "the file is not UTF-8 text" }] });
+    await writeFile(path, "#".repeat(3_000_000));
+    expect(await loadCatalog(path)).toMatchObject({ faults: [{ message: "the file is larger than 1 MiB" }] });
+  });
+});

@@ -1,0 +1,204 @@
+import { describe, expect, it } from "vitest";
+import { isLoopback, readSettings, SETTINGS, type Settings } from "../../../src/config/settings.ts";
+
+function settingsOf(env: Record<string, string>, flags: string[] = []): Settings {
+  const reading = readSettings(env, flags);
+  if (!reading.ok) throw new Error(JSON.stringify(reading.faults));
+  return reading.settings;
+}
+
+/** Each fault as `name: message`. */
+function faultsOf(env: Record<string, string>, flags: string[] = []): string[] {
+  const reading = readSettings(env, flags);
+  return reading.ok ? [] : reading.faults.map(({ name, message }) => `${name}: ${message}`);
+}
+
+describe("without any setting", () => {
+  it("a node is the embedded shape on loopback", () => {
+    expect(settingsOf({ PATH: "/bin", HOME: "/root" })).toEqual({
+      host: "127.0.0.1",
+      port: 3000,
+      configPath: "config/agents_config.yaml",
+      store: { kind: "sqlite", file: "data/interlock.db" },
+      bus: "memory",
+      roles: ["gateway", "orchestrator", "worker"],
+      auth: "none",
+      origins: [],
+      hosts: [],
+      maxBodyBytes: 2_097_152,
+      commandDeadlineMs: 5_000,
+      drainMs: 5_000,
+      interactionTimeoutMs: 300_000,
+      retentionMs: undefined,
+      maxHeld: 256,
+      holdTimeoutMs: 300_000,
+      logLevel: "info",
+    });
+  });
+
+  it("and an empty variable is none", () => {
+    expect(settingsOf({ PORT: "", INTERLOCK_ORIGINS: "", INTERLOCK_RETENTION: "" })).toEqual(settingsOf({}));
+  });
+});
+
+describe("the table of settings", () => {
+  it("has a name, a flag, a default and a meaning for each", () => {
+    expect(SETTINGS.map(({ name, flag, default: standard }) => [name, flag, standard])).toEqual([
+      ["HOST", "--host", "127.0.0.1"],
+      ["PORT", "--port", "3000"],
+      ["INTERLOCK_CONFIG", "--config", "config/agents_config.yaml"],
+      ["INTERLOCK_STORE", "--store", "sqlite:data/interlock.db"],
+      ["INTERLOCK_BUS", "--bus", "memory"],
+      ["INTERLOCK_ROLES", "--roles", "gateway,orchestrator,worker"],
+      ["INTERLOCK_AUTH", "--auth", "none"],
+      ["INTERLOCK_ORIGINS", "--origins", "none"],
+      ["INTERLOCK_HOSTS", "--hosts", "the address"],
+      ["INTERLOCK_MAX_BODY", "--max-body", "2MiB"],
+      ["INTERLOCK_COMMAND_DEADLINE", "--command-deadline", "5s"],
+      ["INTERLOCK_DRAIN", "--drain", "5s"],
+      ["INTERLOCK_INTERACTION_TIMEOUT", "--interaction-timeout", "5m"],
+      ["INTERLOCK_RETENTION", "--retention", "keep everything"],
+      ["INTERLOCK_MAX_HELD", "--max-held", "256"],
+      ["INTERLOCK_HOLD_TIMEOUT", "--hold-timeout", "5m"],
+      ["LOG_LEVEL", "--log-level", "info"],
+    ]);
+    for (const { name, meaning } of SETTINGS) expect(meaning, name).toMatch(/^[A-Z].*\.$/);
+  });
+
+  it("has defaults that mean what is done without them", () => {
+    const unset = ["INTERLOCK_ORIGINS", "INTERLOCK_HOSTS", "INTERLOCK_RETENTION"];
+    const spelt = SETTINGS.filter(({ name }) => !unset.includes(name)).map((row) => [row.name, row.default]);
+    expect(settingsOf(Object.fromEntries(spelt))).toEqual(settingsOf({}));
+  });
+});
+
+describe("a variable or its flag", () => {
+  it.each<[string, string, string, Partial<Settings>]>([
+    ["HOST", "--host", "::1", { host: "::1" }],
+    ["PORT", "--port", "0", { port: 0 }],
+    ["INTERLOCK_CONFIG", "--config", "/etc/agents.yaml", { configPath: "/etc/agents.yaml" }],
+    ["INTERLOCK_STORE", "--store", "sqlite::memory:", { store: { kind: "sqlite", file: ":memory:" } }],
+    ["INTERLOCK_STORE", "--store", "sqlite:/var/lib/a.db", { store: { kind: "sqlite", file: "/var/lib/a.db" } }],
+    ["INTERLOCK_ROLES", "--roles", "worker, gateway,orchestrator", {}],
+    [
+      "INTERLOCK_ORIGINS",
+      "--origins",
+      "https://a.example, http://b:81/",
+      { origins: ["https://a.example", "http://b:81"] },
+    ],
+    ["INTERLOCK_HOSTS", "--hosts", "Car.local,10.0.0.2", { hosts: ["car.local", "10.0.0.2"] }],
+    ["INTERLOCK_MAX_BODY", "--max-body", "512KiB", { maxBodyBytes: 524_288 }],
+    ["INTERLOCK_COMMAND_DEADLINE", "--command-deadline", "800ms", { commandDeadlineMs: 800 }],
+    ["INTERLOCK_DRAIN", "--drain", "0ms", { drainMs: 0 }],
+    ["INTERLOCK_INTERACTION_TIMEOUT", "--interaction-timeout", "1h", { interactionTimeoutMs: 3_600_000 }],
+    ["INTERLOCK_RETENTION", "--retention", "30d", { retentionMs: 2_592_000_000 }],
+    ["INTERLOCK_MAX_HELD", "--max-held", "0", { maxHeld: 0 }],
+    ["INTERLOCK_HOLD_TIMEOUT", "--hold-timeout", "90s", { holdTimeoutMs: 90_000 }],
+    ["LOG_LEVEL", "--log-level", "debug", { logLevel: "debug" }],
+  ])("%s or %s may be %s", (name, flag, text, settings) => {
+    expect(settingsOf({ [name]: text })).toEqual({ ...settingsOf({}), ...settings });
+    expect(settingsOf({}, [flag, text])).toEqual({ ...settingsOf({}), ...settings });
+    expect(settingsOf({}, [`${flag}=${text}`])).toEqual({ ...settingsOf({}), ...settings });
+  });
+
+  it("may stand side by side, and the flag wins", () => {
+    expect(settingsOf({ PORT: "4000" }, ["--port", "5000"]).port).toBe(5000);
+    expect(settingsOf({ PORT: "no number" }, ["--port", "5000"]).port).toBe(5000);
+  });
+});
+
+describe("a value that cannot be", () => {
+  it.each([
+    ["HOST", "127.0.0.1:3000", "must be an IP address or a host name, without a port"],
+    ["PORT", "65536", "must be a whole number from 0 to 65535"],
+    ["PORT", "3e3", "must be a whole number from 0 to 65535"],
+    ["INTERLOCK_STORE", "sqlite:", "this version has only sqlite:<file> and sqlite::memory:"],
+    ["INTERLOCK_STORE", "sqlite:///a.db", "this version has only sqlite:<file> and sqlite::memory:"],
+    ["INTERLOCK_ORIGINS", "https://a.example,*", "entry 2 is not"],
+    ["INTERLOCK_ORIGINS", "https://a.example/page", "must be origins, as in https://app.example.com"],
+    ["INTERLOCK_ORIGINS", Array(65).fill("http://a").join(), "must have at most 64 entries"],
+    ["INTERLOCK_HOSTS", "car.local:80", "must be host names without a port"],
+    ["INTERLOCK_MAX_BODY", "2MB", "must be a size: a whole number and B, KiB, MiB or GiB, as in 2MiB"],
+    ["INTERLOCK_MAX_BODY", "1GiB", "must be at most 64MiB"],
+    ["INTERLOCK_MAX_BODY", "1B", "must be at least 1KiB"],
+    ["INTERLOCK_COMMAND_DEADLINE", "5", "must be a duration"],
+    ["INTERLOCK_COMMAND_DEADLINE", "0s", "must be at least 10ms"],
+    ["INTERLOCK_DRAIN", "1d", "must be at most 10m"],
+    ["INTERLOCK_MAX_HELD", "-1", "must be a whole number from 0 to 100000"],
+    ["LOG_LEVEL", "loud", 'must be fatal, error, warn, info, debug, trace or silent, not the text "loud"'],
+  ])("is a fault of %s: %s", (name, text, message) => {
+    expect(faultsOf({ [name]: text })).toEqual([expect.stringContaining(`${name}: `)]);
+    expect(faultsOf({ [name]: text })[0]).toContain(message);
+  });
+
+  it.each([
+    ["INTERLOCK_STORE", "postgres://user:secret@db/x", "this version has only sqlite:<file> and sqlite::memory:"],
+    ["INTERLOCK_BUS", "redis://:secret@cache", 'this version has only "memory"'],
+    ["INTERLOCK_AUTH", "jwt:/etc/secret", 'this version has only "none"'],
+    ["INTERLOCK_ROLES", "gateway", "this version has only nodes that play all roles: gateway,orchestrator,worker"],
+  ])("is refused in a sentence where a later shape has it, and never repeated: %s", (name, text, message) => {
+    expect(faultsOf({ [name]: text })).toEqual([`${name}: ${message}`]);
+  });
+});
+
+describe("an address that others can reach", () => {
+  it("is refused without authentication", () => {
+    const fault = '"none" would let in whoever can reach 0.0.0.0: without authentication HOST must be loopback';
+    expect(faultsOf({ HOST: "0.0.0.0" })).toEqual([`INTERLOCK_AUTH: ${fault}`]);
+    expect(faultsOf({}, ["--host", "0.0.0.0", "--auth", "none"])).toEqual([`--auth (INTERLOCK_AUTH): ${fault}`]);
+  });
+
+  it.each(["127.0.0.1", "127.8.8.8", "::1", "0:0:0:0:0:0:0:1", "::ffff:127.0.0.1", "localhost", "LocalHost"])(
+    "is not %s",
+    (address) => {
+      expect(isLoopback(address)).toBe(true);
+      expect(settingsOf({ HOST: address }).host).toBe(address);
+    },
+  );
+
+  it.each(["0.0.0.0", "::", "10.0.0.1", "128.0.0.1", "::ffff:10.0.0.1", "fe80::1", "localhost.example", "car"])(
+    "is %s",
+    (address) => {
+      expect(isLoopback(address)).toBe(false);
+      expect(faultsOf({ HOST: address })).toHaveLength(1);
+    },
+  );
+});
+
+describe("what nobody knows", () => {
+  it("is a fault: variables that begin with INTERLOCK_, flags, and words in between", () => {
+    expect(faultsOf({ INTERLOCK_STOER: "x", INTERLOCK_LEASE: "3s", PORTS: "1" }, ["--prot", "1", "x", "-p"])).toEqual([
+      expect.stringMatching(/^--prot: is not a flag; there are --host --port /),
+      "x: is not understood: settings are given as --flag value",
+      "-p: is not understood: settings are given as --flag value",
+      "INTERLOCK_LEASE: is not a setting of this version",
+      "INTERLOCK_STOER: is not a setting of this version",
+    ]);
+  });
+
+  it("includes names that every object has", () => {
+    expect(faultsOf({}, ["--constructor", "1"])).toEqual([expect.stringContaining("--constructor: is not a flag")]);
+  });
+});
+
+describe("a flag", () => {
+  it("needs a value, and stands once", () => {
+    expect(faultsOf({}, ["--port"])).toEqual(["--port: needs a value"]);
+    expect(faultsOf({}, ["--port="])).toEqual(["--port: needs a value"]);
+    expect(faultsOf({}, ["--port", "--host", "::1"])).toEqual(["--port: needs a value"]);
+    expect(faultsOf({}, ["--port", "1", "--port=2"])).toEqual(["--port: is given twice"]);
+  });
+});
+
+it("all faults are told at once, each by its name", () => {
+  const env = { HOST: "0.0.0.0", PORT: "x", INTERLOCK_BUS: "redis://x", INTERLOCK_NOPE: "1", LOG_LEVEL: "loud" };
+  expect(faultsOf(env, ["--drain", "soon", "--nope=1"]).map((fault) => fault.split(": ", 1)[0])).toEqual([
+    "--nope",
+    "INTERLOCK_NOPE",
+    "PORT",
+    "INTERLOCK_BUS",
+    "--drain (INTERLOCK_DRAIN)",
+    "LOG_LEVEL",
+    "INTERLOCK_AUTH",
+  ]);
+});

@@ -1,0 +1,177 @@
+import { readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { describe, expect, it } from "vitest";
+import { decide, type Floor } from "../../../src/actors/arbitration.ts";
+import type { Catalog } from "../../../src/config/catalog.ts";
+import { loadCatalog, readCatalog } from "../../../src/config/catalog-file.ts";
+import type { AgentId, SessionId } from "../../../src/protocol/ids.ts";
+
+const path = fileURLToPath(new URL("../../../config/agents_config.yaml", import.meta.url));
+const text = readFileSync(path, "utf8");
+
+function catalogOf(source: string): Catalog {
+  const reading = readCatalog(source);
+  if (!reading.ok) throw new Error(JSON.stringify(reading.faults));
+  return reading.catalog;
+}
+
+const agentOf = (id: string, catalog = catalogOf(text)) => catalog.agents.get(id)!;
+
+/** The decision when `challenger` asks while `holder` has the floor. */
+function meet(holder: string, challenger: string) {
+  const catalog = catalogOf(text);
+  const claimOf = (id: string) => {
+    const { priority, interruptible, preemptionThreshold } = agentOf(id, catalog);
+    const sessionId = id as SessionId;
+    return { sessionId, agentId: id as AgentId, priority, interruptible, preemptionThreshold, explained: [] };
+  };
+  const floor: Floor = { holder: claimOf(holder), paused: [], queued: [] };
+  const asks = { ...claimOf(challenger), agent: agentOf(challenger, catalog), mayQueue: true };
+  return decide(floor, asks, catalog.policy, catalog.agents);
+}
+
+/** The reply an agent's script gives to a message: the first that fits. */
+function replyTo(id: string, message: string) {
+  const { adapter } = agentOf(id);
+  if (adapter.kind !== "scripted") throw new Error(`${id} is not scripted`);
+  return adapter.replies.find(({ match }) => !match || match.test(message));
+}
+
+describe("the shipped catalogue", () => {
+  it("is valid", async () => {
+    expect(await loadCatalog(path)).toMatchObject({ ok: true });
+  });
+
+  it("has the seven agents of the car with their priorities, and who may be interrupted", () => {
+    const numbers = ["phone", "navigation", "planner", "vehicle_control", "weather", "music", "chat"].map((name) => {
+      const { priority, interruptible, preemptionThreshold } = agentOf(`${name}_agent`);
+      return [name, priority, interruptible, preemptionThreshold];
+    });
+    expect(numbers).toEqual([
+      ["phone", 90, false, undefined],
+      ["navigation", 80, false, undefined],
+      ["planner", 60, true, undefined],
+      ["vehicle_control", 50, true, undefined],
+      ["weather", 30, true, undefined],
+      ["music", 20, true, undefined],
+      ["chat", 10, true, undefined],
+    ]);
+  });
+
+  it("has the three built-in agents, under their names, and general answers first", () => {
+    const catalog = catalogOf(text);
+    expect(catalog.defaultAgentId).toBe("general");
+    expect(agentOf("general")).toMatchObject({ label: "General", description: "通用主代理" });
+    expect(agentOf("requirement_analyzer")).toMatchObject({
+      label: "Requirement Analyzer",
+      description: "需求分析代理",
+    });
+    expect(agentOf("debugger")).toMatchObject({ label: "Debugger", description: "调试代理" });
+    expect(catalog.agents.size).toBe(10);
+  });
+
+  it("runs without any key: every agent is scripted and has an answer to anything", () => {
+    for (const { id, adapter } of catalogOf(text).agents.values()) {
+      expect(adapter.kind).toBe("scripted");
+      expect(replyTo(id, "xyzzy")?.say?.length, id).toBeGreaterThan(0);
+    }
+  });
+
+  it("answers in Chinese and in English", () => {
+    const questions: [string, string, string][] = [
+      ["phone_agent", "打电话给妈妈", "Call Anna"],
+      ["navigation_agent", "导航到公司", "Take me home"],
+      ["planner_agent", "帮我规划明天的行程", "Plan my day"],
+      ["vehicle_control_agent", "快关上车窗，下雨了", "Close the windows"],
+      ["weather_agent", "查一下天气", "What is the weather?"],
+      ["music_agent", "放首歌", "Play something"],
+      ["chat_agent", "给我讲个笑话", "Tell me a joke"],
+      ["general", "你是谁？", "Who are you?"],
+      ["requirement_analyzer", "我要一个登录页", "I need a login page"],
+      ["debugger", "程序崩溃了", "It crashed with an error"],
+    ];
+    const isChinese = (words: readonly string[] = []) => /[\u4e00-\u9fff]/.test(words.join(""));
+    for (const [id, chinese, english] of questions) {
+      expect(isChinese(replyTo(id, chinese)?.say), `${id}: ${chinese}`).toBe(true);
+      expect(isChinese(replyTo(id, english)?.say), `${id}: ${english}`).toBe(false);
+    }
+  });
+
+  it("shows what agents can do: confirm, ask, fail, delegate, and go on until they are paused", () => {
+    expect(replyTo("vehicle_control_agent", "打开后备箱")).toMatchObject({
+      confirm: { tool: "open_trunk", sensitive: true },
+    });
+    expect(replyTo("vehicle_control_agent", "unlock the doors")).toMatchObject({ confirm: { tool: "unlock_doors" } });
+    expect(replyTo("requirement_analyzer", "a shop")).toMatchObject({
+      ask: { options: ["complete", "soon", "reliable"] },
+    });
+    expect(replyTo("debugger", "flaky")).toMatchObject({ fail: { code: "provider_rate_limited", times: 1 } });
+    expect(replyTo("general", "要带伞吗")).toMatchObject({ delegate: { name: "weather_agent" } });
+    expect(replyTo("music_agent", "play")?.repeat).toBeGreaterThan(100);
+  });
+
+  it("lets whom it delegates to be asked", () => {
+    const catalog = catalogOf(text);
+    for (const { id, adapter, subAgents } of catalog.agents.values()) {
+      for (const { delegate } of adapter.kind === "scripted" ? adapter.replies : []) {
+        if (delegate) expect(subAgents, id).toContain(delegate.name);
+      }
+    }
+  });
+});
+
+describe("the car's scenarios", () => {
+  it("a call interrupts the music", () => {
+    expect(meet("music_agent", "phone_agent")).toMatchObject({
+      outcome: "granted",
+      reason: "preempted",
+      say: "音乐已暂停",
+    });
+  });
+
+  it("small talk is refused during navigation, and the driver is told so", () => {
+    expect(meet("navigation_agent", "chat_agent")).toMatchObject({
+      outcome: "rejected",
+      reason: "lower_priority",
+      say: "导航中，暂时无法闲聊",
+    });
+  });
+
+  it("a window is not closed while a plan is made", () => {
+    expect(meet("planner_agent", "vehicle_control_agent")).toMatchObject({
+      outcome: "rejected",
+      reason: "lower_priority",
+    });
+  });
+
+  it("the weather interrupts the music", () => {
+    expect(meet("music_agent", "weather_agent")).toMatchObject({ outcome: "granted", reason: "preempted" });
+  });
+
+  it("even a call is refused during navigation, as nothing else was set", () => {
+    expect(meet("navigation_agent", "phone_agent")).toMatchObject({ outcome: "rejected", reason: "not_interruptible" });
+  });
+});
+
+describe("its examples in comments", () => {
+  const uncomment = (source: string, from: RegExp): string =>
+    source.replace(from, (block) => block.replaceAll(/^(\s*)# ?/gm, "$1"));
+
+  it("are valid when they are taken out of the comments", () => {
+    const rules = uncomment(text, /^# priority_rules:\n(#.+\n)+/m);
+    const all = uncomment(rules, /^# user_preferences:\n(#.+\n)+/m);
+    const catalog = catalogOf(all);
+    expect(catalog.priorityRules.map(({ name }) => name)).toEqual(["night", "emergency"]);
+    expect(catalog.overrides.get("user_id_123")).toEqual(
+      new Map([
+        ["music_agent", 50],
+        ["chat_agent", 5],
+      ]),
+    );
+  });
+
+  it("let a call interrupt the navigation", () => {
+    const catalog = catalogOf(uncomment(text, /^ +# preemption_threshold: 90$/m));
+    expect(agentOf("navigation_agent", catalog).preemptionThreshold).toBe(90);
+  });
+});

@@ -1,0 +1,367 @@
+import { mkdir, mkdtemp, readdir, readFile, rename, rm, symlink, unlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import type { Catalog } from "../../../src/config/catalog.ts";
+import { readCatalog } from "../../../src/config/catalog-file.ts";
+import { type WatchedCatalog, type WatchOptions, watchCatalog } from "../../../src/config/watch.ts";
+import type { Clock, Timer } from "../../../src/protocol/clock.ts";
+
+const A = "agents: [{ name: a }]\n";
+const AB = "agents: [{ name: a }, { name: b }]\n";
+const ABC = "agents: [{ name: a, priority: 7 }, { name: b }, { name: c }]\npolicy: { ties: newest }\n";
+const BAD = "agents: [{ name: a, priority: 700 }]\n";
+
+const REPLACED = "the catalogue was replaced";
+const FAULTY = "the catalogue has faults; the one before stays in use";
+const MENDED = "the catalogue is as it was, without faults";
+function catalogOf(text: string): Catalog {
+  const reading = readCatalog(text);
+  if (!reading.ok) throw new Error(JSON.stringify(reading.faults));
+  return reading.catalog;
+}
+
+interface Entry {
+  level: string;
+  facts: Record<string, unknown>;
+  text: string;
+}
+
+/** A log that can be waited for: each entry is handed out once. */
+class HeardLog {
+  readonly all: Entry[] = [];
+  #unread: Entry[] = [];
+  #wake: () => void = () => {};
+  info = (facts: object, text: string) => this.#hear("info", facts, text);
+  warn = (facts: object, text: string) => this.#hear("warn", facts, text);
+  error = (facts: object, text: string) => this.#hear("error", facts, text);
+
+  #hear(level: string, facts: object, text: string): void {
+    const entry = { level, facts: { ...facts }, text };
+    this.all.push(entry);
+    this.#unread.push(entry);
+    this.#wake();
+  }
+
+  /** Reads on to an entry of this text: a file that is written in place may be seen half written before. */
+  async until(text: string): Promise<Entry> {
+    for (;;) {
+      const entry = await this.next();
+      if (entry.text === text) return entry;
+    }
+  }
+
+  async next(): Promise<Entry> {
+    while (this.#unread.length === 0) {
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve;
+      });
+    }
+    return this.#unread.shift()!;
+  }
+}
+
+/** Real time; counts what is still to come. */
+class RealClock implements Clock {
+  readonly pending = new Set<NodeJS.Timeout>();
+  now = () => Date.now();
+  after(delayMs: number, callback: () => void): Timer {
+    const timeout = setTimeout(() => {
+      this.pending.delete(timeout);
+      callback();
+    }, delayMs);
+    this.pending.add(timeout);
+    return {
+      cancel: () => {
+        this.pending.delete(timeout);
+        clearTimeout(timeout);
+      },
+    };
+  }
+}
+
+const SETTLE_MS = 50;
+const POLL_MS = 2_000;
+
+/** Time that passes when a test says so. What is seen without `settle` is seen by polling. */
+class HandClock implements Clock {
+  #now = 1_000;
+  readonly #timers = new Map<number, () => void>();
+  #armed: () => void = () => {};
+  now = () => this.#now;
+
+  after(delayMs: number, callback: () => void): Timer {
+    this.#timers.set(delayMs, callback);
+    this.#armed();
+    return { cancel: () => this.#timers.delete(delayMs) };
+  }
+
+  async #ring(delayMs: number): Promise<void> {
+    while (!this.#timers.has(delayMs)) {
+      await new Promise<void>((resolve) => {
+        this.#armed = resolve;
+      });
+    }
+    const callback = this.#timers.get(delayMs)!;
+    this.#timers.delete(delayMs);
+    this.#now += delayMs;
+    callback();
+  }
+
+  /** Wait for an event, and let the time pass after which the file is looked at. */
+  settle = () => this.#ring(SETTLE_MS);
+
+  /** Let the time of a poll pass, and wait until it is done: the next one is set then. */
+  async poll(): Promise<void> {
+    await this.#ring(POLL_MS);
+    while (!this.#timers.has(POLL_MS)) {
+      await new Promise<void>((resolve) => {
+        this.#armed = resolve;
+      });
+    }
+  }
+}
+
+let folder: string;
+let path: string;
+let log: HeardLog;
+let watched: WatchedCatalog | undefined;
+
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), "interlock-watch-"));
+  path = join(folder, "agents.yaml");
+  log = new HeardLog();
+});
+afterEach(async () => {
+  await watched?.close();
+  watched = undefined;
+  await rm(folder, { recursive: true, force: true });
+});
+
+function follow(options: Partial<WatchOptions> = {}): WatchedCatalog {
+  watched = watchCatalog({
+    path,
+    initial: catalogOf(A),
+    clock: new RealClock(),
+    log,
+    settleMs: 5,
+    // So long that what is noticed is noticed by an event.
+    pollMs: 3_600_000,
+    ...options,
+  });
+  return watched;
+}
+
+const names = (catalog: Catalog) => [...catalog.agents.keys()];
+
+/** Write beside and rename over, as careful editors do. */
+async function replaceFile(text: string): Promise<void> {
+  await writeFile(`${path}.new`, text);
+  await rename(`${path}.new`, path);
+}
+
+describe("a valid file", () => {
+  it("written in place replaces the catalogue whole, and the log says what changed", async () => {
+    await writeFile(path, A);
+    const seen: Catalog[] = [];
+    const { current, status } = follow({ onChange: (catalog) => seen.push(catalog) });
+    await writeFile(path, ABC);
+    const { facts, level } = await log.until(REPLACED);
+    expect(level).toBe("info");
+    expect(facts).toMatchObject({ added: ["b", "c"], removed: [], changed: ["a"], parts: ["policy"] });
+    expect(facts["hash"]).toBe(catalogOf(ABC).hash);
+    expect(current()).toEqual(catalogOf(ABC));
+    expect(seen).toEqual([current()]);
+    expect(status()).toEqual({ hash: catalogOf(ABC).hash, loadedAt: expect.any(Number) });
+  });
+
+  it("renamed into place is seen, each time", async () => {
+    await writeFile(path, A);
+    const { current } = follow();
+    for (const text of [AB, ABC, AB]) {
+      await replaceFile(text);
+      expect(await log.next()).toMatchObject({ text: REPLACED });
+      expect(current().hash).toBe(catalogOf(text).hash);
+    }
+  });
+
+  it("that appears when a link is switched is seen, as in a mounted ConfigMap", async () => {
+    for (const [version, text] of [["v1", A] as const, ["v2", AB] as const, ["v3", ABC] as const]) {
+      await mkdir(join(folder, version));
+      await writeFile(join(folder, version, "agents.yaml"), text);
+    }
+    await symlink("v1", join(folder, "..data"));
+    await symlink(join("..data", "agents.yaml"), path);
+    const { current } = follow();
+    for (const [version, text] of [["v2", AB] as const, ["v3", ABC] as const]) {
+      await symlink(version, join(folder, "..data_tmp"));
+      await rename(join(folder, "..data_tmp"), join(folder, "..data"));
+      expect(await log.next()).toMatchObject({ text: REPLACED });
+      expect(current().hash).toBe(catalogOf(text).hash);
+    }
+  });
+
+  it("that changed between boot and the watch is seen", async () => {
+    await writeFile(path, AB);
+    const { current } = follow();
+    expect(await log.next()).toMatchObject({ text: REPLACED });
+    expect(names(current())).toEqual(["a", "b"]);
+  });
+
+  it("serves although a listener fails", async () => {
+    await writeFile(path, A);
+    const { current } = follow({
+      onChange: () => {
+        throw new Error("deaf");
+      },
+    });
+    await replaceFile(AB);
+    expect(await log.next()).toMatchObject({ text: REPLACED });
+    expect(await log.next()).toMatchObject({ level: "error", text: "a listener to the catalogue failed" });
+    await replaceFile(ABC);
+    expect(await log.next()).toMatchObject({ text: REPLACED });
+    expect(names(current())).toEqual(["a", "b", "c"]);
+  });
+});
+
+describe("a file with faults", () => {
+  it("changes nothing; its faults are logged, and kept until a valid one comes", async () => {
+    await writeFile(path, A);
+    const { current, status } = follow();
+    const before = current();
+    await replaceFile(BAD);
+    expect(await log.next()).toMatchObject({ level: "error", text: FAULTY });
+    expect(current()).toBe(before);
+    expect(status()).toMatchObject({
+      hash: before.hash,
+      faults: [{ line: 1, column: 31, path: "agents[0].priority", message: "must be at most 100, not 700" }],
+    });
+    await replaceFile(AB);
+    expect(await log.next()).toMatchObject({ text: REPLACED });
+    expect(status()).not.toHaveProperty("faults");
+  });
+
+  it("that is taken back leaves no faults, and the catalogue as it was", async () => {
+    await writeFile(path, A);
+    const { current, status } = follow();
+    const before = current();
+    await replaceFile(BAD);
+    expect(await log.next()).toMatchObject({ text: FAULTY });
+    await replaceFile(A);
+    expect(await log.next()).toMatchObject({ level: "info", text: MENDED });
+    expect(status()).not.toHaveProperty("faults");
+    expect(current()).toBe(before);
+  });
+});
+
+describe("a file that is away", () => {
+  it("for a moment is no fault", async () => {
+    await writeFile(path, A);
+    const clock = new HandClock();
+    const { current } = follow({ clock, settleMs: SETTLE_MS, pollMs: POLL_MS });
+    await clock.poll();
+    await unlink(path);
+    await clock.poll();
+    await writeFile(path, AB);
+    await clock.poll();
+    expect(await log.next()).toMatchObject({ text: REPLACED });
+    expect(names(current())).toEqual(["a", "b"]);
+    expect(log.all).toHaveLength(1);
+  });
+
+  it("for longer is one, told once, until it is back", async () => {
+    await writeFile(path, A);
+    const clock = new HandClock();
+    const { current, status } = follow({ clock, settleMs: SETTLE_MS, pollMs: POLL_MS });
+    await clock.poll();
+    await unlink(path);
+    for (let polls = 0; polls < 5; polls++) await clock.poll();
+    expect(await log.next()).toMatchObject({ level: "error", text: FAULTY });
+    expect(status()).toMatchObject({ faults: [{ message: "there is no such file" }] });
+    expect(names(current())).toEqual(["a"]);
+    await writeFile(path, A);
+    await clock.poll();
+    expect(await log.next()).toMatchObject({ text: MENDED });
+    expect(log.all).toHaveLength(2);
+  });
+});
+
+describe("polling", () => {
+  it("sees a change behind a link into another folder", async () => {
+    const elsewhere = await mkdtemp(join(tmpdir(), "interlock-elsewhere-"));
+    try {
+      await writeFile(join(elsewhere, "real.yaml"), A);
+      await symlink(join(elsewhere, "real.yaml"), path);
+      const clock = new HandClock();
+      const { status } = follow({ clock, settleMs: SETTLE_MS, pollMs: POLL_MS });
+      await clock.poll();
+      await writeFile(join(elsewhere, "real.yaml"), AB);
+      await clock.poll();
+      expect(await log.next()).toMatchObject({ text: REPLACED });
+      expect(status().loadedAt).toBe(clock.now());
+    } finally {
+      await rm(elsewhere, { recursive: true });
+    }
+  });
+
+  it("finds the folder again after it was replaced, and watches the new one", async () => {
+    const inner = join(folder, "inner");
+    path = join(inner, "agents.yaml");
+    await mkdir(inner);
+    await writeFile(path, A);
+    const clock = new HandClock();
+    const { current } = follow({ clock, settleMs: SETTLE_MS, pollMs: POLL_MS });
+    await clock.poll();
+    await rename(inner, join(folder, "old"));
+    await mkdir(inner);
+    await writeFile(path, AB);
+    await clock.poll();
+    expect(await log.next()).toMatchObject({ text: REPLACED });
+    // What the watch begins with, and what the old folder still tells of its end.
+    await clock.settle();
+    await clock.poll();
+    await replaceFile(ABC);
+    await clock.settle();
+    expect(await log.next()).toMatchObject({ text: REPLACED });
+    expect(names(current())).toEqual(["a", "b", "c"]);
+  });
+});
+
+/** The kernel's watches of this process; undefined where it does not tell. */
+async function countWatches(): Promise<number | undefined> {
+  const files = await readdir("/proc/self/fdinfo").catch(() => undefined);
+  if (!files) return undefined;
+  const texts = await Promise.all(files.map((file) => readFile(`/proc/self/fdinfo/${file}`, "utf8").catch(() => "")));
+  return texts
+    .join("\n")
+    .split("\n")
+    .filter((line) => line.startsWith("inotify")).length;
+}
+
+describe("closing", () => {
+  it("leaves no watch and no timer, and nothing changes any more", async () => {
+    await writeFile(path, A);
+    const before = await countWatches();
+    const clock = new RealClock();
+    const { current, close } = follow({ clock });
+    await replaceFile(AB);
+    expect(await log.next()).toMatchObject({ text: REPLACED });
+    if (before !== undefined) expect(await countWatches()).toBe(before + 1);
+    await replaceFile(ABC);
+    await close();
+    expect(await countWatches()).toBe(before);
+    expect(clock.pending.size).toBe(0);
+    expect(names(current())).toEqual(["a", "b"]);
+    expect(log.all).toHaveLength(1);
+  });
+
+  it("at once after the start is fine, and so is closing twice", async () => {
+    await writeFile(path, AB);
+    const clock = new RealClock();
+    const { close } = follow({ clock });
+    await close();
+    await close();
+    expect(clock.pending.size).toBe(0);
+    expect(log.all).toEqual([]);
+  });
+});
