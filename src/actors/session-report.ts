@@ -4,7 +4,15 @@ import type { Interaction } from "../protocol/interaction.ts";
 import type { Standing } from "../protocol/run.ts";
 import type { Run } from "./session-context.ts";
 import { takePart } from "./session-parts.ts";
-import { failLost, loseAttempt, mayRepeat, releaseStopped, repeatOrFail, withdrawWishes } from "./session-run.ts";
+import {
+  failLost,
+  loseAttempt,
+  mayRepeat,
+  releaseStopped,
+  repeatOrFail,
+  withdrawWishes,
+  yieldAttempt,
+} from "./session-run.ts";
 import { answer, dropEffect, editRun, type SessionStep } from "./session-step.ts";
 
 /** What workers tell a session, and what it tells them. Rules C10 to C13. */
@@ -22,6 +30,7 @@ export function claimRun(step: SessionStep, claim: CommandOf<"run.claim">, isAct
   }
   if (run.live && run.claimId === claim.claimId) return giveTask(step, run);
   if (step.context.stopping) return drop();
+  if (run.live && !claim.asked) return answer(step, { isClaimed: true });
   if (run.live && !mayRepeat(step, run)) {
     failLost(step, run);
     return drop();
@@ -53,14 +62,6 @@ function giveTask(step: SessionStep, run: Run): void {
       approvedTools,
     },
   });
-}
-
-/** `run.lost`: a worker gives its attempt back. */
-export function giveBackRun(step: SessionStep, lost: CommandOf<"run.lost">, isActive: boolean): void {
-  const run = currentAttempt(step, lost);
-  if (run) repeatOrFail(step, run, isActive);
-  else stoppedBy(step, lost, isActive);
-  answer(step, { standing: { standing: "stop", answers: [] } });
 }
 
 /** The run to edit, if `report` comes from its live attempt. */
@@ -114,8 +115,10 @@ export function takeReport(step: SessionStep, report: CommandOf<"run.report">, i
     run.live = false;
     const { code, message, retryAfterMs } = outcome;
     step.verbs.push({ type: "fail", code, message, reason: code, retryAfterMs, given: step.given });
+  } else if (outcome?.kind === "lost" && outcome.yielded && !isActive) {
+    yieldAttempt(step, run);
   } else if (outcome) {
-    // It stopped although nobody told it to.
+    // Given back, or stopped although nobody told it to.
     repeatOrFail(step, run, isActive);
   }
   answer(step, { standing: outcome ? standing(undefined) : standing(run) });

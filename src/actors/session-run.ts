@@ -181,11 +181,21 @@ export function mayRepeat(step: SessionStep, run: Run): boolean {
 
 /** A live attempt is gone with its worker; what it said is kept. */
 export function loseAttempt(step: SessionStep, run: Run): void {
+  dropAttempt(step, run);
+  run.losses += 1;
+}
+
+/** A held attempt gave its place back: nothing is lost, the resume wishes for another (rule C14). */
+export function yieldAttempt(step: SessionStep, run: Run): void {
+  dropAttempt(step, run);
+  withdrawWishes(step, run);
+}
+
+function dropAttempt(step: SessionStep, run: Run): void {
   closeDrafts(step, run, "interrupted");
   resolveInteractions(step, run, "abort");
   run.live = false;
   run.held = false;
-  run.losses += 1;
 }
 
 export function failLost(step: SessionStep, run: Run): void {

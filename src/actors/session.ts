@@ -14,7 +14,7 @@ import {
   winFloor,
 } from "./session-floor.ts";
 import { openInteractions, settleInteraction } from "./session-interactions.ts";
-import { claimRun, giveBackRun, takeReport, tellStanding } from "./session-report.ts";
+import { claimRun, takeReport, tellStanding } from "./session-report.ts";
 import { cancelRun, failRun, finishRun } from "./session-run.ts";
 import { fireTimer, rename, switchAgent } from "./session-settings.ts";
 import { answer, beginStep, editRun, endStep, refuse, type SessionEvent, type SessionStep } from "./session-step.ts";
@@ -136,9 +136,6 @@ const machine = setup({
     takeReport: does<"run.report", { isActive: boolean }>((step, event, { isActive }) =>
       takeReport(step, event, isActive),
     ),
-    giveBackRun: does<"run.lost", { isActive: boolean }>((step, event, { isActive }) =>
-      giveBackRun(step, event, isActive),
-    ),
     tellStanding: does<"run.still">(tellStanding),
     fireTimer: does<"timer", { isActive: boolean }>((step, event, { isActive }) => fireTimer(step, event, isActive)),
     rename: does<"session.rename">(rename),
@@ -163,7 +160,6 @@ const anytime = (isActive: boolean) =>
     "session.withdraw": { actions: "withdrawTurn" },
     "run.claim": { actions: { type: "claimRun", params: { isActive } } },
     "run.report": { actions: { type: "takeReport", params: { isActive } } },
-    "run.lost": { actions: { type: "giveBackRun", params: { isActive } } },
     "run.still": { actions: "tellStanding" },
     timer: { actions: { type: "fireTimer", params: { isActive } } },
   }) as const;
@@ -265,7 +261,6 @@ export const sessionMachine = machine.createMachine({
             "session.delete": { target: "deleted", actions: "delete" },
             "run.claim": { actions: { type: "claimRun", params: { isActive: false } } },
             "run.report": { actions: { type: "takeReport", params: { isActive: false } } },
-            "run.lost": { actions: { type: "giveBackRun", params: { isActive: false } } },
             "run.still": { actions: "tellStanding" },
             timer: { actions: { type: "fireTimer", params: { isActive: false } } },
           },

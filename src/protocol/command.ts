@@ -51,7 +51,14 @@ export const Command = z.discriminatedUnion("type", [
   z.object({ type: z.literal("floor.stop_all") }),
   z.object({ type: z.literal("floor.flags"), flags: z.record(z.string(), z.boolean()) }),
   z.object({ type: z.literal("floor.what_if"), agentId: z.string() }),
-  z.object({ type: z.literal("run.claim"), sessionId: SessionId, runId: RunId, claimId: z.string() }),
+  z.object({
+    type: z.literal("run.claim"),
+    sessionId: SessionId,
+    runId: RunId,
+    claimId: z.string(),
+    /** Whether the run's topic was asked for a driver, and nobody answered (rule C10). */
+    asked: z.boolean(),
+  }),
   z.object({
     type: z.literal("run.report"),
     ...attempt,
@@ -60,7 +67,6 @@ export const Command = z.discriminatedUnion("type", [
     outcome: RunOutcome.optional(),
   }),
   z.object({ type: z.literal("run.still"), ...attempt }),
-  z.object({ type: z.literal("run.lost"), ...attempt }),
   z.object({ type: z.literal("timer"), timerId: EffectId, sessionId: SessionId.optional() }),
 ]);
 export type Command = z.infer<typeof Command>;

@@ -1,4 +1,4 @@
-import type { Delta, LoggedType } from "./event.ts";
+import type { LoggedType } from "./event.ts";
 import { envelopeJson, type LogEntry } from "./event.ts";
 import type { FloorId, FloorSeq, MessageId, RequestId, RunId, Seq, SessionId } from "./ids.ts";
 
@@ -13,7 +13,7 @@ export type FloorMessage =
    */
   | { kind: "commit"; floorId: FloorId; prev: FloorSeq; last: FloorSeq; entries?: WireEntry[] }
   /** A piece of a message that is being written. */
-  | { kind: "delta"; floorId: FloorId; sessionId: SessionId; delta: Delta; body: Uint8Array }
+  | { kind: "delta"; floorId: FloorId; sessionId: SessionId; body: Uint8Array }
   /** Text up to `length` is in the store now: whoever has a gap may read it there. */
   | { kind: "checkpoint"; floorId: FloorId; sessionId: SessionId; messageId: MessageId; runId: RunId; length: number }
   /** For the live readers of a session alone: an event that is not logged. */

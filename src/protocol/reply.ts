@@ -34,6 +34,8 @@ export const Reply = z.discriminatedUnion("ok", [
     flags: z.record(z.string(), z.boolean()).optional(),
     /** To a `run.claim`: the task, or nothing when the run is not wanted any more. */
     task: RunTask.optional(),
+    /** To a `run.claim`: somebody claimed it before; ask the run's topic for a driver first. */
+    isClaimed: z.boolean().optional(),
     standing: Standing.optional(),
   }),
   z.object({

@@ -57,7 +57,10 @@ export const ReportPart = z.discriminatedUnion("kind", [
 ]);
 export type ReportPart = z.infer<typeof ReportPart>;
 
-/** How an attempt ended. `stopped` confirms an abort (rule C16). */
+/**
+ * How an attempt ended. `stopped` confirms an abort (rule C16); with `lost` the worker gives the attempt back: it shuts
+ * down, or (`yielded`) it held the run for too long (rule C14).
+ */
 export const RunOutcome = z.discriminatedUnion("kind", [
   z.object({ kind: z.literal("done"), summary: z.string().optional() }),
   z.object({
@@ -67,11 +70,14 @@ export const RunOutcome = z.discriminatedUnion("kind", [
     retryAfterMs: z.number().optional(),
   }),
   z.object({ kind: z.literal("stopped") }),
+  z.object({ kind: z.literal("lost"), yielded: z.boolean() }),
 ]);
 export type RunOutcome = z.infer<typeof RunOutcome>;
 
 /** A word from the floor to whoever drives an attempt, on the run's topic. A hint: `run.still` says the same. */
 export const RunSignal = z.discriminatedUnion("signal", [
+  /** Who drives this run? The driver answers on `replyTo`; silence means nobody (rule C10). */
+  z.object({ signal: z.literal("who"), replyTo: z.string() }),
   z.object({ signal: z.enum(["stop", "hold", "go"]), attempt: z.number().int() }),
   z.object({ signal: z.literal("answer"), attempt: z.number().int(), answer: Answer }),
 ]);

@@ -33,8 +33,12 @@ export interface Store {
   findMessage(sessionId: SessionId, id: MessageId): Promise<Message | undefined>;
   /** Receipts that are there for these keys, in no order. */
   findReceipts(keys: readonly ReceiptKey[]): Promise<Receipt[]>;
-  /** Effects due at or before `until`, the earliest first. */
-  dueEffects(until: number, limit: number): Promise<Effect[]>;
+  /** Effects due at or before `until`, by `dueAt` and id; those that come after the one named. */
+  dueEffects(query: {
+    until: number;
+    after?: Pick<Effect, "id" | "dueAt"> | undefined;
+    limit: number;
+  }): Promise<Effect[]>;
   /** When the newest event was logged, ms since 1970; 0 for a new store. A clock that starts before it is wrong. */
   newestTime(): Promise<number>;
   /** Move every effect's `dueAt` by so many ms: the wall clock jumped (rule C9). */
@@ -220,6 +224,9 @@ export interface LogSlice {
 export interface ConnectionRow {
   id: ConnectionId;
   ownerId?: string | undefined;
+  /** Where sessions made through it belong, unless they say otherwise. */
+  userId?: string | undefined;
+  zone?: string | undefined;
   /** Appended, never reordered or reused: positions name them by index. */
   slots: Slot[];
   /** ms since 1970; the row goes then. */
@@ -232,6 +239,8 @@ export interface Slot {
   floorId: FloorId;
   /** The place its events start after. */
   from: Seq;
+  /** Its last event was sent: the slot is free, and no position names it. */
+  ended?: true | undefined;
 }
 
 export interface Blob {

@@ -66,8 +66,8 @@ export class FloorStage {
     return this.ask({ type: "session.chat", sessionId, turn: { messageId, runId: `run-${messageId}`, content } });
   }
 
-  claim(sessionId: string, runId: string, claimId = "worker"): Reply {
-    return this.ask({ type: "run.claim", sessionId, runId, claimId });
+  claim(sessionId: string, runId: string, claimId = "worker", asked = true): Reply {
+    return this.ask({ type: "run.claim", sessionId, runId, claimId, asked });
   }
 
   report(sessionId: string, runId: string, n: number, rest: Partial<LooseReport> = {}): Reply {

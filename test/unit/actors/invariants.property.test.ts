@@ -85,10 +85,9 @@ const step = fc.oneof(
       late: fc.constantFrom(0, 0, 0, 1),
       skip: fc.constantFrom(0, 0, 0, 1, -1),
       part: fc.constantFrom("open", "append", "close", "ask", "none"),
-      outcome: fc.constantFrom(undefined, undefined, "done", "failed", "stopped"),
+      outcome: fc.constantFrom(undefined, undefined, "done", "failed", "stopped", "lost", "yielded"),
     }),
   },
-  { weight: 1, arbitrary: fc.record({ do: fc.constant("lost" as const), sessionId }) },
   { weight: 2, arbitrary: fc.record({ do: fc.constant("answer" as const), sessionId }) },
   { weight: 3, arbitrary: fc.record({ do: fc.constant("timer" as const), nth }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constantFrom("floor.stop" as const, "floor.stop_all" as const) }) },
@@ -127,7 +126,15 @@ function commandOf(step: Step, history: History): LooseCommand | undefined {
     }
     case "claim": {
       const run = contextOf(step.sessionId)?.run;
-      return run && { type: "run.claim", sessionId: step.sessionId, runId: run.id, claimId: step.claimId };
+      return (
+        run && {
+          type: "run.claim",
+          sessionId: step.sessionId,
+          runId: run.id,
+          claimId: step.claimId,
+          asked: step.claimId === "y",
+        }
+      );
     }
     case "report": {
       const context = contextOf(step.sessionId);
@@ -144,10 +151,6 @@ function commandOf(step: Step, history: History): LooseCommand | undefined {
         parts: partsOf(step.part, serial, context?.run?.drafts[0]),
         ...outcomeOf(step.outcome),
       };
-    }
-    case "lost": {
-      const run = contextOf(step.sessionId)?.run;
-      return run && { type: "run.lost", sessionId: step.sessionId, runId: run.id, attempt: run.attempt };
     }
     case "answer": {
       const pending = contextOf(step.sessionId)?.run?.interactions[0];
@@ -180,6 +183,7 @@ function partsOf(part: string, serial: number, draft: string | undefined): Repor
 
 function outcomeOf(outcome: string | undefined): Partial<Report> {
   if (outcome === "failed") return { outcome: { kind: "failed", code: "provider_refused", message: "no" } };
+  if (outcome === "lost" || outcome === "yielded") return { outcome: { kind: "lost", yielded: outcome === "yielded" } };
   return outcome === undefined ? {} : { outcome: { kind: outcome as "done" | "stopped" } };
 }
 

@@ -31,7 +31,9 @@ function say(floor: FloorStage, n: number, text: string, attempt = 1): ReturnTyp
 }
 
 const signals = (facts: readonly Fact[]) =>
-  facts.flatMap((fact) => (fact.type === "signal" ? [`${fact.signal.signal} ${fact.signal.attempt}`] : []));
+  facts.flatMap((fact) =>
+    fact.type === "signal" && "attempt" in fact.signal ? [`${fact.signal.signal} ${fact.signal.attempt}`] : [],
+  );
 const closed = (facts: readonly Fact[]) =>
   facts.flatMap((fact) => (fact.type === "draft.close" ? [`${fact.messageId} ${fact.close.status}`] : []));
 const wishes = (facts: readonly Fact[]) =>
@@ -124,6 +126,22 @@ describe("an attempt", () => {
     expect(floor.claim("music", "run-m1", "other")).toMatchObject({ task: { attempt: 2 } });
   });
 
+  test("that lives is not replaced before the run's topic was asked for its driver", () => {
+    const floor = playing();
+    expect(floor.claim("music", "run-m1", "other", false)).toMatchObject({ isClaimed: true });
+    expect(floor.report("music", "run-m1", 2)).toMatchObject({ standing: { standing: "go" } });
+  });
+
+  test("that was held too long is given back without being lost", () => {
+    const floor = playing({ adapter: scripted({ restartable: false }) });
+    floor.on("music", "pause");
+    floor.report("music", "run-m1", 2, { outcome: { kind: "lost", yielded: true } });
+    expect(closed(floor.facts)).toEqual(["a1 interrupted"]);
+    floor.on("music", "resume");
+    expect(floor.state("music")).toBe("active.running");
+    expect(floor.claim("music", "run-m1", "other", false)).toMatchObject({ task: { attempt: 2 } });
+  });
+
   test("that is not the newest changes nothing and is told to stop", () => {
     const floor = playing();
     floor.claim("music", "run-m1", "other");
@@ -143,7 +161,13 @@ describe("an attempt", () => {
 
   test("that was replaced leaves what it said, marked as interrupted", () => {
     const floor = playing();
-    const { facts } = floor.deliver({ type: "run.claim", sessionId: "music", runId: "run-m1", claimId: "other" });
+    const { facts } = floor.deliver({
+      type: "run.claim",
+      sessionId: "music",
+      runId: "run-m1",
+      claimId: "other",
+      asked: true,
+    });
     expect(closed(facts)).toEqual(["a1 interrupted"]);
   });
 
@@ -170,7 +194,15 @@ describe("an attempt", () => {
   test("given back by its worker is wished for again, under a new id", () => {
     const floor = playing();
     const first = wishes(floor.facts)[0]!;
-    const { facts } = floor.deliver({ type: "run.lost", sessionId: "music", runId: "run-m1", attempt: 1 });
+    const { facts } = floor.deliver({
+      type: "run.report",
+      sessionId: "music",
+      runId: "run-m1",
+      attempt: 1,
+      n: 2,
+      parts: [],
+      outcome: { kind: "lost", yielded: false },
+    });
     expect(wishes(facts)).toHaveLength(1);
     expect(wishes(facts)[0]!.id).not.toBe(first.id);
     expect(withdrawn(facts)).toContain(first.id);

@@ -1,0 +1,100 @@
+import type { RunQueue } from "../bus/run-queue.ts";
+import type { Clock, Timer } from "../protocol/clock.ts";
+import type { Envelope } from "../protocol/command.ts";
+import type { Effect, TimerEffect } from "../protocol/effect.ts";
+import type { Logger } from "../protocol/logger.ts";
+import type { Reply } from "../protocol/reply.ts";
+import type { Store } from "../store/store.ts";
+
+/** Between two sweeps, in ms; what is due later is left to a later one (rules C8 and C9). */
+const SWEEP_MS = 10_000;
+/** Effects read at a time. */
+const PAGE = 1_000;
+/** Timers that are fired at a time. */
+const FIRING = 64;
+
+export interface ArmerOptions {
+  store: Pick<Store, "dueEffects">;
+  queue: RunQueue;
+  clock: Clock;
+  newId: () => string;
+  ask: (envelope: Envelope) => Promise<Reply>;
+  askTimeoutMs: number;
+  log: Logger;
+}
+
+/**
+ * Sees to it that committed effects are carried out: those of a commit at once, and by a sweep whatever a crash, a full
+ * queue or a lost job left behind. An effect is in the store until its outcome is committed, so arming it twice does no
+ * harm and forgetting it costs one sweep.
+ */
+export class Armer {
+  readonly #options: ArmerOptions;
+  #nextSweepAt = 0;
+  #timer: Timer | undefined;
+  #isStopped = false;
+  #sweeping: Promise<void> | undefined;
+  #stopFiring: (() => Promise<void>) | undefined;
+
+  constructor(options: ArmerOptions) {
+    this.#options = options;
+  }
+
+  async start(): Promise<void> {
+    const { queue } = this.#options;
+    const firing = await queue.process("timer", (timer) => this.#fire(timer), { concurrency: FIRING });
+    this.#stopFiring = () => firing.stop();
+    this.sweep();
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    this.#timer?.cancel();
+    await this.#sweeping;
+    await this.#stopFiring?.();
+  }
+
+  /** An effect was committed. */
+  arm(effect: Effect): void {
+    if (this.#isStopped || effect.dueAt > this.#nextSweepAt) return;
+    // A full queue leaves it to the next sweep.
+    this.#options.queue.add(effect).catch(() => {});
+  }
+
+  /** Read what is due before the next sweep, now. */
+  sweep(): void {
+    this.#timer?.cancel();
+    if (this.#isStopped) return;
+    this.#sweeping ??= this.#sweepOnce().finally(() => {
+      this.#sweeping = undefined;
+      if (!this.#isStopped) this.#timer = this.#options.clock.after(SWEEP_MS, () => this.sweep());
+    });
+  }
+
+  async #sweepOnce(): Promise<void> {
+    const { store, queue, clock, log } = this.#options;
+    // A little further than the next sweep, so that nothing falls between two.
+    this.#nextSweepAt = clock.now() + 2 * SWEEP_MS;
+    try {
+      let after: Effect | undefined;
+      for (;;) {
+        const due = await store.dueEffects({ until: this.#nextSweepAt, after, limit: PAGE });
+        for (const effect of due) await queue.add(effect);
+        after = due.at(-1);
+        if (due.length < PAGE || this.#isStopped) return;
+      }
+    } catch (error) {
+      log.warn({ err: error }, "effects could not be armed; the next sweep tries again");
+    }
+  }
+
+  async #fire({ id, floorId, sessionId }: TimerEffect): Promise<void> {
+    const { ask, clock, newId, askTimeoutMs, log } = this.#options;
+    const command = { type: "timer" as const, timerId: id, ...(sessionId !== undefined && { sessionId }) };
+    try {
+      await ask({ floorId, commandId: newId(), bodyHash: "", deadline: clock.now() + askTimeoutMs, command });
+    } catch (error) {
+      log.warn({ err: error, floorId, timerId: id }, "a timer could not be fired; the next sweep tries again");
+    }
+  }
+}

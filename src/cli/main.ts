@@ -1,0 +1,36 @@
+#!/usr/bin/env node
+import { readSettings } from "../config/settings.ts";
+import { checkCatalog } from "./check.ts";
+import { drive } from "./drive.ts";
+import { serve } from "./serve.ts";
+
+const USAGE = `interlock: which agent session has the floor
+
+  interlock serve [--port 3000] [--config FILE] …   run a node; every setting is a flag, see docs/operations.md
+  interlock check [FILE]                            is this a catalogue of agents? exit code 0, or 1 with its faults
+  interlock drive [URL]                             play four scenes of a drive against a running node
+`;
+
+const [command, ...rest] = process.argv.slice(2);
+switch (command) {
+  case "serve":
+    await serve(rest);
+    break;
+  case "check": {
+    const fallback = readSettings(process.env);
+    const path = rest[0] ?? (fallback.ok ? fallback.settings.configPath : "config/agents_config.yaml");
+    process.exitCode = await checkCatalog(path, process.stdout);
+    break;
+  }
+  case "drive":
+    process.exitCode = await drive(rest[0] ?? "http://127.0.0.1:3000", process.stdout);
+    break;
+  case "help":
+  case "--help":
+  case "-h":
+    process.stdout.write(USAGE);
+    break;
+  default:
+    process.stderr.write(command === undefined ? USAGE : `interlock: there is no command ${command}\n\n${USAGE}`);
+    process.exitCode = 2;
+}

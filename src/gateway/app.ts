@@ -1,0 +1,156 @@
+import type { AddressInfo } from "node:net";
+import swagger from "@fastify/swagger";
+import Fastify, { type FastifyError, type FastifyReply, type FastifyRequest } from "fastify";
+import {
+  jsonSchemaTransform,
+  jsonSchemaTransformObject,
+  validatorCompiler,
+  type ZodTypeProvider,
+} from "fastify-type-provider-zod";
+import type { Envelope } from "../protocol/command.ts";
+import type { ConnectionId } from "../protocol/ids.ts";
+import type { Reply } from "../protocol/reply.ts";
+import { agentRoutes } from "./agents.ts";
+import { Commands } from "./commands.ts";
+import { Connections } from "./connections.ts";
+import type { Door, Routes } from "./door.ts";
+import { eventRoutes } from "./events.ts";
+import { floorRoutes } from "./floors.ts";
+import { Followers } from "./followers.ts";
+import { healthRoutes } from "./health.ts";
+import { messageRoutes } from "./messages.ts";
+import { guardOrigins, type OriginOptions } from "./origin.ts";
+import { handleProblems, problemBody, toAppError } from "./problem.ts";
+import { sessionRoutes } from "./sessions.ts";
+import { Streams } from "./streams.ts";
+
+export interface GatewayOptions
+  extends Pick<
+    Door,
+    | "authenticate"
+    | "store"
+    | "bus"
+    | "clock"
+    | "catalog"
+    | "catalogStatus"
+    | "isAvailable"
+    | "missing"
+    | "metrics"
+    | "version"
+    | "log"
+  > {
+  ask: (envelope: Envelope) => Promise<Reply>;
+  newId: () => string;
+  /** 0 to 1. */
+  random: () => number;
+  origin: OriginOptions;
+  maxBodyBytes: number;
+  commandDeadlineMs: number;
+  /** A reader that took nothing for too long was cut off. */
+  onCut: () => void;
+}
+
+/** The door: routes in, streams out. It holds no actors and changes nothing itself but connections and blobs. */
+export interface Gateway {
+  readonly streams: Streams;
+  readonly followers: Followers;
+  /** Without a socket, for tests and other servers. */
+  readonly app: Routes;
+  /** @returns the address it listens on; a port of 0 has become a real one */
+  listen(host: string, port: number): Promise<{ host: string; port: number }>;
+  /** End every stream with a farewell, then close. */
+  close(drainMs: number): Promise<void>;
+}
+
+/** Longest piece of a path: a floor id, encoded twice. */
+const MAX_PARAM = 4_096;
+
+export function createGateway(options: GatewayOptions): Gateway {
+  const { store, bus, clock, log, newId, random, commandDeadlineMs } = options;
+  const app: Routes = Fastify({
+    logger: false,
+    bodyLimit: options.maxBodyBytes,
+    genReqId: newId,
+    return503OnClosing: false,
+    forceCloseConnections: "idle",
+    exposeHeadRoutes: false,
+    routerOptions: { maxParamLength: MAX_PARAM, ignoreTrailingSlash: false },
+    frameworkErrors: sendProblem,
+  }).withTypeProvider<ZodTypeProvider>();
+  app.setValidatorCompiler(validatorCompiler);
+  // Answers are ours and typed; their schemas are for readers of the documentation.
+  app.setSerializerCompiler(() => (data) => JSON.stringify(data));
+  acceptJsonOnly(app);
+  handleProblems(app, log);
+  guardOrigins(app, options.origin);
+
+  const followers = new Followers({ bus, store, clock, log });
+  const streams = new Streams({ clock, random, onCut: options.onCut });
+  const newConnectionId = () => newId().slice(0, 12) as ConnectionId;
+  const door: Door = {
+    ...options,
+    followers,
+    streams,
+    connections: new Connections({ store, bus, clock, newConnectionId }),
+    commands: new Commands({ ask: options.ask, store, clock, newId, deadlineMs: commandDeadlineMs }),
+  };
+  document(app, options.version);
+  app.register(async (scope) => {
+    const routes = scope.withTypeProvider<ZodTypeProvider>();
+    for (const add of [sessionRoutes, messageRoutes, floorRoutes, agentRoutes, eventRoutes, healthRoutes]) {
+      add(routes, door);
+    }
+  });
+
+  return {
+    streams,
+    followers,
+    app,
+    async listen(host, port) {
+      await app.ready();
+      await app.listen({ host, port });
+      followers.start();
+      streams.start();
+      const { address, port: bound } = app.server.address() as AddressInfo;
+      return { host: address, port: bound };
+    },
+    async close(drainMs) {
+      await streams.drain(drainMs);
+      followers.stop();
+      await app.close();
+    },
+  };
+}
+
+/** What the framework refuses before any route is found, a path that is no path, say. */
+function sendProblem(thrown: FastifyError, request: FastifyRequest, reply: FastifyReply): void {
+  const error = toAppError(thrown);
+  void reply.code(error.status).type("application/json; charset=utf-8").send(problemBody(error, request.id));
+}
+
+/** A write without a body is as good as one with an empty object. */
+function acceptJsonOnly(app: Routes): void {
+  const parse = app.getDefaultJsonParser("error", "error");
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser<string>("application/json", { parseAs: "string" }, (request, body, done) => {
+    if (body === "") done(null, undefined);
+    else void parse(request, body, done);
+  });
+}
+
+function document(app: Routes, version: string): void {
+  void app.register(swagger, {
+    openapi: {
+      openapi: "3.1.0",
+      info: {
+        title: "Interlock",
+        version,
+        description: "Which agent session has the floor. Event streams are described in docs/protocol.md.",
+        license: { name: "Apache-2.0" },
+      },
+    },
+    transform: jsonSchemaTransform,
+    transformObject: jsonSchemaTransformObject,
+  });
+  app.get("/openapi.json", { schema: { hide: true } }, async () => app.swagger());
+}

@@ -1,0 +1,94 @@
+import type { Clock } from "../protocol/clock.ts";
+import type { FloorId, FloorSeq, Seq, SessionId } from "../protocol/ids.ts";
+import type { LogSlice, Store } from "../store/store.ts";
+import { type FollowedEntry, type Follower, placeFrame } from "./follower.ts";
+import type { SseWriter } from "./sse-writer.ts";
+import { Track, type TrackReader } from "./track.ts";
+
+/** A session that a connection's stream carries. */
+export interface Binding {
+  slot: number;
+  sessionId: SessionId;
+  seq: Seq;
+  /** The row says that the slot is free: its last event may be sent. */
+  isEndRecorded: boolean;
+}
+
+export interface ConnectionFloorOptions {
+  writer: SseWriter;
+  store: Pick<Store, "readSessionLog" | "readFloorLog">;
+  clock: Clock;
+  /** The connection's position as it is now. */
+  position: () => string;
+  /** Free the slot in the connection's row: before the slot's last event is sent. */
+  recordEnd: (binding: Binding) => Promise<void>;
+  /** The slot's last event is sent next. */
+  release: (binding: Binding) => void;
+  /** It carries nothing any more. */
+  drop: (floor: ConnectionFloor) => void;
+}
+
+/** The sessions of one floor that a connection carries, in the order in which things happen on that floor. */
+export class ConnectionFloor implements TrackReader {
+  readonly writer: SseWriter;
+  readonly track: Track;
+  readonly #options: ConnectionFloorOptions;
+  readonly #bindings = new Map<SessionId, Binding>();
+  readonly floorId: FloorId;
+
+  constructor(options: ConnectionFloorOptions, follower: Follower, binding: Binding) {
+    this.writer = options.writer;
+    this.#options = options;
+    this.floorId = follower.floorId;
+    this.#bindings.set(binding.sessionId, binding);
+    this.track = new Track(follower, this);
+  }
+
+  add(binding: Binding): void {
+    this.#bindings.set(binding.sessionId, binding);
+    this.track.reread();
+  }
+
+  now(): number {
+    return this.#options.clock.now();
+  }
+
+  sessions(): Iterable<SessionId> {
+    return this.#bindings.keys();
+  }
+
+  async readHistory(limit: number): Promise<LogSlice | undefined> {
+    const { store } = this.#options;
+    const bindings = [...this.#bindings.values()];
+    const [only] = bindings;
+    if (bindings.length === 1) return store.readSessionLog(only!.sessionId, only!.seq, limit);
+    // The floor's own log keeps the order across sessions; it is read from the first event that any of them lacks.
+    let next: FloorSeq | undefined;
+    for (const { sessionId, seq } of bindings) {
+      const first = (await store.readSessionLog(sessionId, seq, 1))?.entries[0];
+      if (first && (next === undefined || first.floorSeq < next)) next = first.floorSeq;
+    }
+    return next === undefined ? undefined : store.readFloorLog(this.floorId, next - 1, limit);
+  }
+
+  take(entry: FollowedEntry): "go" | "hold" | "end" {
+    const binding = entry.sessionId && this.#bindings.get(entry.sessionId);
+    if (!binding || entry.seq! <= binding.seq) return "go";
+    if (entry.ends && !binding.isEndRecorded) {
+      this.#options.recordEnd(binding).then(
+        () => this.track.resume(),
+        () => this.writer.destroy(),
+      );
+      return "hold";
+    }
+    binding.seq = entry.seq!;
+    if (entry.ends) {
+      this.#bindings.delete(binding.sessionId);
+      this.#options.release(binding);
+    }
+    this.writer.write(placeFrame(this.#options.position(), entry.dataFrame));
+    if (this.#bindings.size > 0) return "go";
+    this.#options.drop(this);
+    return "end";
+  }
+}

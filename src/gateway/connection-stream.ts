@@ -1,0 +1,199 @@
+import type { Unsubscribe } from "../bus/bus.ts";
+import type { Clock } from "../protocol/clock.ts";
+import { ConnectionMessage } from "../protocol/connection-message.ts";
+import { toWire } from "../protocol/floor-message.ts";
+import type { ConnectionId, FloorId, Seq, SessionId } from "../protocol/ids.ts";
+import type { Logger } from "../protocol/logger.ts";
+import { type ConnectionPosition, connectionPosition } from "../protocol/position.ts";
+import type { AgentInfo } from "../protocol/session.ts";
+import type { ConnectionRow, Store } from "../store/store.ts";
+import { type Binding, ConnectionFloor } from "./connection-floor.ts";
+import type { Connections } from "./connections.ts";
+import { type Follower, follow, frameOf, placeFrame } from "./follower.ts";
+import type { Followers } from "./followers.ts";
+import type { SseWriter } from "./sse-writer.ts";
+import type { Stream } from "./streams.ts";
+
+export interface ConnectionStreamOptions {
+  writer: SseWriter;
+  connections: Connections;
+  followers: Followers;
+  store: Pick<Store, "epoch" | "whereIs" | "viewSession" | "readSessionLog" | "readFloorLog">;
+  clock: Clock;
+  agents: () => { agents: AgentInfo[]; defaultAgentId: string };
+  log: Logger;
+}
+
+/** `GET /events`: a client's connection, with the events of every session bound to it. */
+export class ConnectionStream implements Stream {
+  readonly writer: SseWriter;
+  readonly #options: ConnectionStreamOptions;
+  #row: ConnectionRow;
+  /** By slot. */
+  readonly #bindings = new Map<number, Binding>();
+  readonly #floors = new Map<FloorId, ConnectionFloor>();
+  /** Slots that need no further look. */
+  readonly #settled = new Set<number>();
+  #syncing: Promise<void> = Promise.resolve();
+  #unsubscribe: Unsubscribe | undefined;
+  #isClosed = false;
+
+  constructor(options: ConnectionStreamOptions, row: ConnectionRow) {
+    this.#options = options;
+    this.writer = options.writer;
+    this.#row = row;
+    this.writer.onDrain = () => {
+      for (const floor of this.#floors.values()) floor.track.advance();
+    };
+  }
+
+  get id(): ConnectionId {
+    return this.#row.id;
+  }
+
+  get position(): string {
+    const slots = [...this.#bindings.values()].sort((one, other) => one.slot - other.slot);
+    return connectionPosition(this.#options.store.epoch, this.id, slots);
+  }
+
+  /**
+   * The first frames, then what is bound.
+   * @param resumed where the client stands, if it came back
+   */
+  async begin(resumed: ConnectionPosition | undefined, isReset: boolean): Promise<void> {
+    const places = new Map(resumed?.slots.map(({ slot, seq }) => [slot, seq]));
+    for (const [slot, { ended }] of this.#row.slots.entries()) if (ended && !places.has(slot)) this.#settled.add(slot);
+    if (resumed) this.writer.place(connectionPosition(this.#options.store.epoch, this.id, resumed.slots));
+    this.writer.tell("connected", { connectionId: this.id }, this.now());
+    await this.#tellAgents(this.#row.slots.findLast((slot) => !slot.ended)?.sessionId);
+    if (isReset) this.writer.tell("reset", {}, this.now(), { id: this.position });
+    await this.#inTurn(() => this.#carryAll(this.#row, { places }));
+  }
+
+  /** Hear what the holder of this connection's stream is told. */
+  listen(subscribe: (listener: (message: Uint8Array) => void) => Promise<Unsubscribe>): Promise<void> {
+    return subscribe((message) => this.#hear(message)).then((unsubscribe) => {
+      if (this.#isClosed) unsubscribe();
+      else this.#unsubscribe = unsubscribe;
+    });
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#unsubscribe?.();
+    for (const floor of this.#floors.values()) this.#leave(floor);
+    this.#options.connections.keep(this.id, this.#row.ownerId).catch(() => {});
+  }
+
+  now(): number {
+    return this.#options.clock.now();
+  }
+
+  /** Carry what was bound since; each new binding is followed by the list of agents. */
+  sync(row: ConnectionRow): Promise<void> {
+    return this.#inTurn(() => this.#carryAll(row, { tellsAgents: true }));
+  }
+
+  #inTurn(work: () => Promise<void>): Promise<void> {
+    this.#syncing = this.#syncing.then(work).catch((error) => {
+      this.#options.log.warn({ err: error, connectionId: this.id }, "a connection could not be carried on");
+      this.writer.destroy();
+    });
+    return this.#syncing;
+  }
+
+  async #carryAll(
+    row: ConnectionRow,
+    { places, tellsAgents = false }: { places?: ReadonlyMap<number, Seq>; tellsAgents?: boolean },
+  ): Promise<void> {
+    if (row.version > this.#row.version) this.#row = row;
+    for (const [slot, { sessionId, floorId, from, ended }] of row.slots.entries()) {
+      if (this.#isClosed) return;
+      if (this.#settled.has(slot)) continue;
+      this.#settled.add(slot);
+      await this.#carry({ slot, sessionId, seq: places?.get(slot) ?? from, isEndRecorded: ended === true }, floorId);
+      if (tellsAgents) await this.#tellAgents(sessionId);
+    }
+  }
+
+  /** A session's history from its place on, and what follows. */
+  async #carry(binding: Binding, floorId: FloorId): Promise<void> {
+    const { store, followers } = this.#options;
+    const where = await store.whereIs(binding.sessionId);
+    this.#bindings.set(binding.slot, binding);
+    if (!where || where.tombstone) {
+      const { tombstone } = where ?? {};
+      await this.#recordEnd(binding);
+      this.#bindings.delete(binding.slot);
+      if (tombstone && binding.seq < tombstone.head) {
+        this.writer.write(placeFrame(this.position, follow(toWire(tombstone.last)).dataFrame));
+      }
+      return;
+    }
+    const slice = await store.readSessionLog(binding.sessionId, binding.seq, 1);
+    if (slice && (binding.seq > slice.head || binding.seq < slice.lowWater)) {
+      binding.seq = slice.head;
+      const { sessionId } = binding;
+      const id = this.position;
+      this.writer.tell("reset", { sessionId, from: slice.head }, this.now(), { sessionId, id });
+    }
+    const known = this.#floors.get(floorId);
+    if (known) return known.add(binding);
+    const follower = await followers.join(floorId);
+    const floor = this.#floorWith(follower, binding);
+    this.#floors.set(floorId, floor);
+    if (this.#isClosed) this.#leave(floor);
+    else floor.track.advance();
+  }
+
+  #floorWith(follower: Follower, binding: Binding): ConnectionFloor {
+    const { writer, store, clock } = this.#options;
+    return new ConnectionFloor(
+      {
+        writer,
+        store,
+        clock,
+        position: () => this.position,
+        recordEnd: (ended) => this.#recordEnd(ended),
+        release: (ended) => this.#bindings.delete(ended.slot),
+        drop: (floor) => {
+          this.#floors.delete(floor.floorId);
+          this.#leave(floor);
+        },
+      },
+      follower,
+      binding,
+    );
+  }
+
+  async #recordEnd(binding: Binding): Promise<void> {
+    if (!binding.isEndRecorded) await this.#options.connections.end(this.id, this.#row.ownerId, binding.slot);
+    binding.isEndRecorded = true;
+  }
+
+  #leave(floor: ConnectionFloor): void {
+    floor.track.close();
+    this.#options.followers.leave(floor.floorId);
+  }
+
+  async #tellAgents(sessionId: SessionId | undefined): Promise<void> {
+    const { store, agents } = this.#options;
+    const view = sessionId && (await store.viewSession(sessionId, 0));
+    const { agents: list, defaultAgentId } = agents();
+    const currentAgentId = view ? view.session.agentId : defaultAgentId;
+    this.writer.tell("agent_list", { agents: list, currentAgentId }, this.now());
+  }
+
+  #hear(message: Uint8Array): void {
+    const parsed = ConnectionMessage.safeParse(JSON.parse(new TextDecoder().decode(message)));
+    if (!parsed.success) return;
+    if (parsed.data.kind === "notice") {
+      if (!this.writer.isFull) this.writer.write(frameOf(new TextEncoder().encode(parsed.data.body)));
+      return;
+    }
+    void this.#options.connections.find(this.id, this.#row.ownerId).then(
+      (row) => this.sync(row),
+      () => this.writer.destroy(),
+    );
+  }
+}

@@ -1,0 +1,206 @@
+import type { FastifyReply, FastifyRequest } from "fastify";
+import { z } from "zod";
+import { listAgents } from "../config/catalog.ts";
+import { connectionTopic } from "../protocol/connection-message.ts";
+import { AppError } from "../protocol/errors.ts";
+import { toWire } from "../protocol/floor-message.ts";
+import { type FloorId, Name, SessionId } from "../protocol/ids.ts";
+import { type ConnectionPosition, logPosition, parseConnectionPosition } from "../protocol/position.ts";
+import type { ConnectionRow } from "../store/store.ts";
+import { type Caller, checkUser, maySee } from "./auth.ts";
+import { ConnectionStream } from "./connection-stream.ts";
+import type { Door, Routes } from "./door.ts";
+import { FloorStream } from "./floor-stream.ts";
+import { floorIdOf } from "./floors.ts";
+import { follow, placeFrame } from "./follower.ts";
+import { toAppError } from "./problem.ts";
+import { type LogStreamOptions, SessionStream, startAfter } from "./session-stream.ts";
+import { SseWriter } from "./sse-writer.ts";
+import type { Stream } from "./streams.ts";
+
+/** Sessions one request may ask to be bound to. */
+const MAX_ASKED = 8;
+
+const LastEventId = z.string().max(256).optional();
+const LogQuery = z.object({ lastEventId: LastEventId });
+const ConnectionQuery = z.object({
+  sessionId: z
+    .union([z.string().max(256), z.array(z.string().max(256)).max(MAX_ASKED)])
+    .optional()
+    .meta({ description: "repeatable: bind these sessions now" }),
+  userId: Name.optional(),
+  zone: Name.optional(),
+  lastEventId: LastEventId,
+});
+
+/** The event streams. Refused only for good reasons: a browser never comes back after anything but 200. */
+export function eventRoutes(app: Routes, door: Door): void {
+  const { store, clock, followers, streams, connections, commands, bus, log } = door;
+
+  app.get(
+    "/session/:id/events",
+    { schema: { params: z.object({ id: SessionId }), querystring: LogQuery } },
+    async (request, reply) => {
+      const caller = await admit(request);
+      const { id } = request.params;
+      const where = await store.whereIs(id);
+      if (!where || !maySee(caller, where.ownerId)) throw new AppError("session_not_found");
+      const position = positionOf(request);
+      if (where.tombstone) {
+        const { head, last } = where.tombstone;
+        if (startAfter(position, { epoch: store.epoch, head, lowWater: 0 }).after === head) return noMore(reply);
+        return withWriter(request, reply, (writer) => {
+          writer.write(placeFrame(logPosition(store.epoch, head), follow(toWire(last)).dataFrame));
+          writer.bye("ended", clock.now());
+        });
+      }
+      const view = await store.viewSession(id, 0);
+      const slice = await store.readSessionLog(id, 0, 1);
+      if (!view || !slice) throw new AppError("session_not_found");
+      const start = startAfter(position, { epoch: store.epoch, head: view.head, lowWater: slice.lowWater });
+      const isOver = view.session.state === "archived" && start.after === view.head;
+      if (isOver && !start.reset) return noMore(reply);
+      return followFloor(where.floorId, request, reply, (options) => {
+        const stream = new SessionStream(options, id, start);
+        if (isOver) stream.writer.bye("ended", clock.now());
+        return stream;
+      });
+    },
+  );
+
+  app.get(
+    "/floor/:id/events",
+    { schema: { params: z.object({ id: z.string().max(2_600) }), querystring: LogQuery } },
+    async (request, reply) => {
+      const caller = await admit(request);
+      const floorId = floorIdOf(caller, request.params.id);
+      const { head, lowWater } = await store.readFloorLog(floorId, 0, 1);
+      const start = startAfter(positionOf(request), { epoch: store.epoch, head, lowWater });
+      return followFloor(floorId, request, reply, (options) => new FloorStream(options, floorId, start));
+    },
+  );
+
+  app.get("/events", { schema: { querystring: ConnectionQuery } }, async (request, reply) => {
+    const caller = await admit(request);
+    const { userId, zone, sessionId } = request.query;
+    checkUser(caller, userId);
+    const text = positionOf(request);
+    const position = text === undefined ? undefined : parseConnectionPosition(text);
+    const resumed = position?.epoch === store.epoch ? await findResumed(position, caller) : undefined;
+    const row = resumed ?? (await connections.open({ ownerId: caller.ownerId, userId, zone }));
+    const isReset = text !== undefined && !resumed;
+    return withWriter(request, reply, async (writer) => {
+      const stream = new ConnectionStream(
+        { writer, connections, followers, store, clock, agents: agentsNow, log },
+        row,
+      );
+      streams.add(stream);
+      await stream.listen((listener) => bus.subscribe(connectionTopic(store.epoch, row.id), listener));
+      await stream.begin(resumed && position, isReset);
+      for (const asked of [sessionId ?? []].flat()) await bindAsked(stream, row, caller, asked);
+    });
+  });
+
+  /** Who asks, if this is a request for an event stream at all. */
+  async function admit(request: FastifyRequest): Promise<Caller> {
+    const caller = await door.authenticate(request);
+    if (!acceptsEvents(request.headers.accept)) throw new AppError("not_acceptable");
+    return caller;
+  }
+
+  async function findResumed(position: ConnectionPosition, caller: Caller): Promise<ConnectionRow | undefined> {
+    try {
+      return await connections.find(position.connectionId, caller.ownerId);
+    } catch (error) {
+      if (error instanceof AppError && error.code === "connection_not_found") return undefined;
+      throw error;
+    }
+  }
+
+  /** `?sessionId=`: a session that cannot be bound is told of, and the stream opens all the same. */
+  async function bindAsked(stream: ConnectionStream, row: ConnectionRow, caller: Caller, asked: string): Promise<void> {
+    try {
+      const parsed = SessionId.safeParse(asked);
+      if (!parsed.success) throw new AppError("session_not_found");
+      const { floorId } = await commands.locate(caller, parsed.data);
+      const view = await store.viewSession(parsed.data, 0);
+      if (!view) throw new AppError("session_not_found");
+      const slot = { sessionId: parsed.data, floorId, from: view.head };
+      await stream.sync(await connections.bind(row.id, caller.ownerId, slot));
+    } catch (thrown) {
+      const { code, message } = toAppError(thrown);
+      stream.writer.tell("error", { errorCode: code, message }, clock.now());
+    }
+  }
+
+  function agentsNow() {
+    const catalog = door.catalog();
+    return { agents: listAgents(catalog), defaultAgentId: catalog.defaultAgentId };
+  }
+
+  async function followFloor(
+    floorId: FloorId,
+    request: FastifyRequest,
+    reply: FastifyReply,
+    open: (options: LogStreamOptions) => Stream & { begin(): void },
+  ): Promise<FastifyReply> {
+    const follower = await followers.join(floorId);
+    return withWriter(
+      request,
+      reply,
+      (writer) => {
+        const stream = open({ writer, follower, store, clock, onClose: () => followers.leave(floorId) });
+        streams.add(stream);
+        stream.begin();
+      },
+      () => followers.leave(floorId),
+    );
+  }
+
+  /** Opens the stream, or sends the client away for a while: with 200, since anything else it would never get over. */
+  async function withWriter(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    run: (writer: SseWriter) => void | Promise<void>,
+    onRefused?: () => void,
+  ): Promise<FastifyReply> {
+    reply.hijack();
+    const headers = reply.getHeaders() as Record<string, string>;
+    const writer = new SseWriter(reply.raw, headers, clock.now());
+    const refusal = streams.refusal;
+    if (refusal) {
+      onRefused?.();
+      writer.bye(refusal, clock.now(), streams.reconnectInMs());
+      return reply;
+    }
+    try {
+      await run(writer);
+    } catch (error) {
+      // The head is sent, so all that is left is to end: the client comes back by its position.
+      log.warn({ err: error, traceId: request.id }, "an event stream could not be opened");
+      writer.destroy();
+    }
+    return reply;
+  }
+}
+
+/** There is nothing after this position and never will be: it ends a browser's reconnecting. */
+const noMore = (reply: FastifyReply): FastifyReply => reply.code(204).send();
+
+/** The header wins: a browser that reconnects keeps the query it began with. */
+function positionOf(request: FastifyRequest): string | undefined {
+  const header = request.headers["last-event-id"];
+  const query = (request.query as { lastEventId?: string }).lastEventId;
+  const position = typeof header === "string" && header !== "" ? header : query;
+  return position === "" ? undefined : position;
+}
+
+/** Whether an `Accept` header lets event streams through. */
+function acceptsEvents(accept: string | undefined): boolean {
+  if (accept === undefined || accept.trim() === "") return true;
+  return accept.split(",").some((range) => {
+    const [type = "", ...parameters] = range.split(";").map((part) => part.trim().toLowerCase());
+    const isRefused = parameters.some((parameter) => /^q=0(\.0*)?$/.test(parameter));
+    return !isRefused && ["text/event-stream", "text/*", "*/*"].includes(type);
+  });
+}

@@ -1,0 +1,93 @@
+import { BOUNDS } from "../config/settings.ts";
+import type { Clock, Timer } from "../protocol/clock.ts";
+import type { FloorId } from "../protocol/ids.ts";
+import { Follower, type FollowerOptions } from "./follower.ts";
+
+/** The floors this node follows: one follower per floor, for as long as somebody reads it. */
+export class Followers {
+  readonly #options: FollowerOptions & { clock: Clock };
+  /** The one reconciled last stands last. */
+  readonly #followers = new Map<FloorId, { opening: Promise<Follower>; users: number }>();
+  #timer: Timer | undefined;
+  #forget: (() => void) | undefined;
+
+  constructor(options: Omit<FollowerOptions, "now"> & { clock: Clock }) {
+    this.#options = { ...options, now: () => options.clock.now() };
+  }
+
+  get count(): number {
+    return this.#followers.size;
+  }
+
+  start(): void {
+    this.#forget = this.#options.bus.onRecovered(() => void this.#reconcile([...this.#followers.keys()]));
+    const tick = () => {
+      void this.#reconcileNext();
+      this.#timer = this.#options.clock.after(BOUNDS.reconcileMs, tick);
+    };
+    this.#timer = this.#options.clock.after(BOUNDS.reconcileMs, tick);
+  }
+
+  stop(): void {
+    this.#timer?.cancel();
+    this.#forget?.();
+    for (const { opening } of this.#followers.values()) {
+      opening.then(
+        (follower) => follower.close(),
+        () => {},
+      );
+    }
+    this.#followers.clear();
+  }
+
+  /** The floor's follower; to be given back with `leave`. */
+  async join(floorId: FloorId): Promise<Follower> {
+    const known = this.#followers.get(floorId) ?? { opening: Follower.open(floorId, this.#options), users: 0 };
+    known.users += 1;
+    this.#followers.set(floorId, known);
+    try {
+      return await known.opening;
+    } catch (error) {
+      this.leave(floorId);
+      throw error;
+    }
+  }
+
+  leave(floorId: FloorId): void {
+    const known = this.#followers.get(floorId);
+    if (!known) return;
+    known.users -= 1;
+    if (known.users > 0) return;
+    this.#followers.delete(floorId);
+    known.opening.then(
+      (follower) => follower.close(),
+      () => {},
+    );
+  }
+
+  async #reconcileNext(): Promise<void> {
+    const next = [...this.#followers.keys()].slice(0, BOUNDS.reconcileFloors);
+    for (const floorId of next) {
+      const followed = this.#followers.get(floorId)!;
+      this.#followers.delete(floorId);
+      this.#followers.set(floorId, followed);
+    }
+    await this.#reconcile(next);
+  }
+
+  async #reconcile(floorIds: readonly FloorId[]): Promise<void> {
+    if (floorIds.length === 0) return;
+    const { store, log } = this.#options;
+    try {
+      for (let from = 0; from < floorIds.length; from += BOUNDS.reconcileFloors) {
+        const heads = await store.heads(floorIds.slice(from, from + BOUNDS.reconcileFloors));
+        for (const [floorId, head] of heads) {
+          const followed = this.#followers.get(floorId);
+          if (followed) (await followed.opening).noticeHead(head);
+        }
+      }
+    } catch (error) {
+      log.warn({ err: error }, "followed floors could not be reconciled");
+    }
+  }
+}

@@ -1,0 +1,43 @@
+import { z } from "zod";
+import type { Door, Routes } from "./door.ts";
+
+const CatalogState = z.object({
+  hash: z.string(),
+  loadedAt: z.number(),
+  faults: z
+    .array(z.object({ line: z.number(), column: z.number(), path: z.string(), message: z.string() }))
+    .optional()
+    .meta({ description: "of the file as it stands; the catalogue before it goes on serving" }),
+});
+
+const Readiness = z.object({
+  status: z.enum(["ok", "not_ready"]),
+  missing: z.array(z.string()),
+  catalog: CatalogState,
+});
+
+/** For whoever keeps the node running. They speak of this node alone. */
+export function healthRoutes(app: Routes, door: Door): void {
+  app.get(
+    "/health",
+    {
+      schema: {
+        response: { 200: z.object({ status: z.literal("ok"), connections: z.number(), version: z.string() }) },
+      },
+    },
+    async () => ({ status: "ok" as const, connections: door.streams.count, version: door.version }),
+  );
+
+  app.get("/ready", { schema: { response: { 200: Readiness, 503: Readiness } } }, async (_, reply) => {
+    const missing = door.missing();
+    const { hash, loadedAt, faults } = door.catalogStatus();
+    const catalog = { hash, loadedAt, ...(faults && { faults: [...faults] }) };
+    if (missing.length === 0) return { status: "ok" as const, missing, catalog };
+    return reply.code(503).send({ status: "not_ready", missing, catalog });
+  });
+
+  app.get("/metrics", async (_, reply) => {
+    const { contentType, text } = await door.metrics();
+    return reply.type(contentType).send(text);
+  });
+}

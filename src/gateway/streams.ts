@@ -1,0 +1,102 @@
+import { BOUNDS } from "../config/settings.ts";
+import type { Clock, Timer } from "../protocol/clock.ts";
+import type { ByeReason } from "../protocol/event.ts";
+import type { SseWriter } from "./sse-writer.ts";
+
+/** How often every stream is looked at, in ms. */
+const TICK_MS = 1_000;
+
+/** One open event stream, whatever it carries. */
+export interface Stream {
+  readonly writer: SseWriter;
+  /** Lets go of everything it holds; called once, when its socket is closed. */
+  close(): void;
+}
+
+export interface StreamsOptions {
+  clock: Clock;
+  /** 0 to 1. */
+  random: () => number;
+  /** A reader that took nothing for too long was cut off. */
+  onCut: () => void;
+}
+
+/** All event streams of this node: their heartbeats, their bound, and their orderly end. */
+export class Streams {
+  readonly #options: StreamsOptions;
+  readonly #open = new Set<Stream>();
+  #timer: Timer | undefined;
+  #drainMs: number | undefined;
+
+  constructor(options: StreamsOptions) {
+    this.#options = options;
+  }
+
+  get count(): number {
+    return this.#open.size;
+  }
+
+  /** Why no further stream is opened here, if none is. */
+  get refusal(): ByeReason | undefined {
+    if (this.#drainMs !== undefined) return "draining";
+    return this.#open.size >= BOUNDS.streams ? "overloaded" : undefined;
+  }
+
+  start(): void {
+    const tick = () => {
+      const { clock, onCut } = this.#options;
+      const now = clock.now();
+      for (const stream of this.#open) {
+        if (stream.writer.tick(now)) continue;
+        onCut();
+        stream.writer.destroy();
+      }
+      this.#timer = clock.after(TICK_MS, tick);
+    };
+    this.#timer = this.#options.clock.after(TICK_MS, tick);
+  }
+
+  add(stream: Stream): void {
+    this.#open.add(stream);
+    stream.writer.onClose = () => {
+      this.#open.delete(stream);
+      stream.close();
+    };
+    if (stream.writer.isClosed) stream.writer.onClose();
+  }
+
+  /** When a client that is sent away should come back, in ms: no two at once. */
+  reconnectInMs(): number {
+    return Math.round(1_000 + this.#options.random() * 4_000);
+  }
+
+  /** Send everybody away, spread over so many ms. */
+  async drain(withinMs: number): Promise<void> {
+    this.#drainMs = withinMs;
+    const { clock } = this.#options;
+    const streams = [...this.#open];
+    const spreadMs = Math.min(withinMs / 2, streams.length * 2);
+    const ended = streams.map(
+      (stream, index) =>
+        new Promise<void>((resolve) => {
+          const { onClose } = stream.writer;
+          stream.writer.onClose = () => {
+            onClose();
+            resolve();
+          };
+          clock.after((index / streams.length) * spreadMs, () => {
+            stream.writer.bye("draining", clock.now(), this.reconnectInMs());
+          });
+          // One that does not take its farewell goes without.
+          clock.after(Math.max(spreadMs, withinMs - 200), () => stream.writer.destroy());
+        }),
+    );
+    await Promise.all(ended);
+    this.stop();
+  }
+
+  stop(): void {
+    this.#timer?.cancel();
+    for (const stream of this.#open) stream.writer.destroy();
+  }
+}

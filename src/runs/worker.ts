@@ -1,0 +1,246 @@
+import type { Agent, Turn } from "../agents/agent.ts";
+import type { Bus } from "../bus/bus.ts";
+import type { Processing, RunQueue } from "../bus/run-queue.ts";
+import { type Clock, sleep, type Timer } from "../protocol/clock.ts";
+import type { Command, Envelope } from "../protocol/command.ts";
+import type { RunEffect } from "../protocol/effect.ts";
+import { AppError } from "../protocol/errors.ts";
+import { envelopeJson } from "../protocol/event.ts";
+import { encodeFloorMessage, floorTopic, runTopic } from "../protocol/floor-message.ts";
+import type { AgentId, RunId, SessionId } from "../protocol/ids.ts";
+import type { Logger } from "../protocol/logger.ts";
+import type { Reply } from "../protocol/reply.ts";
+import { RunSignal, type RunTask } from "../protocol/run.ts";
+import type { Store } from "../store/store.ts";
+import { RunDriver } from "./run-driver.ts";
+
+/** Messages of the conversation that an agent is given. */
+const HISTORY_MESSAGES = 200;
+/** How long a driver of the run has to say that it drives it, in ms (rule C10). */
+const WHO_DRIVES_MS = 250;
+
+export interface WorkerOptions {
+  queue: RunQueue;
+  bus: Bus;
+  store: Pick<Store, "epoch" | "listMessages" | "findMessage" | "getBlob">;
+  ask: (envelope: Envelope) => Promise<Reply>;
+  agents: { find(id: AgentId): Agent | undefined };
+  clock: Clock;
+  newId: () => string;
+  /** An ask of this worker is given up after so long, in ms; reports are repeated. */
+  askTimeoutMs: number;
+  /** Runs under way at a time, those that are held not counted. */
+  concurrency: number;
+  /** Runs that may be held; over it the one held longest is ended, to start again when it is resumed (rule C14). */
+  maxHeld: number;
+  holdTimeoutMs: number;
+  log: Logger;
+  metrics: WorkerMetrics;
+}
+
+export interface WorkerMetrics {
+  runEnded(agentId: string, outcome: string, durationMs: number): void;
+  runsUnderWay(count: number, held: number): void;
+}
+
+interface Drive {
+  effect: RunEffect;
+  attempt: number;
+  driver: RunDriver;
+  held?: { since: number; timer: Timer } | undefined;
+}
+
+/**
+ * Takes runs from the queue and drives them. What it says counts only while its attempt is the floor's newest, so that
+ * a worker that was given up for dead changes nothing when it comes back (rules C10 to C14).
+ */
+export class Worker {
+  readonly #options: WorkerOptions;
+  /** By run: one attempt of a run at a time. */
+  readonly #drives = new Map<RunId, Drive>();
+  /** Runs that are being claimed. */
+  readonly #claiming = new Set<RunId>();
+  #processing: Processing | undefined;
+  #isStopping = false;
+
+  constructor(options: WorkerOptions) {
+    this.#options = options;
+  }
+
+  async start(): Promise<void> {
+    const { queue, concurrency } = this.#options;
+    this.#processing = await queue.process("run", (effect) => this.#take(effect), { concurrency });
+  }
+
+  /**
+   * Take no more. What runs may come to its end for so long; then, and at once where it is held, it is given back to its
+   * floor. A floor that does not take it within `giveBackMs` finds out by silence.
+   */
+  async stop({ graceMs, giveBackMs }: { graceMs: number; giveBackMs: number }): Promise<void> {
+    const { clock } = this.#options;
+    this.#isStopping = true;
+    const ended = this.#processing?.stop() ?? Promise.resolve();
+    for (const { driver } of this.#drives.values()) if (driver.isHeld) driver.giveBack(false);
+    await Promise.race([ended, sleep(clock, graceMs)]);
+    for (const { driver } of this.#drives.values()) driver.giveBack(false);
+    await Promise.race([ended, sleep(clock, giveBackMs)]);
+    for (const { driver } of this.#drives.values()) driver.abandon();
+    await ended;
+  }
+
+  /** Resolves when the run needs this worker no more, whatever became of it. */
+  async #take(effect: RunEffect): Promise<void> {
+    const { runId } = effect;
+    if (this.#isStopping || this.#drives.has(runId) || this.#claiming.has(runId)) return;
+    this.#claiming.add(runId);
+    const { bus, store, log } = this.#options;
+    // Before the claim, so that no word on the attempt is missed.
+    const unsubscribe = await bus.subscribe(runTopic(store.epoch, runId), (message) => this.#hear(runId, message));
+    try {
+      const task = await this.#claim(effect);
+      if (task) await this.#drive(effect, task);
+    } catch (error) {
+      log.warn({ err: error, runId }, "a run could not be taken; it is tried again");
+    } finally {
+      unsubscribe();
+      this.#claiming.delete(runId);
+    }
+  }
+
+  async #claim(effect: RunEffect): Promise<RunTask | undefined> {
+    const { sessionId, runId } = effect;
+    const claimId = this.#options.newId();
+    const claim = { type: "run.claim" as const, sessionId, runId, claimId };
+    let reply = await this.#ask(effect, { ...claim, asked: false });
+    if (reply.ok && reply.isClaimed && !(await this.#isDriven(runId))) {
+      reply = await this.#ask(effect, { ...claim, asked: true });
+    }
+    return reply.ok ? reply.task : undefined;
+  }
+
+  /** Whether some worker says that it drives the run. */
+  async #isDriven(runId: RunId): Promise<boolean> {
+    const { bus, store, newId, clock } = this.#options;
+    const replyTo = `driver.${newId()}`;
+    const answered = Promise.withResolvers<boolean>();
+    const unsubscribe = await bus.subscribe(replyTo, () => answered.resolve(true));
+    await bus.publish(runTopic(store.epoch, runId), encode({ signal: "who", replyTo } satisfies RunSignal));
+    const silence = clock.after(WHO_DRIVES_MS, () => answered.resolve(false));
+    try {
+      return await answered.promise;
+    } finally {
+      silence.cancel();
+      unsubscribe();
+    }
+  }
+
+  async #drive(effect: RunEffect, task: RunTask): Promise<void> {
+    const { agents, bus, store, clock, newId, log, metrics } = this.#options;
+    const { sessionId, floorId } = effect;
+    const { attempt, agentId } = task;
+    const begunAt = clock.now();
+    const about = { sessionId, runId: task.runId, attempt };
+    const agent = agents.find(agentId);
+    const turn = agent && (await this.#turnOf(sessionId, task));
+    if (!turn) {
+      const message = agent ? "The message of this run is gone." : `Invalid agent ID: ${agentId}`;
+      const outcome = {
+        kind: "failed" as const,
+        code: agent ? ("internal" as const) : ("agent_not_found" as const),
+        message,
+      };
+      await this.#ask(effect, { type: "run.report", ...about, n: 1, parts: [], outcome });
+      return;
+    }
+    const topic = floorTopic(store.epoch, floorId);
+    const drive: Drive = {
+      effect,
+      attempt,
+      driver: new RunDriver({
+        agent,
+        turn,
+        sessionId,
+        clock,
+        newId,
+        log,
+        ask: (command) => this.#ask(effect, command),
+        loadImage: async ({ hash }) => {
+          const blob = await store.getBlob(sessionId, hash);
+          if (!blob) throw new AppError("not_found", "The image is gone.");
+          return blob.bytes;
+        },
+        stream: (delta) => {
+          const json = JSON.stringify(delta);
+          const body = encoder.encode(envelopeJson({ type: "delta", json, at: clock.now(), sessionId }));
+          void bus.publish(topic, encodeFloorMessage({ kind: "delta", floorId, sessionId, body }));
+        },
+        onHold: (isHeld) => this.#setHeld(drive, isHeld),
+      }),
+    };
+    this.#drives.set(task.runId, drive);
+    this.#count();
+    try {
+      const outcome = await drive.driver.run();
+      metrics.runEnded(agentId, outcome, clock.now() - begunAt);
+    } finally {
+      this.#setHeld(drive, false);
+      this.#drives.delete(task.runId);
+      this.#count();
+    }
+  }
+
+  /** The conversation up to the message that is to be answered, and what earlier attempts of this run said. */
+  async #turnOf(sessionId: SessionId, task: RunTask): Promise<Turn | undefined> {
+    const { store } = this.#options;
+    const { runId, attempt, messageId, providerSessionId, workspaceId, approvedTools } = task;
+    const input = await store.findMessage(sessionId, messageId);
+    const page = input && (await store.listMessages(sessionId, { before: messageId, limit: HISTORY_MESSAGES }));
+    const later = input && (await store.listMessages(sessionId, { after: messageId, limit: HISTORY_MESSAGES }));
+    if (!input || !page || !later) return undefined;
+    const said = later.messages.filter((message) => message.runId === runId);
+    const history = [...page.messages, ...said];
+    return { runId, attempt, sessionId, workspaceId, input, history, providerSessionId, approvedTools };
+  }
+
+  #hear(runId: RunId, message: Uint8Array): void {
+    const drive = this.#drives.get(runId);
+    const parsed = RunSignal.safeParse(JSON.parse(decoder.decode(message)));
+    if (!drive || !parsed.success) return;
+    const signal = parsed.data;
+    if (signal.signal === "who") return void this.#options.bus.publish(signal.replyTo, encode({ runId }));
+    if (signal.attempt !== drive.attempt) return;
+    if (signal.signal === "answer") drive.driver.answer(signal.answer);
+    else drive.driver.obey({ standing: signal.signal, answers: [] });
+  }
+
+  /** Held runs give their place back: fifty held songs must not keep a call from running (rule C14). */
+  #setHeld(drive: Drive, isHeld: boolean): void {
+    const { clock, maxHeld, holdTimeoutMs } = this.#options;
+    drive.held?.timer.cancel();
+    drive.held = undefined;
+    if (isHeld) {
+      const timer = clock.after(holdTimeoutMs, () => drive.driver.giveBack(true));
+      drive.held = { since: clock.now(), timer };
+    }
+    this.#count();
+    const held = [...this.#drives.values()].filter((other) => other.held);
+    if (held.length <= maxHeld) return;
+    const oldest = held.reduce((first, other) => (other.held!.since < first.held!.since ? other : first));
+    oldest.driver.giveBack(true);
+  }
+
+  #count(): void {
+    const held = [...this.#drives.values()].filter((drive) => drive.held).length;
+    this.#processing?.setConcurrency(this.#options.concurrency + held);
+    this.#options.metrics.runsUnderWay(this.#drives.size - held, held);
+  }
+
+  #ask({ floorId }: RunEffect, command: Command): Promise<Reply> {
+    const { ask, newId, clock, askTimeoutMs } = this.#options;
+    return ask({ floorId, commandId: newId(), bodyHash: "", deadline: clock.now() + askTimeoutMs, command });
+  }
+}
+
+const encoder = new TextEncoder();
+const decoder = new TextDecoder();
+const encode = (value: unknown): Uint8Array => encoder.encode(JSON.stringify(value));
