@@ -1,0 +1,125 @@
+import type { DatabaseSync, StatementSync } from "node:sqlite";
+import type { LogEntry } from "../protocol/event.ts";
+import type { SessionId } from "../protocol/ids.ts";
+import type { WordIndex } from "./sqlite-words.ts";
+import type { DeletedSession, SessionRow } from "./store.ts";
+
+/** A session as its row stands before a change. */
+export interface SessionStanding {
+  key: number;
+  floorKey: number;
+  pausedSeq: number | null;
+  title: string;
+  summary: string | null;
+}
+
+/** What a change's events say of one session. */
+export interface SessionNews {
+  /** When the first of them happened. */
+  firstAt: number;
+  /** The place on the floor of its last transition. */
+  transitionSeq?: number | undefined;
+}
+
+/** Writes the rows of sessions, and the tombstones of those that are gone. */
+export class SessionWriter {
+  readonly #words: WordIndex;
+  readonly #find: StatementSync;
+  readonly #add: StatementSync;
+  readonly #put: StatementSync;
+  readonly #addTombstone: StatementSync;
+  readonly #remove: StatementSync;
+
+  constructor(db: DatabaseSync, words: WordIndex) {
+    this.#words = words;
+    this.#find = db.prepare(`
+      SELECT session_key AS key, floor_key AS floorKey, paused_seq AS pausedSeq,
+        view ->> '$.title' AS title, view ->> '$.summary' AS summary
+      FROM sessions WHERE id = ?`);
+    this.#add = db.prepare(`
+      INSERT INTO sessions (state, agent_id, user_id, owner_id, workspace_id, last_activity_at, queued_at, paused_seq,
+        oldest_at, head, view, memory, id, floor_key)
+      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`);
+    this.#put = db.prepare(`
+      UPDATE sessions SET state = ?, agent_id = ?, user_id = ?, owner_id = ?, workspace_id = ?, last_activity_at = ?,
+        queued_at = ?, paused_seq = ?, oldest_at = coalesce(oldest_at, ?), head = ?, view = ?, memory = ?
+      WHERE session_key = ?`);
+    this.#addTombstone = db.prepare(`
+      INSERT OR REPLACE INTO tombstones
+        (session_id, floor_key, owner_id, deleted_at, floor_seq, seq, type, request_id, at, json)
+      VALUES (?, ?, (SELECT owner_id FROM sessions WHERE id = ?), ?, ?, ?, ?, ?, ?, ?)`);
+    this.#remove = db.prepare("DELETE FROM sessions WHERE id = ?");
+  }
+
+  find(id: SessionId): SessionStanding | undefined {
+    return this.#find.get(id) as SessionStanding | undefined;
+  }
+
+  /** The key of the row. */
+  put(row: SessionRow, standing: SessionStanding | undefined, floorKey: number, news: SessionNews | undefined): number {
+    const { session, memory, head } = row;
+    const values = [
+      session.state,
+      session.agentId,
+      session.userId ?? null,
+      session.ownerId ?? null,
+      session.workspaceId ?? null,
+      session.lastActivityAt,
+      session.queuedAt ?? null,
+      // It came to be paused by its last transition; without one it is paused since before.
+      session.state === "paused" ? (news?.transitionSeq ?? standing?.pausedSeq ?? 0) : null,
+      news?.firstAt ?? null,
+      head,
+      JSON.stringify(session),
+      memory,
+    ];
+    if (standing) {
+      this.#put.run(...values, standing.key);
+      if (session.title !== standing.title || (session.summary ?? null) !== standing.summary) {
+        this.#words.dropSession(standing.key);
+        this.#words.addSession(standing.key, textOf(session));
+      }
+      return standing.key;
+    }
+    const key = Number(this.#add.run(...values, session.id, floorKey).lastInsertRowid);
+    this.#words.addSession(key, textOf(session));
+    return key;
+  }
+
+  remove({ sessionId, last, at }: DeletedSession, floorKey: number): void {
+    const { floorSeq, seq, type, requestId, json } = last;
+    this.#addTombstone.run(
+      sessionId,
+      floorKey,
+      sessionId,
+      at,
+      floorSeq,
+      seq ?? 0,
+      type,
+      requestId ?? null,
+      last.at,
+      json,
+    );
+    this.#remove.run(sessionId);
+  }
+}
+
+/** What is searched of a session itself. A line break keeps the two apart. */
+function textOf({ title, summary }: SessionRow["session"]): string {
+  return summary === undefined ? title : `${title}\n${summary}`;
+}
+
+/** What events say of each session they name. */
+export function newsOf(events: readonly LogEntry[]): Map<SessionId, SessionNews> {
+  const news = new Map<SessionId, SessionNews>();
+  for (const { sessionId, at, type, floorSeq } of events) {
+    if (sessionId === undefined) continue;
+    let of = news.get(sessionId);
+    if (!of) {
+      of = { firstAt: at };
+      news.set(sessionId, of);
+    }
+    if (type === "session_transition") of.transitionSeq = floorSeq;
+  }
+  return news;
+}

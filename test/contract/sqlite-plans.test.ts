@@ -1,0 +1,77 @@
+import { DatabaseSync, type StatementSync } from "node:sqlite";
+import { expect, onTestFinished, test } from "vitest";
+import type { AgentId } from "../../src/protocol/ids.ts";
+import { prepareFile } from "../../src/store/sqlite-file.ts";
+import { JobWriter } from "../../src/store/sqlite-job-writer.ts";
+import { SessionList } from "../../src/store/sqlite-session-list.ts";
+import { StateReader } from "../../src/store/sqlite-state.ts";
+import { ViewReader } from "../../src/store/sqlite-views.ts";
+import type { SessionQuery } from "../../src/store/store.ts";
+import { makeFolder } from "../support/sqlite-place.ts";
+
+/** Scans that are what the query means. */
+const MEANT = [
+  /^SCAN (session_words|message_words) VIRTUAL TABLE/,
+  /^SCAN json_each VIRTUAL TABLE/,
+  /^SCAN (CONSTANT ROW|hits|\(subquery-\d+\))$/,
+  // A list without a person or an owner goes through all sessions, newest first.
+  /^SCAN sessions USING (COVERING )?INDEX sessions_by_activity$/,
+  // To count them all is to look at them all, in whatever index is the smallest.
+  /^SCAN sessions USING COVERING INDEX/,
+];
+
+const LISTS: Partial<SessionQuery>[] = [
+  {},
+  { includeArchived: true },
+  { userId: "ann" },
+  { ownerId: "o" },
+  { ownerId: "o", userId: "ann", state: "paused" },
+  { state: "archived" },
+  { agentId: "a" as AgentId },
+  { workspaceId: "w" },
+  { q: "jazz" },
+  { q: "…" },
+  { q: "导航", ownerId: "o", state: "created" },
+];
+
+/** Notes what is prepared. */
+class WatchedDatabase extends DatabaseSync {
+  readonly prepared: string[] = [];
+
+  override prepare(sql: string): StatementSync {
+    this.prepared.push(sql);
+    return super.prepare(sql);
+  }
+
+  plan(sql: string): string[] {
+    return super
+      .prepare(`EXPLAIN QUERY PLAN ${sql}`)
+      .all()
+      .map(({ detail }) => String(detail));
+  }
+}
+
+test("every statement finds its rows by an index", async () => {
+  const { file, remove } = await makeFolder();
+  onTestFinished(remove);
+  await prepareFile({ file, isDurable: false }, 0);
+  const db = new WatchedDatabase(file);
+  onTestFinished(() => db.close());
+  for (const Part of [JobWriter, StateReader, ViewReader]) new Part(db);
+  const list = new SessionList(db);
+  for (const query of LISTS) list.list({ page: 0, pageSize: 10, includeArchived: false, ...query });
+
+  const statements = db.prepared.map((sql) => sql.trim()).filter((sql) => !/^(BEGIN|COMMIT)/.test(sql));
+  expect(statements.length).toBeGreaterThan(60);
+  const slow = statements
+    // Every effect is moved.
+    .filter((sql) => sql !== "UPDATE effects SET due_at = due_at + ?")
+    .map((sql) => ({ sql, scans: db.plan(sql).filter((step) => step.startsWith("SCAN") && !isMeant(step)) }))
+    .filter(({ scans }) => scans.length > 0);
+  expect(slow).toEqual([]);
+
+  const sorting = statements.filter((sql) => db.plan(sql).includes("USE TEMP B-TREE FOR ORDER BY"));
+  expect(sorting.filter((sql) => !sql.includes("hits"))).toEqual([]);
+});
+
+const isMeant = (step: string): boolean => MEANT.some((pattern) => pattern.test(step));

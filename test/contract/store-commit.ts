@@ -1,0 +1,200 @@
+import { describe, expect, test } from "vitest";
+import type { Effect } from "../../src/protocol/effect.ts";
+import type { EffectId, FloorId, MessageId, SessionId } from "../../src/protocol/ids.ts";
+import { FloorWriter, makeMessage, NOON } from "../support/floor-writer.ts";
+import type { StoreStage } from "./store-contract.ts";
+
+const A = "a" as SessionId;
+const M = "m" as MessageId;
+
+export function commitContract(stage: StoreStage): void {
+  describe("commits", () => {
+    test("a floor nobody has used has no record, and version 0", async () => {
+      const { store } = stage;
+      expect(await store.loadFloor("u:nobody" as FloorId)).toBeUndefined();
+      expect(await store.confirm("u:nobody" as FloorId, 0)).toBe(true);
+    });
+
+    test("a committed floor is read back as it was written, one version further", async () => {
+      const { store } = stage;
+      const floor = new FloorWriter(store, "u:ann/rear-left");
+      floor.event("floor_updated", {});
+      expect(await floor.write({ snapshot: '{"name":"安"}', format: 3 })).toBe("committed");
+      expect(await store.loadFloor(floor.id)).toEqual({ version: 1, head: 1, snapshot: '{"name":"安"}', format: 3 });
+      expect(await store.confirm(floor.id, 1)).toBe(true);
+    });
+
+    test("a change made from another version is a conflict, and nothing of it is left", async () => {
+      const { store } = stage;
+      const floor = new FloorWriter(store);
+      await floor.write({ sessions: [floor.session("a")] });
+      const before = await store.viewFloor(floor.id, { sessions: 9, decisions: 9 });
+      for (const expected of [0, 2]) {
+        const change = floor.change({
+          sessions: [floor.session("a", { title: "Changed" }), floor.session("b")],
+          messages: [{ kind: "add", message: makeMessage("a", "m") }],
+          receipts: [floor.receipt("c")],
+          flags: { emergency: true },
+        });
+        expect(await store.commit({ ...change, expected })).toBe("conflict");
+      }
+      expect((await store.loadFloor(floor.id))?.version).toBe(1);
+      expect(await store.viewFloor(floor.id, { sessions: 9, decisions: 9 })).toEqual(before);
+      expect((await store.loadSession(A))?.session.title).toBe("New Session");
+      expect(await store.loadSession("b" as SessionId)).toBeUndefined();
+      expect(await store.findMessage(A, M)).toBeUndefined();
+      expect(await store.findReceipts([{ caller: "ann", commandId: "c" }])).toEqual([]);
+    });
+
+    test("of many changes made from the same version at once, one is committed", async () => {
+      const { store } = stage;
+      const floor = new FloorWriter(store);
+      const outcomes = await Promise.all(Array.from({ length: 20 }, () => store.commit(floor.change())));
+      expect(outcomes.filter((outcome) => outcome === "committed")).toHaveLength(1);
+      expect((await store.loadFloor(floor.id))?.version).toBe(1);
+    });
+
+    test("changes of one floor sent one after another without waiting are committed in that order", async () => {
+      const { store } = stage;
+      const floor = new FloorWriter(store);
+      const changes = Array.from({ length: 50 }, (_, expected) => ({ ...floor.change(), expected }));
+      const outcomes = await Promise.all(changes.map((change) => store.commit(change)));
+      expect(new Set(outcomes)).toEqual(new Set(["committed"]));
+      expect((await store.loadFloor(floor.id))?.version).toBe(50);
+    });
+
+    test("a conflict or a fault of one floor does not touch the others of the same moment", async () => {
+      const { store } = stage;
+      const floors = Array.from({ length: 40 }, (_, index) => new FloorWriter(store, `u:user${index}`));
+      await floors[7]!.write();
+      const results = await Promise.allSettled(
+        floors.map((floor, index) => {
+          const sessions = [floor.session(`s${index}`)];
+          const log = { id: "1", stream: "stdout", text: "", timestamp: NOON } as const;
+          const orphan = { sessionId: `s${index}` as SessionId, messageId: "nothing" as MessageId, line: log };
+          if (index === 7) return store.commit({ ...floor.change({ sessions }), expected: 0 });
+          return store.commit(floor.change({ sessions, logs: index === 11 ? [orphan] : [] }));
+        }),
+      );
+      const outcomes = results.map((result) => (result.status === "fulfilled" ? result.value : "fault"));
+      const expected = floors.map((_, index) => (index === 7 ? "conflict" : index === 11 ? "fault" : "committed"));
+      expect(outcomes).toEqual(expected);
+      expect(await store.loadFloor(floors[11]!.id)).toBeUndefined();
+      expect(await store.loadSession("s11" as SessionId)).toBeUndefined();
+      expect(await store.loadSession("s12" as SessionId)).toBeDefined();
+    });
+
+    test("a receipt's key is taken on every floor", async () => {
+      const { store } = stage;
+      const [ann, bob] = [new FloorWriter(store, "u:ann"), new FloorWriter(store, "u:bob")];
+      const receipt = ann.receipt("c-1", { reply: '{"ok":true,"text":"…"}' });
+      expect(await ann.write({ receipts: [receipt] })).toBe("committed");
+      expect(await bob.write({ receipts: [bob.receipt("c-1")], sessions: [bob.session("b")] })).toBe("conflict");
+      expect(await ann.write({ receipts: [ann.receipt("c-1")] })).toBe("conflict");
+      expect(await store.loadFloor(bob.id)).toBeUndefined();
+      expect(await store.loadSession("b" as SessionId)).toBeUndefined();
+      expect(await bob.write({ receipts: [bob.receipt("c-1", { caller: "bob" })] })).toBe("committed");
+      const keys = ["c-1", "c-2"].map((commandId) => ({ caller: "ann", commandId }));
+      expect(await store.findReceipts(keys)).toEqual([receipt]);
+    });
+
+    test("a key that a change itself takes twice is a conflict, and leaves nothing", async () => {
+      const { store } = stage;
+      const floor = new FloorWriter(store);
+      expect(await floor.write({ receipts: [floor.receipt("c"), floor.receipt("c")] })).toBe("conflict");
+      expect(await store.loadFloor(floor.id)).toBeUndefined();
+    });
+
+    test("a session's id is taken on every floor", async () => {
+      const { store } = stage;
+      const [ann, bob] = [new FloorWriter(store, "u:ann"), new FloorWriter(store, "u:bob")];
+      await ann.write({ sessions: [ann.session("a")] });
+      expect(await bob.write({ sessions: [bob.session("a")] })).toBe("conflict");
+      expect((await store.whereIs(A))?.floorId).toBe("u:ann");
+    });
+
+    test("a message's id is taken in its session, and free in any other", async () => {
+      const { store } = stage;
+      const floor = new FloorWriter(store);
+      const add = (session: string, content: string) => ({
+        sessions: [floor.session(session)],
+        messages: [{ kind: "add" as const, message: makeMessage(session, "m", { content }) }],
+      });
+      expect(await floor.write(add("a", "first"))).toBe("committed");
+      expect(await floor.write(add("a", "second"))).toBe("conflict");
+      expect(await floor.write(add("b", "other"))).toBe("committed");
+      expect((await store.findMessage(A, M))?.content).toBe("first");
+    });
+
+    test("a session's row is put whole, with what its machine remembers", async () => {
+      const { store } = stage;
+      const floor = new FloorWriter(store);
+      const over = { summary: "About jazz", zone: "rear", ownerId: "o", workspaceId: "w", queuedAt: NOON };
+      const event = floor.event("session_created", {}, { session: "a" });
+      await floor.write({ sessions: [floor.session("a", over)], memory: '{"turns":[]}', events: [event] });
+      const written = { session: floor.session("a", over), memory: '{"turns":[]}', head: 1 };
+      expect(await store.loadSession(A)).toEqual(written);
+      await floor.write({ sessions: [floor.session("a", { title: "Jazz" })] });
+      expect((await store.loadSession(A))?.session).toEqual(floor.session("a", { title: "Jazz" }));
+    });
+
+    test("a message grows, is finished, and is found with all it has", async () => {
+      const { store } = stage;
+      const floor = new FloorWriter(store);
+      const agent = { kind: "master" as const, name: "music_agent", depth: 0, path: ["music_agent"] };
+      const draft = makeMessage("a", "m", { role: "assistant", content: "Blue", status: "running", agent });
+      await floor.write({ sessions: [floor.session("a")], messages: [{ kind: "add", message: draft }] });
+      await floor.write({ messages: [{ kind: "append", sessionId: A, id: M, text: " in Gr" }] });
+      await floor.write({ messages: [{ kind: "append", sessionId: A, id: M, text: "een 🎷" }] });
+      expect(await store.findMessage(A, M)).toEqual({ ...draft, content: "Blue in Green 🎷" });
+      expect(await store.loadDrafts(floor.id)).toEqual([{ ...draft, content: "Blue in Green 🎷" }]);
+      await floor.write({ messages: [{ kind: "status", sessionId: A, id: M, status: "interrupted" }] });
+      expect(await store.loadDrafts(floor.id)).toEqual([]);
+      const done = {
+        ...draft,
+        status: "success" as const,
+        content: "So what",
+        parts: [{ type: "x" }],
+        finishedAt: NOON,
+      };
+      await floor.write({ messages: [{ kind: "put", message: done }] });
+      expect(await store.findMessage(A, M)).toEqual(done);
+      await floor.write({ messages: [{ kind: "remove", sessionId: A, id: M }] });
+      expect(await store.findMessage(A, M)).toBeUndefined();
+    });
+
+    test("drafts are those of the floor that is asked for", async () => {
+      const { store } = stage;
+      for (const id of ["u:ann", "u:bob"]) {
+        const floor = new FloorWriter(store, id);
+        const message = makeMessage(id.slice(2), "m", { status: "running" });
+        await floor.write({ sessions: [floor.session(id.slice(2))], messages: [{ kind: "add", message }] });
+      }
+      const drafts = await store.loadDrafts("u:bob" as FloorId);
+      expect(drafts.map(({ sessionId }) => sessionId)).toEqual(["bob"]);
+    });
+
+    test("effects come when they are due, by time and id, and a page after another", async () => {
+      const { store } = stage;
+      const floor = new FloorWriter(store);
+      const run = {
+        ...{ kind: "run", id: "r", floorId: floor.id, dueAt: 20, sessionId: "a", runId: "r1", agentId: "music_agent" },
+        priority: 20,
+      } as Effect;
+      const timer = (id: string, dueAt: number) => ({ kind: "timer", id, floorId: floor.id, dueAt }) as Effect;
+      const effects = [timer("z", 30), run, timer("b", 20), timer("a", 10), timer("late", 40)];
+      await floor.write({ effectsAdded: effects });
+      const due = await store.dueEffects({ until: 30, limit: 10 });
+      expect(due).toEqual([timer("a", 10), timer("b", 20), run, timer("z", 30)]);
+      expect(await store.dueEffects({ until: 30, limit: 2 })).toEqual(due.slice(0, 2));
+      expect(await store.dueEffects({ until: 30, after: due[1], limit: 10 })).toEqual(due.slice(2));
+      await floor.write({ effectsRemoved: ["a", "b", "unknown"] as EffectId[] });
+      await store.shiftEffects(-15);
+      const shifted = await store.dueEffects({ until: 15, limit: 10 });
+      expect(shifted.map(({ id, dueAt }) => [id, dueAt])).toEqual([
+        ["r", 5],
+        ["z", 15],
+      ]);
+    });
+  });
+}

@@ -1,0 +1,57 @@
+import { afterEach, beforeEach, describe } from "vitest";
+import type { Store } from "../../src/store/store.ts";
+import { commitContract } from "./store-commit.ts";
+import { lifeContract } from "./store-life.ts";
+import { logContract } from "./store-log.ts";
+import { pruneContract } from "./store-prune.ts";
+import { searchContract } from "./store-search.ts";
+import { viewContract } from "./store-views.ts";
+
+/** Where a store lies, empty at first. */
+export interface StorePlace {
+  /** A store is opened once at a time. */
+  open(): Promise<Store>;
+  /** Whether what was written is there when it is opened again. */
+  isLasting: boolean;
+  /** After the store was closed. */
+  remove(): Promise<void>;
+}
+
+/** What a test has of the place it runs in. */
+export interface StoreStage {
+  store: Store;
+  readonly isLasting: boolean;
+  reopen(): Promise<Store>;
+}
+
+/** What the port promises, for every implementation alike. */
+export function storeContract(name: string, makePlace: () => Promise<StorePlace>): void {
+  describe(`store: ${name}`, () => {
+    let place: StorePlace;
+    let store: Store;
+    beforeEach(async () => {
+      place = await makePlace();
+      store = await place.open();
+    });
+    afterEach(async () => {
+      await store.close();
+      await place.remove();
+    });
+    const stage: StoreStage = {
+      get store() {
+        return store;
+      },
+      get isLasting() {
+        return place.isLasting;
+      },
+      async reopen() {
+        await store.close();
+        store = await place.open();
+        return store;
+      },
+    };
+    for (const contract of [commitContract, logContract, viewContract, searchContract, pruneContract, lifeContract]) {
+      contract(stage);
+    }
+  });
+}

@@ -1,0 +1,78 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { fts5Query, termsOf, wordsOf } from "../../../src/store/search-words.ts";
+
+const query = (text: string) => fts5Query(termsOf(text));
+
+describe("words of a text", () => {
+  test.each([
+    ["Hello, World!", "hello world"],
+    ["Café crème, ĄĘ naïve", "cafe creme ae naive"],
+    ["e\u0301te\u0301 İstanbul", "ete istanbul"],
+    ["正在导航", "正在 在导 导航 航"],
+    ["正在导航，请稍候。", "正在 在导 导航 航 请稍 稍候 候"],
+    ["导", "导"],
+    ["iPhone15导航app", "iphone15 导航 航 app"],
+    ["ﾅﾋﾞ ナビ", "ナビ ビ ナビ ビ"],
+    ["カー", "カー ー"],
+    ["길안내", "길안 안내 내"],
+    ["が\u3099か", "が\u3099 \u3099か か"],
+    ["𠮷野家", "𠮷野 野家 家"],
+    ["ＡＢＣ １２３ ㈱", "abc 123 株"],
+    ["don't snake_case a-b", "don t snake case a b"],
+    ["Привет, мир! Ёлка", "привет мир ёлка"],
+    ["हिन्दी", "हिन्दी"],
+    ["… 🎷 — ()", ""],
+    ["", ""],
+  ])("%j are %j", (text, words) => {
+    expect(wordsOf(text)).toBe(words);
+  });
+
+  test("a long word is cut, and a long text", () => {
+    expect(wordsOf("x".repeat(1_000))).toHaveLength(64);
+    expect(wordsOf("a ".repeat(100_000)).split(" ")).toHaveLength(32_768);
+    expect(wordsOf("\uFDFA".repeat(65_536)).length).toBeLessThan(200_000);
+  });
+});
+
+describe("what a query asks for", () => {
+  test.each([
+    ["导航", '"导航"'],
+    ["正在导航", '"正在 在导 导航"'],
+    ["导", '"导"*'],
+    ["Jazz 导航", '"jazz" AND "导航"'],
+    ['"a" OR b* NEAR(c)', '"a" AND "or" AND "b" AND "near" AND "c"'],
+    ["x".repeat(99), `"${"x".repeat(64)}"`],
+  ])("%j is %s", (text, expected) => {
+    expect(query(text)).toBe(expected);
+  });
+
+  test("nothing, when it has no words", () => {
+    expect(termsOf(" … '\" ")).toEqual([]);
+  });
+
+  test("its first sixteen terms", () => {
+    expect(termsOf("a ".repeat(500))).toHaveLength(16);
+  });
+
+  test("only letters, digits and marks get into it, whatever is typed", () => {
+    fc.assert(
+      fc.property(fc.string({ unit: "binary" }), (text) => {
+        for (const { words } of termsOf(text)) for (const word of words) expect(word).toMatch(/^[\p{L}\p{N}\p{M}]+$/u);
+      }),
+    );
+  });
+
+  test("every part of a run of Chinese is found in it", () => {
+    const run = fc.array(fc.constantFrom(..."正在导航中请稍候"), { minLength: 1, maxLength: 12 });
+    fc.assert(
+      fc.property(run, fc.nat(), fc.nat(), (characters, from, length) => {
+        const start = from % characters.length;
+        const part = characters.slice(start, start + 1 + (length % (characters.length - start))).join("");
+        const [term] = termsOf(part);
+        const text = ` ${wordsOf(characters.join(""))} `;
+        expect(text).toContain(` ${term!.words.join(" ")}${term!.isPrefix ? "" : " "}`);
+      }),
+    );
+  });
+});
