@@ -161,6 +161,8 @@ export class FloorActors {
   }
 
   #transition(actor: AnyActorRef, snapshot: SessionSnapshot, event: { type: string }): void {
+    // Being let go of changes nothing.
+    if (snapshot.status === "stopped") return;
     const id = actor.id as SessionId;
     const before = this.#standings.get(id);
     const after = standingOf(snapshot);

@@ -136,6 +136,9 @@ function acceptJsonOnly(app: Routes): void {
     if (body === "") done(null, undefined);
     else void parse(request, body, done);
   });
+  app.addHook("preValidation", async (request) => {
+    if (request.method !== "GET") request.body ??= {};
+  });
 }
 
 function document(app: Routes, version: string): void {

@@ -490,7 +490,9 @@ describe("a floor that is carried over", () => {
     floor.on("music", "pause");
     floor.create("planner");
     floor.on("planner", "pause");
+    floor.actors.takeTouched();
     floor.actors.release();
     expect(floor.actors.sessionIds).toEqual(["music"]);
+    expect(floor.actors.takeTouched()).toEqual([]);
   });
 });

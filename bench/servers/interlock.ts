@@ -1,0 +1,29 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createApp } from "../../src/app.ts";
+import { readSettings } from "../../src/config/settings.ts";
+import { serveParent } from "../support/child.ts";
+
+/** The real node, embedded shape, on a file of its own or the one it is given. */
+const CATALOG = `
+agents:
+  - { name: music, priority: 20, when_busy: interrupt, adapter: { kind: scripted, replies: [{ match: play, say: ["la "], repeat: 100000, delay: 1h }, { say: ["Yes."], delay: 0ms }] } }
+  - { name: phone, priority: 90, interruptible: false }
+`;
+
+const folder = mkdtempSync(join(tmpdir(), "interlock-bench-"));
+const config = join(folder, "agents.yaml");
+writeFileSync(config, CATALOG);
+const file = process.argv[2] ?? join(folder, "interlock.db");
+const flags = ["--port", "0", "--config", config, "--store", `sqlite:${file}`, "--log-level", "warn"];
+const reading = readSettings({}, flags);
+if (!reading.ok) throw new Error(JSON.stringify(reading.faults));
+const app = createApp({ settings: { ...reading.settings, drainMs: 0 } });
+const { url } = await app.start();
+serveParent(url, {
+  async stop() {
+    await app.stop();
+    rmSync(folder, { recursive: true });
+  },
+});
