@@ -1,0 +1,51 @@
+import { EXAMPLE_AGENTS } from "./catalog.ts";
+
+type File = Record<string, unknown>;
+
+/** What every agent of the end-to-end tests answers, by the first word of the message. */
+const REPLIES: File[] = [
+  { match: "^hello", say: ["Hello ", "there."], delay: "0ms", usage: { input: 3, output: 2 } },
+  { match: "^nod", say: ["Yes."] },
+  /** Says one thing, and no more until it is paused, aborted or stopped. */
+  { match: "^play", say: ["♪ "], delay: "1h", repeat: 1000 },
+  {
+    match: "^ask",
+    ask: { question: "Which one?", options: ["a", "b"] },
+    say: ["You chose {answer}."],
+    otherwise: "None.",
+  },
+  {
+    match: "^pick",
+    ask: { question: "Which ones?", options: ["a", "b"], multi_select: true },
+    say: ["You picked {answer}."],
+  },
+  {
+    match: "^delete",
+    confirm: { tool: "delete_file", arguments: { path: "a.txt" } },
+    say: ["Deleted."],
+    otherwise: ["Kept it."],
+  },
+  { match: "^flaky", fail: { code: "provider_rate_limited", times: 1 }, say: ["Better now."] },
+  { match: "^offline", fail: { code: "provider_unreachable", times: 1000 } },
+  { match: "^refused", fail: { code: "provider_refused", times: 1000 } },
+  { match: "^browse", delegate: { name: "weather", task: "hello" }, say: ["It says: {result}"] },
+];
+
+/** A scripted agent that knows the replies above. */
+export function scripted(name: string, rest: File = {}, adapter: File = {}): File {
+  return { name, ...rest, adapter: { kind: "scripted", replies: REPLIES, ...adapter } };
+}
+
+/**
+ * The agents of the rules' examples (music 20, weather 30, planner 60, navigation 80 and phone 90 that yield to nobody …),
+ * and one for each way an agent can behave.
+ */
+export const E2E_AGENTS: readonly File[] = [
+  scripted("general", { priority: 40, description: "answers whatever is asked" }),
+  ...EXAMPLE_AGENTS.map(({ name, ...rest }) => scripted(String(name), rest)),
+  scripted("patient", { priority: 10, when_blocked: "queue" }),
+  scripted("stacker", { priority: 40, when_busy: "enqueue" }),
+  scripted("hasty", { priority: 40, when_busy: "interrupt" }),
+  scripted("restless", { priority: 20 }, { yields: "abort" }),
+  scripted("off", { enabled: false }),
+];
