@@ -38,8 +38,8 @@ CREATE TABLE sessions (
   workspace_id     TEXT,
   last_activity_at INTEGER NOT NULL,
   queued_at        INTEGER,
-  -- The place in its floor's log where it was paused; while it is paused.
-  paused_seq       INTEGER,
+  -- 0 while it holds its floor; while it is paused, the place in the floor's log where it was paused.
+  standing         INTEGER,
   head             INTEGER NOT NULL,
   low_water        INTEGER NOT NULL DEFAULT 0,
   -- When the oldest event that is still there happened.
@@ -50,8 +50,7 @@ CREATE TABLE sessions (
 CREATE INDEX sessions_by_activity ON sessions (last_activity_at, state, agent_id, workspace_id);
 CREATE INDEX sessions_by_user ON sessions (user_id, last_activity_at, state) WHERE user_id IS NOT NULL;
 CREATE INDEX sessions_by_owner ON sessions (owner_id, last_activity_at, state) WHERE owner_id IS NOT NULL;
-CREATE INDEX sessions_active ON sessions (floor_key) WHERE state = 'active';
-CREATE INDEX sessions_paused ON sessions (floor_key, paused_seq) WHERE paused_seq IS NOT NULL;
+CREATE INDEX sessions_standing ON sessions (floor_key, standing) WHERE standing IS NOT NULL;
 CREATE INDEX sessions_queued ON sessions (floor_key, queued_at) WHERE queued_at IS NOT NULL;
 CREATE INDEX sessions_to_prune ON sessions (oldest_at) WHERE state = 'archived' AND oldest_at IS NOT NULL;
 
@@ -80,12 +79,12 @@ CREATE TABLE message_logs (
 ) STRICT;
 CREATE INDEX message_logs_in_order ON message_logs (message_key);
 
--- One row with a place in its floor's log and, unless it is the floor's alone, one in its session's. The text of a
--- message is kept once: its event says where in the JSON it goes (text_at, in UTF-16 units) and leaves it out.
+-- One row with a place in its floor's log and, unless it is the floor's alone, one in its session's. The key is the
+-- floor's key and the place in its log in one number (floor_key << 32 | floor_seq), so that a floor's log lies together
+-- and needs no index. The text of a message is kept once: its event says where in the JSON it goes (text_at, in UTF-16
+-- units) and leaves it out.
 CREATE TABLE events (
   event_key   INTEGER PRIMARY KEY,
-  floor_key   INTEGER NOT NULL REFERENCES floors,
-  floor_seq   INTEGER NOT NULL,
   session_key INTEGER REFERENCES sessions ON DELETE CASCADE,
   seq         INTEGER,
   type        TEXT    NOT NULL,
@@ -94,12 +93,11 @@ CREATE TABLE events (
   -- Null when it is large: see event_blobs.
   json        TEXT,
   message_key INTEGER REFERENCES messages,
-  text_at     INTEGER,
-  UNIQUE (floor_key, floor_seq)
+  text_at     INTEGER
 ) STRICT;
 CREATE UNIQUE INDEX events_of_session ON events (session_key, seq) WHERE session_key IS NOT NULL;
 CREATE INDEX events_of_message ON events (message_key) WHERE message_key IS NOT NULL;
-CREATE INDEX events_decisions ON events (floor_key, floor_seq) WHERE type = 'arbitration';
+CREATE INDEX events_decisions ON events (event_key) WHERE type = 'arbitration';
 
 CREATE TABLE event_blobs (
   event_key INTEGER PRIMARY KEY REFERENCES events ON DELETE CASCADE,
@@ -117,6 +115,7 @@ CREATE TABLE effects (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX effects_due ON effects (due_at);
 
+-- In the order of their keys they were made, so the oldest come first.
 CREATE TABLE receipts (
   receipt_key INTEGER PRIMARY KEY,
   caller      TEXT    NOT NULL,
@@ -127,7 +126,6 @@ CREATE TABLE receipts (
   reply       TEXT    NOT NULL,
   UNIQUE (caller, command_id)
 ) STRICT;
-CREATE INDEX receipts_by_time ON receipts (at);
 
 -- Deleted sessions with their last event, for late readers.
 CREATE TABLE tombstones (

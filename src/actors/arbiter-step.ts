@@ -30,12 +30,18 @@ export interface ArbiterStep {
 }
 
 export type Deed =
-  | { fact: Fact }
+  | { facts: Fact[] }
   | { spawn: SessionInput }
   | { to: SessionId; event: SessionEvent }
   | { stop: SessionId };
 
-export const tell = (step: ArbiterStep, fact: Fact) => step.deeds.push({ fact });
+/** Facts that follow one another are one deed. */
+export function tell(step: ArbiterStep, fact: Fact): void {
+  const last = step.deeds.at(-1);
+  if (last && "facts" in last) last.facts.push(fact);
+  else step.deeds.push({ facts: [fact] });
+}
+
 export const send = (step: ArbiterStep, to: SessionId, event: SessionEvent) => step.deeds.push({ to, event });
 
 export function refuse(step: ArbiterStep, code: ErrorCode, facts?: Record<string, unknown>, message?: string): void {

@@ -14,7 +14,7 @@ import {
 } from "./arbiter-floor.ts";
 import { type ArbiterContext, type ArbiterStep, log, numbersOf, refuse, send, tell } from "./arbiter-step.ts";
 import { type Claim, decide, EMPTY_FLOOR } from "./arbitration.ts";
-import { accept, type Fact, type Given } from "./facts.ts";
+import { accept, type Emitted, type Given } from "./facts.ts";
 import { type SessionInput, sessionMachine } from "./session.ts";
 import { newSession, type SessionContext, sessionView } from "./session-context.ts";
 import type { SessionWord } from "./session-step.ts";
@@ -174,7 +174,7 @@ const machine = setup({
   types: {
     context: {} as ArbiterContext,
     events: {} as ArbiterEvent,
-    emitted: {} as Fact,
+    emitted: {} as Emitted,
     input: {} as { floorId: FloorId },
   },
   actors: { session: sessionMachine },
@@ -200,7 +200,7 @@ const machine = setup({
         enqueue.assign({ floor: step.floor, flags: step.flags });
       }
       for (const deed of step.deeds) {
-        if ("fact" in deed) enqueue.emit(deed.fact);
+        if ("facts" in deed) enqueue.emit({ type: "facts", facts: deed.facts });
         else if ("spawn" in deed) enqueue.spawnChild("session", { id: deed.spawn.context.id, input: deed.spawn });
         else if ("stop" in deed) enqueue.stopChild(deed.stop);
         else enqueue.sendTo(deed.to, deed.event);

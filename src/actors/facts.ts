@@ -43,6 +43,12 @@ export type Fact =
   /** Exactly one per command. `show`: with the session as it is after the command. */
   | { type: "reply"; reply: Reply; show?: boolean };
 
+/** What machines emit: the facts of one step together, since each emission costs. */
+export interface Emitted {
+  type: "facts";
+  facts: readonly Fact[];
+}
+
 export interface DraftClose {
   status: MessageStatus;
   finishedAt: number;

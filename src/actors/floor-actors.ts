@@ -1,13 +1,14 @@
-import { type AnyActorRef, createActor, type InspectionEvent, type SnapshotFrom } from "xstate";
+import { type ActorRefFrom, type AnyActorRef, createActor, type InspectionEvent, type SnapshotFrom } from "xstate";
 import { TRANSITION_EVENTS, type Transition, type TransitionEvent } from "../protocol/event.ts";
 import type { FloorId, SessionId } from "../protocol/ids.ts";
 import type { Reply } from "../protocol/reply.ts";
 import type { Session } from "../protocol/session.ts";
 import { type ArbiterEvent, arbiterMachine } from "./arbiter.ts";
 import type { ArbiterContext } from "./arbiter-step.ts";
-import type { Fact } from "./facts.ts";
+import type { Emitted, Fact } from "./facts.ts";
 import type { SessionInput, sessionMachine } from "./session.ts";
 import { type SessionContext, type SessionValue, sessionView, writtenState } from "./session-context.ts";
+import type { SessionCommand } from "./session-step.ts";
 
 type SessionSnapshot = SnapshotFrom<typeof sessionMachine>;
 
@@ -23,6 +24,12 @@ export interface Delivery {
   facts: Exclude<Fact, { type: "reply" }>[];
   reply: Reply;
 }
+
+/** Sessions that are kept warm although the floor could do without them. */
+const MAX_WARM = 16;
+
+/** What the arbiter has a hand in before the session has. */
+const NEEDS_ARBITER: ReadonlySet<string> = new Set(["session.create", "session.delete", "session.switch_agent"]);
 
 /** The machines broke: what they hold is worth nothing any more. */
 export class BrokenActors extends Error {
@@ -46,10 +53,12 @@ for (const verb of TRANSITION_EVENTS) {
 export class FloorActors {
   readonly #floorId: FloorId;
   readonly #arbiter;
-  /** Each session as it was before the event under way. */
+  /** Each session as it was before the event under way; the one used last stands last. */
   readonly #standings = new Map<SessionId, SessionStanding>();
   /** Sessions that an event reached since the last `takeTouched`. */
   #touched = new Set<SessionId>();
+  /** Sessions as `persist` wrote them. */
+  readonly #written = new WeakMap<SessionSnapshot, string>();
   #facts: Fact[] = [];
   #broken: unknown;
 
@@ -96,7 +105,13 @@ export class FloorActors {
   /** @throws BrokenActors when a machine threw or left the command unanswered; these actors are then useless */
   deliver(command: Extract<ArbiterEvent, { given: unknown }>): Delivery {
     this.#facts = [];
-    this.#send(command);
+    const session = this.#addressee(command);
+    if (session) {
+      session.send(command as SessionCommand);
+      this.#check();
+    } else {
+      this.#send(command);
+    }
     const facts: Delivery["facts"] = [];
     let answer: Extract<Fact, { type: "reply" }> | undefined;
     for (const fact of this.#facts) {
@@ -115,25 +130,68 @@ export class FloorActors {
     return touched;
   }
 
-  /** Let go of all sessions that do not matter to the floor (rule C6). */
+  /**
+   * Let go of sessions that do not matter to the floor (rule C6): their rows are all there is to know of them. The few
+   * that were used last stay warm, so that the next command need not bring them in again.
+   */
   release(): void {
-    const { holder, paused, queued } = this.context.floor;
-    const kept = new Set([holder, ...paused, ...queued].map((claim) => claim?.sessionId));
-    const sessionIds = [...this.#standings]
-      .filter(([id, { context, value }]) => !kept.has(id) && (!context.run || value.lifecycle === "deleted"))
-      .map(([id]) => id);
-    if (sessionIds.length === 0) return;
+    const mattering = this.mattering();
+    const spare = [...this.#standings].filter(([id]) => !mattering.has(id));
+    const isDeleted = ([, { value }]: (typeof spare)[number]) => value.lifecycle === "deleted";
+    const idle = spare.filter((each) => !isDeleted(each));
+    const released = [...spare.filter(isDeleted), ...idle.slice(0, Math.max(0, idle.length - MAX_WARM))];
+    if (released.length === 0) return;
+    const sessionIds = released.map(([id]) => id);
     this.#send({ type: "release", sessionIds });
     for (const id of sessionIds) this.#standings.delete(id);
   }
 
-  /** All there is to know, as JSON text. XState shares references into it, so it is written out at once. */
+  /** The sessions without which the floor is not what it is: those that compete, and those with a run. */
+  mattering(): Set<SessionId> {
+    const { holder, paused, queued } = this.context.floor;
+    const ids = new Set<SessionId>();
+    if (holder) ids.add(holder.sessionId);
+    for (const claim of paused) ids.add(claim.sessionId);
+    for (const claim of queued) ids.add(claim.sessionId);
+    for (const [id, { context, value }] of this.#standings) {
+      if (context.run && value.lifecycle !== "deleted") ids.add(id);
+    }
+    return ids;
+  }
+
+  /**
+   * All that matters to the floor, as JSON text: what XState's `getPersistedSnapshot` says of it. A session that did not
+   * change is not written anew, so that a command costs the same however many are paused.
+   */
   persist(): string {
-    return JSON.stringify(this.#arbiter.getPersistedSnapshot());
+    const { value, context, children } = this.#arbiter.getSnapshot();
+    const sessions = [...this.mattering()]
+      .map((id) => `"${id}":${this.#writeSession(children[id]!.getSnapshot())}`)
+      .join();
+    const own = `"status":"active","value":"${value}","historyValue":{},"context":${JSON.stringify(context)}`;
+    return `{${own},"children":{${sessions}}}`;
+  }
+
+  #writeSession(snapshot: SessionSnapshot): string {
+    let text = this.#written.get(snapshot);
+    if (text === undefined) {
+      const { value, context } = snapshot;
+      const inner = `{"status":"active","value":${JSON.stringify(value)},"historyValue":{},"context":${JSON.stringify(context)},"children":{}}`;
+      text = `{"snapshot":${inner},"src":"session","syncSnapshot":false}`;
+      this.#written.set(snapshot, text);
+    }
+    return text;
   }
 
   stop(): void {
     this.#arbiter.stop();
+  }
+
+  /** The session that a command is for, where the arbiter would only pass it on. */
+  #addressee(command: Extract<ArbiterEvent, { given: unknown }>): ActorRefFrom<typeof sessionMachine> | undefined {
+    if (!("sessionId" in command) || command.sessionId === undefined || NEEDS_ARBITER.has(command.type))
+      return undefined;
+    return this.#arbiter.getSnapshot().children[command.sessionId];
   }
 
   #send(event: ArbiterEvent): void {
@@ -151,7 +209,8 @@ export class FloorActors {
     // A throwing inspector wedges XState's mailbox, so nothing gets out of here.
     try {
       if (event.type === "@xstate.action") {
-        if (event.action.type === "xstate.emit") this.#facts.push((event.action.params as { event: Fact }).event);
+        if (event.action.type === "xstate.emit")
+          this.#facts.push(...(event.action.params as { event: Emitted }).event.facts);
       } else if (event.type === "@xstate.snapshot" && event.actorRef !== this.#arbiter) {
         this.#transition(event.actorRef as AnyActorRef, event.snapshot as SessionSnapshot, event.event);
       }
@@ -166,6 +225,7 @@ export class FloorActors {
     const id = actor.id as SessionId;
     const before = this.#standings.get(id);
     const after = standingOf(snapshot);
+    this.#standings.delete(id);
     this.#standings.set(id, after);
     if (!before || before.context !== after.context || before.value !== after.value) this.#touched.add(id);
     if (event.type === "xstate.init" || !before) return;

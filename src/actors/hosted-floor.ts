@@ -2,14 +2,14 @@ import type { Catalog } from "../config/catalog.ts";
 import type { Clock } from "../protocol/clock.ts";
 import type { Envelope } from "../protocol/command.ts";
 import { AppError } from "../protocol/errors.ts";
-import type { FloorId } from "../protocol/ids.ts";
+import type { FloorId, MessageId } from "../protocol/ids.ts";
 import type { Logger } from "../protocol/logger.ts";
 import type { Accepted, Reply } from "../protocol/reply.ts";
 import type { Receipt, Store } from "../store/store.ts";
 import type { Given } from "./facts.ts";
 import { BrokenActors, FloorActors } from "./floor-actors.ts";
 import { type Batch, draftKey, Ledger, type LedgerState } from "./ledger.ts";
-import { recallSession } from "./session-context.ts";
+import { recallSession, type SessionContext } from "./session-context.ts";
 import { BrokenSnapshot, readSnapshot } from "./snapshot.ts";
 
 export interface HostedFloorOptions {
@@ -203,8 +203,10 @@ export class HostedFloor {
         return { ok: false, code: "idempotency_mismatch" };
       }
     }
-    if (!isSuspect || command.type !== "session.chat") return undefined;
+    if (command.type !== "session.chat") return undefined;
     const { turn } = command;
+    // A message that runs or waits here is known; of any other only its key, once taken, tells.
+    if (!isSuspect && !hasTurn(actors.standing(sessionId)?.context, turn.messageId)) return undefined;
     const taken = await store.findMessage(sessionId, turn.messageId);
     if (!taken) return undefined;
     const isSame = taken.role === "user" && taken.content === turn.content && sameImages(taken.images, turn.images);
@@ -288,6 +290,11 @@ export class HostedFloor {
 }
 
 const askKey = ({ caller, commandId }: Envelope): string => `${caller ?? ""}\n${commandId}`;
+
+/** Whether the session works on this message, or keeps it for later. */
+function hasTurn(session: SessionContext | undefined, id: MessageId): boolean {
+  return session?.run?.messageId === id || session?.turns.some(({ messageId }) => messageId === id) === true;
+}
 
 function sameImages(stored: readonly { hash: string }[] = [], sent: readonly { hash: string }[] = []): boolean {
   return stored.length === sent.length && stored.every((image, index) => image.hash === sent[index]!.hash);

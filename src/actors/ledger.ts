@@ -99,10 +99,11 @@ export class Ledger {
     actors.release();
     const { seqs, lastNow, version, head } = this.#state;
     for (const id of seqs.keys()) if (!actors.has(id)) seqs.delete(id);
+    const kept = [...actors.mattering()].map((id): [SessionId, Seq] => [id, this.seqOf(id)]);
     const change: FloorChange = {
       floorId: this.#floorId,
       expected: version,
-      snapshot: writeSnapshot(actors.persist(), seqs, lastNow),
+      snapshot: writeSnapshot(actors.persist(), kept, lastNow),
       format: SNAPSHOT_FORMAT,
       head,
       flags: actors.context.flags,
@@ -134,7 +135,7 @@ export class Ledger {
       case "event":
         return this.#log(fact.event, now);
       case "message.add":
-        this.#messages.set(draftKey(fact.message.sessionId, fact.message.id), { kind: "add", message: fact.message });
+        this.#add(fact.message);
         return this.#logMessage(fact.message, now);
       case "message.status":
         return this.#setStatus(fact);
@@ -177,6 +178,13 @@ export class Ledger {
 
   #logMessage(message: Message, now: number): void {
     this.#log({ type: "message", sessionId: message.sessionId, data: { ...message, streaming: false } }, now);
+  }
+
+  #add(message: Message): void {
+    const key = draftKey(message.sessionId, message.id);
+    // The second of one batch: delivered again in a commit of its own, it meets the first one's key.
+    if (this.#messages.has(key)) throw new RangeError(`message ${message.id} is there already`);
+    this.#messages.set(key, { kind: "add", message });
   }
 
   #setStatus({ sessionId, messageId, status }: Extract<Fact, { type: "message.status" }>): void {

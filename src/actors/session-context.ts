@@ -1,6 +1,6 @@
 import type { NewSession } from "../protocol/command.ts";
 import type { WrittenState } from "../protocol/event.ts";
-import type { AgentId, EffectId, FloorId, MessageId, RunId, SessionId } from "../protocol/ids.ts";
+import type { AgentId, EffectId, FloorId, MessageId, RequestId, RunId, SessionId } from "../protocol/ids.ts";
 import type { Answer, Interaction } from "../protocol/interaction.ts";
 import type { Usage } from "../protocol/message.ts";
 import {
@@ -36,6 +36,8 @@ export interface SessionContext {
   agentSessions: Record<string, string>;
   /** Tools the user approved for the rest of the session. */
   approvedTools: string[];
+  /** Interactions that ran out, the newest last. */
+  expired?: RequestId[] | undefined;
   /** There while the session is running or waiting; kept through a pause. */
   run?: Run | undefined;
   /** Turns that wait for the run to end, or for the floor. */
@@ -94,6 +96,8 @@ export const MAX_TURNS = 16;
 /** Lost attempts after which a run fails. */
 export const MAX_LOSSES = 3;
 export const MAX_APPROVED_TOOLS = 256;
+/** Interactions that are remembered to have run out; a later answer to one of them hears so. */
+export const MAX_EXPIRED = 8;
 /** How long a session's next run waits for the former attempt to say that it stopped, in ms. */
 export const STOP_GRACE_MS = 10_000;
 /** How long a resumed run may be silent before another worker is asked, in ms. */
@@ -164,17 +168,18 @@ export function sessionView(context: SessionContext, { lifecycle, activity }: Se
 export function memoryOf({
   claim,
   approvedTools,
+  expired,
   run,
   turns,
   stopping,
   idleTimerId,
   pauseTimerId,
 }: SessionContext): string {
-  return JSON.stringify({ claim, approvedTools, run, turns, stopping, idleTimerId, pauseTimerId });
+  return JSON.stringify({ claim, approvedTools, expired, run, turns, stopping, idleTimerId, pauseTimerId });
 }
 
 /** The session of a row, as its machine left it. */
 export function recallSession(session: Session, memory: string): SessionContext {
   const { agentId: _, state: __, activity: ___, priority: ____, interruptible: _____, ...kept } = session;
-  return { ...kept, ...(JSON.parse(memory) as Pick<SessionContext, "claim" | "approvedTools" | "turns">) };
+  return { ...kept, ...(JSON.parse(memory) as Pick<SessionContext, "claim" | "approvedTools" | "expired" | "turns">) };
 }

@@ -77,6 +77,14 @@ export function endLife(step: SessionStep): void {
   leave(step);
 }
 
+/**
+ * The arbiter hears of it when the session's own transition is over, and not before: it may wake another at once, and
+ * no two are ever active (invariant 1).
+ */
 function leave(step: SessionStep): void {
+  step.verbs.push({ type: "leave", given: step.given });
+}
+
+export function tellArbiter(step: SessionStep): void {
   step.words.push({ type: "left", sessionId: step.context.id, given: step.given });
 }

@@ -1,6 +1,8 @@
 import type { CommandOf } from "../protocol/command.ts";
+import { ERRORS } from "../protocol/errors.ts";
+import type { RequestId } from "../protocol/ids.ts";
 import { CONFIRMATION_OPTIONS, type Interaction } from "../protocol/interaction.ts";
-import { MAX_APPROVED_TOOLS, type Run } from "./session-context.ts";
+import { MAX_APPROVED_TOOLS, MAX_EXPIRED, type PendingInteraction, type Run } from "./session-context.ts";
 import { answer, dropEffect, editRun, refuse, type SessionStep, startTimer } from "./session-step.ts";
 
 /** What an agent waits for a person to settle. It belongs to the session: any client may answer, over any gateway. */
@@ -27,9 +29,10 @@ export function openInteractions(step: SessionStep, interactions: readonly Inter
 }
 
 /** `session.answer`: settles one interaction; whoever is second hears that nobody waits. */
-export function settleInteraction(step: SessionStep, { requestId, answer: given }: CommandOf<"session.answer">): void {
+export function settleInteraction(step: SessionStep, command: CommandOf<"session.answer">): void {
+  const { requestId, answer: given } = command;
   const pending = step.context.run?.interactions.find(({ interaction }) => interaction.requestId === requestId);
-  if (!pending || pending.interaction.kind !== given.kind) return refuse(step, "interaction_not_found");
+  if (!pending || pending.interaction.kind !== given.kind) return refuseAnswer(step, command);
   const run = editRun(step);
   run.interactions = run.interactions.filter(({ interaction }) => interaction.requestId !== requestId);
   run.answers.push(given);
@@ -70,17 +73,22 @@ export function resolveInteractions(step: SessionStep, run: Run, by: "abort" | "
   run.interactions = [];
 }
 
-/** An interaction ran out: the run fails, and says so. */
-export function expireInteraction(step: SessionStep, requestId: string): void {
-  const run = editRun(step);
-  const expired = run.interactions.find(({ interaction }) => interaction.requestId === requestId)!;
-  resolveInteractions(step, { ...run, interactions: [expired] }, "timeout");
-  run.interactions = run.interactions.filter((pending) => pending !== expired);
-  step.verbs.push({
-    type: "fail",
-    code: "interaction_timeout",
-    message: "Nobody answered in time.",
-    reason: "interaction_timeout",
-    given: step.given,
-  });
+/** An interaction ran out: the run fails, and says so. It stays pending until then. */
+export function expireInteraction(step: SessionStep, requestId: RequestId): void {
+  const code = "interaction_timeout";
+  const { text: message } = ERRORS[code];
+  step.verbs.push({ type: "fail", code, message, reason: code, expired: requestId, given: step.given });
+}
+
+/** The interaction a run fails by: whoever answers it later hears that it ran out. */
+export function closeExpired(step: SessionStep, run: Run, requestId: RequestId): void {
+  const isIt = ({ interaction }: PendingInteraction) => interaction.requestId === requestId;
+  resolveInteractions(step, { ...run, interactions: run.interactions.filter(isIt) }, "timeout");
+  run.interactions = run.interactions.filter((pending) => !isIt(pending));
+  step.context.expired = [...(step.context.expired ?? []), requestId].slice(-MAX_EXPIRED);
+}
+
+/** An answer nobody waits for. */
+export function refuseAnswer(step: SessionStep, { requestId }: CommandOf<"session.answer">): void {
+  refuse(step, step.context.expired?.includes(requestId) ? "interaction_timeout" : "interaction_not_found");
 }

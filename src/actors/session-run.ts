@@ -1,10 +1,10 @@
 import type { AgentEntry } from "../config/catalog.ts";
 import type { LoggedData } from "../protocol/event.ts";
-import type { MessageId, RunId } from "../protocol/ids.ts";
+import type { MessageId, RequestId, RunId } from "../protocol/ids.ts";
 import type { MessageStatus, Usage } from "../protocol/message.ts";
 import { effectId } from "./facts.ts";
 import { MAX_LOSSES, NO_USAGE, NUDGE_MS, type Run, STOP_GRACE_MS } from "./session-context.ts";
-import { resolveInteractions } from "./session-interactions.ts";
+import { closeExpired, resolveInteractions } from "./session-interactions.ts";
 import { dropEffect, editRun, type SessionStep, startTimer } from "./session-step.ts";
 
 /** The work of a session: a run from the turn that starts it to the `complete` that ends it. Rules C7, C11 and C16. */
@@ -127,9 +127,14 @@ export function cancelRun(step: SessionStep): void {
 }
 
 /** The run failed: what it said is kept, and so is the user's message. */
-export function failRun(step: SessionStep, failure: Omit<LoggedData<"error">, "availableAgents">): void {
+export function failRun(
+  step: SessionStep,
+  failure: Omit<LoggedData<"error">, "availableAgents">,
+  expired?: RequestId,
+): void {
   if (!step.context.run) return;
   const run = editRun(step);
+  if (expired) closeExpired(step, run, expired);
   endAttempt(step, run, "error", failure.message);
   step.facts.push({
     type: "event",

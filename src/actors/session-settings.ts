@@ -1,4 +1,5 @@
 import { listAgents } from "../config/catalog.ts";
+import { findAgentIdFault } from "../protocol/client-message.ts";
 import type { CommandOf } from "../protocol/command.ts";
 import { ERRORS, type ErrorCode } from "../protocol/errors.ts";
 import type { EffectId } from "../protocol/ids.ts";
@@ -12,8 +13,6 @@ export function rename(step: SessionStep, { title }: CommandOf<"session.rename">
   answer(step, {}, true);
 }
 
-const AGENT_ID = /^[a-z0-9_-]+$/;
-
 /** `session.switch_agent`: understood in any case, so every outcome is an answer; the checks stand in the contract's order. */
 export function switchAgent(
   step: SessionStep,
@@ -24,11 +23,11 @@ export function switchAgent(
   const fail = (errorCode: ErrorCode, message: string = ERRORS[errorCode].text) =>
     answer(step, { outcome: { errorCode, message, availableAgents: listAgents(given.catalog) } });
 
-  const agentId = command.agentId.trim();
-  if (agentId === "") return fail("invalid_agent_id");
-  if (!AGENT_ID.test(agentId)) return fail("invalid_agent_id_format");
+  const fault = findAgentIdFault(command.agentId);
+  if (fault) return fail(fault);
   if (isArchived) return fail("session_archived");
   if (context.run) return fail("agent_busy");
+  const agentId = command.agentId.trim();
   const agent = given.catalog.agents.get(agentId);
   if (!agent?.enabled || !command.claim) return fail("agent_not_found", `Invalid agent ID: ${agentId}`);
 

@@ -1,7 +1,7 @@
 import type { Command, TurnInput } from "../protocol/command.ts";
 import type { Decision } from "../protocol/decision.ts";
 import type { ErrorCode } from "../protocol/errors.ts";
-import type { AgentId, EffectId, SessionId } from "../protocol/ids.ts";
+import type { AgentId, EffectId, RequestId, SessionId } from "../protocol/ids.ts";
 import type { Interaction } from "../protocol/interaction.ts";
 import type { Accepted } from "../protocol/reply.ts";
 import type { Claim } from "./arbitration.ts";
@@ -35,9 +35,19 @@ export type SessionVerb = Timely<
     }
   | { type: "ask"; interactions: Interaction[] }
   | { type: "done"; summary?: string | undefined }
-  | { type: "fail"; code: ErrorCode; message: string; reason: string; retryAfterMs?: number | undefined }
+  | {
+      type: "fail";
+      code: ErrorCode;
+      message: string;
+      reason: string;
+      retryAfterMs?: number | undefined;
+      /** The interaction that ran out. */
+      expired?: RequestId | undefined;
+    }
   | { type: "abort"; reason: string }
   | { type: "yield" | "archive" | "expire"; reason: string }
+  /** It has lost the floor or left it, and the arbiter is to hear of it. */
+  | { type: "leave" }
 >;
 
 export type SessionEvent = SessionCommand | SessionVerb;

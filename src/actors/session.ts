@@ -1,7 +1,7 @@
 import { enqueueActions, type ParameterizedObject, setup, stateIn } from "xstate";
 import type { ErrorCode } from "../protocol/errors.ts";
 import type { Activity, PausedBy, SessionState } from "../protocol/session.ts";
-import type { Fact } from "./facts.ts";
+import type { Emitted } from "./facts.ts";
 import type { SessionContext } from "./session-context.ts";
 import {
   endLife,
@@ -11,9 +11,10 @@ import {
   queueUp,
   requestFloor,
   settlePaused,
+  tellArbiter,
   winFloor,
 } from "./session-floor.ts";
-import { openInteractions, settleInteraction } from "./session-interactions.ts";
+import { openInteractions, refuseAnswer, settleInteraction } from "./session-interactions.ts";
 import { claimRun, takeReport, tellStanding } from "./session-report.ts";
 import { cancelRun, failRun, finishRun } from "./session-run.ts";
 import { fireTimer, rename, switchAgent } from "./session-settings.ts";
@@ -36,13 +37,13 @@ type EventOf<T extends SessionEvent["type"]> = Extract<SessionEvent, { type: T }
 function does<T extends SessionEvent["type"], P extends ParameterizedObject["params"] | undefined = undefined>(
   work: (step: SessionStep, event: EventOf<T>, params: P) => void,
 ) {
-  return enqueueActions<SessionContext, SessionEvent, P, SessionEvent, never, never, never, never, Fact>(
+  return enqueueActions<SessionContext, SessionEvent, P, SessionEvent, never, never, never, never, Emitted>(
     ({ context, event, enqueue }, params) => {
       const step = beginStep(context, event.given);
       work(step, event as EventOf<T>, params);
       const after = endStep(context, step);
       if (after !== context) enqueue.assign(after);
-      for (const fact of step.facts) enqueue.emit(fact);
+      if (step.facts.length > 0) enqueue.emit({ type: "facts", facts: step.facts });
       for (const word of step.words) enqueue.sendParent(word);
       for (const verb of step.verbs) enqueue.sendTo(({ self }) => self, verb);
     },
@@ -64,7 +65,7 @@ const machine = setup({
   types: {
     context: {} as SessionContext,
     events: {} as SessionEvent,
-    emitted: {} as Fact,
+    emitted: {} as Emitted,
     input: {} as SessionInput,
   },
   guards: {
@@ -121,8 +122,8 @@ const machine = setup({
       if (isActive) settleAfterTurn(step);
       else settlePaused(step);
     }),
-    failRun: does<"fail", { isActive: boolean }>((step, { code, message, retryAfterMs }, { isActive }) => {
-      failRun(step, { errorCode: code, message, ...(retryAfterMs !== undefined && { retryAfterMs }) });
+    failRun: does<"fail", { isActive: boolean }>((step, { code, message, retryAfterMs, expired }, { isActive }) => {
+      failRun(step, { errorCode: code, message, ...(retryAfterMs !== undefined && { retryAfterMs }) }, expired);
       if (isActive) settle(step);
     }),
     cancelRun: does<"abort" | "session.abort", { isActive: boolean }>((step, { type }, { isActive }) => {
@@ -131,12 +132,13 @@ const machine = setup({
       if (type === "session.abort") answer(step, {});
     }),
     nothingToAbort: does<"session.abort">((step) => answer(step, {})),
-    nothingToAnswer: does<"session.answer">((step) => refuse(step, "interaction_not_found")),
+    nothingToAnswer: does<"session.answer">(refuseAnswer),
     claimRun: does<"run.claim", { isActive: boolean }>((step, event, { isActive }) => claimRun(step, event, isActive)),
     takeReport: does<"run.report", { isActive: boolean }>((step, event, { isActive }) =>
       takeReport(step, event, isActive),
     ),
     tellStanding: does<"run.still">(tellStanding),
+    tellArbiter: does<"leave">(tellArbiter),
     fireTimer: does<"timer", { isActive: boolean }>((step, event, { isActive }) => fireTimer(step, event, isActive)),
     rename: does<"session.rename">(rename),
     switchAgent: does<"session.switch_agent">((step, event) => switchAgent(step, event)),
@@ -196,6 +198,7 @@ export const sessionMachine = machine.createMachine({
   id: "session",
   type: "parallel",
   context: ({ input }) => input.context,
+  on: { leave: { actions: "tellArbiter" } },
   states: {
     lifecycle: {
       initial: "entering",

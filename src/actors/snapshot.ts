@@ -25,7 +25,7 @@ export class BrokenSnapshot extends Error {
 }
 
 /** @param actors what `FloorActors.persist` returned */
-export function writeSnapshot(actors: string, seqs: ReadonlyMap<SessionId, Seq>, lastNow: number): string {
+export function writeSnapshot(actors: string, seqs: Iterable<[SessionId, Seq]>, lastNow: number): string {
   const head = JSON.stringify({ machine: arbiterMachine.id, lastNow, seqs: Object.fromEntries(seqs) });
   return `${head.slice(0, -1)},"actors":${actors}}`;
 }

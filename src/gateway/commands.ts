@@ -1,4 +1,4 @@
-import { createHash, createHmac } from "node:crypto";
+import { createHmac, hash } from "node:crypto";
 import type { FastifyRequest } from "fastify";
 import type { Clock } from "../protocol/clock.ts";
 import type { Command, Envelope } from "../protocol/command.ts";
@@ -32,9 +32,14 @@ export interface Place {
   ownerId: string | undefined;
 }
 
+/** Sessions whose place is remembered. */
+const MAX_PLACES = 10_000;
+
 /** Requests as commands: who asks what of which floor, under which key. */
 export class Commands {
   readonly #options: CommandsOptions;
+  /** A session's floor and owner never change; the one asked for last stands last. */
+  readonly #places = new Map<SessionId, Place>();
 
   constructor(options: CommandsOptions) {
     this.#options = options;
@@ -56,7 +61,7 @@ export class Commands {
     return {
       caller,
       commandId: (key as string | undefined) ?? this.#options.newId(),
-      bodyHash: createHash("sha256").update(what).digest("base64url"),
+      bodyHash: hash("sha256", what, "base64url"),
       isKeyed: key !== undefined,
     };
   }
@@ -83,6 +88,10 @@ export class Commands {
       deadline: this.#options.clock.now() + this.#options.deadlineMs,
       command,
     });
+    // It may be remembered here although it is gone.
+    if (!reply.ok && reply.code === "session_not_found" && "sessionId" in command) {
+      this.#places.delete(command.sessionId as SessionId);
+    }
     return accepted(reply);
   }
 
@@ -107,9 +116,18 @@ export class Commands {
 
   /** @throws AppError `session_not_found`, also for what the caller may not see */
   async locate(caller: Caller, sessionId: SessionId): Promise<Place> {
+    const place = this.#places.get(sessionId) ?? (await this.#findPlace(sessionId));
+    if (!place || !maySee(caller, place.ownerId)) throw new AppError("session_not_found");
+    return place;
+  }
+
+  async #findPlace(sessionId: SessionId): Promise<Place | undefined> {
     const where = await this.#options.store.whereIs(sessionId);
-    if (!where || where.tombstone || !maySee(caller, where.ownerId)) throw new AppError("session_not_found");
-    return { floorId: where.floorId, ownerId: where.ownerId };
+    if (!where || where.tombstone) return undefined;
+    const place = { floorId: where.floorId, ownerId: where.ownerId };
+    this.#places.set(sessionId, place);
+    if (this.#places.size > MAX_PLACES) this.#places.delete(this.#places.keys().next().value!);
+    return place;
   }
 
   /** Where a session's log stands with this answer. */

@@ -28,13 +28,16 @@ export class EventWriter {
 
   constructor(db: DatabaseSync) {
     this.#add = db.prepare(`
-      INSERT INTO events (floor_key, floor_seq, session_key, seq, type, request_id, at, json, message_key, text_at)
-      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`);
+      INSERT INTO events (event_key, session_key, seq, type, request_id, at, json, message_key, text_at)
+      VALUES (? << 32 | ?, ?, ?, ?, ?, ?, ?, ?, ?)`);
+    this.#add.setReadBigInts(true);
     this.#addBlob = db.prepare("INSERT INTO event_blobs (event_key, json) VALUES (?, ?)");
     this.#sharing = db.prepare(`
       SELECT e.event_key AS key, coalesce(e.json, b.json) AS json, e.text_at AS textAt, m.content AS text
       FROM events e JOIN messages m USING (message_key) LEFT JOIN event_blobs b USING (event_key)
       WHERE e.message_key = ?`);
+    // Keys may be larger than a number can say.
+    this.#sharing.setReadBigInts(true);
     this.#put = db.prepare("UPDATE events SET json = ?, message_key = NULL, text_at = NULL WHERE event_key = ?");
   }
 
@@ -50,8 +53,8 @@ export class EventWriter {
 
   /** To be called before a message's text changes or goes: its events get theirs back. */
   release(messageKey: number): void {
-    for (const row of this.#sharing.all(messageKey) as unknown as ({ key: number } & EventText)[]) {
-      const json = wholeJson(row);
+    for (const row of this.#sharing.all(messageKey) as unknown as ({ key: bigint } & EventText)[]) {
+      const json = wholeJson({ ...row, textAt: Number(row.textAt) });
       const large = isLarge(json);
       this.#put.run(large ? null : json, row.key);
       if (large) this.#addBlob.run(row.key, json);

@@ -32,7 +32,7 @@ export class Pruner {
   constructor(db: DatabaseSync) {
     this.#receipts = db.prepare(`
       DELETE FROM receipts WHERE receipt_key IN
-        (SELECT receipt_key FROM receipts WHERE at < ? ORDER BY at LIMIT ?)`);
+        (SELECT receipt_key FROM (SELECT receipt_key, at FROM receipts ORDER BY receipt_key LIMIT ?2) WHERE at < ?1)`);
     this.#tombstones = db.prepare(`
       DELETE FROM tombstones WHERE session_id IN
         (SELECT session_id FROM tombstones WHERE deleted_at < ? ORDER BY deleted_at LIMIT ?)`);
@@ -49,7 +49,7 @@ export class Pruner {
       SELECT session_key AS key, floor_key AS floorKey FROM sessions
       WHERE state = 'archived' AND oldest_at IS NOT NULL AND oldest_at < ? ORDER BY oldest_at LIMIT 1`);
     this.#eventPlaces = db.prepare(`
-      SELECT seq, floor_seq AS floorSeq, at FROM events WHERE session_key = ? ORDER BY seq LIMIT ?`);
+      SELECT seq, event_key & 0xffffffff AS floorSeq, at FROM events WHERE session_key = ? ORDER BY seq LIMIT ?`);
     this.#setSession = db.prepare(
       "UPDATE sessions SET low_water = max(low_water, ?), oldest_at = ? WHERE session_key = ?",
     );

@@ -8,9 +8,8 @@ import type { DeletedSession, SessionRow } from "./store.ts";
 export interface SessionStanding {
   key: number;
   floorKey: number;
-  pausedSeq: number | null;
-  title: string;
-  summary: string | null;
+  standing: number | null;
+  view: string;
 }
 
 /** What a change's events say of one session. */
@@ -33,16 +32,14 @@ export class SessionWriter {
   constructor(db: DatabaseSync, words: WordIndex) {
     this.#words = words;
     this.#find = db.prepare(`
-      SELECT session_key AS key, floor_key AS floorKey, paused_seq AS pausedSeq,
-        view ->> '$.title' AS title, view ->> '$.summary' AS summary
-      FROM sessions WHERE id = ?`);
+      SELECT session_key AS key, floor_key AS floorKey, standing, view FROM sessions WHERE id = ?`);
     this.#add = db.prepare(`
-      INSERT INTO sessions (state, agent_id, user_id, owner_id, workspace_id, last_activity_at, queued_at, paused_seq,
+      INSERT INTO sessions (state, agent_id, user_id, owner_id, workspace_id, last_activity_at, queued_at, standing,
         oldest_at, head, view, memory, id, floor_key)
       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`);
     this.#put = db.prepare(`
       UPDATE sessions SET state = ?, agent_id = ?, user_id = ?, owner_id = ?, workspace_id = ?, last_activity_at = ?,
-        queued_at = ?, paused_seq = ?, oldest_at = coalesce(oldest_at, ?), head = ?, view = ?, memory = ?
+        queued_at = ?, standing = ?, oldest_at = coalesce(oldest_at, ?), head = ?, view = ?, memory = ?
       WHERE session_key = ?`);
     this.#addTombstone = db.prepare(`
       INSERT OR REPLACE INTO tombstones
@@ -66,8 +63,7 @@ export class SessionWriter {
       session.workspaceId ?? null,
       session.lastActivityAt,
       session.queuedAt ?? null,
-      // It came to be paused by its last transition; without one it is paused since before.
-      session.state === "paused" ? (news?.transitionSeq ?? standing?.pausedSeq ?? 0) : null,
+      standingOf(session.state, standing, news),
       news?.firstAt ?? null,
       head,
       JSON.stringify(session),
@@ -75,7 +71,7 @@ export class SessionWriter {
     ];
     if (standing) {
       this.#put.run(...values, standing.key);
-      if (session.title !== standing.title || (session.summary ?? null) !== standing.summary) {
+      if (!saysTheSame(standing.view, session)) {
         this.#words.dropSession(standing.key);
         this.#words.addSession(standing.key, textOf(session));
       }
@@ -102,6 +98,22 @@ export class SessionWriter {
     );
     this.#remove.run(sessionId);
   }
+}
+
+/** It came to be paused by its last transition; without one it is paused since before. */
+function standingOf(
+  state: SessionRow["session"]["state"],
+  before: SessionStanding | undefined,
+  news: SessionNews | undefined,
+): number | null {
+  if (state === "active") return 0;
+  return state === "paused" ? (news?.transitionSeq ?? before?.standing ?? 1) : null;
+}
+
+/** Whether a stored view has this title and summary. Quotes in texts are escaped, so neither can be mistaken. */
+function saysTheSame(view: string, { title, summary }: SessionRow["session"]): boolean {
+  if (!view.includes(`"title":${JSON.stringify(title)}`)) return false;
+  return summary === undefined ? !view.includes('"summary":') : view.includes(`"summary":${JSON.stringify(summary)}`);
 }
 
 /** What is searched of a session itself. A line break keeps the two apart. */

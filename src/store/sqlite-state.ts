@@ -48,7 +48,8 @@ export class StateReader {
       WHERE e.due_at <= ? AND (e.due_at, e.id) > (?, ?) ORDER BY e.due_at, e.id LIMIT ?`);
     this.#newestTime = db.prepare(`
       SELECT max(
-        coalesce((SELECT at FROM events WHERE event_key = (SELECT max(event_key) FROM events)), 0),
+        coalesce((SELECT max(last_activity_at) FROM sessions), 0),
+        coalesce((SELECT at FROM receipts ORDER BY receipt_key DESC LIMIT 1), 0),
         coalesce((SELECT max(deleted_at) FROM tombstones), 0)) AS at`);
     this.#connection = db.prepare(`
       SELECT id, version, expires_at AS expiresAt, binding FROM connections WHERE id = ?`);

@@ -32,6 +32,7 @@ const MESSAGE = "m.message_key AS key, m.id, m.status, m.details, m.content FROM
 const EVENT = `
   e.seq, e.type, e.request_id AS requestId, e.at, coalesce(e.json, b.json) AS json, e.text_at AS textAt, m.content AS text
   FROM events e LEFT JOIN event_blobs b USING (event_key) LEFT JOIN messages m USING (message_key)`;
+const FLOOR_SEQ = "e.event_key & 0xffffffff AS floorSeq";
 const LAST_EVENT = `
   floor_seq AS floorSeq, session_id AS sessionId, seq, type, request_id AS requestId, at, json, NULL AS textAt,
   NULL AS text`;
@@ -53,6 +54,7 @@ export class ViewReader {
   readonly #logs: StatementSync;
   readonly #sessionEvents: StatementSync;
   readonly #floorEvents: StatementSync;
+  readonly #lastEvents: StatementSync;
   readonly #heads: StatementSync;
 
   constructor(db: DatabaseSync) {
@@ -65,13 +67,14 @@ export class ViewReader {
     this.#tombstone = db.prepare(`
       SELECT f.id AS floorId, t.owner_id AS ownerId, ${LAST_EVENT}
       FROM tombstones t JOIN floors f USING (floor_key) WHERE t.session_id = ?`);
-    this.#holder = db.prepare("SELECT view FROM sessions WHERE floor_key = ? AND state = 'active' LIMIT 1");
+    this.#holder = db.prepare("SELECT view FROM sessions WHERE floor_key = ? AND standing = 0");
     this.#paused = db.prepare(`
-      SELECT view FROM sessions WHERE floor_key = ? AND paused_seq IS NOT NULL ORDER BY paused_seq DESC LIMIT ?`);
+      SELECT view FROM sessions WHERE floor_key = ? AND standing > 0 ORDER BY standing DESC LIMIT ?`);
     this.#queued = db.prepare(`
       SELECT view FROM sessions WHERE floor_key = ? AND queued_at IS NOT NULL ORDER BY queued_at LIMIT ?`);
     this.#decisions = db.prepare(`
-      SELECT ${EVENT} WHERE e.floor_key = ? AND e.type = 'arbitration' ORDER BY e.floor_seq DESC LIMIT ?`);
+      SELECT ${EVENT} WHERE e.event_key BETWEEN ?1 << 32 AND ?1 << 32 | 0xffffffff AND e.type = 'arbitration'
+      ORDER BY e.event_key DESC LIMIT ?2`);
     this.#messageKey = db.prepare("SELECT message_key AS key FROM messages WHERE session_key = ? AND id = ?");
     this.#messagesAfter = db.prepare(`SELECT ${MESSAGE} AND m.message_key > ? ORDER BY m.message_key LIMIT ?`);
     this.#messagesBefore = db.prepare(`SELECT ${MESSAGE} AND m.message_key < ? ORDER BY m.message_key DESC LIMIT ?`);
@@ -80,14 +83,13 @@ export class ViewReader {
       SELECT id, stream, text, at AS timestamp FROM message_logs
       WHERE message_key = ? AND log_key > ? ORDER BY log_key LIMIT ?`);
     this.#sessionEvents = db.prepare(`
-      SELECT e.floor_seq AS floorSeq, NULL AS sessionId, ${EVENT}
+      SELECT ${FLOOR_SEQ}, NULL AS sessionId, ${EVENT}
       WHERE e.session_key = ? AND e.seq > ? ORDER BY e.seq LIMIT ?`);
-    // The last event of a deleted session has its place in the floor's log, although its row went with the session.
     this.#floorEvents = db.prepare(`
-      SELECT e.floor_seq AS floorSeq, s.id AS sessionId, ${EVENT} LEFT JOIN sessions s ON s.session_key = e.session_key
-      WHERE e.floor_key = ?1 AND e.floor_seq > ?2
-      UNION ALL SELECT ${LAST_EVENT} FROM tombstones WHERE floor_key = ?1 AND floor_seq > ?2
-      ORDER BY floorSeq LIMIT ?3`);
+      SELECT ${FLOOR_SEQ}, s.id AS sessionId, ${EVENT} LEFT JOIN sessions s ON s.session_key = e.session_key
+      WHERE e.event_key > ?1 << 32 | ?2 AND e.event_key <= ?1 << 32 | 0xffffffff ORDER BY e.event_key LIMIT ?3`);
+    this.#lastEvents = db.prepare(`
+      SELECT ${LAST_EVENT} FROM tombstones WHERE floor_key = ? AND floor_seq > ? ORDER BY floor_seq LIMIT ?`);
     this.#heads = db.prepare("SELECT id, head FROM floors WHERE id IN (SELECT value FROM json_each(?))");
   }
 
@@ -160,7 +162,13 @@ export class ViewReader {
     if (!floor) return { entries: [], head: 0, lowWater: 0 };
     const { key, head, lowWater } = floor;
     const rows = this.#floorEvents.all(key, after, limit) as unknown as EventRow[];
-    return { entries: rows.map(entryOf), head, lowWater };
+    // The last event of a deleted session has its place in the floor's log, although its row went with the session.
+    const last = this.#lastEvents.all(key, after, limit) as unknown as EventRow[];
+    if (last.length > 0) {
+      rows.push(...last);
+      rows.sort((one, other) => one.floorSeq - other.floorSeq);
+    }
+    return { entries: rows.slice(0, limit).map(entryOf), head, lowWater };
   }
 
   heads(ids: readonly FloorId[]): Map<FloorId, FloorSeq> {

@@ -1,7 +1,7 @@
 import { mkdir, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
-import type { DatabaseSync } from "node:sqlite";
+import type { DatabaseSync, StatementSync } from "node:sqlite";
 import type { Clock } from "../protocol/clock.ts";
 import type { Effect } from "../protocol/effect.ts";
 import { AppError } from "../protocol/errors.ts";
@@ -86,7 +86,8 @@ class SqliteStore implements Store {
   readonly epoch: string;
   readonly secret: string;
   readonly #writes: GroupCommit<Job, Outcome>;
-  readonly #db: DatabaseSync;
+  readonly #begin: StatementSync;
+  readonly #end: StatementSync;
   readonly #state: StateReader;
   readonly #views: ViewReader;
   readonly #list: SessionList;
@@ -101,7 +102,8 @@ class SqliteStore implements Store {
     this.epoch = epoch;
     this.secret = secret;
     this.#writes = writes;
-    this.#db = db;
+    this.#begin = db.prepare("BEGIN");
+    this.#end = db.prepare("ROLLBACK");
     this.#state = new StateReader(db);
     this.#views = new ViewReader(db);
     this.#list = new SessionList(db);
@@ -169,7 +171,8 @@ class SqliteStore implements Store {
   }
 
   async whereIs(id: SessionId): Promise<Whereabouts | undefined> {
-    return this.#view(() => this.#views.whereIs(id));
+    // A session goes and its tombstone comes in one commit, so looking for one after the other misses neither.
+    return this.#read(() => this.#views.whereIs(id));
   }
 
   async viewSession(id: SessionId, messages: number): Promise<SessionView | undefined> {
@@ -213,11 +216,11 @@ class SqliteStore implements Store {
   /** Several statements as one view: they see the same commits. */
   #view<T>(read: () => T): T {
     return this.#read(() => {
-      this.#db.exec("BEGIN");
+      this.#begin.run();
       try {
         return read();
       } finally {
-        this.#db.exec("ROLLBACK");
+        this.#end.run();
       }
     });
   }

@@ -1,4 +1,6 @@
 import { describe, expect, test } from "vitest";
+import { createActor } from "xstate";
+import { arbiterMachine } from "../../../src/actors/arbiter.ts";
 import type { Fact } from "../../../src/actors/facts.ts";
 import { EXAMPLE_AGENTS, makeCatalog } from "../../support/catalog.ts";
 import { FloorStage } from "../../support/floor-stage.ts";
@@ -484,7 +486,7 @@ describe("a floor that is carried over", () => {
     expect(floor.state("music")).toBe("active.idle");
   });
 
-  test("lets go of sessions that do not compete and have nothing running", () => {
+  test("is written without sessions that do not compete and have nothing running", () => {
     const floor = playing();
     floor.create("weather", { activate: false });
     floor.on("music", "pause");
@@ -492,7 +494,28 @@ describe("a floor that is carried over", () => {
     floor.on("planner", "pause");
     floor.actors.takeTouched();
     floor.actors.release();
-    expect(floor.actors.sessionIds).toEqual(["music"]);
     expect(floor.actors.takeTouched()).toEqual([]);
+    expect([...floor.actors.mattering()]).toEqual(["music"]);
+    expect(Object.keys(JSON.parse(floor.actors.persist()).children)).toEqual(["music"]);
+  });
+
+  test("keeps only the few that were used last warm beside those that matter", () => {
+    const floor = playing();
+    for (let index = 0; index < 40; index++) floor.create("weather", { id: `w${index}`, activate: false });
+    floor.actors.release();
+    expect(floor.actors.sessionIds.sort()).toEqual(
+      ["music", ...Array.from({ length: 16 }, (_, n) => `w${n + 24}`)].sort(),
+    );
+    expect(floor.on("w39", "archive").ok).toBe(true);
+  });
+
+  test("is written as XState itself would write it", () => {
+    const floor = playing();
+    floor.create("phone");
+    const before = floor.actors.persist();
+    floor.restart();
+    expect(floor.actors.persist()).toBe(before);
+    const actor = createActor(arbiterMachine, { input: { floorId: "u:ann" as never }, snapshot: JSON.parse(before) });
+    expect(JSON.parse(before)).toEqual(JSON.parse(JSON.stringify(actor.getPersistedSnapshot())));
   });
 });
