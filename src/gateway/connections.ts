@@ -70,6 +70,12 @@ export class Connections {
     await this.tell(id, { kind: "bound" });
     return row;
   }
+  /** Bind a session that a command made: once, however often that command is repeated. */
+  async bindMade(row: ConnectionRow, { sessionId, floorId }: Pick<Slot, "sessionId" | "floorId">): Promise<void> {
+    if (row.slots.some((slot) => slot.sessionId === sessionId)) return;
+    await this.bind(row.id, row.ownerId, { sessionId, floorId, from: 0 });
+  }
+
 
   /** A slot's last event is about to be sent: no position names it any more. */
   async end(id: ConnectionId, ownerId: string | undefined, slot: number): Promise<void> {

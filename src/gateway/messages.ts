@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { z } from "zod";
 import { listAgents } from "../config/catalog.ts";
-import { ClientMessage, MAX_CONTENT, MAX_IMAGE } from "../protocol/client-message.ts";
+import { ClientMessage, findAgentIdFault, MAX_CONTENT, MAX_IMAGE } from "../protocol/client-message.ts";
 import type { Command, NewSession } from "../protocol/command.ts";
 import { Decision } from "../protocol/decision.ts";
 import { AppError, type ErrorCode } from "../protocol/errors.ts";
@@ -58,9 +58,9 @@ export function messageRoutes(app: Routes, door: Door): void {
     try {
       return await answer(caller, message, identity, heard);
     } catch (thrown) {
-      const error = toAppError(thrown);
+      const error = inOrder(message, toAppError(thrown));
       await notify(error.code, error.message, heard);
-      if (message.type !== "switch_agent" || error.code !== "session_not_found") throw error;
+      if (message.type !== "switch_agent" || !SWITCH_OUTCOMES.has(error.code)) throw error;
       const { code: errorCode, message: text } = error;
       const availableAgents = listAgents(door.catalog());
       return { success: true as const, outcome: { errorCode, message: text, availableAgents } };
@@ -75,18 +75,25 @@ export function messageRoutes(app: Routes, door: Door): void {
   ): Promise<z.infer<typeof MessageAnswer>> {
     const { row } = heard;
     const before = message.sessionId === undefined ? await commands.findAnswer(identity) : undefined;
-    if (before) return toAnswer(before);
+    if (before) {
+      if (row) await bindAgain(row, before, identity);
+      return toAnswer(before);
+    }
     const target = await findTarget(caller, message, identity, row);
     if (!target.brings) heard.target = target;
     else if (row) connections.checkRoom(row, target.sessionId);
     const reply = await commands.ask(target.floorId, await commandOf(message, target, identity), identity);
-    if (target.brings && row) {
-      const { sessionId, floorId } = target;
-      await connections.bind(row.id, caller.ownerId, { sessionId, floorId, from: 0 });
-    }
+    if (target.brings && row) await connections.bindMade(row, target);
     const { outcome } = reply;
     if (outcome?.errorCode) await notify(outcome.errorCode, outcome.message ?? "", heard);
     return toAnswer(reply);
+  }
+
+  /** The first answer to a quick chat may have been lost before its session was bound. */
+  async function bindAgain(row: ConnectionRow, before: Accepted, identity: Identity): Promise<void> {
+    const sessionId = commands.deriveId<SessionId>(identity, "session");
+    const where = before.sessionId === sessionId ? await store.whereIs(sessionId) : undefined;
+    if (where && !where.tombstone) await connections.bindMade(row, { sessionId, floorId: where.floorId });
   }
 
   /** The session that is named, else the one bound last; a chat without either brings one. */
@@ -195,6 +202,20 @@ export function messageRoutes(app: Routes, door: Door): void {
       ...commands.positionOf(reply),
     };
   }
+}
+
+/** Failures of a `switch_agent` that are found here; like those the session finds they are outcomes of a success. */
+const SWITCH_OUTCOMES: ReadonlySet<ErrorCode> = new Set([
+  "invalid_agent_id",
+  "invalid_agent_id_format",
+  "session_not_found",
+]);
+
+/** What is wrong with the id of an agent is told before a session is missed. */
+function inOrder(message: ClientMessage, error: AppError): AppError {
+  if (message.type !== "switch_agent" || error.code !== "session_not_found") return error;
+  const fault = findAgentIdFault(message.agentId);
+  return fault ? new AppError(fault) : error;
 }
 
 const zoneOf = ({ zone }: { zone?: string | undefined }) => (zone === undefined ? {} : { zone });

@@ -77,7 +77,7 @@ export function sessionRoutes(app: Routes, door: Door): void {
         title,
       };
       const reply = await commands.ask(floorId, { type: "session.create", sessionId, session, activate }, identity);
-      if (row) await connections.bind(row.id, caller.ownerId, { sessionId, floorId, from: 0 });
+      if (row) await connections.bindMade(row, { sessionId, floorId });
       return answerOf(door, reply);
     },
   );
@@ -129,6 +129,8 @@ export function sessionRoutes(app: Routes, door: Door): void {
       const ownerId = caller.isOperator ? undefined : caller.ownerId;
       const { sessions, total } = await store.listSessions({
         ...query,
+        // A search for nothing is none.
+        q: query.q?.trim() || undefined,
         includeArchived: query.includeArchived || query.state === "archived",
         ownerId,
       });
@@ -283,7 +285,9 @@ export function sessionRoutes(app: Routes, door: Door): void {
     async (request, reply) => {
       const caller = await door.authenticate(request);
       const { id, hash } = request.params;
-      await commands.locate(caller, id);
+      // Images go some time after their session.
+      const where = await store.whereIs(id);
+      if (!where || where.tombstone || !maySee(caller, where.ownerId)) throw new AppError("session_not_found");
       const blob = await store.getBlob(id, hash);
       if (!blob) throw new AppError("not_found");
       return reply

@@ -36,6 +36,15 @@ const chat = {
   agentId: AgentId.optional(),
 };
 
+const AGENT_ID = /^[a-z0-9_-]+$/;
+
+/** What is wrong with the `agentId` of a `switch_agent`, white space around it aside; undefined when it could be one. */
+export function findAgentIdFault(agentId: string): "invalid_agent_id" | "invalid_agent_id_format" | undefined {
+  const trimmed = agentId.trim();
+  if (trimmed === "") return "invalid_agent_id";
+  return AGENT_ID.test(trimmed) ? undefined : "invalid_agent_id_format";
+}
+
 /** What `POST /message` takes. Unknown fields are ignored; an unknown `type` is a bad request. */
 export const ClientMessage = z
   .discriminatedUnion("type", [

@@ -1,0 +1,197 @@
+import { afterAll, describe, expect, test } from "vitest";
+import { accepted, E2eClient, refused, typesOf } from "../../support/e2e-client.ts";
+import { NodeUnderTest } from "../../support/node-under-test.ts";
+
+const node = await NodeUnderTest.start();
+afterAll(() => node.stop());
+
+describe("creating a session", () => {
+  test("needs nothing: it has the default agent, a floor of its own and no messages", async () => {
+    const before = Date.now();
+    const { session, decision, position } = await accepted(node.post("/session/create"));
+    expect(session).toMatchObject({
+      title: "New Session",
+      agentId: "general",
+      floorId: `s:${session.id}`,
+      state: "created",
+      activity: "idle",
+      priority: 40,
+      interruptible: true,
+      messageCount: 0,
+      tokenUsage: { used: 0, breakdown: { input: 0, output: 0, cacheRead: 0, cacheCreation: 0 } },
+      agentSessions: {},
+    });
+    expect(decision).toBeUndefined();
+    expect(position).toMatch(/^[a-z0-9]{1,6}\.1$/);
+    for (const at of [session.createdAt, session.updatedAt, session.lastActivityAt]) {
+      expect(Number.isInteger(at) && at >= before).toBe(true);
+    }
+  });
+
+  test("leaves out every field that has no value, and makes none of them null", async () => {
+    const { text, body } = await node.post("/session/create", {});
+    expect(text).not.toContain("null");
+    expect(Object.keys(body.session)).not.toContain("userId");
+  });
+
+  test("takes the id, title and workspace it is given", async () => {
+    const fields = { id: "my-Session_1", title: "Trip to Rome", workspaceId: "kitchen" };
+    const { session } = await accepted(node.post("/session/create", fields));
+    expect(session).toMatchObject(fields);
+    expect((await accepted(node.get("/session/my-Session_1"))).session).toEqual(session);
+  });
+
+  test("tells two ids that differ in case apart", async () => {
+    const { session } = await accepted(node.post("/session/create", { id: "case", title: "lower" }));
+    await accepted(node.post("/session/create", { id: "CASE", title: "upper" }));
+    expect((await accepted(node.get("/session/case"))).session).toEqual(session);
+  });
+
+  test("answers the same id with the same content with the session there is, and logs nothing", async () => {
+    const ann = new E2eClient(node);
+    const fields = { id: "again", agentId: "music", workspaceId: "w" };
+    const first = await accepted(ann.askToCreate(fields));
+    const second = await accepted(ann.askToCreate(fields));
+    expect(second.session).toEqual(first.session);
+    expect(second.position).toBe(first.position);
+  });
+
+  test.each([
+    ["agent", { agentId: "chat" }],
+    ["user", { userId: "somebody-else" }],
+    ["zone", { zone: "rear" }],
+    ["workspace", { workspaceId: "other" }],
+  ])("refuses the same id with another %s", async (what, other) => {
+    const ann = new E2eClient(node);
+    const fields = { id: `taken-${what}`, agentId: "music", workspaceId: "w" };
+    const { session } = await accepted(ann.askToCreate(fields));
+    expect((await refused(ann.askToCreate({ ...fields, ...other }))).errorCode).toBe("idempotency_mismatch");
+    expect(await ann.see(session.id)).toEqual(session);
+  });
+
+  test.each(["", "a b", "a/b", "ä", "x".repeat(65), "a.b"])("refuses the id %j and names its path", async (id) => {
+    const { errorCode, issues } = await refused(node.post("/session/create", { id }));
+    expect(errorCode).toBe("bad_request");
+    expect(issues).toEqual([{ path: "body.id", message: expect.any(String) }]);
+  });
+
+  test("takes initialAgentId for agentId, which wins where both are given", async () => {
+    const old = await accepted(node.post("/session/create", { initialAgentId: "music" }));
+    expect(old.session.agentId).toBe("music");
+    const both = await accepted(node.post("/session/create", { initialAgentId: "music", agentId: "chat" }));
+    expect(both.session.agentId).toBe("chat");
+  });
+
+  test.each(["nobody", "off"])("finds no agent %s, tells which there are, and makes nothing", async (agentId) => {
+    const ann = new E2eClient(node);
+    for (const activate of [false, true]) {
+      const { errorCode, availableAgents } = await refused(ann.askToCreate({ id: `no-${agentId}`, agentId, activate }));
+      expect(errorCode).toBe("agent_not_found");
+      const ids = availableAgents.map(({ id }) => id);
+      expect(ids).toContain("general");
+      expect(ids).not.toContain("off");
+    }
+    expect((await refused(node.get(`/session/no-${agentId}`))).errorCode).toBe("session_not_found");
+  });
+
+  test("puts a user's sessions on the user's floor, and those of a zone on the zone's", async () => {
+    const ann = new E2eClient(node);
+    expect((await ann.create("music")).floorId).toBe(`u:${ann.userId}`);
+    const rear = await ann.create("music", { zone: "rear left" });
+    expect(rear).toMatchObject({ zone: "rear left", floorId: `u:${ann.userId}/rear%20left` });
+  });
+
+  test("refuses a zone without a user", async () => {
+    expect((await refused(node.post("/session/create", { zone: "rear" }))).errorCode).toBe("bad_request");
+  });
+
+  test("takes user and zone of 1 to 128 characters without control characters, whatever else they hold", async () => {
+    const userId = "张三/u:%2F".padEnd(128, "ü");
+    const { session } = await accepted(node.post("/session/create", { userId, zone: "后排" }));
+    expect(session).toMatchObject({ userId, zone: "后排" });
+    for (const wrong of ["", "x".repeat(129), "a\nb", "a\u0000", "a\u0085", 7]) {
+      const { issues } = await refused(node.post("/session/create", { userId: wrong }));
+      expect(issues).toEqual([{ path: "body.userId", message: expect.any(String) }]);
+    }
+  });
+
+  test("trims a title, keeps no NUL of it, and refuses one that is blank or longer than 256", async () => {
+    const { session } = await accepted(node.post("/session/create", { title: "  a\u0000b  " }));
+    expect(session.title).toBe("a\uFFFDb");
+    for (const title of ["", "   ", "x".repeat(257)]) {
+      expect((await refused(node.post("/session/create", { title }))).errorCode).toBe("bad_request");
+    }
+  });
+
+  test("ignores fields it does not know, a caller's priority among them", async () => {
+    const { session } = await accepted(
+      node.post("/session/create", { agentId: "chat", priority: 100, interruptible: false, colour: "blue" }),
+    );
+    expect(session).toMatchObject({ priority: 10, interruptible: true });
+  });
+});
+
+describe("creating with activate", () => {
+  test("asks for the floor in the same command, and tells the decision", async () => {
+    const ann = new E2eClient(node);
+    const { session, decision } = await accepted(ann.askToCreate({ agentId: "music", activate: true }));
+    expect(session).toMatchObject({ state: "active", activity: "idle" });
+    expect(decision).toEqual({
+      outcome: "granted",
+      reason: "floor_free",
+      rule: 4,
+      challenger: {
+        sessionId: session.id,
+        agentId: "music",
+        priority: 20,
+        explained: [{ step: "agent", value: 20 }],
+      },
+      say: "Music starts.",
+    });
+    const log = await ann.log(session.id);
+    expect(typesOf(log)).toEqual(["session_created", "arbitration", "session_transition"]);
+    expect(log[0]!.data).toMatchObject({ id: session.id, state: "created" });
+    expect(log[1]!.data).toEqual(decision);
+    expect(log[2]!.data).toEqual({ from: "created", to: "active.idle", event: "activate", reason: "floor_free" });
+  });
+
+  test("leaves no session when it is rejected, says why, and logs the decision on the floor", async () => {
+    const ann = new E2eClient(node);
+    const holder = await ann.hold("phone");
+    const before = await ann.log(holder.id);
+    const answer = await refused(ann.askToCreate({ id: "rejected-one", agentId: "music", activate: true }));
+    expect(answer.errorCode).toBe("rejected");
+    expect(answer.error).toBe("Phone is running; Music has to wait.");
+    expect(answer.decision).toMatchObject({
+      outcome: "rejected",
+      reason: "lower_priority",
+      rule: 5,
+      holder: { sessionId: holder.id, agentId: "phone", priority: 90, interruptible: false },
+      wouldNeed: "priority > 90 and priority ≥ phone's preemption_threshold (none is set)",
+      say: "Phone is running; Music has to wait.",
+    });
+    expect((await refused(node.get("/session/rejected-one"))).errorCode).toBe("session_not_found");
+    const { total } = await accepted(node.get(`/session/list?userId=${ann.userId}`));
+    expect(total).toBe(1);
+    expect((await ann.floor()).decisions.at(-1)).toEqual(answer.decision);
+    expect(await ann.log(holder.id)).toEqual(before);
+  });
+
+  test("that was rejected may use the id again when the floor is free", async () => {
+    const ann = new E2eClient(node);
+    const phone = await ann.hold("phone");
+    await refused(ann.askToCreate({ id: "later", agentId: "music", activate: true }));
+    await accepted(ann.on(phone.id, "archive"));
+    const { session } = await accepted(ann.askToCreate({ id: "later", agentId: "music", activate: true }));
+    expect(session.state).toBe("active");
+  });
+
+  test("keeps a session that is queued, with the time at which it began to wait", async () => {
+    const ann = new E2eClient(node);
+    await ann.hold("phone");
+    const { session, decision } = await accepted(ann.askToCreate({ agentId: "patient", activate: true }));
+    expect(decision).toMatchObject({ outcome: "queued", reason: "lower_priority" });
+    expect(session).toMatchObject({ state: "created", queuedAt: expect.any(Number) });
+    expect((await ann.floor()).queued).toEqual([session]);
+  });
+});
