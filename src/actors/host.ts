@@ -2,7 +2,7 @@ import type { Bus } from "../bus/bus.ts";
 import type { Envelope } from "../protocol/command.ts";
 import type { Effect } from "../protocol/effect.ts";
 import { AppError } from "../protocol/errors.ts";
-import { encodeFloorMessage, floorTopic, runTopic, toWire } from "../protocol/floor-message.ts";
+import { encodeFloorMessage, type FloorMessage, floorTopic, runTopic, toWire } from "../protocol/floor-message.ts";
 import type { FloorId } from "../protocol/ids.ts";
 import type { Reply } from "../protocol/reply.ts";
 import type { Store } from "../store/store.ts";
@@ -84,22 +84,28 @@ export class Host {
     this.#floors.delete(floor.id);
   }
 
-  #tell({ change, prev, entries, checkpoints, signals }: Batch): void {
+  #tell(batch: Batch): void {
+    const { change, signals } = batch;
     const { bus, store, arm } = this.#options;
     const { floorId } = change;
     const topic = floorTopic(store.epoch, floorId);
-    if (entries.length > 0) {
-      const wire = entries.map(toWire);
-      const weight = wire.reduce((sum, entry) => sum + entry.body.byteLength, 0);
-      const message = { kind: "commit", floorId, prev, last: change.head } as const;
-      void bus.publish(topic, encodeFloorMessage(weight > MAX_EVENTS_BYTES ? message : { ...message, entries: wire }));
-    }
-    for (const checkpoint of checkpoints) {
-      void bus.publish(topic, encodeFloorMessage({ kind: "checkpoint", floorId, ...checkpoint }));
+    if (bus.isHeard(topic)) {
+      for (const message of messagesOf(batch)) void bus.publish(topic, encodeFloorMessage(message));
     }
     for (const { runId, signal } of signals) {
       void bus.publish(runTopic(store.epoch, runId), encoder.encode(JSON.stringify(signal)));
     }
     for (const effect of change.effectsAdded) arm(effect);
   }
+}
+
+/** What followers of the floor are told of a commit. */
+function messagesOf({ change, prev, entries, checkpoints }: Batch): FloorMessage[] {
+  const { floorId, head: last } = change;
+  const messages: FloorMessage[] = checkpoints.map((checkpoint) => ({ kind: "checkpoint", floorId, ...checkpoint }));
+  if (entries.length === 0) return messages;
+  const wire = entries.map(toWire);
+  const weight = wire.reduce((sum, entry) => sum + entry.body.byteLength, 0);
+  const isLight = weight <= MAX_EVENTS_BYTES;
+  return [{ kind: "commit", floorId, prev, last, ...(isLight && { entries: wire }) }, ...messages];
 }

@@ -150,9 +150,16 @@ export class HostedFloor {
     const activation = await this.#activate();
     const ledger = new Ledger(this.id, activation.state);
     const replies: Reply[] = [];
-    const refused = await Promise.all(asks.map((ask) => this.#prepare(ask, activation)));
-    for (const [index, ask] of asks.entries()) {
-      const reply = refused[index] ?? this.#deliverOne(ask, activation, ledger);
+    const refused = new Map<Ask, Reply>();
+    const unprepared = asks.filter((ask) => needsPreparation(ask, activation));
+    await Promise.all(
+      unprepared.map(async (ask) => {
+        const refusal = await this.#prepare(ask, activation);
+        if (refusal) refused.set(ask, refusal);
+      }),
+    );
+    for (const ask of asks) {
+      const reply = refused.get(ask) ?? this.#deliverOne(ask, activation, ledger);
       replies.push(reply);
       if (ask.envelope.caller !== undefined) ledger.addReceipt(this.#receipt(ask, reply));
     }
@@ -287,6 +294,12 @@ export class HostedFloor {
     );
     this.#fail([ask], new AppError("internal", undefined, { cause: error }));
   }
+}
+
+/** Whether something has to be read before the actors can be asked. */
+function needsPreparation({ envelope: { command } }: Ask, { actors }: Activation): boolean {
+  if (command.type === "session.chat") return true;
+  return "sessionId" in command && command.sessionId !== undefined && !actors.has(command.sessionId);
 }
 
 const askKey = ({ caller, commandId }: Envelope): string => `${caller ?? ""}\n${commandId}`;

@@ -8,6 +8,8 @@ export interface Bus {
    * 64 KiB a message.
    */
   publish(topic: string, message: Uint8Array): Promise<void>;
+  /** False where it is known that nobody would hear: then nothing need be encoded. True is no promise. */
+  isHeard(topic: string): boolean;
   /**
    * Hear what is published from the moment the promise is fulfilled. The listener must not throw and must not keep the
    * bytes' caller waiting; messages of one publisher come in the order in which they were published.

@@ -74,14 +74,28 @@ export class Mailbox {
 
   /** @throws AppError `busy`, `unavailable` or `internal`; a refusal is a reply */
   async ask(envelope: Envelope): Promise<Reply> {
-    const { clock, local } = this.#options;
-    const serve = local?.(envelope.floorId);
-    const asked = serve ? settle(serve, envelope) : this.#askOverBus(envelope);
-    const late = deadline(clock, envelope.deadline);
-    const outcome = await Promise.race([asked, late.passed]);
-    late.cancel();
+    const serve = this.#options.local?.(envelope.floorId);
+    if (serve) return this.#askHere(serve, envelope);
+    const outcome = await this.#askOverBus(envelope);
     if ("reply" in outcome) return outcome.reply;
     throw new AppError(outcome.error.code, outcome.error.message);
+  }
+
+  #askHere(serve: Serve, envelope: Envelope): Promise<Reply> {
+    const { clock } = this.#options;
+    return new Promise((resolve, reject) => {
+      const late = clock.after(Math.max(0, envelope.deadline - clock.now()), () => reject(tooLate()));
+      serve(envelope).then(
+        (reply) => {
+          late.cancel();
+          resolve(reply);
+        },
+        (error) => {
+          late.cancel();
+          reject(error instanceof AppError ? error : new AppError("internal", undefined, { cause: error }));
+        },
+      );
+    });
   }
 
   async #askOverBus(envelope: Envelope): Promise<Outcome> {
@@ -119,11 +133,13 @@ async function settle(serve: Serve, envelope: Envelope): Promise<Outcome> {
   }
 }
 
+const tooLate = () => new AppError("unavailable", "nobody answered in time");
+
 function deadline(clock: Clock, at: number): { passed: Promise<Outcome>; cancel: () => void } {
   let timer: Timer | undefined;
   const passed = new Promise<Outcome>((resolve) => {
-    const late: Outcome = { error: { code: "unavailable", message: "nobody answered in time" } };
-    timer = clock.after(Math.max(0, at - clock.now()), () => resolve(late));
+    const { code, message } = tooLate();
+    timer = clock.after(Math.max(0, at - clock.now()), () => resolve({ error: { code, message } }));
   });
   return { passed, cancel: () => timer?.cancel() };
 }

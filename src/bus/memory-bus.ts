@@ -14,6 +14,10 @@ export class MemoryBus implements Bus {
     });
   }
 
+  isHeard(topic: string): boolean {
+    return this.#topics.has(topic);
+  }
+
   async subscribe(topic: string, listener: Listener): Promise<Unsubscribe> {
     // The same function may listen twice: each subscription is its own.
     const own: Listener = (message) => listener(message);
