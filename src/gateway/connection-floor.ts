@@ -2,6 +2,7 @@ import type { Clock } from "../protocol/clock.ts";
 import type { FloorId, FloorSeq, Seq, SessionId } from "../protocol/ids.ts";
 import type { LogSlice, Store } from "../store/store.ts";
 import { type FollowedEntry, type Follower, placeFrame } from "./follower.ts";
+import { readSessionLog } from "./session-log.ts";
 import type { SseWriter } from "./sse-writer.ts";
 import { Track, type TrackReader } from "./track.ts";
 
@@ -16,7 +17,7 @@ export interface Binding {
 
 export interface ConnectionFloorOptions {
   writer: SseWriter;
-  store: Pick<Store, "readSessionLog" | "readFloorLog">;
+  store: Pick<Store, "whereIs" | "readSessionLog" | "readFloorLog">;
   clock: Clock;
   /** The connection's position as it is now. */
   position: () => string;
@@ -36,16 +37,16 @@ export class ConnectionFloor implements TrackReader {
   readonly #bindings = new Map<SessionId, Binding>();
   readonly floorId: FloorId;
 
-  constructor(options: ConnectionFloorOptions, follower: Follower, binding: Binding) {
+  constructor(options: ConnectionFloorOptions, follower: Follower, bindings: readonly Binding[]) {
     this.writer = options.writer;
     this.#options = options;
     this.floorId = follower.floorId;
-    this.#bindings.set(binding.sessionId, binding);
+    for (const binding of bindings) this.#bindings.set(binding.sessionId, binding);
     this.track = new Track(follower, this);
   }
 
-  add(binding: Binding): void {
-    this.#bindings.set(binding.sessionId, binding);
+  add(bindings: readonly Binding[]): void {
+    for (const binding of bindings) this.#bindings.set(binding.sessionId, binding);
     this.track.reread();
   }
 
@@ -61,11 +62,11 @@ export class ConnectionFloor implements TrackReader {
     const { store } = this.#options;
     const bindings = [...this.#bindings.values()];
     const [only] = bindings;
-    if (bindings.length === 1) return store.readSessionLog(only!.sessionId, only!.seq, limit);
+    if (bindings.length === 1) return readSessionLog(store, only!.sessionId, only!.seq, limit);
     // The floor's own log keeps the order across sessions; it is read from the first event that any of them lacks.
     let next: FloorSeq | undefined;
     for (const { sessionId, seq } of bindings) {
-      const first = (await store.readSessionLog(sessionId, seq, 1))?.entries[0];
+      const first = (await readSessionLog(store, sessionId, seq, 1))?.entries[0];
       if (first && (next === undefined || first.floorSeq < next)) next = first.floorSeq;
     }
     return next === undefined ? undefined : store.readFloorLog(this.floorId, next - 1, limit);

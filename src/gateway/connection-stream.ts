@@ -1,6 +1,8 @@
 import type { Unsubscribe } from "../bus/bus.ts";
+import { BOUNDS } from "../config/settings.ts";
 import type { Clock } from "../protocol/clock.ts";
 import { ConnectionMessage } from "../protocol/connection-message.ts";
+import { AppError } from "../protocol/errors.ts";
 import { toWire } from "../protocol/floor-message.ts";
 import type { ConnectionId, FloorId, Seq, SessionId } from "../protocol/ids.ts";
 import type { Logger } from "../protocol/logger.ts";
@@ -13,6 +15,12 @@ import { type Follower, follow, frameOf, placeFrame } from "./follower.ts";
 import type { Followers } from "./followers.ts";
 import type { SseWriter } from "./sse-writer.ts";
 import type { Stream } from "./streams.ts";
+
+/** A binding that this stream did not know of. */
+interface Fresh {
+  binding: Binding;
+  floorId: FloorId;
+}
 
 export interface ConnectionStreamOptions {
   writer: SseWriter;
@@ -78,6 +86,11 @@ export class ConnectionStream implements Stream {
     });
   }
 
+  /** What it was not told of is in its row; and the row stays as long as somebody reads here (rule C19). */
+  reconcile(): void {
+    void this.#readRow();
+  }
+
   close(): void {
     this.#isClosed = true;
     this.#unsubscribe?.();
@@ -107,46 +120,65 @@ export class ConnectionStream implements Stream {
     { places, tellsAgents = false }: { places?: ReadonlyMap<number, Seq>; tellsAgents?: boolean },
   ): Promise<void> {
     if (row.version > this.#row.version) this.#row = row;
+    const fresh: Fresh[] = [];
     for (const [slot, { sessionId, floorId, from, ended }] of row.slots.entries()) {
-      if (this.#isClosed) return;
       if (this.#settled.has(slot)) continue;
       this.#settled.add(slot);
-      await this.#carry({ slot, sessionId, seq: places?.get(slot) ?? from, isEndRecorded: ended === true }, floorId);
-      if (tellsAgents) await this.#tellAgents(sessionId);
+      const binding = { slot, sessionId, seq: places?.get(slot) ?? from, isEndRecorded: ended === true };
+      // All of them before the first event is sent: no position may lack a slot that is live.
+      this.#bindings.set(slot, binding);
+      fresh.push({ binding, floorId });
+    }
+    const carried: Fresh[] = [];
+    for (const each of fresh) {
+      if (await this.#mayFollow(each.binding)) carried.push(each);
+      if (tellsAgents) await this.#tellAgents(each.binding.sessionId);
+    }
+    // Those of one floor at once: what happened there is told in its order (rule C17).
+    for (const [floorId, of] of Map.groupBy(carried, (each) => each.floorId)) {
+      const bindings = of.map(({ binding }) => binding);
+      await this.#follow(floorId, bindings);
     }
   }
 
-  /** A session's history from its place on, and what follows. */
-  async #carry(binding: Binding, floorId: FloorId): Promise<void> {
-    const { store, followers } = this.#options;
-    const where = await store.whereIs(binding.sessionId);
-    this.#bindings.set(binding.slot, binding);
+  /** Whether anything may still come; what a binding cannot be given as events is told here. */
+  async #mayFollow(binding: Binding): Promise<boolean> {
+    const { store } = this.#options;
+    const { sessionId } = binding;
+    const where = await store.whereIs(sessionId);
     if (!where || where.tombstone) {
+      await this.#free(binding);
       const { tombstone } = where ?? {};
-      await this.#recordEnd(binding);
-      this.#bindings.delete(binding.slot);
       if (tombstone && binding.seq < tombstone.head) {
         this.writer.write(placeFrame(this.position, follow(toWire(tombstone.last)).dataFrame));
       }
-      return;
+      return false;
     }
-    const slice = await store.readSessionLog(binding.sessionId, binding.seq, 1);
+    const slice = await store.readSessionLog(sessionId, binding.seq, 1);
     if (slice && (binding.seq > slice.head || binding.seq < slice.lowWater)) {
       binding.seq = slice.head;
-      const { sessionId } = binding;
       const id = this.position;
       this.writer.tell("reset", { sessionId, from: slice.head }, this.now(), { sessionId, id });
     }
+    const view = await store.viewSession(sessionId, 0);
+    const isOver = view?.session.state === "archived" && binding.seq === view.head;
+    if (isOver) await this.#free(binding);
+    return !isOver;
+  }
+
+  /** The history of sessions of one floor from their places on, and what follows. */
+  async #follow(floorId: FloorId, bindings: readonly Binding[]): Promise<void> {
     const known = this.#floors.get(floorId);
-    if (known) return known.add(binding);
-    const follower = await followers.join(floorId);
-    const floor = this.#floorWith(follower, binding);
+    if (known) return known.add(bindings);
+    if (this.#isClosed) return;
+    const follower = await this.#options.followers.join(floorId);
+    const floor = this.#floorWith(follower, bindings);
     this.#floors.set(floorId, floor);
     if (this.#isClosed) this.#leave(floor);
     else floor.track.advance();
   }
 
-  #floorWith(follower: Follower, binding: Binding): ConnectionFloor {
+  #floorWith(follower: Follower, bindings: readonly Binding[]): ConnectionFloor {
     const { writer, store, clock } = this.#options;
     return new ConnectionFloor(
       {
@@ -162,8 +194,14 @@ export class ConnectionStream implements Stream {
         },
       },
       follower,
-      binding,
+      bindings,
     );
+  }
+
+  /** Nothing more will come in this slot. */
+  async #free(binding: Binding): Promise<void> {
+    await this.#recordEnd(binding);
+    this.#bindings.delete(binding.slot);
   }
 
   async #recordEnd(binding: Binding): Promise<void> {
@@ -191,9 +229,19 @@ export class ConnectionStream implements Stream {
       if (!this.writer.isFull) this.writer.write(frameOf(new TextEncoder().encode(parsed.data.body)));
       return;
     }
-    void this.#options.connections.find(this.id, this.#row.ownerId).then(
-      (row) => this.sync(row),
-      () => this.writer.destroy(),
-    );
+    this.reconcile();
+  }
+
+  async #readRow(): Promise<void> {
+    const { connections, log } = this.#options;
+    const { ownerId } = this.#row;
+    try {
+      const row = await connections.find(this.id, ownerId);
+      if (row.version > this.#row.version) await this.sync(row);
+      if (row.expiresAt < this.now() + BOUNDS.connectionMs / 2) await connections.keep(this.id, ownerId);
+    } catch (error) {
+      if (error instanceof AppError && error.code === "connection_not_found") this.writer.destroy();
+      else log.warn({ err: error, connectionId: this.id }, "a connection could not be looked after");
+    }
   }
 }

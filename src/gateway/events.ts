@@ -1,8 +1,9 @@
-import type { FastifyReply, FastifyRequest } from "fastify";
+import type { FastifyError, FastifyReply, FastifyRequest } from "fastify";
 import { z } from "zod";
 import { listAgents } from "../config/catalog.ts";
 import { connectionTopic } from "../protocol/connection-message.ts";
 import { AppError } from "../protocol/errors.ts";
+import type { ByeReason } from "../protocol/event.ts";
 import { toWire } from "../protocol/floor-message.ts";
 import { type FloorId, Name, SessionId } from "../protocol/ids.ts";
 import { type ConnectionPosition, logPosition, parseConnectionPosition } from "../protocol/position.ts";
@@ -39,7 +40,7 @@ export function eventRoutes(app: Routes, door: Door): void {
 
   app.get(
     "/session/:id/events",
-    { schema: { params: z.object({ id: SessionId }), querystring: LogQuery } },
+    { schema: { params: z.object({ id: SessionId }), querystring: LogQuery }, errorHandler: sendAwayOrRefuse },
     async (request, reply) => {
       const caller = await admit(request);
       const { id } = request.params;
@@ -70,7 +71,10 @@ export function eventRoutes(app: Routes, door: Door): void {
 
   app.get(
     "/floor/:id/events",
-    { schema: { params: z.object({ id: z.string().max(2_600) }), querystring: LogQuery } },
+    {
+      schema: { params: z.object({ id: z.string().max(2_600) }), querystring: LogQuery },
+      errorHandler: sendAwayOrRefuse,
+    },
     async (request, reply) => {
       const caller = await admit(request);
       const floorId = floorIdOf(caller, request.params.id);
@@ -80,7 +84,8 @@ export function eventRoutes(app: Routes, door: Door): void {
     },
   );
 
-  app.get("/events", { schema: { querystring: ConnectionQuery } }, async (request, reply) => {
+  const schema = { querystring: ConnectionQuery };
+  app.get("/events", { schema, errorHandler: sendAwayOrRefuse }, async (request, reply) => {
     const caller = await admit(request);
     const { userId, zone, sessionId } = request.query;
     checkUser(caller, userId);
@@ -97,7 +102,11 @@ export function eventRoutes(app: Routes, door: Door): void {
       streams.add(stream);
       await stream.listen((listener) => bus.subscribe(connectionTopic(store.epoch, row.id), listener));
       await stream.begin(resumed && position, isReset);
-      for (const asked of [sessionId ?? []].flat()) await bindAsked(stream, row, caller, asked);
+      const known = new Set<string>(row.slots.map((slot) => slot.sessionId));
+      for (const asked of [sessionId ?? []].flat()) {
+        // A browser that comes back asks for the same again: what has ended since is not bound once more.
+        if (!known.has(asked)) await bindAsked(stream, row, caller, asked);
+      }
     });
   });
 
@@ -157,22 +166,20 @@ export function eventRoutes(app: Routes, door: Door): void {
     );
   }
 
-  /** Opens the stream, or sends the client away for a while: with 200, since anything else it would never get over. */
+  /** Opens the stream, or sends the client away for a while. */
   async function withWriter(
     request: FastifyRequest,
     reply: FastifyReply,
     run: (writer: SseWriter) => void | Promise<void>,
     onRefused?: () => void,
   ): Promise<FastifyReply> {
-    reply.hijack();
-    const headers = reply.getHeaders() as Record<string, string>;
-    const writer = new SseWriter(reply.raw, headers, clock.now());
-    const refusal = streams.refusal;
+    const { refusal } = streams;
     if (refusal) {
       onRefused?.();
-      writer.bye(refusal, clock.now(), streams.reconnectInMs());
+      sendAway(reply, refusal);
       return reply;
     }
+    const writer = writerOf(reply);
     try {
       await run(writer);
     } catch (error) {
@@ -181,6 +188,23 @@ export function eventRoutes(app: Routes, door: Door): void {
       writer.destroy();
     }
     return reply;
+  }
+
+  /** What cannot be had just now is no reason to refuse a stream. */
+  function sendAwayOrRefuse(this: Routes, error: FastifyError, request: FastifyRequest, reply: FastifyReply): void {
+    if (toAppError(error).status !== 503) return this.errorHandler(error, request, reply);
+    log.warn({ err: error, traceId: request.id }, "an event stream could not be opened");
+    sendAway(reply, "overloaded");
+  }
+
+  /** With 200, since anything else a browser would never get over. */
+  function sendAway(reply: FastifyReply, reason: ByeReason): void {
+    writerOf(reply).bye(reason, clock.now(), streams.reconnectInMs());
+  }
+
+  function writerOf(reply: FastifyReply): SseWriter {
+    reply.hijack();
+    return new SseWriter(reply.raw, reply.getHeaders() as Record<string, string>, clock.now());
   }
 }
 

@@ -8,7 +8,7 @@ import {
   toWire,
   type WireEntry,
 } from "../protocol/floor-message.ts";
-import type { FloorId, FloorSeq, MessageId, SessionId } from "../protocol/ids.ts";
+import type { FloorId, FloorSeq, MessageId, RunId, SessionId } from "../protocol/ids.ts";
 import type { Logger } from "../protocol/logger.ts";
 import type { Store } from "../store/store.ts";
 import { DraftBoard } from "./draft-board.ts";
@@ -169,7 +169,7 @@ export class Follower {
       case "delta":
         return this.#takeDelta(message.sessionId, message.body);
       case "checkpoint":
-        if (this.drafts.lacks(message.messageId, message.length)) void this.#restoreDrafts();
+        if (this.drafts.lacks(message.messageId, message.runId, message.length)) void this.#restoreDrafts();
         return;
       case "notice": {
         const frame = frameOf(message.body);
@@ -209,9 +209,13 @@ export class Follower {
     if (type === "message") {
       const id = MESSAGE_ID.exec(decoder.decode(body.subarray(0, 160)))?.[1];
       if (id) this.drafts.finish(id as MessageId);
+    } else if (type === "complete") {
+      const id = RUN_ID.exec(decoder.decode(body))?.[1];
+      if (id) this.drafts.end(id as RunId);
     } else if (type === "session_transition") {
       const to = TRANSITION_TO.exec(decoder.decode(body))?.[1] ?? "";
-      this.drafts.setActive(sessionId, to !== "paused");
+      if (to === "archived" || to === "deleted") this.drafts.forget(sessionId);
+      else this.drafts.setActive(sessionId, to !== "paused");
     }
   }
 
@@ -279,8 +283,9 @@ export class Follower {
 
 const decoder = new TextDecoder();
 const encoder = new TextEncoder();
-/** A message's id stands first in its data, and a transition's target cannot be forged: quotes in texts are escaped. */
+/** A message's id stands first in its data; the others cannot be forged: quotes in texts are escaped. */
 const MESSAGE_ID = /^\{"type":"message","data":\{"id":"([A-Za-z0-9_-]+)"/;
+const RUN_ID = /"runId":"([A-Za-z0-9_-]+)"/;
 const TRANSITION_TO = /"to":"([a-z.]+)"/;
 const ENDS = /"to":"(?:archived|deleted)"/;
 

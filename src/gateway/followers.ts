@@ -82,8 +82,11 @@ export class Followers {
       for (let from = 0; from < floorIds.length; from += BOUNDS.reconcileFloors) {
         const heads = await store.heads(floorIds.slice(from, from + BOUNDS.reconcileFloors));
         for (const [floorId, head] of heads) {
-          const followed = this.#followers.get(floorId);
-          if (followed) (await followed.opening).noticeHead(head);
+          // One that is still being opened, or cannot be, keeps no other waiting.
+          this.#followers.get(floorId)?.opening.then(
+            (follower) => follower.noticeHead(head),
+            () => {},
+          );
         }
       }
     } catch (error) {

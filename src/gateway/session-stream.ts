@@ -3,6 +3,7 @@ import type { Seq, SessionId } from "../protocol/ids.ts";
 import { logPosition, parseLogPosition } from "../protocol/position.ts";
 import type { LogSlice, Store } from "../store/store.ts";
 import { type FollowedEntry, type Follower, placeFrame } from "./follower.ts";
+import { readSessionLog } from "./session-log.ts";
 import type { SseWriter } from "./sse-writer.ts";
 import type { Stream } from "./streams.ts";
 import { Track, type TrackReader } from "./track.ts";
@@ -10,7 +11,7 @@ import { Track, type TrackReader } from "./track.ts";
 export interface LogStreamOptions {
   writer: SseWriter;
   follower: Follower;
-  store: Pick<Store, "epoch" | "readSessionLog" | "readFloorLog">;
+  store: Pick<Store, "epoch" | "whereIs" | "readSessionLog" | "readFloorLog">;
   clock: Clock;
   onClose: () => void;
 }
@@ -69,7 +70,7 @@ export class SessionStream implements Stream, TrackReader {
   }
 
   readHistory(limit: number): Promise<LogSlice | undefined> {
-    return this.#options.store.readSessionLog(this.#sessionId, this.#seq, limit);
+    return readSessionLog(this.#options.store, this.#sessionId, this.#seq, limit);
   }
 
   take(entry: FollowedEntry): "go" | "end" {

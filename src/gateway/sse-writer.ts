@@ -21,6 +21,7 @@ export class SseWriter {
   #takenAt: number;
   #heartbeatAt: number;
   #isFull = false;
+  #hasEnded = false;
   #isClosed = false;
   /** The reader has taken what waited. */
   onDrain: () => void = () => {};
@@ -30,6 +31,8 @@ export class SseWriter {
     this.#response = response;
     this.#takenAt = now;
     this.#heartbeatAt = now;
+    // A client may go while its request is looked at: there is no `close` to come.
+    this.#isClosed = response.destroyed;
     response.writeHead(200, { ...HEADERS, ...headers });
     response.on("close", () => this.#close());
     response.on("drain", () => this.#drained());
@@ -48,7 +51,7 @@ export class SseWriter {
 
   /** @param frame whole frames, each with its blank line */
   write(frame: Uint8Array | string): Written {
-    if (this.#isClosed) return "closed";
+    if (this.#isClosed || this.#hasEnded) return "closed";
     this.#response.write(frame);
     if (this.#isFull) return "full";
     if (this.#response.writableLength <= BOUNDS.unsentBytes) return "ok";
@@ -75,9 +78,9 @@ export class SseWriter {
 
   /** Say so and end. With `reconnectInMs` the client comes back then. */
   bye(reason: string, at: number, reconnectInMs?: number): void {
-    if (this.#isClosed) return;
-    if (reconnectInMs !== undefined) this.#response.write(`retry: ${reconnectInMs}\n\n`);
+    if (reconnectInMs !== undefined) this.write(`retry: ${reconnectInMs}\n\n`);
     this.tell("bye", { reason, ...(reconnectInMs !== undefined && { reconnectInMs }) }, at);
+    this.#hasEnded = true;
     this.#response.end();
   }
 
@@ -99,7 +102,7 @@ export class SseWriter {
       this.#takenAt = now;
     } else if (now - this.#takenAt >= BOUNDS.stallMs) return false;
     if (now - this.#heartbeatAt >= BOUNDS.heartbeatMs) {
-      this.#response.write(":\n\n");
+      this.write(":\n\n");
       this.#heartbeatAt = now;
     }
     return true;

@@ -3,12 +3,16 @@ import type { Clock, Timer } from "../protocol/clock.ts";
 import type { ByeReason } from "../protocol/event.ts";
 import type { SseWriter } from "./sse-writer.ts";
 
-/** How often every stream is looked at, in ms. */
+/** How often every stream is looked at, in ms … */
 const TICK_MS = 1_000;
+/** … and how many of them are reconciled then: each is one small read. */
+const RECONCILED = 1_000;
 
 /** One open event stream, whatever it carries. */
 export interface Stream {
   readonly writer: SseWriter;
+  /** Looks whether it missed something; called now and then. */
+  reconcile?(): void;
   /** Lets go of everything it holds; called once, when its socket is closed. */
   close(): void;
 }
@@ -24,6 +28,7 @@ export interface StreamsOptions {
 /** All event streams of this node: their heartbeats, their bound, and their orderly end. */
 export class Streams {
   readonly #options: StreamsOptions;
+  /** The one reconciled last stands last. */
   readonly #open = new Set<Stream>();
   #timer: Timer | undefined;
   #drainMs: number | undefined;
@@ -51,9 +56,18 @@ export class Streams {
         onCut();
         stream.writer.destroy();
       }
+      this.#reconcileNext();
       this.#timer = clock.after(TICK_MS, tick);
     };
     this.#timer = this.#options.clock.after(TICK_MS, tick);
+  }
+
+  #reconcileNext(): void {
+    for (const stream of [...this.#open].slice(0, RECONCILED)) {
+      this.#open.delete(stream);
+      this.#open.add(stream);
+      stream.reconcile?.();
+    }
   }
 
   add(stream: Stream): void {

@@ -31,7 +31,11 @@ export class Track implements FloorListener {
   readonly #reader: TrackReader;
   /** The next entry, once history is read. */
   #index: number | undefined;
+  /** How far on the floor history was read: a follower that is behind has not heard of all of it yet. */
+  #readTo: FloorSeq = 0;
   #isReading = false;
+  /** Asked for while history was being read. */
+  #mustReread = false;
   #isHeld = false;
   #isClosed = false;
   /** What it was shown of unfinished messages has a hole, or it was shown nothing yet. */
@@ -47,9 +51,10 @@ export class Track implements FloorListener {
     return this.#follower;
   }
 
-  /** Whether the reader has all there is. */
+  /** Whether the reader has what the follower has, and no more: then what is being written is told to both alike. */
   get isLive(): boolean {
-    return this.#index !== undefined && this.#index >= this.#follower.endIndex;
+    const { endIndex, place } = this.#follower;
+    return this.#index !== undefined && this.#index >= endIndex && place >= this.#readTo;
   }
 
   close(): void {
@@ -87,6 +92,7 @@ export class Track implements FloorListener {
   reread(): void {
     this.#index = undefined;
     this.#needsDrafts = true;
+    this.#mustReread = this.#isReading;
     this.advance();
   }
 
@@ -123,6 +129,7 @@ export class Track implements FloorListener {
     this.#isReading = true;
     try {
       while (!writer.isFull && !this.#isClosed) {
+        this.#mustReread = false;
         // What is committed up to here is in the store when it is read; what comes later is kept by the follower.
         const before: FloorSeq = this.#follower.place;
         const slice = await this.#reader.readHistory(BOUNDS.replayPage);
@@ -131,6 +138,7 @@ export class Track implements FloorListener {
           // The rest is read again when there is room.
           if (writer.isFull) return;
           const taken = this.#reader.take(follow(toWire(entry)));
+          this.#readTo = Math.max(this.#readTo, entry.floorSeq);
           if (taken === "end") return;
           if (taken === "hold") {
             this.#isHeld = true;
@@ -138,7 +146,7 @@ export class Track implements FloorListener {
           }
         }
         const isAll = !slice || slice.entries.length < BOUNDS.replayPage;
-        if (isAll && this.#follower.keptFrom <= before) {
+        if (isAll && !this.#mustReread && this.#follower.keptFrom <= before) {
           this.#index = this.#follower.indexAfter(before);
           break;
         }
@@ -150,6 +158,7 @@ export class Track implements FloorListener {
     } finally {
       this.#isReading = false;
     }
+    this.#follower.noticeHead(this.#readTo);
     this.advance();
   }
 

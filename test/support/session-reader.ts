@@ -1,0 +1,78 @@
+import { EventStream } from "./event-stream.ts";
+import { Transcript } from "./transcript.ts";
+
+/** A client of one stream that comes back where it stood, however often it is cut off. */
+export class SessionReader {
+  readonly transcript: Transcript;
+  readonly #url: string;
+  #stream: EventStream | undefined;
+  #fault: Error | undefined;
+  #position: string | undefined;
+  /** The next return names the position in the query, not in the header. */
+  byQuery = false;
+
+  constructor(url: string, transcript = new Transcript()) {
+    this.#url = url;
+    this.transcript = transcript;
+  }
+
+  get position(): string | undefined {
+    return this.#stream?.position ?? this.#position;
+  }
+
+  get stream(): EventStream {
+    return this.#stream!;
+  }
+
+  /** Open the stream; a former one is cut off. */
+  async open(): Promise<this> {
+    this.#cut();
+    this.transcript.reconnect();
+    const url = new URL(this.#url);
+    const headers: Record<string, string> = {};
+    if (this.#position !== undefined) {
+      if (this.byQuery) url.searchParams.set("lastEventId", this.#position);
+      else headers["Last-Event-ID"] = this.#position;
+    }
+    const stream = EventStream.begin(url.href, headers);
+    stream.onEvent = (event) => {
+      // What comes after the cut was never heard.
+      if (this.#stream === stream) this.#take(event);
+    };
+    this.#stream = stream;
+    await stream.until(({ retries }) => retries.length > 0);
+    return this;
+  }
+
+  /** Resolves when it holds of what was heard. */
+  async until(holds: (transcript: Transcript) => boolean): Promise<void> {
+    await this.stream.until(() => {
+      if (this.#fault) throw this.#fault;
+      return holds(this.transcript);
+    });
+  }
+
+  /** Throws if it was given something it must not be given. */
+  check(): void {
+    if (this.#fault) throw this.#fault;
+  }
+
+  close(): void {
+    this.#cut();
+  }
+
+  #cut(): void {
+    if (!this.#stream) return;
+    this.#position = this.#stream.position ?? this.#position;
+    this.#stream.cut();
+    this.#stream = undefined;
+  }
+
+  #take(event: Parameters<Transcript["take"]>[0]): void {
+    try {
+      this.transcript.take(event);
+    } catch (error) {
+      this.#fault ??= error as Error;
+    }
+  }
+}

@@ -1,0 +1,87 @@
+import type { HeardEvent } from "./event-stream.ts";
+
+/**
+ * What a client knows of the sessions it follows, over all its connections. Throws an Error as soon as it is given what
+ * it must never be given: a gap, a repetition, two sessions active at once, or text it has no place for.
+ */
+export class Transcript {
+  /** Logged events, by session. */
+  readonly logs = new Map<string, HeardEvent[]>();
+  /** Finished messages, by id. */
+  readonly finished = new Map<string, string>();
+  /** Messages that are being written, as far as this connection was given them. */
+  readonly writing = new Map<string, string>();
+  /** Places that deletion left empty may be skipped. */
+  maySkip = false;
+  /** Called with the text of a message whenever it changes. */
+  onText: (messageId: string, text: string) => void = () => {};
+  readonly #states = new Map<string, string>();
+  readonly #starts: ReadonlyMap<string, number>;
+
+  /** @param starts the places after which the logs of some sessions begin */
+  constructor(starts: Record<string, number> = {}) {
+    this.#starts = new Map(Object.entries(starts));
+  }
+
+  /** The client comes back: what was being written is told anew. */
+  reconnect(): void {
+    this.writing.clear();
+  }
+
+  seqOf(sessionId: string): number {
+    return this.logs.get(sessionId)?.at(-1)?.seq ?? this.#starts.get(sessionId) ?? 0;
+  }
+
+  stateOf(sessionId: string): string | undefined {
+    return this.#states.get(sessionId);
+  }
+
+  take(event: HeardEvent): void {
+    const { type, data, sessionId, seq } = event;
+    if (sessionId !== undefined && seq !== undefined) {
+      const last = this.seqOf(sessionId);
+      must(seq === last + 1 || (this.maySkip && seq > last), `${sessionId}: ${seq} follows ${last}`);
+      this.logs.set(sessionId, [...(this.logs.get(sessionId) ?? []), event]);
+    }
+    if (type === "delta" && data.kind === "text") return this.#takeDelta(data);
+    if (type === "message") return this.#takeMessage(data);
+    if (type === "session_transition") this.#step(sessionId!, data.to);
+  }
+
+  #takeDelta({ messageId, offset, text }: { messageId: string; offset: number; text: string }): void {
+    must(!this.finished.has(messageId), `a delta for ${messageId}, which is finished`);
+    const known = this.writing.get(messageId) ?? "";
+    must(offset <= known.length, `a delta at ${offset}, where ${known.length} were given`);
+    const given = known.slice(offset);
+    must(text.startsWith(given) || given.startsWith(text), "a delta says something else than was said there");
+    if (offset + text.length > known.length) this.#write(messageId, known.slice(0, offset) + text);
+  }
+
+  #takeMessage({ id, content, streaming }: { id: string; content: string; streaming: boolean }): void {
+    if (streaming) {
+      must(!this.finished.has(id), `${id} is being written, and was finished before`);
+      this.#write(id, content);
+      return;
+    }
+    const known = this.writing.get(id) ?? "";
+    must(content.startsWith(known), `${id} is ${content}, and was told as ${known}`);
+    this.writing.delete(id);
+    this.finished.set(id, content);
+    this.onText(id, content);
+  }
+
+  #write(id: string, text: string): void {
+    this.writing.set(id, text);
+    this.onText(id, text);
+  }
+
+  #step(sessionId: string, to: string): void {
+    this.#states.set(sessionId, to);
+    const active = [...this.#states].filter(([, state]) => state.startsWith("active"));
+    must(active.length <= 1, `two are active: ${active.map(([id]) => id)}`);
+  }
+}
+
+function must(holds: boolean, otherwise: string): asserts holds {
+  if (!holds) throw new Error(otherwise);
+}

@@ -1,0 +1,158 @@
+import { describe, expect, test } from "vitest";
+import { DraftBoard, streamingMessage } from "../../../src/gateway/draft-board.ts";
+import type { Delta } from "../../../src/protocol/event.ts";
+import type { MessageId, RunId, SessionId } from "../../../src/protocol/ids.ts";
+import { type Message, masterRef } from "../../../src/protocol/message.ts";
+import { makeMessage, NOON } from "../../support/floor-writer.ts";
+
+const A = "a" as SessionId;
+const M = "m" as MessageId;
+const RUN = "run" as RunId;
+const agent = masterRef("music");
+
+function delta(offset: number, text: string, of: Partial<Record<keyof Delta, unknown>> = {}): Delta {
+  return { messageId: M, runId: RUN, attempt: 1, kind: "text", offset, text, agent, ...of } as Delta;
+}
+
+function stored(content: string, of: Partial<Message> = {}): Message {
+  return makeMessage("a", "m", { role: "assistant", status: "running", agent, runId: RUN, content, ...of });
+}
+
+const textOf = (board: DraftBoard) => board.of(A).map(({ text }) => text);
+
+describe("a board of unfinished messages", () => {
+  test("grows by deltas that continue what is there, and by no others", () => {
+    const board = new DraftBoard();
+    expect(board.add(A, delta(0, "la "), NOON)).toBe(true);
+    expect(board.add(A, delta(3, "li "), NOON)).toBe(true);
+    expect(board.add(A, delta(3, "li "), NOON)).toBe(false);
+    expect(board.add(A, delta(0, "la "), NOON)).toBe(false);
+    expect(board.add(A, delta(9, "lu "), NOON)).toBe(false);
+    expect(textOf(board)).toEqual(["la li "]);
+  });
+
+  test("counts in UTF-16 units", () => {
+    const board = new DraftBoard();
+    board.add(A, delta(0, "🎷"), NOON);
+    expect(board.add(A, delta(1, "x"), NOON)).toBe(false);
+    expect(board.add(A, delta(2, "x"), NOON)).toBe(true);
+    expect(textOf(board)).toEqual(["🎷x"]);
+  });
+
+  test("takes what a checkpoint has and it has not, with the deltas that waited for it", () => {
+    const board = new DraftBoard();
+    expect(board.add(A, delta(6, "lu "), NOON)).toBe(false);
+    expect(board.add(A, delta(9, "lo "), NOON)).toBe(false);
+    expect(board.lacks(M, RUN, 6)).toBe(true);
+    expect(board.restore(stored("la li "))).toBe(true);
+    expect(textOf(board)).toEqual(["la li lu lo "]);
+    expect(board.add(A, delta(12, "le"), NOON)).toBe(true);
+    expect(board.lacks(M, RUN, 12)).toBe(false);
+  });
+
+  test("deltas that waited are put in order, and those beyond a further hole wait on", () => {
+    const board = new DraftBoard();
+    for (const [offset, text] of [
+      [12, "e"],
+      [4, "b"],
+      [3, "a"],
+      [10, "d"],
+    ] as const)
+      board.add(A, delta(offset, text), NOON);
+    board.restore(stored("---"));
+    expect(textOf(board)).toEqual(["---ab"]);
+    board.restore(stored("---ab12345"));
+    expect(textOf(board)).toEqual(["---ab12345d"]);
+    board.restore(stored("---ab12345d1"));
+    expect(textOf(board)).toEqual(["---ab12345d1e"]);
+  });
+
+  test("no more text waits than it may", () => {
+    const board = new DraftBoard();
+    for (let n = 0; n < 100; n++) board.add(A, delta(10 + n * 1_000, "x".repeat(1_000)), NOON);
+    board.restore(stored("0123456789"));
+    const [text] = textOf(board);
+    expect(text!.length).toBeLessThan(65_536);
+    expect(board.restore(stored("y".repeat(200_000)))).toBe(true);
+  });
+
+  test("keeps what it has when the checkpoint is older", () => {
+    const board = new DraftBoard();
+    board.add(A, delta(0, "la li lu"), NOON);
+    expect(board.restore(stored("la li"))).toBe(false);
+    expect(textOf(board)).toEqual(["la li lu"]);
+  });
+
+  test("drops an older attempt, whatever it still says", () => {
+    const board = new DraftBoard();
+    board.add(A, delta(0, "old"), NOON);
+    expect(board.add(A, delta(0, "new", { messageId: "m2", attempt: 2 }), NOON)).toBe(true);
+    expect(textOf(board)).toEqual(["new"]);
+    expect(board.add(A, delta(3, "er"), NOON)).toBe(false);
+    expect(board.add(A, delta(0, "another", { messageId: "m3" }), NOON)).toBe(false);
+  });
+
+  test("an older attempt stays out when its message is finished", () => {
+    const board = new DraftBoard();
+    board.add(A, delta(0, "old"), NOON);
+    board.add(A, delta(0, "new", { messageId: "m2", attempt: 2 }), NOON);
+    board.finish("m2" as MessageId);
+    expect(board.add(A, delta(0, "another", { messageId: "m3" }), NOON)).toBe(false);
+    expect(board.add(A, delta(0, "more", { messageId: "m4", attempt: 2 }), NOON)).toBe(true);
+  });
+
+  test("a finished message does not come back, by a delta, a checkpoint or a row", () => {
+    const board = new DraftBoard();
+    board.add(A, delta(0, "la"), NOON);
+    board.finish(M);
+    expect(board.add(A, delta(2, "li"), NOON)).toBe(false);
+    expect(board.add(A, delta(0, "la"), NOON)).toBe(false);
+    expect(board.lacks(M, RUN, 4)).toBe(false);
+    expect(board.restore(stored("lali"))).toBe(false);
+    expect(textOf(board)).toEqual([]);
+  });
+
+  test("nothing of a run comes after its end, not even a new message", () => {
+    const board = new DraftBoard();
+    board.add(A, delta(0, "la"), NOON);
+    board.finish(M);
+    board.end(RUN);
+    expect(board.add(A, delta(0, "ghost", { messageId: "m2" }), NOON)).toBe(false);
+    expect(board.restore(stored("ghost", { id: "m2" as MessageId }))).toBe(false);
+    expect(board.add(A, delta(0, "alive", { runId: "run2", messageId: "m3" }), NOON)).toBe(true);
+    expect(textOf(board)).toEqual(["alive"]);
+  });
+
+  test("a session that lost the floor is silent until it has it again", () => {
+    const board = new DraftBoard();
+    board.add(A, delta(0, "la "), NOON);
+    board.setActive(A, false);
+    expect(board.add(A, delta(3, "li "), NOON)).toBe(false);
+    board.setActive(A, true);
+    expect(board.add(A, delta(3, "li "), NOON)).toBe(true);
+    expect(textOf(board)).toEqual(["la li "]);
+  });
+
+  test("nothing is left of a session that has ended", () => {
+    const board = new DraftBoard();
+    board.add(A, delta(0, "la"), NOON);
+    board.forget(A);
+    expect(textOf(board)).toEqual([]);
+    expect(board.add(A, delta(2, "li"), NOON)).toBe(false);
+  });
+
+  test("shows a message as one that is still being written, with its reasoning apart", () => {
+    const board = new DraftBoard();
+    board.add(A, delta(0, "hm", { kind: "reasoning" }), NOON);
+    board.add(A, delta(0, "yes"), NOON);
+    expect(streamingMessage(board.of(A)[0]!)).toMatchObject({
+      id: "m",
+      content: "yes",
+      parts: [{ type: "reasoning", text: "hm" }],
+      status: "running",
+      streaming: true,
+      runId: "run",
+      createdAt: NOON,
+    });
+  });
+});

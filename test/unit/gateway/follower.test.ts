@@ -1,0 +1,321 @@
+import { describe, expect, onTestFinished, test } from "vitest";
+import { BOUNDS } from "../../../src/config/settings.ts";
+import { type FloorListener, Follower } from "../../../src/gateway/follower.ts";
+import { Followers } from "../../../src/gateway/followers.ts";
+import { AppError } from "../../../src/protocol/errors.ts";
+import { floorTopic } from "../../../src/protocol/floor-message.ts";
+import type { FloorId } from "../../../src/protocol/ids.ts";
+import type { Store } from "../../../src/store/store.ts";
+import { Chance } from "../../support/chance.ts";
+import { FloorFeed } from "../../support/floor-feed.ts";
+import { FloorWriter, NOON } from "../../support/floor-writer.ts";
+import { KeptLog } from "../../support/sqlite-place.ts";
+import { openTemporaryStore, withMethods } from "../../support/temporary-store.ts";
+import { UnreliableBus } from "../../support/unreliable-bus.ts";
+import { turn, VirtualClock } from "../../support/virtual-clock.ts";
+
+/** Reads a follower to its end whenever it is told to. */
+class Reading implements FloorListener {
+  readonly places: number[] = [];
+  readonly #follower: Follower;
+  #index: number;
+  droppedUpTo = 0;
+
+  constructor(follower: Follower) {
+    this.#follower = follower;
+    this.#index = follower.endIndex;
+    follower.listen(this);
+  }
+
+  advance(): void {
+    for (let entry = this.#follower.at(this.#index); entry; entry = this.#follower.at(this.#index)) {
+      this.places.push(entry.floorSeq);
+      this.#index += 1;
+    }
+  }
+
+  delta(): void {}
+  redraw(): void {}
+  notice(): void {}
+
+  dropped(upTo: number): void {
+    this.droppedUpTo = upTo;
+  }
+}
+
+async function place(): Promise<{ store: Store; bus: UnreliableBus; feed: FloorFeed; log: KeptLog }> {
+  const store = await openTemporaryStore();
+  const bus = new UnreliableBus();
+  return { store, bus, feed: new FloorFeed(store, bus), log: new KeptLog() };
+}
+
+async function follow(store: Store, bus: UnreliableBus, log = new KeptLog()): Promise<Follower> {
+  const follower = await Follower.open("u:ann" as FloorId, { bus, store, now: () => NOON, log });
+  onTestFinished(() => follower.close());
+  return follower;
+}
+
+const upTo = (last: number, from = 1) => Array.from({ length: last - from + 1 }, (_, n) => from + n);
+
+describe("a follower", () => {
+  test("hands on what is committed from when it was opened", async () => {
+    const { store, bus, feed } = await place();
+    await feed.create("a");
+    const follower = await follow(store, bus);
+    const reading = new Reading(follower);
+    await feed.log("a", 3);
+    await turn();
+    expect(reading.places).toEqual([2, 3, 4]);
+    expect(follower.place).toBe(4);
+  });
+
+  test("hands on each event once and in order, whatever the bus does with the messages", async () => {
+    const store = await openTemporaryStore();
+    for (let seed = 1; seed <= 40; seed++) {
+      const chance = new Chance(seed);
+      const bus = new UnreliableBus();
+      const feed = new FloorFeed(store, bus, `u:ann-${seed}`);
+      const options = { bus, store, now: () => NOON, log: new KeptLog() };
+      await feed.create(`a-${seed}`);
+      const follower = await Follower.open(feed.id, options);
+      const reading = new Reading(follower);
+      bus.fate = () => chance.pick(["deliver", "deliver", "lose", "repeat", "delay"]);
+      for (let step = 0; step < 40; step++) {
+        await feed.log(`a-${seed}`, 1 + chance.below(3));
+        if (chance.percent(40)) await bus.deliverLate((count) => chance.below(count));
+        expect(reading.places, `seed ${seed}`).toEqual(upTo(reading.places.length + 1, 2));
+      }
+      while (bus.lateCount > 0) await bus.deliverLate((count) => chance.below(count));
+      follower.noticeHead(feed.writer.head);
+      await turn();
+      await turn();
+      expect(reading.places, `seed ${seed}`).toEqual(upTo(feed.writer.head, 2));
+      follower.close();
+    }
+  });
+
+  test("misses nothing that is committed while it looks where the log stands", async () => {
+    const { store, bus, feed } = await place();
+    await feed.create("a");
+    const looked = Promise.withResolvers<void>();
+    const goOn = Promise.withResolvers<void>();
+    const slow = withMethods(store, {
+      heads: async (ids) => {
+        const heads = await store.heads(ids);
+        looked.resolve();
+        await goOn.promise;
+        return heads;
+      },
+    });
+    const opening = follow(slow, bus);
+    await looked.promise;
+    await feed.log("a", 2);
+    await turn();
+    goOn.resolve();
+    const follower = await opening;
+    expect(follower.place).toBe(3);
+    expect([follower.at(0)?.floorSeq, follower.at(1)?.floorSeq]).toEqual([2, 3]);
+  });
+
+  test("reads again what came while it read, when the bus lost the word on more", async () => {
+    const { store, bus, feed, log } = await place();
+    await feed.create("a");
+    let isOut = false;
+    const shaky = withMethods(store, {
+      readFloorLog: async (...given) => {
+        if (isOut) throw new AppError("unavailable");
+        return await store.readFloorLog(...given);
+      },
+    });
+    const follower = await follow(shaky, bus, log);
+    const reading = new Reading(follower);
+    bus.fate = () => "lose";
+    await feed.log("a");
+    isOut = true;
+    follower.noticeHead(feed.writer.head);
+    await turn();
+    expect(reading.places).toEqual([]);
+    expect(log.lines).toEqual(["a floor's log could not be read"]);
+    isOut = false;
+    follower.noticeHead(feed.writer.head);
+    await turn();
+    expect(reading.places).toEqual([2]);
+  });
+
+  test("skips what was deleted, and does not wait for it", async () => {
+    const { store, bus, feed } = await place();
+    await feed.create("a");
+    await feed.create("b");
+    const follower = await follow(store, bus);
+    const reading = new Reading(follower);
+    bus.fate = () => "lose";
+    await feed.log("b", 4);
+    await feed.delete("b");
+    await feed.log("a");
+    follower.noticeHead(feed.writer.head);
+    await turn();
+    // The four went with their session; its last event stayed.
+    expect(reading.places).toEqual([7, 8]);
+    bus.fate = () => "deliver";
+    await feed.log("a");
+    await turn();
+    expect(reading.places).toEqual([7, 8, 9]);
+  });
+
+  test("keeps the newest events only, and says which are gone", async () => {
+    const { store, bus, feed } = await place();
+    await feed.create("a");
+    const follower = await follow(store, bus);
+    const reading = new Reading(follower);
+    const total = BOUNDS.keptEvents + 100;
+    for (let n = 0; n < total; n += 50) await feed.log("a", 50);
+    await turn();
+    expect(reading.places).toHaveLength(total + (50 - (total % 50 || 50)));
+    expect(follower.endIndex - reading.droppedUpTo).toBe(BOUNDS.keptEvents);
+    expect(follower.at(reading.droppedUpTo - 1)).toBeUndefined();
+    expect(follower.at(reading.droppedUpTo)?.floorSeq).toBe(follower.keptFrom + 1);
+  });
+
+  test("keeps no more bytes than it may, however few events they are", async () => {
+    const { store, bus, feed } = await place();
+    await feed.create("a");
+    const follower = await follow(store, bus);
+    for (let n = 0; n < 40; n++) await feed.log("a", 1, "x".repeat(50_000));
+    await turn();
+    const kept = upTo(feed.writer.head).filter((seq) => seq > follower.keptFrom);
+    expect(kept.length * 50_000).toBeLessThanOrEqual(BOUNDS.keptBytes);
+    expect(kept.length).toBeGreaterThan(15);
+    expect(follower.at(follower.indexAfter(follower.keptFrom))?.floorSeq).toBe(kept[0]);
+  });
+
+  test("a message that makes no sense is logged, and the next is heard", async () => {
+    const { store, bus, feed, log } = await place();
+    await feed.create("a");
+    const follower = await follow(store, bus, log);
+    await bus.publish(floorTopic(store.epoch, feed.id), new TextEncoder().encode("not json\n"));
+    await feed.log("a");
+    await turn();
+    expect(log.lines).toEqual(["a message on a floor's topic made no sense"]);
+    expect(follower.place).toBe(2);
+  });
+
+  test("one that cannot be opened leaves nothing behind", async () => {
+    const { store, bus } = await place();
+    const out = withMethods(store, { heads: () => Promise.reject(new AppError("unavailable")) });
+    await expect(follow(out, bus)).rejects.toThrow(AppError);
+    expect(bus.memory.topicCount).toBe(0);
+  });
+});
+
+describe("the followers of a node", () => {
+  async function node(store: Store, bus: UnreliableBus) {
+    const clock = new VirtualClock();
+    const followers = new Followers({ bus, store, clock, log: new KeptLog() });
+    followers.start();
+    onTestFinished(() => followers.stop());
+    return { clock, followers };
+  }
+
+  test("mend a lost last message within a second", async () => {
+    const { store, bus, feed } = await place();
+    await feed.create("a");
+    const { clock, followers } = await node(store, bus);
+    const reading = new Reading(await followers.join(feed.id));
+    bus.fate = () => "lose";
+    await feed.log("a");
+    await turn();
+    expect(reading.places).toEqual([]);
+    await clock.advance(BOUNDS.reconcileMs);
+    expect(reading.places).toEqual([2]);
+  });
+
+  test("mend at once when the bus is there again", async () => {
+    const { store, bus, feed } = await place();
+    await feed.create("a");
+    const { followers } = await node(store, bus);
+    const reading = new Reading(await followers.join(feed.id));
+    bus.fate = () => "lose";
+    await feed.log("a");
+    bus.recover();
+    await turn();
+    expect(reading.places).toEqual([2]);
+  });
+
+  test("ask the store for a thousand floors at a time, and come round to each", async () => {
+    const { store, bus } = await place();
+    const asked: number[] = [];
+    const seen = new Set<FloorId>();
+    const counting = withMethods(store, {
+      heads: async (ids) => {
+        if (ids.length > 1) {
+          asked.push(ids.length);
+          for (const id of ids) seen.add(id);
+        }
+        return await store.heads(ids);
+      },
+    });
+    const { clock, followers } = await node(counting, bus);
+    const ids = Array.from({ length: 2_500 }, (_, n) => `u:user-${n}` as FloorId);
+    await Promise.all(ids.map((id) => followers.join(id)));
+    await clock.advance(3 * BOUNDS.reconcileMs);
+    expect(asked).toEqual([1_000, 1_000, 1_000]);
+    expect(seen.size).toBe(2_500);
+  });
+
+  test("follow a floor once for all its readers, and let go of it with the last", async () => {
+    const { store, bus, feed } = await place();
+    const { followers } = await node(store, bus);
+    const [one, other] = await Promise.all([followers.join(feed.id), followers.join(feed.id)]);
+    expect(other).toBe(one);
+    followers.leave(feed.id);
+    expect([followers.count, bus.memory.topicCount]).toEqual([1, 1]);
+    followers.leave(feed.id);
+    await turn();
+    expect([followers.count, bus.memory.topicCount]).toEqual([0, 0]);
+  });
+
+  test("a floor that cannot be followed now can be followed later", async () => {
+    const { store, bus, feed } = await place();
+    let isOut = true;
+    const shaky = withMethods(store, {
+      heads: (ids) => (isOut ? Promise.reject(new AppError("unavailable")) : store.heads(ids)),
+    });
+    const { followers } = await node(shaky, bus);
+    const joins = await Promise.allSettled([followers.join(feed.id), followers.join(feed.id)]);
+    expect(joins.map(({ status }) => status)).toEqual(["rejected", "rejected"]);
+    expect([followers.count, bus.memory.topicCount]).toEqual([0, 0]);
+    isOut = false;
+    await followers.join(feed.id);
+    expect(followers.count).toBe(1);
+  });
+
+  test("one that is left while it is opened is closed when it is open", async () => {
+    const { store, bus, feed } = await place();
+    const { followers } = await node(store, bus);
+    const joining = followers.join(feed.id);
+    followers.leave(feed.id);
+    await joining;
+    await turn();
+    expect([followers.count, bus.memory.topicCount]).toEqual([0, 0]);
+  });
+
+  test("a floor whose follower cannot be opened keeps no other from being mended", async () => {
+    const { store, bus, feed } = await place();
+    await feed.create("a");
+    const other = new FloorWriter(store, "u:aaa");
+    await other.write();
+    const stuck = Promise.withResolvers<never>();
+    const shaky = withMethods(store, {
+      loadDrafts: (id) => (id === other.id ? stuck.promise : store.loadDrafts(id)),
+    });
+    const { clock, followers } = await node(shaky, bus);
+    const opening = followers.join(other.id);
+    const reading = new Reading(await followers.join(feed.id));
+    bus.fate = () => "lose";
+    await feed.log("a");
+    await clock.advance(BOUNDS.reconcileMs);
+    expect(reading.places).toEqual([2]);
+    stuck.reject(new AppError("unavailable"));
+    await expect(opening).rejects.toThrow(AppError);
+  });
+});

@@ -1,0 +1,371 @@
+import { describe, expect, onTestFinished, test } from "vitest";
+import { BOUNDS } from "../../../src/config/settings.ts";
+import type { Store } from "../../../src/store/store.ts";
+import { Chance } from "../../support/chance.ts";
+import { EventStream } from "../../support/event-stream.ts";
+import { FloorFeed } from "../../support/floor-feed.ts";
+import { type GatewayStage, openGateway } from "../../support/gateway-stage.ts";
+import { SessionReader } from "../../support/session-reader.ts";
+import { openTemporaryStore, withMethods } from "../../support/temporary-store.ts";
+import { UnreliableBus } from "../../support/unreliable-bus.ts";
+import { turn, VirtualClock } from "../../support/virtual-clock.ts";
+
+interface Place extends GatewayStage {
+  store: Store;
+  bus: UnreliableBus;
+  clock: VirtualClock;
+  feed: FloorFeed;
+  /** A reader of the session, connected. */
+  read(session?: string): Promise<SessionReader>;
+}
+
+/** A floor with the session `a` that is being written, and a door that shows it. */
+async function place(replace: (store: Store) => Partial<Store> = () => ({})): Promise<Place> {
+  const store = await openTemporaryStore();
+  const bus = new UnreliableBus();
+  const clock = new VirtualClock();
+  const stage = await openGateway({ store: withMethods(store, replace(store)), bus, clock });
+  const feed = new FloorFeed(store, bus);
+  await feed.create("a");
+  const read = async (session = "a") => {
+    const reader = new SessionReader(`${stage.url}/session/${session}/events`);
+    onTestFinished(() => reader.close());
+    return await reader.open();
+  };
+  return { ...stage, store, bus, clock, feed, read };
+}
+
+const textNow = (reader: SessionReader, id = "m") => reader.transcript.writing.get(id);
+
+describe("a session's stream", () => {
+  test("begins with the first event, and says where the client stands before it", async () => {
+    const { feed, read, store } = await place();
+    await feed.log("a", 2);
+    const reader = await read();
+    await reader.until((transcript) => transcript.seqOf("a") === 3);
+    expect(reader.stream.typesHeard()).toEqual(["session_created", "session_updated", "session_updated"]);
+    expect(reader.position).toBe(`${store.epoch}.3`);
+  });
+
+  test("a client that drops before the first event knows where it stands", async () => {
+    const { feed, read, store } = await place((own) => ({
+      // History does not come.
+      readSessionLog: (id, after, limit) =>
+        limit === 1 ? own.readSessionLog(id, after, limit) : new Promise(() => {}),
+    }));
+    await feed.log("a", 2);
+    const reader = await read();
+    await reader.stream.until(({ position }) => position !== undefined);
+    expect(reader.position).toBe(`${store.epoch}.0`);
+  });
+
+  test("replays a long history in pages, and goes on live without a gap", async () => {
+    const { feed, read } = await place();
+    const total = 3 * BOUNDS.replayPage;
+    for (let n = 0; n < total; n += 64) await feed.log("a", 64);
+    const readers = await Promise.all([read(), read(), read()]);
+    for (let n = 0; n < 20; n++) await feed.log("a", 1 + (n % 3));
+    for (const reader of readers) {
+      await reader.until((transcript) => transcript.seqOf("a") === feed.writer.head);
+    }
+  });
+
+  test("knows no other session's events", async () => {
+    const { feed, read } = await place();
+    await feed.create("b");
+    const reader = await read("b");
+    await feed.log("a", 2);
+    await feed.log("b");
+    await reader.until((transcript) => transcript.seqOf("b") === 2);
+    expect(new Set(reader.stream.events.map(({ sessionId }) => sessionId))).toEqual(new Set(["b"]));
+  });
+
+  test.each([
+    ["of another store", "zzzzz9.1"],
+    ["in the future", undefined],
+    ["that is none", "nonsense"],
+  ])("a position %s is answered with a reset at the head", async (_, given) => {
+    const { feed, store, url } = await place();
+    await feed.log("a", 4);
+    const headers = { "Last-Event-ID": given ?? `${store.epoch}.99` };
+    const stream = await EventStream.open(`${url}/session/a/events`, headers);
+    onTestFinished(() => stream.cut());
+    const reset = await stream.next("reset");
+    expect(reset).toMatchObject({ id: `${store.epoch}.5`, data: { sessionId: "a", from: 5 } });
+    await feed.log("a");
+    expect((await stream.next("session_updated")).seq).toBe(6);
+  });
+
+  test("ends with the session's last event and a farewell; whoever comes back then has it all", async () => {
+    const { feed, read, store, url } = await place();
+    const reader = await read();
+    await feed.transit("a", "created", "archived");
+    expect(await reader.stream.over()).toBe("clean");
+    expect(reader.stream.typesHeard()).toEqual(["session_created", "session_transition", "bye"]);
+    expect(reader.stream.events.at(-1)?.data).toEqual({ reason: "ended" });
+    const again = await EventStream.open(`${url}/session/a/events`, { "Last-Event-ID": reader.position! });
+    expect(again.status).toBe(204);
+    const fresh = await EventStream.open(`${url}/session/a/events?lastEventId=${store.epoch}.0`);
+    expect(await fresh.over()).toBe("clean");
+    expect(fresh.typesHeard()).toEqual(["session_created", "session_transition", "bye"]);
+  });
+
+  test("of a deleted session gives its last event to whoever lacks it", async () => {
+    const { feed, store, url } = await place();
+    await feed.log("a", 2);
+    await feed.delete("a");
+    const late = await EventStream.open(`${url}/session/a/events`, { "Last-Event-ID": `${store.epoch}.1` });
+    expect(await late.over()).toBe("clean");
+    expect(late.events).toMatchObject([
+      { type: "session_transition", seq: 4, id: `${store.epoch}.4`, data: { to: "deleted" } },
+      { type: "bye", data: { reason: "ended" } },
+    ]);
+    const again = await EventStream.open(`${url}/session/a/events`, { "Last-Event-ID": late.position! });
+    expect(again.status).toBe(204);
+  });
+
+  test("ends also when the session is deleted between its being found and its being followed", async () => {
+    const found = Promise.withResolvers<void>();
+    const goOn = Promise.withResolvers<void>();
+    const { feed, url } = await place((own) => ({
+      heads: async (ids) => {
+        found.resolve();
+        await goOn.promise;
+        return await own.heads(ids);
+      },
+    }));
+    const opening = EventStream.open(`${url}/session/a/events`);
+    await found.promise;
+    await feed.delete("a");
+    goOn.resolve();
+    const stream = await opening;
+    onTestFinished(() => stream.cut());
+    expect(await stream.over()).toBe("clean");
+    expect(stream.events).toMatchObject([{ type: "session_transition", data: { to: "deleted" } }, { type: "bye" }]);
+  });
+});
+
+describe("a reply that is being written", () => {
+  test("is told piece by piece, and then whole", async () => {
+    const { feed, read } = await place();
+    const reader = await read();
+    await reader.until((transcript) => transcript.seqOf("a") === 1);
+    await feed.open("a", "m");
+    const texts: string[] = [];
+    reader.transcript.onText = (_, text) => texts.push(text);
+    for (const [offset, text] of ["la ", "li ", "lu"].map((text, n) => [n * 3, text] as const)) {
+      feed.delta("a", "m", offset, text);
+    }
+    await feed.finish("a", "m", "la li lu");
+    await reader.until(({ finished }) => finished.has("m"));
+    expect(texts).toEqual(["la ", "la li ", "la li lu", "la li lu"]);
+  });
+
+  test("is told whole to whoever joins in the middle, once, and goes on by deltas that continue it", async () => {
+    const { feed, read } = await place();
+    await feed.open("a", "m");
+    feed.delta("a", "m", 0, "la li ");
+    await feed.checkpoint("a", "m", "la li ");
+    const reader = await read();
+    await reader.until(() => textNow(reader) === "la li ");
+    feed.delta("a", "m", 6, "lu ");
+    feed.delta("a", "m", 9, "lo");
+    await reader.until(() => textNow(reader) === "la li lu lo");
+    const told = reader.stream.events.filter(({ type, data }) => type === "message" || data.messageId === "m");
+    expect(told.map(({ type, data }) => `${type} ${data.content ?? data.text}`)).toEqual([
+      "message la li ",
+      "delta lu ",
+      "delta lo",
+    ]);
+    expect(told[0]!.data).toMatchObject({ id: "m", streaming: true, status: "running" });
+  });
+
+  test("goes on after the first checkpoint for whoever joined before it", async () => {
+    const { feed, read } = await place();
+    await feed.open("a", "m");
+    // Said while nobody followed, and not stored yet.
+    feed.delta("a", "m", 0, "la ");
+    const reader = await read();
+    await reader.until((transcript) => transcript.seqOf("a") === 1);
+    feed.delta("a", "m", 3, "li ");
+    await feed.checkpoint("a", "m", "la ");
+    feed.delta("a", "m", 6, "lu");
+    await reader.until(() => textNow(reader) === "la li lu");
+  });
+
+  test("of which a piece was lost is mended by the next checkpoint", async () => {
+    const { bus, feed, read } = await place();
+    const reader = await read();
+    await reader.until((transcript) => transcript.seqOf("a") === 1);
+    await feed.open("a", "m");
+    feed.delta("a", "m", 0, "la ");
+    await reader.until(() => textNow(reader) === "la ");
+    bus.fate = () => "lose";
+    feed.delta("a", "m", 3, "li ");
+    bus.fate = () => "deliver";
+    feed.delta("a", "m", 6, "lu ");
+    await feed.checkpoint("a", "m", "la li lu ");
+    await reader.until(() => textNow(reader) === "la li lu ");
+    feed.delta("a", "m", 9, "lo");
+    await reader.until(() => textNow(reader) === "la li lu lo");
+  });
+
+  test("is not told any more once it is finished, however late its pieces come", async () => {
+    const { bus, feed, read } = await place();
+    const reader = await read();
+    await reader.until((transcript) => transcript.seqOf("a") === 1);
+    await feed.open("a", "m");
+    feed.delta("a", "m", 0, "la ");
+    bus.fate = () => "delay";
+    feed.delta("a", "m", 3, "li");
+    bus.fate = () => "deliver";
+    await feed.finish("a", "m", "la li");
+    await bus.deliverLate();
+    feed.delta("a", "ghost", 0, "boo");
+    await feed.log("a");
+    await reader.until((transcript) => transcript.seqOf("a") === feed.writer.head);
+    const other = await read();
+    await other.until((transcript) => transcript.seqOf("a") === feed.writer.head);
+    await feed.log("a");
+    await other.until((transcript) => transcript.seqOf("a") === feed.writer.head);
+    expect([...reader.transcript.writing.keys(), ...other.transcript.writing.keys()]).toEqual([]);
+  });
+
+  test("is not told anew to whoever read its end before this node heard of it", async () => {
+    const { bus, clock, feed, read } = await place();
+    const first = await read();
+    await first.until((transcript) => transcript.seqOf("a") === 1);
+    await feed.open("a", "m");
+    feed.delta("a", "m", 0, "la ");
+    await first.until(() => textNow(first) === "la ");
+    bus.fate = () => "lose";
+    await feed.finish("a", "m", "la li");
+    // It reads the end of the message from the store.
+    const reader = await read();
+    await reader.until(({ finished }) => finished.has("m"));
+    await clock.advance(BOUNDS.reconcileMs);
+    bus.fate = () => "deliver";
+    await feed.log("a");
+    await reader.until((transcript) => transcript.seqOf("a") === feed.writer.head);
+    await first.until((transcript) => transcript.seqOf("a") === feed.writer.head);
+  });
+
+  test("is not told by an attempt that was replaced", async () => {
+    const { feed, read } = await place();
+    const reader = await read();
+    await reader.until((transcript) => transcript.seqOf("a") === 1);
+    await feed.open("a", "m1");
+    feed.delta("a", "m1", 0, "old ");
+    await feed.finish("a", "m1", "old ", { goesOn: true });
+    await feed.open("a", "m2", "run", 2);
+    feed.delta("a", "m2", 0, "new ", { attempt: 2 });
+    feed.delta("a", "m3", 0, "zombie ", { attempt: 1 });
+    feed.delta("a", "m2", 4, "er", { attempt: 2 });
+    await reader.until(() => textNow(reader, "m2") === "new er");
+    expect([...reader.transcript.writing.keys()]).toEqual(["m2"]);
+  });
+
+  test("of a session that lost the floor is silent", async () => {
+    const { feed, read } = await place();
+    const reader = await read();
+    await feed.transit("a", "created", "active.running");
+    await feed.open("a", "m");
+    feed.delta("a", "m", 0, "la ");
+    await feed.transit("a", "active.running", "paused");
+    feed.delta("a", "m", 3, "li ");
+    await feed.transit("a", "paused", "active.running");
+    feed.delta("a", "m", 3, "li ");
+    await feed.log("a");
+    await reader.until((transcript) => transcript.seqOf("a") === feed.writer.head);
+    const deltas = reader.stream.events.filter(({ type }) => type === "delta");
+    expect(deltas.map(({ data }) => data.text)).toEqual(["la ", "li "]);
+    expect(reader.stream.typesHeard().lastIndexOf("delta")).toBeGreaterThan(
+      reader.stream.events.findLastIndex(({ data }) => data.to === "active.running"),
+    );
+  });
+
+  test("a checkpoint of what a reader has says nothing", async () => {
+    const { feed, read } = await place();
+    const reader = await read();
+    await reader.until((transcript) => transcript.seqOf("a") === 1);
+    await feed.open("a", "m");
+    feed.delta("a", "m", 0, "la ");
+    await feed.checkpoint("a", "m", "la ");
+    feed.delta("a", "m", 3, "li");
+    await reader.until(() => textNow(reader) === "la li");
+    expect(reader.stream.typesHeard()).toEqual(["session_created", "delta", "delta"]);
+  });
+});
+
+describe("readers that come and go while a floor lives", () => {
+  const WORDS = ["la ", "li ", "航 ", "🎷", "do re mi ", "\n"];
+
+  /** One history of a floor by chance, with readers that are cut off by chance. */
+  async function play(seed: number, isBusReliable: boolean): Promise<void> {
+    const { bus, clock, feed, read } = await place();
+    const chance = new Chance(seed);
+    await feed.create("b");
+    const readers = await Promise.all([read(), read(), read("b")]);
+    if (!isBusReliable) bus.fate = () => chance.pick(["deliver", "deliver", "deliver", "lose", "repeat", "delay"]);
+    const writing: Record<string, { id: string; text: string; run: number } | undefined> = {};
+    const whole = new Map<string, string>();
+    let messages = 0;
+    for (let step = 0; step < 120; step++) {
+      const session = chance.pick(["a", "b"]);
+      const draft = writing[session];
+      if (!draft && chance.percent(50)) {
+        messages += 1;
+        writing[session] = { id: `m${messages}`, text: "", run: messages };
+        await feed.open(session, `m${messages}`, `run${messages}`);
+      } else if (draft && chance.percent(70)) {
+        const piece = chance.pick(WORDS);
+        feed.delta(session, draft.id, draft.text.length, piece, { runId: `run${draft.run}` });
+        draft.text += piece;
+        if (chance.percent(30)) await feed.checkpoint(session, draft.id, draft.text);
+      } else if (draft && chance.percent(40)) {
+        await feed.finish(session, draft.id, draft.text);
+        whole.set(draft.id, draft.text);
+        writing[session] = undefined;
+      } else {
+        await feed.log(session, 1 + chance.below(3));
+      }
+      if (chance.percent(20)) {
+        const reader = chance.pick(readers);
+        reader.byQuery = chance.percent(50);
+        await reader.open();
+      }
+      if (chance.percent(30)) await turn();
+      if (chance.percent(30)) await bus.deliverLate((count) => chance.below(count));
+      for (const reader of readers) reader.check();
+    }
+    bus.fate = () => "deliver";
+    bus.loseLate();
+    await turn();
+    await clock.advance(BOUNDS.reconcileMs);
+    for (const [session, draft] of Object.entries(writing)) {
+      if (!draft) continue;
+      await feed.checkpoint(session, draft.id, `${draft.text} and`);
+      feed.delta(session, draft.id, draft.text.length + 4, " on", { runId: `run${draft.run}` });
+      draft.text += " and on";
+    }
+    for (const [reader, session] of [
+      [readers[0]!, "a"],
+      [readers[1]!, "a"],
+      [readers[2]!, "b"],
+    ] as const) {
+      const draft = writing[session];
+      const { head } = (await feed.logOf(session))!;
+      await reader.until((transcript) => transcript.seqOf(session) === head);
+      if (draft) await reader.until(() => textNow(reader, draft.id) === draft.text);
+      for (const [id, text] of reader.transcript.finished) expect(text).toBe(whole.get(id));
+      expect([...reader.transcript.writing.keys()]).toEqual(draft ? [draft.id] : []);
+      reader.close();
+    }
+  }
+
+  test.each([1, 2, 3, 4, 5, 6])("have every event once and every text right (history %i)", (seed) => play(seed, true));
+
+  test.each([1, 2, 3, 4, 5, 6, 7, 8])("also over a bus that loses, repeats, delays and reorders (history %i)", (seed) =>
+    play(seed, false),
+  );
+});

@@ -1,0 +1,198 @@
+import type { Socket } from "node:net";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { BOUNDS } from "../../../src/config/settings.ts";
+import type { Store } from "../../../src/store/store.ts";
+import { FloorFeed } from "../../support/floor-feed.ts";
+import { openGateway } from "../../support/gateway-stage.ts";
+import { SessionReader } from "../../support/session-reader.ts";
+import { openTemporaryStore, withMethods } from "../../support/temporary-store.ts";
+import { UnreliableBus } from "../../support/unreliable-bus.ts";
+import { turn, VirtualClock } from "../../support/virtual-clock.ts";
+
+/** Of a size that fills a kernel's buffers soon and shares a bus message with nothing. */
+const HEAVY = "x".repeat(40_000);
+
+async function place(replace: (store: Store) => Partial<Store> = () => ({})) {
+  const store = await openTemporaryStore();
+  const bus = new UnreliableBus();
+  const clock = new VirtualClock();
+  const stage = await openGateway({ store: withMethods(store, replace(store)), bus, clock });
+  const sockets: Socket[] = [];
+  stage.gateway.app.server.on("connection", (socket: Socket) => sockets.push(socket));
+  const feed = new FloorFeed(store, bus);
+  await feed.create("a");
+  const read = async () => {
+    const reader = new SessionReader(`${stage.url}/session/a/events`);
+    onTestFinished(() => reader.close());
+    await reader.open();
+    const { head } = (await feed.logOf("a"))!;
+    await reader.until((transcript) => transcript.seqOf("a") === head);
+    return { reader, socket: sockets.at(-1)! };
+  };
+  return { ...stage, sockets, bus, clock, feed, read };
+}
+
+/** Until the socket holds back more than a reader may leave unread, and does not get rid of it. */
+async function isFull(socket: Socket): Promise<boolean> {
+  for (let turns = 0; turns < 20; turns++) {
+    if (socket.writableLength <= BOUNDS.unsentBytes) return false;
+    await turn();
+  }
+  return true;
+}
+
+describe("a reader that takes nothing", () => {
+  test("is given no deltas, and when it reads again one message with all of the text", async () => {
+    const { feed, read } = await place();
+    const { reader: slow, socket } = await read();
+    const { reader: quick } = await read();
+    await feed.open("a", "m");
+    feed.delta("a", "m", 0, "begin ");
+    await slow.until(({ writing }) => writing.get("m") === "begin ");
+    slow.stream.stall();
+    while (!(await isFull(socket))) await feed.log("a", 1, HEAVY);
+    let text = "begin ";
+    for (let n = 0; n < 500; n++) {
+      feed.delta("a", "m", text.length, `${n} `);
+      text += `${n} `;
+    }
+    await quick.until(({ writing }) => writing.get("m") === text);
+    slow.stream.read();
+    await slow.until(({ writing }) => writing.get("m") === text);
+    expect(slow.transcript.seqOf("a")).toBe(feed.writer.head);
+    const told = slow.stream.events.filter(({ type }) => type === "delta" || type === "message");
+    expect(told.map(({ type }) => type)).toEqual(["delta", "message"]);
+    feed.delta("a", "m", text.length, "end");
+    await slow.until(({ writing }) => writing.get("m") === `${text}end`);
+  });
+
+  test("is cut off when it has taken nothing for its time, and comes back without a loss", async () => {
+    const { clock, cuts, feed, gateway, read } = await place();
+    const { reader: slow, socket } = await read();
+    const { reader: quick } = await read();
+    slow.stream.stall();
+    while (!(await isFull(socket))) await feed.log("a", 1, HEAVY);
+    await quick.until((transcript) => transcript.seqOf("a") === feed.writer.head);
+    await clock.advance(1_000);
+    expect([gateway.streams.count, cuts()]).toEqual([2, 0]);
+    await clock.advance(BOUNDS.stallMs);
+    expect([gateway.streams.count, cuts()]).toEqual([1, 1]);
+    await feed.log("a");
+    slow.stream.read();
+    expect(await slow.stream.over()).toBe("cut");
+    await slow.open();
+    for (const reader of [slow, quick]) await reader.until((transcript) => transcript.seqOf("a") === feed.writer.head);
+  });
+
+  test("is cut off at once when what it lacks is not kept any more, and nobody else is", async () => {
+    const { feed, gateway, read } = await place();
+    const { reader: slow, socket } = await read();
+    const { reader: quick } = await read();
+    slow.stream.stall();
+    while (!(await isFull(socket))) await feed.log("a", 1, HEAVY);
+    for (let n = 0; n < 2 * BOUNDS.keptEvents; n += 64) await feed.log("a", 64);
+    await quick.until((transcript) => transcript.seqOf("a") === feed.writer.head);
+    expect(gateway.streams.count).toBe(1);
+    slow.stream.read();
+    expect(await slow.stream.over()).toBe("cut");
+    await slow.open();
+    await slow.until((transcript) => transcript.seqOf("a") === feed.writer.head);
+  });
+
+  test("costs no more memory than its bound, however much it misses", async () => {
+    const { feed, read } = await place();
+    const slow = await Promise.all(Array.from({ length: 20 }, read));
+    const { reader: quick } = await read();
+    for (const { reader } of slow) reader.stream.stall();
+    let most = 0;
+    const look = () => {
+      const held = slow.map(({ socket }) => (socket.destroyed ? 0 : socket.writableLength));
+      most = Math.max(most, ...held);
+    };
+    for (let n = 0; n < 400; n++) {
+      await feed.log("a", 1, HEAVY);
+      look();
+      if (n % 100 !== 99) continue;
+      // Now and then they take something, and are given more.
+      for (const { reader } of slow) reader.stream.read();
+      for (let turns = 0; turns < 10; turns++) {
+        await turn();
+        look();
+      }
+      for (const { reader } of slow) reader.stream.stall();
+    }
+    await quick.until((transcript) => transcript.seqOf("a") === feed.writer.head);
+    expect(most).toBeGreaterThan(BOUNDS.unsentBytes);
+    expect(most).toBeLessThan(BOUNDS.unsentBytes + 2 * HEAVY.length);
+  });
+
+  test("of a long history is given the rest as it takes it", async () => {
+    const { feed, gateway, sockets, url } = await place();
+    for (let n = 0; n < 250; n++) await feed.log("a", 1, HEAVY);
+    const reader = new SessionReader(`${url}/session/a/events`);
+    onTestFinished(() => reader.close());
+    await reader.open();
+    for (let n = 0; n < 10; n++) {
+      reader.stream.stall();
+      const { length } = reader.stream.events;
+      for (let turns = 0; turns < 20; turns++) {
+        await turn();
+        expect(sockets.at(-1)!.writableLength).toBeLessThan(BOUNDS.unsentBytes + 2 * HEAVY.length);
+      }
+      reader.stream.read();
+      await reader.stream.until(({ events }) => events.length > length);
+    }
+    await reader.until((transcript) => transcript.seqOf("a") === feed.writer.head);
+    expect(gateway.streams.count).toBe(1);
+  });
+});
+
+describe("a reader of history", () => {
+  /** Holds the first whole page of a session's history until it is let go. */
+  function heldHistory() {
+    const asked = Promise.withResolvers<void>();
+    const goOn = Promise.withResolvers<void>();
+    let isFirst = true;
+    const replace = (own: Store): Partial<Store> => ({
+      readSessionLog: async (id, after, limit) => {
+        const slice = await own.readSessionLog(id, after, limit);
+        if (limit === 1 || !isFirst) return slice;
+        isFirst = false;
+        asked.resolve();
+        await goOn.promise;
+        return slice;
+      },
+    });
+    return { asked: asked.promise, goOn: () => goOn.resolve(), replace };
+  }
+
+  test("misses nothing when more happens meanwhile than is kept", async () => {
+    const { asked, goOn, replace } = heldHistory();
+    const { feed, url } = await place(replace);
+    const reader = new SessionReader(`${url}/session/a/events`);
+    onTestFinished(() => reader.close());
+    await reader.open();
+    await asked;
+    for (let n = 0; n < 2 * BOUNDS.keptEvents; n += 64) await feed.log("a", 64);
+    await turn();
+    goOn();
+    await reader.until((transcript) => transcript.seqOf("a") === feed.writer.head);
+  });
+
+  test("is given no deltas before it has the history, and then what they made", async () => {
+    const { asked, goOn, replace } = heldHistory();
+    const { feed, url } = await place(replace);
+    const reader = new SessionReader(`${url}/session/a/events`);
+    onTestFinished(() => reader.close());
+    await reader.open();
+    await asked;
+    await feed.open("a", "m");
+    feed.delta("a", "m", 0, "la ");
+    feed.delta("a", "m", 3, "li ");
+    await turn();
+    expect(reader.stream.events).toEqual([]);
+    goOn();
+    await reader.until(({ writing }) => writing.get("m") === "la li ");
+    expect(reader.stream.typesHeard()).toEqual(["session_created", "message"]);
+  });
+});

@@ -1,0 +1,149 @@
+import { once } from "node:events";
+import { createServer, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { BOUNDS } from "../../../src/config/settings.ts";
+import { SseWriter } from "../../../src/gateway/sse-writer.ts";
+import { EventStream } from "../../support/event-stream.ts";
+import { NOON } from "../../support/floor-writer.ts";
+import { turn } from "../../support/virtual-clock.ts";
+
+/** More than the kernel ever takes between two sockets of one machine. */
+const MANY_BYTES = 64 * 1_048_576;
+
+/** A client and the writer it reads from, over a real connection. */
+async function connect(): Promise<{ client: EventStream; response: ServerResponse; writer: SseWriter }> {
+  const server = createServer();
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  onTestFinished(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  const client = EventStream.begin(`http://127.0.0.1:${(server.address() as AddressInfo).port}/`);
+  onTestFinished(() => client.cut());
+  const [, response] = (await once(server, "request")) as [unknown, ServerResponse];
+  return { client, response, writer: new SseWriter(response, {}, NOON) };
+}
+
+const frame = (text: string) => `data: ${JSON.stringify(eventOf(text))}\n\n`;
+const eventOf = (text: string) => ({ type: "delta", data: { text }, timestamp: new Date(NOON).toISOString() });
+
+/** Write until the kernel takes no more and the reader is behind. */
+async function fill(writer: SseWriter): Promise<void> {
+  const piece = frame("x".repeat(60_000));
+  for (let bytes = 0; bytes < MANY_BYTES; bytes += piece.length) {
+    writer.write(piece);
+    for (let turns = 0; writer.isFull; turns++) {
+      if (turns === 20) return;
+      await turn();
+    }
+  }
+  throw new Error("the kernel takes everything");
+}
+
+describe("an event stream on the wire", () => {
+  test("opens at once, with headers that keep proxies from holding it back", async () => {
+    const { client } = await connect();
+    await client.until(({ retries }) => retries.length > 0);
+    expect(client.retries).toEqual([BOUNDS.retryMs]);
+    expect(client.headers).toMatchObject({
+      "content-type": "text/event-stream; charset=utf-8",
+      "cache-control": "no-cache, no-transform",
+      "x-accel-buffering": "no",
+      "x-content-type-options": "nosniff",
+    });
+  });
+
+  test("has three answers to a write: ok, full and closed", async () => {
+    const { client, response, writer } = await connect();
+    await client.until(({ retries }) => retries.length > 0);
+    expect(writer.write(frame("a"))).toBe("ok");
+    client.stall();
+    await fill(writer);
+    expect([writer.isFull, writer.write(frame("b"))]).toEqual([true, "full"]);
+    const closed = once(response, "close");
+    client.cut();
+    await closed;
+    expect([writer.isClosed, writer.write(frame("c"))]).toEqual([true, "closed"]);
+  });
+
+  test("says when a reader that was behind is there again, and then it has everything", async () => {
+    const { client, writer } = await connect();
+    await client.until(({ retries }) => retries.length > 0);
+    client.stall();
+    await fill(writer);
+    writer.write(frame("the last"));
+    const drained = new Promise<void>((resolve) => {
+      writer.onDrain = resolve;
+    });
+    client.read();
+    await drained;
+    expect(writer.isFull).toBe(false);
+    await client.next("delta", ({ data }) => data.text === "the last");
+    expect(writer.write(frame("more"))).toBe("ok");
+  });
+
+  test("says good-bye once: after it nothing is written", async () => {
+    const { client, writer } = await connect();
+    writer.bye("draining", NOON, 1_234);
+    expect(writer.write(frame("late"))).toBe("closed");
+    expect(await client.over()).toBe("clean");
+    expect(client.retries).toEqual([BOUNDS.retryMs, 1_234]);
+    expect(client.events).toMatchObject([{ type: "bye", data: { reason: "draining", reconnectInMs: 1_234 } }]);
+  });
+
+  test("keeps a silent stream awake with a comment", async () => {
+    const { client, writer } = await connect();
+    await client.until(({ retries }) => retries.length > 0);
+    expect(writer.tick(NOON + BOUNDS.heartbeatMs - 1)).toBe(true);
+    expect(writer.tick(NOON + BOUNDS.heartbeatMs)).toBe(true);
+    expect(writer.tick(NOON + BOUNDS.heartbeatMs + 1_000)).toBe(true);
+    writer.bye("ended", NOON);
+    await client.over();
+    expect(client.comments).toBe(1);
+  });
+
+  test("gives a reader up that has taken nothing for too long, and none that has nothing to take", async () => {
+    const { client, writer } = await connect();
+    await client.until(({ retries }) => retries.length > 0);
+    const later = NOON + 10 * BOUNDS.stallMs;
+    expect(writer.tick(later)).toBe(true);
+    client.stall();
+    await fill(writer);
+    expect(writer.tick(later + 1_000)).toBe(true);
+    expect(writer.tick(later + 1_000 + BOUNDS.stallMs - 1)).toBe(true);
+    expect(writer.tick(later + 1_000 + BOUNDS.stallMs)).toBe(false);
+  });
+
+  test("a reader that takes something now and then is not given up", async () => {
+    const { client, writer } = await connect();
+    await client.until(({ retries }) => retries.length > 0);
+    client.stall();
+    await fill(writer);
+    for (let seconds = 10; seconds < 60; seconds += 10) {
+      expect(writer.tick(NOON + seconds * 1_000)).toBe(true);
+      const drained = new Promise<void>((resolve) => {
+        writer.onDrain = resolve;
+      });
+      client.read();
+      await drained;
+      client.stall();
+      await fill(writer);
+    }
+  });
+
+  test("a client that was gone before its stream was opened is closed from the beginning", async () => {
+    const server = createServer();
+    server.listen(0, "127.0.0.1");
+    await once(server, "listening");
+    onTestFinished(() => void server.close());
+    const client = EventStream.begin(`http://127.0.0.1:${(server.address() as AddressInfo).port}/`);
+    const [, response] = (await once(server, "request")) as [unknown, ServerResponse];
+    const gone = once(response, "close");
+    client.cut();
+    await gone;
+    const writer = new SseWriter(response, {}, NOON);
+    expect([writer.isClosed, writer.write(frame("a"))]).toEqual([true, "closed"]);
+  });
+});
