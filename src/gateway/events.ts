@@ -191,8 +191,9 @@ export function eventRoutes(app: Routes, door: Door): void {
   }
 
   /** What cannot be had just now is no reason to refuse a stream. */
-  function sendAwayOrRefuse(this: Routes, error: FastifyError, request: FastifyRequest, reply: FastifyReply): void {
-    if (toAppError(error).status !== 503) return this.errorHandler(error, request, reply);
+  function sendAwayOrRefuse(error: FastifyError, request: FastifyRequest, reply: FastifyReply): void {
+    // Thrown on, it is answered like any other failure.
+    if (toAppError(error).status !== 503) throw error;
     log.warn({ err: error, traceId: request.id }, "an event stream could not be opened");
     sendAway(reply, "overloaded");
   }

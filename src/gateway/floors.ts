@@ -16,9 +16,13 @@ const MAX_FLAGS = 32;
 const Params = z.object({ id: z.string().max(2_600) });
 const Keyed = z.object({ commandId: CommandId.optional() }).default({});
 const Archived = z.object({ success: z.literal(true), archived: z.array(SessionId) });
+const FLAG = /^[a-z0-9_-]{1,64}$/;
+/** Every other field is a flag; none is called like the key. */
 const Flags = z
-  .record(z.string().regex(/^[a-z0-9_-]{1,64}$/), z.boolean())
-  .refine((flags) => Object.keys(flags).length <= MAX_FLAGS, `at most ${MAX_FLAGS} flags`);
+  .object({ commandId: CommandId.optional() })
+  .catchall(z.boolean())
+  .refine(({ commandId: _, ...flags }) => Object.keys(flags).every((name) => FLAG.test(name)), "1 to 64 of a-z 0-9 _ -")
+  .refine(({ commandId: _, ...flags }) => Object.keys(flags).length <= MAX_FLAGS, `at most ${MAX_FLAGS} flags`);
 
 /** Floors: who has one, what was decided, and what an operator may do to it. */
 export function floorRoutes(app: Routes, door: Door): void {
@@ -83,7 +87,8 @@ export function floorRoutes(app: Routes, door: Door): void {
       const floorId = floorIdOf(caller, request.params.id);
       if (!caller.isOperator) throw new AppError("forbidden", "Only operators set flags.");
       const identity = commands.identify(caller, request, request.body);
-      const { flags = {} } = await commands.ask(floorId, { type: "floor.flags", flags: request.body }, identity);
+      const { commandId: _, ...wanted } = request.body;
+      const { flags = {} } = await commands.ask(floorId, { type: "floor.flags", flags: wanted }, identity);
       return { success: true as const, flags };
     },
   );

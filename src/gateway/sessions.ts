@@ -168,13 +168,14 @@ export function sessionRoutes(app: Routes, door: Door): void {
     {
       schema: {
         params: WithId,
+        body: Keyed,
         response: { 200: z.object({ success: z.literal(true), deleted: z.boolean() }) },
       },
     },
     async (request) => {
       const caller = await door.authenticate(request);
       const { id: sessionId } = request.params;
-      const identity = commands.identify(caller, request);
+      const identity = commands.identify(caller, request, request.body);
       const before = await commands.findAnswer(identity);
       if (before) return { success: true as const, deleted: before.deleted === true };
       const where = await store.whereIs(sessionId);
@@ -244,13 +245,14 @@ export function sessionRoutes(app: Routes, door: Door): void {
     {
       schema: {
         params: z.object({ id: SessionId, messageId: MessageId }),
+        body: Keyed,
         response: { 200: z.object({ success: z.literal(true), deleted: z.literal(true) }) },
       },
     },
     async (request) => {
       const caller = await door.authenticate(request);
       const { id: sessionId, messageId } = request.params;
-      const identity = commands.identify(caller, request);
+      const identity = commands.identify(caller, request, request.body);
       const { floorId } = await commands.locate(caller, sessionId);
       await commands.ask(floorId, { type: "session.withdraw", sessionId, messageId }, identity);
       return { success: true as const, deleted: true as const };

@@ -75,6 +75,15 @@ export class E2eClient {
     return accepted(this.node.get(this.floorPath));
   }
 
+  /** A connection of this user, past its first two events. `query`: further parameters, each with its `&`. */
+  async connect(query = ""): Promise<{ stream: SseReader; connectionId: string }> {
+    const stream = await this.node.stream(`/events?userId=${encodeURIComponent(this.userId)}${query}`);
+    const connected = await stream.next();
+    expect(connected.type).toBe("connected");
+    expect((await stream.next()).type).toBe("agent_list");
+    return { stream, connectionId: String(connected.data["connectionId"]) };
+  }
+
   follow(sessionId: string): Promise<SseReader> {
     return this.node.stream(`/session/${sessionId}/events`);
   }

@@ -1,0 +1,252 @@
+import { afterAll, describe, expect, test } from "vitest";
+import { accepted, E2eClient, refused, typesOf } from "../../support/e2e-client.ts";
+import { NodeUnderTest } from "../../support/node-under-test.ts";
+import type { SseReader } from "../../support/sse-reader.ts";
+
+const node = await NodeUnderTest.start();
+afterAll(() => node.stop());
+
+const isListFor = (agentId: string) => (event: { type: string; data: Record<string, unknown> }) =>
+  event.type === "agent_list" && event.data["currentAgentId"] === agentId;
+
+/** All that came up to the echo of a change made now: what did not come by then does not come. */
+async function untilEcho(ann: E2eClient, stream: SseReader, sessionId: string) {
+  const title = `echo ${Math.random()}`;
+  await accepted(ann.node.patch(`/session/${sessionId}`, { title }));
+  return stream.until(({ data }) => data["title"] === title);
+}
+
+describe("a connection", () => {
+  test("begins with connected and at once agent_list, which names the default agent", async () => {
+    const stream = await node.stream("/events");
+    const connected = await stream.next();
+    expect(connected).toMatchObject({ type: "connected", data: { connectionId: expect.any(String) } });
+    expect(connected.data["connectionId"]).toMatch(/^[A-Za-z0-9_-]{1,12}$/);
+    const list = await stream.next();
+    expect(list.type).toBe("agent_list");
+    expect(list.data["currentAgentId"]).toBe("general");
+    const agents = list.data["agents"] as { id: string }[];
+    expect(agents[0]).toEqual({ id: "general", name: "General", description: "answers whatever is asked" });
+    expect(agents.map(({ id }) => id)).not.toContain("off");
+    expect(stream.frames[0]).toEqual({ kind: "retry", ms: 2000 });
+    expect(stream.lastEventId).toBeUndefined();
+  });
+
+  test("is bound by create, and carries the session from its first event", async () => {
+    const ann = new E2eClient(node);
+    const { stream, connectionId } = await ann.connect();
+    const { id } = await ann.hold("music", { connectionId });
+    const events = await stream.until(isListFor("music"));
+    const logged = [...events, ...(await untilEcho(ann, stream, id))].filter(({ seq }) => seq !== undefined);
+    expect(logged.map(({ seq, sessionId }) => [sessionId, seq])).toEqual([1, 2, 3, 4].map((seq) => [id, seq]));
+    expect(typesOf(logged).slice(0, 3)).toEqual(["session_created", "arbitration", "session_transition"]);
+  });
+
+  test("is bound by load, and carries the session from where the answer stood", async () => {
+    const ann = new E2eClient(node);
+    const { id } = await ann.hold("music");
+    const { stream, connectionId } = await ann.connect();
+    const { position } = await accepted(node.post("/session/load", { sessionId: id, connectionId }));
+    const head = Number(position.split(".")[1]);
+    const events = await untilEcho(ann, stream, id);
+    expect(typesOf(events)).toEqual(["agent_list", "session_updated"]);
+    expect(events[0]!.data["currentAgentId"]).toBe("music");
+    expect(events[1]!.seq).toBe(head + 1);
+  });
+
+  test("is told the agent of each session it is bound to, after each binding", async () => {
+    const ann = new E2eClient(node);
+    const { stream, connectionId } = await ann.connect();
+    for (const agentId of ["music", "chat", "planner"]) {
+      await ann.create(agentId, { connectionId });
+      await stream.find(isListFor(agentId));
+    }
+  });
+
+  test("and a session are many to many", async () => {
+    const ann = new E2eClient(node);
+    const [one, other] = [await ann.connect(), await ann.connect()];
+    const { id } = await ann.create("music", { connectionId: one.connectionId });
+    await accepted(node.post("/session/load", { sessionId: id, connectionId: other.connectionId }));
+    const second = await ann.create("chat", { connectionId: other.connectionId });
+    await other.stream.find(({ sessionId }) => sessionId === second.id);
+    for (const { stream } of [one, other]) {
+      expect((await untilEcho(ann, stream, id)).at(-1)!.sessionId).toBe(id);
+    }
+    expect(one.stream.events.some(({ sessionId }) => sessionId === second.id)).toBe(false);
+  });
+
+  test("that is bound twice to a session carries it once", async () => {
+    const ann = new E2eClient(node);
+    const { stream, connectionId } = await ann.connect();
+    const { id } = await ann.create("music", { connectionId });
+    for (let time = 0; time < 2; time += 1) {
+      await accepted(node.post("/session/load", { sessionId: id, connectionId }));
+    }
+    await untilEcho(ann, stream, id);
+    await untilEcho(ann, stream, id);
+    expect(stream.events.flatMap(({ seq }) => seq ?? [])).toEqual([1, 2, 3]);
+  });
+
+  test("gives its user and zone to sessions made through it, unless they say otherwise", async () => {
+    const ann = new E2eClient(node);
+    const { connectionId } = await ann.connect("&zone=driver");
+    const make = async (fields: object) =>
+      (await accepted(node.post("/session/create", { connectionId, ...fields }))).session;
+    expect(await make({})).toMatchObject({ userId: ann.userId, zone: "driver" });
+    expect(await make({ zone: "rear" })).toMatchObject({ userId: ann.userId, zone: "rear" });
+    const other = await make({ userId: "somebody" });
+    expect(other.userId).toBe("somebody");
+    expect(other).not.toHaveProperty("zone");
+    const chat = await accepted(
+      ann.send({ type: "chat", content: "nod", connectionId: (await ann.connect()).connectionId }),
+    );
+    expect((await ann.see(chat.sessionId)).userId).toBe(ann.userId);
+  });
+
+  test("that nobody has is not found, by whatever names it; nothing is made", async () => {
+    const ann = new E2eClient(node);
+    const { id: sessionId } = await ann.create("music");
+    const connectionId = "nobody";
+    const asked = [
+      ann.askToCreate({ agentId: "chat", connectionId }),
+      node.post("/session/load", { sessionId, connectionId }),
+      ann.send({ type: "chat", content: "hello", connectionId }),
+      ann.send({ type: "abort", sessionId, connectionId }),
+      ann.send({ type: "switch_agent", sessionId, connectionId, agentId: "chat" }),
+    ];
+    for (const answer of asked) expect((await refused(answer)).errorCode).toBe("connection_not_found");
+    expect((await accepted(node.get(`/session/list?userId=${ann.userId}`))).total).toBe(1);
+  });
+});
+
+describe("?sessionId=", () => {
+  test("binds each of the sessions it names, from where they stand", async () => {
+    const ann = new E2eClient(node);
+    const [one, two] = [await ann.create("music"), await ann.create("chat")];
+    const { stream } = await ann.connect(`&sessionId=${one.id}&sessionId=${two.id}`);
+    await stream.until(isListFor("music"));
+    await stream.until(isListFor("chat"));
+    for (const { id } of [one, two]) {
+      const events = await untilEcho(ann, stream, id);
+      expect(events.filter(({ sessionId }) => sessionId === id).map(({ seq }) => seq)).toEqual([2]);
+    }
+  });
+
+  test("tells of one it cannot bind, and the stream opens all the same", async () => {
+    const ann = new E2eClient(node);
+    const { id } = await ann.create("music");
+    const { stream } = await ann.connect(`&sessionId=nowhere&sessionId=not%20an%20id&sessionId=${id}`);
+    expect(stream.status).toBe(200);
+    for (let bad = 0; bad < 2; bad += 1) {
+      expect((await stream.find("error")).data).toMatchObject({ errorCode: "session_not_found" });
+    }
+    await stream.find(isListFor("music"));
+    expect((await untilEcho(ann, stream, id)).at(-1)!.sessionId).toBe(id);
+  });
+});
+
+describe("eight live bindings", () => {
+  /** A connection that has no room for another session. */
+  async function fill(ann: E2eClient) {
+    const { stream, connectionId } = await ann.connect();
+    const sessions = [];
+    for (let bound = 0; bound < 8; bound += 1) sessions.push(await ann.create("music", { connectionId }));
+    return { stream, connectionId, sessions };
+  }
+
+  test("are all there may be: a ninth is refused, and nothing is made", async () => {
+    const ann = new E2eClient(node);
+    const other = await ann.create("chat");
+    const { stream, connectionId, sessions } = await fill(ann);
+    const asked = [
+      ann.askToCreate({ agentId: "music", connectionId }),
+      node.post("/session/load", { sessionId: other.id, connectionId }),
+    ];
+    for (const answer of asked) expect((await refused(answer)).errorCode).toBe("too_many_bindings");
+    expect((await accepted(node.get(`/session/list?userId=${ann.userId}`))).total).toBe(9);
+    // Those that are bound already may be loaded and used.
+    await accepted(node.post("/session/load", { sessionId: sessions[0]!.id, connectionId }));
+    await untilEcho(ann, stream, sessions[7]!.id);
+  });
+
+  test("become seven when one is archived, and the stream goes on", async () => {
+    const ann = new E2eClient(node);
+    const { stream, connectionId, sessions } = await fill(ann);
+    await accepted(ann.on(sessions[3]!.id, "archive"));
+    await stream.findState(sessions[3]!.id, "archived");
+    const ninth = await ann.create("chat", { connectionId });
+    await stream.find(isListFor("chat"));
+    expect((await untilEcho(ann, stream, ninth.id)).at(-1)!.sessionId).toBe(ninth.id);
+    expect(stream.lastEventId!.length).toBeLessThan(128);
+  });
+
+  test("become seven when one is deleted", async () => {
+    const ann = new E2eClient(node);
+    const { stream, connectionId, sessions } = await fill(ann);
+    await accepted(node.delete(`/session/${sessions[0]!.id}`));
+    await stream.findState(sessions[0]!.id, "deleted");
+    await ann.create("chat", { connectionId });
+  });
+
+  test("do not count archived sessions that are only looked at", async () => {
+    const ann = new E2eClient(node);
+    const { stream, connectionId } = await ann.connect();
+    for (let looked = 0; looked < 9; looked += 1) {
+      const { id } = await ann.create("music");
+      await accepted(ann.on(id, "archive"));
+      await accepted(node.post("/session/load", { sessionId: id, connectionId }));
+      await stream.find(isListFor("music"));
+    }
+    const { id } = await ann.create("chat", { connectionId });
+    await stream.find(isListFor("chat"));
+    expect((await accepted(ann.send({ type: "archive", connectionId }))).sessionId).toBe(id);
+  });
+});
+
+describe("a connection that comes back", () => {
+  test("has the same id, its bindings, and each event once, wherever it left", async () => {
+    const ann = new E2eClient(node);
+    const { stream, connectionId } = await ann.connect();
+    const one = await ann.hold("music", { connectionId });
+    const two = await ann.create("chat", { connectionId });
+    await stream.until(isListFor("chat"));
+    await untilEcho(ann, stream, two.id);
+    await stream.close();
+    await accepted(node.patch(`/session/${one.id}`, { title: "while away" }));
+    await accepted(ann.on(one.id, "pause"));
+    const again = await node.stream("/events", { "Last-Event-ID": stream.lastEventId! });
+    expect((await again.next()).data).toEqual({ connectionId });
+    expect((await again.next()).type).toBe("agent_list");
+    expect(again.frames[1]).toEqual({ kind: "place", id: stream.lastEventId });
+    await again.findState(one.id, "paused");
+    await untilEcho(ann, again, two.id);
+    for (const { id } of [one, two]) {
+      const seqs = [...stream.events, ...again.events].filter(({ sessionId }) => sessionId === id);
+      expect(seqs.flatMap(({ seq }) => seq ?? [])).toEqual(seqs.flatMap(({ seq }) => seq ?? []).map((_, at) => at + 1));
+    }
+  });
+
+  test("with a position of another store, or none at all, is a new one, and told to read anew", async () => {
+    for (const position of ["zzzzzz.abc.0_1", "nonsense", "abc.1", "x".repeat(200)]) {
+      const stream = await node.stream("/events", { "Last-Event-ID": position });
+      expect(typesOf([await stream.next(), await stream.next()])).toEqual(["connected", "agent_list"]);
+      const reset = await stream.next();
+      expect(reset).toMatchObject({ type: "reset", data: {} });
+      expect(reset.data).not.toHaveProperty("sessionId");
+      expect(stream.lastEventId).toBe(reset.id);
+    }
+  });
+
+  test("finds what it was unbound from gone: a session deleted meanwhile ends with its last event", async () => {
+    const ann = new E2eClient(node);
+    const { stream, connectionId } = await ann.connect();
+    const { id } = await ann.create("music", { connectionId });
+    await untilEcho(ann, stream, id);
+    await stream.close();
+    await accepted(node.delete(`/session/${id}`));
+    const again = await node.stream("/events", { "Last-Event-ID": stream.lastEventId! });
+    await again.findState(id, "deleted");
+    expect((await refused(ann.send({ type: "abort", connectionId }))).errorCode).toBe("session_not_found");
+  });
+});

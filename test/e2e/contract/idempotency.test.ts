@@ -1,0 +1,260 @@
+import { afterAll, describe, expect, test } from "vitest";
+import { accepted, E2eClient, refused } from "../../support/e2e-client.ts";
+import { NodeUnderTest } from "../../support/node-under-test.ts";
+
+const node = await NodeUnderTest.start();
+afterAll(() => node.stop());
+
+let keys = 0;
+const newKey = () => `key-${++keys}`;
+
+describe("the same key", () => {
+  test("creates one session, and answers what it answered", async () => {
+    const ann = new E2eClient(node);
+    const options = { key: newKey() };
+    const first = await accepted(ann.askToCreate({ agentId: "music", activate: true }, options));
+    await accepted(ann.on(first.session.id, "pause"));
+    expect(await accepted(ann.askToCreate({ agentId: "music", activate: true }, options))).toEqual(first);
+    expect((await accepted(node.get(`/session/list?userId=${ann.userId}`))).total).toBe(1);
+  });
+
+  test("sent many times at once has one effect, and one answer for all", async () => {
+    const ann = new E2eClient(node);
+    const options = { key: newKey() };
+    const message = { type: "chat", content: "play", userId: ann.userId };
+    const answers = await Promise.all(Array.from({ length: 8 }, () => accepted(ann.send(message, options))));
+    for (const answer of answers) expect(answer).toEqual(answers[0]);
+    expect(await ann.messages(answers[0]!.sessionId)).toHaveLength(1);
+  });
+
+  test("takes one turn of a session, however often it is sent", async () => {
+    const ann = new E2eClient(node);
+    const { id } = await ann.hold("general");
+    const options = { key: newKey() };
+    const first = await accepted(ann.say(id, "hello", {}, options));
+    await (await ann.follow(id)).find("complete");
+    expect(await accepted(ann.say(id, "hello", {}, options))).toEqual(first);
+    expect((await ann.messages(id)).filter(({ role }) => role === "user")).toHaveLength(1);
+  });
+
+  test("pauses once: a repeat that comes after the resume changes nothing", async () => {
+    const ann = new E2eClient(node);
+    const { id } = await ann.hold("music");
+    const options = { key: newKey() };
+    const first = await accepted(ann.on(id, "pause", options));
+    await accepted(ann.on(id, "resume"));
+    expect(await accepted(ann.on(id, "pause", options))).toEqual(first);
+    expect((await ann.see(id)).state).toBe("active");
+  });
+
+  test("renames, switches and answers once", async () => {
+    const ann = new E2eClient(node);
+    const { id: sessionId } = await ann.hold("general");
+    const renaming = { key: newKey() };
+    const renamed = await accepted(node.patch(`/session/${sessionId}`, { title: "One" }, renaming));
+    await accepted(node.patch(`/session/${sessionId}`, { title: "Two" }));
+    expect(await accepted(node.patch(`/session/${sessionId}`, { title: "One" }, renaming))).toEqual(renamed);
+    expect((await ann.see(sessionId)).title).toBe("Two");
+
+    const switching = { key: newKey() };
+    const toMusic = { type: "switch_agent", sessionId, agentId: "music" };
+    const switched = await accepted(ann.send(toMusic, switching));
+    await accepted(ann.send({ ...toMusic, agentId: "chat" }));
+    expect(await accepted(ann.send(toMusic, switching))).toEqual(switched);
+    expect((await ann.see(sessionId)).agentId).toBe("chat");
+
+    const stream = await ann.follow(sessionId);
+    await accepted(ann.say(sessionId, "ask"));
+    const { requestId } = await stream.find("user_question_request");
+    const answering = { key: newKey() };
+    const answer = { type: "user_question_response", sessionId, requestId, response: "a" };
+    const answered = await accepted(ann.send(answer, answering));
+    expect(await accepted(ann.send(answer, answering))).toEqual(answered);
+    expect((await refused(ann.send(answer))).errorCode).toBe("interaction_not_found");
+  });
+
+  test("deletes once, and says each time that it did", async () => {
+    const ann = new E2eClient(node);
+    const { id } = await ann.create("music");
+    const options = { key: newKey() };
+    for (let time = 0; time < 2; time += 1) {
+      expect(await accepted(node.delete(`/session/${id}`, options))).toEqual({ success: true, deleted: true });
+    }
+    expect((await accepted(node.delete(`/session/${id}`, { key: newKey() }))).deleted).toBe(false);
+  });
+
+  test("answers as it did although the session is gone meanwhile", async () => {
+    const ann = new E2eClient(node);
+    const options = { key: newKey() };
+    const first = await accepted(ann.askToCreate({ agentId: "music" }, options));
+    await accepted(node.delete(`/session/${first.session.id}`));
+    expect(await accepted(ann.askToCreate({ agentId: "music" }, options))).toEqual(first);
+    expect((await refused(node.get(`/session/${first.session.id}`))).errorCode).toBe("session_not_found");
+  });
+
+  test("stops a floor once, and sets its flags once", async () => {
+    const ann = new E2eClient(node);
+    const { id } = await ann.hold("music");
+    const stopping = { key: newKey() };
+    const stopped = await accepted(node.post(`${ann.floorPath}/stop`, undefined, stopping));
+    expect(stopped.archived).toEqual([id]);
+    const next = await ann.hold("chat");
+    expect(await accepted(node.post(`${ann.floorPath}/stop`, undefined, stopping))).toEqual(stopped);
+    expect((await ann.floor()).holder!.id).toBe(next.id);
+
+    const flagging = { key: newKey() };
+    await accepted(node.put(`${ann.floorPath}/flags`, { night: true }, flagging));
+    await accepted(node.put(`${ann.floorPath}/flags`, {}));
+    await accepted(node.put(`${ann.floorPath}/flags`, { night: true }, flagging));
+    expect((await ann.floor()).flags).toEqual({});
+  });
+
+  test("means the same request whatever the order of its fields, its defaults, and what nobody knows of it", async () => {
+    const ann = new E2eClient(node);
+    const options = { key: newKey() };
+    const send = (raw: string) => accepted(node.post("/session/create", undefined, { ...options, raw }));
+    const first = await send(`{"userId":"${ann.userId}","agentId":"music"}`);
+    expect(await send(`{"agentId":"music","activate":false,"colour":1,"userId":"${ann.userId}"}`)).toEqual(first);
+  });
+
+  test("repeats a refusal, although it would not be refused any more", async () => {
+    const ann = new E2eClient(node);
+    const phone = await ann.hold("phone");
+    const options = { key: newKey() };
+    const music = { agentId: "music", activate: true };
+    const first = await refused(ann.askToCreate(music, options));
+    const { id } = await ann.create("music");
+    const illegal = { key: newKey() };
+    expect((await refused(ann.on(id, "resume", illegal))).errorCode).toBe("illegal_command");
+    await accepted(ann.on(phone.id, "archive"));
+    const again = await refused(ann.askToCreate(music, options));
+    expect({ ...again, traceId: "" }).toEqual({ ...first, traceId: "" });
+    await accepted(ann.on(id, "activate"));
+    expect((await refused(ann.on(id, "resume", illegal))).errorCode).toBe("illegal_command");
+    await accepted(ann.on(id, "archive"));
+    const { session } = await accepted(ann.askToCreate(music, { key: newKey() }));
+    expect(session.state).toBe("active");
+  });
+});
+
+describe("the same key without a session in the request", () => {
+  test("means the session it meant, although the connection is bound to another since", async () => {
+    const ann = new E2eClient(node);
+    const { connectionId } = await ann.connect();
+    const one = await ann.create("general", { connectionId });
+    const options = { key: newKey() };
+    const first = await accepted(ann.send({ type: "chat", content: "play", connectionId }, options));
+    expect(first.sessionId).toBe(one.id);
+    const other = await ann.create("general", { connectionId });
+    expect(await accepted(ann.send({ type: "chat", content: "play", connectionId }, options))).toEqual(first);
+    expect(await ann.messages(other.id)).toEqual([]);
+    expect((await refused(ann.send({ type: "chat", content: "nod", connectionId }, options))).errorCode).toBe(
+      "idempotency_mismatch",
+    );
+  });
+
+  test("makes one session of a quick chat, and binds it to whichever connection asks", async () => {
+    const ann = new E2eClient(node);
+    const options = { key: newKey() };
+    const chat = { type: "chat", content: "play", userId: ann.userId };
+    const first = await accepted(ann.send({ ...chat, connectionId: (await ann.connect()).connectionId }, options));
+    const second = await ann.connect();
+    const again = await accepted(ann.send({ ...chat, connectionId: second.connectionId }, options));
+    expect(again).toEqual(first);
+    expect(await second.stream.find("session_created")).toMatchObject({ sessionId: first.sessionId, seq: 1 });
+    expect((await accepted(node.get(`/session/list?userId=${ann.userId}`))).total).toBe(1);
+  });
+
+  test("makes one session, and binds it to whichever connection asks", async () => {
+    const ann = new E2eClient(node);
+    const options = { key: newKey() };
+    const [one, other] = [await ann.connect(), await ann.connect()];
+    for (const { connectionId, stream } of [one, other, one]) {
+      const { session } = await accepted(ann.askToCreate({ agentId: "music", connectionId }, options));
+      expect((await stream.find(({ sessionId }) => sessionId === session.id)).seq).toBe(1);
+      // Bound once: the repeat shows no event a second time.
+      if (connectionId === one.connectionId) break;
+    }
+  });
+});
+
+describe("a key used for something else", () => {
+  test("is a mismatch: another body, another path, another floor", async () => {
+    const [ann, bob] = [new E2eClient(node), new E2eClient(node)];
+    const options = { key: newKey() };
+    const { session } = await accepted(ann.askToCreate({ agentId: "music" }, options));
+    const { id } = await bob.hold("music");
+    const others = [
+      ann.askToCreate({ agentId: "chat" }, options),
+      ann.askToCreate({ agentId: "music", title: "Other" }, options),
+      bob.askToCreate({ agentId: "music" }, options),
+      ann.on(session.id, "activate", options),
+      bob.on(id, "pause", options),
+      bob.say(id, "hello", {}, options),
+      node.post(`${bob.floorPath}/stop-all`, undefined, options),
+    ];
+    for (const other of others) expect((await refused(other)).errorCode).toBe("idempotency_mismatch");
+    expect((await bob.floor()).holder!.id).toBe(id);
+    expect((await ann.see(session.id)).state).toBe("created");
+  });
+});
+
+describe("a key", () => {
+  test("is taken from the body as from the header", async () => {
+    const ann = new E2eClient(node);
+    const key = newKey();
+    const first = await accepted(ann.askToCreate({ agentId: "music", commandId: key }));
+    expect(await accepted(ann.askToCreate({ agentId: "music" }, { key }))).toEqual(first);
+    const { id } = first.session;
+    const pausing = newKey();
+    await accepted(ann.on(id, "activate"));
+    await accepted(node.post(`/session/${id}/pause`, { commandId: pausing }));
+    await accepted(ann.on(id, "resume"));
+    await accepted(node.post(`/session/${id}/pause`, { commandId: pausing }));
+    expect((await ann.see(id)).state).toBe("active");
+  });
+
+  test("is taken from the body of every write", async () => {
+    const ann = new E2eClient(node);
+    const { id } = await ann.hold("stacker");
+    await accepted(ann.say(id, "play"));
+    await accepted(ann.say(id, "hello", { id: "late" }));
+    const repeated = async (method: string, path: string, body: object) => {
+      const raw = JSON.stringify({ ...body, commandId: newKey() });
+      const headers = { "Content-Type": "application/json", "Content-Length": Buffer.byteLength(raw) };
+      const [one, two] = [await node.send(method, path, headers, raw), await node.send(method, path, headers, raw)];
+      expect(one.status, one.text).toBe(200);
+      expect(two.body).toEqual(one.body);
+    };
+    await repeated("DELETE", `/session/${id}/messages/late`, {});
+    await repeated("PUT", `${ann.floorPath}/flags`, { night: true });
+    expect((await ann.floor()).flags).toEqual({ night: true });
+    await repeated("POST", `${ann.floorPath}/stop`, {});
+    await repeated("PATCH", `/session/${(await ann.create("music")).id}`, { title: "New" });
+    await repeated("DELETE", `/session/${id}`, {});
+  });
+
+  test.each([
+    ["129 characters", "x".repeat(129)],
+    ["no characters", ""],
+    ["a space", "a b"],
+    ["a tab", "a\tb"],
+  ])("of %s is malformed", async (_, key) => {
+    expect((await refused(node.post("/session/create", {}, { key }))).errorCode).toBe("bad_request");
+    expect((await refused(node.post("/session/create", { commandId: key }))).errorCode).toBe("bad_request");
+  });
+
+  test("may have 128 visible characters of any kind", async () => {
+    const key = `!"#$%&'()*+,-./:;<=>?@[\\]^_\`{|}~${"x".repeat(128)}`.slice(0, 128);
+    const first = await accepted(node.post("/session/create", {}, { key }));
+    expect(await accepted(node.post("/session/create", {}, { key }))).toEqual(first);
+  });
+
+  test("makes ids that nobody can guess from it", async () => {
+    const [one, two] = [newKey(), newKey()];
+    const first = await accepted(node.post("/session/create", {}, { key: one }));
+    const second = await accepted(node.post("/session/create", {}, { key: two }));
+    expect(first.session.id).toMatch(/^[A-Za-z0-9_-]{22}$/);
+    expect(second.session.id).not.toBe(first.session.id);
+  });
+});
