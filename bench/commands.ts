@@ -28,7 +28,11 @@ async function rate(url: string, clients: number, send: Send): Promise<number> {
   return count / seconds;
 }
 
-async function makeSessions(url: string, count: number, userOf: (index: number) => string | undefined): Promise<string[]> {
+async function makeSessions(
+  url: string,
+  count: number,
+  userOf: (index: number) => string | undefined,
+): Promise<string[]> {
   const connection = await Connection.open(url);
   const ids: string[] = [];
   for (let index = 0; index < count; index++) {
@@ -51,8 +55,10 @@ export async function benchCommands(): Promise<Row[]> {
     connection.request("POST", "/", JSON.stringify({ floor: `f${client}`, type: turn % 2 ? "resume" : "pause" }));
   const pauseResume: Send = (connection, client, turn) =>
     connection.request("POST", `/session/${own[client]}/${turn % 2 ? "resume" : "pause"}`);
-  const rename = (ids: string[]): Send => (connection, client, turn) =>
-    connection.request("PATCH", `/session/${ids[client]}`, `{"title":"turn ${turn}"}`);
+  const rename =
+    (ids: string[]): Send =>
+    (connection, client, turn) =>
+      connection.request("PATCH", `/session/${ids[client]}`, `{"title":"turn ${turn}"}`);
 
   const results = new Map<string, number[]>();
   const measure = async (name: string, url: string, clients: number, send: Send) => {
@@ -74,10 +80,28 @@ export async function benchCommands(): Promise<Row[]> {
   await ours.stop();
   const of = (name: string) => median(results.get(name)!);
   return [
-    { what: "commands/s, 1 client (pause, resume)", ours: of("ours 1"), beside: of("bare 1"), unit: "/s", atLeast: 0.5 },
-    { what: "commands/s, 64 clients (pause, resume)", ours: of("ours 64"), beside: of("bare 64"), unit: "/s", atLeast: 0.5 },
+    {
+      what: "commands/s, 1 client (pause, resume)",
+      ours: of("ours 1"),
+      beside: of("bare 1"),
+      unit: "/s",
+      atLeast: 0.5,
+    },
+    {
+      what: "commands/s, 64 clients (pause, resume)",
+      ours: of("ours 64"),
+      beside: of("bare 64"),
+      unit: "/s",
+      atLeast: 0.5,
+    },
     { what: "commands/s, 1 client (rename)", ours: of("rename 1"), beside: of("bare 1"), unit: "/s", atLeast: 0.5 },
     { what: "commands/s, 64 clients (rename)", ours: of("rename 64"), beside: of("bare 64"), unit: "/s", atLeast: 0.5 },
-    { what: "64 clients on one floor, beside 64 floors", ours: of("one floor"), beside: of("rename 64"), unit: "/s", atLeast: 0.6 },
+    {
+      what: "64 clients on one floor, beside 64 floors",
+      ours: of("one floor"),
+      beside: of("rename 64"),
+      unit: "/s",
+      atLeast: 0.6,
+    },
   ];
 }

@@ -1,8 +1,20 @@
 import { benchCommands } from "./commands.ts";
+import { benchFanout } from "./fanout.ts";
+import { benchIdle } from "./idle.ts";
+import { benchReaction } from "./reaction.ts";
+import { benchStartup } from "./startup.ts";
+import { benchStorage } from "./storage.ts";
 import { printTable } from "./support/table.ts";
 
 /** What is fast, measured beside its limit in the same run. `npm run bench [-- commands fanout …]` */
-const BENCHES = { commands: benchCommands };
+const BENCHES = {
+  commands: benchCommands,
+  fanout: benchFanout,
+  idle: benchIdle,
+  reaction: benchReaction,
+  startup: benchStartup,
+  storage: benchStorage,
+};
 
 const wanted = process.argv.slice(2);
 for (const [name, bench] of Object.entries(BENCHES)) {

@@ -1,5 +1,5 @@
-import { createServer } from "node:http";
 import { mkdtempSync, rmSync } from "node:fs";
+import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
@@ -7,7 +7,7 @@ import { createMachine, initialTransition, transition } from "xstate";
 import { serveParent } from "../support/child.ts";
 
 /**
- * The least a server of durable commands must do: parse, make one transition, write three rows with one commit per turn
+ * The least a server of durable commands must do: parse, make one transition, write four rows (floor, session, event, receipt) with one commit per turn
  * of the event loop (SQLite, FULL), answer.
  */
 const machine = createMachine({
@@ -20,10 +20,14 @@ const folder = mkdtempSync(join(tmpdir(), "interlock-bench-"));
 const db = new DatabaseSync(join(folder, "bare.db"));
 db.exec(`PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;
   CREATE TABLE floors (id TEXT PRIMARY KEY, version INTEGER, snapshot TEXT);
+  CREATE TABLE sessions (id TEXT PRIMARY KEY, state TEXT, at INTEGER);
   CREATE TABLE events (id INTEGER PRIMARY KEY, floor TEXT, seq INTEGER, data TEXT);
   CREATE TABLE receipts (id TEXT PRIMARY KEY, reply TEXT) WITHOUT ROWID;`);
 const putFloor = db.prepare(
   "INSERT INTO floors VALUES (?, 1, ?) ON CONFLICT (id) DO UPDATE SET version = version + 1, snapshot = excluded.snapshot",
+);
+const putSession = db.prepare(
+  "INSERT INTO sessions VALUES (?, ?, ?) ON CONFLICT (id) DO UPDATE SET state = excluded.state, at = excluded.at",
 );
 const putEvent = db.prepare("INSERT INTO events (floor, seq, data) VALUES (?, ?, ?)");
 const putReceipt = db.prepare("INSERT INTO receipts VALUES (?, ?)");
@@ -57,6 +61,7 @@ const server = createServer((request, response) => {
       floors.set(floor, { snapshot, seq });
       const reply = JSON.stringify({ success: true, floor, state: snapshot.value, seq });
       putFloor.run(floor, JSON.stringify({ value: snapshot.value }));
+      putSession.run(floor, String(snapshot.value), Date.now());
       putEvent.run(floor, seq, JSON.stringify({ type, at: Date.now() }));
       putReceipt.run(`c${serial++}`, reply);
       return () => {

@@ -25,7 +25,10 @@ export class Child {
 
   static async start(script: string, args: readonly string[] = []): Promise<Child> {
     const path = fileURLToPath(new URL(`../servers/${script}`, import.meta.url));
-    const child = fork(path, args, { execArgv: ["--expose-gc", ...(process.env["BENCH_NODE_FLAGS"]?.split(" ") ?? [])], stdio: ["ignore", "inherit", "inherit", "ipc"] });
+    const child = fork(path, args, {
+      execArgv: ["--expose-gc", ...(process.env["BENCH_NODE_FLAGS"]?.split(" ") ?? [])],
+      stdio: ["ignore", "inherit", "inherit", "ipc"],
+    });
     const { url } = await next<{ url: string }>(child);
     return new Child(child, url);
   }
@@ -58,7 +61,10 @@ function next<T>(child: ChildProcess): Promise<T> {
 }
 
 /** In the server's process: tell the address, then answer what is asked. */
-export function serveParent(url: string, handlers: { emit?: (events: number, floors: number) => Promise<void>; stop: () => unknown }): void {
+export function serveParent(
+  url: string,
+  handlers: { emit?: (events: number, floors: number) => Promise<void>; stop: () => unknown },
+): void {
   process.on("message", async (message: Ask) => {
     if (message.ask === "usage") process.send!(readUsage());
     if (message.ask === "emit") {

@@ -14,12 +14,23 @@ export function printTable(rows: readonly Row[]): void {
     const ratio = ours / beside;
     const isReached = ratio >= (atLeast ?? 0) && ratio <= (atMost ?? Number.POSITIVE_INFINITY);
     const wanted = atLeast !== undefined ? `≥ ${atLeast}` : atMost !== undefined ? `≤ ${atMost}` : "";
-    return [what, figure(ours, unit), figure(beside, unit), ratio.toFixed(2), wanted, wanted === "" ? "" : isReached ? "yes" : "NO"];
+    return [
+      what,
+      figure(ours, unit),
+      figure(beside, unit),
+      ratio.toFixed(2),
+      wanted,
+      wanted === "" ? "" : isReached ? "yes" : "NO",
+    ];
   });
   const all = [["", "ours", "beside", "ratio", "wanted", "reached"], ...lines];
   const widths = all[0]!.map((_, column) => Math.max(...all.map((line) => line[column]!.length)));
   for (const line of all) {
-    console.log(line.map((cell, column) => (column === 0 ? cell.padEnd(widths[column]!) : cell.padStart(widths[column]!))).join("  "));
+    console.log(
+      line
+        .map((cell, column) => (column === 0 ? cell.padEnd(widths[column]!) : cell.padStart(widths[column]!)))
+        .join("  "),
+    );
   }
 }
 

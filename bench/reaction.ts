@@ -1,0 +1,81 @@
+import { connect } from "node:net";
+import { Child } from "./support/child.ts";
+import { Connection } from "./support/connection.ts";
+import { quantile } from "./support/statistics.ts";
+import type { Row } from "./support/table.ts";
+
+/** From the phone's request to `paused` at the one who listens to music. */
+const CALLS = 1_000;
+const WARM_UP = 300;
+
+/** A stream that tells when a text has come. */
+async function listen(
+  url: string,
+  path: string,
+): Promise<{ hears: (text: string) => Promise<number>; close: () => void }> {
+  const { hostname, port, host } = new URL(url);
+  const socket = connect(Number(port), hostname);
+  socket.setNoDelay(true).setEncoding("latin1");
+  let waiting: { text: string; resolve: (at: number) => void } | undefined;
+  await new Promise<void>((resolve) => {
+    socket.on("data", (chunk: string) => {
+      resolve();
+      if (!waiting || !chunk.includes(waiting.text)) return;
+      waiting.resolve(performance.now());
+      waiting = undefined;
+    });
+    socket.write(`GET ${path} HTTP/1.1\r\nHost: ${host}\r\nAccept: text/event-stream\r\n\r\n`);
+  });
+  return {
+    hears: (text) =>
+      new Promise((resolve) => {
+        waiting = { text, resolve };
+      }),
+    close: () => socket.destroy(),
+  };
+}
+
+export async function benchReaction(): Promise<Row[]> {
+  const bare = await Child.start("bare-http.ts");
+  const ours = await Child.start("interlock.ts");
+  const bareConnection = await Connection.open(bare.url);
+  const phone = await Connection.open(ours.url);
+  const create = (agentId: string) =>
+    phone.post<{ session: { id: string } }>("/session/create", { agentId, userId: "ann", activate: true });
+  const music = (await create("music")).session.id;
+  const listener = await listen(ours.url, `/session/${music}/events`);
+
+  const trips: number[] = [];
+  const reactions: number[] = [];
+  for (let call = 0; call < CALLS + WARM_UP; call++) {
+    const begun = performance.now();
+    await bareConnection.request("POST", "/", '{"agentId":"phone","userId":"ann","activate":true}');
+    const tripMs = performance.now() - begun;
+
+    const paused = listener.hears('"to":"paused"');
+    const asked = performance.now();
+    const { session } = await create("phone");
+    const reactionMs = (await paused) - asked;
+    const resumed = listener.hears('"event":"resume"');
+    await phone.request("POST", `/session/${session.id}/archive`);
+    await resumed;
+    if (call < WARM_UP) continue;
+    trips.push(tripMs);
+    reactions.push(reactionMs);
+  }
+  listener.close();
+  phone.close();
+  bareConnection.close();
+  await bare.stop();
+  await ours.stop();
+  return [
+    { what: "request → paused, median", ours: quantile(reactions, 0.5), beside: quantile(trips, 0.5), unit: "ms" },
+    {
+      what: "request → paused, p99",
+      ours: quantile(reactions, 0.99),
+      beside: quantile(trips, 0.99),
+      unit: "ms",
+      atMost: 3,
+    },
+  ];
+}

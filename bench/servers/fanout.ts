@@ -1,0 +1,96 @@
+import { randomUUID } from "node:crypto";
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { Host } from "../../src/actors/host.ts";
+import { MemoryBus } from "../../src/bus/memory-bus.ts";
+import { SystemClock } from "../../src/clock.ts";
+import { readCatalog } from "../../src/config/catalog-file.ts";
+import { createGateway } from "../../src/gateway/app.ts";
+import { everybodyIsOperator } from "../../src/gateway/auth.ts";
+import { createLog } from "../../src/log.ts";
+import { encodeFloorMessage, floorTopic, toWire } from "../../src/protocol/floor-message.ts";
+import type { FloorId, SessionId } from "../../src/protocol/ids.ts";
+import { openSqliteStore } from "../../src/store/sqlite.ts";
+import { serveParent } from "../support/child.ts";
+import { FRAME_BYTES } from "../support/readers.ts";
+
+/** The real door over the real bus; what a host would publish after a commit is published without the commit. */
+const clock = new SystemClock();
+const log = createLog("warn");
+const store = await openSqliteStore({ file: ":memory:", clock, log });
+const bus = new MemoryBus();
+const reading = readCatalog("agents: [{ name: music }]");
+if (!reading.ok) throw new Error("the catalogue is faulty");
+const { catalog } = reading;
+const newId = () => randomUUID().replaceAll("-", "");
+const metrics = { command() {}, batch() {}, conflict() {}, broken() {} };
+const host = new Host({
+  store,
+  bus,
+  clock,
+  newId,
+  catalog: () => catalog,
+  interactionTimeoutMs: 300_000,
+  arm() {},
+  maxFloors: 10_000,
+  log,
+  metrics,
+});
+const gateway = createGateway({
+  authenticate: everybodyIsOperator,
+  ask: (envelope) => host.deliver(envelope),
+  store,
+  bus,
+  clock,
+  newId,
+  random: Math.random,
+  catalog: () => catalog,
+  catalogStatus: () => ({ hash: catalog.hash, loadedAt: 0 }),
+  isAvailable: () => true,
+  missing: () => [],
+  metrics: async () => ({ contentType: "text/plain", text: "" }),
+  version: "bench",
+  log,
+  origin: { host: "127.0.0.1", hosts: [], origins: [] },
+  maxBodyBytes: 1_000_000,
+  commandDeadlineMs: 5_000,
+  onCut() {},
+});
+const { port } = await gateway.listen("127.0.0.1", 0);
+
+const sessions = Number(process.argv[2]);
+for (let index = 0; index < sessions; index++) {
+  const sessionId = `s${index}` as SessionId;
+  const command = { type: "session.create" as const, sessionId, session: { sessionId }, activate: false };
+  await host.deliver({
+    floorId: `s:${sessionId}` as FloorId,
+    commandId: newId(),
+    bodyHash: "",
+    deadline: clock.now() + 5_000,
+    command,
+  });
+}
+
+/** Where each floor's log stands: `session_created` was its first event. */
+let place = 1;
+
+serveParent(`http://127.0.0.1:${port}`, {
+  async emit(events, floors) {
+    const json = JSON.stringify({ title: "x".repeat(FRAME_BYTES - 150) });
+    for (let event = 0; event < events; event++) {
+      const last = place + 1;
+      for (let index = 0; index < floors; index++) {
+        const sessionId = `s${index}` as SessionId;
+        const floorId = `s:${sessionId}` as FloorId;
+        const entry = { floorSeq: last, sessionId, seq: last, type: "session_updated" as const, at: clock.now(), json };
+        const message = { kind: "commit" as const, floorId, prev: place, last, entries: [toWire(entry)] };
+        void bus.publish(floorTopic(store.epoch, floorId), encodeFloorMessage(message));
+      }
+      place = last;
+      await nextTurn();
+    }
+  },
+  async stop() {
+    await gateway.close(0);
+    await store.close();
+  },
+});

@@ -1,0 +1,56 @@
+import { mkdtempSync, rmSync, statSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Child } from "./support/child.ts";
+import { Connection } from "./support/connection.ts";
+import { median } from "./support/statistics.ts";
+import type { Row } from "./support/table.ts";
+
+/** A session of a thousand turns: what it weighs, and whether its last turns are as quick as its first. */
+const TURNS = 1_000;
+const QUESTION = "What would you do if the road ahead were closed, and how long would it take? ".repeat(4);
+const ANSWER_BYTES = 4;
+
+export async function benchStorage(): Promise<Row[]> {
+  const folder = mkdtempSync(join(tmpdir(), "interlock-bench-"));
+  const file = join(folder, "interlock.db");
+  const child = await Child.start("interlock.ts", [file]);
+  const empty = () => statSync(file).size;
+  const connection = await Connection.open(child.url);
+  const { session } = await connection.post<{ session: { id: string } }>("/session/create", { activate: true });
+  const ms: number[] = [];
+  for (let turn = 0; turn < TURNS; turn++) {
+    const begun = performance.now();
+    await connection.post("/message", { type: "chat", sessionId: session.id, content: `${turn} ${QUESTION}` });
+    ms.push(performance.now() - begun);
+    await untilIdle(connection, session.id);
+  }
+  connection.close();
+  await child.stop();
+  const bytes = empty();
+  rmSync(folder, { recursive: true });
+  const messageBytes = Buffer.byteLength(QUESTION) + 5 + ANSWER_BYTES;
+  return [
+    {
+      what: "bytes per turn of 1,000, beside 4 KiB + 3 × its messages",
+      ours: bytes / TURNS,
+      beside: 4_096 + 3 * messageBytes,
+      unit: "B",
+      atMost: 1,
+    },
+    {
+      what: "a turn's latency, last hundred beside the second",
+      ours: median(ms.slice(-100)),
+      beside: median(ms.slice(100, 200)),
+      unit: "ms",
+      atMost: 1.25,
+    },
+  ];
+}
+
+async function untilIdle(connection: Connection, id: string): Promise<void> {
+  for (;;) {
+    const { body } = await connection.request("GET", `/session/${id}`);
+    if (body.includes('"activity":"idle"')) return;
+  }
+}
