@@ -8,7 +8,9 @@ const USAGE = `interlock: which agent session has the floor
 
   interlock serve [--port 3000] [--config FILE] …   run a node; every setting is a flag, see docs/operations.md
   interlock check [FILE]                            is this a catalogue of agents? exit code 0, or 1 with its faults
-  interlock drive [URL]                             play four scenes of a drive against a running node
+  interlock drive [URL]                             play four scenes of a drive against a running node and print who
+                                                    had the floor, and why; default http://127.0.0.1:3000; exit code 0,
+                                                    or 1 if a scene did not go as the rules say
 `;
 
 const [command, ...rest] = process.argv.slice(2);
@@ -22,9 +24,13 @@ switch (command) {
     process.exitCode = await checkCatalog(path, process.stdout);
     break;
   }
-  case "drive":
-    process.exitCode = await drive(rest[0] ?? "http://127.0.0.1:3000", process.stdout);
+  case "drive": {
+    const stopping = new AbortController();
+    process.once("SIGINT", () => stopping.abort());
+    const options = { signal: stopping.signal };
+    process.exitCode = await drive(rest[0] ?? "http://127.0.0.1:3000", process.stdout, options);
     break;
+  }
   case "help":
   case "--help":
   case "-h":

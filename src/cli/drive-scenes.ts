@@ -1,0 +1,167 @@
+import type { MessageText } from "../client/message-texts.ts";
+import type { Decision } from "../protocol/decision.ts";
+import type { Stage } from "./drive-stage.ts";
+
+export interface Scene {
+  title: string;
+  /** What it is about, in a line. */
+  story: string;
+  /** Plays it and checks what became of it. */
+  play(stage: Stage): Promise<void>;
+}
+
+/** The numbers of the shipped catalogue that the scenes are about. */
+export const CAST: Readonly<Record<string, { priority: number; interruptible: boolean }>> = {
+  phone_agent: { priority: 90, interruptible: false },
+  navigation_agent: { priority: 80, interruptible: false },
+  planner_agent: { priority: 60, interruptible: true },
+  vehicle_control_agent: { priority: 50, interruptible: true },
+  weather_agent: { priority: 30, interruptible: true },
+  music_agent: { priority: 20, interruptible: true },
+  chat_agent: { priority: 10, interruptible: true },
+};
+
+const call: Scene = {
+  title: "A call interrupts the music · 电话打断音乐",
+  story: "Music plays. A call comes in, is answered and ends; the song goes on where it was.",
+  async play(stage) {
+    const { session: music } = await stage.start("music_agent");
+    await stage.say(music.id, "放一首歌");
+    await stage.hear(music.id, 4);
+    const { session: phone, decision } = await stage.start("phone_agent");
+    const before = stage.messageOf(music.id);
+    const answered = await stage.ask(phone.id, "妈妈来电，接听");
+    await stage.pass(2_000);
+    const ended = await stage.ask(phone.id, "挂断");
+    await stage.client.archiveSession(phone.id);
+    await stage.hear(music.id, 4);
+
+    stage.check("the call gets the floor: 90 > 20, and music may be interrupted", isPreempted(decision, 90, 20));
+    stage.check("the music is paused before the call is active", isPausedFirst(stage, music.id, phone.id));
+    stage.check("nothing is played during the call", isSilentWhilePaused(stage, music.id));
+    stage.check("the call is answered and hung up", answered.includes("请讲") && ended.includes("结束"));
+    checkResumed(stage, music.id, before);
+  },
+};
+
+const smallTalk: Scene = {
+  title: "Small talk has to wait for the navigation · 导航中拒绝闲聊",
+  story: "The car is being guided. Somebody wants to hear a joke, and is told why not.",
+  async play(stage) {
+    const { session: navigation } = await stage.start("navigation_agent");
+    await stage.say(navigation.id, "导航回家");
+    await stage.hear(navigation.id, 1);
+    await stage.pass(1_000);
+    const before = await stage.client.getSession(navigation.id);
+    const refusal = await stage.refusalOf("chat_agent");
+    const after = await stage.client.getSession(navigation.id);
+    const { total } = await stage.client.listSessions({ userId: stage.userId, includeArchived: true });
+    await stage.hear(navigation.id, 1);
+    await untilRefused(stage, "chat_agent");
+
+    stage.check("the joke is refused: 10 < 80", isRefused(refusal, 10, 80));
+    stage.check("the driver is told why: 导航中，暂时无法闲聊", refusal?.say === "导航中，暂时无法闲聊");
+    stage.check("the navigation heard nothing of it: its log is as it was", before.position === after.position);
+    stage.check("no session was made for the joke", total === 1);
+    stage.check("the navigation was never paused", !stateSeen(stage, navigation.id, "paused"));
+  },
+};
+
+const windows: Scene = {
+  title: "Closing the windows has to wait for the plan · 紧急车控打断规划",
+  story: "A day is being planned when it begins to rain. The windows come after the plan.",
+  async play(stage) {
+    const { session: planner } = await stage.start("planner_agent");
+    const planned = stage.ask(planner.id, "规划明天的行程");
+    // Judged below, also when it fails while the rest is still going on.
+    planned.catch(() => {});
+    await stage.hear(planner.id, 3);
+    const refusal = await stage.refusalOf("vehicle_control_agent");
+    const { decision: urgent } = await stage.client.whatIf(stage.floorId, "phone_agent");
+    await untilRefused(stage, "vehicle_control_agent");
+    const plan = await planned;
+    await stage.pass(500);
+    await stage.client.archiveSession(planner.id);
+    const { session: vehicle, decision } = await stage.start("vehicle_control_agent");
+    const closed = await stage.ask(vehicle.id, "快关上车窗，下雨了");
+
+    stage.check("the windows are refused: 50 < 60", isRefused(refusal, 50, 60));
+    stage.check("the refusal says what it would need: priority > 60", refusal?.wouldNeed === "priority > 60");
+    stage.check("a call, at 90, would have been let in (what-if)", isPreempted(urgent, 90, 60));
+    stage.check("the plan was made without a break", plan.includes("返程") && !stateSeen(stage, planner.id, "paused"));
+    stage.check("afterwards the windows close", decision?.reason === "floor_free" && closed === "车窗已关闭。");
+  },
+};
+
+const weather: Scene = {
+  title: "A question about the weather over music · 播放音乐时查天气",
+  story: "Music plays. The weather is asked for and told; then the music is back by itself.",
+  async play(stage) {
+    const { session: music } = await stage.start("music_agent");
+    await stage.say(music.id, "放一首歌");
+    await stage.hear(music.id, 4);
+    const { session: weather, decision } = await stage.start("weather_agent");
+    const before = stage.messageOf(music.id);
+    const answer = await stage.ask(weather.id, "查一下天气");
+    await stage.hear(music.id, 4);
+
+    stage.check("the weather gets the floor: 30 > 20, and music may be interrupted", isPreempted(decision, 30, 20));
+    stage.check("the music is paused before the weather is active", isPausedFirst(stage, music.id, weather.id));
+    stage.check("the weather is told, whole", answer.includes("22 度") && answer.endsWith("。"));
+    stage.check("the weather gives the floor back by itself", transitionSeen(stage, weather.id, "yield"));
+    checkResumed(stage, music.id, before);
+  },
+};
+
+/** The four scenes of the priority rules, in the order in which they are told. */
+export const SCENES: readonly Scene[] = [call, smallTalk, windows, weather];
+
+function isPreempted(decision: Decision | undefined, challenger: number, holder: number): boolean {
+  if (decision?.outcome !== "granted" || decision.reason !== "preempted") return false;
+  return decision.challenger.priority === challenger && decision.holder?.priority === holder;
+}
+
+function isRefused(decision: Decision | undefined, challenger: number, holder: number): boolean {
+  if (decision?.outcome !== "rejected" || decision.reason !== "lower_priority") return false;
+  return decision.challenger.priority === challenger && decision.holder?.priority === holder;
+}
+
+/** A refusal is not in any session's log, so it is waited for on the floor. */
+function untilRefused(stage: Stage, agentId: string): Promise<void> {
+  const isIt = (decision: Decision) => decision.outcome === "rejected" && decision.challenger.agentId === agentId;
+  return stage.until("the refusal on the floor's stream", () =>
+    stage.floor.some((event) => event.type === "arbitration" && isIt(event.data)),
+  );
+}
+
+function isPausedFirst(stage: Stage, pausedId: string, activeId: string): boolean {
+  const paused = stage.transitionsOf(pausedId).find(({ data }) => data.event === "preempt");
+  const active = stage.transitionsOf(activeId).find(({ data }) => data.event === "activate");
+  return paused !== undefined && active !== undefined && paused.index < active.index;
+}
+
+function stateSeen(stage: Stage, sessionId: string, state: string): boolean {
+  return stage.transitionsOf(sessionId).some(({ data }) => data.to === state);
+}
+
+function transitionSeen(stage: Stage, sessionId: string, event: string): boolean {
+  return stage.transitionsOf(sessionId).some(({ data }) => data.event === event);
+}
+
+/** No text of it between its pause and its return, in the order in which the connection heard it. */
+function isSilentWhilePaused({ heard }: Stage, sessionId: string): boolean {
+  const own = heard.filter((event) => event.sessionId === sessionId);
+  const paused = own.findIndex((event) => event.type === "session_transition" && event.data.to === "paused");
+  const resumed = own.findIndex((event) => event.type === "session_transition" && event.data.event === "resume");
+  if (paused < 0 || resumed < paused) return false;
+  return !own.slice(paused, resumed).some((event) => event.type === "delta");
+}
+
+/** What was interrupted came back by itself, and the same message goes on from where it stood. */
+function checkResumed(stage: Stage, sessionId: string, before: MessageText | undefined): void {
+  const after = stage.messageOf(sessionId);
+  const isSame = before !== undefined && before.messageId === after?.messageId;
+  const goesOn = isSame && after.text.startsWith(before.text) && after.text.length > before.text.length;
+  stage.check("the music comes back by itself", transitionSeen(stage, sessionId, "resume"));
+  stage.check("the song goes on where it was", goesOn);
+}

@@ -1,0 +1,177 @@
+import type { ServerEvent } from "../client/server-event.ts";
+import type { Decision } from "../protocol/decision.ts";
+import type { WrittenState } from "../protocol/event.ts";
+import { type Paint, plain } from "./paint.ts";
+import { fitToWidth, widthOf } from "./text-width.ts";
+
+export type Standing = "active" | "paused" | "waiting";
+
+/** Times in ms after the first event. */
+export interface Span {
+  standing: Standing;
+  fromMs: number;
+  toMs: number;
+}
+
+export interface TimelineRow {
+  agentId: string;
+  /** Undefined for an agent that was refused and so has no session. */
+  sessionId: string | undefined;
+  priority: number;
+  spans: Span[];
+  refusedAtMs: number[];
+}
+
+/** How the sessions of one floor stood, from the first event to the last. */
+export interface Timeline {
+  durationMs: number;
+  /** In the order in which they came. */
+  rows: TimelineRow[];
+}
+
+/** Read a floor's events, in their order, as a timeline. Its times are the events' own. */
+export function readTimeline(events: readonly ServerEvent[]): Timeline {
+  const startedAt = timeOf(events[0]);
+  const durationMs = timeOf(events.at(-1)) - startedAt;
+  const rows: TimelineRow[] = [];
+  const open = new Map<TimelineRow, Span>();
+
+  const stand = (row: TimelineRow, standing: Standing | undefined, atMs: number) => {
+    const before = open.get(row);
+    if (before?.standing === standing) return;
+    if (before) before.toMs = atMs;
+    open.delete(row);
+    if (!standing) return;
+    const span = { standing, fromMs: atMs, toMs: durationMs };
+    row.spans.push(span);
+    open.set(row, span);
+  };
+  const rowOf = (sessionId: string | undefined, agentId: string, priority: number) => {
+    const known = rows.find((row) => row.sessionId === sessionId && row.agentId === agentId);
+    if (known) return known;
+    const row = { agentId, sessionId, priority, spans: [], refusedAtMs: [] };
+    rows.push(row);
+    return row;
+  };
+  const decide = ({ outcome, challenger }: Decision, sessionId: string | undefined, atMs: number) => {
+    const row = rowOf(sessionId, challenger.agentId, challenger.priority);
+    row.priority = challenger.priority;
+    if (outcome === "queued") stand(row, "waiting", atMs);
+    if (outcome !== "rejected") return;
+    row.refusedAtMs.push(atMs);
+    if (open.get(row)?.standing === "waiting") stand(row, undefined, atMs);
+  };
+
+  for (const event of events) {
+    const atMs = timeOf(event) - startedAt;
+    const { sessionId } = event;
+    if (event.type === "session_created") {
+      const { agentId, priority } = event.data;
+      // An agent that was refused before, and now has a session, goes on in its row.
+      const refused = rows.find((row) => row.sessionId === undefined && row.agentId === agentId);
+      if (refused) refused.sessionId = sessionId;
+      else rowOf(sessionId, agentId, priority);
+    } else if (event.type === "arbitration") {
+      // Only a session that exists afterwards is named beside the data.
+      decide(event.data, sessionId, atMs);
+    } else if (event.type === "session_transition") {
+      const row = rows.find((each) => each.sessionId === sessionId);
+      if (row) stand(row, standingIn(event.data.to), atMs);
+    }
+  }
+  return { durationMs, rows };
+}
+
+function standingIn(state: WrittenState): Standing | undefined {
+  if (state.startsWith("active")) return "active";
+  return state === "paused" ? "paused" : undefined;
+}
+
+const timeOf = (event: ServerEvent | undefined): number => (event ? Date.parse(event.timestamp) : 0);
+
+export interface DrawOptions {
+  /** Columns of the whole chart. */
+  width: number;
+  /** What to call an agent. */
+  nameOf: (agentId: string) => string;
+  paint?: Paint;
+}
+
+const MARKS: Readonly<Record<Standing | "refused", string>> = { active: "█", paused: "░", waiting: "·", refused: "✗" };
+const LABEL_COLUMNS = 24;
+const TICK_COLUMNS = 10;
+/** What one column may stand for, in ms: every tenth column is a number of seconds that people count in. */
+const STEPS_MS = [50, 100, 200, 500, 1_000, 2_000, 3_000, 6_000, 12_000, 30_000, 60_000];
+
+/**
+ * The timeline as lines: a row per session, and below them the seconds. A column shows how the session stood in its
+ * middle; what was shorter than that has a column all the same.
+ */
+export function drawTimeline({ durationMs, rows }: Timeline, options: DrawOptions): string[] {
+  const { width, nameOf, paint = plain } = options;
+  const labels = rows.map((row) => `${nameOf(row.agentId)} ${row.priority}`);
+  const labelColumns = Math.min(LABEL_COLUMNS, Math.max(0, ...labels.map(widthOf)));
+  const room = Math.max(TICK_COLUMNS, width - labelColumns - 2);
+  const stepMs = STEPS_MS.find((step) => durationMs / step <= room - 1) ?? Math.ceil(durationMs / (room - 1));
+  const columns = Math.floor(durationMs / stepMs) + 1;
+
+  const lines = rows.map((row, index) => {
+    const cells = drawRow(row, columns, stepMs);
+    return `${fitToWidth(labels[index]!, labelColumns)}  ${paintRow(cells, paint)}`.trimEnd();
+  });
+  const indent = " ".repeat(labelColumns + 2);
+  return [...lines, ...drawAxis(columns, stepMs, room).map((line) => indent + paint("quiet", line))];
+}
+
+type Cell = Standing | "refused" | undefined;
+
+function drawRow({ spans, refusedAtMs }: TimelineRow, columns: number, stepMs: number): Cell[] {
+  const columnAt = (ms: number) => Math.min(columns - 1, Math.floor(ms / stepMs));
+  const cells = Array.from({ length: columns }, (_, column): Cell => {
+    const middleMs = (column + 0.5) * stepMs;
+    return spans.find(({ fromMs, toMs }) => fromMs <= middleMs && middleMs < toMs)?.standing;
+  });
+  for (const { standing, fromMs, toMs } of spans) {
+    if (fromMs === toMs) continue;
+    const hasColumn = cells.some((_, column) => {
+      const middleMs = (column + 0.5) * stepMs;
+      return fromMs <= middleMs && middleMs < toMs;
+    });
+    if (!hasColumn) cells[columnAt((fromMs + toMs) / 2)] = standing;
+  }
+  for (const atMs of refusedAtMs) cells[columnAt(atMs)] = "refused";
+  return cells;
+}
+
+/** Neighbours of one kind share their colour. */
+function paintRow(cells: readonly Cell[], paint: Paint): string {
+  let line = "";
+  for (let start = 0; start < cells.length; ) {
+    const kind = cells[start];
+    let end = start + 1;
+    while (end < cells.length && cells[end] === kind) end += 1;
+    line += kind === undefined ? " ".repeat(end - start) : paint(kind, MARKS[kind].repeat(end - start));
+    start = end;
+  }
+  return line;
+}
+
+/** Ticks and their seconds, the last of them with its unit. */
+function drawAxis(columns: number, stepMs: number, room: number): [string, string] {
+  let ticks = "";
+  let seconds = "";
+  for (let column = 0; column < columns; column += TICK_COLUMNS) {
+    const isLast = column + TICK_COLUMNS >= columns;
+    const label = `${(column * stepMs) / 1_000}${isLast ? " s" : ""}`;
+    if (column + label.length > room) break;
+    ticks += "|".padEnd(TICK_COLUMNS);
+    seconds += label.padEnd(TICK_COLUMNS);
+  }
+  return [ticks.trimEnd(), seconds.trimEnd()];
+}
+
+/** What the marks mean, in one line. */
+export function drawLegend(paint: Paint = plain): string {
+  const kinds = ["active", "paused", "waiting", "refused"] as const;
+  return kinds.map((kind) => `${paint(kind, MARKS[kind])} ${kind}`).join("   ");
+}

@@ -1,0 +1,122 @@
+import type { AgentRef } from "../protocol/message.ts";
+import type { ServerEvent, ServerEventOf } from "./server-event.ts";
+
+/** A message's text as far as it is known. */
+export interface MessageText {
+  messageId: string;
+  sessionId: string;
+  runId: string | undefined;
+  /** Who writes it; undefined for what a user wrote. */
+  agent: AgentRef | undefined;
+  text: string;
+  reasoning: string;
+  /** More may come. */
+  isStreaming: boolean;
+}
+
+interface Draft extends MessageText {
+  /** 0 where it is not known: a message that was joined in its middle does not say. */
+  attempt: number;
+}
+
+/** Messages written at the same time; past it the oldest is given up. Sub-agents speak in parallel, by the dozen at most. */
+const MAX_DRAFTS = 256;
+/** Finished messages that are remembered, so that a late delta does not bring one back. */
+const MAX_FINISHED = 256;
+
+/**
+ * Puts together what is being written: deltas by their offsets, and messages, which say what the text is so far or for
+ * good. Feed it every event of a stream, in order; reconnections and repeats do no harm.
+ */
+export class MessageTexts {
+  /** By session and message: ids are unique within a session only. */
+  readonly #drafts = new Map<string, Draft>();
+  readonly #finished = new Set<string>();
+
+  /** What is being written now, oldest first. */
+  get unfinished(): MessageText[] {
+    return [...this.#drafts.values()];
+  }
+
+  /** The message whose text the event changed, or ended, as it is now; undefined for any other event. */
+  take(event: ServerEvent): MessageText | undefined {
+    switch (event.type) {
+      case "delta":
+        return event.sessionId === undefined ? undefined : this.#extend(event.sessionId, event.data);
+      case "message":
+        return this.#replace(event.data);
+      case "complete":
+        return this.#forget((draft) => draft.sessionId === event.data.sessionId && draft.runId === event.data.runId);
+      case "reset": {
+        const { sessionId } = event.data;
+        return this.#forget((draft) => sessionId === undefined || draft.sessionId === sessionId);
+      }
+      default:
+        return undefined;
+    }
+  }
+
+  #extend(sessionId: string, delta: ServerEventOf<"delta">["data"]): MessageText | undefined {
+    const { messageId, runId, attempt, kind, offset, text, agent } = delta;
+    const key = `${sessionId} ${messageId}`;
+    if (this.#finished.has(key)) return undefined;
+    let draft = this.#drafts.get(key);
+    if (!draft) {
+      // Its beginning was missed: a message will say what it is.
+      if (offset !== 0 || this.#isOutdated(sessionId, runId, attempt)) return undefined;
+      draft = { messageId, sessionId, runId, agent, text: "", reasoning: "", isStreaming: true, attempt };
+      this.#keep(key, draft);
+    }
+    draft.attempt = attempt;
+    this.#forget((other) => isOf(other, sessionId, runId) && other.attempt > 0 && other.attempt < attempt);
+    const part = kind === "text" ? "text" : "reasoning";
+    const known = draft[part].length - offset;
+    if (known < 0 || known >= text.length) return undefined;
+    draft[part] += text.slice(known);
+    return { ...draft };
+  }
+
+  #replace(message: ServerEventOf<"message">["data"]): MessageText | undefined {
+    const { id: messageId, sessionId, runId, agent, content, parts, streaming } = message;
+    const key = `${sessionId} ${messageId}`;
+    const known = this.#drafts.get(key);
+    const reasoning = (parts ?? []).map((part) => (part["type"] === "reasoning" ? String(part["text"]) : "")).join("");
+    const whole = { messageId, sessionId, runId, agent, text: content, reasoning, isStreaming: streaming };
+    if (!streaming) {
+      this.#drafts.delete(key);
+      this.#finish(key);
+      return whole;
+    }
+    if (this.#finished.has(key)) return undefined;
+    if (!known) {
+      this.#keep(key, { ...whole, attempt: 0 });
+      return whole;
+    }
+    // Another node may be a little behind what this reader has: text only grows.
+    const text = known.text.startsWith(content) ? known.text : content;
+    const thought = known.reasoning.startsWith(reasoning) ? known.reasoning : reasoning;
+    if (text === known.text && thought === known.reasoning) return undefined;
+    Object.assign(known, { text, reasoning: thought });
+    return { ...known };
+  }
+
+  #isOutdated(sessionId: string, runId: string, attempt: number): boolean {
+    return this.#drafts.values().some((draft) => isOf(draft, sessionId, runId) && draft.attempt > attempt);
+  }
+
+  #keep(key: string, draft: Draft): void {
+    this.#drafts.set(key, draft);
+    if (this.#drafts.size > MAX_DRAFTS) this.#drafts.delete(this.#drafts.keys().next().value!);
+  }
+
+  #finish(key: string): void {
+    this.#finished.add(key);
+    if (this.#finished.size > MAX_FINISHED) this.#finished.delete(this.#finished.values().next().value!);
+  }
+
+  #forget(isGone: (draft: Draft) => boolean): undefined {
+    for (const [key, draft] of this.#drafts) if (isGone(draft)) this.#drafts.delete(key);
+  }
+}
+
+const isOf = (draft: Draft, sessionId: string, runId: string) => draft.sessionId === sessionId && draft.runId === runId;

@@ -1,0 +1,61 @@
+import type { EventType, LIVE_EVENTS, LiveType, LoggedData, LoggedType } from "../protocol/event.ts";
+
+type DataOf<T extends EventType> = T extends LoggedType
+  ? LoggedData<T>
+  : T extends LiveType
+    ? ReturnType<(typeof LIVE_EVENTS)[T]["parse"]>
+    : never;
+
+/** An event of one type, as it stands behind `data:`. */
+export interface ServerEventOf<T extends EventType> {
+  type: T;
+  data: DataOf<T>;
+  /** When it happened, ISO. */
+  timestamp: string;
+  sessionId?: string;
+  /** Its place in its session's log; absent for what is not logged. */
+  seq?: number;
+  /** The interaction it is about. */
+  requestId?: string;
+}
+
+/** An event of any type this client knows. */
+export type ServerEvent = { [T in EventType]: ServerEventOf<T> }[EventType];
+
+/** Every type there is, without the schemas: those would bring a validator into every page. */
+const KNOWN: Readonly<Record<EventType, true>> = {
+  session_created: true,
+  session_transition: true,
+  session_updated: true,
+  arbitration: true,
+  agent_switched: true,
+  message: true,
+  tool_call: true,
+  tool_result: true,
+  tool_confirmation_request: true,
+  user_question_request: true,
+  interaction_resolved: true,
+  usage: true,
+  error: true,
+  complete: true,
+  data: true,
+  floor_updated: true,
+  connected: true,
+  agent_list: true,
+  delta: true,
+  reset: true,
+  bye: true,
+};
+
+/** An event from the text behind `data:`. Undefined for what a client of this version does not know: it is skipped. */
+export function parseServerEvent(text: string): ServerEvent | undefined {
+  try {
+    const event: unknown = JSON.parse(text);
+    if (typeof event !== "object" || event === null || !("type" in event && "data" in event)) return undefined;
+    const { type, data } = event;
+    if (typeof type !== "string" || !Object.hasOwn(KNOWN, type)) return undefined;
+    return typeof data === "object" && data !== null ? (event as ServerEvent) : undefined;
+  } catch {
+    return undefined;
+  }
+}

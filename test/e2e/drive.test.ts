@@ -1,0 +1,133 @@
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, it } from "vitest";
+import { type DriveOptions, drive, type Screen } from "../../src/cli/drive.ts";
+import { widthOf } from "../../src/cli/text-width.ts";
+import { createClient } from "../../src/client/client.ts";
+import { ServerProcess } from "../support/server-process.ts";
+
+/** Drive, and keep what is printed. */
+async function printed(url: string, options: DriveOptions = {}, screen: Partial<Screen> = {}) {
+  let text = "";
+  const code = await drive(url, { write: (piece) => (text += piece), ...screen }, { env: {}, ...options });
+  return { code, text, lines: text.split("\n") };
+}
+
+/** The part of a drive that tells of one scene. */
+const sceneOf = (text: string, number: number) => text.split(/^(?=\d {2})/m)[number]!;
+
+/** The events of a scene, without their times and the blanks between columns. */
+function toldIn(scene: string): string[] {
+  const told = [...scene.matchAll(/^ *\d+\.\d s {2}(.*)$/gm)].map(([, line]) => line!.replace(/ {2,}/g, " "));
+  expect(told.length).toBeGreaterThan(4);
+  return told;
+}
+
+it.concurrent("the four scenes go as the rules say, and the timeline tells how", async () => {
+  await using server = await ServerProcess.start();
+  const { code, text, lines } = await printed(server.url);
+
+  expect(text).not.toContain("not so");
+  expect(code).toBe(0);
+  expect(lines.at(-2)).toMatch(/^All 4 scenes went as the rules say, in \d+\.\d s\.$/);
+  for (const line of lines) expect(widthOf(line), line).toBeLessThanOrEqual(100);
+
+  const call = toldIn(sceneOf(text, 1));
+  expect(call.slice(3, 5)).toEqual([
+    "Music ‖ is paused for Phone",
+    "Phone ▶ has the floor: 90 > 20, and Music may be interrupted (preempted) “音乐已暂停”",
+  ]);
+  expect(call).toContain("Phone › 已接听，请讲。");
+  expect(call).toContain("Music ▶ goes on (resumed) “继续播放音乐”");
+  expect(call.findLast((line) => line.startsWith("Music ›"))).toMatch(/^Music › … .*♪ 《茉莉花》/);
+  expect(sceneOf(text, 1)).toMatch(/^ {3}Music 20 {2}█+░+█+$\n^ {3}Phone 90 {3,}█+$/m);
+
+  const smallTalk = toldIn(sceneOf(text, 2));
+  expect(smallTalk).toContain("Chat ✗ is refused: 10 < 80 (lower_priority) “导航中，暂时无法闲聊”");
+  expect(smallTalk.findLast((line) => line.startsWith("Navigation ›"))).toContain("… 沿当前道路");
+  expect(sceneOf(text, 2)).toMatch(/^ {3}Navigation 80 {2}█+$\n^ {3}Chat 10 +✗$/m);
+
+  const windows = toldIn(sceneOf(text, 3));
+  expect(windows).toContain("Vehicle Control ✗ is refused: 50 < 60 (lower_priority) “正在规划，请稍等再车辆控制”");
+  expect(windows).toContain("Vehicle Control would need priority > 60");
+  expect(windows).toContain("Vehicle Control › 车窗已关闭。");
+  expect(sceneOf(text, 3)).toMatch(/^ {3}Planner 60 +█+$\n^ {3}Vehicle Control 50 +✗ +█+░*$/m);
+
+  const weather = toldIn(sceneOf(text, 4));
+  expect(weather).toContain("Weather ▶ has the floor: 30 > 20, and Music may be interrupted (preempted) “音乐已暂停”");
+  expect(weather).toContain("Weather › 今天晴，22 度，东南风二级，不用带伞。");
+  expect(weather).toContain("Music ▶ goes on (resumed) “继续播放音乐”");
+
+  const { sessions } = await createClient({ baseUrl: server.url }).listSessions({ pageSize: 200 });
+  expect(sessions.filter(({ state }) => state === "active")).toEqual([]);
+}, 60_000);
+
+it.concurrent("where no server answers, a sentence says so", async () => {
+  const server = await ServerProcess.start();
+  await server.kill();
+  const { code, text } = await printed(server.url);
+  expect(code).toBe(1);
+  expect(text).toBe(
+    `No server answers at ${server.url}. Start one with \`interlock serve\`, or name another: interlock drive URL\n`,
+  );
+});
+
+it.concurrent("what is no address is told", async () => {
+  const { code, text } = await printed("nowhere");
+  expect(code).toBe(1);
+  expect(text).toBe("baseUrl must be an address with http or https, without query: nowhere\n");
+});
+
+it.concurrent("a server with other numbers is told which ones the scenes need", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "interlock-drive-"));
+  try {
+    const shipped = await readFile("config/agents_config.yaml", "utf8");
+    const path = join(folder, "agents.yaml");
+    await writeFile(path, shipped.replace("priority: 20\n", "priority: 95\n").replaceAll("chat_agent", "talk_agent"));
+    await using server = await ServerProcess.start({ flags: ["--store", "sqlite::memory:", "--config", path] });
+    const { code, lines } = await printed(server.url);
+    expect(code).toBe(1);
+    expect(lines).toEqual([
+      "The scenes are written for the shipped catalogue, and this node has another:",
+      "  music_agent has priority 95, not 20",
+      "  there is no chat_agent",
+      "",
+    ]);
+  } finally {
+    await rm(folder, { recursive: true });
+  }
+});
+
+it.concurrent("a scene that does not go as the rules say fails the drive, and the others are played", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "interlock-drive-"));
+  try {
+    const shipped = await readFile("config/agents_config.yaml", "utf8");
+    const path = join(folder, "agents.yaml");
+    // The numbers are the shipped ones, but music does not come back by itself.
+    await writeFile(path, shipped.replace("label: Music\n", "label: Music\n    resume: manual\n"));
+    await using server = await ServerProcess.start({ flags: ["--store", "sqlite::memory:", "--config", path] });
+    const { code, text, lines } = await printed(server.url, { patienceMs: 4_000 });
+    expect(code).toBe(1);
+    expect(lines.at(-2)).toBe("2 of 4 scenes went as the rules say; not so: scene 1, 4.");
+    expect(sceneOf(text, 1)).toContain("✗ not so: waited 4 s for 4 pieces of text");
+    expect(sceneOf(text, 2)).not.toContain("not so");
+  } finally {
+    await rm(folder, { recursive: true });
+  }
+}, 60_000);
+
+it.concurrent("a drive that is stopped leaves nothing running", async () => {
+  await using server = await ServerProcess.start();
+  const stopping = new AbortController();
+  const client = createClient({ baseUrl: server.url });
+  const driving = printed(server.url, { signal: stopping.signal }, { isTTY: true });
+  const isActive = async () => (await client.listSessions({ state: "active" })).total > 0;
+  while (!(await isActive())) await client.getHealth();
+  stopping.abort();
+  const { code, text } = await driving;
+  expect(code).toBe(1);
+  expect(text).toContain("\u001b[1mFour scenes of a drive\u001b[22m");
+  expect(text.endsWith("The drive was stopped.\n")).toBe(true);
+  expect(await isActive()).toBe(false);
+});

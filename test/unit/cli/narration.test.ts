@@ -1,0 +1,98 @@
+import { expect, it } from "vitest";
+import { narrate } from "../../../src/cli/narration.ts";
+import { parseServerEvent, type ServerEvent } from "../../../src/client/server-event.ts";
+
+let at = 0;
+function event(type: string, data: object, sessionId?: string): ServerEvent {
+  at += 10;
+  const timestamp = new Date(at).toISOString();
+  return parseServerEvent(JSON.stringify({ type, data, timestamp, sessionId }))!;
+}
+
+const created = (id: string, agentId: string) => event("session_created", { agentId }, id);
+const moved = (id: string, verb: string, more: object = {}) =>
+  event("session_transition", { from: "created", to: "paused", event: verb, ...more }, id);
+const said = (id: string, offset: number, text: string) =>
+  event("delta", { messageId: `${id}-1`, runId: "r", attempt: 1, kind: "text", offset, text, agent: {} }, id);
+const decided = (outcome: string, reason: string, more: object, id?: string) =>
+  event("arbitration", { outcome, reason, challenger: { agentId: "chat", priority: 10 }, say: "好", ...more }, id);
+
+const HOLDER = { sessionId: "m", agentId: "music", priority: 5, interruptible: true };
+
+/** What is told, as one line each. */
+function tell(heard: ServerEvent[], floor: ServerEvent[] = []): string[] {
+  const lines = narrate(heard, floor, (id) => id.toUpperCase());
+  return lines.map(({ agentId, mark, text }) => `${agentId} ${mark} ${text}`);
+}
+
+it("who gets the floor is told with the reason, once it is so", () => {
+  const lines = tell([
+    created("m", "music"),
+    created("c", "chat"),
+    decided("granted", "preempted", { holder: HOLDER }, "c"),
+    moved("m", "preempt", { by: { sessionId: "c", agentId: "chat" } }),
+    moved("c", "activate"),
+    moved("c", "turn"),
+    moved("c", "yield"),
+    decided("granted", "resumed", {}, "m"),
+    moved("m", "resume"),
+    moved("m", "archive"),
+  ]);
+  expect(lines).toEqual([
+    "music ‖ is paused for CHAT",
+    "chat ▶ has the floor: 10 > 5, and MUSIC may be interrupted (preempted) “好”",
+    "chat ‖ has done its turn and gives the floor back",
+    "music ▶ goes on (resumed) “好”",
+    "music ■ ends",
+  ]);
+});
+
+it("who does not get it is told why, and what it would need", () => {
+  const wouldNeed = "priority > 5";
+  const lines = tell([
+    created("c", "chat"),
+    decided("queued", "equal_priority", { holder: { ...HOLDER, priority: 10 } }, "c"),
+    decided("rejected", "queue_timeout", {}, "c"),
+    decided("rejected", "lower_priority", { holder: { ...HOLDER, priority: 20 }, wouldNeed }, "c"),
+  ]);
+  expect(lines).toEqual([
+    "chat · waits: 10 = 10 (equal_priority) “好”",
+    "chat ✗ is refused: (queue_timeout) “好”",
+    "chat ✗ is refused: 10 < 20 (lower_priority) “好”",
+    "chat   would need priority > 5",
+  ]);
+});
+
+it("a run that fails is told", () => {
+  const failure = event("error", { errorCode: "run_lost", message: "The run was lost." }, "m");
+  expect(tell([created("m", "music"), failure])).toEqual(["music ✗ fails: The run was lost. (run_lost)"]);
+});
+
+it("a refusal that left no session is put where it happened", () => {
+  const before = [created("m", "music"), said("m", 0, "one")];
+  const refusal = decided("rejected", "lower_priority", { holder: { ...HOLDER, priority: 20 } });
+  const after = [said("m", 3, " two")];
+  const inNobodysLog = decided("rejected", "lower_priority", { holder: { ...HOLDER, priority: 20 } });
+  expect(tell([...before, ...after], [before[0]!, refusal, inNobodysLog])).toEqual([
+    "music › one",
+    "chat ✗ is refused: 10 < 20 (lower_priority) “好”",
+    "music › … two",
+    "chat ✗ is refused: 10 < 20 (lower_priority) “好”",
+  ]);
+});
+
+it("what is said in one go is one line, and nothing is told twice", () => {
+  const whole = { id: "m-1", sessionId: "m", role: "assistant", content: "one two three", agent: {}, streaming: false };
+  const asked = { id: "u", sessionId: "m", role: "user", content: "count", streaming: false };
+  const lines = tell([
+    created("m", "music"),
+    event("message", asked, "m"),
+    said("m", 0, "one"),
+    said("m", 3, " two"),
+    said("m", 3, " two"),
+    moved("m", "pause"),
+    said("m", 7, " thr"),
+    event("message", whole, "m"),
+  ]);
+  expect(lines).toEqual(["music ‹ count", "music › one two", "music ‖ is paused by its user", "music › … three"]);
+});

@@ -1,0 +1,221 @@
+import { expect, it } from "vitest";
+import { createClient } from "../../../src/client/client.ts";
+import { ClientError } from "../../../src/client/client-error.ts";
+import type { ClientOptions } from "../../../src/client/requester.ts";
+import { type Answer, cut, json, problem, SmallServer } from "../../support/small-server.ts";
+
+/** A client of a server that gives these answers, with a clock that does not wait. */
+async function stage(answers: Answer[], options: Partial<ClientOptions> = {}) {
+  const server = await SmallServer.start(...answers);
+  const waits: number[] = [];
+  const client = createClient({
+    baseUrl: server.url,
+    random: () => 1,
+    delay: async (ms) => void waits.push(ms),
+    ...options,
+  });
+  return { server, client, waits, [Symbol.asyncDispose]: () => server[Symbol.asyncDispose]() };
+}
+
+async function failure(promise: Promise<unknown>): Promise<ClientError> {
+  const error = await promise.then(
+    () => undefined,
+    (thrown) => thrown,
+  );
+  expect(error).toBeInstanceOf(ClientError);
+  return error as ClientError;
+}
+
+const OK = json({ success: true });
+const KEY = /^[0-9a-f]{32}$/;
+
+it("every route has a method that asks it as the protocol says", async () => {
+  await using place = await stage([OK]);
+  const { client, server } = place;
+  const calls: [() => Promise<unknown>, string, string?][] = [
+    [
+      () => client.createSession({ agentId: "a", activate: true }),
+      "POST /session/create",
+      '{"agentId":"a","activate":true}',
+    ],
+    [() => client.loadSession({ sessionId: "s" }), "POST /session/load", '{"sessionId":"s"}'],
+    [
+      () => client.listSessions({ q: "a b", page: 0, includeArchived: true }),
+      "GET /session/list?q=a+b&page=0&includeArchived=true",
+    ],
+    [() => client.getSession("s"), "GET /session/s"],
+    [() => client.renameSession("s", "标题"), "PATCH /session/s", '{"title":"标题"}'],
+    [() => client.deleteSession("s"), "DELETE /session/s", ""],
+    [() => client.listMessages("s", { before: "m", limit: 2 }), "GET /session/s/messages?before=m&limit=2"],
+    [() => client.withdrawMessage("s", "m"), "DELETE /session/s/messages/m", ""],
+    [() => client.listLogs("s", "m", { after: "3" }), "GET /session/s/messages/m/logs?after=3"],
+    [() => client.activateSession("s"), "POST /session/s/activate", "{}"],
+    [() => client.pauseSession("s"), "POST /session/s/pause", "{}"],
+    [() => client.resumeSession("s"), "POST /session/s/resume", "{}"],
+    [() => client.archiveSession("s"), "POST /session/s/archive", "{}"],
+    [() => client.stopSession("s"), "POST /session/s/stop", "{}"],
+    [() => client.getFloor("u:ann/rear%20left"), "GET /floor/u%3Aann%2Frear%2520left"],
+    [() => client.stopFloor("u:ann"), "POST /floor/u%3Aann/stop", "{}"],
+    [() => client.stopAll("u:ann"), "POST /floor/u%3Aann/stop-all", "{}"],
+    [() => client.setFlags("u:ann", { emergency: true }), "PUT /floor/u%3Aann/flags", '{"emergency":true}'],
+    [() => client.whatIf("u:ann", "a"), "POST /floor/u%3Aann/what-if", '{"agentId":"a"}'],
+    [() => client.listAgents(), "GET /agents"],
+    [() => client.send({ type: "chat", content: "hi" }), "POST /message", '{"type":"chat","content":"hi"}'],
+    [() => client.getHealth(), "GET /health"],
+    [() => client.getReadiness(), "GET /ready"],
+    [() => client.getMetrics(), "GET /metrics"],
+    [() => client.getOpenApi(), "GET /openapi.json"],
+  ];
+  for (const [call, expected, body = ""] of calls) {
+    await call();
+    const { method, url, headers, body: sent } = server.heard.at(-1)!;
+    expect(`${method} ${url}`).toBe(expected);
+    expect(sent).toBe(body);
+    expect(headers["content-type"], expected).toBe(body === "" ? undefined : "application/json");
+    expect(headers["idempotency-key"] ?? "", expected).toMatch(method === "GET" ? /^$/ : KEY);
+  }
+  const keys = server.heard.map(({ headers }) => headers["idempotency-key"]).filter((key) => key !== undefined);
+  expect(new Set(keys).size).toBe(keys.length);
+});
+
+it("an answer is given as it came", async () => {
+  await using place = await stage([json({ success: true, session: { id: "s" }, position: "e.3" })]);
+  expect(await place.client.createSession()).toEqual({ success: true, session: { id: "s" }, position: "e.3" });
+});
+
+it("a path in the base address stays in front of every route", async () => {
+  await using server = await SmallServer.start(OK);
+  await createClient({ baseUrl: `${server.url}/car/` }).listAgents();
+  expect(server.heard[0]!.url).toBe("/car/agents");
+});
+
+it("what is no address is refused at once", () => {
+  for (const baseUrl of ["", "localhost:3000", "/api", "ftp://host", "http://host/?a=b"]) {
+    expect(() => createClient({ baseUrl }), baseUrl).toThrow(TypeError);
+  }
+});
+
+it("an id that would climb out of its path is never sent", async () => {
+  await using place = await stage([OK]);
+  for (const id of ["", ".", ".."]) {
+    expect(await failure(place.client.getSession(id))).toMatchObject({ code: "bad_request", status: 0 });
+  }
+  await place.client.getSession("../agents");
+  expect(place.server.heard.map(({ url }) => url)).toEqual(["/session/..%2Fagents"]);
+});
+
+it("a write that met busy, unavailable, a broken connection and a proxy's page is repeated with its key until it is answered", async () => {
+  const page: Answer = (response) => response.writeHead(502).end("<h1>Bad gateway</h1>");
+  await using place = await stage([problem("busy", 503), problem("unavailable", 503), cut, page, OK]);
+  await place.client.send({ type: "chat", content: "once" });
+  const { heard } = place.server;
+  expect(heard).toHaveLength(5);
+  expect(new Set(heard.map(({ headers }) => headers["idempotency-key"])).size).toBe(1);
+  expect(new Set(heard.map(({ body }) => body)).size).toBe(1);
+  expect(place.waits).toEqual([200, 400, 800, 1_600]);
+});
+
+it("a broken answer counts as none", async () => {
+  const half: Answer = (response) => {
+    response.writeHead(200, { "content-type": "application/json", "content-length": 100 });
+    response.write('{"success":true,', () => response.destroy());
+  };
+  await using place = await stage([half, OK]);
+  await place.client.pauseSession("s");
+  expect(place.server.heard[1]!.headers["idempotency-key"]).toBe(place.server.heard[0]!.headers["idempotency-key"]);
+});
+
+it("waits are spread over the upper half", async () => {
+  await using place = await stage([problem("busy", 503), OK], { random: () => 0 });
+  await place.client.pauseSession("s");
+  expect(place.waits).toEqual([100]);
+});
+
+it("after five tries the last failure is thrown, with the key to repeat", async () => {
+  await using place = await stage([problem("busy", 503, { commandId: "theirs" })]);
+  const error = await failure(place.client.send({ type: "abort", sessionId: "s" }, { idempotencyKey: "mine" }));
+  expect(error).toMatchObject({
+    code: "busy",
+    status: 503,
+    retryable: true,
+    facts: { commandId: "mine", traceId: "t" },
+  });
+  expect(place.server.heard.map(({ headers }) => headers["idempotency-key"])).toEqual(Array(5).fill("mine"));
+});
+
+it("where nobody listens the failure says so", async () => {
+  const server = await SmallServer.start(OK);
+  const { url } = server;
+  await server[Symbol.asyncDispose]();
+  const client = createClient({ baseUrl: url, delay: async () => {} });
+  const error = await failure(client.createSession());
+  expect(error).toMatchObject({ code: "unreachable", status: 0, retryable: true, message: `${url} does not answer.` });
+  expect(error.facts.commandId).toMatch(KEY);
+});
+
+it("a server that keeps silent is asked again", async () => {
+  await using place = await stage([() => {}, OK], { timeoutMs: 50 });
+  await place.client.createSession();
+  const [first, second] = place.server.heard;
+  expect(second!.headers["idempotency-key"]).toBe(first!.headers["idempotency-key"]);
+});
+
+it("a refusal is thrown at once, with what the server says about it", async () => {
+  const decision = { outcome: "rejected", reason: "lower_priority", say: "导航中" };
+  await using place = await stage([problem("rejected", 409, { decision })]);
+  const error = await failure(place.client.createSession({ activate: true }));
+  expect(error).toMatchObject({ code: "rejected", status: 409, retryable: true, message: "no: rejected" });
+  expect(error.facts).toEqual({ traceId: "t", decision });
+  expect(place.server.heard).toHaveLength(1);
+});
+
+it("a code of a newer server is thrown as it is, and not repeated", async () => {
+  await using place = await stage([problem("not_on_sundays", 503)]);
+  expect(await failure(place.client.getSession("s"))).toMatchObject({ code: "not_on_sundays", status: 503 });
+  expect(place.server.heard).toHaveLength(1);
+});
+
+it("too many requests wait as long as the server asks, unless that is too long", async () => {
+  const wait = (seconds: number) => problem("too_many_requests", 429, {}, { "retry-after": String(seconds) });
+  await using place = await stage([wait(3), wait(11)]);
+  expect(await failure(place.client.listAgents())).toMatchObject({ code: "too_many_requests", retryAfterMs: 11_000 });
+  expect(place.waits).toEqual([3_000]);
+});
+
+it("somebody else's answer is told apart", async () => {
+  const page: Answer = (response) => response.writeHead(200, { "content-type": "text/html" }).end("<h1>Hello</h1>");
+  const missing: Answer = (response) => response.writeHead(404).end("no such page");
+  await using place = await stage([page, missing]);
+  expect(await failure(place.client.listAgents())).toMatchObject({ code: "unexpected_answer", status: 200 });
+  expect(await failure(place.client.listAgents())).toMatchObject({ code: "unexpected_answer", status: 404 });
+  expect(place.server.heard).toHaveLength(2);
+});
+
+it("a node that is not ready says what it lacks", async () => {
+  await using place = await stage([json({ status: "not_ready", missing: ["store"] }, 503)]);
+  expect(await place.client.getReadiness()).toEqual({ status: "not_ready", missing: ["store"] });
+  expect(place.server.heard).toHaveLength(1);
+});
+
+it("headers are asked for at each try", async () => {
+  let asked = 0;
+  await using place = await stage([problem("busy", 503), OK], {
+    headers: async () => ({ authorization: `Bearer ${++asked}` }),
+  });
+  await place.client.listAgents();
+  expect(place.server.heard.map(({ headers }) => headers.authorization)).toEqual(["Bearer 1", "Bearer 2"]);
+});
+
+it("an abort ends a request that is under way, and one that waits for its next try", async () => {
+  const asking = new AbortController();
+  await using place = await stage([() => asking.abort(new Error("enough"))]);
+  await expect(place.client.createSession({}, { signal: asking.signal })).rejects.toThrow("enough");
+  expect(place.waits).toEqual([]);
+
+  const waiting = new AbortController();
+  await using other = await stage([problem("busy", 503)], {
+    delay: async () => waiting.abort(new Error("not again")),
+  });
+  await expect(other.client.createSession({}, { signal: waiting.signal })).rejects.toThrow("not again");
+  expect(other.server.heard).toHaveLength(1);
+});

@@ -1,0 +1,332 @@
+import { setImmediate } from "node:timers/promises";
+import { expect, it } from "vitest";
+import { createClient } from "../../../src/client/client.ts";
+import { type EventStream, type EventStreamOptions, openEvents } from "../../../src/client/event-stream.ts";
+import type { ServerEvent } from "../../../src/client/server-event.ts";
+import { type Answer, cut, frame, liveFrame, problem, SmallServer, stream } from "../../support/small-server.ts";
+
+/** A stream from a server that gives these answers, with a clock that does not wait; 204 is the server's last. */
+async function stage(answers: Answer[], options: Partial<EventStreamOptions> = {}) {
+  const server = await SmallServer.start(...answers, noMore);
+  const waits: number[] = [];
+  const events = openEvents({
+    urlAt: (position) => `${server.url}/events${position === undefined ? "" : `?lastEventId=${position}`}`,
+    random: () => 0,
+    delay: async (ms) => void waits.push(ms),
+    ...options,
+  });
+  return { server, waits, events, [Symbol.asyncDispose]: () => server[Symbol.asyncDispose]() };
+}
+
+const noMore: Answer = (response) => response.writeHead(204).end();
+const bye = (data: object) => liveFrame("bye", data);
+
+async function all(events: EventStream): Promise<ServerEvent[]> {
+  return Array.fromAsync(events);
+}
+
+const seqs = (events: ServerEvent[]) => events.map(({ seq }) => seq);
+const urls = ({ heard }: SmallServer) => heard.map(({ url }) => url);
+
+it("events come typed and in their order, until the server says 204", async () => {
+  await using place = await stage([stream(["retry: 10\n\n", frame(1), ":\n\n", frame(2)])]);
+  const events = await all(place.events);
+  expect(events).toEqual([
+    {
+      type: "session_updated",
+      data: { title: "title 1" },
+      timestamp: "2026-01-01T00:00:00.000Z",
+      sessionId: "s",
+      seq: 1,
+    },
+    expect.objectContaining({ seq: 2 }),
+  ]);
+  expect(place.server.heard[0]!.headers.accept).toBe("text/event-stream");
+});
+
+it("a stream that was cut goes on after its last event, by the query and not by a header", async () => {
+  await using place = await stage([stream([frame(1), frame(2)], "cut"), stream([frame(3)], "cut"), stream([frame(4)])]);
+  expect(seqs(await all(place.events))).toEqual([1, 2, 3, 4]);
+  const { server } = place;
+  expect(urls(server)).toEqual(["/events", ...[2, 3, 4].map((seq) => `/events?lastEventId=e.${seq}`)]);
+  expect(server.heard.some(({ headers }) => "last-event-id" in headers)).toBe(false);
+  expect(place.events.position).toBe("e.4");
+});
+
+it("a position without an event counts, and so does one from before", async () => {
+  await using place = await stage([stream(["id: e.7\n\n"], "cut")], { position: "e.5" });
+  expect(await all(place.events)).toEqual([]);
+  expect(urls(place.server)).toEqual(["/events?lastEventId=e.5", "/events?lastEventId=e.7"]);
+});
+
+it("half an event is none: it comes whole the next time", async () => {
+  await using place = await stage([stream([frame(1), frame(2).slice(0, -1)], "cut"), stream([frame(2)])]);
+  expect(seqs(await all(place.events))).toEqual([1, 2]);
+  expect(urls(place.server)[1]).toBe("/events?lastEventId=e.1");
+});
+
+it("no event is handed on twice, however often it is sent", async () => {
+  const both = [frame(1), frame(1, { session: "t", id: "e.2" })];
+  await using place = await stage([
+    stream([...both, frame(2)], "cut"),
+    stream([...both, frame(2), frame(3), frame(2)]),
+  ]);
+  const events = await all(place.events);
+  expect(events.map(({ sessionId, seq }) => `${sessionId}${seq}`)).toEqual(["s1", "t1", "s2", "s3"]);
+});
+
+it("what the floor says of itself is known by its position", async () => {
+  const flags = (id: string) => liveFrame("floor_updated", { flags: {} }, id);
+  await using place = await stage([stream([flags("e.4"), flags("e.6")], "cut"), stream([flags("e.6"), flags("e.9")])]);
+  expect(await all(place.events)).toHaveLength(3);
+});
+
+it("after a reset an earlier place counts as new", async () => {
+  const reset = (from?: number) => liveFrame("reset", from === undefined ? {} : { sessionId: "s", from }, "f.0");
+  await using place = await stage([stream([frame(5), reset(1), frame(1), frame(2), reset(), frame(1)])]);
+  const events = await all(place.events);
+  expect(events.map(({ type, seq }) => seq ?? type)).toEqual([5, "reset", 2, "reset", 1]);
+});
+
+it("the log of a session that was deleted and made anew begins anew", async () => {
+  const deleted = JSON.stringify({
+    type: "session_transition",
+    data: { from: "active.idle", to: "deleted", event: "delete" },
+    timestamp: "2026-01-01T00:00:00.000Z",
+    sessionId: "s",
+    seq: 9,
+  });
+  await using place = await stage([stream([frame(8), `data: ${deleted}\n\n`, frame(1)])]);
+  expect(seqs(await all(place.events))).toEqual([8, 9, 1]);
+});
+
+it("a reader comes back when `retry:` says so", async () => {
+  await using place = await stage([
+    stream(["retry: 700\n\n", frame(1)]),
+    stream([frame(2)]),
+    stream(["retry: 3600000\n\n", frame(3)]),
+  ]);
+  await all(place.events);
+  expect(place.waits).toEqual([700, 700, 30_000]);
+});
+
+it("without a word from the server it comes back after two seconds, a little later than the others", async () => {
+  await using place = await stage([stream([frame(1)])], { random: () => 1 });
+  await all(place.events);
+  expect(place.waits).toEqual([2_500]);
+});
+
+it("a server that drains, or is overloaded, is left for as long as it says", async () => {
+  await using place = await stage([
+    stream([frame(1), bye({ reason: "draining", reconnectInMs: 1_234 })]),
+    stream([bye({ reason: "overloaded", reconnectInMs: 4_321 })]),
+    stream([frame(2)]),
+  ]);
+  const events = await all(place.events);
+  expect(events.map(({ type, seq }) => seq ?? type)).toEqual([1, "bye", "bye", 2]);
+  expect(place.waits.slice(0, 2)).toEqual([1_234, 4_321]);
+  expect(urls(place.server)[2]).toBe("/events?lastEventId=e.1");
+});
+
+it("a bye that says ended ends it: the server is not asked again", async () => {
+  await using place = await stage([stream([frame(1), bye({ reason: "ended" })])]);
+  expect((await all(place.events)).map(({ type }) => type)).toEqual(["session_updated", "bye"]);
+  expect(place.server.heard).toHaveLength(1);
+});
+
+it("204 at once is an empty stream", async () => {
+  await using place = await stage([]);
+  expect(await all(place.events)).toEqual([]);
+});
+
+it("a refusal for good is thrown", async () => {
+  await using place = await stage([stream([frame(1)]), problem("session_not_found", 404)]);
+  const seen: unknown[] = [];
+  const reading = (async () => {
+    for await (const { seq } of place.events) seen.push(seq);
+  })();
+  await expect(reading).rejects.toMatchObject({ name: "ClientError", code: "session_not_found", status: 404 });
+  expect(seen).toEqual([1]);
+  expect(place.server.heard).toHaveLength(2);
+});
+
+it("a page instead of a stream is thrown", async () => {
+  const page: Answer = (response) => response.writeHead(200, { "content-type": "text/html" }).end("<h1>Hello</h1>");
+  await using place = await stage([page]);
+  await expect(all(place.events)).rejects.toMatchObject({ code: "unexpected_answer", status: 200 });
+});
+
+it("what may pass is tried again, each time later, and from anew after a success", async () => {
+  const down: Answer[] = [cut, problem("unavailable", 503), cut, cut, cut];
+  await using place = await stage([...down, stream([frame(1)]), cut], { random: () => 1 });
+  expect(seqs(await all(place.events))).toEqual([1]);
+  expect(place.waits).toEqual([2_000, 4_000, 8_000, 16_000, 30_000, 2_500, 2_000]);
+});
+
+it("headers that cannot be had end it with their own error", async () => {
+  await using place = await stage([], {
+    headers: () => {
+      throw new Error("log in first");
+    },
+  });
+  await expect(all(place.events)).rejects.toThrow("log in first");
+  expect(place.server.heard).toHaveLength(0);
+});
+
+it("characters and frames that arrive in pieces are put together", async () => {
+  const bytes = new TextEncoder().encode(frame(1, { title: "导航 🚗" }));
+  const inPieces: Answer = async (response) => {
+    response.writeHead(200, { "content-type": "text/event-stream" });
+    for (const byte of bytes) {
+      response.write(Uint8Array.of(byte));
+      await setImmediate();
+    }
+    response.end();
+  };
+  await using place = await stage([inPieces]);
+  expect(await all(place.events)).toMatchObject([{ data: { title: "导航 🚗" } }]);
+});
+
+it("what this client does not know is skipped, and its position kept", async () => {
+  await using place = await stage([
+    stream([
+      liveFrame("hologram", {}, "e.1"),
+      "data: not json\n\n",
+      "data: 7\n\n",
+      'data: {"type":"delta"}\n\n',
+      frame(2),
+    ]),
+  ]);
+  expect(seqs(await all(place.events))).toEqual([2]);
+});
+
+it("an event beyond every bound ends it", async () => {
+  const huge: Answer = (response) => {
+    response.writeHead(200, { "content-type": "text/event-stream" });
+    response.on("error", () => {});
+    response.end(`data: ${"x".repeat(9_000_000)}\n\n`);
+  };
+  await using place = await stage([huge]);
+  await expect(all(place.events)).rejects.toMatchObject({ code: "unexpected_answer" });
+});
+
+it("nothing is read on while the reader is behind, and all of it comes in the end", async () => {
+  const count = 300;
+  const title = "x".repeat(65_000);
+  let written = 0;
+  const flood: Answer = async (response) => {
+    response.writeHead(200, { "content-type": "text/event-stream" });
+    for (let seq = 1; seq <= count; seq += 1) {
+      written = seq;
+      const isTaken = response.write(frame(seq, { title }));
+      if (!isTaken) await new Promise((resolve) => response.once("drain", resolve));
+    }
+    response.end(bye({ reason: "ended" }));
+  };
+  let pieces = 0;
+  const counted: typeof fetch = async (input, init) => {
+    const response = await fetch(input, init);
+    const reader = response.body!.getReader();
+    const body = new ReadableStream(
+      {
+        async pull(controller) {
+          const { done, value } = await reader.read();
+          if (done) return controller.close();
+          pieces += 1;
+          controller.enqueue(value);
+        },
+      },
+      { highWaterMark: 0 },
+    );
+    return new Response(body, { headers: response.headers });
+  };
+  await using place = await stage([flood, noMore], { fetch: counted });
+  const events = place.events[Symbol.asyncIterator]();
+  await events.next();
+  const before = pieces;
+  // Another request goes all the way and back, while the flood would have time to come in.
+  for (let round = 0; round < 20; round += 1) await fetch(`${place.server.url}/else`);
+  expect(pieces).toBe(before);
+  expect(written).toBeLessThan(count);
+  const rest: ServerEvent[] = [];
+  for (let next = await events.next(); !next.done; next = await events.next()) rest.push(next.value);
+  expect(seqs(rest).slice(0, -1)).toEqual(Array.from({ length: count - 1 }, (_, index) => index + 2));
+});
+
+it("an abort ends it quietly, while it waits for an event and while it waits to come back", async () => {
+  const stopping = new AbortController();
+  await using place = await stage([stream([frame(1)], "open")], { signal: stopping.signal });
+  const events = place.events[Symbol.asyncIterator]();
+  await events.next();
+  const next = events.next();
+  stopping.abort();
+  expect(await next).toEqual({ done: true, value: undefined });
+
+  const other = new AbortController();
+  await using waiting = await stage([cut], { signal: other.signal, delay: async () => other.abort() });
+  expect(await all(waiting.events)).toEqual([]);
+  expect(waiting.server.heard).toHaveLength(1);
+});
+
+it("closing ends it for whoever waits, and gives the connection back", async () => {
+  const { promise: isGone, resolve: gone } = Promise.withResolvers<void>();
+  const open: Answer = (response) => {
+    response.on("close", gone);
+    response.writeHead(200, { "content-type": "text/event-stream" });
+    response.write(frame(1));
+  };
+  await using place = await stage([open]);
+  const events = place.events[Symbol.asyncIterator]();
+  await events.next();
+  const next = events.next();
+  place.events.close();
+  expect((await next).done).toBe(true);
+  await isGone;
+});
+
+it("who leaves the loop gives the connection back", async () => {
+  const { promise: isGone, resolve: gone } = Promise.withResolvers<void>();
+  const open: Answer = (response) => {
+    response.on("close", gone);
+    response.writeHead(200, { "content-type": "text/event-stream" });
+    response.write(frame(1) + frame(2));
+  };
+  await using place = await stage([open]);
+  for await (const { seq } of place.events) {
+    expect(seq).toBe(1);
+    break;
+  }
+  await isGone;
+});
+
+it("a connection on which nothing comes is dead", async () => {
+  await using place = await stage([() => {}, stream([frame(1)], "open"), stream([frame(2)])], { silenceMs: 40 });
+  expect(seqs(await all(place.events))).toEqual([1, 2]);
+});
+
+it("it tells how it stands", async () => {
+  const told: string[] = [];
+  await using place = await stage([cut, stream([frame(1)])], { onStatus: (status) => told.push(status) });
+  await all(place.events);
+  expect(told.join(" ")).toBe("connecting waiting connecting open waiting connecting");
+});
+
+it("it is read once", async () => {
+  await using place = await stage([]);
+  await all(place.events);
+  expect(() => place.events[Symbol.asyncIterator]()).toThrow(TypeError);
+});
+
+it("each kind of stream asks at its own address, and binds sessions only when it has no position", async () => {
+  await using server = await SmallServer.start(stream([frame(1)], "cut"), noMore);
+  const client = createClient({ baseUrl: server.url, delay: async () => {} });
+  await all(client.openConnection({ sessionIds: ["a", "b"], userId: "安 n", zone: "z" }));
+  await all(client.openSession("s", { position: "e.3" }));
+  await all(client.openFloor("u:ann/z"));
+  expect(urls(server)).toEqual([
+    "/events?userId=%E5%AE%89+n&zone=z&sessionId=a&sessionId=b",
+    "/events?userId=%E5%AE%89+n&zone=z&lastEventId=e.1",
+    "/session/s/events?lastEventId=e.3",
+    "/floor/u%3Aann%2Fz/events",
+  ]);
+});

@@ -1,0 +1,130 @@
+import { describe, expect, it } from "vitest";
+import { type MessageText, MessageTexts } from "../../../src/client/message-texts.ts";
+import { parseServerEvent, type ServerEvent } from "../../../src/client/server-event.ts";
+
+const AGENT = { kind: "master", name: "music_agent", depth: 0, path: ["music_agent"] };
+
+function event(type: string, data: object): ServerEvent {
+  const timestamp = "2026-01-01T00:00:00.000Z";
+  return parseServerEvent(JSON.stringify({ type, data, timestamp, sessionId: "s" }))!;
+}
+
+function delta(offset: number, text: string, more: object = {}): ServerEvent {
+  return event("delta", { messageId: "m", runId: "r", attempt: 1, kind: "text", offset, text, agent: AGENT, ...more });
+}
+
+function message(content: string, streaming: boolean, more: object = {}): ServerEvent {
+  const status = streaming ? "running" : "success";
+  return event("message", {
+    id: "m",
+    sessionId: "s",
+    role: "assistant",
+    content,
+    status,
+    runId: "r",
+    streaming,
+    ...more,
+  });
+}
+
+/** The texts of the message "m", after each event. */
+function follow(...events: ServerEvent[]): (string | undefined)[] {
+  const texts = new MessageTexts();
+  return events.map((each) => texts.take(each)?.text);
+}
+
+describe("the text of a message", () => {
+  it("grows by deltas, in UTF-16 units, and ends with the message", () => {
+    expect(follow(delta(0, "导航🚗"), delta(4, "，右转"), message("导航🚗，右转。", false))).toEqual([
+      "导航🚗",
+      "导航🚗，右转",
+      "导航🚗，右转。",
+    ]);
+  });
+
+  it("takes of a delta only what it does not have", () => {
+    expect(follow(delta(0, "abcd"), delta(0, "abcd"), delta(2, "cd"), delta(2, "cdef"), delta(0, "abcdefg"))).toEqual([
+      "abcd",
+      undefined,
+      undefined,
+      "abcdef",
+      "abcdefg",
+    ]);
+  });
+
+  it("has no holes: what comes too early waits for the message", () => {
+    expect(follow(delta(3, "d"), delta(0, "ab"), delta(3, "d"), message("abcd", true), delta(4, "e"))).toEqual([
+      undefined,
+      "ab",
+      undefined,
+      "abcd",
+      "abcde",
+    ]);
+  });
+
+  it("is joined in its middle", () => {
+    expect(follow(message("so far", true), delta(6, " good"))).toEqual(["so far", "so far good"]);
+  });
+
+  it("does not shrink when a node is a little behind", () => {
+    expect(follow(delta(0, "abcdef"), message("abc", true), delta(3, "def"), delta(6, "g"))).toEqual([
+      "abcdef",
+      undefined,
+      undefined,
+      "abcdefg",
+    ]);
+  });
+
+  it("is what the server says where the two differ", () => {
+    expect(follow(delta(0, "abc"), message("xyz", true), delta(3, "!"))).toEqual(["abc", "xyz", "xyz!"]);
+  });
+
+  it("is finished once: nothing late brings it back", () => {
+    expect(follow(message("all", false), delta(0, "all"), message("a", true))).toEqual(["all", undefined, undefined]);
+  });
+
+  it("is kept apart from reasoning, which has offsets of its own", () => {
+    const texts = new MessageTexts();
+    texts.take(delta(0, "hm", { kind: "reasoning" }));
+    texts.take(delta(0, "yes"));
+    expect(texts.take(delta(2, "m", { kind: "reasoning" }))).toMatchObject({ text: "yes", reasoning: "hmm" });
+    const parts = [{ type: "reasoning", text: "hmm!" }, { type: "other" }];
+    expect(texts.take(message("yes", true, { parts }))).toMatchObject({ text: "yes", reasoning: "hmm!" });
+  });
+
+  it("of an attempt that was given up is gone, and stays gone", () => {
+    const texts = new MessageTexts();
+    texts.take(delta(0, "first"));
+    texts.take(delta(0, "second", { messageId: "m2", attempt: 2 }));
+    expect(texts.unfinished.map(({ text }) => text)).toEqual(["second"]);
+    expect(texts.take(delta(0, "first"))).toBeUndefined();
+  });
+});
+
+describe("what is being written", () => {
+  const idsOf = (texts: MessageTexts) => texts.unfinished.map(({ messageId }: MessageText) => messageId);
+
+  it("ends with its run, of that session alone", () => {
+    const texts = new MessageTexts();
+    texts.take(delta(0, "a"));
+    texts.take({ ...delta(0, "b"), sessionId: "t" });
+    texts.take(event("complete", { sessionId: "s", runId: "r" }));
+    expect(texts.unfinished).toMatchObject([{ sessionId: "t", text: "b", isStreaming: true }]);
+  });
+
+  it("is forgotten at a reset, of one session or of all", () => {
+    const texts = new MessageTexts();
+    texts.take(delta(0, "a"));
+    texts.take(event("reset", { sessionId: "other", from: 3 }));
+    expect(idsOf(texts)).toEqual(["m"]);
+    texts.take(event("reset", {}));
+    expect(idsOf(texts)).toEqual([]);
+  });
+
+  it("has a bound: the oldest is given up", () => {
+    const texts = new MessageTexts();
+    for (let index = 0; index < 300; index += 1) texts.take(delta(0, "x", { messageId: `m${index}` }));
+    expect(idsOf(texts)).toHaveLength(256);
+    expect(idsOf(texts)[0]).toBe("m44");
+  });
+});
