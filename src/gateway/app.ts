@@ -1,12 +1,6 @@
 import type { AddressInfo } from "node:net";
-import swagger from "@fastify/swagger";
 import Fastify, { type FastifyError, type FastifyReply, type FastifyRequest } from "fastify";
-import {
-  jsonSchemaTransform,
-  jsonSchemaTransformObject,
-  validatorCompiler,
-  type ZodTypeProvider,
-} from "fastify-type-provider-zod";
+import { validatorCompiler, type ZodTypeProvider } from "fastify-type-provider-zod";
 import type { Envelope } from "../protocol/command.ts";
 import type { ConnectionId } from "../protocol/ids.ts";
 import type { Reply } from "../protocol/reply.ts";
@@ -19,6 +13,7 @@ import { floorRoutes } from "./floors.ts";
 import { Followers } from "./followers.ts";
 import { healthRoutes } from "./health.ts";
 import { messageRoutes } from "./messages.ts";
+import { publishSchemas } from "./openapi.ts";
 import { guardOrigins, type OriginOptions } from "./origin.ts";
 import { handleProblems, problemBody, toAppError } from "./problem.ts";
 import { sessionRoutes } from "./sessions.ts";
@@ -94,7 +89,7 @@ export function createGateway(options: GatewayOptions): Gateway {
     connections: new Connections({ store, bus, clock, newConnectionId }),
     commands: new Commands({ ask: options.ask, store, clock, newId, deadlineMs: commandDeadlineMs }),
   };
-  document(app, options.version);
+  publishSchemas(app, options.version);
   app.register(async (scope) => {
     const routes = scope.withTypeProvider<ZodTypeProvider>();
     for (const add of [sessionRoutes, messageRoutes, floorRoutes, agentRoutes, eventRoutes, healthRoutes]) {
@@ -136,24 +131,8 @@ function acceptJsonOnly(app: Routes): void {
     if (body === "") done(null, undefined);
     else void parse(request, body, done);
   });
-  app.addHook("preValidation", async (request) => {
-    if (request.method !== "GET") request.body ??= {};
+  app.addHook("preValidation", (request, _reply, done) => {
+    if (request.method !== "GET" && request.body === undefined) request.body = {};
+    done();
   });
-}
-
-function document(app: Routes, version: string): void {
-  void app.register(swagger, {
-    openapi: {
-      openapi: "3.1.0",
-      info: {
-        title: "Interlock",
-        version,
-        description: "Which agent session has the floor. Event streams are described in docs/protocol.md.",
-        license: { name: "Apache-2.0" },
-      },
-    },
-    transform: jsonSchemaTransform,
-    transformObject: jsonSchemaTransformObject,
-  });
-  app.get("/openapi.json", { schema: { hide: true } }, async () => app.swagger());
 }

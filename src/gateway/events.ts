@@ -14,6 +14,7 @@ import type { Door, Routes } from "./door.ts";
 import { FloorStream } from "./floor-stream.ts";
 import { floorIdOf } from "./floors.ts";
 import { follow, placeFrame } from "./follower.ts";
+import { plainAnswer } from "./openapi.ts";
 import { toAppError } from "./problem.ts";
 import { type LogStreamOptions, SessionStream, startAfter } from "./session-stream.ts";
 import { SseWriter } from "./sse-writer.ts";
@@ -23,6 +24,8 @@ import type { Stream } from "./streams.ts";
 const MAX_ASKED = 8;
 
 const LastEventId = z.string().max(256).optional();
+const StreamAnswer = { 200: plainAnswer("text/event-stream", "events, each a frame with one line of data") };
+const NoMore = { 204: z.null().meta({ description: "nothing comes after this position, ever" }) };
 const LogQuery = z.object({ lastEventId: LastEventId });
 const ConnectionQuery = z.object({
   sessionId: z
@@ -40,7 +43,14 @@ export function eventRoutes(app: Routes, door: Door): void {
 
   app.get(
     "/session/:id/events",
-    { schema: { params: z.object({ id: SessionId }), querystring: LogQuery }, errorHandler: sendAwayOrRefuse },
+    {
+      schema: {
+        params: z.object({ id: SessionId }),
+        querystring: LogQuery,
+        response: { ...StreamAnswer, ...NoMore },
+      },
+      errorHandler: sendAwayOrRefuse,
+    },
     async (request, reply) => {
       const caller = await admit(request);
       const { id } = request.params;
@@ -72,7 +82,7 @@ export function eventRoutes(app: Routes, door: Door): void {
   app.get(
     "/floor/:id/events",
     {
-      schema: { params: z.object({ id: z.string().max(2_600) }), querystring: LogQuery },
+      schema: { params: z.object({ id: z.string().max(2_600) }), querystring: LogQuery, response: StreamAnswer },
       errorHandler: sendAwayOrRefuse,
     },
     async (request, reply) => {
@@ -84,7 +94,7 @@ export function eventRoutes(app: Routes, door: Door): void {
     },
   );
 
-  const schema = { querystring: ConnectionQuery };
+  const schema = { querystring: ConnectionQuery, response: StreamAnswer };
   app.get("/events", { schema, errorHandler: sendAwayOrRefuse }, async (request, reply) => {
     const caller = await admit(request);
     const { userId, zone, sessionId } = request.query;

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import type { Door, Routes } from "./door.ts";
+import { plainAnswer } from "./openapi.ts";
 
 const CatalogState = z.object({
   hash: z.string(),
@@ -36,8 +37,12 @@ export function healthRoutes(app: Routes, door: Door): void {
     return reply.code(503).send({ status: "not_ready", missing, catalog });
   });
 
-  app.get("/metrics", async (_, reply) => {
-    const { contentType, text } = await door.metrics();
-    return reply.type(contentType).send(text);
-  });
+  app.get(
+    "/metrics",
+    { schema: { response: { 200: plainAnswer("text/plain", "Prometheus text") } } },
+    async (_, reply) => {
+      const { contentType, text } = await door.metrics();
+      return reply.type(contentType).send(text);
+    },
+  );
 }

@@ -9,6 +9,7 @@ import { Session, STATES } from "../protocol/session.ts";
 import { cleanText } from "../protocol/text.ts";
 import { type Caller, checkUser, maySee } from "./auth.ts";
 import type { Door, Routes } from "./door.ts";
+import { plainAnswer } from "./openapi.ts";
 
 const Title = z.string().trim().min(1).max(256).overwrite(cleanText);
 const WithId = z.object({ id: SessionId });
@@ -283,7 +284,12 @@ export function sessionRoutes(app: Routes, door: Door): void {
 
   app.get(
     "/session/:id/images/:hash",
-    { schema: { params: z.object({ id: SessionId, hash: z.string().regex(/^[a-f0-9]{64}$/) }) } },
+    {
+      schema: {
+        params: z.object({ id: SessionId, hash: z.string().regex(/^[a-f0-9]{64}$/) }),
+        response: { 200: plainAnswer("image/*", "the bytes of the image") },
+      },
+    },
     async (request, reply) => {
       const caller = await door.authenticate(request);
       const { id, hash } = request.params;

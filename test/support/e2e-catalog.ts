@@ -6,6 +6,9 @@ type File = Record<string, unknown>;
 const REPLIES: File[] = [
   { match: "^hello", say: ["Hello ", "there."], delay: "0ms", usage: { input: 3, output: 2 } },
   { match: "^nod", say: ["Yes."] },
+  { match: "^silence" },
+  /** Goes on for almost a second, in small pieces. */
+  { match: "^count", say: ["tick "], delay: "20ms", repeat: 40 },
   /** Says one thing, and no more until it is paused, aborted or stopped. */
   { match: "^play", say: ["♪ "], delay: "1h", repeat: 1000 },
   {

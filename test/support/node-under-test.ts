@@ -177,7 +177,7 @@ export class NodeUnderTest {
         const bytes = Buffer.concat(chunks);
         const text = bytes.toString();
         const isJson = response.headers["content-type"]?.startsWith("application/json");
-        const body = (isJson ? JSON.parse(text) : undefined) as AnswerBody;
+        const body = (isJson && text !== "" ? JSON.parse(text) : undefined) as AnswerBody;
         resolve({ status: response.statusCode ?? 0, headers: response.headers, text, bytes, body });
       });
       sent.on("error", reject);

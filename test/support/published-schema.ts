@@ -49,6 +49,7 @@ export class PublishedSchemas {
 
   #schemaOf(method: string, path: string, status: number): z.ZodType | undefined {
     const operation = this.#operations.find((each) => each.method === method && each.path.test(path));
+    if (!operation && status < 400) return undefined;
     const key = operation && status < 400 ? `${method} ${operation.path.source} ${status}` : "problem";
     const known = this.#compiled.get(key);
     if (known) return known;

@@ -1,0 +1,250 @@
+import { afterAll, describe, expect, test } from "vitest";
+import { accepted, E2eClient, refused } from "../../support/e2e-client.ts";
+import { NodeUnderTest } from "../../support/node-under-test.ts";
+
+const LISTED = "https://app.example.com";
+
+const node = await NodeUnderTest.start({
+  settings: { INTERLOCK_ORIGINS: LISTED, INTERLOCK_HOSTS: "car.local", INTERLOCK_MAX_BODY: "4KiB" },
+});
+afterAll(() => node.stop());
+
+const raw = (path: string, text: string) => refused(node.post(path, undefined, { raw: text }));
+const pathsOf = ({ issues }: { issues: { path: string }[] }) => issues.map(({ path }) => path);
+
+describe("a body", () => {
+  test.each(["{", '{"id": }', "hello", "{'id': 1}", '{"id": "a"} x', "\u0000"])(
+    "that is not JSON, as %j, is 400",
+    async (text) => {
+      for (const path of ["/session/create", "/message"]) expect((await raw(path, text)).errorCode).toBe("bad_request");
+    },
+  );
+
+  test.each(["[]", '"text"', "7", "null", "true"])("that is %s where an object belongs is 400", async (text) => {
+    for (const path of ["/session/create", "/message", "/session/load"]) {
+      expect((await raw(path, text)).errorCode).toBe("bad_request");
+    }
+  });
+
+  test("that would change what objects are is 400", async () => {
+    expect((await raw("/session/create", '{"__proto__": {"activate": true}}')).errorCode).toBe("bad_request");
+    expect((await raw("/session/create", '{"constructor": {"prototype": {}}}')).errorCode).toBe("bad_request");
+  });
+
+  test("with wrong types is 400, and every path that is wrong is named", async () => {
+    const body = { id: 7, agentId: "NO", userId: "", activate: "yes", title: [] };
+    const paths = ["body.id", "body.agentId", "body.userId", "body.activate", "body.title"];
+    expect(new Set(pathsOf(await refused(node.post("/session/create", body))))).toEqual(new Set(paths));
+  });
+
+  test.each([
+    [{}, "body.type"],
+    [{ type: "sing" }, "body.type"],
+    [{ type: "chat" }, "body.content"],
+    [{ type: "chat", content: 7 }, "body.content"],
+    [{ type: "chat", content: "hi", id: "not an id" }, "body.id"],
+    [{ type: "chat", content: "hi", images: "x" }, "body.images"],
+    [{ type: "abort", sessionId: "" }, "body.sessionId"],
+    [{ type: "abort", connectionId: "thirteen-long" }, "body.connectionId"],
+    [{ type: "tool_confirmation_response", response: "approve" }, "body.requestId"],
+    [{ type: "user_question_response", requestId: "r" }, "body.response"],
+  ])("of a message that is %j is 400 at %s", async (message, path) => {
+    const answer = await refused(node.post("/message", message));
+    expect(answer.errorCode).toBe("bad_request");
+    expect(pathsOf(answer)).toEqual([path]);
+  });
+
+  test("that is missing where one is needed is 400", async () => {
+    for (const path of ["/message", "/session/load", "/floor/u%3Aann/what-if"]) {
+      expect((await refused(node.post(path))).errorCode).toBe("bad_request");
+    }
+  });
+
+  test("that is too large is 413, whoever reads it", async () => {
+    const big = "x".repeat(5_000);
+    expect((await refused(node.post("/session/create", { title: big }))).errorCode).toBe("too_large");
+    expect((await refused(node.post("/message", { type: "chat", content: big }))).errorCode).toBe("too_large");
+    expect((await refused(node.patch("/session/x", { title: big }))).errorCode).toBe("too_large");
+  });
+
+  test("may hold fields nobody knows", async () => {
+    const { session } = await accepted(node.post("/session/create", { priority: 100, nested: { a: [1] } }));
+    await accepted(node.post(`/session/${session.id}/activate`, { force: true }));
+    await accepted(node.patch(`/session/${session.id}`, { title: "x", state: "archived" }));
+    expect((await accepted(node.get(`/session/${session.id}`))).session.state).toBe("active");
+  });
+});
+
+describe("an address", () => {
+  test.each([
+    ["GET", "/"],
+    ["GET", "/nothing"],
+    ["POST", "/session"],
+    ["GET", "/session/create/x/y"],
+    ["PUT", "/message"],
+    ["DELETE", "/agents"],
+    ["GET", "/agents/"],
+    ["PATCH", "/floor/u%3Aann"],
+    ["HEAD", "/agents"],
+  ])("that nobody answers, as %s %s, is 404", async (method, path) => {
+    const headers = { "Content-Type": "application/json" };
+    const { status, body } = await node.send(method, path, headers);
+    expect(status).toBe(404);
+    if (method !== "HEAD") expect(body).toMatchObject({ success: false, errorCode: "not_found", retryable: false });
+  });
+
+  test.each(["/session/%zz", "/floor/%zz", "/%zz", "/session/%E0%A4%A/messages"])(
+    "that is no path, as %s, is 400",
+    async (path) => {
+      expect((await refused(node.get(path))).errorCode).toBe("bad_request");
+    },
+  );
+
+  test.each(["/session/%00", "/session/..%2f..%2fetc", `/session/${"x".repeat(65)}`, "/session/a.b/messages"])(
+    "with an id that is none, as %s, is 400 and names it",
+    async (path) => {
+      const answer = await refused(node.get(path));
+      expect(answer.errorCode).toBe("bad_request");
+      expect(pathsOf(answer)).toEqual(["params.id"]);
+    },
+  );
+});
+
+describe("a write", () => {
+  test.each([
+    undefined,
+    "text/plain",
+    "application/x-www-form-urlencoded",
+    "multipart/form-data; boundary=x",
+    "application/jsonp",
+    "text/json",
+  ])("with the content type %s is 400, with a body and without", async (type) => {
+    const headers = type === undefined ? {} : { "Content-Type": type };
+    for (const content of [undefined, "{}"]) {
+      const { status, body } = await node.send("POST", "/session/create", headers, content);
+      expect([status, body.errorCode]).toEqual([400, "bad_request"]);
+    }
+  });
+
+  test.each([
+    ["PUT", "/floor/u%3Aann/flags", "{}"],
+    ["PATCH", "/session/x", '{"title":"x"}'],
+    ["DELETE", "/session/x", "{}"],
+  ])("by %s with a body needs the content type too", async (method, path, content) => {
+    const headers = { "Content-Type": "text/plain", "Content-Length": content.length };
+    expect((await node.send(method, path, headers, content)).body.errorCode).toBe("bad_request");
+  });
+
+  test("may say its charset, and in any case", async () => {
+    for (const type of ["application/json; charset=utf-8", "application/json;charset=UTF-8", "Application/JSON"]) {
+      expect((await node.send("POST", "/session/create", { "Content-Type": type }, "{}")).status, type).toBe(200);
+    }
+  });
+
+  test("by DELETE without a body needs none", async () => {
+    expect((await node.send("DELETE", "/session/x")).body).toEqual({ success: true, deleted: false });
+  });
+});
+
+describe("the name a node is called by", () => {
+  const asked = (host: string, path = "/health") => node.send("GET", path, { Host: host });
+
+  test.each(["localhost", "127.0.0.1", "127.0.0.1:80", "LOCALHOST:1234", "[::1]:3000", "car.local", "CAR.local:99"])(
+    "may be %s",
+    async (host) => {
+      expect((await asked(host)).status).toBe(200);
+    },
+  );
+
+  test.each(["evil.example", "127.0.0.1.evil.example", "localhost.evil.example", "10.0.0.1", "car.local@evil", "a b"])(
+    "may not be %j: 403, for a read, a write and a stream",
+    async (host) => {
+      for (const path of ["/health", "/agents", "/events", "/nothing"]) {
+        const { status, body } = await asked(host, path);
+        expect([status, body.errorCode]).toEqual([403, "forbidden"]);
+      }
+      const headers = { Host: host, "Content-Type": "application/json" };
+      expect((await node.send("POST", "/session/create", headers, "{}")).status).toBe(403);
+    },
+  );
+});
+
+describe("a page of another origin", () => {
+  test.each([
+    "https://evil.example",
+    "null",
+    "http://localhost",
+    "https://app.example.com.evil",
+    "http://app.example.com",
+  ])("that is %s may do nothing", async (Origin) => {
+    const headers = { Origin, "Content-Type": "application/json" };
+    for (const [method, path, content] of [
+      ["GET", "/agents", undefined],
+      ["GET", "/events", undefined],
+      ["POST", "/session/create", "{}"],
+      ["OPTIONS", "/session/create", undefined],
+    ] as const) {
+      const { status, body, headers: answered } = await node.send(method, path, headers, content);
+      expect([status, body.errorCode]).toEqual([403, "forbidden"]);
+      expect(answered["access-control-allow-origin"]).toBeUndefined();
+    }
+  });
+
+  test("that is listed may call, read answers and failures, and follow streams", async () => {
+    for (const [method, path, status] of [
+      ["GET", "/agents", 200],
+      ["GET", "/session/nowhere", 404],
+      ["POST", "/session/create", 200],
+    ] as const) {
+      const answer = await node.send(method, path, { Origin: LISTED, "Content-Type": "application/json" });
+      expect(answer.status).toBe(status);
+      expect(answer.headers["access-control-allow-origin"]).toBe(LISTED);
+      expect(answer.headers["vary"]).toBe("Origin");
+      expect(answer.headers["access-control-allow-credentials"]).toBeUndefined();
+    }
+    const stream = await node.stream("/events", { Origin: LISTED });
+    expect(stream.headers["access-control-allow-origin"]).toBe(LISTED);
+    expect((await stream.next()).type).toBe("connected");
+  });
+
+  test("that is listed is told what it may send before it sends it", async () => {
+    const { status, headers, text } = await node.send("OPTIONS", "/session/x", {
+      Origin: LISTED,
+      "Access-Control-Request-Method": "PATCH",
+      "Access-Control-Request-Headers": "content-type, idempotency-key",
+    });
+    expect([status, text]).toEqual([204, ""]);
+    expect(headers["access-control-allow-origin"]).toBe(LISTED);
+    const methods = headers["access-control-allow-methods"]!.split(", ");
+    expect(methods).toEqual(expect.arrayContaining(["GET", "POST", "PUT", "PATCH", "DELETE"]));
+    const allowed = headers["access-control-allow-headers"]!.split(", ");
+    expect(allowed).toEqual(expect.arrayContaining(["content-type", "idempotency-key", "last-event-id"]));
+  });
+
+  test("does not come into it for a page of the node's own, or for no page at all", async () => {
+    const own = await node.send("GET", "/agents", { Origin: node.url });
+    expect(own.status).toBe(200);
+    expect((await node.get("/agents")).headers["access-control-allow-origin"]).toBeUndefined();
+  });
+});
+
+describe("every failure", () => {
+  test("has its own traceId, and says nothing of its cause", async () => {
+    const ann = new E2eClient(node);
+    const { id } = await ann.create("music");
+    const failures = await Promise.all([
+      refused(node.get("/session/nowhere")),
+      refused(node.get("/nothing")),
+      refused(node.get("/%zz")),
+      raw("/message", "{"),
+      refused(node.post("/message", { type: "sing" })),
+      refused(ann.on(id, "resume")),
+      refused(node.get("/agents", { headers: { Origin: "https://evil.example" } })),
+    ]);
+    expect(new Set(failures.map(({ traceId }) => traceId)).size).toBe(failures.length);
+    for (const failure of failures) {
+      expect(failure.traceId).toMatch(/^[A-Za-z0-9_-]{8,}$/);
+      expect(JSON.stringify(failure)).not.toMatch(/stack|cause|node_modules|Error:/);
+    }
+  });
+});

@@ -1,0 +1,51 @@
+import { z } from "zod";
+
+/** The parts of an OpenAPI 3.1 document that a node publishes, as the specification has them: nothing else may be in it. */
+
+const Reference = z.strictObject({ $ref: z.string().startsWith("#/components/schemas/") });
+/** A JSON schema of any kind. */
+const Schema = z.union([Reference, z.looseObject({}), z.boolean()]);
+const Content = z.record(z.string().regex(/^[a-z*]+\/[a-z*.+-]+$/), z.strictObject({ schema: Schema }));
+
+const Operation = z.strictObject({
+  parameters: z
+    .array(
+      z.strictObject({
+        name: z.string(),
+        in: z.enum(["path", "query"]),
+        required: z.boolean(),
+        schema: Schema,
+        description: z.string().optional(),
+      }),
+    )
+    .optional(),
+  requestBody: z.strictObject({ required: z.boolean(), content: Content }).optional(),
+  responses: z.record(
+    z.string().regex(/^([1-5]\d\d|default)$/),
+    z.strictObject({ description: z.string().min(1), content: Content.optional() }),
+  ),
+});
+export type Operation = z.infer<typeof Operation>;
+
+export const OpenApiDocument = z.strictObject({
+  openapi: z.literal("3.1.0"),
+  info: z.strictObject({
+    title: z.string().min(1),
+    version: z.string().min(1),
+    description: z.string(),
+    license: z.strictObject({ name: z.string(), identifier: z.string() }),
+  }),
+  components: z.strictObject({ schemas: z.record(z.string().regex(/^[a-zA-Z0-9._-]+$/), Schema) }),
+  paths: z.record(
+    z.string().startsWith("/"),
+    z.partialRecord(z.enum(["get", "put", "post", "delete", "patch"]), Operation),
+  ),
+});
+export type OpenApiDocument = z.infer<typeof OpenApiDocument>;
+
+/** Every `$ref` in a part of the document. */
+export function referencesIn(part: unknown): string[] {
+  if (Array.isArray(part)) return part.flatMap(referencesIn);
+  if (typeof part !== "object" || part === null) return [];
+  return Object.entries(part).flatMap(([key, value]) => (key === "$ref" ? [String(value)] : referencesIn(value)));
+}
