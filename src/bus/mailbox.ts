@@ -1,8 +1,9 @@
+import { z } from "zod";
 import type { Clock, Timer } from "../protocol/clock.ts";
 import { Envelope } from "../protocol/command.ts";
-import { AppError, type ErrorCode } from "../protocol/errors.ts";
+import { AppError, ERROR_CODES } from "../protocol/errors.ts";
 import type { FloorId } from "../protocol/ids.ts";
-import type { Reply } from "../protocol/reply.ts";
+import { Reply } from "../protocol/reply.ts";
 import type { Bus, Unsubscribe } from "./bus.ts";
 
 /** Answers what is asked of a floor. Rejects with `AppError`: `busy`, `unavailable` or `internal`. */
@@ -23,7 +24,16 @@ export interface MailboxOptions {
 /** How long an ask waits for its reply before it asks again, in ms. */
 const ASK_AGAIN_MS = 500;
 
-type Outcome = { reply: Reply } | { error: { code: ErrorCode; message: string } };
+const Outcome = z.union([
+  z.object({ reply: Reply }),
+  z.object({ error: z.object({ code: z.enum(ERROR_CODES), message: z.string() }) }),
+]);
+type Outcome = z.infer<typeof Outcome>;
+
+/** What travels to whoever serves a floor; whether the envelope makes sense there is looked at apart. */
+const Question = z.object({ replyTo: z.string(), askId: z.string(), envelope: z.unknown() });
+/** What travels back. */
+const Response = z.object({ askId: z.string(), outcome: Outcome });
 
 /**
  * Request and reply over any bus. An ask is repeated until it is answered or its deadline has passed: a repeat joins
@@ -42,8 +52,8 @@ export class Mailbox {
   /** Listen for replies. */
   async start(): Promise<void> {
     this.#unsubscribe = await this.#options.bus.subscribe(this.#replyTopic, (message) => {
-      const { askId, outcome } = decode(message) as { askId: string; outcome: Outcome };
-      this.#waiting.get(askId)?.(outcome);
+      const response = decode(Response, message);
+      if (response) this.#waiting.get(response.askId)?.(response.outcome);
     });
   }
 
@@ -60,7 +70,9 @@ export class Mailbox {
   async serve(topic: string, serve: Serve): Promise<Unsubscribe> {
     const { bus, clock } = this.#options;
     return bus.subscribe(topic, async (message) => {
-      const { replyTo, askId, envelope } = decode(message) as { replyTo: string; askId: string; envelope: unknown };
+      const question = decode(Question, message);
+      if (!question) return;
+      const { replyTo, askId, envelope } = question;
       const parsed = Envelope.safeParse(envelope);
       // Rule C24: what this release does not know, another may.
       const outcome: Outcome = !parsed.success
@@ -83,9 +95,10 @@ export class Mailbox {
 
   #askHere(serve: Serve, envelope: Envelope): Promise<Reply> {
     const { clock } = this.#options;
+    const serveSafely = async () => serve(envelope);
     return new Promise((resolve, reject) => {
       const late = clock.after(Math.max(0, envelope.deadline - clock.now()), () => reject(tooLate()));
-      serve(envelope).then(
+      serveSafely().then(
         (reply) => {
           late.cancel();
           resolve(reply);
@@ -147,4 +160,12 @@ function deadline(clock: Clock, at: number): { passed: Promise<Outcome>; cancel:
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 const encode = (value: unknown) => encoder.encode(JSON.stringify(value));
-const decode = (bytes: Uint8Array): unknown => JSON.parse(decoder.decode(bytes));
+
+/** Undefined for what makes no sense: anybody may publish anything. */
+function decode<T>(schema: z.ZodType<T>, bytes: Uint8Array): T | undefined {
+  try {
+    return schema.safeParse(JSON.parse(decoder.decode(bytes))).data;
+  } catch {
+    return undefined;
+  }
+}

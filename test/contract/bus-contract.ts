@@ -1,0 +1,179 @@
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import type { Bus } from "../../src/bus/bus.ts";
+
+/** A bus to test, as several nodes see it. */
+export interface BusSubject {
+  /** The bus as one more node has it. */
+  connect(): Promise<Bus>;
+  /** All connections, and whatever they needed. */
+  close(): Promise<void>;
+}
+
+const encode = (text: string) => new TextEncoder().encode(text);
+const decode = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
+
+/** What the port promises, for every bus alike. */
+export function busContract(name: string, open: () => Promise<BusSubject>): void {
+  describe(`bus: ${name}`, () => {
+    let subject: BusSubject;
+    let one: Bus;
+    let other: Bus;
+    beforeEach(async () => {
+      subject = await open();
+      one = await subject.connect();
+      other = await subject.connect();
+    });
+    afterEach(() => subject.close());
+
+    /** Listens to a topic; `until` waits for a message, after those that came before it. */
+    async function listen(bus: Bus, topic: string) {
+      const heard: string[] = [];
+      let wake = () => {};
+      const unsubscribe = await bus.subscribe(topic, (message) => {
+        heard.push(decode(message));
+        wake();
+      });
+      const until = async (last: string) => {
+        while (!heard.includes(last)) {
+          await new Promise<void>((resolve) => {
+            wake = resolve;
+          });
+        }
+      };
+      return { heard, until, unsubscribe };
+    }
+
+    /** What was published on the topic before has arrived, where it arrives at all. */
+    async function settle(topic: string) {
+      const echo = await listen(other, `${topic}.echo`);
+      await one.publish(`${topic}.echo`, encode("echo"));
+      await echo.until("echo");
+      echo.unsubscribe();
+    }
+
+    test("tells every node that subscribed, the publisher's own too", async () => {
+      const listeners = [await listen(one, "topic"), await listen(other, "topic")];
+      await one.publish("topic", encode("hello"));
+      for (const { heard, until } of listeners) {
+        await until("hello");
+        expect(heard).toEqual(["hello"]);
+      }
+    });
+
+    test("carries bytes as they are, up to 64 KiB", async () => {
+      const bytes = Uint8Array.from({ length: 65_536 }, (_, index) => index % 256);
+      const received = new Promise<Uint8Array>((resolve) => void other.subscribe("bytes", resolve));
+      await settle("bytes");
+      await one.publish("bytes", bytes);
+      expect(Buffer.from(await received).equals(Buffer.from(bytes))).toBe(true);
+    });
+
+    test("keeps topics apart, whatever their names have in common", async () => {
+      const topics = ["a", "a.b", "a.*", "A", "u:张三/后", "a b"];
+      const listeners = [];
+      for (const topic of topics) listeners.push(await listen(other, topic));
+      for (const topic of topics) await one.publish(topic, encode(topic));
+      for (const [index, { until }] of listeners.entries()) await until(topics[index]!);
+      expect(listeners.map(({ heard }) => heard)).toEqual(topics.map((topic) => [topic]));
+    });
+
+    test("brings the messages of one publisher in the order in which they were published", async () => {
+      const { heard, until } = await listen(other, "order");
+      const sent = Array.from({ length: 200 }, (_, index) => String(index));
+      for (const text of sent) void one.publish("order", encode(text));
+      await until("199");
+      expect(heard).toEqual(sent);
+    });
+
+    test("never delivers within the call that publishes or subscribes", async () => {
+      let isInside = false;
+      const wasInside: boolean[] = [];
+      const heard = new Promise<void>((resolve) => {
+        void one.subscribe("later", () => {
+          wasInside.push(isInside);
+          resolve();
+        });
+      });
+      await settle("later");
+      isInside = true;
+      void one.publish("later", encode("x"));
+      isInside = false;
+      await heard;
+      expect(wasInside).toEqual([false]);
+    });
+
+    test("publishes to nobody without complaint, and keeps nothing for who comes later", async () => {
+      await one.publish("nobody", encode("early"));
+      await settle("nobody");
+      const { heard, until } = await listen(other, "nobody");
+      await one.publish("nobody", encode("late"));
+      await until("late");
+      expect(heard).toEqual(["late"]);
+    });
+
+    test("tells nobody who unsubscribed, and the others on", async () => {
+      const [left, stays] = [await listen(other, "topic"), await listen(other, "topic")];
+      await one.publish("topic", encode("first"));
+      await left.until("first");
+      left.unsubscribe();
+      left.unsubscribe();
+      await one.publish("topic", encode("second"));
+      await stays.until("second");
+      expect(left.heard).toEqual(["first"]);
+      expect(stays.heard).toEqual(["first", "second"]);
+    });
+
+    test("takes the same listener twice as two subscriptions", async () => {
+      const heard: string[] = [];
+      const listener = (message: Uint8Array) => void heard.push(decode(message));
+      const forget = await other.subscribe("twice", listener);
+      await other.subscribe("twice", listener);
+      const witness = await listen(other, "twice");
+      await one.publish("twice", encode("both"));
+      await witness.until("both");
+      await settle("twice");
+      forget();
+      await one.publish("twice", encode("one"));
+      await witness.until("one");
+      await settle("twice");
+      expect(heard).toEqual(["both", "both", "one"]);
+    });
+
+    test("lets listeners subscribe and unsubscribe while they listen", async () => {
+      const witness = await listen(other, "within");
+      const heard: string[] = [];
+      const forget = await other.subscribe("within", (message) => {
+        heard.push(decode(message));
+        forget();
+        void other.subscribe("within", (next) => void heard.push(`again ${decode(next)}`));
+      });
+      await one.publish("within", encode("1"));
+      await witness.until("1");
+      await settle("within");
+      await one.publish("within", encode("2"));
+      await witness.until("2");
+      await settle("within");
+      expect(heard).toEqual(["1", "again 2"]);
+    });
+
+    test("knows of a topic somebody listens to that it is heard", async () => {
+      const { unsubscribe } = await listen(one, "heard");
+      expect(one.isHeard("heard")).toBe(true);
+      unsubscribe();
+    });
+
+    test("offers to tell of what was lost, and to forget that", () => {
+      const forget = one.onRecovered(() => {});
+      forget();
+      forget();
+    });
+
+    test("that is closed delivers nothing more, and still never fails who publishes", async () => {
+      const { heard } = await listen(other, "end");
+      await other.close();
+      await one.publish("end", encode("too late"));
+      await other.publish("end", encode("too late"));
+      expect(heard).toEqual([]);
+    });
+  });
+}

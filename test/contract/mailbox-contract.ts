@@ -1,0 +1,317 @@
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { Mailbox, type MailboxOptions, type Serve } from "../../src/bus/mailbox.ts";
+import type { Envelope } from "../../src/protocol/command.ts";
+import { AppError, type ErrorCode } from "../../src/protocol/errors.ts";
+import type { FloorId } from "../../src/protocol/ids.ts";
+import type { Reply } from "../../src/protocol/reply.ts";
+import { FaultyBus } from "../support/faulty-bus.ts";
+import { VirtualClock } from "../support/virtual-clock.ts";
+import type { BusSubject } from "./bus-contract.ts";
+
+const TOPIC = "floors";
+const DEADLINE_MS = 5_000;
+const ASK_AGAIN_MS = 500;
+
+/** A node: its mailbox, and what it publishes. */
+interface MailNode {
+  mailbox: Mailbox;
+  bus: FaultyBus;
+  clock: VirtualClock;
+}
+
+/** What a mailbox promises over every bus that keeps the bus's promises, and over one that loses and repeats. */
+export function mailboxContract(name: string, open: () => Promise<BusSubject>): void {
+  describe(`mailbox over ${name}`, () => {
+    let subject: BusSubject;
+    let asker: MailNode;
+    let server: MailNode;
+    let nodes: MailNode[];
+    let ids = 0;
+
+    async function startNode(local?: MailboxOptions["local"]): Promise<MailNode> {
+      const bus = new FaultyBus(await subject.connect());
+      const clock = new VirtualClock();
+      const newId = () => `id${++ids}`;
+      const mailbox = new Mailbox({ bus, clock, newId, nodeId: newId(), topicOf: () => TOPIC, local });
+      await mailbox.start();
+      const node = { mailbox, bus, clock };
+      nodes.push(node);
+      return node;
+    }
+
+    beforeEach(async () => {
+      subject = await open();
+      nodes = [];
+      asker = await startNode();
+      server = await startNode();
+    });
+    afterEach(async () => {
+      for (const { mailbox } of nodes) mailbox.stop();
+      await subject.close();
+    });
+
+    const envelopeOf = (commandId = `command${++ids}`): Envelope => ({
+      floorId: "u:ann" as FloorId,
+      caller: "ann",
+      commandId,
+      bodyHash: "hash",
+      deadline: asker.clock.now() + DEADLINE_MS,
+      command: { type: "floor.what_if", agentId: "music" },
+    });
+
+    /** Serves at `server`: answers with the command's id, and remembers whom it served. */
+    async function serveAll(answer: Serve = async ({ commandId }) => replyOf(commandId)) {
+      const served: Envelope[] = [];
+      let wake = () => {};
+      const forget = await server.mailbox.serve(TOPIC, (envelope) => {
+        served.push(envelope);
+        wake();
+        return answer(envelope);
+      });
+      const until = async (count: number) => {
+        while (served.length < count) {
+          await new Promise<void>((resolve) => {
+            wake = resolve;
+          });
+        }
+      };
+      return { served, until, forget };
+    }
+
+    const replyOf = (commandId: string): Reply => ({ ok: true, messageId: commandId as never });
+    const failureOf = (asked: Promise<Reply>): Promise<AppError> =>
+      asked.then(
+        () => expect.unreachable("it was answered"),
+        (error) => error,
+      );
+
+    test("an ask is answered by whoever serves the floor, with the envelope as it was sent", async () => {
+      const { served } = await serveAll();
+      const envelope = envelopeOf();
+      expect(await asker.mailbox.ask(envelope)).toEqual(replyOf(envelope.commandId));
+      expect(served).toEqual([envelope]);
+    });
+
+    test("a refusal is an answer, and comes with its facts", async () => {
+      const refusal: Reply = { ok: false, code: "rejected", message: "later", facts: { decision: { rule: 5 } } };
+      await serveAll(async () => refusal);
+      expect(await asker.mailbox.ask(envelopeOf())).toEqual(refusal);
+    });
+
+    test.each<ErrorCode>(["busy", "unavailable", "internal", "idempotency_mismatch"])(
+      "%s is thrown where it is thrown there",
+      async (code) => {
+        await serveAll(() => Promise.reject(new AppError(code, "for this reason")));
+        expect(await failureOf(asker.mailbox.ask(envelopeOf()))).toMatchObject({ code, message: "for this reason" });
+      },
+    );
+
+    test("what else goes wrong there is internal, and says nothing of its cause", async () => {
+      for (const serve of [
+        () => Promise.reject(new Error("the password is 1234")),
+        () => {
+          throw new Error("the password is 1234");
+        },
+      ]) {
+        const { forget } = await serveAll(serve);
+        const error = await failureOf(asker.mailbox.ask(envelopeOf()));
+        expect(error).toMatchObject({ code: "internal", message: new AppError("internal").message });
+        forget();
+      }
+    });
+
+    test("an ask that nobody answers is unavailable when its deadline has passed, and not before", async () => {
+      const asked = failureOf(asker.mailbox.ask(envelopeOf()));
+      let isOver = false;
+      void asked.then(() => {
+        isOver = true;
+      });
+      await asker.clock.advance(DEADLINE_MS - 1);
+      expect(isOver).toBe(false);
+      await asker.clock.advance(1);
+      expect((await asked).code).toBe("unavailable");
+    });
+
+    test("an ask that was lost is asked again, the very same", async () => {
+      const { served } = await serveAll();
+      asker.bus.fates.push("lose", "lose");
+      const envelope = envelopeOf();
+      const asked = asker.mailbox.ask(envelope);
+      await asker.clock.advance(2 * ASK_AGAIN_MS);
+      expect(await asked).toEqual(replyOf(envelope.commandId));
+      expect(served).toEqual([envelope]);
+    });
+
+    test("an answer that was lost is asked for again: whoever serves sees the same command twice", async () => {
+      const { served, until } = await serveAll();
+      server.bus.fates.push("lose");
+      const envelope = envelopeOf();
+      const asked = asker.mailbox.ask(envelope);
+      await until(1);
+      await asker.clock.advance(ASK_AGAIN_MS);
+      expect(await asked).toEqual(replyOf(envelope.commandId));
+      expect(served).toEqual([envelope, envelope]);
+    });
+
+    test("what arrives twice, either way, is answered once", async () => {
+      const { until } = await serveAll();
+      asker.bus.fates.push("repeat");
+      server.bus.fates.push("repeat", "repeat");
+      const envelope = envelopeOf();
+      expect(await asker.mailbox.ask(envelope)).toEqual(replyOf(envelope.commandId));
+      await until(2);
+      const next = envelopeOf();
+      expect(await asker.mailbox.ask(next)).toEqual(replyOf(next.commandId));
+    });
+
+    test("answers in another order than the asks find the ask they belong to", async () => {
+      await serveAll();
+      asker.bus.fates.push("delay", "delay", "delay");
+      const envelopes = [envelopeOf(), envelopeOf(), envelopeOf()];
+      const asked = envelopes.map((envelope) => asker.mailbox.ask(envelope));
+      await asker.bus.deliverLate();
+      expect(await Promise.all(asked)).toEqual(envelopes.map(({ commandId }) => replyOf(commandId)));
+    });
+
+    test("two nodes that ask the same each hear their own answer", async () => {
+      const third = await startNode();
+      let count = 0;
+      await serveAll(async () => replyOf(`answer${++count}`));
+      const envelope = envelopeOf("shared");
+      const answers = [await asker.mailbox.ask(envelope), await third.mailbox.ask(envelope)];
+      expect(answers).toEqual([replyOf("answer1"), replyOf("answer2")]);
+    });
+
+    test("an answer that comes after the deadline is nobody's", async () => {
+      const gate = Promise.withResolvers<Reply>();
+      const { until } = await serveAll(() => gate.promise);
+      const asked = failureOf(asker.mailbox.ask(envelopeOf()));
+      await until(1);
+      await asker.clock.advance(DEADLINE_MS);
+      expect((await asked).code).toBe("unavailable");
+      gate.resolve(replyOf("late"));
+      const next = envelopeOf();
+      const answered = asker.mailbox.ask(next);
+      expect(await answered).toEqual(replyOf("late"));
+    });
+
+    test("a message that comes after its deadline is never served", async () => {
+      const { served } = await serveAll();
+      asker.bus.fates.push("delay");
+      const asked = failureOf(asker.mailbox.ask(envelopeOf()));
+      await server.clock.advance(DEADLINE_MS + 1);
+      await asker.bus.deliverLate();
+      expect((await asked).code).toBe("unavailable");
+      expect(served).toEqual([]);
+    });
+
+    test("a command of a newer release is not known here: unavailable, and it is not served", async () => {
+      const { served } = await serveAll();
+      const command = { type: "floor.fly", height: 3 } as unknown as Envelope["command"];
+      expect((await failureOf(asker.mailbox.ask({ ...envelopeOf(), command }))).code).toBe("unavailable");
+      expect(served).toEqual([]);
+    });
+
+    test("a message that makes no sense is answered with silence, and what follows is served", async () => {
+      const { served } = await serveAll();
+      const replies: string[] = [];
+      await server.bus.subscribe("elsewhere", (message) => void replies.push(new TextDecoder().decode(message)));
+      const nonsense = [
+        "",
+        "nonsense",
+        "null",
+        "7",
+        "[]",
+        "{}",
+        '{"replyTo":7,"askId":"a"}',
+        '{"replyTo":"elsewhere"}',
+      ];
+      for (const text of nonsense) await asker.bus.publish(TOPIC, new TextEncoder().encode(text));
+      await asker.bus.publish(TOPIC, Uint8Array.of(0xff, 0xfe, 0));
+      const envelope = envelopeOf();
+      expect(await asker.mailbox.ask(envelope)).toEqual(replyOf(envelope.commandId));
+      expect(served).toEqual([envelope]);
+      expect(replies).toEqual([]);
+    });
+
+    test("an answer that makes no sense is none: the ask goes on until it has one", async () => {
+      const heard = new Promise<string>((resolve) => {
+        void server.bus.subscribe(TOPIC, (message) => resolve(new TextDecoder().decode(message)));
+      });
+      asker.bus.fates.push("repeat");
+      const envelope = envelopeOf();
+      const asked = asker.mailbox.ask(envelope);
+      const { replyTo, askId } = JSON.parse(await heard);
+      const answers = [
+        "nonsense",
+        "null",
+        "7",
+        "{}",
+        JSON.stringify({ askId }),
+        JSON.stringify({ askId, outcome: {} }),
+      ];
+      answers.push(JSON.stringify({ askId, outcome: { reply: { ok: "perhaps" } } }));
+      answers.push(JSON.stringify({ askId, outcome: { error: { code: "no_such_code" } } }));
+      for (const text of answers) await server.bus.publish(replyTo, new TextEncoder().encode(text));
+      await serveAll();
+      await asker.clock.advance(ASK_AGAIN_MS);
+      expect(await asked).toEqual(replyOf(envelope.commandId));
+    });
+
+    test("a floor this node looks after is asked here, and nothing is published", async () => {
+      const served: Envelope[] = [];
+      const near = await startNode(() => async (envelope) => {
+        served.push(envelope);
+        return replyOf("here");
+      });
+      near.bus.fates.push("lose");
+      const envelope = envelopeOf();
+      expect(await near.mailbox.ask(envelope)).toEqual(replyOf("here"));
+      expect(served).toEqual([envelope]);
+      expect(near.bus.fates).toEqual(["lose"]);
+      expect(near.clock.timerCount).toBe(0);
+    });
+
+    test("a floor asked here has the same deadline and the same failures", async () => {
+      const never = await startNode(() => () => new Promise<Reply>(() => {}));
+      const asked = failureOf(never.mailbox.ask(envelopeOf()));
+      await never.clock.advance(DEADLINE_MS);
+      expect((await asked).code).toBe("unavailable");
+      for (const [thrown, code] of [
+        [new AppError("busy"), "busy"],
+        [new Error("broken"), "internal"],
+      ] as const) {
+        const rejects = await startNode(() => () => Promise.reject(thrown));
+        const throws = await startNode(() => () => {
+          throw thrown;
+        });
+        for (const { mailbox, clock } of [rejects, throws]) {
+          expect(await failureOf(mailbox.ask(envelopeOf()))).toMatchObject({ code });
+          expect(clock.timerCount).toBe(0);
+        }
+      }
+    });
+
+    test("a node that no longer serves is not asked, and another may", async () => {
+      const first = await serveAll();
+      first.forget();
+      const second = await serveAll();
+      const envelope = envelopeOf();
+      expect(await asker.mailbox.ask(envelope)).toEqual(replyOf(envelope.commandId));
+      expect([first.served.length, second.served.length]).toEqual([0, 1]);
+    });
+
+    test("a node that stops leaves nobody waiting, and no timer", async () => {
+      const asked = [failureOf(asker.mailbox.ask(envelopeOf())), failureOf(asker.mailbox.ask(envelopeOf()))];
+      asker.mailbox.stop();
+      for (const failure of asked) expect((await failure).code).toBe("unavailable");
+      expect(asker.clock.timerCount).toBe(0);
+    });
+
+    test("an ask that was answered leaves no timer", async () => {
+      await serveAll();
+      await asker.mailbox.ask(envelopeOf());
+      expect(asker.clock.timerCount).toBe(0);
+    });
+  });
+}

@@ -1,0 +1,66 @@
+import { describe, expect, test } from "vitest";
+import { MemoryQueue } from "../../src/bus/memory-queue.ts";
+import { SystemClock } from "../../src/clock.ts";
+import type { TimerEffect } from "../../src/protocol/effect.ts";
+import type { EffectId, FloorId } from "../../src/protocol/ids.ts";
+import { VirtualClock } from "../support/virtual-clock.ts";
+import { queueContract } from "./queue-contract.ts";
+
+queueContract("memory", async () => {
+  const clock = new SystemClock();
+  const queue = new MemoryQueue(clock);
+  return { queue, clock, close: () => queue.close() };
+});
+
+describe("the memory queue", () => {
+  const timerOf = (id: string, dueAt: number): TimerEffect => ({
+    kind: "timer",
+    id: id as EffectId,
+    floorId: "u:ann" as FloorId,
+    dueAt,
+  });
+
+  test("holds ten thousand effects and no more; there is room again when one is done", async () => {
+    const clock = new VirtualClock();
+    const queue = new MemoryQueue(clock);
+    for (let count = 0; count < 10_000; count += 1) await queue.add(timerOf(`t${count}`, clock.now() + 1_000 + count));
+    const further = timerOf("further", clock.now());
+    await expect(queue.add(further)).rejects.toMatchObject({ code: "unavailable" });
+    // One it has already is no further one.
+    await queue.add(timerOf("t1", clock.now() + 1_001));
+    await queue.process("timer", async () => {}, { concurrency: 1 });
+    await clock.advance(1_000);
+    await queue.add(further);
+    await queue.close();
+  });
+
+  test("waits for an instant by the clock it was given, and leaves no timer when it is closed", async () => {
+    const clock = new VirtualClock();
+    const queue = new MemoryQueue(clock);
+    const fired: string[] = [];
+    await queue.process("timer", async ({ id }) => void fired.push(id), { concurrency: 1 });
+    await queue.add(timerOf("soon", clock.now() + 100));
+    await queue.add(timerOf("later", clock.now() + 200));
+    await clock.advance(99);
+    expect(fired).toEqual([]);
+    await clock.advance(1);
+    expect(fired).toEqual(["soon"]);
+    await queue.close();
+    expect(clock.timerCount).toBe(0);
+    await clock.advance(1_000);
+    expect(fired).toEqual(["soon"]);
+  });
+
+  test("refuses what is due so far ahead that no timer reaches there", async () => {
+    const clock = new VirtualClock();
+    const queue = new MemoryQueue(clock);
+    await expect(queue.add(timerOf("far", clock.now() + 2 ** 31))).rejects.toThrow(RangeError);
+    expect(clock.timerCount).toBe(0);
+  });
+
+  test("has one handler for each kind", async () => {
+    const queue = new MemoryQueue(new VirtualClock());
+    await queue.process("timer", async () => {}, { concurrency: 1 });
+    await expect(queue.process("timer", async () => {}, { concurrency: 1 })).rejects.toThrow("handler already");
+  });
+});

@@ -1,0 +1,176 @@
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { SystemClock } from "../../src/clock.ts";
+
+const BOOT = Date.UTC(2026, 0, 1, 12);
+
+/** A clock over a wall clock and a monotonic one that are moved by hand. */
+function makeClock({ at = BOOT } = {}) {
+  const time = { wall: at, monotonic: 1_000 };
+  const clock = new SystemClock({ wall: () => time.wall, monotonic: () => time.monotonic });
+  const jumps: number[] = [];
+  clock.onJump((byMs) => jumps.push(byMs));
+  return {
+    clock,
+    jumps,
+    /** So much time passes, as both clocks see it. */
+    pass(ms: number) {
+      time.wall += ms;
+      time.monotonic += ms;
+    },
+    /** Somebody sets the wall clock. */
+    set(byMs: number) {
+      time.wall += byMs;
+    },
+  };
+}
+
+describe("the time of a process", () => {
+  test("is that of the wall clock, and goes on as time passes", () => {
+    const { clock, pass } = makeClock();
+    expect(clock.now()).toBe(BOOT);
+    pass(1_500);
+    expect(clock.now()).toBe(BOOT + 1_500);
+  });
+
+  test("is in whole ms", () => {
+    const { clock, pass } = makeClock();
+    pass(0.7);
+    expect(clock.now()).toBe(BOOT);
+    pass(0.7);
+    expect(clock.now()).toBe(BOOT + 1);
+  });
+
+  test("does not follow the wall clock before the two are compared", () => {
+    const { clock, set } = makeClock();
+    set(3_600_000);
+    expect(clock.now()).toBe(BOOT);
+    clock.compare();
+    expect(clock.now()).toBe(BOOT + 3_600_000);
+  });
+
+  test("never goes back: a wall clock that is behind is waited for", () => {
+    const { clock, jumps, pass, set } = makeClock();
+    set(-60_000);
+    clock.compare();
+    expect(clock.now()).toBe(BOOT);
+    let before = clock.now();
+    for (let second = 0; second < 120; second += 1) {
+      pass(1_000);
+      clock.compare();
+      expect(clock.now()).toBeGreaterThanOrEqual(before + 1_000);
+      before = clock.now();
+    }
+    // As far ahead of the wall as on the first day: time goes on as it passes, no slower.
+    expect(clock.now()).toBe(BOOT + 120_000);
+    expect(jumps).toEqual([]);
+  });
+
+  test("starts where it is told, if the wall clock is behind that, and follows the wall once it is ahead", () => {
+    const { clock, jumps, pass, set } = makeClock({ at: Date.UTC(1970, 0, 1) });
+    clock.startAt(BOOT);
+    expect(clock.now()).toBe(BOOT);
+    pass(10);
+    expect(clock.now()).toBe(BOOT + 10);
+    clock.compare();
+    expect(clock.now()).toBe(BOOT + 10);
+    set(BOOT + 3_600_000);
+    clock.compare();
+    expect(clock.now()).toBe(BOOT + 3_600_010);
+    expect(jumps).toEqual([3_600_000]);
+  });
+
+  test("does not go back to where it is told to start", () => {
+    const { clock } = makeClock();
+    clock.startAt(BOOT - 1);
+    clock.startAt(0);
+    expect(clock.now()).toBe(BOOT);
+  });
+});
+
+describe("a jump of the wall clock", () => {
+  test("forward by more than 5 s is told to all who listen, with how far it was", () => {
+    const { clock, jumps, set } = makeClock();
+    const others: number[] = [];
+    clock.onJump((byMs) => others.push(byMs));
+    set(5_001);
+    clock.compare();
+    expect(jumps).toEqual([5_001]);
+    expect(others).toEqual([5_001]);
+    expect(clock.now()).toBe(BOOT + 5_001);
+  });
+
+  test("is told once", () => {
+    const { clock, jumps, pass, set } = makeClock();
+    set(60_000);
+    for (let times = 0; times < 3; times += 1) {
+      clock.compare();
+      pass(1_000);
+    }
+    expect(jumps).toEqual([60_000]);
+  });
+
+  test("of 5 s or less is followed without a word", () => {
+    const { clock, jumps, set } = makeClock();
+    set(5_000);
+    clock.compare();
+    expect(clock.now()).toBe(BOOT + 5_000);
+    expect(jumps).toEqual([]);
+  });
+
+  test("back is not told, nor is the way forward again up to where time is", () => {
+    const { clock, jumps, set } = makeClock();
+    set(-3_600_000);
+    clock.compare();
+    set(3_600_000);
+    clock.compare();
+    expect(clock.now()).toBe(BOOT);
+    expect(jumps).toEqual([]);
+  });
+
+  test("is told when time has moved already, so that whoever hears of it asks what time it is", () => {
+    const { clock, set } = makeClock();
+    const heard: number[] = [];
+    clock.onJump(() => heard.push(clock.now()));
+    set(10_000);
+    clock.compare();
+    expect(heard).toEqual([BOOT + 10_000]);
+  });
+});
+
+describe("the real clock", () => {
+  beforeEach(() => void vi.useFakeTimers());
+  afterEach(() => void vi.useRealTimers());
+
+  test("compares the two each second while it runs, and not afterwards", () => {
+    const { clock, jumps, set } = makeClock();
+    clock.start();
+    set(60_000);
+    vi.advanceTimersByTime(999);
+    expect(jumps).toEqual([]);
+    vi.advanceTimersByTime(1);
+    expect(jumps).toEqual([60_000]);
+    clock.stop();
+    set(60_000);
+    vi.advanceTimersByTime(10_000);
+    expect(jumps).toEqual([60_000]);
+    expect(vi.getTimerCount()).toBe(0);
+  });
+
+  test("calls back once, and not when that is cancelled", () => {
+    const { clock } = makeClock();
+    const called: string[] = [];
+    clock.after(100, () => called.push("kept"));
+    clock.after(50, () => called.push("cancelled")).cancel();
+    vi.advanceTimersByTime(99);
+    expect(called).toEqual([]);
+    vi.advanceTimersByTime(10_000);
+    expect(called).toEqual(["kept"]);
+  });
+});
+
+test("the clock of this machine goes forward", () => {
+  const clock = new SystemClock();
+  const before = clock.now();
+  expect(Math.abs(before - Date.now())).toBeLessThan(60_000);
+  expect(clock.now()).toBeGreaterThanOrEqual(before);
+});
