@@ -13,9 +13,21 @@ import type { SessionCommand } from "./session-step.ts";
 type SessionSnapshot = SnapshotFrom<typeof sessionMachine>;
 
 /** A session as its machine stands. */
-export interface SessionStanding {
-  context: SessionContext;
-  value: SessionValue;
+export class SessionStanding {
+  readonly context: SessionContext;
+  readonly value: SessionValue;
+  #view: Session | undefined;
+
+  constructor({ context, value }: SessionSnapshot) {
+    this.context = context;
+    this.value = value as SessionValue;
+  }
+
+  /** The session as answers show it; made once, for the answer and the row. */
+  get view(): Session {
+    this.#view ??= sessionView(this.context, this.value);
+    return this.#view;
+  }
 }
 
 /** What one command made of a floor. */
@@ -75,7 +87,7 @@ export class FloorActors {
     this.#arbiter.subscribe({ error: (error) => this.#break(error) });
     this.#arbiter.start();
     for (const [id, child] of Object.entries(this.#arbiter.getSnapshot().children)) {
-      if (child) this.#standings.set(id as SessionId, standingOf(child.getSnapshot()));
+      if (child) this.#standings.set(id as SessionId, new SessionStanding(child.getSnapshot()));
     }
     this.#check();
   }
@@ -202,7 +214,7 @@ export class FloorActors {
   #show(reply: Reply): Reply {
     if (!reply.ok || reply.sessionId === undefined) return reply;
     const standing = this.#standings.get(reply.sessionId);
-    return standing ? { ...reply, session: viewOf(standing) } : reply;
+    return standing ? { ...reply, session: standing.view } : reply;
   }
 
   #observe(event: InspectionEvent): void {
@@ -224,7 +236,7 @@ export class FloorActors {
     if (snapshot.status === "stopped") return;
     const id = actor.id as SessionId;
     const before = this.#standings.get(id);
-    const after = standingOf(snapshot);
+    const after = new SessionStanding(snapshot);
     this.#standings.delete(id);
     this.#standings.set(id, after);
     if (!before || before.context !== after.context || before.value !== after.value) this.#touched.add(id);
@@ -254,12 +266,4 @@ export class FloorActors {
     if (this.#broken === undefined && snapshot.status === "active") return;
     throw new BrokenActors(this.#floorId, this.#broken ?? snapshot.error);
   }
-}
-
-function standingOf(snapshot: SessionSnapshot): SessionStanding {
-  return { context: snapshot.context, value: snapshot.value as SessionValue };
-}
-
-export function viewOf({ context, value }: SessionStanding): Session {
-  return sessionView(context, value);
 }

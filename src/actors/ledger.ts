@@ -5,7 +5,7 @@ import type { Message } from "../protocol/message.ts";
 import type { RunSignal } from "../protocol/run.ts";
 import type { FloorChange, LogRow, MessageWrite, Receipt } from "../store/store.ts";
 import type { DraftClose, Fact } from "./facts.ts";
-import { type FloorActors, viewOf } from "./floor-actors.ts";
+import type { FloorActors } from "./floor-actors.ts";
 import { memoryOf } from "./session-context.ts";
 import { SNAPSHOT_FORMAT, writeSnapshot } from "./snapshot.ts";
 
@@ -91,7 +91,7 @@ export class Ledger {
     for (const id of gone) standings.delete(id);
     const stays = (sessionId: SessionId | undefined) => sessionId === undefined || !gone.has(sessionId);
     const sessions = [...standings.values()].map((standing) => ({
-      session: viewOf(standing),
+      session: standing.view,
       memory: memoryOf(standing.context),
       head: this.seqOf(standing.context.id),
     }));

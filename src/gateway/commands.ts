@@ -60,10 +60,16 @@ export class Commands {
     const what = `${request.method} ${path} ${JSON.stringify(asked)}`;
     return {
       caller,
-      commandId: (key as string | undefined) ?? this.#options.newId(),
+      commandId: (key as string | undefined) ?? this.#newCommandId(),
       bodyHash: hash("sha256", what, "base64url"),
       isKeyed: key !== undefined,
     };
+  }
+
+  /** Keys made here rise with time, so that their receipts lie together. */
+  #newCommandId(): string {
+    const { clock, newId } = this.#options;
+    return `${clock.now().toString(36)}${newId()}`;
   }
 
   /** An id that a repeat gets again and nobody else can guess (rule C3). */

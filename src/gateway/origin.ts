@@ -22,31 +22,50 @@ const PREFLIGHT_S = 600;
  */
 export function guardOrigins(app: FastifyInstance, options: OriginOptions): void {
   const names = new Set([options.host.toLowerCase(), ...options.hosts]);
-  app.addHook("onRequest", async (request, reply) => {
-    const host = hostName(request.headers.host);
-    if (host === undefined || !(names.has(host) || isLoopback(host))) throw new AppError("forbidden", "Unknown Host.");
-    const { origin } = request.headers;
+  const isOurs = remember((header) => {
+    const host = hostName(header);
+    return host !== undefined && (names.has(host) || isLoopback(host));
+  });
+  app.addHook("onRequest", (request, reply, done) => {
+    const { host = "", origin } = request.headers;
+    if (!isOurs(host)) return done(new AppError("forbidden", "Unknown Host."));
     if (origin !== undefined && origin !== ownOrigin(request)) {
-      if (!options.origins.includes(origin)) throw new AppError("forbidden", "Foreign Origin.");
+      if (!options.origins.includes(origin)) return done(new AppError("forbidden", "Foreign Origin."));
       reply.header("Access-Control-Allow-Origin", origin).header("Vary", "Origin");
       if (request.method === "OPTIONS") {
-        return reply
+        reply
           .header("Access-Control-Allow-Methods", ALLOWED_METHODS)
           .header("Access-Control-Allow-Headers", ALLOWED_HEADERS)
           .header("Access-Control-Max-Age", PREFLIGHT_S)
           .code(204)
           .send();
+        return;
       }
     }
-    if (writes(request) && !isJson(request.headers["content-type"])) {
-      throw new AppError("bad_request", "A write needs Content-Type: application/json.");
-    }
+    const isPlain = writes(request) && !isJson(request.headers["content-type"]);
+    done(isPlain ? new AppError("bad_request", "A write needs Content-Type: application/json.") : undefined);
   });
 }
 
+/** Answers by header that are kept; clients use few, whoever tries many gains nothing by it. */
+const MAX_REMEMBERED = 64;
+
+function remember(judge: (header: string) => boolean): (header: string) => boolean {
+  const known = new Map<string, boolean>();
+  return (header) => {
+    let verdict = known.get(header);
+    if (verdict === undefined) {
+      verdict = judge(header);
+      if (known.size >= MAX_REMEMBERED) known.clear();
+      known.set(header, verdict);
+    }
+    return verdict;
+  };
+}
+
 /** The name in a `Host` header, lower case, without port and brackets. */
-function hostName(header: string | undefined): string | undefined {
-  const url = URL.parse(`http://${header ?? "/"}`);
+function hostName(header: string): string | undefined {
+  const url = URL.parse(`http://${header === "" ? "/" : header}`);
   if (url?.pathname !== "/" || url.username !== "" || url.search !== "") return undefined;
   return url.hostname.replace(/^\[|\]$/g, "").toLowerCase();
 }
