@@ -46,11 +46,19 @@ export class FloorFeed {
   }
 
   /** A session goes from one state to another. */
-  async transit(session: string, from: string, to: string): Promise<void> {
-    const data = { from, to, event: to === "archived" ? "archive" : "activate" };
-    const state = to.split(".")[0]! as Session["state"];
-    this.#sessions.set(session, { ...this.#sessions.get(session)!, state });
-    await this.commit([this.writer.event("session_transition", data, { session })]);
+  transit(session: string, from: string, to: string): Promise<void> {
+    return this.transitAll([session, from, to]);
+  }
+
+  /** Several do, in one commit and in this order. */
+  async transitAll(...steps: [session: string, from: string, to: string][]): Promise<void> {
+    const events = steps.map(([session, from, to]) => {
+      const state = to.split(".")[0]! as Session["state"];
+      this.#sessions.set(session, { ...this.#sessions.get(session)!, state });
+      const data = { from, to, event: to === "archived" ? "archive" : "activate" };
+      return this.writer.event("session_transition", data, { session });
+    });
+    await this.commit(events);
   }
 
   async delete(session: string): Promise<void> {

@@ -4,7 +4,7 @@ import { Transcript } from "./transcript.ts";
 /** A client of one stream that comes back where it stood, however often it is cut off. */
 export class SessionReader {
   readonly transcript: Transcript;
-  readonly #url: string;
+  #url: string;
   #stream: EventStream | undefined;
   #fault: Error | undefined;
   #position: string | undefined;
@@ -40,8 +40,15 @@ export class SessionReader {
       if (this.#stream === stream) this.#take(event);
     };
     this.#stream = stream;
-    await stream.until(({ retries }) => retries.length > 0);
+    // 204: it has all there will ever be.
+    await stream.until(({ retries, status }) => retries.length > 0 || status === 204);
     return this;
+  }
+
+  /** The node is somewhere else now: same path, another address. */
+  moveTo(origin: string): void {
+    const { pathname, search } = new URL(this.#url);
+    this.#url = `${origin}${pathname}${search}`;
   }
 
   /** Resolves when it holds of what was heard. */

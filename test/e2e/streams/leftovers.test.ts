@@ -1,0 +1,60 @@
+import { isDeepStrictEqual } from "node:util";
+import { expect, test } from "vitest";
+import { MemoryBus } from "../../../src/bus/memory-bus.ts";
+import { BOUNDS } from "../../../src/config/settings.ts";
+import { Chance } from "../../support/chance.ts";
+import { EventStream } from "../../support/event-stream.ts";
+import { FloorFeed } from "../../support/floor-feed.ts";
+import { openGateway } from "../../support/gateway-stage.ts";
+import { openTemporaryStore } from "../../support/temporary-store.ts";
+import { turn, VirtualClock } from "../../support/virtual-clock.ts";
+
+const CONNECTIONS = 5_000;
+const AT_A_TIME = 100;
+
+/** Of this process: what keeps it busy or awake. */
+function resources(): Record<string, number> {
+  const counts: Record<string, number> = {};
+  for (const kind of process.getActiveResourcesInfo()) counts[kind] = (counts[kind] ?? 0) + 1;
+  return counts;
+}
+
+test("thousands of connections that come and go leave nothing behind", async () => {
+  const store = await openTemporaryStore();
+  const bus = new MemoryBus();
+  const clock = new VirtualClock();
+  const { gateway, url, log } = await openGateway({ store, bus, clock });
+  const feeds = Array.from({ length: 20 }, (_, n) => new FloorFeed(store, bus, `u:user-${n}`));
+  for (const [n, feed] of feeds.entries()) await feed.create(`s${n}`);
+  const before = { ...resources(), timers: clock.timerCount, topics: bus.topicCount };
+  const chance = new Chance(5);
+
+  const comeAndGo = async () => {
+    const n = chance.below(feeds.length);
+    const path = chance.pick([`/session/s${n}/events`, `/floor/u%3Auser-${n}/events`, `/events?sessionId=s${n}`]);
+    const stream = EventStream.begin(`${url}${path}`);
+    const patience = chance.below(4);
+    // Some go before they are answered, some while they are, some stay for an event.
+    if (patience === 0) await turn();
+    if (patience === 1) for (let turns = chance.below(12); turns > 0; turns--) await turn();
+    if (patience === 2) await stream.until(({ retries }) => retries.length > 0);
+    if (patience === 3) await stream.until(({ events }) => events.length > 0);
+    stream.cut();
+    await stream.over();
+  };
+  let most = 0;
+  for (let begun = 0; begun < CONNECTIONS; begun += AT_A_TIME) {
+    await Promise.all(Array.from({ length: AT_A_TIME }, comeAndGo));
+    most = Math.max(most, gateway.streams.count);
+    await feeds[begun % feeds.length]!.log(`s${begun % feeds.length}`);
+    await clock.advance(BOUNDS.reconcileMs);
+  }
+
+  const left = () => ({ ...resources(), timers: clock.timerCount, topics: bus.topicCount });
+  for (let turns = 0; turns < 10_000 && !isDeepStrictEqual(left(), before); turns++) await turn();
+  expect([gateway.streams.count, gateway.followers.count]).toEqual([0, 0]);
+  expect(left()).toEqual(before);
+  expect(await new Promise((resolve) => gateway.app.server.getConnections((_, count) => resolve(count)))).toBe(0);
+  expect(log.lines).toEqual([]);
+  expect(most).toBeGreaterThan(0);
+}, 60_000);

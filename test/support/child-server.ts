@@ -1,0 +1,155 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { onTestFinished } from "vitest";
+import { makeFolder } from "./sqlite-place.ts";
+
+const ROOT = fileURLToPath(new URL("../..", import.meta.url));
+const ADDRESS = /^Interlock is listening on (http:\/\/\S+)$/m;
+
+type Catalog = { agents: Record<string, unknown>[] } & Record<string, unknown>;
+
+/** A line of a node's log. */
+export interface LogLine {
+  level: number;
+  msg: string;
+  floorId?: string;
+  err?: { message?: string };
+}
+
+export interface Exit {
+  code: number | null;
+  signal: NodeJS.Signals | null;
+}
+
+export interface ServerHouse {
+  readonly file: string;
+  /**
+   * `maxFileKib`: no file the node writes may grow over it, as on a full disk. Whatever happens to the test, the
+   * process does not outlive it.
+   * @throws Error with what it printed, when it ends without having listened
+   */
+  start(options?: { settings?: Record<string, string>; maxFileKib?: number }): Promise<ChildServer>;
+}
+
+/** A database file and a catalogue in a private folder, and the nodes that are started on them. */
+export async function makeHouse(catalog: Catalog, settings: Record<string, string> = {}): Promise<ServerHouse> {
+  const { folder, file, remove } = await makeFolder();
+  onTestFinished(remove);
+  const config = join(folder, "agents.yaml");
+  // JSON is YAML.
+  await writeFile(config, JSON.stringify(catalog));
+  const common = { PORT: "0", INTERLOCK_STORE: `sqlite:${file}`, INTERLOCK_CONFIG: config, ...settings };
+  return {
+    file,
+    async start({ settings: more = {}, maxFileKib } = {}) {
+      const server = new ChildServer({ ...common, ...more }, maxFileKib);
+      onTestFinished(async () => void (await server.kill()));
+      await server.listening();
+      return server;
+    },
+  };
+}
+
+/** A real node in a process of its own, on a free port. */
+export class ChildServer {
+  /** Resolves when the process has ended. */
+  readonly ended: Promise<Exit>;
+  readonly #child: ChildProcess;
+  readonly #address = Promise.withResolvers<void>();
+  #url: string | undefined;
+  #stdout = "";
+  #stderr = "";
+
+  constructor(env: Record<string, string>, maxFileKib?: number) {
+    const limit = maxFileKib === undefined ? "" : `ulimit -S -f ${maxFileKib}; `;
+    const child = spawn("bash", ["-c", `${limit}exec "$0" "$@"`, process.execPath, "src/cli/main.ts", "serve"], {
+      cwd: ROOT,
+      env: { PATH: process.env["PATH"], ...env },
+      stdio: ["ignore", "pipe", "pipe"],
+    });
+    this.#child = child;
+    child.stdout.setEncoding("utf8").on("data", (text: string) => {
+      this.#stdout += text;
+      this.#url ??= ADDRESS.exec(this.#stdout)?.[1];
+      if (this.#url) this.#address.resolve();
+    });
+    child.stderr.setEncoding("utf8").on("data", (text: string) => {
+      this.#stderr += text;
+    });
+    this.ended = once(child, "close").then(([code, signal]) => ({ code, signal }));
+  }
+
+  /** @throws Error with what it printed, when it ends before */
+  async listening(): Promise<void> {
+    await Promise.race([this.#address.promise, this.ended]);
+    if (!this.#url) throw new Error(`the node did not start\n${this.#stderr}`);
+  }
+
+  get url(): string {
+    return this.#url!;
+  }
+
+  /** What it printed on stderr, whole. */
+  get stderr(): string {
+    return this.#stderr;
+  }
+
+  get log(): LogLine[] {
+    const lines = this.#stderr.split("\n").filter((line) => line.startsWith("{") && line.endsWith("}"));
+    return lines.map((line) => JSON.parse(line));
+  }
+
+  signal(name: "SIGTERM" | "SIGINT"): void {
+    this.#child.kill(name);
+  }
+
+  /** SIGKILL; resolves when the process is gone. */
+  async kill(): Promise<void> {
+    this.#child.kill("SIGKILL");
+    await this.ended;
+  }
+
+  /** An answer, whatever its status. Rejects when the node is not there. */
+  async ask(method: string, path: string, body?: unknown, key?: string): Promise<{ status: number; body: AnswerBody }> {
+    const response = await fetch(`${this.url}${path}`, {
+      method,
+      headers: {
+        ...((body !== undefined || method === "POST") && { "Content-Type": "application/json" }),
+        ...(key !== undefined && { "Idempotency-Key": key }),
+      },
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+    });
+    return { status: response.status, body: (await response.json()) as AnswerBody };
+  }
+
+  post(path: string, body?: unknown, key?: string) {
+    return this.ask("POST", path, body, key);
+  }
+
+  /** The value of a metric; 0 when it is not there. */
+  async metric(name: string): Promise<number> {
+    const text = await (await fetch(`${this.url}/metrics`)).text();
+    const line = text.split("\n").find((each) => each.startsWith(`${name} `));
+    return line === undefined ? 0 : Number(line.slice(name.length + 1));
+  }
+}
+
+/** What answers hold; what a particular one lacks is undefined, whatever the type says. */
+export interface AnswerBody {
+  success: boolean;
+  position: string;
+  errorCode: string;
+  commandId: string;
+  sessionId: string;
+  messageId: string;
+  runId: string;
+  deleted: boolean;
+  archived: string[];
+  status: string;
+  session: { id: string; title: string; state: string; activity: string; messageCount: number };
+  messages: { id: string; role: string; content: string; status: string; runId: string }[];
+  holder: { id: string } | null;
+}

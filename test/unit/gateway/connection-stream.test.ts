@@ -1,0 +1,515 @@
+import { describe, expect, onTestFinished, test } from "vitest";
+import { BOUNDS } from "../../../src/config/settings.ts";
+import { AppError } from "../../../src/protocol/errors.ts";
+import type { ConnectionId, SessionId } from "../../../src/protocol/ids.ts";
+import { connectionPosition, parseConnectionPosition } from "../../../src/protocol/position.ts";
+import type { Store } from "../../../src/store/store.ts";
+import { Chance } from "../../support/chance.ts";
+import { EventStream } from "../../support/event-stream.ts";
+import { FloorFeed } from "../../support/floor-feed.ts";
+import { DAY } from "../../support/floor-writer.ts";
+import { openGateway } from "../../support/gateway-stage.ts";
+import { SessionReader } from "../../support/session-reader.ts";
+import { openTemporaryStore, withMethods } from "../../support/temporary-store.ts";
+import { Transcript } from "../../support/transcript.ts";
+import { UnreliableBus } from "../../support/unreliable-bus.ts";
+import { turn, VirtualClock } from "../../support/virtual-clock.ts";
+
+async function place(replace: (store: Store) => Partial<Store> = () => ({})) {
+  const store = await openTemporaryStore();
+  const bus = new UnreliableBus();
+  const clock = new VirtualClock();
+  const stage = await openGateway({ store: withMethods(store, replace(store)), bus, clock });
+  const { url } = stage;
+  const feed = new FloorFeed(store, bus);
+
+  /** A client's connection, with what it knows of its sessions. */
+  async function connect(query = "", starts: Record<string, number> = {}) {
+    const reader = new SessionReader(`${url}/events${query}`, new Transcript(starts));
+    onTestFinished(() => reader.close());
+    await reader.open();
+    return { reader, connectionId: await idOf(reader) };
+  }
+
+  /** Bind a session, from where its log stands. */
+  async function load(connectionId: string, sessionId: string): Promise<{ status: number; errorCode?: string }> {
+    const response = await fetch(`${url}/session/load`, {
+      method: "POST",
+      headers: { "Content-Type": "application/json" },
+      body: JSON.stringify({ sessionId, connectionId }),
+    });
+    return { status: response.status, ...((await response.json()) as object) };
+  }
+
+  const rowOf = async (id: string) => (await store.loadConnection(id as ConnectionId))!;
+  return { ...stage, store, bus, clock, feed, connect, load, rowOf };
+}
+
+const idOf = async (reader: SessionReader) => (await reader.stream.next("connected")).data.connectionId;
+const has = (sessionId: string, seq: number) => (transcript: Transcript) => transcript.seqOf(sessionId) === seq;
+const slotsOf = (position: string | undefined) => parseConnectionPosition(position ?? "")?.slots;
+
+describe("a connection's stream", () => {
+  test("says who it is and which agents there are before anything else", async () => {
+    const { connect } = await place();
+    const { reader } = await connect();
+    await reader.stream.next("agent_list");
+    expect(reader.stream.typesHeard()).toEqual(["connected", "agent_list"]);
+    expect(reader.stream.events[1]!.data).toMatchObject({ currentAgentId: "music" });
+  });
+
+  test("carries what is bound to it from then on, each after a list with the session's own agent", async () => {
+    const { feed, connect, load } = await place();
+    await feed.create("a");
+    await feed.log("a", 2);
+    const { reader, connectionId } = await connect("", { a: 3 });
+    expect((await load(connectionId, "a")).status).toBe(200);
+    await feed.log("a");
+    await reader.until(has("a", 4));
+    const lists = reader.stream.events.filter(({ type }) => type === "agent_list");
+    expect(lists.map(({ data }) => data.currentAgentId)).toEqual(["music", "music_agent"]);
+    expect(slotsOf(reader.position)).toEqual([{ slot: 0, seq: 4 }]);
+  });
+
+  test("a binding the bus did not tell of is carried within a second", async () => {
+    const { bus, clock, feed, connect, load } = await place();
+    await feed.create("a");
+    const { reader, connectionId } = await connect("", { a: 1 });
+    bus.fate = () => "lose";
+    await load(connectionId, "a");
+    await feed.log("a");
+    await clock.advance(1_000);
+    await reader.until(has("a", 2));
+  });
+
+  test("bindings made while nobody is connected are there on return", async () => {
+    const { feed, connect, load } = await place();
+    await feed.create("a");
+    await feed.create("b");
+    const { reader, connectionId } = await connect("", { a: 1, b: 1 });
+    await load(connectionId, "a");
+    await feed.log("a");
+    await reader.until(has("a", 2));
+    reader.close();
+    await load(connectionId, "b");
+    await feed.log("b", 3);
+    await feed.log("a");
+    await reader.open();
+    expect(await idOf(reader)).toBe(connectionId);
+    await reader.until(has("b", 4));
+    await reader.until(has("a", 3));
+    expect(slotsOf(reader.position)?.map(({ slot }) => slot)).toEqual([0, 1]);
+  });
+
+  test("names every live slot in its position, also while the others are still being carried", async () => {
+    let gate: Promise<void> | undefined;
+    const { store, bus, feed, connect, load } = await place((own) => ({
+      heads: async (ids) => {
+        if (ids[0] === "u:zoe") await gate;
+        return await own.heads(ids);
+      },
+    }));
+    const zoes = new FloorFeed(store, bus, "u:zoe");
+    await feed.create("a");
+    await zoes.create("z");
+    const { reader, connectionId } = await connect("", { a: 1, z: 1 });
+    await load(connectionId, "a");
+    await load(connectionId, "z");
+    await feed.log("a");
+    await zoes.log("z");
+    await reader.until(has("a", 2));
+    await reader.until(has("z", 2));
+    reader.close();
+    await feed.log("a");
+    const open = Promise.withResolvers<void>();
+    gate = open.promise;
+    await reader.open();
+    await reader.until(has("a", 3));
+    // Cut off before the other floor could be followed.
+    reader.close();
+    open.resolve();
+    await reader.open();
+    await zoes.log("z");
+    await reader.until(has("z", 3));
+    await reader.until(has("a", 3));
+  });
+
+  test("of an unknown connection is a new one, and says so", async () => {
+    const { store, url } = await place();
+    const headers = { "Last-Event-ID": connectionPosition(store.epoch, "nobody", [{ slot: 0, seq: 3 }]) };
+    const stream = await EventStream.open(`${url}/events`, headers);
+    onTestFinished(() => stream.cut());
+    const reset = await stream.next("reset");
+    const { connectionId } = (await stream.next("connected")).data;
+    expect(reset).toMatchObject({ id: `${store.epoch}.${connectionId}.`, data: {} });
+    expect(connectionId).not.toBe("nobody");
+    expect(stream.typesHeard()).toEqual(["connected", "agent_list", "reset"]);
+  });
+
+  test("resets the one slot whose place cannot be, and no other", async () => {
+    const { feed, store, url, connect, load } = await place();
+    for (const id of ["a", "b"]) await feed.create(id);
+    const { reader, connectionId } = await connect();
+    for (const id of ["a", "b"]) await load(connectionId, id);
+    reader.close();
+    await feed.log("a", 3);
+    await feed.log("b", 3);
+    const slots = [
+      { slot: 0, seq: 77 },
+      { slot: 1, seq: 2 },
+    ];
+    const stream = await EventStream.open(`${url}/events`, {
+      "Last-Event-ID": connectionPosition(store.epoch, connectionId, slots),
+    });
+    onTestFinished(() => stream.cut());
+    await stream.next("session_updated", ({ sessionId, seq }) => sessionId === "b" && seq === 4);
+    await feed.log("a");
+    await stream.next("session_updated", ({ sessionId }) => sessionId === "a");
+    const heard = stream.events.filter(({ sessionId }) => sessionId !== undefined);
+    expect(heard.map(({ type, sessionId, seq }) => `${type} ${sessionId} ${seq ?? ""}`)).toEqual([
+      "reset a ",
+      "session_updated b 3",
+      "session_updated b 4",
+      "session_updated a 5",
+    ]);
+    expect(heard[0]!.data).toEqual({ sessionId: "a", from: 4 });
+    expect(slotsOf(heard[0]!.id)).toEqual([
+      { slot: 0, seq: 4 },
+      { slot: 1, seq: 2 },
+    ]);
+  });
+
+  test("keeps its row as long as somebody reads it, and for a day after", async () => {
+    const { clock, feed, store, connect, load, rowOf } = await place();
+    await feed.create("a");
+    const { reader, connectionId } = await connect("", { a: 1 });
+    for (let tens = 0; tens < 7; tens++) {
+      clock.jump((10 * DAY) / 24);
+      await clock.advance(1_000);
+      await store.prune({ now: clock.now(), receiptsBefore: 0, limit: 100 });
+    }
+    expect((await load(connectionId, "a")).status).toBe(200);
+    await feed.log("a");
+    await reader.until(has("a", 2));
+    expect((await rowOf(connectionId)).expiresAt).toBeGreaterThan(clock.now() + DAY / 3);
+  });
+
+  test("leaves no follower behind when its client goes while a floor is being opened", async () => {
+    let held: { asked: PromiseWithResolvers<void>; goOn: PromiseWithResolvers<void> } | undefined;
+    const { bus, feed, gateway, connect, load } = await place((own) => ({
+      heads: async (ids) => {
+        held?.asked.resolve();
+        await held?.goOn.promise;
+        return await own.heads(ids);
+      },
+    }));
+    await feed.create("a");
+    const { reader, connectionId } = await connect();
+    held = { asked: Promise.withResolvers(), goOn: Promise.withResolvers() };
+    await load(connectionId, "a");
+    await held.asked.promise;
+    reader.close();
+    while (gateway.streams.count > 0) await turn();
+    held.goOn.resolve();
+    await turn();
+    expect([gateway.followers.count, bus.memory.topicCount]).toEqual([0, 0]);
+  });
+
+  test("is not lost when the wall clock jumps ahead", async () => {
+    const { clock, feed, connect, load } = await place();
+    await feed.create("a");
+    const { reader, connectionId } = await connect("", { a: 1 });
+    clock.jump(400 * DAY);
+    expect((await load(connectionId, "a")).status).toBe(200);
+    await feed.log("a");
+    await reader.until(has("a", 2));
+    await reader.open();
+    expect(await idOf(reader)).toBe(connectionId);
+  });
+});
+
+describe("a slot whose session ends", () => {
+  test("is freed before the last event is sent, and named no more", async () => {
+    const saving = Promise.withResolvers<void>();
+    const goOn = Promise.withResolvers<void>();
+    const { feed, connect, load, rowOf } = await place((own) => ({
+      saveConnection: async (row) => {
+        if (!row.slots.some(({ ended }) => ended)) return await own.saveConnection(row);
+        saving.resolve();
+        await goOn.promise;
+        return await own.saveConnection(row);
+      },
+    }));
+    for (const id of ["a", "b"]) await feed.create(id);
+    const { reader, connectionId } = await connect("", { a: 1, b: 1 });
+    for (const id of ["a", "b"]) await load(connectionId, id);
+    await feed.transit("a", "created", "archived");
+    await feed.log("b");
+    await saving.promise;
+    await turn();
+    expect([reader.transcript.seqOf("a"), reader.transcript.seqOf("b")]).toEqual([1, 1]);
+    goOn.resolve();
+    await reader.until(has("a", 2));
+    await reader.until(has("b", 2));
+    expect(slotsOf(reader.position)).toEqual([{ slot: 1, seq: 2 }]);
+    expect((await rowOf(connectionId)).slots.map(({ ended }) => ended)).toEqual([true, undefined]);
+  });
+
+  test("is told again to a client that was cut off before it heard, and to no other", async () => {
+    const { feed, url, connect, load, rowOf } = await place();
+    for (const id of ["a", "b"]) await feed.create(id);
+    const { reader, connectionId } = await connect("", { a: 1, b: 1 });
+    for (const id of ["a", "b"]) await load(connectionId, id);
+    await feed.log("a");
+    await feed.log("b");
+    await reader.until(has("b", 2));
+    reader.close();
+    await feed.transit("a", "created", "archived");
+    // Another stream of the same connection hears of it: the end is recorded.
+    const other = new SessionReader(`${url}/events?lastEventId=${reader.position}`, new Transcript({ a: 2, b: 2 }));
+    await other.open();
+    await other.until(has("a", 3));
+    other.close();
+    expect((await rowOf(connectionId)).slots[0]!.ended).toBe(true);
+    await reader.open();
+    await reader.until(has("a", 3));
+    expect(slotsOf(reader.position)).toEqual([{ slot: 1, seq: 2 }]);
+    await reader.open();
+    await feed.log("b");
+    await reader.until(has("b", 3));
+    expect(reader.stream.events.some(({ sessionId }) => sessionId === "a")).toBe(false);
+  });
+
+  test("ends also when the session is deleted, here or while nobody is connected", async () => {
+    const { feed, connect, load } = await place();
+    for (const id of ["a", "b", "c"]) await feed.create(id);
+    const { reader, connectionId } = await connect("", { a: 1, b: 1, c: 1 });
+    reader.transcript.maySkip = true;
+    for (const id of ["a", "b", "c"]) await load(connectionId, id);
+    await feed.log("c");
+    await reader.until(has("c", 2));
+    await feed.delete("a");
+    await reader.until(has("a", 2));
+    expect(reader.transcript.stateOf("a")).toBe("deleted");
+    reader.close();
+    await feed.log("b", 3);
+    await feed.delete("b");
+    await reader.open();
+    await reader.until(has("b", 5));
+    await feed.log("c");
+    await reader.until(has("c", 3));
+    expect(reader.transcript.logs.get("b")).toHaveLength(1);
+    expect(slotsOf(reader.position)).toEqual([{ slot: 2, seq: 3 }]);
+  });
+
+  test("ends also when the session is deleted between its being found and its being followed", async () => {
+    let held: { asked: PromiseWithResolvers<void>; goOn: PromiseWithResolvers<void> } | undefined;
+    const { feed, connect, load, rowOf } = await place((own) => ({
+      heads: async (ids) => {
+        held?.asked.resolve();
+        await held?.goOn.promise;
+        return await own.heads(ids);
+      },
+    }));
+    await feed.create("a");
+    const { reader, connectionId } = await connect("", { a: 1 });
+    held = { asked: Promise.withResolvers(), goOn: Promise.withResolvers() };
+    await load(connectionId, "a");
+    await held.asked.promise;
+    await feed.delete("a");
+    held.goOn.resolve();
+    await reader.until(has("a", 2));
+    expect((await rowOf(connectionId)).slots[0]!.ended).toBe(true);
+  });
+
+  test("is freed in silence when even the memory of its session is gone", async () => {
+    const { clock, feed, store, connect, load, rowOf } = await place();
+    for (const id of ["a", "b"]) await feed.create(id);
+    const { reader, connectionId } = await connect("", { a: 1, b: 1 });
+    for (const id of ["a", "b"]) await load(connectionId, id);
+    await feed.log("b");
+    await reader.until(has("b", 2));
+    reader.close();
+    await feed.delete("a");
+    await store.prune({ now: clock.now(), receiptsBefore: clock.now() + DAY, limit: 100 });
+    await reader.open();
+    await feed.log("b");
+    await reader.until(has("b", 3));
+    expect(slotsOf(reader.position)).toEqual([{ slot: 1, seq: 3 }]);
+    expect((await rowOf(connectionId)).slots[0]!.ended).toBe(true);
+  });
+
+  test("makes room: eight live sessions fit, a ninth does not, and archived ones need none", async () => {
+    const { feed, connect, load, rowOf } = await place();
+    const ids = Array.from({ length: 30 }, (_, n) => `s${n}`);
+    for (const id of ids) await feed.create(id);
+    const { reader, connectionId } = await connect("", Object.fromEntries(ids.map((id) => [id, 1])));
+    for (const id of ids.slice(0, 8)) expect((await load(connectionId, id)).status).toBe(200);
+    expect(await load(connectionId, "s8")).toMatchObject({ status: 409, errorCode: "too_many_bindings" });
+    await feed.transit("s0", "created", "archived");
+    await reader.until(has("s0", 2));
+    expect((await load(connectionId, "s8")).status).toBe(200);
+    await feed.transit("s1", "created", "archived");
+    await reader.until(has("s1", 2));
+    for (const id of ids.slice(9)) {
+      await feed.transit(id, "created", "archived");
+      expect((await load(connectionId, id)).status, id).toBe(200);
+      await reader.until(() => true);
+      await expect.poll(async () => (await rowOf(connectionId)).slots.filter(({ ended }) => !ended).length).toBe(7);
+    }
+    await feed.log("s8");
+    await reader.until(has("s8", 2));
+    expect(slotsOf(reader.position)).toHaveLength(7);
+  });
+
+  test("is not bound once more when a browser comes back with the query it began with", async () => {
+    const { feed, connect, rowOf } = await place();
+    for (const id of ["a", "b"]) await feed.create(id);
+    const { reader, connectionId } = await connect("?sessionId=a&sessionId=b", { a: 1, b: 1 });
+    await reader.stream.until(({ events }) => events.filter(({ type }) => type === "agent_list").length === 3);
+    await feed.transit("a", "created", "archived");
+    await feed.log("b");
+    await reader.until(has("a", 2));
+    for (let n = 0; n < 3; n++) {
+      await reader.until(has("b", 2 + n));
+      await reader.open();
+      await feed.log("b");
+    }
+    await reader.until(has("b", 5));
+    expect((await rowOf(connectionId)).slots).toHaveLength(2);
+  });
+});
+
+describe("a position", () => {
+  test("stays under 128 bytes, whatever its eight slots name", async () => {
+    const { store } = await place();
+    const slots = Array.from({ length: 8 }, (_, n) => ({ slot: 9_992 + n, seq: 2_821_109_907_455 }));
+    const position = connectionPosition(store.epoch, "x".repeat(12), slots);
+    expect(position.length).toBeLessThan(128);
+    expect(position).toMatch(/^[A-Za-z0-9._-]+$/);
+    expect(parseConnectionPosition(position)).toEqual({ epoch: store.epoch, connectionId: "x".repeat(12), slots });
+  });
+});
+
+describe("several sessions of one floor", () => {
+  test("are told in the order of the floor, however often the client is cut off", async () => {
+    const { bus, clock, store, feed, connect, load } = await place();
+    const chance = new Chance(7);
+    const elsewhere = new FloorFeed(store, bus, "u:zoe");
+    await elsewhere.create("z");
+    const ids = ["a", "b", "c"];
+    for (const id of ids) await feed.create(id);
+    const { reader, connectionId } = await connect("", { a: 1, b: 1, c: 1, z: 1 });
+    for (const id of ["a", "z", "b", "c"]) await load(connectionId, id);
+    await feed.log("a");
+    await reader.until(has("a", 2));
+    bus.fate = () => chance.pick(["deliver", "deliver", "deliver", "lose", "repeat", "delay"]);
+    let active: string | undefined;
+    const state = (id: string) => (id === active ? "active.idle" : "paused");
+    for (let step = 0; step < 250; step++) {
+      const next = chance.pick(ids);
+      if (next !== active) {
+        const steps: [string, string, string][] = active ? [[active, "active.idle", "paused"]] : [];
+        await feed.transitAll(...steps, [next, state(next), "active.idle"]);
+        active = next;
+      }
+      if (chance.percent(30)) await elsewhere.log("z");
+      if (chance.percent(15)) {
+        reader.byQuery = chance.percent(50);
+        await reader.open();
+      }
+      if (chance.percent(40)) await turn();
+      if (chance.percent(30)) await bus.deliverLate((count) => chance.below(count));
+      reader.check();
+    }
+    bus.fate = () => "deliver";
+    await clock.advance(BOUNDS.reconcileMs);
+    for (const id of [...ids, "z"]) {
+      const { head } = (await feed.logOf(id))!;
+      await reader.until(has(id, head));
+    }
+    expect(reader.transcript.stateOf(active!)).toBe("active.idle");
+  });
+
+  test("are in order also for a client that was away while the floor changed hands twice", async () => {
+    const { feed, connect, load } = await place();
+    for (const id of ["a", "b"]) await feed.create(id);
+    const { reader, connectionId } = await connect("", { a: 1, b: 1 });
+    for (const id of ["a", "b"]) await load(connectionId, id);
+    await feed.transit("a", "created", "active.idle");
+    await reader.until(has("a", 2));
+    reader.close();
+    await feed.transitAll(["a", "active.idle", "paused"], ["b", "created", "active.idle"]);
+    await feed.transitAll(["b", "active.idle", "paused"], ["a", "paused", "active.idle"]);
+    await reader.open();
+    await reader.until(has("b", 3));
+    await reader.until(has("a", 4));
+    const told = reader.stream.events.filter(({ type }) => type === "session_transition");
+    expect(told.map(({ sessionId, data }) => `${sessionId} ${data.to}`)).toEqual([
+      "a paused",
+      "b active.idle",
+      "b paused",
+      "a active.idle",
+    ]);
+  });
+
+  test("one that is bound while another's history is being read loses nothing", async () => {
+    let held: { asked: PromiseWithResolvers<void>; goOn: PromiseWithResolvers<void> } | undefined;
+    const { clock, feed, store, connect, load, rowOf } = await place((own) => ({
+      readSessionLog: async (id, after, limit) => {
+        const slice = await own.readSessionLog(id, after, limit);
+        if (limit === BOUNDS.replayPage && held) {
+          const { asked, goOn } = held;
+          held = undefined;
+          asked.resolve();
+          await goOn.promise;
+        }
+        return slice;
+      },
+    }));
+    for (const id of ["a", "b"]) await feed.create(id);
+    await feed.log("b", 2);
+    held = { asked: Promise.withResolvers(), goOn: Promise.withResolvers() };
+    const { asked, goOn } = held;
+    const { reader, connectionId } = await connect("", { a: 1 });
+    await load(connectionId, "a");
+    await asked.promise;
+    // Bound from its first event, as a session is that was made through this connection.
+    const row = await rowOf(connectionId);
+    await store.saveConnection({
+      ...row,
+      slots: [...row.slots, { ...row.slots[0]!, sessionId: "b" as SessionId, from: 0 }],
+    });
+    await clock.advance(1_000);
+    goOn.resolve();
+    await feed.log("b");
+    await feed.log("a");
+    await reader.until(has("b", 4));
+    await reader.until(has("a", 2));
+  });
+});
+
+describe("a stream that cannot be had just now", () => {
+  test.each(["/events", "/session/a/events", "/floor/u%3Aann/events"])(
+    "of %s is sent away, not refused",
+    async (path) => {
+      let isOut = true;
+      const out = () => (isOut ? Promise.reject(new AppError("unavailable")) : undefined);
+      const { feed, url, gateway } = await place((own) => ({
+        saveConnection: (row) => out() ?? own.saveConnection(row),
+        heads: (ids) => out() ?? own.heads(ids),
+      }));
+      await feed.create("a");
+      const stream = await EventStream.open(`${url}${path}`);
+      expect(await stream.over()).toBe("clean");
+      expect(stream.status).toBe(200);
+      expect(stream.events).toMatchObject([{ type: "bye", data: { reason: "overloaded" } }]);
+      expect(stream.retries.at(-1)).toBe(stream.events[0]!.data.reconnectInMs);
+      isOut = false;
+      const again = await EventStream.open(`${url}${path}`);
+      onTestFinished(() => again.cut());
+      await again.until(({ position, events }) => position !== undefined || events.length > 0);
+      expect([gateway.streams.count, gateway.followers.count]).toEqual([1, path === "/events" ? 0 : 1]);
+    },
+  );
+});

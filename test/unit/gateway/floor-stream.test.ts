@@ -1,0 +1,65 @@
+import { expect, onTestFinished, test } from "vitest";
+import { EventStream } from "../../support/event-stream.ts";
+import { FloorFeed } from "../../support/floor-feed.ts";
+import { openGateway } from "../../support/gateway-stage.ts";
+import { openTemporaryStore } from "../../support/temporary-store.ts";
+import { UnreliableBus } from "../../support/unreliable-bus.ts";
+import { VirtualClock } from "../../support/virtual-clock.ts";
+
+const PATH = "/floor/u%3Aann/events";
+
+async function place() {
+  const store = await openTemporaryStore();
+  const bus = new UnreliableBus();
+  const { url } = await openGateway({ store, bus, clock: new VirtualClock() });
+  const open = async (headers: Record<string, string> = {}) => {
+    const stream = await EventStream.open(`${url}${PATH}`, headers);
+    onTestFinished(() => stream.cut());
+    return stream;
+  };
+  return { store, feed: new FloorFeed(store, bus), open };
+}
+
+test("a floor's stream shows who has it and why, and nothing of what is said there", async () => {
+  const { feed, open, store } = await place();
+  await feed.create("a");
+  const stream = await open();
+  await feed.transit("a", "created", "active.idle");
+  await feed.open("a", "m");
+  feed.delta("a", "m", 0, "la");
+  await feed.finish("a", "m", "la");
+  await feed.commit([feed.writer.event("floor_updated", { flags: { emergency: true } })]);
+  const last = await stream.next("floor_updated");
+  expect(stream.typesHeard()).toEqual(["session_created", "session_transition", "floor_updated"]);
+  expect(last.id).toBe(`${store.epoch}.${feed.writer.head}`);
+  expect(last).not.toHaveProperty("sessionId");
+});
+
+test("a floor nobody has used yet can be watched from before its first event", async () => {
+  const { feed, open, store } = await place();
+  const stream = await open();
+  await stream.until(({ position }) => position !== undefined);
+  expect(stream.position).toBe(`${store.epoch}.0`);
+  await feed.create("a");
+  expect((await stream.next("session_created")).id).toBe(`${store.epoch}.1`);
+});
+
+test("a reader of a floor comes back where it stood, past what it was not shown", async () => {
+  const { feed, open, store } = await place();
+  await feed.create("a");
+  const stream = await open();
+  await stream.next("session_created");
+  stream.cut();
+  await feed.log("a", 3);
+  await feed.transit("a", "created", "active.idle");
+  const again = await open({ "Last-Event-ID": stream.position! });
+  await again.next("session_transition");
+  expect(again.events.map(({ type, id }) => `${type} ${id}`)).toEqual([`session_transition ${store.epoch}.5`]);
+});
+
+test("a place on the floor that cannot be is answered with a reset", async () => {
+  const { feed, open, store } = await place();
+  await feed.create("a");
+  const stream = await open({ "Last-Event-ID": `${store.epoch}.9` });
+  expect(await stream.next("reset")).toMatchObject({ id: `${store.epoch}.1`, data: { from: 1 } });
+});
