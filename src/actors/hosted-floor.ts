@@ -1,8 +1,8 @@
 import type { Catalog } from "../config/catalog.ts";
 import type { Clock } from "../protocol/clock.ts";
-import type { Envelope } from "../protocol/command.ts";
+import type { Command, Envelope } from "../protocol/command.ts";
 import { AppError } from "../protocol/errors.ts";
-import type { FloorId, MessageId } from "../protocol/ids.ts";
+import type { FloorId, MessageId, SessionId } from "../protocol/ids.ts";
 import type { Logger } from "../protocol/logger.ts";
 import type { Accepted, Reply } from "../protocol/reply.ts";
 import type { Receipt, Store } from "../store/store.ts";
@@ -178,6 +178,11 @@ export class HostedFloor {
 
   #deliverOne({ envelope }: Ask, { actors, state }: Activation, ledger: Ledger): Reply {
     const { clock, newId, catalog, interactionTimeoutMs } = this.#options;
+    const brought = broughtBy(envelope.command);
+    // Rule C20, for a session that went earlier in this batch.
+    if (brought && actors.standing(brought)?.value.lifecycle === "deleted") {
+      return { ok: false, code: "idempotency_mismatch" };
+    }
     state.lastNow = Math.max(state.lastNow, clock.now());
     const given: Given = { now: state.lastNow, stamp: newId(), catalog: catalog(), interactionTimeoutMs };
     const { facts, reply } = actors.deliver({ ...envelope.command, given });
@@ -192,7 +197,7 @@ export class HostedFloor {
     const { store } = this.#options;
     const sessionId = "sessionId" in command ? command.sessionId : undefined;
     if (sessionId === undefined) return undefined;
-    const brings = command.type === "session.create" || (command.type === "session.chat" && command.session);
+    const brings = broughtBy(command) !== undefined;
     if (!actors.has(sessionId)) {
       const row = await store.loadSession(sessionId);
       if (row && row.session.floorId !== this.id) {
@@ -303,6 +308,12 @@ function needsPreparation({ envelope: { command } }: Ask, { actors }: Activation
 }
 
 const askKey = ({ caller, commandId }: Envelope): string => `${caller ?? ""}\n${commandId}`;
+
+/** The session that a command makes, if it is not there. */
+function broughtBy(command: Command): SessionId | undefined {
+  if (command.type === "session.create") return command.sessionId;
+  return command.type === "session.chat" ? command.session?.sessionId : undefined;
+}
 
 /** Whether the session works on this message, or keeps it for later. */
 function hasTurn(session: SessionContext | undefined, id: MessageId): boolean {

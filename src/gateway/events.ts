@@ -20,16 +20,17 @@ import { type LogStreamOptions, SessionStream, startAfter } from "./session-stre
 import { SseWriter } from "./sse-writer.ts";
 import type { Stream } from "./streams.ts";
 
-/** Sessions one request may ask to be bound to. */
-const MAX_ASKED = 8;
+/** Sessions one request may name; those there is no room for are told of. */
+const MAX_ASKED = 64;
 
-const LastEventId = z.string().max(256).optional();
+/** Of any length: what is no position is answered with a `reset`, not with a refusal. */
+const LastEventId = z.string().optional();
 const StreamAnswer = { 200: plainAnswer("text/event-stream", "events, each a frame with one line of data") };
 const NoMore = { 204: z.null().meta({ description: "nothing comes after this position, ever" }) };
 const LogQuery = z.object({ lastEventId: LastEventId });
 const ConnectionQuery = z.object({
   sessionId: z
-    .union([z.string().max(256), z.array(z.string().max(256)).max(MAX_ASKED)])
+    .union([z.string(), z.array(z.string()).max(MAX_ASKED)])
     .optional()
     .meta({ description: "repeatable: bind these sessions now" }),
   userId: Name.optional(),

@@ -132,6 +132,11 @@ export class NodeUnderTest {
     await writeFile(join(this.#folder, "agents_config.yaml"), text);
   }
 
+  /** What a signal to stop does, while clients are still there. */
+  shutDown(): Promise<void> {
+    return this.#app.stop();
+  }
+
   async stop(): Promise<void> {
     await Promise.all(this.#streams.map((stream) => stream.close()));
     this.#agent.destroy();

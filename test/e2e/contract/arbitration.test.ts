@@ -9,7 +9,13 @@ const node = await NodeUnderTest.start();
 const lenient = await NodeUnderTest.start({
   agents: [
     ...E2E_AGENTS.filter(({ name }) => name !== "navigation"),
-    scripted("navigation", { priority: 80, interruptible: false, preemption_threshold: 90 }),
+    scripted("navigation", {
+      priority: 80,
+      interruptible: false,
+      preemption_threshold: 90,
+      description: "导航",
+      messages: { rejected: "导航中，暂时无法{challenger}", preempted: "{holder.description} → {challenger}" },
+    }),
     scripted("byhand", { priority: 20, resume: "manual" }),
     scripted("stubborn", { priority: 50, interruptible: false }),
   ],
@@ -76,6 +82,14 @@ describe("a request for the floor", () => {
     const navigation = await ann.hold("navigation");
     await ann.hold("phone");
     expect((await ann.see(navigation.id)).state).toBe("paused");
+  });
+
+  test("is answered with a sentence to speak: the holder's own where it has one", async () => {
+    const ann = new E2eClient(lenient);
+    await ann.hold("navigation");
+    const { error, decision } = await refused(start(ann, "music"));
+    expect([error, decision.say]).toEqual(["导航中，暂时无法Music", "导航中，暂时无法Music"]);
+    expect((await accepted(start(ann, "phone"))).decision.say).toBe("导航 → Phone");
   });
 
   test("of the car during planning is rejected as lower", async () => {

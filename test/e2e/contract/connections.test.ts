@@ -136,13 +136,29 @@ describe("?sessionId=", () => {
   test("tells of one it cannot bind, and the stream opens all the same", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.create("music");
-    const { stream } = await ann.connect(`&sessionId=nowhere&sessionId=not%20an%20id&sessionId=${id}`);
+    const { stream } = await ann.connect(
+      `&sessionId=nowhere&sessionId=not%20an%20id&sessionId=${"x".repeat(300)}&sessionId=${id}`,
+    );
     expect(stream.status).toBe(200);
-    for (let bad = 0; bad < 2; bad += 1) {
+    for (let bad = 0; bad < 3; bad += 1) {
       expect((await stream.find("error")).data).toMatchObject({ errorCode: "session_not_found" });
     }
     await stream.find(isListFor("music"));
     expect((await untilEcho(ann, stream, id)).at(-1)!.sessionId).toBe(id);
+  });
+});
+
+describe("a connection that asks for more than there may be", () => {
+  test("is bound to the first eight, and told of the rest", async () => {
+    const ann = new E2eClient(node);
+    const sessions = [];
+    for (let made = 0; made < 10; made += 1) sessions.push(await ann.create("music"));
+    const { stream } = await ann.connect(sessions.map(({ id }) => `&sessionId=${id}`).join(""));
+    expect(stream.status).toBe(200);
+    for (let refusal = 0; refusal < 2; refusal += 1) {
+      expect((await stream.find("error")).data).toMatchObject({ errorCode: "too_many_bindings" });
+    }
+    expect((await untilEcho(ann, stream, sessions[7]!.id)).at(-1)!.sessionId).toBe(sessions[7]!.id);
   });
 });
 

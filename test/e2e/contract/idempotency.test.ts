@@ -199,6 +199,20 @@ describe("a key used for something else", () => {
   });
 });
 
+describe("a key used for two things at once", () => {
+  test("has one effect: the other is a mismatch", async () => {
+    const users = [new E2eClient(node), new E2eClient(node)];
+    for (let round = 0; round < 5; round += 1) {
+      const options = { key: newKey() };
+      const answers = await Promise.all(users.map((user) => user.askToCreate({ agentId: "music" }, options)));
+      expect(answers.map(({ status }) => status).toSorted()).toEqual([200, 409]);
+      expect(answers.find(({ status }) => status === 409)!.body.errorCode).toBe("idempotency_mismatch");
+    }
+    const totals = users.map(async (user) => (await accepted(node.get(`/session/list?userId=${user.userId}`))).total);
+    expect((await Promise.all(totals)).reduce((sum, total) => sum + total)).toBe(5);
+  });
+});
+
 describe("a key", () => {
   test("is taken from the body as from the header", async () => {
     const ann = new E2eClient(node);

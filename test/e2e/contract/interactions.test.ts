@@ -218,6 +218,11 @@ describe("a request that is pending", () => {
     await stream.findState(sessionId, "active.failed");
     const message = { type: "user_question_response", sessionId, requestId, response: "a" };
     expect((await refused(ann.send(message))).errorCode).toBe("interaction_timeout");
+    // Also when it is but a row again.
+    await accepted(ann.on(sessionId, "pause"));
+    await ann.hold("chat");
+    expect((await refused(ann.send(message))).errorCode).toBe("interaction_timeout");
+    expect((await refused(ann.send({ ...message, requestId: "other" }))).errorCode).toBe("interaction_not_found");
     await ann.talk(sessionId, "hello");
     expect((await ann.messages(sessionId)).at(-1)).toMatchObject({ content: "Hello there." });
   });

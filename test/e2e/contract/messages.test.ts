@@ -366,6 +366,11 @@ describe("a message", () => {
     await mine.until((event) => event.type === "agent_list" && event.data["currentAgentId"] === "music");
     await refused(ann.send({ type: "resume", sessionId: id, connectionId }));
     expect(await mine.find("error")).toMatchObject({ sessionId: id, data: { errorCode: "illegal_command" } });
+    // Without one, a connection that is bound to the session is one of its readers.
+    await refused(ann.send({ type: "pause", sessionId: id }));
+    for (const stream of [reader, mine]) {
+      expect(await stream.find("error")).toMatchObject({ sessionId: id, data: { errorCode: "illegal_command" } });
+    }
     await accepted(node.patch(`/session/${id}`, { title: "after" }));
     expect(typesOf(await reader.until("session_updated"))).toEqual(["session_updated"]);
   });

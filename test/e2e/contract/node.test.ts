@@ -54,6 +54,23 @@ describe("/ready", () => {
     await reloaded.stop();
   });
 
+  test("a new catalogue counts for those who ask from then on: who has the floor, and who is woken, keeps its numbers", async () => {
+    const reloaded = await NodeUnderTest.start();
+    const ann = new E2eClient(reloaded);
+    const music = await ann.hold("music");
+    const phone = await ann.hold("phone");
+    const agents = E2E_AGENTS.map((agent) => (agent["name"] === "music" ? { ...agent, priority: 70 } : agent));
+    const { catalog: before } = await accepted(reloaded.get("/ready"));
+    await reloaded.writeCatalog(JSON.stringify({ agents, default_agent: "general" }));
+    while ((await accepted(reloaded.get("/ready"))).catalog.hash === before.hash);
+    await accepted(ann.on(phone.id, "archive"));
+    expect(await ann.see(music.id)).toMatchObject({ state: "active", priority: 20 });
+    await accepted(ann.on(music.id, "pause"));
+    const { session, decision } = await accepted(ann.on(music.id, "resume"));
+    expect([session.priority, decision.challenger.priority]).toEqual([70, 70]);
+    await reloaded.stop();
+  });
+
   test("an agent that left the catalogue is told from one that is switched off, by sessions that were made before", async () => {
     const reloaded = await NodeUnderTest.start();
     const ann = new E2eClient(reloaded);

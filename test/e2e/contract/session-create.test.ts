@@ -69,6 +69,45 @@ describe("creating a session", () => {
     expect(await ann.see(session.id)).toEqual(session);
   });
 
+  test("sent twice at once for two users makes one session, and the other hears of a mismatch", async () => {
+    const users = [new E2eClient(node), new E2eClient(node)];
+    for (let round = 0; round < 5; round += 1) {
+      const id = `contested-${round}`;
+      const answers = await Promise.all(users.map((user) => user.askToCreate({ id, agentId: "music" })));
+      expect(answers.map(({ status }) => status).toSorted()).toEqual([200, 409]);
+      const { body: refusal } = answers.find(({ status }) => status === 409)!;
+      expect(refusal.errorCode).toBe("idempotency_mismatch");
+      const { body } = answers.find(({ status }) => status === 200)!;
+      expect((await accepted(node.get(`/session/${id}`))).session).toEqual(body.session);
+    }
+  });
+
+  test("does not use the id of a session that was deleted again, so that late readers are not misled", async () => {
+    const ann = new E2eClient(node);
+    const { id } = await ann.create("music", { id: "buried" });
+    await accepted(node.delete(`/session/${id}`));
+    expect((await refused(ann.askToCreate({ id, agentId: "music" }))).errorCode).toBe("idempotency_mismatch");
+    expect((await refused(node.get(`/session/${id}`))).errorCode).toBe("session_not_found");
+  });
+
+  test("does not use it again at the same moment either", async () => {
+    const ann = new E2eClient(node);
+    const other = await ann.create("music");
+    for (let round = 0; round < 5; round += 1) {
+      const { id } = await ann.create("music", { id: `burying-${round}` });
+      // The first command keeps the floor at work, so that the other two meet in one batch.
+      const [, gone, again] = await Promise.all([
+        node.patch(`/session/${other.id}`, { title: "Once" }),
+        node.delete(`/session/${id}`),
+        ann.askToCreate({ id, agentId: "music" }),
+      ]);
+      expect(gone.body).toEqual({ success: true, deleted: true });
+      expect((await refused(node.get(`/session/${id}`))).errorCode).toBe("session_not_found");
+      // It came before the deletion and found the session there, or after it.
+      if (again.status !== 200) expect(again.body.errorCode).toBe("idempotency_mismatch");
+    }
+  });
+
   test.each(["", "a b", "a/b", "ä", "x".repeat(65), "a.b"])("refuses the id %j and names its path", async (id) => {
     const { errorCode, issues } = await refused(node.post("/session/create", { id }));
     expect(errorCode).toBe("bad_request");

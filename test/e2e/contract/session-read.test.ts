@@ -159,6 +159,32 @@ describe("a queued message", () => {
   });
 });
 
+describe("every answer that carries a session or a floor", () => {
+  test("has the position its log had then, good for the stream to go on from", async () => {
+    const ann = new E2eClient(node);
+    const { body: created } = await ann.askToCreate({ agentId: "general", activate: true });
+    const { id } = created.session;
+    const answers = [created];
+    for (const verb of ["pause", "resume", "activate"] as const) answers.push(await accepted(ann.on(id, verb)));
+    answers.push(await accepted(node.patch(`/session/${id}`, { title: "x" })));
+    answers.push(await accepted(ann.say(id, "nod")));
+    answers.push(await accepted(ann.on(id, "stop")));
+    const log = await ann.log(id);
+    const positions = answers.map(({ position }) => position);
+    for (const [index, position] of positions.entries()) {
+      const event = log.find((each) => each.id === position);
+      expect(event, `answer ${index}`).toBeDefined();
+      const { session } = answers[index]!;
+      if (session) expect(session.updatedAt).toBeGreaterThanOrEqual(Date.parse(event!.timestamp));
+    }
+    expect(positions.at(-1)).toBe(log.at(-1)!.id);
+    const { position } = await ann.floor();
+    const stream = await node.stream(`${ann.floorPath}/events?lastEventId=${position}`);
+    await accepted(node.put(`${ann.floorPath}/flags`, {}));
+    expect((await stream.next()).type).toBe("floor_updated");
+  });
+});
+
 describe("a session", () => {
   test("is shown by its id, and nothing else is", async () => {
     const ann = new E2eClient(node);

@@ -9,9 +9,9 @@ afterAll(() => node.stop());
 async function withLog(ann: E2eClient, events: number) {
   const session = await ann.create("music");
   for (let title = 2; title <= events; title += 1) {
-    await accepted(node.patch(`/session/${session.id}`, { title: `Title ${title}` }));
+    await accepted(ann.node.patch(`/session/${session.id}`, { title: `Title ${title}` }));
   }
-  const { position } = await accepted(node.get(`/session/${session.id}`));
+  const { position } = await accepted(ann.node.get(`/session/${session.id}`));
   return { ...session, path: `/session/${session.id}/events`, epoch: position.split(".")[0]!, position };
 }
 
@@ -148,6 +148,24 @@ describe("the stream of a session", () => {
     expect((await node.get(path, { headers: { "Last-Event-ID": `${epoch}.3` } })).status).toBe(204);
   });
 
+  test("never guesses at a position of the query either, however long it is", async () => {
+    const ann = new E2eClient(node);
+    const { path } = await withLog(ann, 2);
+    for (const position of ["nonsense", "x".repeat(2_000)]) {
+      const stream = await node.stream(`${path}?lastEventId=${position}`);
+      expect(await stream.next()).toMatchObject({ type: "reset", data: { from: 2 } });
+    }
+  });
+
+  test("names its store in every position: that of another store is not known here", async () => {
+    const other = await NodeUnderTest.start();
+    const [here, there] = [await withLog(new E2eClient(node), 2), await withLog(new E2eClient(other), 2)];
+    expect(there.epoch).not.toBe(here.epoch);
+    const stream = await node.stream(here.path, { "Last-Event-ID": there.position });
+    expect((await stream.next()).type).toBe("reset");
+    await other.stop();
+  });
+
   test.each(["nonsense", "zzzzzz.1", "FUTURE", "x".repeat(200), "%00"])(
     "never guesses at the position %j: reset, with the head, and later events follow",
     async (text) => {
@@ -186,6 +204,34 @@ describe("the stream of a session", () => {
     const draft = await late.find(({ type, data }) => type === "message" && data["streaming"] === true);
     expect(draft.data).toMatchObject({ id: delta.data["messageId"], content: "♪ ", status: "running" });
     expect(draft.seq).toBeUndefined();
+  });
+});
+
+describe("a node that shuts down", () => {
+  test("sends every reader away with a time to come back, no two the same, and ends in good order", async () => {
+    const leaving = await NodeUnderTest.start();
+    const ann = new E2eClient(leaving);
+    const { path } = await withLog(ann, 1);
+    const streams = [];
+    for (let reader = 0; reader < 6; reader += 1) {
+      const stream = await leaving.stream(reader % 2 === 0 ? path : `${ann.floorPath}/events`);
+      await stream.next();
+      streams.push(stream);
+    }
+    const shutDown = leaving.shutDown();
+    const waits = [];
+    for (const stream of streams) {
+      const events = await stream.end();
+      expect(typesOf(events)).toEqual(["bye"]);
+      const { reason, reconnectInMs } = events[0]!.data;
+      expect(reason).toBe("draining");
+      expect(stream.frames.at(-2)).toEqual({ kind: "retry", ms: reconnectInMs });
+      waits.push(Number(reconnectInMs));
+    }
+    expect(new Set(waits).size).toBeGreaterThan(1);
+    expect(Math.min(...waits)).toBeGreaterThan(0);
+    await shutDown;
+    await leaving.stop();
   });
 });
 
