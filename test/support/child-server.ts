@@ -34,10 +34,17 @@ export interface ServerHouse {
   start(options?: { settings?: Record<string, string>; maxFileKib?: number }): Promise<ChildServer>;
 }
 
-/** A database file and a catalogue in a private folder, and the nodes that are started on them. */
-export async function makeHouse(catalog: Catalog, settings: Record<string, string> = {}): Promise<ServerHouse> {
+/**
+ * A database file and a catalogue in a private folder, and the nodes that are started on them.
+ * @param atEnd what is given to it is called at the end, last given first called; default: the end of the test
+ */
+export async function makeHouse(
+  catalog: Catalog,
+  settings: Record<string, string> = {},
+  atEnd: (close: () => Promise<void>) => void = onTestFinished,
+): Promise<ServerHouse> {
   const { folder, file, remove } = await makeFolder();
-  onTestFinished(remove);
+  atEnd(remove);
   const config = join(folder, "agents.yaml");
   // JSON is YAML.
   await writeFile(config, JSON.stringify(catalog));
@@ -46,7 +53,7 @@ export async function makeHouse(catalog: Catalog, settings: Record<string, strin
     file,
     async start({ settings: more = {}, maxFileKib } = {}) {
       const server = new ChildServer({ ...common, ...more }, maxFileKib);
-      onTestFinished(async () => void (await server.kill()));
+      atEnd(() => server.kill());
       await server.listening();
       return server;
     },

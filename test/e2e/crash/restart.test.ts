@@ -1,0 +1,190 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { type ChildServer, makeHouse } from "../../support/child-server.ts";
+import { SessionReader } from "../../support/session-reader.ts";
+
+const SONG = Array.from({ length: 50 }, (_, n) => `la${n} `);
+const WHOLE = SONG.join("");
+const sings = { kind: "scripted", replies: [{ say: SONG, delay: "8ms" }] };
+
+const CATALOG = {
+  agents: [
+    { name: "singer", priority: 20, adapter: { ...sings, yields: "hold" } },
+    { name: "yielder", priority: 20, adapter: { ...sings, yields: "abort" } },
+    { name: "teller", priority: 20, adapter: { ...sings, restartable: false } },
+    { name: "phone", priority: 90 },
+    { name: "queuer", priority: 10, when_blocked: "queue", queue_timeout: "3s" },
+    { name: "idler", priority: 20, idle_timeout: "3s" },
+    {
+      name: "asker",
+      priority: 20,
+      adapter: {
+        kind: "scripted",
+        replies: [{ ask: { question: "Which?", options: ["a"] }, say: ["You chose {answer}."] }],
+      },
+    },
+  ],
+};
+
+/** One node was killed in the middle of everything, and another started on its file. */
+let server: ChildServer;
+const readers = new Map<string, SessionReader>();
+/** What clients were told before. */
+const runIds = new Map<string, string>();
+const stored = new Map<string, string>();
+let connection: SessionReader;
+let connectionId: string;
+let positions: { session: string; floor: string };
+const closing: (() => Promise<void>)[] = [];
+
+const readerOf = (id: string) => readers.get(id)!;
+const eventsOf = (id: string, type: string) =>
+  (readerOf(id).transcript.logs.get(id) ?? []).filter((event) => event.type === type);
+const messagesOf = async (id: string) => (await server.ask("GET", `/session/${id}/messages`)).body.messages;
+const answersOf = async (id: string) => (await messagesOf(id)).filter(({ role }) => role === "assistant");
+const sessionOf = async (id: string) => (await server.ask("GET", `/session/${id}`)).body.session;
+const completed = (id: string) => readerOf(id).until(() => eventsOf(id, "complete").length > 0);
+
+/** A session that has its user's floor, with a reader of its own. */
+async function create(id: string, agentId: string, userId = id): Promise<void> {
+  const { status } = await server.post("/session/create", { id, agentId, userId, activate: true });
+  expect(status, id).toBe(200);
+  readers.set(id, await new SessionReader(`${server.url}/session/${id}/events`).open());
+}
+
+async function say(sessionId: string, content = "go"): Promise<void> {
+  const { body } = await server.post("/message", { type: "chat", sessionId, content });
+  runIds.set(sessionId, body.runId);
+}
+
+/** A session that is singing, of which something is stored. */
+async function sing(id: string, agentId: string): Promise<void> {
+  await create(id, agentId);
+  await say(id);
+  await readerOf(id).until(({ writing }) => [...writing.values()].some((text) => text.includes("la2 ")));
+  // It is stored at most a quarter of a second later.
+  while (!stored.get(id)) stored.set(id, (await answersOf(id))[0]?.content ?? "");
+}
+
+beforeAll(async () => {
+  const house = await makeHouse(CATALOG, { INTERLOCK_INTERACTION_TIMEOUT: "20s" }, (close) => void closing.push(close));
+  server = await house.start();
+  connection = await new SessionReader(`${server.url}/events`).open();
+  connectionId = (await connection.stream.next("connected")).data.connectionId;
+  const body = { id: "bound", agentId: "phone", userId: "bound", activate: true, connectionId };
+  const session = (await server.post("/session/create", body)).body.position;
+  const floor = (await server.ask("GET", "/floor/u%3Abound")).body.position;
+  positions = { session, floor };
+  await connection.until((transcript) => transcript.stateOf("bound") === "active.idle");
+
+  await create("asker", "asker");
+  await say("asker");
+  await readerOf("asker").until(() => eventsOf("asker", "user_question_request").length === 1);
+  for (const id of ["held", "aborted"]) {
+    await sing(id, id === "held" ? "singer" : "yielder");
+    await create(`${id}-phone`, "phone", id);
+    await readerOf(id).until((transcript) => transcript.stateOf(id) === "paused");
+  }
+  await create("idler", "idler");
+  await say("idler", "hello");
+  await completed("idler");
+  await create("busy", "phone", "queue");
+  await create("queuer", "queuer", "queue");
+  await Promise.all([sing("singer", "singer"), sing("teller", "teller")]);
+  await server.kill();
+
+  server = await house.start();
+  for (const reader of [...readers.values(), connection]) {
+    reader.moveTo(server.url);
+    await reader.open();
+  }
+}, 30_000);
+
+afterAll(async () => {
+  for (const reader of [...readers.values(), connection]) reader.close();
+  for (const close of closing.reverse()) await close();
+});
+
+describe("a run that was under way when its node was killed", () => {
+  test("runs again where its agent may be started again, and what was said is kept", async () => {
+    await completed("singer");
+    const runId = runIds.get("singer");
+    const answers = await answersOf("singer");
+    expect(answers.map((answer) => [answer.status, answer.runId])).toEqual([
+      ["interrupted", runId],
+      ["success", runId],
+    ]);
+    expect(answers[0]!.content.startsWith(stored.get("singer")!)).toBe(true);
+    expect(answers[1]!.content).toBe(WHOLE);
+    expect(eventsOf("singer", "complete").map(({ data }) => data.runId)).toEqual([runId]);
+    expect((await sessionOf("singer")).activity).toBe("idle");
+  });
+
+  test("fails where its agent may not, says so, and keeps what was said", async () => {
+    await completed("teller");
+    expect(eventsOf("teller", "error").map(({ data }) => data.errorCode)).toEqual(["run_lost"]);
+    expect(eventsOf("teller", "complete").map(({ data }) => data.runId)).toEqual([runIds.get("teller")]);
+    const [question, answer, ...more] = await messagesOf("teller");
+    expect(more).toEqual([]);
+    expect(question).toMatchObject({ role: "user", content: "go", status: "success" });
+    expect(answer!.status).toBe("interrupted");
+    expect(answer!.content.startsWith(stored.get("teller")!)).toBe(true);
+    expect(await sessionOf("teller")).toMatchObject({ state: "active", activity: "failed" });
+    // Sending again retries.
+    await say("teller");
+    await readerOf("teller").until(() => eventsOf("teller", "complete").length === 2);
+    expect(await sessionOf("teller")).toMatchObject({ state: "active", activity: "idle" });
+  });
+
+  test.each(["held", "aborted"])("goes on after a resume when it was paused (%s)", async (id) => {
+    expect(await sessionOf(id)).toMatchObject({ state: "paused", activity: "running" });
+    expect((await server.post(`/session/${id}-phone/archive`)).status).toBe(200);
+    await completed(id);
+    expect(eventsOf(id, "complete").map(({ data }) => data.runId)).toEqual([runIds.get(id)]);
+    const answers = await answersOf(id);
+    expect(answers.map(({ status }) => status)).toEqual(["interrupted", "success"]);
+    expect(answers[0]!.content.startsWith(stored.get(id)!)).toBe(true);
+    expect(answers[1]!.content).toBe(WHOLE);
+  });
+
+  test("asks anew what it had asked, and takes the answer", async () => {
+    await readerOf("asker").until(() => eventsOf("asker", "user_question_request").length === 2);
+    const [old, again] = eventsOf("asker", "user_question_request");
+    const resolved = eventsOf("asker", "interaction_resolved");
+    expect(resolved).toMatchObject([{ requestId: old!.requestId, data: { by: "abort" } }]);
+    const { requestId } = again!;
+    const answer = { type: "user_question_response", sessionId: "asker", requestId, response: "a" };
+    expect((await server.post("/message", answer)).status).toBe(200);
+    await completed("asker");
+    expect((await messagesOf("asker")).at(-1)!.content).toBe("You chose a.");
+  });
+});
+
+describe("what waited for its time when its node was killed", () => {
+  test("happens when the time comes", async () => {
+    await readerOf("queuer").until(() => eventsOf("queuer", "arbitration").at(-1)?.data.reason === "queue_timeout");
+    await readerOf("idler").until((transcript) => transcript.stateOf("idler") === "paused");
+    expect((await sessionOf("queuer")).state).toBe("created");
+  });
+});
+
+describe("a position from before the node was killed", () => {
+  test("is good for a connection, with all its bindings", async () => {
+    expect((await connection.stream.next("connected")).data.connectionId).toBe(connectionId);
+    await say("bound", "hello");
+    await connection.until(({ logs }) => logs.get("bound")!.some(({ type }) => type === "complete"));
+    expect(connection.stream.typesHeard()).not.toContain("reset");
+  });
+
+  test.each(["session", "floor"] as const)("is good for a %s, as an answer gave it", async (kind) => {
+    const path = kind === "session" ? "/session/bound/events" : "/floor/u%3Abound/events";
+    const reader = new SessionReader(`${server.url}${path}?lastEventId=${positions[kind]}`);
+    reader.transcript.maySkip = true;
+    await reader.open();
+    // The turn that came after the restart.
+    await reader.until(({ logs }) => logs.get("bound")?.some(({ data }) => data.to === "active.running") === true);
+    expect(reader.stream.typesHeard()).not.toContain("reset");
+    // What it said when it was made came before.
+    expect(reader.stream.typesHeard()).not.toContain("session_created");
+    reader.close();
+  });
+});
