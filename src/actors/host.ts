@@ -105,7 +105,7 @@ function messagesOf({ change, prev, entries, checkpoints }: Batch): FloorMessage
   const messages: FloorMessage[] = checkpoints.map((checkpoint) => ({ kind: "checkpoint", floorId, ...checkpoint }));
   if (entries.length === 0) return messages;
   const wire = entries.map(toWire);
-  const weight = wire.reduce((sum, entry) => sum + entry.body.byteLength, 0);
+  const weight = wire.reduce((sum, entry) => sum + entry.frame.byteLength, 0);
   const isLight = weight <= MAX_EVENTS_BYTES;
   return [{ kind: "commit", floorId, prev, last, ...(isLight && { entries: wire }) }, ...messages];
 }

@@ -3,15 +3,13 @@ import type { Bus, Listener, Unsubscribe } from "./bus.ts";
 /** The bus of one process. It loses nothing, but delivers later than it returns, as every bus does. */
 export class MemoryBus implements Bus {
   readonly #topics = new Map<string, Set<Listener>>();
+  #sent: { topic: string; message: Uint8Array }[] = [];
   #isClosed = false;
 
   async publish(topic: string, message: Uint8Array): Promise<void> {
     if (!this.#topics.has(topic)) return;
-    queueMicrotask(() => {
-      if (this.#isClosed) return;
-      // A copy: a listener may unsubscribe itself or others.
-      for (const listener of [...(this.#topics.get(topic) ?? [])]) listener(message);
-    });
+    this.#sent.push({ topic, message });
+    if (this.#sent.length === 1) queueMicrotask(() => this.#deliver());
   }
 
   isHeard(topic: string): boolean {
@@ -41,5 +39,17 @@ export class MemoryBus implements Bus {
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#topics.clear();
+  }
+
+  #deliver(): void {
+    const sent = this.#sent;
+    this.#sent = [];
+    if (this.#isClosed) return;
+    for (const { topic, message } of sent) {
+      const listeners = this.#topics.get(topic);
+      if (!listeners) continue;
+      // A copy where it matters: a listener may subscribe or unsubscribe others.
+      for (const listener of listeners.size === 1 ? listeners : [...listeners]) listener(message);
+    }
   }
 }

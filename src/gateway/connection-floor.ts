@@ -87,7 +87,7 @@ export class ConnectionFloor implements TrackReader {
       this.#bindings.delete(binding.sessionId);
       this.#options.release(binding);
     }
-    this.writer.write(placeFrame(this.#options.position(), entry.dataFrame));
+    this.writer.write(placeFrame(this.#options.position(), entry.frame));
     if (this.#bindings.size > 0) return "go";
     this.#options.drop(this);
     return "end";

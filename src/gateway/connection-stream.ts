@@ -3,7 +3,7 @@ import { BOUNDS } from "../config/settings.ts";
 import type { Clock } from "../protocol/clock.ts";
 import { ConnectionMessage } from "../protocol/connection-message.ts";
 import { AppError } from "../protocol/errors.ts";
-import { toWire } from "../protocol/floor-message.ts";
+import { dataFrame, toWire } from "../protocol/floor-message.ts";
 import type { ConnectionId, FloorId, Seq, SessionId } from "../protocol/ids.ts";
 import type { Logger } from "../protocol/logger.ts";
 import { type ConnectionPosition, connectionPosition } from "../protocol/position.ts";
@@ -11,7 +11,7 @@ import type { AgentInfo } from "../protocol/session.ts";
 import type { ConnectionRow, Store } from "../store/store.ts";
 import { type Binding, ConnectionFloor } from "./connection-floor.ts";
 import type { Connections } from "./connections.ts";
-import { type Follower, follow, frameOf, placeFrame } from "./follower.ts";
+import { type Follower, placeFrame } from "./follower.ts";
 import type { Followers } from "./followers.ts";
 import type { SseWriter } from "./sse-writer.ts";
 import type { Stream } from "./streams.ts";
@@ -150,7 +150,7 @@ export class ConnectionStream implements Stream {
       await this.#free(binding);
       const { tombstone } = where ?? {};
       if (tombstone && binding.seq < tombstone.head) {
-        this.writer.write(placeFrame(this.position, follow(toWire(tombstone.last)).dataFrame));
+        this.writer.write(placeFrame(this.position, toWire(tombstone.last).frame));
       }
       return false;
     }
@@ -226,7 +226,7 @@ export class ConnectionStream implements Stream {
     const parsed = ConnectionMessage.safeParse(JSON.parse(new TextDecoder().decode(message)));
     if (!parsed.success) return;
     if (parsed.data.kind === "notice") {
-      if (!this.writer.isFull) this.writer.write(frameOf(new TextEncoder().encode(parsed.data.body)));
+      if (!this.writer.isFull) this.writer.write(dataFrame(parsed.data.body));
       return;
     }
     this.reconcile();

@@ -13,7 +13,7 @@ import { ConnectionStream } from "./connection-stream.ts";
 import type { Door, Routes } from "./door.ts";
 import { FloorStream } from "./floor-stream.ts";
 import { floorIdOf } from "./floors.ts";
-import { follow, placeFrame } from "./follower.ts";
+import { placeFrame } from "./follower.ts";
 import { plainAnswer } from "./openapi.ts";
 import { toAppError } from "./problem.ts";
 import { type LogStreamOptions, SessionStream, startAfter } from "./session-stream.ts";
@@ -62,7 +62,7 @@ export function eventRoutes(app: Routes, door: Door): void {
         const { head, last } = where.tombstone;
         if (startAfter(position, { epoch: store.epoch, head, lowWater: 0 }).after === head) return noMore(reply);
         return withWriter(request, reply, (writer) => {
-          writer.write(placeFrame(logPosition(store.epoch, head), follow(toWire(last)).dataFrame));
+          writer.write(placeFrame(logPosition(store.epoch, head), toWire(last).frame));
           writer.bye("ended", clock.now());
         });
       }

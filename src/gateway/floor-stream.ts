@@ -62,7 +62,7 @@ export class FloorStream implements Stream, TrackReader {
     if (entry.floorSeq <= this.#place) return "go";
     this.#place = entry.floorSeq;
     if (SHOWN.has(entry.type)) {
-      this.writer.write(placeFrame(logPosition(this.#options.store.epoch, this.#place), entry.dataFrame));
+      this.writer.write(placeFrame(logPosition(this.#options.store.epoch, this.#place), entry.frame));
     }
     return "go";
   }

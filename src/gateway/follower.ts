@@ -5,6 +5,7 @@ import {
   decodeFloorMessage,
   type FloorMessage,
   floorTopic,
+  parseFrame,
   toWire,
   type WireEntry,
 } from "../protocol/floor-message.ts";
@@ -14,12 +15,10 @@ import type { Store } from "../store/store.ts";
 import { DraftBoard } from "./draft-board.ts";
 
 /** A logged event as this node hands it to readers. */
-export interface FollowedEntry extends Omit<WireEntry, "body"> {
+export interface FollowedEntry extends WireEntry {
   /** The session's log ends with it. */
   ends: boolean;
-  /** `data: …` and the blank line: made once, for all readers. */
-  dataFrame: Uint8Array;
-  /** The same with its position in the session's own stream; made for the first reader of that. */
+  /** The frame with its position in the session's own stream; made for the first reader of that. */
   sessionFrame: Uint8Array | undefined;
 }
 
@@ -27,6 +26,8 @@ export interface FollowedEntry extends Omit<WireEntry, "body"> {
 export interface FloorListener {
   /** There are entries after those it has. */
   advance(): void;
+  /** It has all there is, so nothing need be kept for it. */
+  readonly isLive: boolean;
   /** A piece of a message; a listener that is behind misses it and asks for the drafts later. */
   delta(sessionId: SessionId, frame: Uint8Array): void;
   /** What was shown of unfinished messages has a hole: they are to be shown anew. */
@@ -167,13 +168,12 @@ export class Follower {
       case "commit":
         return this.#takeCommit(message);
       case "delta":
-        return this.#takeDelta(message.sessionId, message.body);
+        return this.#takeDelta(message.sessionId, message.frame);
       case "checkpoint":
         if (this.drafts.lacks(message.messageId, message.runId, message.length)) void this.#restoreDrafts();
         return;
       case "notice": {
-        const frame = frameOf(message.body);
-        for (const listener of this.#listeners) listener.notice(message.sessionId, frame);
+        for (const listener of this.#listeners) listener.notice(message.sessionId, message.frame);
       }
     }
   }
@@ -184,10 +184,9 @@ export class Follower {
     this.#append(entries, last);
   }
 
-  #takeDelta(sessionId: SessionId, body: Uint8Array): void {
-    const { data } = JSON.parse(decoder.decode(body)) as { data: Delta };
+  #takeDelta(sessionId: SessionId, frame: Uint8Array): void {
+    const { data } = parseFrame(frame) as { data: Delta };
     if (!this.drafts.add(sessionId, data, this.#options.now())) return;
-    const frame = frameOf(body);
     for (const listener of this.#listeners) listener.delta(sessionId, frame);
   }
 
@@ -195,28 +194,26 @@ export class Follower {
     for (const entry of entries) {
       const followed = follow(entry);
       this.#kept.push(followed);
-      this.#keptBytes += followed.dataFrame.byteLength;
-      this.#watch(entry);
+      this.#keptBytes += followed.frame.byteLength;
+      this.#watch(followed);
     }
     this.#place = last;
-    for (const listener of this.#listeners) listener.advance();
-    this.#trim();
+    let isEverybodyLive = true;
+    for (const listener of this.#listeners) {
+      listener.advance();
+      isEverybodyLive &&= listener.isLive;
+    }
+    if (isEverybodyLive) this.#forget(this.#kept.length);
+    else this.#trim();
   }
 
   /** What an event says about unfinished messages. */
-  #watch({ type, sessionId, body }: WireEntry): void {
-    if (sessionId === undefined) return;
-    if (type === "message") {
-      const id = MESSAGE_ID.exec(decoder.decode(body.subarray(0, 160)))?.[1];
-      if (id) this.drafts.finish(id as MessageId);
-    } else if (type === "complete") {
-      const id = RUN_ID.exec(decoder.decode(body))?.[1];
-      if (id) this.drafts.end(id as RunId);
-    } else if (type === "session_transition") {
-      const to = TRANSITION_TO.exec(decoder.decode(body))?.[1] ?? "";
-      if (to === "archived" || to === "deleted") this.drafts.forget(sessionId);
-      else this.drafts.setActive(sessionId, to !== "paused");
-    }
+  #watch({ type, sessionId, about, ends }: FollowedEntry): void {
+    if (sessionId === undefined || about === undefined) return;
+    if (type === "message") this.drafts.finish(about as MessageId);
+    else if (type === "complete") this.drafts.end(about as RunId);
+    else if (ends) this.drafts.forget(sessionId);
+    else this.drafts.setActive(sessionId, about !== "paused");
   }
 
   #trim(): void {
@@ -225,15 +222,22 @@ export class Follower {
       this.#kept.length - count > BOUNDS.keptEvents ||
       (this.#keptBytes > BOUNDS.keptBytes && count < this.#kept.length)
     ) {
-      const oldest = this.#kept[count]!;
-      this.#keptBytes -= oldest.dataFrame.byteLength;
-      this.#keptFrom = oldest.floorSeq;
+      this.#keptBytes -= this.#kept[count]!.frame.byteLength;
       count += 1;
     }
     if (count === 0) return;
+    this.#forget(count);
+    for (const listener of this.#listeners) listener.dropped(this.#firstIndex);
+  }
+
+  /** Keep the first few no longer. */
+  #forget(count: number): void {
+    if (count === 0) return;
+    const isAll = count === this.#kept.length;
+    this.#keptFrom = isAll ? this.#place : this.#kept[count - 1]!.floorSeq;
+    if (isAll) this.#keptBytes = 0;
     this.#kept.splice(0, count);
     this.#firstIndex += count;
-    for (const listener of this.#listeners) listener.dropped(this.#firstIndex);
   }
 
   #catchUp(): void {
@@ -281,37 +285,20 @@ export class Follower {
   }
 }
 
-const decoder = new TextDecoder();
-const encoder = new TextEncoder();
-/** A message's id stands first in its data; the others cannot be forged: quotes in texts are escaped. */
-const MESSAGE_ID = /^\{"type":"message","data":\{"id":"([A-Za-z0-9_-]+)"/;
-const RUN_ID = /"runId":"([A-Za-z0-9_-]+)"/;
-const TRANSITION_TO = /"to":"([a-z.]+)"/;
-const ENDS = /"to":"(?:archived|deleted)"/;
-
-const DATA = encoder.encode("data: ");
-const BLANK_LINE = encoder.encode("\n\n");
-
-/** A frame of an event without a position. */
-export function frameOf(body: Uint8Array): Uint8Array {
-  const frame = new Uint8Array(DATA.length + body.byteLength + BLANK_LINE.length);
-  frame.set(DATA);
-  frame.set(body, DATA.length);
-  frame.set(BLANK_LINE, DATA.length + body.byteLength);
-  return frame;
-}
-
 /** A frame with its position before it. */
-export function placeFrame(id: string, dataFrame: Uint8Array): Uint8Array {
-  const head = encoder.encode(`id: ${id}\n`);
-  const frame = new Uint8Array(head.byteLength + dataFrame.byteLength);
-  frame.set(head);
-  frame.set(dataFrame, head.byteLength);
-  return frame;
+export function placeFrame(id: string, frame: Uint8Array): Uint8Array {
+  const head = `id: ${id}\n`;
+  const placed = Buffer.allocUnsafe(head.length + frame.byteLength);
+  // Positions are plain letters and digits.
+  placed.write(head, "latin1");
+  placed.set(frame, head.length);
+  return placed;
 }
+
+/** Whether the log of the entry's session ends with it. */
+export const endsLog = ({ type, about }: Pick<WireEntry, "type" | "about">): boolean =>
+  type === "session_transition" && (about === "archived" || about === "deleted");
 
 export function follow(entry: WireEntry): FollowedEntry {
-  const { body, ...rest } = entry;
-  const ends = entry.type === "session_transition" && ENDS.test(decoder.decode(body));
-  return { ...rest, ends, dataFrame: frameOf(body), sessionFrame: undefined };
+  return { ...entry, ends: endsLog(entry), sessionFrame: undefined };
 }

@@ -6,7 +6,7 @@ import type { Command, NewSession } from "../protocol/command.ts";
 import { Decision } from "../protocol/decision.ts";
 import { AppError, type ErrorCode } from "../protocol/errors.ts";
 import { envelopeJson } from "../protocol/event.ts";
-import { encodeFloorMessage, floorTopic } from "../protocol/floor-message.ts";
+import { dataFrame, encodeFloorMessage, floorTopic } from "../protocol/floor-message.ts";
 import { type FloorId, floorOf, MessageId, RunId, SessionId } from "../protocol/ids.ts";
 import { confirmationAnswer, questionAnswer } from "../protocol/interaction.ts";
 import type { ImageRef } from "../protocol/message.ts";
@@ -182,10 +182,10 @@ export function messageRoutes(app: Routes, door: Door): void {
     const json = envelopeJson({ type: "error", json: JSON.stringify(data), at: door.clock.now(), ...about });
     if (row) return connections.tell(row.id, { kind: "notice", body: json });
     const { floorId, sessionId } = target!;
-    const body = new TextEncoder().encode(json);
+    const frame = dataFrame(json);
     await door.bus.publish(
       floorTopic(store.epoch, floorId),
-      encodeFloorMessage({ kind: "notice", floorId, sessionId, body }),
+      encodeFloorMessage({ kind: "notice", floorId, sessionId, frame }),
     );
   }
 

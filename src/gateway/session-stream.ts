@@ -76,7 +76,7 @@ export class SessionStream implements Stream, TrackReader {
   take(entry: FollowedEntry): "go" | "end" {
     if (entry.sessionId !== this.#sessionId || entry.seq! <= this.#seq) return "go";
     this.#seq = entry.seq!;
-    entry.sessionFrame ??= placeFrame(logPosition(this.#options.store.epoch, this.#seq), entry.dataFrame);
+    entry.sessionFrame ??= placeFrame(logPosition(this.#options.store.epoch, this.#seq), entry.frame);
     this.writer.write(entry.sessionFrame);
     if (!entry.ends) return "go";
     this.#track.close();

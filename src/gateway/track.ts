@@ -53,6 +53,7 @@ export class Track implements FloorListener {
 
   /** Whether the reader has what the follower has, and no more: then what is being written is told to both alike. */
   get isLive(): boolean {
+    if (this.#isClosed) return true;
     const { endIndex, place } = this.#follower;
     return this.#index !== undefined && this.#index >= endIndex && place >= this.#readTo;
   }

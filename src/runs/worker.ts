@@ -6,7 +6,7 @@ import type { Command, Envelope } from "../protocol/command.ts";
 import type { RunEffect } from "../protocol/effect.ts";
 import { AppError } from "../protocol/errors.ts";
 import { envelopeJson } from "../protocol/event.ts";
-import { encodeFloorMessage, floorTopic, runTopic } from "../protocol/floor-message.ts";
+import { dataFrame, encodeFloorMessage, floorTopic, runTopic } from "../protocol/floor-message.ts";
 import type { AgentId, RunId, SessionId } from "../protocol/ids.ts";
 import type { Logger } from "../protocol/logger.ts";
 import type { Reply } from "../protocol/reply.ts";
@@ -170,9 +170,11 @@ export class Worker {
           return blob.bytes;
         },
         stream: (delta) => {
+          // Whoever reads later finds the text in the store.
+          if (!bus.isHeard(topic)) return;
           const json = JSON.stringify(delta);
-          const body = encoder.encode(envelopeJson({ type: "delta", json, at: clock.now(), sessionId }));
-          void bus.publish(topic, encodeFloorMessage({ kind: "delta", floorId, sessionId, body }));
+          const frame = dataFrame(envelopeJson({ type: "delta", json, at: clock.now(), sessionId }));
+          void bus.publish(topic, encodeFloorMessage({ kind: "delta", floorId, sessionId, frame }));
         },
         onHold: (isHeld) => this.#setHeld(drive, isHeld),
       }),

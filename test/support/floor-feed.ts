@@ -1,6 +1,6 @@
 import type { Bus } from "../../src/bus/bus.ts";
 import { envelopeJson, type LogEntry } from "../../src/protocol/event.ts";
-import { encodeFloorMessage, floorTopic, toWire } from "../../src/protocol/floor-message.ts";
+import { dataFrame, encodeFloorMessage, floorTopic, toWire } from "../../src/protocol/floor-message.ts";
 import type { MessageId, RunId, SessionId } from "../../src/protocol/ids.ts";
 import { type Message, masterRef } from "../../src/protocol/message.ts";
 import type { Session } from "../../src/protocol/session.ts";
@@ -94,8 +94,7 @@ export class FloorFeed {
     const data = { messageId: id, runId, attempt, kind: "text", offset, text, agent: AGENT };
     const json = envelopeJson({ type: "delta", json: JSON.stringify(data), at: NOON, sessionId: session });
     const { id: floorId } = this.writer;
-    const body = new TextEncoder().encode(json);
-    const message = { kind: "delta" as const, floorId, sessionId: session as SessionId, body };
+    const message = { kind: "delta" as const, floorId, sessionId: session as SessionId, frame: dataFrame(json) };
     void this.#bus.publish(this.#topic, encodeFloorMessage(message));
   }
 
