@@ -26,12 +26,19 @@ export interface Exit {
 
 export interface ServerHouse {
   readonly file: string;
+  /** A node that is about to start. Whatever happens to the test, the process does not outlive it. */
+  begin(options?: StartOptions): ChildServer;
   /**
-   * `maxFileKib`: no file the node writes may grow over it, as on a full disk. Whatever happens to the test, the
-   * process does not outlive it.
+   * A node that listens.
    * @throws Error with what it printed, when it ends without having listened
    */
-  start(options?: { settings?: Record<string, string>; maxFileKib?: number }): Promise<ChildServer>;
+  start(options?: StartOptions): Promise<ChildServer>;
+}
+
+export interface StartOptions {
+  settings?: Record<string, string>;
+  /** No file the node writes may grow over it, as on a full disk. */
+  maxFileKib?: number;
 }
 
 /**
@@ -49,11 +56,16 @@ export async function makeHouse(
   // JSON is YAML.
   await writeFile(config, JSON.stringify(catalog));
   const common = { PORT: "0", INTERLOCK_STORE: `sqlite:${file}`, INTERLOCK_CONFIG: config, ...settings };
+  const begin = ({ settings: more = {}, maxFileKib }: StartOptions = {}) => {
+    const server = new ChildServer({ ...common, ...more }, maxFileKib);
+    atEnd(() => server.kill());
+    return server;
+  };
   return {
     file,
-    async start({ settings: more = {}, maxFileKib } = {}) {
-      const server = new ChildServer({ ...common, ...more }, maxFileKib);
-      atEnd(() => server.kill());
+    begin,
+    async start(options) {
+      const server = begin(options);
       await server.listening();
       return server;
     },

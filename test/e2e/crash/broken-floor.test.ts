@@ -1,0 +1,105 @@
+import { DatabaseSync } from "node:sqlite";
+import { expect, onTestFinished, test } from "vitest";
+import { makeHouse, type ServerHouse } from "../../support/child-server.ts";
+import { EventStream } from "../../support/event-stream.ts";
+
+const CATALOG = {
+  agents: [
+    { name: "general" },
+    { name: "singer", adapter: { kind: "scripted", replies: [{ say: ["la ", "li "], delay: "1h" }] } },
+  ],
+};
+
+/** Change a row of the file while no node has it. */
+function tamper(house: ServerHouse, sql: string, ...values: string[]): void {
+  const db = new DatabaseSync(house.file);
+  expect(db.prepare(sql).run(...values).changes).toBe(1);
+  db.close();
+}
+
+function snapshotOf(house: ServerHouse, floorId: string): string {
+  const db = new DatabaseSync(house.file);
+  const row = db.prepare("SELECT snapshot FROM floors WHERE id = ?").get(floorId) as { snapshot: string };
+  db.close();
+  return row.snapshot;
+}
+
+test("floors whose rows are broken, alien or from another world are out of order, and no other is", async () => {
+  const house = await makeHouse(CATALOG);
+  const first = await house.start();
+  const users = ["text", "alien", "hollow", "removed", "children", "well"];
+  for (const userId of users) {
+    const body = { id: userId, agentId: "singer", userId, activate: true };
+    expect((await first.post("/session/create", body)).status).toBe(200);
+    await first.post("/message", { type: "chat", sessionId: userId, content: "go" });
+  }
+  await first.kill();
+  const whole = JSON.parse(snapshotOf(house, "u:well"));
+  const broken: Record<string, unknown> = {
+    text: "this is no JSON",
+    alien: { ...whole, machine: "toaster" },
+    hollow: { ...whole, actors: {} },
+    // A state that a later release took away.
+    removed: { ...whole, actors: { ...whole.actors, value: "levitating" } },
+    children: { ...whole, actors: { ...whole.actors, children: { well: { snapshot: "?", src: "session" } } } },
+  };
+  for (const [userId, snapshot] of Object.entries(broken)) {
+    const text = typeof snapshot === "string" ? snapshot : JSON.stringify(snapshot);
+    tamper(house, "UPDATE floors SET snapshot = ? WHERE id = ?", text, `u:${userId}`);
+  }
+
+  const second = await house.start();
+  for (const userId of Object.keys(broken)) {
+    const answer = await second.post(`/session/${userId}/pause`);
+    expect(answer, userId).toMatchObject({ status: 500, body: { errorCode: "internal" } });
+    // Nothing of the cause leaves the server.
+    expect(JSON.stringify(answer.body)).not.toMatch(/snapshot|JSON|machine/i);
+    // What is there can still be read.
+    expect((await second.ask("GET", `/session/${userId}`)).body.session.state).toBe("active");
+    const stream = await EventStream.open(`${second.url}/session/${userId}/events`);
+    onTestFinished(() => stream.cut());
+    await stream.next("message");
+  }
+  const told = second.log.filter(({ msg }) => msg === "a command broke its floor");
+  expect(new Set(told.map(({ floorId }) => floorId))).toEqual(new Set(Object.keys(broken).map((id) => `u:${id}`)));
+  expect(await second.metric('interlock_floors_broken_total{what="snapshot"}')).toBeGreaterThanOrEqual(5);
+
+  // Its neighbours live: one from before, whose run goes on, and a new one.
+  const stream = await EventStream.open(`${second.url}/session/well/events`);
+  onTestFinished(() => stream.cut());
+  await stream.until(({ events }) => events.some(({ data }) => data.attempt === 2 || data["streaming"] === true));
+  expect((await second.post("/session/well/pause")).body.session.state).toBe("paused");
+  const fresh = await second.post("/session/create", { agentId: "general", userId: "new", activate: true });
+  expect(fresh.body.session.state).toBe("active");
+  expect((await second.ask("GET", "/ready")).status).toBe(200);
+});
+
+test("a session whose row is broken hurts nobody else on its floor", async () => {
+  const house = await makeHouse(CATALOG);
+  const first = await house.start();
+  for (const id of ["broken", "sound", "holder"]) await first.post("/session/create", { id, userId: "ann" });
+  await first.post("/session/holder/activate");
+  await first.kill();
+  tamper(house, "UPDATE sessions SET memory = ? WHERE id = ?", "{", "broken");
+  const second = await house.start();
+  const answers = await Promise.all(["broken", "sound", "holder"].map((id) => second.post(`/session/${id}/archive`)));
+  expect(answers.map(({ status }) => status)).toEqual([500, 200, 200]);
+  expect((await second.ask("GET", "/floor/u%3Aann")).body.holder).toBeNull();
+});
+
+test("a floor that a newer release wrote is left to that release", async () => {
+  const house = await makeHouse(CATALOG);
+  const first = await house.start();
+  await first.post("/session/create", { id: "a", userId: "ann", activate: true });
+  await first.kill();
+  const before = snapshotOf(house, "u:ann");
+  tamper(house, "UPDATE floors SET format = 99 WHERE id = ?", "u:ann");
+  const second = await house.start();
+  expect(await second.post("/session/a/pause", {}, "key-1")).toMatchObject({
+    status: 503,
+    body: { errorCode: "unavailable", retryable: true, commandId: "key-1" },
+  });
+  expect((await second.ask("GET", "/session/a")).body.session.state).toBe("active");
+  await second.kill();
+  expect(snapshotOf(house, "u:ann")).toBe(before);
+});
