@@ -57,6 +57,9 @@ export interface Gateway {
   close(drainMs: number): Promise<void>;
 }
 
+/** How long a node that closes waits for answers to be taken, in ms. */
+const LINGER_MS = 1_000;
+
 /** Longest piece of a path: a floor id, encoded twice. */
 const MAX_PARAM = 4_096;
 
@@ -112,7 +115,11 @@ export function createGateway(options: GatewayOptions): Gateway {
     async close(drainMs) {
       await streams.drain(drainMs);
       followers.stop();
-      await app.close();
+      const closed = app.close();
+      // Requests under way get their answers. A socket that was opened and never used does not count as idle.
+      const late = clock.after(Math.min(drainMs, LINGER_MS), () => app.server.closeAllConnections());
+      await closed;
+      late.cancel();
     },
   };
 }

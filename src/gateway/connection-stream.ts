@@ -37,11 +37,12 @@ export class ConnectionStream implements Stream {
   readonly writer: SseWriter;
   readonly #options: ConnectionStreamOptions;
   #row: ConnectionRow;
-  /** By slot. */
-  readonly #bindings = new Map<number, Binding>();
-  readonly #floors = new Map<FloorId, ConnectionFloor>();
-  /** Slots that need no further look. */
-  readonly #settled = new Set<number>();
+  // Lists, since thousands of connections have none or one of each.
+  /** Live ones, in the order of their slots. */
+  #bindings: Binding[] = [];
+  #floors: ConnectionFloor[] = [];
+  /** Slots before this one need no further look. */
+  #nextSlot = 0;
   #syncing: Promise<void> = Promise.resolve();
   #unsubscribe: Unsubscribe | undefined;
   #isClosed = false;
@@ -51,7 +52,7 @@ export class ConnectionStream implements Stream {
     this.writer = options.writer;
     this.#row = row;
     this.writer.onDrain = () => {
-      for (const floor of this.#floors.values()) floor.track.advance();
+      for (const floor of this.#floors) floor.track.advance();
     };
   }
 
@@ -60,8 +61,7 @@ export class ConnectionStream implements Stream {
   }
 
   get position(): string {
-    const slots = [...this.#bindings.values()].sort((one, other) => one.slot - other.slot);
-    return connectionPosition(this.#options.store.epoch, this.id, slots);
+    return connectionPosition(this.#options.store.epoch, this.id, this.#bindings);
   }
 
   /**
@@ -70,11 +70,12 @@ export class ConnectionStream implements Stream {
    */
   async begin(resumed: ConnectionPosition | undefined, isReset: boolean): Promise<void> {
     const places = new Map(resumed?.slots.map(({ slot, seq }) => [slot, seq]));
-    for (const [slot, { ended }] of this.#row.slots.entries()) if (ended && !places.has(slot)) this.#settled.add(slot);
     if (resumed) this.writer.place(connectionPosition(this.#options.store.epoch, this.id, resumed.slots));
     this.writer.tell("connected", { connectionId: this.id }, this.now());
     await this.#tellAgents(this.#row.slots.findLast((slot) => !slot.ended)?.sessionId);
     if (isReset) this.writer.tell("reset", {}, this.now(), { id: this.position });
+    // A client that is cut off before anything is logged comes back to this connection all the same.
+    else if (!resumed) this.writer.place(this.position);
     await this.#inTurn(() => this.#carryAll(this.#row, { places }));
   }
 
@@ -94,7 +95,7 @@ export class ConnectionStream implements Stream {
   close(): void {
     this.#isClosed = true;
     this.#unsubscribe?.();
-    for (const floor of this.#floors.values()) this.#leave(floor);
+    for (const floor of this.#floors) this.#leave(floor);
     this.#options.connections.keep(this.id, this.#row.ownerId).catch(() => {});
   }
 
@@ -122,17 +123,21 @@ export class ConnectionStream implements Stream {
     if (row.version > this.#row.version) this.#row = row;
     const fresh: Fresh[] = [];
     for (const [slot, { sessionId, floorId, from, ended }] of row.slots.entries()) {
-      if (this.#settled.has(slot)) continue;
-      this.#settled.add(slot);
+      if (slot < this.#nextSlot) continue;
+      this.#nextSlot = slot + 1;
+      // It had ended before the client left.
+      if (ended && places && !places.has(slot)) continue;
       const binding = { slot, sessionId, seq: places?.get(slot) ?? from, isEndRecorded: ended === true };
       // All of them before the first event is sent: no position may lack a slot that is live.
-      this.#bindings.set(slot, binding);
+      this.#bindings.push(binding);
       fresh.push({ binding, floorId });
     }
     const carried: Fresh[] = [];
     for (const each of fresh) {
       if (await this.#mayFollow(each.binding)) carried.push(each);
-      if (tellsAgents) await this.#tellAgents(each.binding.sessionId);
+      if (!tellsAgents) continue;
+      await this.#tellAgents(each.binding.sessionId);
+      this.writer.place(this.position);
     }
     // Those of one floor at once: what happened there is told in its order (rule C17).
     for (const [floorId, of] of Map.groupBy(carried, (each) => each.floorId)) {
@@ -168,12 +173,12 @@ export class ConnectionStream implements Stream {
 
   /** The history of sessions of one floor from their places on, and what follows. */
   async #follow(floorId: FloorId, bindings: readonly Binding[]): Promise<void> {
-    const known = this.#floors.get(floorId);
+    const known = this.#floors.find((floor) => floor.floorId === floorId);
     if (known) return known.add(bindings);
     if (this.#isClosed) return;
     const follower = await this.#options.followers.join(floorId);
     const floor = this.#floorWith(follower, bindings);
-    this.#floors.set(floorId, floor);
+    this.#floors.push(floor);
     if (this.#isClosed) this.#leave(floor);
     else floor.track.advance();
   }
@@ -187,10 +192,10 @@ export class ConnectionStream implements Stream {
         clock,
         position: () => this.position,
         recordEnd: (ended) => this.#recordEnd(ended),
-        release: (ended) => this.#bindings.delete(ended.slot),
-        drop: (floor) => {
-          this.#floors.delete(floor.floorId);
-          this.#leave(floor);
+        release: (ended) => this.#release(ended),
+        drop: (dropped) => {
+          this.#floors = this.#floors.filter((floor) => floor !== dropped);
+          this.#leave(dropped);
         },
       },
       follower,
@@ -201,7 +206,11 @@ export class ConnectionStream implements Stream {
   /** Nothing more will come in this slot. */
   async #free(binding: Binding): Promise<void> {
     await this.#recordEnd(binding);
-    this.#bindings.delete(binding.slot);
+    this.#release(binding);
+  }
+
+  #release(binding: Binding): void {
+    this.#bindings = this.#bindings.filter((live) => live !== binding);
   }
 
   async #recordEnd(binding: Binding): Promise<void> {

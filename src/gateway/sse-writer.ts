@@ -34,6 +34,8 @@ export class SseWriter {
     // A client may go while its request is looked at: there is no `close` to come.
     this.#isClosed = response.destroyed;
     response.writeHead(200, { ...HEADERS, ...headers });
+    // By itself: joined to the first frame, the head would be kept in dozens of pieces as long as the stream lives.
+    response.flushHeaders();
     response.on("close", () => this.#close());
     response.on("drain", () => this.#drained());
     // A reader that is gone is no error of ours; `close` follows.

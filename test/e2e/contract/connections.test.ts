@@ -1,4 +1,4 @@
-import { afterAll, describe, expect, test } from "vitest";
+import { afterAll, describe, expect, test, vi } from "vitest";
 import { accepted, E2eClient, refused, typesOf } from "../../support/e2e-client.ts";
 import { NodeUnderTest } from "../../support/node-under-test.ts";
 import type { SseReader } from "../../support/sse-reader.ts";
@@ -29,7 +29,23 @@ describe("a connection", () => {
     expect(agents[0]).toEqual({ id: "general", name: "General", description: "answers whatever is asked" });
     expect(agents.map(({ id }) => id)).not.toContain("off");
     expect(stream.frames[0]).toEqual({ kind: "retry", ms: 2000 });
-    expect(stream.lastEventId).toBeUndefined();
+  });
+
+  test("knows where it stands before anything is logged, so that a client cut off early comes back to it", async () => {
+    const ann = new E2eClient(node);
+    const session = await ann.create("music", { activate: false });
+    const stream = await node.stream(`/events?sessionId=${session.id}`);
+    const connected = await stream.next();
+    for (const type of ["agent_list", "agent_list"]) expect((await stream.next()).type).toBe(type);
+    await vi.waitFor(() => expect(stream.lastEventId).toMatch(/\.0_1$/));
+    await stream.close();
+    const again = await node.stream(`/events?lastEventId=${stream.lastEventId}`);
+    expect((await again.next()).data).toEqual(connected.data);
+    await ann.on(session.id, "activate");
+    expect(await again.find("session_transition")).toMatchObject({
+      sessionId: session.id,
+      data: { to: "active.idle" },
+    });
   });
 
   test("is bound by create, and carries the session from its first event", async () => {
