@@ -190,6 +190,17 @@ export class NodeUnderTest {
     });
   }
 
+  /** Send a POST and hang up before the answer. */
+  sendAndLeave(path: string, body: unknown): Promise<void> {
+    return new Promise((resolve) => {
+      const headers = { "Content-Type": "application/json" };
+      const sent = request(this.url + path, { method: "POST", headers, agent: false });
+      sent.on("error", () => {});
+      sent.on("close", resolve);
+      sent.end(JSON.stringify(body), () => sent.destroy());
+    });
+  }
+
   /** Open an event stream; hung up when the node stops. */
   async stream(path: string, headers?: Record<string, string>): Promise<SseReader> {
     const stream = await SseReader.open(this.url + path, headers);

@@ -145,7 +145,8 @@ describe("the same key without a session in the request", () => {
     const options = { key: newKey() };
     const first = await accepted(ann.send({ type: "chat", content: "play", connectionId }, options));
     expect(first.sessionId).toBe(one.id);
-    const other = await ann.create("general", { connectionId });
+    // On another floor, where nothing is known of the key.
+    const other = await ann.create("general", { connectionId, zone: "rear" });
     expect(await accepted(ann.send({ type: "chat", content: "play", connectionId }, options))).toEqual(first);
     expect(await ann.messages(other.id)).toEqual([]);
     expect((await refused(ann.send({ type: "chat", content: "nod", connectionId }, options))).errorCode).toBe(
@@ -165,16 +166,21 @@ describe("the same key without a session in the request", () => {
     expect((await accepted(node.get(`/session/list?userId=${ann.userId}`))).total).toBe(1);
   });
 
-  test("makes one session, and binds it to whichever connection asks", async () => {
+  test("makes one session, and binds it to whichever connection asks: once, even when it has ended there", async () => {
     const ann = new E2eClient(node);
     const options = { key: newKey() };
     const [one, other] = [await ann.connect(), await ann.connect()];
-    for (const { connectionId, stream } of [one, other, one]) {
-      const { session } = await accepted(ann.askToCreate({ agentId: "music", connectionId }, options));
-      expect((await stream.find(({ sessionId }) => sessionId === session.id)).seq).toBe(1);
-      // Bound once: the repeat shows no event a second time.
-      if (connectionId === one.connectionId) break;
-    }
+    const create = async ({ connectionId }: { connectionId: string }) =>
+      (await accepted(ann.askToCreate({ agentId: "music", connectionId }, options))).session.id;
+    const id = await create(one);
+    expect(await create(other)).toBe(id);
+    for (const { stream } of [one, other]) expect((await stream.find("session_created")).sessionId).toBe(id);
+    await accepted(ann.on(id, "archive"));
+    await one.stream.findState(id, "archived");
+    expect(await create(one)).toBe(id);
+    const last = await ann.create("chat", { connectionId: one.connectionId });
+    const since = await one.stream.until(({ sessionId }) => sessionId === last.id);
+    expect(since.filter(({ sessionId }) => sessionId === id)).toEqual([]);
   });
 });
 

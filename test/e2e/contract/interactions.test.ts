@@ -218,9 +218,10 @@ describe("a request that is pending", () => {
     await stream.findState(sessionId, "active.failed");
     const message = { type: "user_question_response", sessionId, requestId, response: "a" };
     expect((await refused(ann.send(message))).errorCode).toBe("interaction_timeout");
-    // Also when it is but a row again.
+    // Also when it is but a row again: a repeated key makes the floor look into the store.
     await accepted(ann.on(sessionId, "pause"));
-    await ann.hold("chat");
+    for (let time = 0; time < 2; time += 1)
+      await ann.askToCreate({ id: "other", agentId: "chat" }, { key: "repeated" });
     expect((await refused(ann.send(message))).errorCode).toBe("interaction_timeout");
     expect((await refused(ann.send({ ...message, requestId: "other" }))).errorCode).toBe("interaction_not_found");
     await ann.talk(sessionId, "hello");

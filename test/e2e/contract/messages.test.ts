@@ -91,6 +91,15 @@ describe("a chat", () => {
     expect(next).toBe(position);
   });
 
+  test("is taken although its client hung up, and nothing of it is aborted", async () => {
+    const ann = new E2eClient(node);
+    const { id } = await ann.hold("general");
+    const stream = await ann.follow(id);
+    await node.sendAndLeave("/message", { type: "chat", sessionId: id, content: "hello", id: "left" });
+    expect((await stream.find("complete")).data).not.toHaveProperty("cancelled");
+    expect((await ann.messages(id)).map(({ content }) => content)).toEqual(["hello", "Hello there."]);
+  });
+
   test("keeps what the user said, with NUL and lone surrogates replaced", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("general");

@@ -30,6 +30,7 @@ describe("the list of sessions", () => {
     ]);
     expect([...pages[0]!.ids, ...pages[1]!.ids]).toEqual((await list(ann)).ids);
     expect(pages[2]!.ids).toEqual([]);
+    expect((await list(ann, "&pageSize=3")).hasMore).toBe(false);
   });
 
   test("shows each session as it is shown alone", async () => {
