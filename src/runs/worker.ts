@@ -58,8 +58,8 @@ export class Worker {
   readonly #options: WorkerOptions;
   /** By run: one attempt of a run at a time. */
   readonly #drives = new Map<RunId, Drive>();
-  /** Runs that are being claimed. */
-  readonly #claiming = new Set<RunId>();
+  /** Runs that were taken, until their attempt is over, and whether each was wished for again meanwhile. */
+  readonly #taken = new Map<RunId, { isWishedAgain: boolean }>();
   #processing: Processing | undefined;
   #isStopping = false;
 
@@ -91,19 +91,30 @@ export class Worker {
   /** Resolves when the run needs this worker no more, whatever became of it. */
   async #take(effect: RunEffect): Promise<void> {
     const { runId } = effect;
-    if (this.#isStopping || this.#drives.has(runId) || this.#claiming.has(runId)) return;
-    this.#claiming.add(runId);
+    if (this.#isStopping) return;
+    const before = this.#taken.get(runId);
+    if (before) {
+      // While its attempt goes on there is none to be had. One that is being claimed, or is ending, the floor may have
+      // given up already.
+      if (this.#drives.get(runId)?.driver.isEnding !== false) before.isWishedAgain = true;
+      return;
+    }
+    const taken = { isWishedAgain: false };
+    this.#taken.set(runId, taken);
     const { bus, store, log } = this.#options;
     // Before the claim, so that no word on the attempt is missed.
     const unsubscribe = await bus.subscribe(runTopic(store.epoch, runId), (message) => this.#hear(runId, message));
     try {
-      const task = await this.#claim(effect);
-      if (task) await this.#drive(effect, task);
+      do {
+        taken.isWishedAgain = false;
+        const task = await this.#claim(effect);
+        if (task) await this.#drive(effect, task);
+      } while (taken.isWishedAgain && !this.#isStopping);
     } catch (error) {
       log.warn({ err: error, runId }, "a run could not be taken; it is tried again");
     } finally {
       unsubscribe();
-      this.#claiming.delete(runId);
+      this.#taken.delete(runId);
     }
   }
 
