@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { readMessage } from "../protocol/bus-message.ts";
 import type { Clock, Timer } from "../protocol/clock.ts";
 import { Envelope } from "../protocol/command.ts";
 import { AppError, ERROR_CODES } from "../protocol/errors.ts";
@@ -52,7 +53,7 @@ export class Mailbox {
   /** Listen for replies. */
   async start(): Promise<void> {
     this.#unsubscribe = await this.#options.bus.subscribe(this.#replyTopic, (message) => {
-      const response = decode(Response, message);
+      const response = readMessage(Response, message);
       if (response) this.#waiting.get(response.askId)?.(response.outcome);
     });
   }
@@ -70,7 +71,7 @@ export class Mailbox {
   async serve(topic: string, serve: Serve): Promise<Unsubscribe> {
     const { bus, clock } = this.#options;
     return bus.subscribe(topic, async (message) => {
-      const question = decode(Question, message);
+      const question = readMessage(Question, message);
       if (!question) return;
       const { replyTo, askId, envelope } = question;
       const parsed = Envelope.safeParse(envelope);
@@ -158,14 +159,4 @@ function deadline(clock: Clock, at: number): { passed: Promise<Outcome>; cancel:
 }
 
 const encoder = new TextEncoder();
-const decoder = new TextDecoder();
 const encode = (value: unknown) => encoder.encode(JSON.stringify(value));
-
-/** Undefined for what makes no sense: anybody may publish anything. */
-function decode<T>(schema: z.ZodType<T>, bytes: Uint8Array): T | undefined {
-  try {
-    return schema.safeParse(JSON.parse(decoder.decode(bytes))).data;
-  } catch {
-    return undefined;
-  }
-}

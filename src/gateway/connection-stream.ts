@@ -1,5 +1,6 @@
 import type { Unsubscribe } from "../bus/bus.ts";
 import { BOUNDS } from "../config/settings.ts";
+import { readMessage } from "../protocol/bus-message.ts";
 import type { Clock } from "../protocol/clock.ts";
 import { ConnectionMessage } from "../protocol/connection-message.ts";
 import { AppError } from "../protocol/errors.ts";
@@ -232,10 +233,10 @@ export class ConnectionStream implements Stream {
   }
 
   #hear(message: Uint8Array): void {
-    const parsed = ConnectionMessage.safeParse(JSON.parse(new TextDecoder().decode(message)));
-    if (!parsed.success) return;
-    if (parsed.data.kind === "notice") {
-      if (!this.writer.isFull) this.writer.write(dataFrame(parsed.data.body));
+    const told = readMessage(ConnectionMessage, message);
+    if (!told) return;
+    if (told.kind === "notice") {
+      if (!this.writer.isFull) this.writer.write(dataFrame(told.body));
       return;
     }
     this.reconcile();

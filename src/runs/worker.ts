@@ -1,6 +1,7 @@
 import type { Agent, Turn } from "../agents/agent.ts";
 import type { Bus } from "../bus/bus.ts";
 import type { Processing, RunQueue } from "../bus/run-queue.ts";
+import { readMessage } from "../protocol/bus-message.ts";
 import { type Clock, sleep, type Timer } from "../protocol/clock.ts";
 import type { Command, Envelope } from "../protocol/command.ts";
 import type { RunEffect } from "../protocol/effect.ts";
@@ -217,9 +218,8 @@ export class Worker {
 
   #hear(runId: RunId, message: Uint8Array): void {
     const drive = this.#drives.get(runId);
-    const parsed = RunSignal.safeParse(JSON.parse(decoder.decode(message)));
-    if (!drive || !parsed.success) return;
-    const signal = parsed.data;
+    const signal = readMessage(RunSignal, message);
+    if (!drive || !signal) return;
     if (signal.signal === "who") return void this.#options.bus.publish(signal.replyTo, encode({ runId }));
     if (signal.attempt !== drive.attempt) return;
     if (signal.signal === "answer") drive.driver.answer(signal.answer);
@@ -255,5 +255,4 @@ export class Worker {
 }
 
 const encoder = new TextEncoder();
-const decoder = new TextDecoder();
 const encode = (value: unknown): Uint8Array => encoder.encode(JSON.stringify(value));

@@ -1,0 +1,43 @@
+import { expect, test } from "vitest";
+import { z } from "zod";
+import { MemoryBus } from "../../../src/bus/memory-bus.ts";
+import { SystemClock } from "../../../src/clock.ts";
+import { readMessage } from "../../../src/protocol/bus-message.ts";
+import { connectionTopic } from "../../../src/protocol/connection-message.ts";
+import { floorTopic } from "../../../src/protocol/floor-message.ts";
+import type { ConnectionId, FloorId } from "../../../src/protocol/ids.ts";
+import { openGateway } from "../../support/gateway-stage.ts";
+import { SseReader } from "../../support/sse-reader.ts";
+import { openTemporaryStore } from "../../support/temporary-store.ts";
+
+const encode = (text: string) => new TextEncoder().encode(text);
+const NONSENSE = ["", "nonsense", "null", "7", "[]", "{}", '{"kind":"other"}', '{"kind":7}', '{"kind":"notice"}'].map(
+  encode,
+);
+NONSENSE.push(Uint8Array.of(0xff, 0xfe, 0, 10, 10));
+
+test("a message is what its schema says, or nothing", () => {
+  const Greeting = z.object({ hello: z.string() });
+  expect(readMessage(Greeting, encode('{"hello":"世界"}'))).toEqual({ hello: "世界" });
+  for (const message of NONSENSE) expect(readMessage(Greeting, message)).toBeUndefined();
+});
+
+test("nonsense on the topics of a connection and of its floor hurts no reader", async () => {
+  const clock = new SystemClock();
+  const bus = new MemoryBus();
+  const store = await openTemporaryStore(clock);
+  const { url } = await openGateway({ store, bus, clock });
+  const floorId = "u:ann" as FloorId;
+  const connection = await SseReader.open(`${url}/events`);
+  const floor = await SseReader.open(`${url}/floor/${encodeURIComponent(floorId)}/events`);
+  const topic = connectionTopic(store.epoch, String((await connection.next()).data["connectionId"]) as ConnectionId);
+  for (const message of NONSENSE) {
+    await bus.publish(topic, message);
+    await bus.publish(floorTopic(store.epoch, floorId), message);
+  }
+  const at = new Date(clock.now()).toISOString();
+  const body = `{"type":"error","data":{"errorCode":"rejected","message":"no"},"timestamp":"${at}"}`;
+  await bus.publish(topic, encode(JSON.stringify({ kind: "notice", body })));
+  expect((await connection.find("error")).data).toEqual({ errorCode: "rejected", message: "no" });
+  await Promise.all([connection.close(), floor.close()]);
+});
