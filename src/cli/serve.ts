@@ -14,6 +14,9 @@ export async function serve(flags: readonly string[]): Promise<void> {
     return;
   }
   const { settings } = reading;
+  // From before the start on: whoever reads that it listens may tell it to stop at once. Further signals change nothing.
+  const told = Promise.withResolvers<void>();
+  for (const signal of ["SIGTERM", "SIGINT"]) process.on(signal, () => told.resolve());
   const app = createApp({ settings });
   let url: string;
   try {
@@ -25,21 +28,9 @@ export async function serve(flags: readonly string[]): Promise<void> {
   }
   process.stdout.write(`Interlock is listening on ${url}\n`);
 
-  await new Promise<void>((resolve) => {
-    let isStopping = false;
-    const stop = () => {
-      // Further signals change nothing: the drain has its bound.
-      if (isStopping) return;
-      isStopping = true;
-      const late = setTimeout(() => process.exit(0), settings.drainMs + CLOSE_MS);
-      late.unref();
-      app.stop().then(resolve, (error) => {
-        process.stderr.write(`interlock: ${(error as Error).message}\n`);
-        resolve();
-      });
-    };
-    process.on("SIGTERM", stop);
-    process.on("SIGINT", stop);
-  });
+  await told.promise;
+  // The drain has its bound.
+  setTimeout(() => process.exit(0), settings.drainMs + CLOSE_MS).unref();
+  await app.stop().catch((error: Error) => process.stderr.write(`interlock: ${error.message}\n`));
   process.exit(0);
 }

@@ -1,0 +1,116 @@
+import { expect, onTestFinished, test } from "vitest";
+import { type ChildServer, makeHouse } from "../../support/child-server.ts";
+import { EventStream } from "../../support/event-stream.ts";
+import { SessionReader } from "../../support/session-reader.ts";
+
+const SONG = Array.from({ length: 24 }, (_, n) => `la${n} `);
+const CATALOG = {
+  agents: [
+    { name: "singer", priority: 20, adapter: { kind: "scripted", replies: [{ say: SONG, delay: "60ms" }] } },
+    { name: "phone", priority: 90 },
+  ],
+};
+/** So many that their ends are spread over a while. */
+const STREAMS = 300;
+
+async function create(server: ChildServer, id: string, agentId: string, userId: string): Promise<void> {
+  expect((await server.post("/session/create", { id, agentId, userId, activate: true })).status).toBe(200);
+}
+
+async function open(server: ChildServer, path: string): Promise<EventStream> {
+  const stream = await EventStream.open(`${server.url}${path}`);
+  onTestFinished(() => stream.cut());
+  return stream;
+}
+
+test("a node that is told to stop sends its readers away one by one, and ends with code 0", async () => {
+  const house = await makeHouse(CATALOG, { INTERLOCK_DRAIN: "4s" });
+  const server = await house.start();
+  await create(server, "a", "phone", "ann");
+  const paths = ["/events", "/session/a/events", "/floor/u%3Aann/events"];
+  const streams = await Promise.all(Array.from({ length: STREAMS }, (_, n) => open(server, paths[n % 3]!)));
+  for (const stream of streams)
+    await stream.until(({ position, events }) => position !== undefined || events.length > 0);
+
+  server.signal("SIGTERM");
+  // Whoever comes while it is closing is sent away as well; it speaks of itself as not ready.
+  let ready = await server.ask("GET", "/ready");
+  while (ready.status === 200) ready = await server.ask("GET", "/ready");
+  expect(ready).toMatchObject({ status: 503, body: { status: "not_ready" } });
+  server.signal("SIGTERM");
+  server.signal("SIGINT");
+  for (const path of paths) {
+    const late = await open(server, path);
+    expect([late.status, await late.over()]).toEqual([200, "clean"]);
+    expect(late.events).toMatchObject([{ type: "bye", data: { reason: "draining" } }]);
+  }
+  server.signal("SIGINT");
+
+  const waits = new Set<number>();
+  for (const stream of streams) {
+    expect(await stream.over()).toBe("clean");
+    const bye = stream.events.at(-1)!;
+    expect(bye).toMatchObject({ type: "bye", data: { reason: "draining" } });
+    expect(stream.retries).toEqual([2_000, bye.data.reconnectInMs]);
+    waits.add(bye.data.reconnectInMs);
+  }
+  // No two hundred of them come back at once.
+  expect(waits.size).toBeGreaterThan(STREAMS / 2);
+  expect(await server.ended).toEqual({ code: 0, signal: null });
+  expect(server.log.filter(({ level }) => level >= 40)).toEqual([]);
+});
+
+test.each(["SIGTERM", "SIGINT"] as const)("a node with nothing to do ends at once on %s", async (signal) => {
+  const server = await (await makeHouse(CATALOG)).start();
+  server.signal(signal);
+  expect(await server.ended).toEqual({ code: 0, signal: null });
+});
+
+test("runs that do not end in time are given back, those that are held at once, and go on with the next node", async () => {
+  const house = await makeHouse(CATALOG, { INTERLOCK_DRAIN: "1s" });
+  const first = await house.start();
+  const readers = new Map<string, SessionReader>();
+  for (const id of ["driven", "held"]) {
+    await create(first, id, "singer", id);
+    const reader = await new SessionReader(`${first.url}/session/${id}/events`).open();
+    onTestFinished(() => reader.close());
+    readers.set(id, reader);
+    await first.post("/message", { type: "chat", sessionId: id, content: "sing" });
+    await reader.until(({ writing }) => [...writing.values()].some((text) => text.includes("la2 ")));
+  }
+  await create(first, "call", "phone", "held");
+  await readers.get("held")!.until((transcript) => transcript.stateOf("held") === "paused");
+  first.signal("SIGTERM");
+  expect(await first.ended).toEqual({ code: 0, signal: null });
+
+  const second = await house.start();
+  await second.post("/session/call/archive");
+  for (const [id, reader] of readers) {
+    reader.moveTo(second.url);
+    await reader.open();
+    await reader.until(({ logs }) => logs.get(id)!.some(({ type }) => type === "complete"));
+    const answers = (await second.ask("GET", `/session/${id}/messages`)).body.messages.slice(1);
+    expect(answers.map(({ status }) => status)).toEqual(["interrupted", "success"]);
+    expect(answers[0]!.content).toMatch(/^la0 la1 la2 /);
+    expect(answers[1]!.content).toBe(SONG.join(""));
+  }
+});
+
+test("a reader that does not take its farewell goes without, and the node ends all the same", async () => {
+  const house = await makeHouse(CATALOG, { INTERLOCK_DRAIN: "1s" });
+  const server = await house.start();
+  await create(server, "a", "phone", "ann");
+  const stream = await open(server, "/session/a/events");
+  await stream.next("session_created");
+  stream.stall();
+  // More than the kernel takes for it.
+  const content = "x".repeat(100_000);
+  for (let n = 0; n < 120; n++) {
+    const { status } = await server.post("/message", { type: "chat", sessionId: "a", content });
+    if (status === 409) await server.post("/message", { type: "abort", sessionId: "a" });
+  }
+  server.signal("SIGTERM");
+  expect(await server.ended).toEqual({ code: 0, signal: null });
+  stream.read();
+  expect(await stream.over()).toBe("cut");
+});
