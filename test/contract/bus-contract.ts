@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import type { Bus } from "../../src/bus/bus.ts";
+import { type Bus, MAX_BUS_MESSAGE } from "../../src/bus/bus.ts";
 
 /** A bus to test, as several nodes see it. */
 export interface BusSubject {
@@ -61,7 +61,7 @@ export function busContract(name: string, open: () => Promise<BusSubject>): void
     });
 
     test("carries bytes as they are, up to 64 KiB", async () => {
-      const bytes = Uint8Array.from({ length: 65_536 }, (_, index) => index % 256);
+      const bytes = Uint8Array.from({ length: MAX_BUS_MESSAGE }, (_, index) => index % 256);
       const received = new Promise<Uint8Array>((resolve) => void other.subscribe("bytes", resolve));
       await settle("bytes");
       await one.publish("bytes", bytes);
