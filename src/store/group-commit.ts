@@ -72,9 +72,11 @@ export class GroupCommit<Job, Outcome> {
   }
 
   async #carryOutAll(): Promise<void> {
-    // What is asked for in this turn of the event loop shares the first transaction.
-    await new Promise(setImmediate);
-    while (this.#waiting.length > 0) await this.#carryOut(this.#waiting.splice(0, MAX_GROUP));
+    while (this.#waiting.length > 0) {
+      // What is asked for in this turn of the event loop shares the transaction.
+      await new Promise(setImmediate);
+      await this.#carryOut(this.#waiting.splice(0, MAX_GROUP));
+    }
     this.#work = undefined;
   }
 
