@@ -47,4 +47,3 @@ export const Reply = z.discriminatedUnion("ok", [
 ]);
 export type Reply = z.infer<typeof Reply>;
 export type Accepted = Extract<Reply, { ok: true }>;
-export type Refused = Extract<Reply, { ok: false }>;

@@ -1,7 +1,7 @@
 import type { z } from "zod";
 import type { Fact } from "../../src/actors/facts.ts";
 import { type Delivery, FloorActors } from "../../src/actors/floor-actors.ts";
-import { writtenState } from "../../src/actors/session-context.ts";
+import { memoryOf, recallSession, writtenState } from "../../src/actors/session-context.ts";
 import type { Catalog } from "../../src/config/catalog.ts";
 import type { Command } from "../../src/protocol/command.ts";
 import type { LoggedData } from "../../src/protocol/event.ts";
@@ -79,9 +79,17 @@ export class FloorStage {
     return standing && writtenState(standing.value);
   }
 
-  /** Carry the floor over to new actors, as a restart does. */
+  /** Carry the floor over to new actors, as a restart does: who matters by the snapshot, all others by their rows. */
   restart(): void {
-    this.actors = new FloorActors(this.#floorId, JSON.parse(this.actors.persist()));
+    const former = this.actors;
+    const mattering = former.mattering();
+    this.actors = new FloorActors(this.#floorId, JSON.parse(former.persist()));
+    for (const id of former.sessionIds) {
+      const { context, value, view } = former.standing(id)!;
+      const { lifecycle, activity } = value;
+      if (mattering.has(id) || lifecycle === "deleted") continue;
+      this.actors.bring({ context: recallSession(view, memoryOf(context)), lifecycle, activity });
+    }
   }
 
   /** `session from→to` of each transition, in order. */
