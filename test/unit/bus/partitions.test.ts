@@ -1,0 +1,158 @@
+import { describe, expect, test } from "vitest";
+import { MemoryBus } from "../../../src/bus/memory-bus.ts";
+import { Partitions, partitionTopic } from "../../../src/bus/partitions.ts";
+import type { FloorId } from "../../../src/protocol/ids.ts";
+import { MemberList } from "../../support/member-list.ts";
+import { VirtualClock } from "../../support/virtual-clock.ts";
+
+const LEASE_MS = 3_000;
+const FLOORS = Array.from({ length: 200 }, (_, index) => `u:user-${index}` as FloorId);
+const silent = { info() {}, warn() {}, error() {}, debug() {}, child: () => silent } as never;
+
+class Cluster {
+  readonly clock = new VirtualClock();
+  readonly bus = new MemoryBus();
+  readonly members = new MemberList(this.clock, LEASE_MS);
+  /** Topic → nodes that answer on it. */
+  readonly answering = new Map<string, Set<string>>();
+  readonly takings: string[] = [];
+
+  async node(nodeId: string, count = 256): Promise<Partitions> {
+    const partitions = new Partitions({
+      bus: this.bus,
+      membership: this.members.of(nodeId),
+      clock: this.clock,
+      nodeId,
+      epoch: "e",
+      count,
+      leaseMs: LEASE_MS,
+      serve: async (topic) => {
+        const nodes = this.answering.get(topic) ?? new Set();
+        this.answering.set(topic, nodes.add(nodeId));
+        return () => nodes.delete(nodeId);
+      },
+      onTaken: () => this.takings.push(nodeId),
+      log: silent,
+    });
+    await partitions.start();
+    await this.settle();
+    return partitions;
+  }
+
+  /** Who answers for a floor. */
+  whoAnswers(floorId: FloorId, count = 256): string[] {
+    return [...(this.answering.get(partitionTopic("e", floorId, count)) ?? [])];
+  }
+
+  /** Until no message is on its way. */
+  async settle(): Promise<void> {
+    for (let turn = 0; turn < 50; turn++) await Promise.resolve();
+  }
+
+  async pass(ms: number): Promise<void> {
+    for (let passed = 0; passed < ms; passed += 500) {
+      await this.clock.advance(500);
+      await this.settle();
+    }
+  }
+}
+
+describe("which node looks after which floors", () => {
+  test("a node that is alone answers for all floors and arms all effects", async () => {
+    const cluster = new Cluster();
+    const node = await cluster.node("a");
+    expect(FLOORS.every((floor) => node.serves(floor) && cluster.whoAnswers(floor).join() === "a")).toBe(true);
+    expect(node.owned()).toBeUndefined();
+    expect(cluster.takings).toEqual(["a"]);
+  });
+
+  test("a node that comes takes its share at once, and every floor has exactly one owner again", async () => {
+    const cluster = new Cluster();
+    const first = await cluster.node("a");
+    const second = await cluster.node("b");
+    expect(FLOORS.map((floor) => cluster.whoAnswers(floor).length)).toEqual(FLOORS.map(() => 1));
+    expect(new Set(FLOORS.flatMap((floor) => cluster.whoAnswers(floor)))).toEqual(new Set(["a", "b"]));
+    expect([...first.owned()!, ...second.owned()!].sort((x, y) => x - y)).toEqual(
+      Array.from({ length: 256 }, (_, each) => each),
+    );
+    for (const floor of FLOORS) expect(first.serves(floor)).toBe(!second.serves(floor));
+  });
+
+  test("a node that stops hands over at once: no floor is without an owner in between", async () => {
+    const cluster = new Cluster();
+    const first = await cluster.node("a");
+    await cluster.node("b");
+    let unanswered = 0;
+    const stopping = first.stop(LEASE_MS);
+    for (let turn = 0; turn < 60; turn++) {
+      await Promise.resolve();
+      unanswered += FLOORS.filter((floor) => cluster.whoAnswers(floor).length === 0).length;
+    }
+    await stopping;
+    expect(unanswered).toBe(0);
+    expect(new Set(FLOORS.flatMap((floor) => cluster.whoAnswers(floor)))).toEqual(new Set(["b"]));
+  });
+
+  test("the last node to stop waits for nobody", async () => {
+    const cluster = new Cluster();
+    const only = await cluster.node("a");
+    await only.stop(Number.MAX_SAFE_INTEGER);
+    expect(FLOORS.flatMap((floor) => cluster.whoAnswers(floor))).toEqual([]);
+  });
+
+  test("the share of a node that died moves when its lease ends", async () => {
+    const cluster = new Cluster();
+    const survivor = await cluster.node("a");
+    await cluster.members.of("dead").renew();
+    await cluster.pass(1_000);
+    expect(survivor.owned()).toBeDefined();
+    await cluster.pass(LEASE_MS);
+    expect(survivor.owned()).toBeUndefined();
+  });
+
+  test("while the members cannot be told, a node keeps what it has", async () => {
+    const cluster = new Cluster();
+    const first = await cluster.node("a");
+    await cluster.node("b");
+    const before = first.owned();
+    cluster.members.isAway = true;
+    await cluster.pass(10 * LEASE_MS);
+    expect(first.owned()).toEqual(before);
+    cluster.members.isAway = false;
+    await cluster.pass(2 * LEASE_MS);
+    expect(first.owned()).toEqual(before);
+    expect(FLOORS.map((floor) => cluster.whoAnswers(floor).length)).toEqual(FLOORS.map(() => 1));
+  });
+
+  test("after the members' server started empty, all are there again, and two owners are one within two leases", async () => {
+    const cluster = new Cluster();
+    const first = await cluster.node("a");
+    const second = await cluster.node("b");
+    const before = [first.owned(), second.owned()];
+    cluster.members.forgetAll();
+    await cluster.pass(2 * LEASE_MS);
+    expect([first.owned(), second.owned()]).toEqual(before);
+    expect(FLOORS.map((floor) => cluster.whoAnswers(floor).length)).toEqual(FLOORS.map(() => 1));
+  });
+
+  test("a successor that never says that it serves is believed to after a lease", async () => {
+    const cluster = new Cluster();
+    const first = await cluster.node("a");
+    const silentNode = cluster.members.of("silent");
+    for (let passed = 0; passed < 2 * LEASE_MS; passed += 1_000) {
+      await silentNode.renew();
+      await cluster.pass(1_000);
+    }
+    const left = FLOORS.filter((floor) => !first.serves(floor));
+    expect(left.length).toBeGreaterThan(0);
+    expect(left.flatMap((floor) => cluster.whoAnswers(floor))).toEqual([]);
+  });
+
+  test("fewer shares than partitions: rows and topics still agree", async () => {
+    const cluster = new Cluster();
+    const first = await cluster.node("a", 4);
+    const second = await cluster.node("b", 4);
+    expect(FLOORS.map((floor) => cluster.whoAnswers(floor, 4).length)).toEqual(FLOORS.map(() => 1));
+    expect((first.owned()?.length ?? 0) + (second.owned()?.length ?? 0)).toBe(256);
+  });
+});

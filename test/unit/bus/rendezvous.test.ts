@@ -1,0 +1,31 @@
+import { describe, expect, test } from "vitest";
+import { ownersOf } from "../../../src/bus/rendezvous.ts";
+
+const tally = (owners: readonly string[]) => Object.groupBy(owners, (owner) => owner);
+
+describe("rendezvous hashing", () => {
+  test("all nodes come to the same answer, in whatever order they see each other", () => {
+    expect(ownersOf(["c", "a", "b"], 256)).toEqual(ownersOf(["a", "b", "c", "a"], 256));
+  });
+
+  test("every share has one owner, and none has nearly all or nearly nothing", () => {
+    const shares = tally(ownersOf(["node-1", "node-2", "node-3", "node-4"], 256));
+    const sizes = Object.values(shares).map((owned) => owned!.length);
+    expect(sizes.reduce((sum, size) => sum + size)).toBe(256);
+    expect(sizes).toHaveLength(4);
+    expect(Math.min(...sizes)).toBeGreaterThan(32);
+    expect(Math.max(...sizes)).toBeLessThan(112);
+  });
+
+  test("when a node goes, only what it had moves", () => {
+    const before = ownersOf(["a", "b", "c"], 256);
+    const after = ownersOf(["a", "c"], 256);
+    const moved = before.flatMap((owner, share) => (owner === after[share] ? [] : [owner]));
+    expect(new Set(moved)).toEqual(new Set(["b"]));
+    expect(moved).toHaveLength(before.filter((owner) => owner === "b").length);
+  });
+
+  test("nobody looks after anything where there is nobody", () => {
+    expect(ownersOf([], 256)).toEqual([]);
+  });
+});
