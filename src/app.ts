@@ -91,6 +91,7 @@ async function open(
   const reading = await loadCatalog(settings.configPath);
   if (!reading.ok) throw new CatalogError(settings.configPath, reading.faults);
   const clock = new SystemClock();
+  if (settings.store.kind !== "sqlite") throw new Error("INTERLOCK_STORE: only SQLite is wired so far");
   const store = await openSqliteStore({ file: settings.store.file, clock, log });
   closing.push(() => store.close());
   clock.startAt(await store.newestTime());

@@ -1,5 +1,6 @@
 import { BlockList, isIP, isIPv6 } from "node:net";
 import { z } from "zod";
+import { PARTITIONS } from "../protocol/partition.ts";
 import { duration } from "./duration.ts";
 import { explain, flatten } from "./explanation.ts";
 import { readFlags } from "./flags.ts";
@@ -47,24 +48,39 @@ const isHost = (text: string) => isIP(text) !== 0 || HOST_NAME.test(text);
 
 const host = read((text) => (isHost(text) ? { value: text } : "must be an IP address or a host name, without a port"));
 
-const store = read((text) => {
-  const only = "this version has only sqlite:<file> and sqlite::memory:";
-  if (!text.startsWith("sqlite:")) return only;
+type StoreChoice = { kind: "sqlite"; file: string } | { kind: "postgres"; url: string };
+type BusChoice = { kind: "memory" } | { kind: "redis"; urls: string[] };
+
+const store = read<StoreChoice>((text) => {
+  const forms = "must be sqlite:<file>, sqlite::memory: or postgres://user:password@host:port/database";
+  if (/^postgres(ql)?:\/\//.test(text)) {
+    return URL.canParse(text) ? { value: { kind: "postgres", url: text } } : forms;
+  }
+  if (!text.startsWith("sqlite:")) return forms;
   const file = text.slice("sqlite:".length);
-  if (file === ":memory:") return { value: { kind: "sqlite" as const, file } };
-  return file === "" || file.startsWith(":") || file.startsWith("//")
-    ? only
-    : { value: { kind: "sqlite" as const, file } };
+  if (file === ":memory:") return { value: { kind: "sqlite", file } };
+  return file === "" || file.startsWith(":") || file.startsWith("//") ? forms : { value: { kind: "sqlite", file } };
 });
 
-const bus = read((text) => (text === "memory" ? { value: "memory" as const } : 'this version has only "memory"'));
+const REDIS = /^(rediss?|rediss?\+sentinel):\/\/[^\s,]+$/;
+
+const bus = read<BusChoice>((text) => {
+  if (text === "memory") return { value: { kind: "memory" } };
+  const urls = text.split(",").map((url) => url.trim());
+  if (urls.length > MAX_LIST) return `must have at most ${MAX_LIST} entries`;
+  const wrong = urls.findIndex((url) => !REDIS.test(url));
+  if (wrong < 0) return { value: { kind: "redis", urls } };
+  return `must be "memory", or redis://host:port, separated by commas where there are several; entry ${wrong + 1} is not`;
+});
 
 const auth = read((text) => (text === "none" ? { value: "none" as const } : 'this version has only "none"'));
 
 const roles = read((text) => {
-  const named = new Set(text.split(",").map((role) => role.trim()));
-  const isAll = named.size === ROLES.length && ROLES.every((role) => named.has(role));
-  return isAll ? { value: ROLES } : `this version has only nodes that play all roles: ${ROLES.join(",")}`;
+  const named = text.split(",").map((role) => role.trim());
+  const isKnown = named.every((role) => (ROLES as readonly string[]).includes(role));
+  return isKnown
+    ? { value: ROLES.filter((role) => named.includes(role)) }
+    : `must be some of ${ROLES.join(",")}, separated by commas`;
 });
 
 const origins = list("origins, as in https://app.example.com", (text) => {
@@ -85,11 +101,23 @@ const Variables = z.object({
     .describe("The catalogue of agents; watched, and read again when it changes."),
   INTERLOCK_STORE: store
     .prefault("sqlite:data/interlock.db")
-    .describe("Where sessions and their events are kept: `sqlite:<file>`, or `sqlite::memory:` for nothing lasting."),
+    .describe(
+      "Where sessions and their events are kept: `sqlite:<file>`, `sqlite::memory:` for nothing lasting, or `postgres://…`.",
+    ),
   INTERLOCK_BUS: bus
     .prefault("memory")
-    .describe("How messages travel between the parts: `memory`, within the process."),
-  INTERLOCK_ROLES: roles.prefault(ROLES.join(",")).describe("What this node does."),
+    .describe(
+      "How messages travel between nodes: `memory`, within the one process, or `redis://…`; over several servers, separated by commas, topics are spread.",
+    ),
+  INTERLOCK_ROLES: roles
+    .prefault(ROLES.join(","))
+    .describe("What this node does: some of `gateway`, `orchestrator` and `worker`, separated by commas."),
+  INTERLOCK_PARTITIONS: wholeNumber(1, PARTITIONS)
+    .prefault(String(PARTITIONS))
+    .describe("Into how many shares floors are divided over orchestrators; the same on all nodes."),
+  INTERLOCK_LEASE: duration({ min: "500ms", max: "1m" })
+    .prefault("3s")
+    .describe("How long an orchestrator that says nothing keeps its share of the floors."),
   INTERLOCK_AUTH: auth
     .prefault("none")
     .describe("How callers prove who they are: `none`, which is refused on any address but loopback."),
@@ -163,6 +191,8 @@ function toSettings(values: z.infer<typeof Variables>) {
     store: values.INTERLOCK_STORE,
     bus: values.INTERLOCK_BUS,
     roles: values.INTERLOCK_ROLES,
+    partitions: values.INTERLOCK_PARTITIONS,
+    leaseMs: values.INTERLOCK_LEASE,
     auth: values.INTERLOCK_AUTH,
     /** Beside pages of the node's own. */
     origins: values.INTERLOCK_ORIGINS ?? [],
@@ -211,7 +241,7 @@ export function readSettings(
     if (text) given[name] = text;
   }
   for (const name of Object.keys(env).sort()) {
-    if (name.startsWith("INTERLOCK_") && !(name in Variables.shape)) {
+    if (name.startsWith("INTERLOCK_") && !(name in Variables.shape) && !OF_KUBERNETES.test(name)) {
       faults.push({ name, message: "is not a setting of this version" });
     }
   }
@@ -225,10 +255,31 @@ export function readSettings(
     const message = `"none" would let in whoever can reach ${address.data}: without authentication HOST must be loopback`;
     faults.push({ name: label("INTERLOCK_AUTH"), message });
   }
+  if (values.success) faults.push(...findMisfits(values.data, label));
   return values.success && faults.length === 0
     ? { ok: true, settings: toSettings(values.data) }
     : { ok: false, faults };
 }
+
+/** Settings that are each in order and do not go together. */
+function findMisfits(values: z.infer<typeof Variables>, label: (name: Variable) => string): SettingFault[] {
+  const { INTERLOCK_STORE: store, INTERLOCK_BUS: bus, INTERLOCK_ROLES: roles } = values;
+  if (store.kind === "sqlite" && bus.kind === "redis") {
+    const message =
+      "cannot be Redis while the store is SQLite: its file has one owner; several nodes share postgres://…";
+    return [{ name: label("INTERLOCK_BUS"), message }];
+  }
+  if (bus.kind === "memory" && roles.length < ROLES.length) {
+    const others =
+      store.kind === "sqlite" ? "INTERLOCK_STORE=postgres://… and INTERLOCK_BUS=redis://…" : "INTERLOCK_BUS=redis://…";
+    const message = `leaves work to other nodes, and this one could not reach them: set ${others}, or play all of ${ROLES.join(",")}`;
+    return [{ name: label("INTERLOCK_ROLES"), message }];
+  }
+  return [];
+}
+
+/** What Kubernetes puts into every container of a namespace that has a service called `interlock…`. */
+const OF_KUBERNETES = /^INTERLOCK(_\w+)?_(SERVICE_(HOST|PORT(_\w+)?)|PORT(_\d+_(TCP|UDP|SCTP)(_(ADDR|PORT|PROTO))?)?)$/;
 
 const loopback = new BlockList();
 loopback.addSubnet("127.0.0.0", 8, "ipv4");

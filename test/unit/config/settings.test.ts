@@ -20,8 +20,10 @@ describe("without any setting", () => {
       port: 3000,
       configPath: "config/agents_config.yaml",
       store: { kind: "sqlite", file: "data/interlock.db" },
-      bus: "memory",
+      bus: { kind: "memory" },
       roles: ["gateway", "orchestrator", "worker"],
+      partitions: 256,
+      leaseMs: 3_000,
       auth: "none",
       origins: [],
       hosts: [],
@@ -50,6 +52,8 @@ describe("the table of settings", () => {
       ["INTERLOCK_STORE", "--store", "sqlite:data/interlock.db"],
       ["INTERLOCK_BUS", "--bus", "memory"],
       ["INTERLOCK_ROLES", "--roles", "gateway,orchestrator,worker"],
+      ["INTERLOCK_PARTITIONS", "--partitions", "256"],
+      ["INTERLOCK_LEASE", "--lease", "3s"],
       ["INTERLOCK_AUTH", "--auth", "none"],
       ["INTERLOCK_ORIGINS", "--origins", "none"],
       ["INTERLOCK_HOSTS", "--hosts", "the address"],
@@ -79,7 +83,15 @@ describe("a variable or its flag", () => {
     ["INTERLOCK_CONFIG", "--config", "/etc/agents.yaml", { configPath: "/etc/agents.yaml" }],
     ["INTERLOCK_STORE", "--store", "sqlite::memory:", { store: { kind: "sqlite", file: ":memory:" } }],
     ["INTERLOCK_STORE", "--store", "sqlite:/var/lib/a.db", { store: { kind: "sqlite", file: "/var/lib/a.db" } }],
+    [
+      "INTERLOCK_STORE",
+      "--store",
+      "postgres://ann:secret@db:5432/interlock",
+      { store: { kind: "postgres", url: "postgres://ann:secret@db:5432/interlock" } },
+    ],
     ["INTERLOCK_ROLES", "--roles", "worker, gateway,orchestrator", {}],
+    ["INTERLOCK_PARTITIONS", "--partitions", "16", { partitions: 16 }],
+    ["INTERLOCK_LEASE", "--lease", "10s", { leaseMs: 10_000 }],
     [
       "INTERLOCK_ORIGINS",
       "--origins",
@@ -112,8 +124,19 @@ describe("a value that cannot be", () => {
     ["HOST", "127.0.0.1:3000", "must be an IP address or a host name, without a port"],
     ["PORT", "65536", "must be a whole number from 0 to 65535"],
     ["PORT", "3e3", "must be a whole number from 0 to 65535"],
-    ["INTERLOCK_STORE", "sqlite:", "this version has only sqlite:<file> and sqlite::memory:"],
-    ["INTERLOCK_STORE", "sqlite:///a.db", "this version has only sqlite:<file> and sqlite::memory:"],
+    [
+      "INTERLOCK_STORE",
+      "sqlite:",
+      "must be sqlite:<file>, sqlite::memory: or postgres://user:password@host:port/database",
+    ],
+    ["INTERLOCK_STORE", "sqlite:///a.db", "must be sqlite:<file>, sqlite::memory: or postgres://"],
+    ["INTERLOCK_STORE", "mysql://a", "must be sqlite:<file>, sqlite::memory: or postgres://"],
+    ["INTERLOCK_BUS", "redis://a,nats://b", "entry 2 is not"],
+    ["INTERLOCK_BUS", "kafka", 'must be "memory", or redis://host:port'],
+    ["INTERLOCK_ROLES", "gateway,driver", "must be some of gateway,orchestrator,worker"],
+    ["INTERLOCK_ROLES", ",", "must be some of gateway,orchestrator,worker"],
+    ["INTERLOCK_PARTITIONS", "257", "must be a whole number from 1 to 256"],
+    ["INTERLOCK_LEASE", "10ms", "must be at least 500ms"],
     ["INTERLOCK_ORIGINS", "https://a.example,*", "entry 2 is not"],
     ["INTERLOCK_ORIGINS", "https://a.example/page", "must be origins, as in https://app.example.com"],
     ["INTERLOCK_ORIGINS", Array(65).fill("http://a").join(), "must have at most 64 entries"],
@@ -132,12 +155,42 @@ describe("a value that cannot be", () => {
   });
 
   it.each([
-    ["INTERLOCK_STORE", "postgres://user:secret@db/x", "this version has only sqlite:<file> and sqlite::memory:"],
-    ["INTERLOCK_BUS", "redis://:secret@cache", 'this version has only "memory"'],
-    ["INTERLOCK_AUTH", "jwt:/etc/secret", 'this version has only "none"'],
-    ["INTERLOCK_ROLES", "gateway", "this version has only nodes that play all roles: gateway,orchestrator,worker"],
-  ])("is refused in a sentence where a later shape has it, and never repeated: %s", (name, text, message) => {
-    expect(faultsOf({ [name]: text })).toEqual([`${name}: ${message}`]);
+    ["INTERLOCK_STORE", "postgres://user:secret@:x/y"],
+    ["INTERLOCK_BUS", "redis://:secret@a b"],
+    ["INTERLOCK_AUTH", "jwt/secret"],
+  ])("is never repeated, since it may hold a password: %s", (name, text) => {
+    expect(faultsOf({ [name]: text })).toEqual([expect.not.stringContaining("secret")]);
+  });
+});
+
+describe("settings that do not go together", () => {
+  const redis = { INTERLOCK_BUS: "redis://cache" };
+  const postgres = { INTERLOCK_STORE: "postgres://db/x" };
+
+  it("are a fault: SQLite and a bus of several nodes", () => {
+    expect(faultsOf(redis)).toEqual([
+      expect.stringMatching(/^INTERLOCK_BUS: cannot be Redis while the store is SQLite/),
+    ]);
+  });
+
+  it("are a fault: some of the roles, and no bus to reach the others", () => {
+    expect(faultsOf({ INTERLOCK_ROLES: "gateway" })).toEqual([
+      expect.stringMatching(/^INTERLOCK_ROLES: leaves work to other nodes.* set INTERLOCK_STORE=.* and INTERLOCK_BUS=/),
+    ]);
+    expect(faultsOf({ ...postgres, INTERLOCK_ROLES: "gateway,worker" })).toEqual([
+      expect.stringMatching(/^INTERLOCK_ROLES: leaves work to other nodes.* set INTERLOCK_BUS=/),
+    ]);
+  });
+
+  it("and those that do: one node on PostgreSQL, and any roles with Redis", () => {
+    expect(settingsOf(postgres).roles).toHaveLength(3);
+    const { bus, roles } = settingsOf({
+      ...postgres,
+      INTERLOCK_BUS: "redis://a,rediss://:pw@b:1",
+      INTERLOCK_ROLES: "worker",
+    });
+    expect(bus).toEqual({ kind: "redis", urls: ["redis://a", "rediss://:pw@b:1"] });
+    expect(roles).toEqual(["worker"]);
   });
 });
 
@@ -167,13 +220,27 @@ describe("an address that others can reach", () => {
 
 describe("what nobody knows", () => {
   it("is a fault: variables that begin with INTERLOCK_, flags, and words in between", () => {
-    expect(faultsOf({ INTERLOCK_STOER: "x", INTERLOCK_LEASE: "3s", PORTS: "1" }, ["--prot", "1", "x", "-p"])).toEqual([
+    expect(faultsOf({ INTERLOCK_STOER: "x", INTERLOCK_LAESE: "3s", PORTS: "1" }, ["--prot", "1", "x", "-p"])).toEqual([
       expect.stringMatching(/^--prot: is not a flag; there are --host --port /),
       "x: is not understood: settings are given as --flag value",
       "-p: is not understood: settings are given as --flag value",
-      "INTERLOCK_LEASE: is not a setting of this version",
+      "INTERLOCK_LAESE: is not a setting of this version",
       "INTERLOCK_STOER: is not a setting of this version",
     ]);
+  });
+
+  it("is not what Kubernetes tells of a service called interlock", () => {
+    const env = {
+      INTERLOCK_PORT: "tcp://10.0.0.1:3000",
+      INTERLOCK_SERVICE_HOST: "10.0.0.1",
+      INTERLOCK_SERVICE_PORT: "3000",
+      INTERLOCK_SERVICE_PORT_HTTP: "3000",
+      INTERLOCK_PORT_3000_TCP: "tcp://10.0.0.1:3000",
+      INTERLOCK_PORT_3000_TCP_ADDR: "10.0.0.1",
+      INTERLOCK_GATEWAY_SERVICE_HOST: "10.0.0.2",
+      INTERLOCK_GATEWAY_PORT_80_TCP_PROTO: "tcp",
+    };
+    expect(settingsOf(env)).toEqual(settingsOf({}));
   });
 
   it("includes names that every object has", () => {
@@ -191,7 +258,7 @@ describe("a flag", () => {
 });
 
 it("all faults are told at once, each by its name", () => {
-  const env = { HOST: "0.0.0.0", PORT: "x", INTERLOCK_BUS: "redis://x", INTERLOCK_NOPE: "1", LOG_LEVEL: "loud" };
+  const env = { HOST: "0.0.0.0", PORT: "x", INTERLOCK_BUS: "nats://x", INTERLOCK_NOPE: "1", LOG_LEVEL: "loud" };
   expect(faultsOf(env, ["--drain", "soon", "--nope=1"]).map((fault) => fault.split(": ", 1)[0])).toEqual([
     "--nope",
     "INTERLOCK_NOPE",
