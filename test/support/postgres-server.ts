@@ -1,0 +1,121 @@
+import { randomBytes } from "node:crypto";
+import { existsSync } from "node:fs";
+import { readdir } from "node:fs/promises";
+import { delimiter, join } from "node:path";
+import pg from "pg";
+import { freePort } from "./free-port.ts";
+import { PostgresProcess } from "./postgres-process.ts";
+import { type ServerKind, startServer } from "./server-choice.ts";
+
+/** What containers run; binaries may be older, and nothing here needs a newer one. */
+const IMAGE = "postgres:17-alpine";
+const READY = /database system is ready to accept connections/;
+/** Where Debian keeps what it does not put on the PATH. */
+const DEBIAN = "/usr/lib/postgresql";
+
+/** A PostgreSQL server with a superuser's URL. */
+export interface PostgresServer {
+  readonly url: string;
+  /** A new, empty database; what is left of it is dropped with `drop`. */
+  makeDatabase(): Promise<{ url: string; drop: () => Promise<void> }>;
+  /** `crash`: without an orderly end. Resolves when it takes connections again, on the same port. */
+  restart(how?: "orderly" | "crash"): Promise<void>;
+  stop(): Promise<void>;
+}
+
+export const POSTGRES: ServerKind<PostgresServer> = {
+  name: "PostgreSQL",
+  variable: "TEST_POSTGRES_URL",
+
+  async at(url) {
+    const restart = () => Promise.reject(new Error("a server that is not ours is not restarted"));
+    return { url, makeDatabase: () => makeDatabase(url), restart, async stop() {} };
+  },
+
+  async inContainer() {
+    const { GenericContainer, Wait } = await import("testcontainers");
+    // Fixed, so that it is the same after a restart.
+    const port = await freePort();
+    const container = await new GenericContainer(IMAGE)
+      .withEnvironment({ POSTGRES_PASSWORD: "postgres" })
+      .withCommand(["postgres", "-c", "max_connections=200"])
+      .withExposedPorts({ container: 5432, host: port })
+      // It says so once while it is set up, and once for good.
+      .withWaitStrategy(Wait.forLogMessage(READY, 2))
+      .start();
+    const url = `postgres://postgres:postgres@${container.getHost()}:${port}/postgres`;
+    return {
+      url,
+      makeDatabase: () => makeDatabase(url),
+      async restart(how = "orderly") {
+        await container.restart({ timeout: how === "crash" ? 0 : 10_000 });
+        await answering(url);
+      },
+      stop: async () => void (await container.stop()),
+    };
+  },
+
+  async findBinaries() {
+    const folder = await findFolder();
+    if (folder === undefined) return undefined;
+    return async () => {
+      const server = await PostgresProcess.start(folder);
+      const { url } = server;
+      return {
+        url,
+        makeDatabase: () => makeDatabase(url),
+        restart: (how) => server.restart(how),
+        stop: () => server.stop(),
+      };
+    };
+  },
+};
+
+/**
+ * A server of the caller's own, in the order of `server-choice.ts`.
+ * @throws Error when there is none to be had
+ */
+export function startPostgres(): Promise<PostgresServer> {
+  return startServer(POSTGRES, { own: true });
+}
+
+/** The folder with `initdb` and `postgres`: the newest of Debian's, else one on the PATH. */
+async function findFolder(): Promise<string | undefined> {
+  const versions = await readdir(DEBIAN).catch(() => []);
+  const newestFirst = versions.sort((one, other) => Number(other) - Number(one));
+  const folders = [
+    ...newestFirst.map((version) => join(DEBIAN, version, "bin")),
+    ...(process.env["PATH"] ?? "").split(delimiter).filter((folder) => folder !== ""),
+  ];
+  return folders.find((folder) => ["initdb", "postgres"].every((name) => existsSync(join(folder, name))));
+}
+
+async function makeDatabase(url: string) {
+  const name = `interlock_${randomBytes(6).toString("hex")}`;
+  await ask(url, `CREATE DATABASE ${name}`);
+  const own = new URL(url);
+  own.pathname = `/${name}`;
+  return { url: own.href, drop: () => ask(url, `DROP DATABASE IF EXISTS ${name} WITH (FORCE)`) };
+}
+
+async function ask(url: string, sql: string): Promise<void> {
+  const client = new pg.Client(url);
+  await client.connect();
+  try {
+    await client.query(sql);
+  } finally {
+    await client.end();
+  }
+}
+
+/** Resolves when a server answers; each question waits for the connection, so nothing is polled in vain. */
+async function answering(url: string): Promise<void> {
+  for (let tries = 0; ; tries++) {
+    try {
+      return await ask(url, "SELECT 1");
+    } catch (error) {
+      if (tries === 100) throw error;
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+  }
+}
