@@ -45,7 +45,9 @@ export class StateReader {
     this.#dueEffects = db.prepare(`
       SELECT e.id, f.id AS floorId, e.kind, e.due_at AS dueAt, e.payload
       FROM effects e JOIN floors f USING (floor_key)
-      WHERE e.due_at <= ? AND (e.due_at, e.id) > (?, ?) ORDER BY e.due_at, e.id LIMIT ?`);
+      WHERE e.due_at <= ?1 AND (e.due_at, e.id) > (?2, ?3)
+        AND (?4 IS NULL OR e.partition IN (SELECT value FROM json_each(?4)))
+      ORDER BY e.due_at, e.id LIMIT ?5`);
     this.#newestTime = db.prepare(`
       SELECT max(
         coalesce((SELECT max(last_activity_at) FROM sessions), 0),
@@ -87,9 +89,10 @@ export class StateReader {
     return row && ({ ...row } as unknown as Receipt);
   }
 
-  dueEffects({ until, after, limit }: DueQuery): Effect[] {
+  dueEffects({ until, after, partitions, limit }: DueQuery): Effect[] {
     const { dueAt, id } = after ?? { dueAt: Number.MIN_SAFE_INTEGER, id: "" };
-    return (this.#dueEffects.all(until, dueAt, id, limit) as unknown as EffectRow[]).map(effectOf);
+    const shares = partitions ? JSON.stringify(partitions) : null;
+    return (this.#dueEffects.all(until, dueAt, id, shares, limit) as unknown as EffectRow[]).map(effectOf);
   }
 
   newestTime(): number {

@@ -33,10 +33,14 @@ export interface Store {
   findMessage(sessionId: SessionId, id: MessageId): Promise<Message | undefined>;
   /** Receipts that are there for these keys, in no order. */
   findReceipts(keys: readonly ReceiptKey[]): Promise<Receipt[]>;
-  /** Effects due at or before `until`, by `dueAt` and id; those that come after the one named. */
+  /**
+   * Effects due at or before `until`, by `dueAt` and id; those that come after the one named, and of floors in these
+   * partitions only, if any are named (rule C8).
+   */
   dueEffects(query: {
     until: number;
     after?: Pick<Effect, "id" | "dueAt"> | undefined;
+    partitions?: readonly number[] | undefined;
     limit: number;
   }): Promise<Effect[]>;
   /** When the newest event was logged, ms since 1970; 0 for a new store. A clock that starts before it is wrong. */
