@@ -5,6 +5,10 @@ export default defineConfig({
     projects: [
       { extends: true, test: { name: "unit", include: ["test/*.test.ts", "test/unit/**/*.test.ts"] } },
       { extends: true, test: { name: "contract", include: ["test/contract/**/*.test.ts"] } },
+      {
+        extends: true,
+        test: { name: "simulation", include: ["test/simulation/**/*.test.ts"], testTimeout: 300_000 },
+      },
       { extends: true, test: { name: "e2e", include: ["test/e2e/**/*.test.ts"], testTimeout: 30_000 } },
     ],
     pool: "forks",

@@ -1,0 +1,402 @@
+import type { Decision } from "../../src/protocol/decision.ts";
+import type { Effect } from "../../src/protocol/effect.ts";
+import { AppError } from "../../src/protocol/errors.ts";
+import type { LogEntry } from "../../src/protocol/event.ts";
+import type { ConnectionId, EffectId, FloorId, FloorSeq, MessageId, Seq, SessionId } from "../../src/protocol/ids.ts";
+import type { LogLine, Message } from "../../src/protocol/message.ts";
+import type { Session } from "../../src/protocol/session.ts";
+import type {
+  Blob,
+  ConnectionRow,
+  DeletedSession,
+  FloorChange,
+  FloorRecord,
+  FloorView,
+  LogPage,
+  LogSlice,
+  MessagePage,
+  MessageRange,
+  MessageWrite,
+  Receipt,
+  ReceiptKey,
+  SessionPage,
+  SessionQuery,
+  SessionRow,
+  SessionView,
+  Store,
+  Whereabouts,
+} from "../../src/store/store.ts";
+
+/** A session with all that goes when it is deleted. */
+interface StoredSession {
+  row: SessionRow;
+  floorId: FloorId;
+  /** The place on the floor of the transition that paused it. */
+  pausedAt: FloorSeq;
+  messages: Map<MessageId, Message>;
+  logs: Map<MessageId, Map<string, LogLine>>;
+  events: LogEntry[];
+}
+
+interface StoredFloor {
+  record: FloorRecord;
+  flags: Record<string, boolean>;
+  events: LogEntry[];
+}
+
+/**
+ * The store's port over plain maps: every method has done its work when it returns, so that a simulation decides when
+ * an answer arrives. It searches for plain pieces of text only, and does not prune.
+ */
+export class MemoryStore implements Store {
+  readonly epoch = "sim1";
+  readonly secret = "a secret of the simulation, long enough";
+  readonly #floors = new Map<FloorId, StoredFloor>();
+  readonly #sessions = new Map<SessionId, StoredSession>();
+  readonly #tombstones = new Map<SessionId, Whereabouts & { floorId: FloorId }>();
+  readonly #effects = new Map<EffectId, Effect>();
+  readonly #receipts = new Map<string, Receipt>();
+  readonly #connections = new Map<ConnectionId, ConnectionRow>();
+  readonly #blobs = new Map<string, Blob>();
+  #isClosed = false;
+
+  // What a simulation looks at without asking.
+
+  /** Effects that are wanted, in no order. */
+  get effects(): Iterable<Effect> {
+    return this.#effects.values();
+  }
+
+  sessionsOf(floorId: FloorId): Session[] {
+    return [...this.#sessions.values()].flatMap((each) => (each.floorId === floorId ? [each.row.session] : []));
+  }
+
+  rowOf(id: SessionId): SessionRow | undefined {
+    return this.#sessions.get(id)?.row;
+  }
+
+  messagesOf(id: SessionId): Message[] {
+    return [...(this.#sessions.get(id)?.messages.values() ?? [])];
+  }
+
+  receiptOf(key: ReceiptKey): Receipt | undefined {
+    return this.#receipts.get(receiptKey(key));
+  }
+
+  versionOf(id: FloorId): number {
+    return this.#floors.get(id)?.record.version ?? 0;
+  }
+
+  headOf(id: FloorId): FloorSeq {
+    return this.#floors.get(id)?.record.head ?? 0;
+  }
+
+  // The port.
+
+  async loadFloor(id: FloorId): Promise<FloorRecord | undefined> {
+    this.#mustBeOpen();
+    const floor = this.#floors.get(id);
+    return floor && { ...floor.record };
+  }
+
+  async commit(change: FloorChange): Promise<"committed" | "conflict"> {
+    this.#mustBeOpen();
+    if (this.versionOf(change.floorId) !== change.expected || this.#isTaken(change)) return "conflict";
+    this.#checkWhole(change);
+    this.#write(change);
+    return "committed";
+  }
+
+  async confirm(id: FloorId, version: number): Promise<boolean> {
+    this.#mustBeOpen();
+    return this.versionOf(id) === version;
+  }
+
+  async loadSession(id: SessionId): Promise<SessionRow | undefined> {
+    this.#mustBeOpen();
+    const row = this.rowOf(id);
+    return row && { ...row, session: { ...row.session } };
+  }
+
+  async loadDrafts(id: FloorId): Promise<Message[]> {
+    this.#mustBeOpen();
+    const sessions = [...this.#sessions.values()].filter(({ floorId }) => floorId === id);
+    const messages = sessions.flatMap((session) => [...session.messages.values()]);
+    return messages.filter(({ status }) => status === "running").map((message) => ({ ...message }));
+  }
+
+  async findMessage(sessionId: SessionId, id: MessageId): Promise<Message | undefined> {
+    this.#mustBeOpen();
+    const message = this.#sessions.get(sessionId)?.messages.get(id);
+    return message && { ...message };
+  }
+
+  async findReceipts(keys: readonly ReceiptKey[]): Promise<Receipt[]> {
+    this.#mustBeOpen();
+    return keys.flatMap((key) => this.receiptOf(key) ?? []).map((receipt) => ({ ...receipt }));
+  }
+
+  async dueEffects({ until, after, limit }: Parameters<Store["dueEffects"]>[0]): Promise<Effect[]> {
+    this.#mustBeOpen();
+    const due = [...this.#effects.values()].filter(({ dueAt }) => dueAt <= until).sort(byTime);
+    return due.filter((effect) => !after || byTime(after, effect) < 0).slice(0, limit);
+  }
+
+  async newestTime(): Promise<number> {
+    this.#mustBeOpen();
+    let newest = 0;
+    for (const { events } of this.#floors.values()) for (const { at } of events) newest = Math.max(newest, at);
+    return newest;
+  }
+
+  async shiftEffects(byMs: number): Promise<void> {
+    this.#mustBeOpen();
+    for (const effect of this.#effects.values()) {
+      this.#effects.set(effect.id, { ...effect, dueAt: effect.dueAt + byMs });
+    }
+  }
+
+  async whereIs(id: SessionId): Promise<Whereabouts | undefined> {
+    this.#mustBeOpen();
+    const session = this.#sessions.get(id);
+    if (!session) return this.#tombstones.get(id);
+    const { floorId, row } = session;
+    const { ownerId } = row.session;
+    return { floorId, ...(ownerId !== undefined && { ownerId }) };
+  }
+
+  async viewSession(id: SessionId, messages: number): Promise<SessionView | undefined> {
+    this.#mustBeOpen();
+    const stored = this.#sessions.get(id);
+    if (!stored) return undefined;
+    const { session, head } = stored.row;
+    return { session: { ...session }, head, ...newest([...stored.messages.values()], messages) };
+  }
+
+  async viewFloor(id: FloorId, limits: { sessions: number; decisions: number }): Promise<FloorView> {
+    this.#mustBeOpen();
+    const floor = this.#floors.get(id);
+    if (!floor) return { head: 0, flags: {}, paused: [], queued: [], decisions: [] };
+    const stored = [...this.#sessions.values()].filter(({ floorId }) => floorId === id);
+    const holder = stored.find(({ row }) => row.session.state === "active")?.row.session;
+    const paused = stored.filter(({ row }) => row.session.state === "paused");
+    const queued = stored.filter(({ row }) => row.session.queuedAt !== undefined);
+    const decisions = floor.events.filter(({ type }) => type === "arbitration");
+    paused.sort((one, other) => other.pausedAt - one.pausedAt);
+    queued.sort((one, other) => one.row.session.queuedAt! - other.row.session.queuedAt!);
+    return {
+      head: floor.record.head,
+      flags: floor.flags,
+      ...(holder && { holder }),
+      paused: paused.slice(0, limits.sessions).map(({ row }) => row.session),
+      queued: queued.slice(0, limits.sessions).map(({ row }) => row.session),
+      decisions: decisions.slice(-limits.decisions).map(({ json }) => JSON.parse(json) as Decision),
+    };
+  }
+
+  async listSessions({ q, page, pageSize, includeArchived }: SessionQuery): Promise<SessionPage> {
+    this.#mustBeOpen();
+    const says = ({ row, messages }: StoredSession) =>
+      [row.session.title, ...[...messages.values()].map(({ content }) => content)].join("\n");
+    const found = [...this.#sessions.values()]
+      .filter(({ row }) => includeArchived || row.session.state !== "archived")
+      .filter((stored) => q === undefined || says(stored).includes(q))
+      .map(({ row }) => row.session);
+    return { sessions: found.slice(page * pageSize, (page + 1) * pageSize), total: found.length };
+  }
+
+  async listMessages(id: SessionId, { after, before, limit }: MessageRange): Promise<MessagePage | undefined> {
+    this.#mustBeOpen();
+    const session = this.#sessions.get(id);
+    if (!session) return undefined;
+    const { head } = session.row;
+    const all = [...session.messages.values()].map((message) => ({ ...message }));
+    const indexOf = (messageId: MessageId) => {
+      const index = all.findIndex((message) => message.id === messageId);
+      if (index < 0) throw new AppError("not_found", `There is no message ${messageId} in this session.`);
+      return index;
+    };
+    const end = before === undefined ? all.length : indexOf(before);
+    if (after === undefined) return { head, ...newest(all.slice(0, end), limit) };
+    const within = all.slice(indexOf(after) + 1, end);
+    return { head, messages: within.slice(0, limit), hasMore: within.length > limit };
+  }
+
+  async listLogs(id: SessionId, messageId: MessageId, range: { after?: string; limit: number }): Promise<LogPage> {
+    this.#mustBeOpen();
+    const session = this.#sessions.get(id);
+    if (!session) throw new AppError("session_not_found");
+    if (!session.messages.has(messageId)) throw new AppError("not_found");
+    const lines = [...(session.logs.get(messageId)?.values() ?? [])];
+    const from = range.after === undefined ? 0 : lines.findIndex((line) => line.id === range.after) + 1;
+    if (from === 0 && range.after !== undefined) throw new AppError("not_found");
+    return { logs: lines.slice(from, from + range.limit), hasMore: lines.length > from + range.limit };
+  }
+
+  async readSessionLog(id: SessionId, after: Seq, limit: number): Promise<LogSlice | undefined> {
+    this.#mustBeOpen();
+    const session = this.#sessions.get(id);
+    if (!session) return undefined;
+    const entries = session.events.filter(({ seq }) => seq! > after).slice(0, limit);
+    return { entries: entries.map((entry) => ({ ...entry })), head: session.row.head, lowWater: 0 };
+  }
+
+  async readFloorLog(id: FloorId, after: FloorSeq, limit: number): Promise<LogSlice> {
+    this.#mustBeOpen();
+    const floor = this.#floors.get(id);
+    if (!floor) return { entries: [], head: 0, lowWater: 0 };
+    const entries = floor.events.filter(({ floorSeq }) => floorSeq > after).slice(0, limit);
+    return { entries: entries.map((entry) => ({ ...entry })), head: floor.record.head, lowWater: 0 };
+  }
+
+  async heads(ids: readonly FloorId[]): Promise<Map<FloorId, FloorSeq>> {
+    this.#mustBeOpen();
+    return new Map(ids.filter((id) => this.#floors.has(id)).map((id) => [id, this.headOf(id)]));
+  }
+
+  async loadConnection(id: ConnectionId): Promise<ConnectionRow | undefined> {
+    this.#mustBeOpen();
+    const row = this.#connections.get(id);
+    return row && { ...row };
+  }
+
+  async saveConnection(row: ConnectionRow): Promise<"saved" | "conflict"> {
+    this.#mustBeOpen();
+    if ((this.#connections.get(row.id)?.version ?? 0) !== row.version) return "conflict";
+    this.#connections.set(row.id, { ...row, version: row.version + 1 });
+    return "saved";
+  }
+
+  async putBlob(sessionId: SessionId, blob: Blob): Promise<void> {
+    this.#mustBeOpen();
+    this.#blobs.set(`${sessionId}/${blob.hash}`, blob);
+  }
+
+  async getBlob(sessionId: SessionId, hash: string): Promise<Blob | undefined> {
+    this.#mustBeOpen();
+    return this.#blobs.get(`${sessionId}/${hash}`);
+  }
+
+  prune(): never {
+    throw new Error("this store does not prune");
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+  }
+
+  #mustBeOpen(): void {
+    if (this.#isClosed) throw new AppError("unavailable");
+  }
+
+  #isTaken({ receipts, sessions, messages, floorId }: FloorChange): boolean {
+    const keys = new Set(receipts.map(receiptKey));
+    if (keys.size < receipts.length || receipts.some((receipt) => this.receiptOf(receipt))) return true;
+    const isElsewhere = ({ session }: SessionRow) => {
+      const stored = this.#sessions.get(session.id);
+      return stored !== undefined && stored.floorId !== floorId;
+    };
+    if (sessions.some(isElsewhere)) return true;
+    return messages.some(
+      (write) => write.kind === "add" && this.#sessions.get(write.message.sessionId)?.messages.has(write.message.id),
+    );
+  }
+
+  /** All of a change or nothing: whatever it names is there, or comes with it. */
+  #checkWhole({ sessions, messages, logs, events, floorId }: FloorChange): void {
+    const brought = new Set(sessions.map(({ session }) => session.id));
+    const added = new Set(messages.flatMap((write) => (write.kind === "add" ? [keyOf(write)] : [])));
+    const needSession = (id: SessionId) => {
+      if (brought.has(id) || this.#sessions.get(id)?.floorId === floorId) return;
+      throw new Error(`there is no session ${id} on this floor`);
+    };
+    const needMessage = (sessionId: SessionId, id: MessageId) => {
+      if (added.has(`${sessionId}/${id}`) || this.#sessions.get(sessionId)?.messages.has(id)) return;
+      throw new Error(`there is no message ${id} in session ${sessionId}`);
+    };
+    for (const write of messages) {
+      needSession(sessionOf(write));
+      if (write.kind === "put" || write.kind === "append") needMessage(sessionOf(write), idOf(write));
+    }
+    for (const { sessionId, messageId } of logs) needMessage(sessionId, messageId);
+    for (const { sessionId } of events) if (sessionId !== undefined) needSession(sessionId);
+  }
+
+  #write(change: FloorChange): void {
+    const { floorId, expected, head, snapshot, format, flags } = change;
+    const events = this.#floors.get(floorId)?.events ?? [];
+    this.#floors.set(floorId, { record: { version: expected + 1, head, snapshot, format }, flags, events });
+    for (const row of change.sessions) this.#putSession(row, floorId);
+    for (const write of change.messages) this.#writeMessage(write);
+    for (const { sessionId, messageId, line } of change.logs) {
+      const { logs } = this.#sessions.get(sessionId)!;
+      const lines = logs.get(messageId) ?? new Map<string, LogLine>();
+      logs.set(messageId, lines);
+      if (!lines.has(line.id)) lines.set(line.id, line);
+    }
+    for (const entry of change.events) this.#log(entry, floorId);
+    for (const id of change.effectsRemoved) this.#effects.delete(id);
+    for (const effect of change.effectsAdded) this.#effects.set(effect.id, effect);
+    for (const receipt of change.receipts) this.#receipts.set(receiptKey(receipt), receipt);
+    for (const deleted of change.deleted) this.#delete(deleted, floorId);
+  }
+
+  #putSession(row: SessionRow, floorId: FloorId): void {
+    const stored = this.#sessions.get(row.session.id);
+    if (stored) stored.row = row;
+    else {
+      const empty = { messages: new Map(), logs: new Map(), events: [] };
+      this.#sessions.set(row.session.id, { row, floorId, pausedAt: 0, ...empty });
+    }
+  }
+
+  #writeMessage(write: MessageWrite): void {
+    const { messages } = this.#sessions.get(sessionOf(write))!;
+    if (write.kind === "add" || write.kind === "put") {
+      messages.set(write.message.id, write.message);
+      return;
+    }
+    if (write.kind === "remove") {
+      messages.delete(write.id);
+      return;
+    }
+    const message = messages.get(write.id);
+    if (!message) return;
+    const changed = write.kind === "append" ? { content: message.content + write.text } : { status: write.status };
+    messages.set(write.id, { ...message, ...changed });
+  }
+
+  #log(entry: LogEntry, floorId: FloorId): void {
+    this.#floors.get(floorId)!.events.push(entry);
+    if (entry.sessionId === undefined) return;
+    const session = this.#sessions.get(entry.sessionId)!;
+    session.events.push(entry);
+    if (entry.type === "session_transition") session.pausedAt = entry.floorSeq;
+  }
+
+  #delete({ sessionId, last }: DeletedSession, floorId: FloorId): void {
+    const ownerId = this.rowOf(sessionId)?.session.ownerId;
+    this.#sessions.delete(sessionId);
+    const floor = this.#floors.get(floorId)!;
+    floor.events = floor.events.filter((entry) => entry.sessionId !== sessionId);
+    floor.events.push(last);
+    floor.events.sort((one, other) => one.floorSeq - other.floorSeq);
+    const tombstone = { head: last.seq!, last };
+    this.#tombstones.set(sessionId, { floorId, ...(ownerId !== undefined && { ownerId }), tombstone });
+  }
+}
+
+const receiptKey = ({ caller, commandId }: ReceiptKey): string => `${caller}\n${commandId}`;
+const sessionOf = (write: MessageWrite): SessionId => ("message" in write ? write.message.sessionId : write.sessionId);
+const idOf = (write: MessageWrite): MessageId => ("message" in write ? write.message.id : write.id);
+const keyOf = (write: MessageWrite): string => `${sessionOf(write)}/${idOf(write)}`;
+
+function byTime(one: Pick<Effect, "id" | "dueAt">, other: Pick<Effect, "id" | "dueAt">): number {
+  if (one.dueAt !== other.dueAt) return one.dueAt - other.dueAt;
+  return one.id < other.id ? -1 : one.id > other.id ? 1 : 0;
+}
+
+function newest(messages: Message[], limit: number): { messages: Message[]; hasMore: boolean } {
+  const page = limit === 0 ? [] : messages.slice(-limit);
+  return { messages: page.map((message) => ({ ...message })), hasMore: messages.length > limit };
+}
