@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { open } from "node:fs/promises";
+import { readBounded, whyUnreadable } from "./bounded-file.ts";
 import { type Catalog, CatalogFile, toCatalog } from "./catalog.ts";
 import { type Explained, explain, flatten } from "./explanation.ts";
 import { type Fault, sortFaults } from "./fault.ts";
@@ -47,13 +47,11 @@ function blameName({ path, message }: StrayName): Explained {
 export async function loadCatalog(path: string): Promise<CatalogReading> {
   let bytes: Buffer;
   try {
-    bytes = await readBounded(path);
+    bytes = await readBounded(path, MAX_BYTES);
   } catch (error) {
-    const { code, message } = error as NodeJS.ErrnoException;
-    if (code === "ENOENT" || code === "ENOTDIR") {
-      return { ...refuse("there is no such file"), unreadable: "missing" };
-    }
-    return { ...refuse(`the file cannot be read: ${message}`), unreadable: "refused" };
+    const { code } = error as NodeJS.ErrnoException;
+    const isMissing = code === "ENOENT" || code === "ENOTDIR";
+    return { ...refuse(whyUnreadable(error)), unreadable: isMissing ? "missing" : "refused" };
   }
   let text: string;
   try {
@@ -63,24 +61,6 @@ export async function loadCatalog(path: string): Promise<CatalogReading> {
     return refuse("the file is not UTF-8 text");
   }
   return readCatalog(text);
-}
-
-/** One byte more than allowed at most, whatever the file's size says. */
-async function readBounded(path: string): Promise<Buffer> {
-  const file = await open(path);
-  try {
-    if (!(await file.stat()).isFile()) throw new Error("it is not a regular file");
-    const buffer = Buffer.alloc(MAX_BYTES + 1);
-    let length = 0;
-    while (length < buffer.length) {
-      const { bytesRead } = await file.read(buffer, length, buffer.length - length, length);
-      if (bytesRead === 0) break;
-      length += bytesRead;
-    }
-    return buffer.subarray(0, length);
-  } finally {
-    await file.close();
-  }
 }
 
 function refuse(message: string): { ok: false; faults: Fault[] } {

@@ -1,9 +1,11 @@
 import { BlockList, isIP, isIPv6 } from "node:net";
 import { z } from "zod";
 import { PARTITIONS } from "../protocol/partition.ts";
+import { parseAuth } from "./auth.ts";
 import { duration } from "./duration.ts";
 import { explain, flatten } from "./explanation.ts";
 import { readFlags } from "./flags.ts";
+import { parseRateLimits, USUAL_RATE_LIMITS, USUAL_RATE_LIMITS_TEXT } from "./rate-limits.ts";
 import { size } from "./size.ts";
 
 const ROLES = ["gateway", "orchestrator", "worker"] as const;
@@ -73,7 +75,17 @@ const bus = read<BusChoice>((text) => {
   return `must be "memory", or redis://host:port, separated by commas where there are several; entry ${wrong + 1} is not`;
 });
 
-const auth = read((text) => (text === "none" ? { value: "none" as const } : 'this version has only "none"'));
+const auth = read(parseAuth);
+
+const claim = z.string().max(1_024);
+
+const rateLimits = read(parseRateLimits);
+
+const proxies = list("addresses or networks, as in 10.0.0.0/8", (text) => {
+  const [address = "", bits, ...more] = text.split("/");
+  const isBits = bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= (isIPv6(address) ? 128 : 32));
+  return isIP(address) !== 0 && isBits && more.length === 0 ? text : undefined;
+});
 
 const roles = read((text) => {
   const named = text.split(",").map((role) => role.trim());
@@ -120,7 +132,24 @@ const Variables = z.object({
     .describe("How long an orchestrator that says nothing keeps its share of the floors."),
   INTERLOCK_AUTH: auth
     .prefault("none")
-    .describe("How callers prove who they are: `none`, which is refused on any address but loopback."),
+    .describe(
+      "How callers prove who they are: `none`, which is refused on any address but loopback; `jwt:<URL>` or `jwt:<file>`, tokens that are signed with a key of a published set (JWKS) or with the secret in a file; `keys:<file>`, keys whose hashes a file has.",
+    ),
+  INTERLOCK_ISSUER: claim
+    .optional()
+    .meta({ unset: "anybody with the key", description: "Who must have issued a token: its `iss`." }),
+  INTERLOCK_AUDIENCE: claim
+    .optional()
+    .meta({ unset: "any", description: "For whom a token must have been issued: its `aud`, or one of them." }),
+  INTERLOCK_RATE_LIMITS: rateLimits.optional().meta({
+    unset: "off without authentication",
+    description: `How many requests one owner may make in a while, how many may come from one address, and how many of these may be refused; \`off\` for any of them, or for all. With authentication \`${USUAL_RATE_LIMITS_TEXT}\`.`,
+  }),
+  INTERLOCK_PROXIES: proxies.optional().meta({
+    unset: "none",
+    description:
+      "Addresses or networks of proxies that say truly, in `X-Forwarded-For` and `X-Forwarded-Proto`, for whom they ask.",
+  }),
   INTERLOCK_ORIGINS: origins
     .optional()
     .meta({ unset: "none", description: "Origins whose pages may call from a browser, separated by commas." }),
@@ -194,6 +223,11 @@ function toSettings(values: z.infer<typeof Variables>) {
     partitions: values.INTERLOCK_PARTITIONS,
     leaseMs: values.INTERLOCK_LEASE,
     auth: values.INTERLOCK_AUTH,
+    issuer: values.INTERLOCK_ISSUER,
+    audience: values.INTERLOCK_AUDIENCE,
+    rateLimits: values.INTERLOCK_RATE_LIMITS ?? (values.INTERLOCK_AUTH === "none" ? {} : USUAL_RATE_LIMITS),
+    /** Whose word on where a request comes from counts. */
+    proxies: values.INTERLOCK_PROXIES ?? [],
     /** Beside pages of the node's own. */
     origins: values.INTERLOCK_ORIGINS ?? [],
     /** Lower case; beside the address and the loopback names. */
@@ -255,7 +289,7 @@ export function readSettings(
     const message = `"none" would let in whoever can reach ${address.data}: without authentication HOST must be loopback`;
     faults.push({ name: label("INTERLOCK_AUTH"), message });
   }
-  if (values.success) faults.push(...findMisfits(values.data, label));
+  if (values.success) faults.push(...findMisfits(values.data, label), ...findIdle(values.data, label));
   return values.success && faults.length === 0
     ? { ok: true, settings: toSettings(values.data) }
     : { ok: false, faults };
@@ -276,6 +310,20 @@ function findMisfits(values: z.infer<typeof Variables>, label: (name: Variable) 
     return [{ name: label("INTERLOCK_ROLES"), message }];
   }
   return [];
+}
+
+/** Settings that would silently do nothing beside this `INTERLOCK_AUTH`. */
+function findIdle(values: z.infer<typeof Variables>, label: (name: Variable) => string): SettingFault[] {
+  const { INTERLOCK_AUTH: auth } = values;
+  const hasTokens = auth !== "none" && auth.kind !== "keys";
+  const needs: [name: Variable, isMet: boolean, what: string][] = [
+    ["INTERLOCK_ISSUER", hasTokens, "jwt:…"],
+    ["INTERLOCK_AUDIENCE", hasTokens, "jwt:…"],
+    ["INTERLOCK_RATE_LIMITS", auth !== "none", "jwt:… or keys:…"],
+  ];
+  return needs
+    .filter(([name, isMet]) => values[name] !== undefined && !isMet)
+    .map(([name, , what]) => ({ name: label(name), message: `means nothing without INTERLOCK_AUTH=${what}` }));
 }
 
 /** What Kubernetes puts into every container of a namespace that has a service called `interlock…`. */

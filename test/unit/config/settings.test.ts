@@ -25,6 +25,10 @@ describe("without any setting", () => {
       partitions: 256,
       leaseMs: 3_000,
       auth: "none",
+      issuer: undefined,
+      audience: undefined,
+      rateLimits: {},
+      proxies: [],
       origins: [],
       hosts: [],
       maxBodyBytes: 2_097_152,
@@ -55,6 +59,10 @@ describe("the table of settings", () => {
       ["INTERLOCK_PARTITIONS", "--partitions", "256"],
       ["INTERLOCK_LEASE", "--lease", "3s"],
       ["INTERLOCK_AUTH", "--auth", "none"],
+      ["INTERLOCK_ISSUER", "--issuer", "anybody with the key"],
+      ["INTERLOCK_AUDIENCE", "--audience", "any"],
+      ["INTERLOCK_RATE_LIMITS", "--rate-limits", "off without authentication"],
+      ["INTERLOCK_PROXIES", "--proxies", "none"],
       ["INTERLOCK_ORIGINS", "--origins", "none"],
       ["INTERLOCK_HOSTS", "--hosts", "the address"],
       ["INTERLOCK_MAX_BODY", "--max-body", "2MiB"],
@@ -70,8 +78,8 @@ describe("the table of settings", () => {
   });
 
   it("has defaults that mean what is done without them", () => {
-    const unset = ["INTERLOCK_ORIGINS", "INTERLOCK_HOSTS", "INTERLOCK_RETENTION"];
-    const spelt = SETTINGS.filter(({ name }) => !unset.includes(name)).map((row) => [row.name, row.default]);
+    const unset = /ISSUER|AUDIENCE|RATE_LIMITS|PROXIES|ORIGINS|HOSTS|RETENTION/;
+    const spelt = SETTINGS.filter(({ name }) => !unset.test(name)).map((row) => [row.name, row.default]);
     expect(settingsOf(Object.fromEntries(spelt))).toEqual(settingsOf({}));
   });
 });
@@ -157,7 +165,7 @@ describe("a value that cannot be", () => {
   it.each([
     ["INTERLOCK_STORE", "postgres://user:secret@:x/y"],
     ["INTERLOCK_BUS", "redis://:secret@a b"],
-    ["INTERLOCK_AUTH", "jwt/secret"],
+    ["INTERLOCK_AUTH", "jwt:https://user:secret@keys/"],
   ])("is never repeated, since it may hold a password: %s", (name, text) => {
     expect(faultsOf({ [name]: text })).toEqual([expect.not.stringContaining("secret")]);
   });

@@ -1,0 +1,25 @@
+/** How callers prove who they are. */
+export type AuthSetting =
+  | "none"
+  /** Tokens signed with a key of a published set. */
+  | { kind: "jwks"; url: string }
+  /** Tokens signed with a secret that this node has too. */
+  | { kind: "secret"; file: string }
+  /** Keys that do not run out, in a file of their hashes. */
+  | { kind: "keys"; file: string };
+
+const FORMS = 'must be "none", jwt:<URL of a key set>, jwt:<file with a secret> or keys:<file>';
+
+/** @returns the setting, or the fault, which never repeats the text: a URL may hold a password */
+export function parseAuth(text: string): { value: AuthSetting } | string {
+  if (text === "none") return { value: "none" };
+  const [, kind, place = ""] = /^(jwt|keys):(.{1,4096})$/.exec(text) ?? [];
+  if (kind === undefined || place.trim() !== place) return FORMS;
+  if (kind === "keys") return { value: { kind, file: place } };
+  if (!/^[a-z]+:\/\//i.test(place)) return { value: { kind: "secret", file: place } };
+  const url = URL.parse(place);
+  if (!url || !/^https?:$/.test(url.protocol)) return "must name a key set by http or https";
+  if (url.username !== "" || url.password !== "")
+    return "must name a key set that anybody may read, without a password";
+  return { value: { kind: "jwks", url: url.href } };
+}

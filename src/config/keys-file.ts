@@ -1,0 +1,77 @@
+import { z } from "zod";
+import { Name } from "../protocol/ids.ts";
+import { readBounded, whyUnreadable } from "./bounded-file.ts";
+import { explain, flatten } from "./explanation.ts";
+import { type Fault, sortFaults } from "./fault.ts";
+import { readYaml } from "./yaml-text.ts";
+
+/** A key as the file has it: its hash, so that whoever reads the file can do nothing with it. */
+const KeyEntry = z.strictObject({
+  owner: Name,
+  /** Of the key's characters, as `printf %s "$key" | sha256sum` prints it. */
+  sha256: z.string().regex(/^[0-9a-f]{64}$/, "the SHA-256 of a key: 64 of 0-9 a-f"),
+  operator: z.boolean().default(false),
+});
+export type KeyEntry = z.infer<typeof KeyEntry>;
+
+/** More keys than this belong to a service that gives out tokens. */
+const MAX_KEYS = 10_000;
+const KeysFile = z.strictObject({ keys: z.array(KeyEntry).min(1).max(MAX_KEYS) });
+/** Ten thousand keys with long names; what is larger is some other file. */
+const MAX_BYTES = 4_194_304;
+
+export type KeysReading = { ok: true; keys: KeyEntry[] } | { ok: false; faults: Fault[] };
+
+/** All keys, or every fault at once. What stands in the file is never repeated: it may be a key by mistake. */
+export function readKeys(text: string): KeysReading {
+  const yaml = readYaml(text);
+  if (yaml.faults.length === 0 && (yaml.value === undefined || yaml.value === null)) {
+    return refuse("the file is empty: it needs a list of keys");
+  }
+  const file = KeysFile.safeParse(yaml.value, { error: explain });
+  const faults = [...yaml.faults];
+  const tell = (path: readonly PropertyKey[], on: "key" | "value", message: string) => {
+    const fault = yaml.faultAt(path, on, withoutValue(message));
+    if (fault) faults.push(fault);
+  };
+  if (!file.success && yaml.value !== undefined) {
+    for (const { path, on, message } of flatten(file.error.issues)) tell(path, on, message);
+  }
+  if (file.success) {
+    const seen = new Set<string>();
+    for (const [index, { sha256 }] of file.data.keys.entries()) {
+      if (seen.has(sha256)) tell(["keys", index, "sha256"], "value", "is there twice");
+      seen.add(sha256);
+    }
+    if (faults.length === 0) return { ok: true, keys: file.data.keys };
+  }
+  return { ok: false, faults: sortFaults(faults) };
+}
+
+/** @throws Error that names every fault of the file and its place */
+export async function loadKeys(path: string): Promise<KeyEntry[]> {
+  const reading = await readKeysOf(path);
+  if (reading.ok) return reading.keys;
+  const lines = reading.faults.map(
+    ({ line, column, path: place, message }) =>
+      `${path}:${line}:${column} ${place === "" ? "" : `${place}: `}${message}`,
+  );
+  throw new Error(`the keys cannot be used\n${lines.join("\n")}`);
+}
+
+async function readKeysOf(path: string): Promise<KeysReading> {
+  try {
+    const bytes = await readBounded(path, MAX_BYTES);
+    if (bytes.length > MAX_BYTES) return refuse("the file is larger than 4 MiB");
+    return readKeys(new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes));
+  } catch (error) {
+    return refuse(error instanceof TypeError ? "the file is not UTF-8 text" : whyUnreadable(error));
+  }
+}
+
+/** A sentence without what stands in the file: `must be text, not 7` → `must be text`. */
+const withoutValue = (message: string): string => message.replace(/, not .*$/su, "");
+
+function refuse(message: string): KeysReading {
+  return { ok: false, faults: [{ line: 1, column: 1, path: "", message }] };
+}

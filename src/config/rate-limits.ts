@@ -1,0 +1,59 @@
+import { parseDuration } from "./duration.ts";
+
+/** So many in each window. */
+export interface RateLimit {
+  max: number;
+  windowMs: number;
+}
+
+/** What is left out is not limited. */
+export interface RateLimits {
+  /** Requests of one owner; an event stream is one when it is opened. */
+  owner?: RateLimit;
+  /** Requests from one network address; for IPv6 from one /64, which is what a household has. */
+  address?: RateLimit;
+  /** Requests from one address that did not prove who they are from. */
+  refused?: RateLimit;
+}
+
+/**
+ * Used with authentication, unless others are set. A client asks for what a person does, and asks again when it must; an
+ * address may be that of a whole company; whoever is refused once a second guesses.
+ */
+export const USUAL_RATE_LIMITS: RateLimits = {
+  owner: { max: 600, windowMs: 60_000 },
+  address: { max: 6_000, windowMs: 60_000 },
+  refused: { max: 60, windowMs: 60_000 },
+};
+
+/** The usual limits as they would be set. */
+export const USUAL_RATE_LIMITS_TEXT = "owner=600/1m,address=6000/1m,refused=60/1m";
+
+const LIMIT = /^(owner|address|refused)=(?:off|(\d{1,7})\/(\w+))$/;
+const FORM = `must be off, or limits such as ${USUAL_RATE_LIMITS_TEXT}`;
+const MIN_WINDOW_MS = 1_000;
+const MAX_WINDOW_MS = 86_400_000;
+
+/** Limits that are not named stay as usual. A string is the fault. */
+export function parseRateLimits(text: string): { value: RateLimits } | string {
+  if (text === "off") return { value: {} };
+  const limits = { ...USUAL_RATE_LIMITS };
+  const seen = new Set<string>();
+  for (const entry of text.split(",")) {
+    const [, name, max, window = ""] = LIMIT.exec(entry.trim()) ?? [];
+    if (name === undefined) return FORM;
+    if (seen.has(name)) return `names ${name} twice`;
+    seen.add(name);
+    if (max === undefined) {
+      delete limits[name as keyof RateLimits];
+      continue;
+    }
+    const windowMs = parseDuration(window);
+    if (windowMs === undefined) return FORM;
+    if (Number(max) < 1 || windowMs < MIN_WINDOW_MS || windowMs > MAX_WINDOW_MS) {
+      return `must allow at least 1 in a window of 1s to 1d; ${name} does not`;
+    }
+    limits[name as keyof RateLimits] = { max: Number(max), windowMs };
+  }
+  return { value: limits };
+}
