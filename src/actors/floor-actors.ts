@@ -74,7 +74,10 @@ export class FloorActors {
   #facts: Fact[] = [];
   #broken: unknown;
 
-  /** @param persisted what `persist` returned, or undefined for a floor nobody has used yet */
+  /**
+   * @param persisted what `persist` returned, or undefined for a floor nobody has used yet
+   * @throws BrokenActors, or what XState throws, when it is anything else
+   */
   constructor(floorId: FloorId, persisted?: unknown) {
     this.#floorId = floorId;
     const inspect = (event: InspectionEvent) => this.#observe(event);
@@ -86,10 +89,18 @@ export class FloorActors {
     // Without this a throw inside a machine would end the process.
     this.#arbiter.subscribe({ error: (error) => this.#break(error) });
     this.#arbiter.start();
-    for (const [id, child] of Object.entries(this.#arbiter.getSnapshot().children)) {
-      if (child) this.#standings.set(id as SessionId, new SessionStanding(child.getSnapshot()));
-    }
     this.#check();
+    const sessions = Object.entries(this.#arbiter.getSnapshot().children);
+    for (const [id, session] of sessions) {
+      const snapshot = session!.getSnapshot();
+      // XState keeps a child that it could not restore …
+      if (snapshot.status !== "active") throw new BrokenActors(floorId, snapshot.error);
+      this.#standings.set(id as SessionId, new SessionStanding(snapshot));
+    }
+    // … and leaves out one it does not know.
+    const { children = {} } = (persisted ?? {}) as { children?: object };
+    const lost = [...this.mattering(), ...Object.keys(children)].find((id) => !this.#standings.has(id as SessionId));
+    if (lost !== undefined) throw new BrokenActors(floorId, new Error(`session ${lost} is not among them`));
   }
 
   get context(): ArbiterContext {

@@ -64,11 +64,9 @@ function giveTask(step: SessionStep, run: Run): void {
   });
 }
 
-/** The run to edit, if `report` comes from its live attempt. */
-function currentAttempt(step: SessionStep, report: { runId: RunId; attempt: number }): Run | undefined {
-  const { run } = step.context;
-  if (!run?.live || run.id !== report.runId || run.attempt !== report.attempt) return undefined;
-  return editRun(step);
+/** Whether it is the live attempt that speaks. */
+function isCurrent(run: Run | undefined, report: { runId: RunId; attempt: number }): run is Run {
+  return run?.live === true && run.id === report.runId && run.attempt === report.attempt;
 }
 
 function stoppedBy(step: SessionStep, report: { runId: RunId; attempt: number }, isActive: boolean): void {
@@ -85,21 +83,23 @@ function standing(run: Run | undefined, expected?: number): Standing {
   };
 }
 
-/** `run.still`: a silent worker asks whether it is wanted (rule C13). */
+/** `run.still`: a silent worker asks whether it is wanted; that changes nothing (rule C13). */
 export function tellStanding(step: SessionStep, still: CommandOf<"run.still">): void {
-  answer(step, { standing: standing(currentAttempt(step, still)) });
+  const { run } = step.context;
+  answer(step, { standing: standing(isCurrent(run, still) ? run : undefined) });
 }
 
 /** `run.report`: numbered, taken once and in order (rule C12); of the live attempt only. */
 export function takeReport(step: SessionStep, report: CommandOf<"run.report">, isActive: boolean): void {
-  const run = currentAttempt(step, report);
-  if (!run) {
+  const known = step.context.run;
+  if (!isCurrent(known, report)) {
     if (report.outcome) stoppedBy(step, report, isActive);
     return answer(step, { standing: standing(undefined) });
   }
-  if (report.n <= run.reported) return answer(step, { standing: standing(run) });
-  if (report.n > run.reported + 1) return answer(step, { standing: standing(run, run.reported + 1) });
+  if (report.n <= known.reported) return answer(step, { standing: standing(known) });
+  if (report.n > known.reported + 1) return answer(step, { standing: standing(known, known.reported + 1) });
 
+  const run = editRun(step);
   run.reported = report.n;
   dropEffect(step, run.nudgeId);
   run.nudgeId = undefined;

@@ -1,0 +1,158 @@
+import { Host } from "../../src/actors/host.ts";
+import type { HostMetrics } from "../../src/actors/hosted-floor.ts";
+import { MemoryBus } from "../../src/bus/memory-bus.ts";
+import type { Catalog } from "../../src/config/catalog.ts";
+import type { Command } from "../../src/protocol/command.ts";
+import type { Effect } from "../../src/protocol/effect.ts";
+import { decodeFloorMessage, type FloorMessage, floorTopic } from "../../src/protocol/floor-message.ts";
+import type { FloorId } from "../../src/protocol/ids.ts";
+import type { Reply } from "../../src/protocol/reply.ts";
+import type { Store } from "../../src/store/store.ts";
+import { EXAMPLE_AGENTS, makeCatalog } from "./catalog.ts";
+import type { LooseCommand } from "./floor-stage.ts";
+import { KeptLog } from "./sqlite-place.ts";
+import { StoreInHand } from "./store-in-hand.ts";
+import { openTemporaryStore } from "./temporary-store.ts";
+import { turn, VirtualClock } from "./virtual-clock.ts";
+
+/** How long a command waits for its host, in ms. */
+const DEADLINE_MS = 5_000;
+
+/** Default: ann asks her own floor, under a new id, for the next five seconds. `caller: null`: the system asks itself. */
+interface Asking {
+  floorId?: string;
+  caller?: string | null;
+  commandId?: string;
+  bodyHash?: string;
+  deadline?: number;
+}
+
+/** Counts what a host counts. */
+class KeptMetrics implements HostMetrics {
+  /** Commands of each batch that was committed. */
+  readonly batches: number[] = [];
+  /** What broke. */
+  readonly breaks: string[] = [];
+  conflicts = 0;
+
+  command(): void {}
+
+  batch(commands: number): void {
+    this.batches.push(commands);
+  }
+
+  conflict(): void {
+    this.conflicts += 1;
+  }
+
+  broken(kind: string): void {
+    this.breaks.push(kind);
+  }
+}
+
+/** A host over a real store whose commits are in the test's hand, as are time, the catalogue and what is armed. */
+export class HostStage {
+  readonly host: Host;
+  readonly store: StoreInHand;
+  readonly clock: VirtualClock;
+  readonly bus = new MemoryBus();
+  readonly log = new KeptLog();
+  readonly metrics = new KeptMetrics();
+  readonly armed: Effect[] = [];
+  catalog: Catalog = makeCatalog(EXAMPLE_AGENTS);
+  /** Commands that entered the actors, those that were delivered again counted again. */
+  entered = 0;
+  #asked = 0;
+  readonly #node: string;
+  readonly #beneath: Store;
+
+  private constructor(node: string, beneath: Store, clock: VirtualClock, maxFloors: number) {
+    this.#node = node;
+    this.#beneath = beneath;
+    this.clock = clock;
+    this.store = new StoreInHand(beneath);
+    this.host = new Host({
+      store: this.store.store,
+      bus: this.bus,
+      clock,
+      newId: () => `${node}-${this.entered++}`,
+      catalog: () => this.catalog,
+      interactionTimeoutMs: 300_000,
+      arm: (effect) => void this.armed.push(effect),
+      maxFloors,
+      log: this.log,
+      metrics: this.metrics,
+    });
+  }
+
+  static async open({ maxFloors = 16 } = {}): Promise<HostStage> {
+    const clock = new VirtualClock();
+    return new HostStage("node", await openTemporaryStore(clock), clock, maxFloors);
+  }
+
+  /** Another node's host over the same store: it knows nothing of this one. */
+  neighbour(): HostStage {
+    const other = new HostStage(`${this.#node}2`, this.#beneath, this.clock, 16);
+    other.catalog = this.catalog;
+    return other;
+  }
+
+  /** Rejects as the host does. */
+  async ask(command: LooseCommand, asking: Asking = {}): Promise<Reply> {
+    const { floorId = "u:ann", caller = "ann", bodyHash = "body" } = asking;
+    const { commandId = `${this.#node}-command${this.#asked++}`, deadline = this.clock.now() + DEADLINE_MS } = asking;
+    return await this.host.deliver({
+      floorId: floorId as FloorId,
+      ...(caller !== null && { caller }),
+      commandId,
+      bodyHash,
+      deadline,
+      command: command as Command,
+    });
+  }
+
+  /** The code it is rejected with, or `answered`. */
+  async failureOf(asked: Promise<Reply>): Promise<string> {
+    return asked.then(
+      () => "answered",
+      (error) => (error as { code?: string }).code ?? String(error),
+    );
+  }
+
+  create(sessionId: string, agentId: string, asking: Asking & { activate?: boolean } = {}): Promise<Reply> {
+    const { activate = true, floorId = "u:ann" } = asking;
+    const userId = floorId.slice(2);
+    return this.ask(
+      { type: "session.create", sessionId, session: { sessionId, agentId, userId }, activate },
+      { ...asking, floorId },
+    );
+  }
+
+  on(sessionId: string, verb: "activate" | "resume" | "pause" | "archive" | "abort", asking?: Asking): Promise<Reply> {
+    return this.ask({ type: `session.${verb}`, sessionId }, asking);
+  }
+
+  rename(sessionId: string, title: string, asking?: Asking): Promise<Reply> {
+    return this.ask({ type: "session.rename", sessionId, title }, asking);
+  }
+
+  /** A turn whose run is claimed, and is at its first attempt. */
+  async run(sessionId: string, runId: string): Promise<void> {
+    await this.ask({ type: "session.chat", sessionId, turn: { messageId: `m-${runId}`, runId, content: "go" } });
+    const claim = { type: "run.claim" as const, sessionId, runId, claimId: "worker", asked: false };
+    await this.ask(claim, { caller: null });
+  }
+
+  /** What followers of a floor are told from now on. */
+  async hear(floorId = "u:ann"): Promise<FloorMessage[]> {
+    const heard: FloorMessage[] = [];
+    const topic = floorTopic(this.#beneath.epoch, floorId as FloorId);
+    await this.bus.subscribe(topic, (message) => void heard.push(decodeFloorMessage(message)));
+    return heard;
+  }
+
+  /** Everything that can happen without the commits that are held has happened. */
+  async settle(): Promise<void> {
+    for (let turns = 0; turns < 10; turns++) await turn();
+  }
+}

@@ -1,0 +1,65 @@
+import type { FloorChange, Store } from "../../src/store/store.ts";
+import { withMethods } from "./temporary-store.ts";
+import { turn } from "./virtual-clock.ts";
+
+/** What becomes of a commit: as asked, not done, or done while its answer is lost. */
+type CommitFate = "commit" | { refuseWith: unknown } | { loseAnswerWith: unknown } | "conflict";
+
+/** A real store whose commits wait until they are let through, and fail as they are told to. */
+export class StoreInHand {
+  /** To be given to a host. */
+  readonly store: Store;
+  /** Every change that was asked for, in order. */
+  readonly changes: FloorChange[] = [];
+  /** What becomes of the next commits, one each; those beyond them are carried out. */
+  readonly fates: CommitFate[] = [];
+  /** How often each method was called. */
+  readonly calls = new Map<string, number>();
+  #gate: PromiseWithResolvers<void> | undefined;
+
+  constructor(store: Store) {
+    const commit = (change: FloorChange) => this.#commit(store, change);
+    const counted = ["loadFloor", "loadSession", "findReceipts", "confirm"] as const;
+    const methods: Partial<Store> = { commit };
+    for (const name of counted) {
+      const own = store[name].bind(store) as (...given: unknown[]) => unknown;
+      const call = (...given: unknown[]) => {
+        this.calls.set(name, this.callsOf(name) + 1);
+        return own(...given);
+      };
+      Object.assign(methods, { [name]: call });
+    }
+    this.store = withMethods(store, methods);
+  }
+
+  callsOf(method: string): number {
+    return this.calls.get(method) ?? 0;
+  }
+
+  /** From now on commits wait. */
+  hold(): void {
+    this.#gate ??= Promise.withResolvers();
+  }
+
+  /** Those that wait are carried out, and those that follow. */
+  release(): void {
+    this.#gate?.resolve();
+    this.#gate = undefined;
+  }
+
+  /** Resolves when so many commits were asked for. */
+  async asked(count: number): Promise<void> {
+    while (this.changes.length < count) await turn();
+  }
+
+  async #commit(store: Store, change: FloorChange): Promise<"committed" | "conflict"> {
+    this.changes.push(change);
+    const fate = this.fates.shift() ?? "commit";
+    await this.#gate?.promise;
+    if (fate === "conflict") return fate;
+    if (fate !== "commit" && "refuseWith" in fate) throw fate.refuseWith;
+    const outcome = await store.commit(change);
+    if (fate !== "commit") throw fate.loseAnswerWith;
+    return outcome;
+  }
+}
