@@ -1,5 +1,5 @@
 import type { Bus } from "../bus/bus.ts";
-import type { Envelope } from "../protocol/command.ts";
+import { COMMAND_TYPES, type Envelope } from "../protocol/command.ts";
 import type { Effect } from "../protocol/effect.ts";
 import { AppError } from "../protocol/errors.ts";
 import { encodeFloorMessage, type FloorMessage, floorTopic, runTopic, toWire } from "../protocol/floor-message.ts";
@@ -47,12 +47,15 @@ export class Host {
    */
   async deliver(envelope: Envelope): Promise<Reply> {
     const { metrics } = this.#options;
+    const { type } = envelope.command;
+    // Machines have events of their own, and XState has: nobody else sends those.
+    if (!COMMAND_TYPES.has(type)) throw new AppError("unavailable", "this node does not know the command");
     try {
       const reply = await this.#floor(envelope.floorId).deliver(envelope);
-      metrics.command(envelope.command.type, reply.ok ? "ok" : reply.code);
+      metrics.command(type, reply.ok ? "ok" : reply.code);
       return reply;
     } catch (error) {
-      metrics.command(envelope.command.type, error instanceof AppError ? error.code : "internal");
+      metrics.command(type, error instanceof AppError ? error.code : "internal");
       throw error;
     }
   }

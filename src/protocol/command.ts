@@ -72,6 +72,9 @@ export const Command = z.discriminatedUnion("type", [
 export type Command = z.infer<typeof Command>;
 export type CommandOf<T extends Command["type"]> = Extract<Command, { type: T }>;
 
+/** What this release knows; of anything else another may know (rule C24). */
+export const COMMAND_TYPES: ReadonlySet<string> = new Set(Command.options.map(({ shape }) => shape.type.value));
+
 /** A command on its way to its floor. */
 export const Envelope = z.object({
   floorId: FloorId,

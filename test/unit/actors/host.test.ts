@@ -1,0 +1,229 @@
+import { describe, expect, test } from "vitest";
+import { AppError } from "../../../src/protocol/errors.ts";
+import { runTopic } from "../../../src/protocol/floor-message.ts";
+import { makeCatalog } from "../../support/catalog.ts";
+import type { LooseCommand } from "../../support/floor-stage.ts";
+import { HostStage } from "../../support/host-stage.ts";
+
+const CATALOG = makeCatalog([
+  { name: "music", priority: 20 },
+  { name: "phone", priority: 90 },
+  { name: "idler", priority: 50, idle_timeout: "10m" },
+]);
+
+async function openStage(options?: { maxFloors?: number }): Promise<HostStage> {
+  const stage = await HostStage.open(options);
+  stage.catalog = CATALOG;
+  return stage;
+}
+
+const author = { kind: "master" as const, name: "music", depth: 0, path: ["music"] };
+
+/** What a worker says: the beginning of a message. */
+const report = (text: string): LooseCommand => ({
+  type: "run.report",
+  sessionId: "music",
+  runId: "r1",
+  attempt: 1,
+  n: 1,
+  parts: [
+    { kind: "open", messageId: "a1", agent: author },
+    { kind: "append", messageId: "a1", offset: 0, text },
+  ],
+});
+
+describe("what a commit asks for", () => {
+  test("is told, armed and signalled when it is durable, and not before", async () => {
+    const stage = await openStage();
+    await stage.create("music", "music");
+    await stage.run("music", "r1");
+    const heard = await stage.hear();
+    const signals: unknown[] = [];
+    const { epoch } = stage.store.store;
+    await stage.bus.subscribe(runTopic(epoch, "r1"), (message) => {
+      signals.push(JSON.parse(new TextDecoder().decode(message)));
+    });
+    stage.armed.length = 0;
+    stage.store.hold();
+    const asked = stage.create("idler", "idler");
+    await stage.store.asked(4);
+    await stage.settle();
+    expect([heard, signals, stage.armed]).toEqual([[], [], []]);
+
+    stage.store.release();
+    await asked;
+    await stage.settle();
+    const change = stage.store.changes.at(-1)!;
+    expect(heard).toMatchObject([{ kind: "commit", prev: change.events[0]!.floorSeq - 1, last: change.head }]);
+    expect(heard[0]).toHaveProperty("entries.length", change.events.length);
+    expect(signals).toEqual([{ signal: "hold", attempt: 1 }]);
+    expect(stage.armed).toEqual(change.effectsAdded);
+    expect(stage.armed).toMatchObject([{ kind: "timer", sessionId: "idler", dueAt: stage.clock.now() + 600_000 }]);
+  });
+
+  test.each([
+    ["met a conflict", "conflict" as const, 1],
+    ["failed", { refuseWith: new AppError("unavailable") }, 0],
+  ])("is not done for a commit that %s", async (_, fate, told) => {
+    const stage = await openStage();
+    await stage.create("music", "music");
+    const heard = await stage.hear();
+    stage.store.fates.push(fate);
+    await stage.failureOf(stage.create("idler", "idler"));
+    await stage.settle();
+    // What was delivered again is told once.
+    expect([heard.length, stage.armed.length]).toEqual([told, told]);
+  });
+
+  test("is not done for an answer that changes nothing", async () => {
+    const stage = await openStage();
+    await stage.create("music", "music");
+    const heard = await stage.hear();
+    await stage.ask({ type: "run.still", sessionId: "music", runId: "r0", attempt: 1 }, { caller: null });
+    await stage.settle();
+    expect(heard).toEqual([]);
+  });
+
+  test("is told commit by commit, each from where the former ended", async () => {
+    const stage = await openStage();
+    const heard = await stage.hear();
+    await stage.create("music", "music");
+    await Promise.all([stage.rename("music", "a"), stage.create("phone", "phone")]);
+    await stage.on("phone", "archive");
+    await stage.settle();
+    const places = heard.map((message) => message.kind === "commit" && [message.prev, message.last]);
+    const heads = stage.store.changes.map(({ head }) => head);
+    expect(places).toEqual([
+      [0, heads[0]],
+      [heads[0], heads[1]],
+      [heads[1], heads[2]],
+    ]);
+  });
+
+  test("is told without the events where they are too heavy for the bus", async () => {
+    const stage = await openStage();
+    await stage.create("music", "music");
+    const heard = await stage.hear();
+    await stage.rename("music", "x".repeat(48_000));
+    await stage.rename("music", "x".repeat(49_152));
+    await stage.settle();
+    expect(heard.map((message) => message.kind === "commit" && message.entries?.length)).toEqual([1, undefined]);
+  });
+
+  test("of words alone is told as a checkpoint: how far the text is stored", async () => {
+    const stage = await openStage();
+    await stage.create("music", "music");
+    await stage.run("music", "r1");
+    const heard = await stage.hear();
+    await stage.ask(report("la la"), { caller: null });
+    await stage.settle();
+    expect(heard).toEqual([
+      { kind: "checkpoint", floorId: "u:ann", sessionId: "music", messageId: "a1", runId: "r1", length: 5 },
+    ]);
+  });
+});
+
+describe("floors that are kept warm", () => {
+  test("are so many: the one used longest ago makes room, and is loaded again as it was", async () => {
+    const stage = await openStage({ maxFloors: 2 });
+    for (const user of ["ann", "bob"]) await stage.create(user, "music", { floorId: `u:${user}` });
+    // Ann's is now the one used last.
+    await stage.rename("ann", "mine", { floorId: "u:ann" });
+    const loads = stage.store.callsOf("loadFloor");
+    await stage.create("cid", "music", { floorId: "u:cid" });
+    expect(stage.host.floorCount).toBe(2);
+    await stage.rename("ann", "still mine", { floorId: "u:ann" });
+    expect(stage.store.callsOf("loadFloor")).toBe(loads + 1);
+    const reply = await stage.on("bob", "activate", { floorId: "u:bob" });
+    expect(reply).toMatchObject({ ok: true, decision: { reason: "already_holder" } });
+    expect(stage.store.callsOf("loadFloor")).toBe(loads + 2);
+  });
+
+  test("are not let go of while commands wait there: a further floor is busy", async () => {
+    const stage = await openStage({ maxFloors: 2 });
+    for (const user of ["ann", "bob"]) await stage.create(user, "music", { floorId: `u:${user}` });
+    stage.store.hold();
+    const asked = ["ann", "bob"].flatMap((user) =>
+      ["a", "b"].map((title) => stage.rename(user, title, { floorId: `u:${user}` })),
+    );
+    await stage.store.asked(4);
+    expect(await stage.failureOf(stage.create("cid", "music", { floorId: "u:cid" }))).toBe("busy");
+    stage.host.retireIdle();
+    expect(stage.host.floorCount).toBe(2);
+    stage.store.release();
+    expect((await Promise.all(asked)).every((reply) => reply.ok)).toBe(true);
+    expect((await stage.create("cid", "music", { floorId: "u:cid" })).ok).toBe(true);
+    expect(stage.host.floorCount).toBe(2);
+  });
+
+  test("are passed over where they are busy: the next idle one makes room", async () => {
+    const stage = await openStage({ maxFloors: 2 });
+    for (const user of ["ann", "bob"]) await stage.create(user, "music", { floorId: `u:${user}` });
+    stage.store.hold();
+    const waiting = stage.rename("ann", "a", { floorId: "u:ann" });
+    await stage.store.asked(3);
+    // Bob's is used after ann's, by what needs no commit.
+    const still = { type: "run.still" as const, sessionId: "bob", runId: "r1", attempt: 1 };
+    await stage.ask(still, { floorId: "u:bob", caller: null });
+    const created = stage.create("cid", "music", { floorId: "u:cid" });
+    await stage.store.asked(4);
+    expect(stage.host.floorCount).toBe(2);
+    stage.store.release();
+    expect([(await waiting).ok, (await created).ok]).toEqual([true, true]);
+    const loads = stage.store.callsOf("loadFloor");
+    await stage.rename("ann", "b", { floorId: "u:ann" });
+    expect(stage.store.callsOf("loadFloor")).toBe(loads);
+  });
+
+  test("are all let go of in the end, and nothing is lost by that", async () => {
+    const stage = await openStage();
+    for (const user of ["ann", "bob"]) await stage.create(user, "music", { floorId: `u:${user}` });
+    stage.host.retireIdle();
+    expect(stage.host.floorCount).toBe(0);
+    const reply = await stage.on("ann", "activate", { floorId: "u:ann" });
+    expect(reply).toMatchObject({ ok: true, decision: { reason: "already_holder" } });
+  });
+});
+
+describe("what is no command", () => {
+  const events = [
+    "xstate.stop",
+    "xstate.init",
+    "xstate.error.actor.music",
+    "xstate.done.actor.music",
+    "xstate.done.state.session",
+    // The machines' own words: a turn without the floor, a place in the queue, the floor for nothing.
+    "turn",
+    "queue",
+    "request",
+    "left",
+    "leave",
+    "bring",
+    "release",
+    "preempt",
+    "archive",
+    "session.fly",
+    "",
+  ];
+
+  test.each(events)("is not let in: %j", async (type) => {
+    const stage = await openStage();
+    await stage.create("music", "music");
+    await stage.create("waiting", "music", { activate: false });
+    const forged = {
+      type,
+      sessionId: "waiting",
+      turn: { messageId: "m1", runId: "r1" },
+      input: { messageId: "m1", runId: "r1", content: "let me in" },
+      sessionIds: ["music"],
+      as: "activate",
+      claim: { sessionId: "waiting", agentId: "music", priority: 100, interruptible: false, explained: [] },
+    };
+    const before = { changes: stage.store.changes.length, entered: stage.entered };
+    expect(await stage.failureOf(stage.ask(forged as never))).toBe("unavailable");
+    expect({ changes: stage.store.changes.length, entered: stage.entered }).toEqual(before);
+    // The actors are as they were: nothing had to be loaded again.
+    expect(await stage.on("music", "activate")).toMatchObject({ ok: true, decision: { reason: "already_holder" } });
+    expect(stage.store.callsOf("loadFloor")).toBe(1);
+  });
+});
