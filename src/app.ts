@@ -6,14 +6,17 @@ import { createRegistry } from "./agents/registry.ts";
 import { Mailbox } from "./bus/mailbox.ts";
 import { MemoryBus } from "./bus/memory-bus.ts";
 import { MemoryQueue } from "./bus/memory-queue.ts";
+import { MemoryTickets } from "./bus/memory-tickets.ts";
 import { SystemClock } from "./clock.ts";
 import { loadCatalog } from "./config/catalog-file.ts";
 import { BOUNDS, type Settings } from "./config/settings.ts";
 import { watchCatalog } from "./config/watch.ts";
+import type { Access } from "./gateway/access.ts";
 import { createGateway, type Gateway } from "./gateway/app.ts";
-import { everybodyIsOperator } from "./gateway/auth.ts";
+import { openVerifier } from "./gateway/verifier.ts";
 import { createLog } from "./log.ts";
 import { Metrics } from "./metrics.ts";
+import type { Clock } from "./protocol/clock.ts";
 import type { Envelope } from "./protocol/command.ts";
 import type { Logger } from "./protocol/logger.ts";
 import { Worker } from "./runs/worker.ts";
@@ -91,6 +94,8 @@ async function open(
   const reading = await loadCatalog(settings.configPath);
   if (!reading.ok) throw new CatalogError(settings.configPath, reading.faults);
   const clock = new SystemClock();
+  const access = await openAccess(settings, clock, log);
+  if (access) closing.push(() => access.verifier.close());
   if (settings.store.kind !== "sqlite") throw new Error("INTERLOCK_STORE: only SQLite is wired so far");
   const store = await openSqliteStore({ file: settings.store.file, clock, log });
   closing.push(() => store.close());
@@ -180,7 +185,8 @@ async function open(
 
   let isStopping = false;
   const gateway: Gateway = createGateway({
-    authenticate: everybodyIsOperator,
+    access,
+    proxies: settings.proxies,
     ask,
     store,
     bus,
@@ -220,6 +226,14 @@ async function open(
       await closeAll();
     },
   };
+}
+
+/** How callers are told apart; undefined where they are not. */
+async function openAccess(settings: Settings, clock: Clock, log: Logger): Promise<Access | undefined> {
+  const { auth, issuer, audience, rateLimits } = settings;
+  if (auth === "none") return undefined;
+  const verifier = await openVerifier(auth, { issuer, audience, clock, log });
+  return { verifier, rateLimits, tickets: new MemoryTickets(clock) };
 }
 
 /** The catalogue cannot be used; its message names every fault and where it is. */

@@ -47,10 +47,11 @@ const RULES: { from: string; may: string[]; types?: string[] }[] = [
       "^fastify$",
       "^@fastify/",
       "^fastify-type-provider-zod$",
+      "^jose$",
       "^zod$",
       "^node:",
     ],
-    types: ["^src/bus/(bus|mailbox)\\.ts$", "^src/store/store\\.ts$"],
+    types: ["^src/bus/(bus|mailbox|tickets)\\.ts$", "^src/store/store\\.ts$"],
   },
   {
     from: "^src/cli/",

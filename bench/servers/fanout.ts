@@ -5,7 +5,6 @@ import { MemoryBus } from "../../src/bus/memory-bus.ts";
 import { SystemClock } from "../../src/clock.ts";
 import { readCatalog } from "../../src/config/catalog-file.ts";
 import { createGateway } from "../../src/gateway/app.ts";
-import { everybodyIsOperator } from "../../src/gateway/auth.ts";
 import { createLog } from "../../src/log.ts";
 import { encodeFloorMessage, floorTopic, toWire } from "../../src/protocol/floor-message.ts";
 import type { FloorId, SessionId } from "../../src/protocol/ids.ts";
@@ -36,7 +35,6 @@ const host = new Host({
   metrics,
 });
 const gateway = createGateway({
-  authenticate: everybodyIsOperator,
   ask: (envelope) => host.deliver(envelope),
   store,
   bus,
@@ -51,6 +49,7 @@ const gateway = createGateway({
   version: "bench",
   log,
   origin: { host: "127.0.0.1", hosts: [], origins: [] },
+  proxies: [],
   maxBodyBytes: 1_000_000,
   commandDeadlineMs: 5_000,
   onCut() {},

@@ -1,10 +1,14 @@
 import type { AddressInfo } from "node:net";
 import Fastify, { type FastifyError, type FastifyReply, type FastifyRequest } from "fastify";
 import { validatorCompiler, type ZodTypeProvider } from "fastify-type-provider-zod";
+import type { TicketStore } from "../bus/tickets.ts";
 import type { Envelope } from "../protocol/command.ts";
+import { AppError } from "../protocol/errors.ts";
 import type { ConnectionId } from "../protocol/ids.ts";
 import type { Reply } from "../protocol/reply.ts";
+import type { Access } from "./access.ts";
 import { agentRoutes } from "./agents.ts";
+import { type Authenticate, everybodyIsOperator } from "./auth.ts";
 import { Commands } from "./commands.ts";
 import { Connections } from "./connections.ts";
 import type { Door, Routes } from "./door.ts";
@@ -12,33 +16,30 @@ import { eventRoutes } from "./events.ts";
 import { floorRoutes } from "./floors.ts";
 import { Followers } from "./followers.ts";
 import { healthRoutes } from "./health.ts";
+import { httpBounds, MAX_CONNECTIONS } from "./http-bounds.ts";
 import { messageRoutes } from "./messages.ts";
 import { publishSchemas } from "./openapi.ts";
-import { guardOrigins, type OriginOptions } from "./origin.ts";
+import { CORS_OPTIONS, guardOrigins, type OriginOptions } from "./origin.ts";
 import { handleProblems, problemBody, toAppError } from "./problem.ts";
 import { sessionRoutes } from "./sessions.ts";
+import { signInRoutes } from "./sign-in.ts";
 import { Streams } from "./streams.ts";
+import { Tickets } from "./tickets.ts";
 
 export interface GatewayOptions
   extends Pick<
     Door,
-    | "authenticate"
-    | "store"
-    | "bus"
-    | "clock"
-    | "catalog"
-    | "catalogStatus"
-    | "isAvailable"
-    | "missing"
-    | "metrics"
-    | "version"
-    | "log"
+    "store" | "bus" | "clock" | "catalog" | "catalogStatus" | "isAvailable" | "missing" | "metrics" | "version" | "log"
   > {
   ask: (envelope: Envelope) => Promise<Reply>;
   newId: () => string;
   /** 0 to 1. */
   random: () => number;
   origin: OriginOptions;
+  /** Absent: nobody is told apart, and everybody is the operator. */
+  access?: Access | undefined;
+  /** Addresses and networks whose word on where a request comes from counts. */
+  proxies: readonly string[];
   maxBodyBytes: number;
   commandDeadlineMs: number;
   /** A reader that took nothing for too long was cut off. */
@@ -63,11 +64,31 @@ const LINGER_MS = 1_000;
 /** Longest piece of a path: a floor id, encoded twice. */
 const MAX_PARAM = 4_096;
 
+const ROUTES = [sessionRoutes, messageRoutes, floorRoutes, agentRoutes, eventRoutes, signInRoutes, healthRoutes];
+
+/** Answers are data: no browser shall run them, frame them or guess what they are. */
+const SECURITY_HEADERS = {
+  contentSecurityPolicy: { useDefaults: false, directives: { defaultSrc: ["'none'"], frameAncestors: ["'none'"] } },
+  // Over TLS, which is a proxy's; for this name alone.
+  strictTransportSecurity: { includeSubDomains: false },
+};
+
+/** Where nobody is told apart nobody looks at tickets. */
+const NO_TICKETS: TicketStore = { put: async () => {}, take: async () => undefined };
+
+/** Who asks, where everybody was asked for that at the door. */
+const admitted: Authenticate = async ({ caller }) => {
+  if (!caller) throw new AppError("unauthorized");
+  return caller;
+};
+
 export function createGateway(options: GatewayOptions): Gateway {
   const { store, bus, clock, log, newId, random, commandDeadlineMs } = options;
   const app: Routes = Fastify({
     logger: false,
     bodyLimit: options.maxBodyBytes,
+    trustProxy: options.proxies.length > 0 && [...options.proxies],
+    ...httpBounds(newId),
     genReqId: newId,
     return503OnClosing: false,
     forceCloseConnections: "idle",
@@ -81,12 +102,19 @@ export function createGateway(options: GatewayOptions): Gateway {
   acceptJsonOnly(app);
   handleProblems(app, log);
   guardOrigins(app, options.origin);
+  const { access, origin } = options;
+  if (origin.origins.length > 0)
+    app.register(import("@fastify/cors"), { ...CORS_OPTIONS, origin: [...origin.origins] });
+  if (access) app.register(import("@fastify/helmet"), SECURITY_HEADERS);
+  app.decorateRequest("caller", undefined);
 
   const followers = new Followers({ bus, store, clock, log });
   const streams = new Streams({ clock, random, onCut: options.onCut });
   const newConnectionId = () => newId().slice(0, 12) as ConnectionId;
   const door: Door = {
     ...options,
+    authenticate: access ? admitted : everybodyIsOperator,
+    tickets: new Tickets(access?.tickets ?? NO_TICKETS, clock),
     followers,
     streams,
     connections: new Connections({ store, bus, clock, newConnectionId }),
@@ -95,9 +123,8 @@ export function createGateway(options: GatewayOptions): Gateway {
   publishSchemas(app, options.version);
   app.register(async (scope) => {
     const routes = scope.withTypeProvider<ZodTypeProvider>();
-    for (const add of [sessionRoutes, messageRoutes, floorRoutes, agentRoutes, eventRoutes, healthRoutes]) {
-      add(routes, door);
-    }
+    if (access) await (await import("./access.ts")).controlAccess(routes, access, clock);
+    for (const add of ROUTES) add(routes, door);
   });
 
   return {
@@ -106,6 +133,7 @@ export function createGateway(options: GatewayOptions): Gateway {
     app,
     async listen(host, port) {
       await app.ready();
+      app.server.maxConnections = MAX_CONNECTIONS;
       await app.listen({ host, port });
       followers.start();
       streams.start();

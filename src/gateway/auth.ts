@@ -1,6 +1,7 @@
 import type { FastifyRequest } from "fastify";
 import { AppError } from "../protocol/errors.ts";
-import { type FloorId, userOf } from "../protocol/ids.ts";
+import { type FloorId, type SessionId, userOf } from "../protocol/ids.ts";
+import type { Store } from "../store/store.ts";
 
 /** Who asks. */
 export interface Caller {
@@ -10,8 +11,11 @@ export interface Caller {
   ownerId: string | undefined;
   /** May see and change everybody's. */
   isOperator: boolean;
+  /** When what it proved itself with runs out, ms since 1970; absent when it does not. */
+  expiresAt?: number | undefined;
 }
 
+/** @throws AppError `unauthorized` */
 export type Authenticate = (request: FastifyRequest) => Promise<Caller>;
 
 /** `INTERLOCK_AUTH=none`: whoever can reach the node is its operator. Refused on any address but loopback. */
@@ -28,8 +32,21 @@ export function checkUser(caller: Caller, userId: string | undefined): void {
   throw new AppError("forbidden", "userId must be your own.");
 }
 
-/** @throws AppError `not_found` for another's floor */
-export function checkFloor(caller: Caller, floorId: FloorId): void {
-  if (caller.isOperator || (userOf(floorId) !== undefined && userOf(floorId) === caller.ownerId)) return;
+/**
+ * Whose a session is that this caller makes. What competes for a user's floor is the user's: an operator makes it on
+ * behalf of that user, who sees on the floor nothing that does not exist for it.
+ */
+export function ownerOf(caller: Caller, userId: string | undefined): string | undefined {
+  return caller.ownerId === undefined ? undefined : (userId ?? caller.ownerId);
+}
+
+/** @throws AppError `not_found` for another's floor; one that belongs to a session alone is that session's owner's */
+export async function checkFloor(caller: Caller, floorId: FloorId, store: Pick<Store, "whereIs">): Promise<void> {
+  if (caller.isOperator) return;
+  const userId = userOf(floorId);
+  if (userId === undefined) {
+    const where = await store.whereIs(floorId.slice("s:".length) as SessionId);
+    if (where?.floorId === floorId && maySee(caller, where.ownerId)) return;
+  } else if (userId === caller.ownerId) return;
   throw new AppError("not_found");
 }

@@ -29,6 +29,8 @@ export interface ConnectionStreamOptions {
   followers: Followers;
   store: Pick<Store, "epoch" | "whereIs" | "viewSession" | "readSessionLog" | "readFloorLog">;
   clock: Clock;
+  /** Whether what belongs to an owner exists for the reader, whatever its connection was bound to before (rule C26). */
+  isVisible: (ownerId: string | undefined) => boolean;
   agents: () => { agents: AgentInfo[]; defaultAgentId: string };
   log: Logger;
 }
@@ -149,9 +151,10 @@ export class ConnectionStream implements Stream {
 
   /** Whether anything may still come; what a binding cannot be given as events is told here. */
   async #mayFollow(binding: Binding): Promise<boolean> {
-    const { store } = this.#options;
+    const { store, isVisible } = this.#options;
     const { sessionId } = binding;
-    const where = await store.whereIs(sessionId);
+    const there = await store.whereIs(sessionId);
+    const where = there && isVisible(there.ownerId) ? there : undefined;
     if (!where || where.tombstone) {
       await this.#free(binding);
       const { tombstone } = where ?? {};
@@ -225,10 +228,10 @@ export class ConnectionStream implements Stream {
   }
 
   async #tellAgents(sessionId: SessionId | undefined): Promise<void> {
-    const { store, agents } = this.#options;
+    const { store, agents, isVisible } = this.#options;
     const view = sessionId && (await store.viewSession(sessionId, 0));
     const { agents: list, defaultAgentId } = agents();
-    const currentAgentId = view ? view.session.agentId : defaultAgentId;
+    const currentAgentId = view && isVisible(view.session.ownerId) ? view.session.agentId : defaultAgentId;
     this.writer.tell("agent_list", { agents: list, currentAgentId }, this.now());
   }
 

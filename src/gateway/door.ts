@@ -13,15 +13,30 @@ import type { Clock } from "../protocol/clock.ts";
 import type { AgentId } from "../protocol/ids.ts";
 import type { Logger } from "../protocol/logger.ts";
 import type { Store } from "../store/store.ts";
-import type { Authenticate } from "./auth.ts";
+import type { Authenticate, Caller } from "./auth.ts";
 import type { Commands } from "./commands.ts";
 import type { Connections } from "./connections.ts";
 import type { Followers } from "./followers.ts";
 import type { Streams } from "./streams.ts";
+import type { Tickets } from "./tickets.ts";
+
+declare module "fastify" {
+  interface FastifyContextConfig {
+    /** Whoever can reach the node may ask. */
+    isOpen?: true;
+    /** It answers with events, and takes a ticket. */
+    isStream?: true;
+  }
+  interface FastifyRequest {
+    /** Once it is admitted; undefined where nobody is told apart. */
+    caller: Caller | undefined;
+  }
+}
 
 /** What the routes work with. */
 export interface Door {
   authenticate: Authenticate;
+  tickets: Tickets;
   commands: Commands;
   connections: Connections;
   followers: Followers;

@@ -27,7 +27,8 @@ const MAX_ASKED = 64;
 const LastEventId = z.string().optional();
 const StreamAnswer = { 200: plainAnswer("text/event-stream", "events, each a frame with one line of data") };
 const NoMore = { 204: z.null().meta({ description: "nothing comes after this position, ever" }) };
-const LogQuery = z.object({ lastEventId: LastEventId });
+const Ticket = z.string().optional().meta({ description: "from POST /ticket, where no header can be sent" });
+const LogQuery = z.object({ lastEventId: LastEventId, ticket: Ticket });
 const ConnectionQuery = z.object({
   sessionId: z
     .union([z.string(), z.array(z.string()).max(MAX_ASKED)])
@@ -36,11 +37,13 @@ const ConnectionQuery = z.object({
   userId: Name.optional(),
   zone: Name.optional(),
   lastEventId: LastEventId,
+  ticket: Ticket,
 });
 
 /** The event streams. Refused only for good reasons: a browser never comes back after anything but 200. */
 export function eventRoutes(app: Routes, door: Door): void {
   const { store, clock, followers, streams, connections, commands, bus, log } = door;
+  const config = { isStream: true } as const;
 
   app.get(
     "/session/:id/events",
@@ -50,6 +53,7 @@ export function eventRoutes(app: Routes, door: Door): void {
         querystring: LogQuery,
         response: { ...StreamAnswer, ...NoMore },
       },
+      config,
       errorHandler: sendAwayOrRefuse,
     },
     async (request, reply) => {
@@ -72,7 +76,7 @@ export function eventRoutes(app: Routes, door: Door): void {
       const start = startAfter(position, { epoch: store.epoch, head: view.head, lowWater: slice.lowWater });
       const isOver = view.session.state === "archived" && start.after === view.head;
       if (isOver && !start.reset) return noMore(reply);
-      return followFloor(where.floorId, request, reply, (options) => {
+      return followFloor(where.floorId, caller, request, reply, (options) => {
         const stream = new SessionStream(options, id, start);
         if (isOver) stream.writer.bye("ended", clock.now());
         return stream;
@@ -84,19 +88,20 @@ export function eventRoutes(app: Routes, door: Door): void {
     "/floor/:id/events",
     {
       schema: { params: z.object({ id: z.string().max(2_600) }), querystring: LogQuery, response: StreamAnswer },
+      config,
       errorHandler: sendAwayOrRefuse,
     },
     async (request, reply) => {
       const caller = await admit(request);
-      const floorId = floorIdOf(caller, request.params.id);
+      const floorId = await floorIdOf(caller, request.params.id, store);
       const { head, lowWater } = await store.readFloorLog(floorId, 0, 1);
       const start = startAfter(positionOf(request), { epoch: store.epoch, head, lowWater });
-      return followFloor(floorId, request, reply, (options) => new FloorStream(options, floorId, start));
+      return followFloor(floorId, caller, request, reply, (options) => new FloorStream(options, floorId, start));
     },
   );
 
   const schema = { querystring: ConnectionQuery, response: StreamAnswer };
-  app.get("/events", { schema, errorHandler: sendAwayOrRefuse }, async (request, reply) => {
+  app.get("/events", { schema, config, errorHandler: sendAwayOrRefuse }, async (request, reply) => {
     const caller = await admit(request);
     const { userId, zone, sessionId } = request.query;
     checkUser(caller, userId);
@@ -105,12 +110,13 @@ export function eventRoutes(app: Routes, door: Door): void {
     const resumed = position?.epoch === store.epoch ? await findResumed(position, caller) : undefined;
     const row = resumed ?? (await connections.open({ ownerId: caller.ownerId, userId, zone }));
     const isReset = text !== undefined && !resumed;
+    const isVisible = (ownerId: string | undefined) => maySee(caller, ownerId);
     return withWriter(request, reply, async (writer) => {
       const stream = new ConnectionStream(
-        { writer, connections, followers, store, clock, agents: agentsNow, log },
+        { writer, connections, followers, store, clock, isVisible, agents: agentsNow, log },
         row,
       );
-      streams.add(stream);
+      streams.add(stream, caller.expiresAt);
       await stream.listen((listener) => bus.subscribe(connectionTopic(store.epoch, row.id), listener));
       await stream.begin(resumed && position, isReset);
       const known = new Set<string>(row.slots.map((slot) => slot.sessionId));
@@ -160,6 +166,7 @@ export function eventRoutes(app: Routes, door: Door): void {
 
   async function followFloor(
     floorId: FloorId,
+    caller: Caller,
     request: FastifyRequest,
     reply: FastifyReply,
     open: (options: LogStreamOptions) => Stream & { begin(): void },
@@ -170,7 +177,7 @@ export function eventRoutes(app: Routes, door: Door): void {
       reply,
       (writer) => {
         const stream = open({ writer, follower, store, clock, onClose: () => followers.leave(floorId) });
-        streams.add(stream);
+        streams.add(stream, caller.expiresAt);
         stream.begin();
       },
       () => followers.leave(floorId),
@@ -203,15 +210,17 @@ export function eventRoutes(app: Routes, door: Door): void {
 
   /** What cannot be had just now is no reason to refuse a stream. */
   function sendAwayOrRefuse(error: FastifyError, request: FastifyRequest, reply: FastifyReply): void {
+    const { code, status, facts } = toAppError(error);
+    if (code === "too_many_requests") return sendAway(reply, "overloaded", facts["retryAfterMs"] as number);
     // Thrown on, it is answered like any other failure.
-    if (toAppError(error).status !== 503) throw error;
+    if (status !== 503) throw error;
     log.warn({ err: error, traceId: request.id }, "an event stream could not be opened");
     sendAway(reply, "overloaded");
   }
 
   /** With 200, since anything else a browser would never get over. */
-  function sendAway(reply: FastifyReply, reason: ByeReason): void {
-    writerOf(reply).bye(reason, clock.now(), streams.reconnectInMs());
+  function sendAway(reply: FastifyReply, reason: ByeReason, afterMs = 0): void {
+    writerOf(reply).bye(reason, clock.now(), afterMs + streams.reconnectInMs());
   }
 
   function writerOf(reply: FastifyReply): SseWriter {

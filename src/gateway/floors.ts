@@ -5,6 +5,7 @@ import { AppError } from "../protocol/errors.ts";
 import { AgentId, CommandId, type FloorId, parseFloorId, SessionId } from "../protocol/ids.ts";
 import { logPosition } from "../protocol/position.ts";
 import { Session } from "../protocol/session.ts";
+import type { Store } from "../store/store.ts";
 import { type Caller, checkFloor } from "./auth.ts";
 import type { Door, Routes } from "./door.ts";
 
@@ -48,7 +49,7 @@ export function floorRoutes(app: Routes, door: Door): void {
       },
     },
     async (request) => {
-      const floorId = floorIdOf(await door.authenticate(request), request.params.id);
+      const floorId = await floorIdOf(await door.authenticate(request), request.params.id, store);
       const limits = { sessions: SHOWN_SESSIONS, decisions: BOUNDS.shownDecisions };
       const { holder = null, paused, queued, flags, decisions, head } = await store.viewFloor(floorId, limits);
       const position = logPosition(store.epoch, head);
@@ -65,7 +66,7 @@ export function floorRoutes(app: Routes, door: Door): void {
       { schema: { params: Params, body: Keyed, response: { 200: Archived } } },
       async (request) => {
         const caller = await door.authenticate(request);
-        const floorId = floorIdOf(caller, request.params.id);
+        const floorId = await floorIdOf(caller, request.params.id, store);
         const identity = commands.identify(caller, request, request.body);
         const { archived = [] } = await commands.ask(floorId, { type }, identity);
         return { success: true as const, archived };
@@ -84,7 +85,7 @@ export function floorRoutes(app: Routes, door: Door): void {
     },
     async (request) => {
       const caller = await door.authenticate(request);
-      const floorId = floorIdOf(caller, request.params.id);
+      const floorId = await floorIdOf(caller, request.params.id, store);
       if (!caller.isOperator) throw new AppError("forbidden", "Only operators set flags.");
       const identity = commands.identify(caller, request, request.body);
       const { commandId: _, ...wanted } = request.body;
@@ -103,7 +104,7 @@ export function floorRoutes(app: Routes, door: Door): void {
       },
     },
     async (request) => {
-      const floorId = floorIdOf(await door.authenticate(request), request.params.id);
+      const floorId = await floorIdOf(await door.authenticate(request), request.params.id, store);
       const { decision } = await commands.look(floorId, { type: "floor.what_if", agentId: request.body.agentId });
       return { success: true as const, decision: decision! };
     },
@@ -111,12 +112,12 @@ export function floorRoutes(app: Routes, door: Door): void {
 }
 
 /** @throws AppError `bad_request` for what is no floor id, `not_found` for another's */
-export function floorIdOf(caller: Caller, text: string): FloorId {
+export async function floorIdOf(caller: Caller, text: string, store: Pick<Store, "whereIs">): Promise<FloorId> {
   const floorId = parseFloorId(text);
   if (!floorId) {
     const issues = [{ path: "params.id", message: "u:<user>, u:<user>/<zone> or s:<session>" }];
     throw new AppError("bad_request", undefined, { facts: { issues } });
   }
-  checkFloor(caller, floorId);
+  await checkFloor(caller, floorId, store);
   return floorId;
 }

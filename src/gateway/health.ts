@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { AppError } from "../protocol/errors.ts";
 import type { Door, Routes } from "./door.ts";
 import { plainAnswer } from "./openapi.ts";
 
@@ -17,11 +18,15 @@ const Readiness = z.object({
   catalog: CatalogState,
 });
 
-/** For whoever keeps the node running. They speak of this node alone. */
+/**
+ * For whoever keeps the node running. They speak of this node alone. Whether it lives anybody may know; what it counts is
+ * for operators, wherever they ask from: behind a proxy of this machine everybody comes from loopback.
+ */
 export function healthRoutes(app: Routes, door: Door): void {
   app.get(
     "/health",
     {
+      config: { isOpen: true },
       schema: {
         response: { 200: z.object({ status: z.literal("ok"), connections: z.number(), version: z.string() }) },
       },
@@ -29,7 +34,8 @@ export function healthRoutes(app: Routes, door: Door): void {
     async () => ({ status: "ok" as const, connections: door.streams.count, version: door.version }),
   );
 
-  app.get("/ready", { schema: { response: { 200: Readiness, 503: Readiness } } }, async (_, reply) => {
+  const config = { isOpen: true } as const;
+  app.get("/ready", { config, schema: { response: { 200: Readiness, 503: Readiness } } }, async (_, reply) => {
     const missing = door.missing();
     const { hash, loadedAt, faults } = door.catalogStatus();
     const catalog = { hash, loadedAt, ...(faults && { faults: [...faults] }) };
@@ -40,7 +46,9 @@ export function healthRoutes(app: Routes, door: Door): void {
   app.get(
     "/metrics",
     { schema: { response: { 200: plainAnswer("text/plain", "Prometheus text") } } },
-    async (_, reply) => {
+    async (request, reply) => {
+      const { isOperator } = await door.authenticate(request);
+      if (!isOperator) throw new AppError("forbidden", "Metrics are for operators.");
       const { contentType, text } = await door.metrics();
       return reply.type(contentType).send(text);
     },

@@ -12,7 +12,7 @@ import { confirmationAnswer, questionAnswer } from "../protocol/interaction.ts";
 import type { ImageRef } from "../protocol/message.ts";
 import { type Accepted, SwitchOutcome } from "../protocol/reply.ts";
 import type { ConnectionRow } from "../store/store.ts";
-import { type Caller, checkUser } from "./auth.ts";
+import { type Caller, checkUser, ownerOf } from "./auth.ts";
 import type { Identity } from "./commands.ts";
 import { liveSlots } from "./connections.ts";
 import type { Door, Routes } from "./door.ts";
@@ -111,7 +111,7 @@ export function messageRoutes(app: Routes, door: Door): void {
     if (zone !== undefined && userId === undefined) throw new AppError("bad_request", "A zone needs a userId.");
     const made = commands.deriveId<SessionId>(identity, "session");
     const { agentId, workspaceId } = message;
-    const brings = { sessionId: made, agentId, userId, zone, ownerId: caller.ownerId, workspaceId };
+    const brings = { sessionId: made, agentId, userId, zone, ownerId: ownerOf(caller, userId), workspaceId };
     return { sessionId: made, floorId: floorOf(made, userId, zone), brings };
   }
 

@@ -11,10 +11,15 @@ export interface OriginOptions {
   origins: readonly string[];
 }
 
-const ALLOWED_HEADERS = "content-type, idempotency-key, last-event-id, authorization";
-const ALLOWED_METHODS = "GET, POST, PUT, PATCH, DELETE";
-/** How long a browser may remember a preflight, in s. */
-const PREFLIGHT_S = 600;
+/** What a listed page's browser is told (CORS). It sends no cookies: those are for pages of the node's own. */
+export const CORS_OPTIONS = {
+  methods: ["GET", "POST", "PUT", "PATCH", "DELETE"],
+  allowedHeaders: ["content-type", "idempotency-key", "last-event-id", "authorization"],
+  exposedHeaders: ["retry-after", "www-authenticate"],
+  /** How long it may remember a preflight, in s. */
+  maxAge: 600,
+  strictPreflight: false,
+};
 
 /**
  * Loopback is not private (rule C25): any web page can post to it, and a name it controls can be made to lead there.
@@ -26,21 +31,11 @@ export function guardOrigins(app: FastifyInstance, options: OriginOptions): void
     const host = hostName(header);
     return host !== undefined && (names.has(host) || isLoopback(host));
   });
-  app.addHook("onRequest", (request, reply, done) => {
+  app.addHook("onRequest", (request, _reply, done) => {
     const { host = "", origin } = request.headers;
     if (!isOurs(host)) return done(new AppError("forbidden", "Unknown Host."));
     if (origin !== undefined && origin !== ownOrigin(request)) {
       if (!options.origins.includes(origin)) return done(new AppError("forbidden", "Foreign Origin."));
-      reply.header("Access-Control-Allow-Origin", origin).header("Vary", "Origin");
-      if (request.method === "OPTIONS") {
-        reply
-          .header("Access-Control-Allow-Methods", ALLOWED_METHODS)
-          .header("Access-Control-Allow-Headers", ALLOWED_HEADERS)
-          .header("Access-Control-Max-Age", PREFLIGHT_S)
-          .code(204)
-          .send();
-        return;
-      }
     }
     const isPlain = writes(request) && !isJson(request.headers["content-type"]);
     done(isPlain ? new AppError("bad_request", "A write needs Content-Type: application/json.") : undefined);
@@ -70,7 +65,7 @@ function hostName(header: string): string | undefined {
   return url.hostname.replace(/^\[|\]$/g, "").toLowerCase();
 }
 
-const ownOrigin = (request: FastifyRequest): string => `${request.protocol}://${request.headers.host}`;
+export const ownOrigin = (request: FastifyRequest): string => `${request.protocol}://${request.headers.host}`;
 
 function writes({ method, headers }: FastifyRequest): boolean {
   if (method === "POST") return true;

@@ -2,7 +2,7 @@ import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from
 import { hasZodFastifySchemaValidationErrors } from "fastify-type-provider-zod";
 import { z } from "zod";
 import { Decision } from "../protocol/decision.ts";
-import { AppError, ERROR_CODES } from "../protocol/errors.ts";
+import { AppError, ERROR_CODES, ERRORS } from "../protocol/errors.ts";
 import type { Logger } from "../protocol/logger.ts";
 import { AgentInfo } from "../protocol/session.ts";
 
@@ -19,6 +19,7 @@ export const Problem = z
     allowed: z.array(z.string()).optional(),
     availableAgents: z.array(AgentInfo).optional(),
     commandId: z.string().optional(),
+    retryAfterMs: z.number().optional(),
   })
   .meta({ id: "Problem" });
 
@@ -44,12 +45,26 @@ export function problemBody(error: AppError, traceId: string): Record<string, un
   return { success: false, errorCode: code, error: message, retryable, traceId, ...facts };
 }
 
+/** What a failure says outside its body. */
+export function problemHeaders({ code, message, facts }: AppError): Record<string, string> {
+  if (code === "unauthorized") {
+    const why = message === ERRORS.unauthorized.text ? "" : `, error="invalid_token", error_description="${message}"`;
+    return { "WWW-Authenticate": `Bearer realm="interlock"${why}` };
+  }
+  const { retryAfterMs } = facts;
+  return typeof retryAfterMs === "number" ? { "Retry-After": String(Math.ceil(retryAfterMs / 1_000)) } : {};
+}
+
 /** One shape for everything that goes wrong, wherever in the server it does. */
 export function handleProblems(app: FastifyInstance, log: Logger): void {
   const send = (thrown: unknown, request: FastifyRequest, reply: FastifyReply) => {
     const error = toAppError(thrown);
     if (error.code === "internal") log.error({ err: error.cause ?? error, traceId: request.id }, "a request failed");
-    return reply.code(error.status).type("application/json; charset=utf-8").send(problemBody(error, request.id));
+    return reply
+      .code(error.status)
+      .headers(problemHeaders(error))
+      .type("application/json; charset=utf-8")
+      .send(problemBody(error, request.id));
   };
   app.setErrorHandler(send);
   app.setNotFoundHandler((request, reply) => send(new AppError("not_found"), request, reply));

@@ -7,7 +7,7 @@ import { LogLine, Message } from "../protocol/message.ts";
 import { logPosition } from "../protocol/position.ts";
 import { Session, STATES } from "../protocol/session.ts";
 import { cleanText } from "../protocol/text.ts";
-import { type Caller, checkUser, maySee } from "./auth.ts";
+import { type Caller, checkUser, maySee, ownerOf } from "./auth.ts";
 import type { Door, Routes } from "./door.ts";
 import { plainAnswer } from "./openapi.ts";
 
@@ -64,6 +64,7 @@ export function sessionRoutes(app: Routes, door: Door): void {
       const { userId, zone } = body.userId === undefined && row ? { ...row, ...withZone(body.zone) } : body;
       checkUser(caller, userId);
       if (zone !== undefined && userId === undefined) throw new AppError("bad_request", "A zone needs a userId.");
+      if (body.id !== undefined) await checkId(caller, body.id);
       const sessionId = body.id ?? commands.deriveId<SessionId>(identity, "session");
       if (row) connections.checkRoom(row, sessionId);
       const floorId = floorOf(sessionId, userId, zone);
@@ -73,7 +74,7 @@ export function sessionRoutes(app: Routes, door: Door): void {
         agentId: body.agentId ?? body.initialAgentId,
         userId,
         zone,
-        ownerId: caller.ownerId,
+        ownerId: ownerOf(caller, userId),
         workspaceId,
         title,
       };
@@ -306,6 +307,13 @@ export function sessionRoutes(app: Routes, door: Door): void {
         .send(Buffer.from(blob.bytes));
     },
   );
+
+  /** Another's id is taken, and that is all there is to learn: nothing is asked of its floor. */
+  async function checkId(caller: Caller, id: SessionId): Promise<void> {
+    if (caller.isOperator) return;
+    const where = await store.whereIs(id);
+    if (where && !maySee(caller, where.ownerId)) throw new AppError("idempotency_mismatch");
+  }
 
   async function viewOf(caller: Caller, id: SessionId, messages: number) {
     const view = await store.viewSession(id, messages);

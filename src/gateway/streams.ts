@@ -30,6 +30,8 @@ export class Streams {
   readonly #options: StreamsOptions;
   /** The one reconciled last stands last. */
   readonly #open = new Set<Stream>();
+  /** When the right to read runs out, for those where it does, ms since 1970. */
+  readonly #expiring = new Map<Stream, number>();
   #timer: Timer | undefined;
   #drainMs: number | undefined;
 
@@ -56,10 +58,20 @@ export class Streams {
         onCut();
         stream.writer.destroy();
       }
+      this.#endExpired(now);
       this.#reconcileNext();
       this.#timer = clock.after(TICK_MS, tick);
     };
     this.#timer = this.#options.clock.after(TICK_MS, tick);
+  }
+
+  /** Whoever has a new token by then comes back with it. */
+  #endExpired(now: number): void {
+    for (const [stream, expiresAt] of this.#expiring) {
+      if (now < expiresAt) continue;
+      this.#expiring.delete(stream);
+      stream.writer.bye("token_expired", now);
+    }
   }
 
   #reconcileNext(): void {
@@ -70,10 +82,13 @@ export class Streams {
     }
   }
 
-  add(stream: Stream): void {
+  /** @param expiresAt when its reader's right to read runs out, ms since 1970; undefined when it does not */
+  add(stream: Stream, expiresAt?: number): void {
     this.#open.add(stream);
+    if (expiresAt !== undefined) this.#expiring.set(stream, expiresAt);
     stream.writer.onClose = () => {
       this.#open.delete(stream);
+      this.#expiring.delete(stream);
       stream.close();
     };
     if (stream.writer.isClosed) stream.writer.onClose();

@@ -1,7 +1,6 @@
 import { onTestFinished } from "vitest";
 import type { Bus } from "../../src/bus/bus.ts";
 import { createGateway, type Gateway } from "../../src/gateway/app.ts";
-import { everybodyIsOperator } from "../../src/gateway/auth.ts";
 import type { Clock } from "../../src/protocol/clock.ts";
 import { AppError } from "../../src/protocol/errors.ts";
 import type { Store } from "../../src/store/store.ts";
@@ -24,7 +23,6 @@ export async function openGateway(parts: { store: Store; bus: Bus; clock: Clock 
   let cuts = 0;
   const gateway = createGateway({
     ...parts,
-    authenticate: everybodyIsOperator,
     ask: () => Promise.reject(new AppError("unavailable")),
     newId: () => `id_${String(ids++).padStart(9, "0")}`,
     random: () => 0.5,
@@ -36,6 +34,7 @@ export async function openGateway(parts: { store: Store; bus: Bus; clock: Clock 
     version: "0.0.0",
     log,
     origin: { host: "127.0.0.1", hosts: [], origins: [] },
+    proxies: [],
     maxBodyBytes: 65_536,
     commandDeadlineMs: 5_000,
     onCut: () => {
