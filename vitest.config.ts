@@ -3,7 +3,10 @@ import { defineConfig } from "vitest/config";
 export default defineConfig({
   test: {
     projects: [
-      { extends: true, test: { name: "unit", include: ["test/*.test.ts", "test/unit/**/*.test.ts"] } },
+      {
+        extends: true,
+        test: { name: "unit", include: ["test/*.test.ts", "test/docs/**/*.test.ts", "test/unit/**/*.test.ts"] },
+      },
       { extends: true, test: { name: "contract", include: ["test/contract/**/*.test.ts"] } },
       {
         extends: true,

@@ -1,0 +1,47 @@
+import { expect, test } from "vitest";
+import { Adapter } from "../../src/config/adapter.ts";
+import { CatalogFile } from "../../src/config/catalog.ts";
+import { readCatalog } from "../../src/config/catalog-file.ts";
+import { mentions, readPage, readPages } from "./page.ts";
+
+/** Each piece of a catalogue that a page shows, as a file of its own: `yaml`, or `yaml agent` for a list of agents. */
+const excerpts = readPages().flatMap(({ path, blocks }) =>
+  blocks
+    .filter(({ info }) => info.startsWith("yaml"))
+    .map(({ info, text }) => ({ path, text: info === "yaml agent" ? `agents:\n${text.replace(/^/gm, "  ")}` : text })),
+);
+
+test("every piece of a catalogue that a page shows is a catalogue", () => {
+  expect(excerpts.length).toBeGreaterThan(5);
+  for (const { path, text } of excerpts) {
+    const reading = readCatalog(text);
+    expect(reading.ok ? [] : reading.faults, path).toEqual([]);
+  }
+});
+
+test("docs/arbitration.md shows every key of the file", () => {
+  const { text } = readPage("docs/arbitration.md").blocks.find(({ info }) => info === "yaml")!;
+  const { agents, policy, priority_rules, user_preferences } = CatalogFile.shape;
+  const agent = agents.element.shape;
+  const keys = [
+    ...Object.keys(CatalogFile.shape),
+    ...Object.keys(agent),
+    ...Object.keys(agent.messages.unwrap().shape),
+    ...Object.keys(policy.unwrap().in.shape),
+    ...Object.keys(priority_rules.unwrap().element.shape),
+    ...Object.keys(user_preferences.unwrap().valueType.shape),
+  ];
+  expect(keys.length).toBeGreaterThan(40);
+  expect(keys.filter((key) => !mentions(text, key))).toEqual([]);
+});
+
+test("docs/agents.md shows every key of every adapter", () => {
+  const { text } = readPage("docs/agents.md");
+  for (const { shape } of Adapter.options) {
+    expect(
+      Object.keys(shape).filter((key) => !mentions(text, key)),
+      [...shape.kind.values].join(),
+    ).toEqual([]);
+    expect(text).toContain(`## ${[...shape.kind.values].join()}`);
+  }
+});

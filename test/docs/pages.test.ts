@@ -1,0 +1,106 @@
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { basename, dirname, join, relative } from "node:path";
+import { describe, expect, test } from "vitest";
+import { parse } from "yaml";
+import { anchorOf, type Block, codeOf, type Page, readPage, readPages, root } from "./page.ts";
+
+const pages = readPages();
+const { scripts } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as { scripts: object };
+const sources = readdirSync(join(root, "src"), { recursive: true, encoding: "utf8" });
+/** What is not to be edited afterwards may name what is gone. */
+const living = pages.filter(({ path }) => !path.startsWith("docs/adr/") && path !== "CHANGELOG.md");
+
+/** Why a link leads nowhere, if it does. */
+function objection(page: Page, link: string): string | undefined {
+  const [path = "", anchor] = link.split("#");
+  const target = path === "" ? page.path : relative(root, join(root, dirname(page.path), path));
+  if (!existsSync(join(root, target))) return `${page.path}: there is no ${target}`;
+  if (anchor === undefined) return undefined;
+  const isThere = readPage(target).headings.some(({ text }) => anchorOf(text) === anchor);
+  return isThere ? undefined : `${page.path}: ${target} has no heading #${anchor}`;
+}
+
+describe("every page", () => {
+  test("leads to pages and headings that are there", () => {
+    const links = pages.flatMap((page) =>
+      [...page.prose.matchAll(/\]\(([^)\s]+)\)/g)].map(([, link]) => ({ page, link: link! })),
+    );
+    const inside = links.filter(({ link }) => !/^https?:/.test(link));
+    expect(inside.length).toBeGreaterThan(60);
+    expect(inside.map(({ page, link }) => objection(page, link)).filter(Boolean)).toEqual([]);
+    expect(objection(readPage("README.md"), "docs/none.md")).toBeDefined();
+    expect(objection(readPage("README.md"), "docs/glossary.md#none")).toBeDefined();
+  });
+
+  test("names files that are there", () => {
+    const named = living.flatMap((page) => codeOf(page.prose).map((code) => ({ path: page.path, code })));
+    const paths = named.filter(({ code }) => /^(src|test|docs|config|migrations|bench)\/[\w./-]+$/.test(code));
+    const files = named.filter(({ code }) => /^[\w-]+\.ts$/.test(code));
+    expect(paths.length).toBeGreaterThan(15);
+    // Tables of rooms name files as src has them.
+    const isThere = (code: string) => existsSync(join(root, code)) || existsSync(join(root, "src", code));
+    expect(paths.filter(({ code }) => !isThere(code))).toEqual([]);
+    expect(files.filter(({ code }) => !sources.some((source) => basename(source) === code))).toEqual([]);
+  });
+
+  test("names scripts that are there", () => {
+    const named = pages.flatMap(({ text }) => [...text.matchAll(/npm run ([\w:-]+)/g)].map(([, name]) => name!));
+    expect(named.length).toBeGreaterThan(3);
+    expect(named.filter((name) => !(name in scripts))).toEqual([]);
+  });
+
+  test("tells of no particular machine", () => {
+    const places = /(?<![\w.:/])(?:\/(?:home|root|tmp|work|Users|private|mnt)\/|[A-Z]:\\)/;
+    expect(pages.filter(({ text }) => places.test(text)).map(({ path }) => path)).toEqual([]);
+    expect(places.test("see /home/ann/notes")).toBe(true);
+  });
+
+  test("has one title, and skips no level of headings", () => {
+    for (const { path, headings } of pages) {
+      expect(headings.filter(({ level }) => level === 1).length, path).toBe(1);
+      for (const [index, { level, text }] of headings.entries()) {
+        expect(level - (headings[index - 1]?.level ?? 0), `${path}: ${text}`).toBeLessThanOrEqual(1);
+      }
+    }
+  });
+});
+
+test("the house of docs/architecture.md has the files that src has", () => {
+  const house = readPage("docs/architecture.md").blocks.find(({ text }) => text.includes("\nsrc/\n"))!;
+  const names = house.text.match(/[\w*-]+\.ts\b/g)!;
+  expect(names.length).toBeGreaterThan(40);
+  const isThere = (name: string) => {
+    const pattern = new RegExp(`(^|/)${name.replaceAll("*", "[\\w-]*").replaceAll(".", "\\.")}$`);
+    return sources.some((source) => pattern.test(source));
+  };
+  expect(names.filter((name) => !isThere(name))).toEqual([]);
+});
+
+test("every decision has a number of its own, and a page has its status", () => {
+  const decisions = pages.filter(({ path }) => path.startsWith("docs/adr/"));
+  expect(decisions.map(({ path }) => Number(/\/(\d{4})-/.exec(path)![1]))).toEqual(
+    decisions.map((_, index) => index + 1),
+  );
+  for (const { path, headings, text } of decisions) {
+    expect(headings[0]!.text, path).toMatch(new RegExp(`^${Number(/\/(\d{4})-/.exec(path)![1])}\\. `));
+    expect(text, path).toMatch(/^Date: .+ Status: (accepted|replaced by .+)\.$/m);
+  }
+});
+
+/** What two languages must have in common of a block; undefined for pictures. */
+function common({ info, text }: Block): unknown {
+  if (info.startsWith("yaml")) return [info, parse(text)];
+  if (info === "ts") return [info, text.replace(/ *\/\/ .*$/gm, "")];
+  return info === "mermaid" ? [info] : [info, text];
+}
+
+test.each([
+  ["README.md", "README.zh.md"],
+  ["docs/guide-agents.md", "docs/guide-agents.zh.md"],
+])("pages in two languages have the same headings and the same commands: %s", (english, chinese) => {
+  const [one, other] = [readPage(english), readPage(chinese)];
+  expect(other.headings.map(({ level }) => level)).toEqual(one.headings.map(({ level }) => level));
+  expect(other.blocks.map(common)).toEqual(one.blocks.map(common));
+  const tables = ({ prose }: Page) => (prose.match(/^\|/gm) ?? []).length;
+  expect(tables(other)).toBe(tables(one));
+});

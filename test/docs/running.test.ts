@@ -1,0 +1,161 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync } from "node:fs";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { afterAll, expect, test } from "vitest";
+import { createApp, readSettings } from "../../src/index.ts";
+import { OpenApiDocument } from "../support/openapi-document.ts";
+import { codeOf, mentions, readPage, root, tablesOf } from "./page.ts";
+import { answersOf, difference, requestsOf, type ShownRequest } from "./shown.ts";
+
+/** What pages call the node. */
+const SHOWN_URL = "http://127.0.0.1:3000";
+
+const folder = await mkdtemp(join(tmpdir(), "interlock-docs-"));
+const closing: (() => unknown)[] = [() => rm(folder, { recursive: true })];
+afterAll(async () => {
+  for (const close of closing.reverse()) await close();
+});
+
+/** A node with the shipped catalogue, as `npm start` has it. */
+async function startNode(): Promise<string> {
+  const app = createApp({ settings: settingsWith("sqlite::memory:"), env: {} });
+  const { url } = await app.start();
+  closing.push(() => app.stop());
+  return url;
+}
+
+function settingsWith(store: string) {
+  const flags = ["--port", "0", "--store", store, "--drain", "0ms", "--log-level", "silent"];
+  const reading = readSettings({ INTERLOCK_CONFIG: join(root, "config/agents_config.yaml") }, flags);
+  if (!reading.ok) throw new Error(JSON.stringify(reading.faults));
+  return reading.settings;
+}
+
+const answerTo = async ({ method, headers, body }: ShownRequest, url: string): Promise<unknown> =>
+  (await fetch(url, { method, headers, ...(body !== undefined && { body }) })).json();
+
+/** The types of the first events of a stream, as many as are asked for. */
+async function typesFrom(url: string, count: number): Promise<string[]> {
+  const types: string[] = [];
+  const stopping = new AbortController();
+  const { body } = await fetch(url, { signal: stopping.signal });
+  let text = "";
+  for await (const piece of body!.pipeThrough(new TextDecoderStream())) {
+    text += piece;
+    const found = [...text.matchAll(/^data: \{"type":"(\w+)".*\n\n/gm)].map(([, type]) => type!);
+    types.splice(0, types.length, ...found);
+    if (types.length >= count) break;
+  }
+  stopping.abort();
+  return types.slice(0, count);
+}
+
+test.each(["README.md", "docs/guide-agents.md"])(
+  "%s shows what its commands answer",
+  async (path) => {
+    const url = await startNode();
+    let asked: ShownRequest[] = [];
+    let compared = 0;
+    for (const { info, text } of readPage(path).blocks) {
+      if (info === "sh") {
+        asked = requestsOf(text) ?? [];
+        if (asked.some(({ isStream }) => isStream)) continue;
+      }
+      if (info === "json" && asked.length > 0) {
+        const shown = answersOf(text);
+        expect(shown.length, text).toBe(asked.length);
+        for (const [index, request] of asked.entries()) {
+          const answer = await answerTo(request, request.url.replace(SHOWN_URL, url));
+          expect(difference(shown[index], answer), request.url).toBeUndefined();
+          compared += 1;
+        }
+        asked = [];
+      }
+      if (info === "text" && asked[0]?.isStream) {
+        const shown = [...text.matchAll(/"type":"(\w+)"/g)].map(([, type]) => type!);
+        // A page may show a few frames of many.
+        const types = await typesFrom(asked[0].url.replace(SHOWN_URL, url), path === "README.md" ? 12 : shown.length);
+        expect(types).toEqual(expect.arrayContaining(shown));
+        asked = [];
+        compared += 1;
+      }
+    }
+    expect(compared).toBeGreaterThan(4);
+  },
+  30_000,
+);
+
+test("what is shown is compared with what is so", () => {
+  expect(difference({ a: "…", b: [{ c: 1 }] }, { a: 7, b: [{ c: 1, d: 2 }, 3], e: 4 })).toBeUndefined();
+  expect(difference({ a: "…" }, {})).toBe("answer.a is missing");
+  expect(difference({ b: [{ c: 1 }] }, { b: [{ c: 2 }] })).toBe("answer.b.0.c is 2, not 1");
+  expect(difference({ paused: [] }, { paused: [1] })).toBe("answer.paused is not empty");
+});
+
+test("docs/protocol.md has every route, and what it takes", async () => {
+  const url = await startNode();
+  const { paths } = OpenApiDocument.parse(await (await fetch(`${url}/openapi.json`)).json());
+  const [rows] = tablesOf(readPage("docs/protocol.md"), "route", "body or query", "answer");
+  const told = new Map(rows!.map(([route, takes]) => [codeOf(route!)[0]!, takes!]));
+  told.delete("GET /openapi.json");
+  const operations = Object.entries(paths).flatMap(([path, methods]) =>
+    Object.entries(methods).map(([method, operation]) => ({ route: `${method.toUpperCase()} ${path}`, operation })),
+  );
+  expect([...told.keys()].sort()).toEqual(operations.map(({ route }) => route).sort());
+  for (const { route, operation } of operations) {
+    const queries = (operation.parameters ?? []).filter((parameter) => parameter.in === "query");
+    const schema = operation.requestBody?.content["application/json"]?.schema as { properties?: object } | undefined;
+    const fields = Object.keys(schema?.properties ?? {}).filter((name) => name !== "commandId");
+    const names = [...queries.map(({ name }) => name), ...fields];
+    expect(
+      names.filter((name) => !mentions(told.get(route)!, name)),
+      route,
+    ).toEqual([]);
+  }
+});
+
+test("an app that was made has touched nothing, and starts once", async () => {
+  const place = join(folder, "made", "interlock.db");
+  const app = createApp({ settings: settingsWith(`sqlite:${place}`), env: {} });
+  expect(existsSync(join(folder, "made"))).toBe(false);
+  const idle = createApp({ settings: settingsWith(`sqlite:${place}`), env: {} });
+  await expect(idle.stop()).rejects.toThrow("never started");
+  const { url } = await app.start();
+  closing.push(() => app.stop());
+  expect(existsSync(place)).toBe(true);
+  await expect(app.start()).rejects.toThrow("started before");
+  expect((await fetch(`${url}/health`)).status).toBe(200);
+});
+
+/** A program of a page, run as it stands but for where its imports lie. */
+async function run(name: string, text: string): Promise<ChildProcess> {
+  const file = join(folder, `${name}.mts`);
+  await writeFile(file, text.replaceAll('from "./', `from "${pathToFileURL(root).href}/`));
+  const program = spawn(process.execPath, [file], { cwd: root, stdio: ["ignore", "pipe", "ignore"] });
+  closing.push(() => program.kill("SIGKILL"));
+  return program;
+}
+
+async function textOf({ stdout }: ChildProcess): Promise<string> {
+  let text = "";
+  for await (const piece of stdout!.setEncoding("utf8")) text += piece;
+  return text;
+}
+
+test("the programs of README.md run", async () => {
+  const [node, client] = readPage("README.md").blocks.filter(({ info }) => info === "ts");
+  const server = await run("node", `${node!.text}\nconsole.log(url);`);
+  const [line] = await once(server.stdout!.setEncoding("utf8"), "data");
+  const url = String(line).trim();
+  expect(url).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
+
+  const asking = await run("client", client!.text.replace(SHOWN_URL, url));
+  expect(await textOf(asking)).toMatch(/^general .*umbrella/m);
+  const ended = once(server, "exit");
+  server.kill("SIGTERM");
+  expect(await ended).toEqual([0, null]);
+}, 30_000);

@@ -1,0 +1,157 @@
+import { describe, expect, test } from "vitest";
+import { MAX_BATCH, MAX_WAITING } from "../../src/actors/hosted-floor.ts";
+import { MAX_LOSSES, MAX_TURNS } from "../../src/actors/session-context.ts";
+import { BOUNDS, SETTINGS } from "../../src/config/settings.ts";
+import { Metrics } from "../../src/metrics.ts";
+import { ClientMessage, MAX_CONTENT, MAX_IMAGE, MAX_IMAGES } from "../../src/protocol/client-message.ts";
+import { Decision, OUTCOMES, REASONS } from "../../src/protocol/decision.ts";
+import { ERRORS } from "../../src/protocol/errors.ts";
+import {
+  BYE_REASONS,
+  LIVE_EVENTS,
+  LOGGED_EVENTS,
+  TRANSITION_EVENTS,
+  WRITTEN_STATES,
+} from "../../src/protocol/event.ts";
+import { CONFIRMATION_OPTIONS } from "../../src/protocol/interaction.ts";
+import { Message } from "../../src/protocol/message.ts";
+import { Session } from "../../src/protocol/session.ts";
+import { MAX_GROUP, MAX_WAITING as MAX_WRITES } from "../../src/store/group-commit.ts";
+import { codeOf, mentions, readPage, tablesOf } from "./page.ts";
+
+const protocol = readPage("docs/protocol.md");
+const operations = readPage("docs/operations.md");
+const arbitration = readPage("docs/arbitration.md");
+
+/** The names in the first column. */
+const namesIn = (rows: readonly string[][]) => rows.map(([cell]) => codeOf(cell!)[0]);
+
+function only(tables: string[][][]): string[][] {
+  expect(tables.length).toBe(1);
+  return tables[0]!;
+}
+
+/** The paragraph that begins with a bold word. */
+const paragraphOn = (word: string): string =>
+  new RegExp(`^\\*\\*${word}\\*\\*[\\s\\S]*?\n\n`, "m").exec(protocol.prose)![0];
+
+describe("docs/protocol.md", () => {
+  test("has every failure, with its status and whether to try again", () => {
+    const rows = only(tablesOf(protocol, "code", "HTTP", "retry"));
+    expect(rows.map(([code, status, retry]) => [codeOf(code!)[0], status, retry])).toEqual(
+      Object.entries(ERRORS).map(([code, { status, retry }]) => [code, String(status), retry]),
+    );
+  });
+
+  test("has every event, logged or not, with all its fields", () => {
+    const [logged, live] = tablesOf(protocol, "type", "data") as [string[][], string[][]];
+    expect(namesIn(logged)).toEqual(Object.keys(LOGGED_EVENTS));
+    expect(namesIn(live)).toEqual(Object.keys(LIVE_EVENTS));
+    const shapes: Record<string, { shape: object }> = { ...LOGGED_EVENTS, ...LIVE_EVENTS };
+    // Described once for all, in paragraphs of their own.
+    delete shapes["session_created"];
+    delete shapes["message"];
+    for (const [type, cell] of [...logged, ...live]) {
+      const fields = Object.keys(shapes[codeOf(type!)[0]!]?.shape ?? {});
+      expect(
+        fields.filter((field) => !mentions(cell!, field)),
+        type,
+      ).toEqual([]);
+    }
+  });
+
+  test("describes a session and a message with all their fields", () => {
+    for (const [word, { shape }] of [["Session", Session] as const, ["Message", Message] as const]) {
+      const told = paragraphOn(word);
+      expect(
+        Object.keys(shape).filter((field) => !mentions(told, field)),
+        word,
+      ).toEqual([]);
+    }
+  });
+
+  test("has every verb and every state of a transition", () => {
+    expect(namesIn(only(tablesOf(protocol, "event", "when")))).toEqual([...TRANSITION_EVENTS]);
+    const sentence = /A transition's states are written ([\s\S]*?)\. Its/.exec(protocol.prose)![1]!;
+    expect(codeOf(sentence)).toEqual([...WRITTEN_STATES]);
+  });
+
+  test("has every reason of a farewell, and every answer to a confirmation", () => {
+    expect(namesIn(only(tablesOf(protocol, "reason", "means")))).toEqual([...BYE_REASONS]);
+    const row = tablesOf(protocol, "type", "data")[0]!.find(([type]) => type === "`tool_confirmation_request`")!;
+    for (const { value } of CONFIRMATION_OPTIONS) expect(row[1]).toContain(`\`${value}\``);
+  });
+
+  test("has every message a client may send, with its fields", () => {
+    const rows = only(tablesOf(protocol, "type", "fields", "does"));
+    const shapes = ClientMessage.options.map(({ shape }) => shape);
+    expect(namesIn(rows)).toEqual(shapes.map(({ type }) => type.value));
+    const common = ["type", "sessionId", "connectionId", "commandId"];
+    for (const [index, [type, cell]] of rows.entries()) {
+      if (cell === "as `chat`") continue;
+      const fields = Object.keys(shapes[index]!).filter((field) => !common.includes(field));
+      expect(
+        fields.filter((field) => !mentions(cell!, field)),
+        type,
+      ).toEqual([]);
+    }
+  });
+});
+
+describe("docs/arbitration.md", () => {
+  test("has every outcome and every reason", () => {
+    const sentence = /`outcome` is ([\s\S]*?)\. `reason` is one of ([\s\S]*?)\. `rule`/.exec(arbitration.prose)!;
+    expect(codeOf(sentence[1]!)).toEqual([...OUTCOMES]);
+    expect(codeOf(sentence[2]!)).toEqual([...REASONS]);
+  });
+
+  test("shows a decision that is one", () => {
+    const shown = arbitration.blocks.find(({ info }) => info === "json")!;
+    expect(Decision.safeParse(JSON.parse(shown.text.replaceAll("…", "s1"))).error).toBeUndefined();
+  });
+});
+
+describe("docs/operations.md", () => {
+  test("has every setting, with its flag, its default and its meaning", () => {
+    const rows = only(tablesOf(operations, "variable", "flag", "default"));
+    const told = rows.map(([name, flag, fallback, meaning]) => [name, flag, fallback, meaning]);
+    expect(told).toEqual(
+      SETTINGS.map(({ name, flag, default: fallback, meaning }) => [
+        `\`${name}\``,
+        `\`${flag}\``,
+        `\`${fallback}\``,
+        meaning,
+      ]),
+    );
+  });
+
+  test("has every metric, with its type and its meaning", async () => {
+    const none = () => 0;
+    const { text } = await new Metrics({ connections: none, floors: none, followed: none }).read();
+    const heads = text.matchAll(/^# HELP (interlock_\S+) (.+)\n# TYPE \S+ (\S+)$/gm);
+    const counted = [...heads].map(([, name, help, type]) => [`\`${name}\``, type, help]);
+    expect(counted.length).toBeGreaterThan(5);
+    expect(only(tablesOf(operations, "metric", "type"))).toEqual(counted);
+  });
+
+  test.each<[bound: string, ...values: number[]]>([
+    ["commands that wait for one floor", MAX_WAITING],
+    ["commands of a floor in one commit", MAX_BATCH],
+    ["floors in memory", BOUNDS.activeFloors],
+    ["writes that wait for the disk", MAX_WRITES],
+    ["writes in one transaction", MAX_GROUP],
+    ["runs driven at once", BOUNDS.runs],
+    ["turns that wait in a session", MAX_TURNS],
+    ["lost attempts of a run", MAX_LOSSES],
+    ["event streams", BOUNDS.streams],
+    ["events of a floor kept for readers", BOUNDS.keptEvents, BOUNDS.keptBytes / 1_048_576],
+    ["unsent bytes of a reader", BOUNDS.unsentBytes],
+    ["a reader that takes nothing", BOUNDS.stallMs / 1_000],
+    ["living sessions of a connection", BOUNDS.bindings],
+    ["a user's message, an image, images", MAX_CONTENT, MAX_IMAGE, MAX_IMAGES],
+  ])("has the bound: %s", (bound, ...values) => {
+    const row = only(tablesOf(operations, "bound", "value")).find(([name]) => name === bound);
+    const told = ((row?.[1] ?? "").match(/\d[\d,]*/g) ?? []).map((digits) => Number(digits.replaceAll(",", "")));
+    expect(told).toEqual(values);
+  });
+});
