@@ -101,6 +101,8 @@ export class FloorActors {
     const { children = {} } = (persisted ?? {}) as { children?: object };
     const lost = [...this.mattering(), ...Object.keys(children)].find((id) => !this.#standings.has(id as SessionId));
     if (lost !== undefined) throw new BrokenActors(floorId, new Error(`session ${lost} is not among them`));
+    // Coming back is no change.
+    this.#touched.clear();
   }
 
   get context(): ArbiterContext {
@@ -127,6 +129,8 @@ export class FloorActors {
 
   /** @throws BrokenActors when a machine threw or left the command unanswered; these actors are then useless */
   deliver(command: Extract<ArbiterEvent, { given: unknown }>): Delivery {
+    // XState would write what is sent to a dead actor on stderr, users' words and all.
+    this.#check();
     this.#facts = [];
     const session = this.#addressee(command);
     if (session) {
