@@ -12,8 +12,9 @@ const PURE_ACTORS =
 const RULES: { from: string; may: string[]; types?: string[] }[] = [
   { from: "^src/protocol/", may: ["^src/protocol/", "^zod$"] },
   { from: "^src/config/", may: ["^src/config/", "^src/protocol/", "^zod$", "^yaml$", "^node:"] },
+  { from: "^src/store/postgres", may: ["^src/store/(?!sqlite)", "^src/protocol/", "^node:", "^pg$"] },
   { from: "^src/store/", may: ["^src/store/", "^src/protocol/", "^node:"] },
-  { from: "^src/bus/", may: ["^src/bus/", "^src/protocol/", "^zod$"] },
+  { from: "^src/bus/", may: ["^src/bus/", "^src/protocol/", "^zod$", "^ioredis$", "^bullmq$"] },
   { from: "^src/client/", may: ["^src/client/", "^src/protocol/", "^eventsource-parser$"] },
   {
     from: "^src/agents/",

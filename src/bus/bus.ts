@@ -13,9 +13,18 @@ export interface Bus {
   /**
    * Hear what is published from the moment the promise is fulfilled. The listener must not throw and must not keep the
    * bytes' caller waiting; messages of one publisher come in the order in which they were published.
+   *
+   * @throws AppError `unavailable` when the bus is away: nothing would be heard
    */
   subscribe(topic: string, listener: Listener): Promise<Unsubscribe>;
-  /** Called after messages may have been lost, when the bus is there again. */
+  /**
+   * Whether it is known that nothing arrives: on a topic, or anywhere at all where none is named. It is known within
+   * 1.5 s (rule C21). False is no promise.
+   */
+  isAway(topic?: string): boolean;
+  /** Called when some of the bus is found to be away. */
+  onAway(listener: () => void): Unsubscribe;
+  /** Called after messages may have been lost, when the bus is there again; also without having been away. */
   onRecovered(listener: () => void): Unsubscribe;
   close(): Promise<void>;
 }

@@ -6,6 +6,7 @@ import { AppError, ERROR_CODES } from "../protocol/errors.ts";
 import type { FloorId } from "../protocol/ids.ts";
 import { Reply } from "../protocol/reply.ts";
 import type { Bus, Unsubscribe } from "./bus.ts";
+import { ParcelDesk, toPieces } from "./parcel.ts";
 
 /** Answers what is asked of a floor. Rejects with `AppError`: `busy`, `unavailable` or `internal`. */
 export type Serve = (envelope: Envelope) => Promise<Reply>;
@@ -36,15 +37,22 @@ const Question = z.object({ replyTo: z.string(), askId: z.string(), envelope: z.
 /** What travels back. */
 const Response = z.object({ askId: z.string(), outcome: Outcome });
 
+interface Waiting {
+  /** Where it was asked. */
+  topic: string;
+  settle: (outcome: Outcome) => void;
+}
+
 /**
  * Request and reply over any bus. An ask is repeated until it is answered or its deadline has passed: a repeat joins
- * its original or finds its receipt (rules C2 and C3), so it takes effect once. After the deadline the outcome is
- * unknown: `unavailable`.
+ * its original or finds its receipt (rules C2 and C3), so it takes effect once. After the deadline, and as soon as the
+ * bus is known to be away, the outcome is unknown: `unavailable`.
  */
 export class Mailbox {
   readonly #options: MailboxOptions;
-  readonly #waiting = new Map<string, (outcome: Outcome) => void>();
-  #unsubscribe: Unsubscribe | undefined;
+  readonly #waiting = new Map<string, Waiting>();
+  readonly #desk = new ParcelDesk();
+  #forget: Unsubscribe[] = [];
 
   constructor(options: MailboxOptions) {
     this.#options = options;
@@ -52,15 +60,18 @@ export class Mailbox {
 
   /** Listen for replies. */
   async start(): Promise<void> {
-    this.#unsubscribe = await this.#options.bus.subscribe(this.#replyTopic, (message) => {
-      const response = readMessage(Response, message);
-      if (response) this.#waiting.get(response.askId)?.(response.outcome);
+    const { bus } = this.#options;
+    const unsubscribe = await bus.subscribe(this.#replyTopic, (piece) => {
+      const message = this.#desk.take(piece);
+      const response = message && readMessage(Response, message);
+      if (response) this.#waiting.get(response.askId)?.settle(response.outcome);
     });
+    this.#forget = [unsubscribe, bus.onAway(() => this.#giveUpWhatIsAway())];
   }
 
   stop(): void {
-    this.#unsubscribe?.();
-    for (const settle of this.#waiting.values()) settle({ error: { code: "unavailable", message: "shutting down" } });
+    for (const forget of this.#forget) forget();
+    for (const { settle } of this.#waiting.values()) settle(unavailable("shutting down"));
   }
 
   get #replyTopic(): string {
@@ -70,26 +81,31 @@ export class Mailbox {
   /** Answer what is asked on a topic. The answer to a message that makes no sense is silence. */
   async serve(topic: string, serve: Serve): Promise<Unsubscribe> {
     const { bus, clock } = this.#options;
-    return bus.subscribe(topic, async (message) => {
-      const question = readMessage(Question, message);
+    return bus.subscribe(topic, async (piece) => {
+      const message = this.#desk.take(piece);
+      const question = message && readMessage(Question, message);
       if (!question) return;
       const { replyTo, askId, envelope } = question;
       const parsed = Envelope.safeParse(envelope);
       // Rule C24: what this release does not know, another may.
       const outcome: Outcome = !parsed.success
-        ? { error: { code: "unavailable", message: "this node does not know the command" } }
+        ? unavailable("this node does not know the command")
         : clock.now() > parsed.data.deadline
-          ? { error: { code: "unavailable", message: "the deadline has passed" } }
+          ? unavailable("the deadline has passed")
           : await settle(serve, parsed.data);
-      await bus.publish(replyTo, encode({ askId, outcome }));
+      this.#reply(replyTo, askId, outcome);
     });
   }
 
   /** @throws AppError `busy`, `unavailable` or `internal`; a refusal is a reply */
   async ask(envelope: Envelope): Promise<Reply> {
-    const serve = this.#options.local?.(envelope.floorId);
+    const { local, topicOf } = this.#options;
+    const topic = topicOf(envelope.floorId);
+    const serve = local?.(envelope.floorId);
+    // Rule C21. What others could not hear of is not begun; what runs and timers say to a floor of this node is kept.
+    if (this.#isAway(topic) && (!serve || envelope.caller !== undefined)) throw new AppError("unavailable", AWAY);
     if (serve) return this.#askHere(serve, envelope);
-    const outcome = await this.#askOverBus(envelope);
+    const outcome = await this.#askOverBus(topic, envelope);
     if ("reply" in outcome) return outcome.reply;
     throw new AppError(outcome.error.code, outcome.error.message);
   }
@@ -112,20 +128,20 @@ export class Mailbox {
     });
   }
 
-  async #askOverBus(envelope: Envelope): Promise<Outcome> {
-    const { bus, clock, newId, topicOf } = this.#options;
+  async #askOverBus(topic: string, envelope: Envelope): Promise<Outcome> {
+    const { bus, clock, newId } = this.#options;
     const askId = newId();
-    const message = encode({ replyTo: this.#replyTopic, askId, envelope });
+    const pieces = toPieces(encode({ replyTo: this.#replyTopic, askId, envelope }), newId);
     let again: Timer | undefined;
     const send = () => {
-      void bus.publish(topicOf(envelope.floorId), message);
+      for (const piece of pieces) void bus.publish(topic, piece);
       again = clock.after(ASK_AGAIN_MS, send);
     };
     const giveUp = deadline(clock, envelope.deadline);
     try {
       return await Promise.race([
         new Promise<Outcome>((resolve) => {
-          this.#waiting.set(askId, resolve);
+          this.#waiting.set(askId, { topic, settle: resolve });
           send();
         }),
         giveUp.passed,
@@ -136,7 +152,32 @@ export class Mailbox {
       this.#waiting.delete(askId);
     }
   }
+
+  #reply(topic: string, askId: string, outcome: Outcome): void {
+    const { bus, newId } = this.#options;
+    const piecesOf = (said: Outcome) => toPieces(encode({ askId, outcome: said }), newId);
+    let pieces: Uint8Array[];
+    try {
+      pieces = piecesOf(outcome);
+    } catch {
+      pieces = piecesOf({ error: { code: "internal", message: "the answer is too large" } });
+    }
+    for (const piece of pieces) void bus.publish(topic, piece);
+  }
+
+  /** Whether nothing arrives there, or no answer comes from there. */
+  #isAway(topic: string): boolean {
+    const { bus } = this.#options;
+    return bus.isAway(topic) || bus.isAway(this.#replyTopic);
+  }
+
+  #giveUpWhatIsAway(): void {
+    for (const { topic, settle } of this.#waiting.values()) if (this.#isAway(topic)) settle(unavailable(AWAY));
+  }
 }
+
+const AWAY = "the bus is away";
+const unavailable = (message: string): Outcome => ({ error: { code: "unavailable", message } });
 
 async function settle(serve: Serve, envelope: Envelope): Promise<Outcome> {
   try {

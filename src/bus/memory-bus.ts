@@ -27,6 +27,14 @@ export class MemoryBus implements Bus {
     };
   }
 
+  isAway(): boolean {
+    return false;
+  }
+
+  onAway(): Unsubscribe {
+    return () => {};
+  }
+
   onRecovered(): Unsubscribe {
     return () => {};
   }

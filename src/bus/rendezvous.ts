@@ -24,7 +24,7 @@ export function ownersOf(nodeIds: readonly string[], count: number): string[] {
 }
 
 /** 32 bits of FNV-1a, finished as murmur3 does, so that similar names weigh very differently. */
-function weigh(text: string): number {
+export function weigh(text: string): number {
   let hash = 0x811c9dc5;
   for (let index = 0; index < text.length; index++) hash = Math.imul(hash ^ text.charCodeAt(index), 0x01000193);
   hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);

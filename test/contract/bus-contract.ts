@@ -43,14 +43,6 @@ export function busContract(name: string, open: () => Promise<BusSubject>): void
       return { heard, until, unsubscribe };
     }
 
-    /** What was published on the topic before has arrived, where it arrives at all. */
-    async function settle(topic: string) {
-      const echo = await listen(other, `${topic}.echo`);
-      await one.publish(`${topic}.echo`, encode("echo"));
-      await echo.until("echo");
-      echo.unsubscribe();
-    }
-
     test("tells every node that subscribed, the publisher's own too", async () => {
       const listeners = [await listen(one, "topic"), await listen(other, "topic")];
       await one.publish("topic", encode("hello"));
@@ -62,10 +54,10 @@ export function busContract(name: string, open: () => Promise<BusSubject>): void
 
     test("carries bytes as they are, up to 64 KiB", async () => {
       const bytes = Uint8Array.from({ length: MAX_BUS_MESSAGE }, (_, index) => index % 256);
-      const received = new Promise<Uint8Array>((resolve) => void other.subscribe("bytes", resolve));
-      await settle("bytes");
+      const received = Promise.withResolvers<Uint8Array>();
+      await other.subscribe("bytes", received.resolve);
       await one.publish("bytes", bytes);
-      expect(Buffer.from(await received).equals(Buffer.from(bytes))).toBe(true);
+      expect(Buffer.from(await received.promise).equals(Buffer.from(bytes))).toBe(true);
     });
 
     test("keeps topics apart, whatever their names have in common", async () => {
@@ -88,23 +80,24 @@ export function busContract(name: string, open: () => Promise<BusSubject>): void
     test("never delivers within the call that publishes or subscribes", async () => {
       let isInside = false;
       const wasInside: boolean[] = [];
-      const heard = new Promise<void>((resolve) => {
-        void one.subscribe("later", () => {
-          wasInside.push(isInside);
-          resolve();
-        });
+      const heard = Promise.withResolvers<void>();
+      await one.subscribe("later", () => {
+        wasInside.push(isInside);
+        heard.resolve();
       });
-      await settle("later");
       isInside = true;
       void one.publish("later", encode("x"));
       isInside = false;
-      await heard;
+      await heard.promise;
       expect(wasInside).toEqual([false]);
     });
 
     test("publishes to nobody without complaint, and keeps nothing for who comes later", async () => {
       await one.publish("nobody", encode("early"));
-      await settle("nobody");
+      // Behind it, so that it has gone its way when this one has.
+      const echo = await listen(one, "nobody");
+      await one.publish("nobody", encode("echo"));
+      await echo.until("echo");
       const { heard, until } = await listen(other, "nobody");
       await one.publish("nobody", encode("late"));
       await until("late");
@@ -123,6 +116,28 @@ export function busContract(name: string, open: () => Promise<BusSubject>): void
       expect(stays.heard).toEqual(["first", "second"]);
     });
 
+    test("hears what is published from the moment a subscription is there, the first time and again", async () => {
+      for (let round = 0; round < 50; round++) {
+        const first = await listen(other, "moment");
+        await one.publish("moment", encode("1"));
+        await first.until("1");
+        first.unsubscribe();
+        const again = await listen(other, "moment");
+        void one.publish("moment", encode("2"));
+        await again.until("2");
+        expect([...first.heard, ...again.heard]).toEqual(["1", "2"]);
+        again.unsubscribe();
+      }
+    });
+
+    test("carries many topics at once, each to whom it concerns", async () => {
+      const topics = Array.from({ length: 500 }, (_, index) => `many.${index}`);
+      const listeners = await Promise.all(topics.map((topic) => listen(other, topic)));
+      for (const topic of topics) void one.publish(topic, encode(topic));
+      for (const [index, { until }] of listeners.entries()) await until(topics[index]!);
+      expect(listeners.map(({ heard }) => heard)).toEqual(topics.map((topic) => [topic]));
+    });
+
     test("takes the same listener twice as two subscriptions", async () => {
       const heard: string[] = [];
       const listener = (message: Uint8Array) => void heard.push(decode(message));
@@ -131,29 +146,28 @@ export function busContract(name: string, open: () => Promise<BusSubject>): void
       const witness = await listen(other, "twice");
       await one.publish("twice", encode("both"));
       await witness.until("both");
-      await settle("twice");
       forget();
       await one.publish("twice", encode("one"));
-      await witness.until("one");
-      await settle("twice");
-      expect(heard).toEqual(["both", "both", "one"]);
+      await one.publish("twice", encode("end"));
+      await witness.until("end");
+      expect(heard).toEqual(["both", "both", "one", "end"]);
     });
 
     test("lets listeners subscribe and unsubscribe while they listen", async () => {
       const witness = await listen(other, "within");
       const heard: string[] = [];
+      const subscribed = Promise.withResolvers<unknown>();
       const forget = await other.subscribe("within", (message) => {
         heard.push(decode(message));
         forget();
-        void other.subscribe("within", (next) => void heard.push(`again ${decode(next)}`));
+        subscribed.resolve(other.subscribe("within", (next) => void heard.push(`again ${decode(next)}`)));
       });
       await one.publish("within", encode("1"));
-      await witness.until("1");
-      await settle("within");
+      await subscribed.promise;
       await one.publish("within", encode("2"));
-      await witness.until("2");
-      await settle("within");
-      expect(heard).toEqual(["1", "again 2"]);
+      await one.publish("within", encode("end"));
+      await witness.until("end");
+      expect(heard).toEqual(["1", "again 2", "again end"]);
     });
 
     test("knows of a topic somebody listens to that it is heard", async () => {
@@ -162,10 +176,15 @@ export function busContract(name: string, open: () => Promise<BusSubject>): void
       unsubscribe();
     });
 
-    test("offers to tell of what was lost, and to forget that", () => {
-      const forget = one.onRecovered(() => {});
-      forget();
-      forget();
+    test("is not away while it carries messages", async () => {
+      expect([one.isAway(), one.isAway("topic")]).toEqual([false, false]);
+    });
+
+    test("offers to tell that it is away, and of what was lost, and to forget that", () => {
+      for (const forget of [one.onAway(() => {}), one.onRecovered(() => {})]) {
+        forget();
+        forget();
+      }
     });
 
     test("that is closed delivers nothing more, and still never fails who publishes", async () => {

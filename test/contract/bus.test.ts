@@ -1,4 +1,8 @@
+import { afterAll, beforeAll } from "vitest";
 import { MemoryBus } from "../../src/bus/memory-bus.ts";
+import { RedisBuses } from "../support/redis-buses.ts";
+import { type RedisServer, redis } from "../support/redis-server.ts";
+import { chooseServer, describeWith } from "../support/server-choice.ts";
 import { busContract } from "./bus-contract.ts";
 
 busContract("memory", async () => {
@@ -6,3 +10,18 @@ busContract("memory", async () => {
   const bus = new MemoryBus();
   return { connect: async () => bus, close: () => bus.close() };
 });
+
+const choice = await chooseServer(redis);
+for (const count of [1, 2]) {
+  describeWith(redis, choice, `over Redis, ${count} of them`, (start) => {
+    const servers: RedisServer[] = [];
+    beforeAll(async () => {
+      for (let index = 0; index < count; index++) servers.push(await start());
+    });
+    afterAll(async () => {
+      for (const server of servers) await server.stop();
+    });
+
+    busContract(`Redis × ${count}`, async () => new RedisBuses(servers.map(({ url }) => url)));
+  });
+}

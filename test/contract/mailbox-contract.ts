@@ -292,6 +292,91 @@ export function mailboxContract(name: string, open: () => Promise<BusSubject>): 
       }
     });
 
+    test("what is too heavy for one message goes in several, there and back", async () => {
+      const { served } = await serveAll(async ({ commandId }) => ({
+        ok: false,
+        code: "busy",
+        facts: { commandId, text },
+      }));
+      const text = "五ab\u0001".repeat(60_000);
+      const envelopes = [envelopeOf(), envelopeOf(), envelopeOf()].map((envelope) => ({
+        ...envelope,
+        command: { type: "floor.what_if" as const, agentId: `${envelope.commandId}${text}` },
+      }));
+      const replies = await Promise.all(envelopes.map((envelope) => asker.mailbox.ask(envelope)));
+      expect(replies).toEqual(
+        envelopes.map(({ commandId }) => ({ ok: false, code: "busy", facts: { commandId, text } })),
+      );
+      expect(served).toEqual(envelopes);
+    });
+
+    test("a piece of it that was lost, or came twice or late, is made good by the repeat", async () => {
+      const { served } = await serveAll();
+      asker.bus.fates.push("repeat", "lose", "delay");
+      const command = { type: "floor.what_if" as const, agentId: "a".repeat(250_000) };
+      const envelope = { ...envelopeOf(), command };
+      const asked = asker.mailbox.ask(envelope);
+      await asker.clock.advance(ASK_AGAIN_MS);
+      expect(await asked).toEqual(replyOf(envelope.commandId));
+      await asker.bus.deliverLate();
+      const next = envelopeOf();
+      expect(await asker.mailbox.ask(next)).toEqual(replyOf(next.commandId));
+      expect(served).toEqual([envelope, next]);
+    });
+
+    test("what is too heavy for any number of messages is refused, and an answer like that is internal", async () => {
+      const agentId = "a".repeat(5_000_000);
+      const command = { type: "floor.what_if" as const, agentId };
+      expect((await failureOf(asker.mailbox.ask({ ...envelopeOf(), command }))).code).toBe("too_large");
+      await serveAll(async () => ({ ok: false, code: "busy", facts: { agentId } }));
+      expect((await failureOf(asker.mailbox.ask(envelopeOf()))).code).toBe("internal");
+      expect(asker.clock.timerCount).toBe(0);
+    });
+
+    test("pieces that make no sense are nothing, and what follows is served", async () => {
+      const { served } = await serveAll();
+      const nonsense = ["#", "#\n", "#a 0/0\n{}", "#a 2/2\n{}", "#a 0/99\n{}", "#a 0/2\n{}", "#a 1/3\n{}", "#a 1/2\n}"];
+      for (const text of nonsense) await asker.bus.publish(TOPIC, new TextEncoder().encode(text));
+      const envelope = envelopeOf();
+      expect(await asker.mailbox.ask(envelope)).toEqual(replyOf(envelope.commandId));
+      expect(served).toEqual([envelope]);
+    });
+
+    test("while the bus is away an ask is unavailable at once and nothing is sent; afterwards it is as before", async () => {
+      const { served } = await serveAll();
+      asker.bus.goAway();
+      expect((await failureOf(asker.mailbox.ask(envelopeOf()))).code).toBe("unavailable");
+      expect(asker.clock.timerCount).toBe(0);
+      asker.bus.comeBack();
+      const envelope = envelopeOf();
+      expect(await asker.mailbox.ask(envelope)).toEqual(replyOf(envelope.commandId));
+      expect(served).toEqual([envelope]);
+    });
+
+    test("an ask that is under way when the bus goes away is unavailable at once", async () => {
+      const gate = Promise.withResolvers<Reply>();
+      const { until } = await serveAll(() => gate.promise);
+      const asked = failureOf(asker.mailbox.ask(envelopeOf()));
+      await until(1);
+      asker.bus.goAway();
+      expect((await asked).code).toBe("unavailable");
+      expect(asker.clock.timerCount).toBe(0);
+      gate.resolve(replyOf("late"));
+    });
+
+    test("a floor of this node takes no client's command while the bus is away, but what runs and timers say", async () => {
+      const served: Envelope[] = [];
+      const near = await startNode(() => async (envelope) => {
+        served.push(envelope);
+        return replyOf("here");
+      });
+      near.bus.goAway();
+      expect((await failureOf(near.mailbox.ask(envelopeOf()))).code).toBe("unavailable");
+      const { caller: _nobody, ...own } = envelopeOf();
+      expect(await near.mailbox.ask(own)).toEqual(replyOf("here"));
+      expect(served).toEqual([own]);
+    });
+
     test("a node that no longer serves is not asked, and another may", async () => {
       const first = await serveAll();
       first.forget();

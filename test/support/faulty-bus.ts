@@ -9,12 +9,25 @@ export class FaultyBus implements Bus {
   readonly #late: [topic: string, message: Uint8Array][] = [];
   /** What becomes of the next messages, one each; those beyond them are delivered. */
   readonly fates: Fate[] = [];
+  readonly #onAway = new Set<() => void>();
+  #isAway = false;
 
   constructor(bus: Bus) {
     this.#bus = bus;
   }
 
+  /** It is known to be away, until it comes back. */
+  goAway(): void {
+    this.#isAway = true;
+    for (const listener of this.#onAway) listener();
+  }
+
+  comeBack(): void {
+    this.#isAway = false;
+  }
+
   async publish(topic: string, message: Uint8Array): Promise<void> {
+    if (this.#isAway) return;
     const fate = this.fates.shift() ?? "deliver";
     if (fate === "lose") return;
     if (fate === "delay") {
@@ -36,6 +49,15 @@ export class FaultyBus implements Bus {
 
   subscribe(topic: string, listener: Listener): Promise<Unsubscribe> {
     return this.#bus.subscribe(topic, listener);
+  }
+
+  isAway(topic?: string): boolean {
+    return this.#isAway || this.#bus.isAway(topic);
+  }
+
+  onAway(listener: () => void): Unsubscribe {
+    this.#onAway.add(listener);
+    return () => void this.#onAway.delete(listener);
   }
 
   onRecovered(listener: () => void): Unsubscribe {

@@ -31,6 +31,14 @@ export class UnreliableBus implements Bus {
     return this.memory.subscribe(topic, listener);
   }
 
+  isAway(): boolean {
+    return false;
+  }
+
+  onAway(): Unsubscribe {
+    return () => {};
+  }
+
   onRecovered(listener: () => void): Unsubscribe {
     this.#onRecovered.add(listener);
     return () => void this.#onRecovered.delete(listener);

@@ -1,0 +1,111 @@
+import type { RedisOptions as AnyOptions } from "ioredis";
+
+/** Answers come in the shapes the client library has always given them. */
+export type RedisOptions = Omit<AnyOptions, "replyMapping">;
+
+/** Where a Redis server is to be found, and how it lets one in. */
+export interface RedisAddress {
+  /** For logs and sentences: without user and password. */
+  label: string;
+  options: RedisOptions;
+}
+
+/** `scheme://user:password@hosts/rest?query`; what is special in user and password is percent-encoded. */
+const FORM = /^(rediss?)(\+sentinel)?:\/\/(?:([^@/?#]*)@)?([^@/?#]+)(?:\/([^?#]*))?(?:\?([^#]*))?$/;
+const HOST = /^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::(\d{1,5}))?$/;
+const REDIS_PORT = 6_379;
+const SENTINEL_PORT = 26_379;
+
+const SENTINEL_NAMES = ["sentinel-username", "sentinel-password"];
+
+/** Several addresses, separated by commas; those between the Sentinels of one address do not count. */
+export function splitRedisAddresses(text: string): string[] {
+  return text.split(/,(?=[a-z+]+:\/\/)/).map((address) => address.trim());
+}
+
+/**
+ * Read the addresses of independent servers. They come in an order of their own, so that nodes that were given the same
+ * ones in another order agree on which is which.
+ *
+ * @throws Error with a sentence for the operator
+ */
+export function readRedisAddresses(urls: readonly string[]): RedisAddress[] {
+  const addresses = urls.map((url, index) => {
+    try {
+      return readRedisAddress(url);
+    } catch (error) {
+      throw new Error(
+        `INTERLOCK_BUS: ${(error as Error).message}; address ${index + 1} of ${urls.length} is not like that`,
+      );
+    }
+  });
+  return addresses.sort((one, other) => (one.label < other.label ? -1 : 1));
+}
+
+/**
+ * Read an address: `redis://[user:password@]host[:port][/db]`, or `redis+sentinel://[user:password@]host[:port],host…/
+ * master[/db][?sentinel-username=…&sentinel-password=…]`, where user and password are the server's and the rest is the
+ * Sentinels'. `rediss` instead of `redis` is TLS, to the Sentinels too.
+ *
+ * @throws Error that says what is wrong, without the address: it may hold a password
+ */
+function readRedisAddress(text: string): RedisAddress {
+  const [, scheme, sentinel, user, hosts = "", path = "", query = ""] = FORM.exec(text) ?? [];
+  if (!scheme) throw new Error("an address is of the form redis://user:password@host:port/db");
+  const tls = scheme === "rediss" ? {} : undefined;
+  const common: RedisOptions = { ...credentials(user), ...(tls && { tls }) };
+  const steps = path === "" ? [] : path.split("/");
+  const named = new URLSearchParams(query);
+  const stray = [...named.keys()].find((name) => !sentinel || !SENTINEL_NAMES.includes(name));
+  if (stray !== undefined) throw new Error(`an address has no parameter ${JSON.stringify(stray)}`);
+  if (!sentinel) {
+    if (steps.length > 1) throw new Error("after the host of an address stands the number of a database, or nothing");
+    const { host, port } = readHost(hosts, REDIS_PORT);
+    const db = readDatabase(steps[0]);
+    return { label: `${scheme}://${hosts}${db > 0 ? `/${db}` : ""}`, options: { ...common, host, port, db } };
+  }
+  const [name, number, ...more] = steps;
+  if (!name || more.length > 0) throw new Error("after the Sentinels of an address stands the name of their master");
+  const [username, password] = SENTINEL_NAMES.map((each) => named.get(each) ?? undefined);
+  return {
+    label: `${scheme}+sentinel://${hosts}/${name}`,
+    options: {
+      ...common,
+      name: decode(name),
+      db: readDatabase(number),
+      sentinels: hosts.split(",").map((each) => readHost(each, SENTINEL_PORT)),
+      ...(username !== undefined && { sentinelUsername: username }),
+      ...(password !== undefined && { sentinelPassword: password }),
+      ...(tls && { sentinelTLS: tls, enableTLSForSentinelMode: true }),
+    },
+  };
+}
+
+function credentials(text: string | undefined): Pick<RedisOptions, "username" | "password"> {
+  if (!text) return {};
+  const colon = text.indexOf(":");
+  const username = decode(colon < 0 ? text : text.slice(0, colon));
+  const password = colon < 0 ? "" : decode(text.slice(colon + 1));
+  return { ...(username !== "" && { username }), ...(password !== "" && { password }) };
+}
+
+function decode(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    throw new Error("a % in an address begins two hexadecimal digits");
+  }
+}
+
+function readHost(text: string, usualPort: number): { host: string; port: number } {
+  const [, host, port] = HOST.exec(text) ?? [];
+  const number = port === undefined ? usualPort : Number(port);
+  if (!host || number < 1 || number > 65_535) throw new Error("an address names a host, and a port from 1 to 65535");
+  return { host: host.replace(/^\[|\]$/g, ""), port: number };
+}
+
+function readDatabase(text: string | undefined): number {
+  if (text === undefined || text === "") return 0;
+  if (!/^\d{1,4}$/.test(text)) throw new Error("the database of an address is a number");
+  return Number(text);
+}
