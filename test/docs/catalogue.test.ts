@@ -2,12 +2,13 @@ import { expect, test } from "vitest";
 import { Adapter } from "../../src/config/adapter.ts";
 import { CatalogFile } from "../../src/config/catalog.ts";
 import { readCatalog } from "../../src/config/catalog-file.ts";
+import { readKeys } from "../../src/config/keys-file.ts";
 import { mentions, readPage, readPages } from "./page.ts";
 
 /** Each piece of a catalogue that a page shows, as a file of its own: `yaml`, or `yaml agent` for a list of agents. */
 const excerpts = readPages().flatMap(({ path, blocks }) =>
   blocks
-    .filter(({ info }) => info.startsWith("yaml"))
+    .filter(({ info }) => info === "yaml" || info === "yaml agent")
     .map(({ info, text }) => ({ path, text: info === "yaml agent" ? `agents:\n${text.replace(/^/gm, "  ")}` : text })),
 );
 
@@ -17,6 +18,13 @@ test("every piece of a catalogue that a page shows is a catalogue", () => {
     const reading = readCatalog(text);
     expect(reading.ok ? [] : reading.faults, path).toEqual([]);
   }
+});
+
+test("docs/operations.md shows a file of keys that is one", () => {
+  const shown = readPage("docs/operations.md").blocks.filter(({ info }) => info === "yaml keys");
+  expect(shown.map(({ text }) => readKeys(text))).toMatchObject([
+    { ok: true, keys: [{ owner: "alice" }, { operator: true }] },
+  ]);
 });
 
 test("docs/arbitration.md shows every key of the file", () => {
