@@ -69,6 +69,7 @@ const ROUTES = [sessionRoutes, messageRoutes, floorRoutes, agentRoutes, eventRou
 /** Answers are data: no browser shall run them, frame them or guess what they are. */
 const SECURITY_HEADERS = {
   contentSecurityPolicy: { useDefaults: false, directives: { defaultSrc: ["'none'"], frameAncestors: ["'none'"] } },
+  xFrameOptions: { action: "deny" as const },
   // Over TLS, which is a proxy's; for this name alone.
   strictTransportSecurity: { includeSubDomains: false },
 };

@@ -1,0 +1,347 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { Caller, keysFile, writeTemporary } from "../../support/callers.ts";
+import { accepted, refused } from "../../support/e2e-client.ts";
+import { type Answer, NodeUnderTest } from "../../support/node-under-test.ts";
+import type { SseReader } from "../../support/sse-reader.ts";
+
+const KEYS = [
+  { owner: "ann", key: "ann-key-0123456789abcdef0123456789" },
+  { owner: "bob", key: "bob-key-0123456789abcdef0123456789" },
+  { owner: "ops", key: "ops-key-0123456789abcdef0123456789", operator: true },
+];
+const IMAGE = { data: Buffer.from("not really a picture").toString("base64"), mimeType: "image/png" };
+
+const keys = await writeTemporary("keys.yaml", keysFile(KEYS), afterAll);
+const node = await NodeUnderTest.start({
+  settings: { INTERLOCK_AUTH: `keys:${keys}`, INTERLOCK_RATE_LIMITS: "off" },
+});
+afterAll(() => node.stop());
+const [ann, bob, ops] = KEYS.map(({ key }) => new Caller(node, key)) as [Caller, Caller, Caller];
+
+/** What Ann has, and Bob wants. */
+interface Things {
+  /** On her floor. */
+  session: string;
+  /** On a floor of its own. */
+  alone: string;
+  message: string;
+  image: string;
+  floor: string;
+  connection: string;
+  /** Of her connection's stream. */
+  position: string;
+}
+
+/** The same, and there is no such thing. */
+const NOTHING: Things = {
+  session: "no-such-session",
+  alone: "no-such-session",
+  message: "no-such-message",
+  image: "0".repeat(64),
+  floor: "u:nobody",
+  connection: "nowhere",
+  position: "",
+};
+
+const annsStreams: SseReader[] = [];
+let things: Things;
+
+beforeAll(async () => {
+  const { session } = await accepted(
+    ann.post("/session/create", { agentId: "music", userId: "ann", title: "whale songs", activate: true }),
+  );
+  const alone = (await accepted(ann.post("/session/create", { agentId: "chat", title: "whale talk" }))).session;
+  const said = { type: "chat", sessionId: session.id, content: "hello leviathan", images: [IMAGE] };
+  const { messageId } = await accepted(ann.post("/message", said));
+  const { messages } = await accepted(ann.get(`/session/${session.id}/messages`));
+  const stream = await ann.stream(`/events?userId=ann&sessionId=${session.id}`);
+  annsStreams.push(stream);
+  const connected = await stream.next();
+  await stream.find("agent_list");
+  const log = await ann.stream(`/session/${session.id}/events`);
+  await log.find("complete");
+  await log.close();
+  const image = messages.find(({ id }) => id === messageId)!.images![0]!.hash;
+  things = {
+    session: session.id,
+    alone: alone.id,
+    message: messageId,
+    image,
+    floor: session.floorId,
+    connection: String(connected.data["connectionId"]),
+    position: `${stream.lastEventId}0_1`,
+  };
+});
+
+const floor = (id: string) => `/floor/${encodeURIComponent(id)}`;
+
+/** Every route that names something of somebody's: how it is asked for it. */
+const ROUTES: [route: string, ask: (caller: Caller, of: Things) => Promise<Answer>][] = [
+  ["POST /session/load", (caller, { session }) => caller.post("/session/load", { sessionId: session })],
+  ["GET /session/{id}", (caller, { session }) => caller.get(`/session/${session}`)],
+  ["PATCH /session/{id}", (caller, { session }) => caller.ask("PATCH", `/session/${session}`, { title: "mine" })],
+  ["DELETE /session/{id}", (caller, { session }) => caller.ask("DELETE", `/session/${session}`)],
+  ["GET /session/{id}/messages", (caller, { session }) => caller.get(`/session/${session}/messages`)],
+  [
+    "DELETE /session/{id}/messages/{messageId}",
+    (caller, { session, message }) => caller.ask("DELETE", `/session/${session}/messages/${message}`),
+  ],
+  [
+    "GET /session/{id}/messages/{messageId}/logs",
+    (caller, { session, message }) => caller.get(`/session/${session}/messages/${message}/logs`),
+  ],
+  [
+    "GET /session/{id}/images/{hash}",
+    (caller, { session, image }) => caller.get(`/session/${session}/images/${image}`),
+  ],
+  ...["activate", "pause", "resume", "archive", "stop"].map((verb): (typeof ROUTES)[number] => [
+    `POST /session/{id}/${verb}`,
+    (caller, { session }) => caller.post(`/session/${session}/${verb}`),
+  ]),
+  ["GET /session/{id}/events", (caller, { session }) => caller.get(`/session/${session}/events`)],
+  ["GET /floor/{id}", (caller, of) => caller.get(floor(of.floor))],
+  ["POST /floor/{id}/stop", (caller, of) => caller.post(`${floor(of.floor)}/stop`)],
+  ["POST /floor/{id}/stop-all", (caller, of) => caller.post(`${floor(of.floor)}/stop-all`)],
+  ["PUT /floor/{id}/flags", (caller, of) => caller.ask("PUT", `${floor(of.floor)}/flags`, { emergency: true })],
+  ["POST /floor/{id}/what-if", (caller, of) => caller.post(`${floor(of.floor)}/what-if`, { agentId: "phone" })],
+  ["GET /floor/{id}/events", (caller, of) => caller.get(`${floor(of.floor)}/events`)],
+  ["POST /message", (caller, { session }) => caller.post("/message", { type: "abort", sessionId: session })],
+  ["POST /session/create", (caller, { connection }) => caller.post("/session/create", { connectionId: connection })],
+];
+
+/** Routes that name nothing that is somebody's; a new route belongs into one of the two lists. */
+const OF_NOBODY = [
+  "GET /session/list",
+  "GET /agents",
+  "GET /events",
+  "GET /health",
+  "GET /ready",
+  "GET /metrics",
+  "POST /ticket",
+  "POST /cookie",
+  "DELETE /cookie",
+];
+
+const MESSAGES: [type: string, fields: object][] = [
+  ["chat", { content: "hello" }],
+  ["image", { content: "hello", images: [IMAGE] }],
+  ["abort", {}],
+  ["pause", {}],
+  ["resume", {}],
+  ["archive", {}],
+  ["switch_agent", { agentId: "phone" }],
+  ["tool_confirmation_response", { requestId: "r", response: "approve" }],
+  ["user_question_response", { requestId: "r", response: "a" }],
+];
+
+/** An answer without what differs from one request to the next. */
+function essence({ status, text }: Answer, of: Things): { status: number; text: string } {
+  let plain = text.replace(/"traceId":"[^"]+"/, "");
+  for (const [name, id] of Object.entries(of)) if (id !== "") plain = plain.replaceAll(id, `<${name}>`);
+  return { status, text: plain };
+}
+
+test("every route of the node is looked at", async () => {
+  const { paths } = JSON.parse((await node.send("GET", "/openapi.json")).text) as { paths: Record<string, object> };
+  const all = Object.entries(paths).flatMap(([path, methods]) =>
+    Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),
+  );
+  expect([...new Set([...ROUTES.map(([route]) => route), ...OF_NOBODY])].toSorted()).toEqual(all.toSorted());
+});
+
+describe("what is another's", () => {
+  let before: string;
+  beforeAll(async () => {
+    before = (await ann.get(`/session/${things.session}`)).text;
+  });
+
+  test.each(ROUTES)("does not exist: %s", async (_, ask) => {
+    const answer = await ask(bob, things);
+    expect(essence(answer, things)).toEqual(essence(await ask(bob, NOTHING), NOTHING));
+    expect(answer.status === 404 || answer.text.includes('"deleted":false')).toBe(true);
+  });
+
+  test.each(MESSAGES)("does not exist for a message: %s", async (type, fields) => {
+    const say = (of: Things) => bob.post("/message", { type, sessionId: of.session, ...fields });
+    const answer = await say(things);
+    expect(essence(answer, things)).toEqual(essence(await say(NOTHING), NOTHING));
+    expect(answer.text).toContain("session_not_found");
+  });
+
+  test.each(MESSAGES)("does not exist through its connection: %s", async (type, fields) => {
+    const say = (of: Things) => bob.post("/message", { type, connectionId: of.connection, ...fields });
+    const answer = await say(things);
+    expect(essence(answer, things)).toEqual(essence(await say(NOTHING), NOTHING));
+    expect(answer.body.errorCode).toBe("connection_not_found");
+  });
+
+  test("does not exist as a floor of a session alone, whether it is there or not", async () => {
+    for (const path of ["", "/events"]) {
+      const ask = (of: Things) => bob.get(`${floor(`s:${of.alone}`)}${path}`);
+      const answer = await ask(things);
+      expect(essence(answer, things)).toEqual(essence(await ask(NOTHING), NOTHING));
+      expect(answer.body.errorCode).toBe("not_found");
+    }
+    expect((await accepted(ann.get(floor(`s:${things.alone}`)))).floorId).toBe(`s:${things.alone}`);
+  });
+
+  test("is in no list and no search", async () => {
+    for (const query of ["", "?q=whale", "?q=leviathan", `?q=${things.session}`, "?userId=ann", "?state=active"]) {
+      const { sessions, total, hasMore } = await accepted(bob.get(`/session/list${query}`));
+      expect({ sessions, total, hasMore }, query).toEqual({ sessions: [], total: 0, hasMore: false });
+    }
+    expect((await accepted(ann.get("/session/list?q=leviathan"))).total).toBe(1);
+    expect((await accepted(ops.get("/session/list?q=whale"))).total).toBe(2);
+  });
+
+  test("is not bound to a stream, which says the same of what there is not", async () => {
+    const errors: unknown[] = [];
+    for (const { session } of [things, NOTHING]) {
+      const stream = await bob.stream(`/events?sessionId=${session}`);
+      errors.push((await stream.find("error")).data);
+      await stream.close();
+    }
+    expect(errors[0]).toEqual(errors[1]);
+    expect(errors[0]).toMatchObject({ errorCode: "session_not_found" });
+  });
+
+  test("is not reached by a position: it is one of a connection that is unknown", async () => {
+    for (const position of [things.position, things.position.replace(things.connection, "unknown")]) {
+      const stream = await bob.stream("/events", { "Last-Event-ID": position });
+      const connected = await stream.next();
+      expect(connected.data["connectionId"]).not.toBe(things.connection);
+      await stream.find("agent_list");
+      expect((await stream.next()).type).toBe("reset");
+      await stream.close();
+    }
+  });
+
+  test("cannot be made one's own by its id, or by its key", async () => {
+    for (const id of [things.session, things.alone]) {
+      expect((await refused(bob.post("/session/create", { id, agentId: "chat" }))).errorCode).toBe(
+        "idempotency_mismatch",
+      );
+    }
+    const options = { key: "the-same-key" };
+    const hers = await accepted(ann.post("/session/create", { agentId: "chat" }, options));
+    const his = await accepted(bob.post("/session/create", { agentId: "chat" }, options));
+    expect(his.session.id).not.toBe(hers.session.id);
+    expect(his.session.ownerId).toBe("bob");
+    const again = await accepted(ann.post("/session/create", { agentId: "chat" }, options));
+    expect(again.session.id).toBe(hers.session.id);
+  });
+
+  test("does not collide: the same message id, in a session of one's own", async () => {
+    const { session } = await accepted(bob.post("/session/create", { agentId: "chat" }));
+    const said = { type: "chat", sessionId: session.id, id: things.message, content: "silence" };
+    expect((await accepted(bob.post("/message", said))).messageId).toBe(things.message);
+  });
+
+  test("is as it was after all that", async () => {
+    expect((await ann.get(`/session/${things.session}`)).text).toBe(before);
+  });
+});
+
+describe("a user", () => {
+  test("is not somebody else: forbidden, and nothing is made", async () => {
+    const before = await accepted(ops.get("/session/list?includeArchived=true"));
+    for (const answer of [
+      bob.post("/session/create", { userId: "ann", agentId: "chat" }),
+      bob.post("/session/create", { userId: "ann", zone: "rear", agentId: "chat", activate: true }),
+      bob.post("/message", { type: "chat", content: "hello", userId: "ann" }),
+      bob.get("/events?userId=ann"),
+    ]) {
+      expect(await refused(answer)).toMatchObject({ errorCode: "forbidden", error: "userId must be your own." });
+    }
+    expect((await accepted(ops.get("/session/list?includeArchived=true"))).total).toBe(before.total);
+  });
+
+  test("has a floor in each zone, and sees them all", async () => {
+    for (const zone of ["driver", "rear left"]) {
+      const fields = { userId: "bob", zone, agentId: "chat", activate: true };
+      const { session } = await accepted(bob.post("/session/create", fields));
+      expect(session).toMatchObject({ ownerId: "bob", userId: "bob", zone });
+      expect((await accepted(bob.get(floor(session.floorId)))).holder?.id).toBe(session.id);
+      expect((await refused(ann.get(floor(session.floorId)))).errorCode).toBe("not_found");
+    }
+  });
+
+  test("does not set flags, not on a floor of its own either", async () => {
+    const answer = await refused(bob.ask("PUT", `${floor("u:bob")}/flags`, { emergency: true }));
+    expect(answer).toMatchObject({ errorCode: "forbidden", error: "Only operators set flags." });
+    expect((await accepted(bob.get(floor("u:bob")))).flags).toEqual({});
+  });
+
+  test("does not read what the node counts", async () => {
+    expect((await refused(bob.get("/metrics"))).errorCode).toBe("forbidden");
+  });
+});
+
+describe("an operator", () => {
+  test("sees what is anybody's, by every route that reads", async () => {
+    for (const path of [
+      `/session/${things.session}`,
+      `/session/${things.session}/messages`,
+      `/session/${things.session}/messages/${things.message}/logs`,
+      `/session/${things.session}/images/${things.image}`,
+      floor(things.floor),
+      floor(`s:${things.alone}`),
+      floor("u:nobody"),
+      "/metrics",
+    ]) {
+      expect((await ops.get(path)).status, path).toBe(200);
+    }
+    for (const path of [`/session/${things.session}/events`, `${floor(things.floor)}/events`]) {
+      const stream = await ops.stream(path);
+      expect((await stream.next()).type).toBe("session_created");
+      await stream.close();
+    }
+    const stream = await ops.stream(`/events?sessionId=${things.session}`);
+    await stream.find("agent_list");
+    const list = await stream.find("agent_list");
+    expect(list.data["currentAgentId"]).toBe("music");
+    await stream.close();
+  });
+
+  test("makes a session for a user, and it is the user's", async () => {
+    const stream = await ann.stream(`${floor("u:ann")}/events`);
+    const { session } = await accepted(
+      ops.post("/session/create", { agentId: "phone", userId: "ann", activate: true, title: "from the centre" }),
+    );
+    expect(session).toMatchObject({ ownerId: "ann", userId: "ann", state: "active" });
+    await stream.findState(session.id, "active.idle");
+    expect((await accepted(ann.get(floor("u:ann")))).holder?.id).toBe(session.id);
+    expect((await accepted(ann.post(`/session/${session.id}/archive`))).session.state).toBe("archived");
+    const quick = await accepted(ops.post("/message", { type: "chat", content: "nod", userId: "ann" }));
+    expect((await accepted(ann.get(`/session/${quick.sessionId}`))).session.ownerId).toBe("ann");
+    await accepted(ann.post(`/session/${quick.sessionId}/stop`));
+  });
+
+  test("has sessions of its own where it names no user", async () => {
+    const { session } = await accepted(ops.post("/session/create", { agentId: "chat" }));
+    expect(session.ownerId).toBe("ops");
+    expect((await refused(ann.get(`/session/${session.id}`))).errorCode).toBe("session_not_found");
+  });
+
+  test("changes what is anybody's, and sets flags", async () => {
+    const { session } = await accepted(ann.post("/session/create", { agentId: "chat" }));
+    const renamed = await accepted(ops.ask("PATCH", `/session/${session.id}`, { title: "seen" }));
+    expect(renamed.session).toMatchObject({ title: "seen", ownerId: "ann" });
+    const { flags } = await accepted(ops.ask("PUT", `${floor("u:ann")}/flags`, { emergency: true }));
+    expect(flags).toEqual({ emergency: true });
+    await accepted(ops.ask("PUT", `${floor("u:ann")}/flags`, {}));
+  });
+
+  test("has no part in another's connection: that is one client's, whoever asks", async () => {
+    const answer = await refused(ops.post("/session/create", { agentId: "chat", connectionId: things.connection }));
+    expect(answer.errorCode).toBe("connection_not_found");
+  });
+});
+
+test("whoever owns a thing uses it by every route", async () => {
+  const own = ROUTES.filter(([route]) => !/events$|DELETE|flags|archive|stop|create|pause|resume/.test(route));
+  for (const [route, ask] of own) expect((await ask(ann, things)).status, route).toBe(200);
+  for (const path of [`/session/${things.session}/events`, `${floor(things.floor)}/events`]) {
+    expect((await (await ann.stream(path)).next()).type).toBe("session_created");
+  }
+});

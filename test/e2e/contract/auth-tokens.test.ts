@@ -1,0 +1,314 @@
+import { createHmac } from "node:crypto";
+import { type CryptoKey, exportSPKI, importJWK } from "jose";
+import { afterAll, describe, expect, onTestFinished, test } from "vitest";
+import { createApp } from "../../../src/app.ts";
+import { readSettings } from "../../../src/config/settings.ts";
+import { Caller, writeTemporary } from "../../support/callers.ts";
+import { accepted, refused } from "../../support/e2e-client.ts";
+import { NodeUnderTest } from "../../support/node-under-test.ts";
+import { forge, nowS, signWithSecret, TokenIssuer } from "../../support/token-issuer.ts";
+
+const SECRET = "0123456789abcdef0123456789abcdef";
+
+async function startWithSecret(secret: string | Uint8Array = SECRET, settings: Record<string, string> = {}) {
+  const path = await writeTemporary("secret", secret, afterAll);
+  const node = await NodeUnderTest.start({
+    settings: { INTERLOCK_AUTH: `jwt:${path}`, INTERLOCK_RATE_LIMITS: "off", ...settings },
+  });
+  afterAll(() => node.stop());
+  return node;
+}
+
+const node = await startWithSecret();
+/** What the node says to a token. */
+const judge = (token: string, at = node) => new Caller(at, token).get("/agents");
+const judgeClaims = async (claims: Record<string, unknown>) => judge(await signWithSecret(SECRET, claims));
+
+describe("a token signed with the secret of a file", () => {
+  test("makes its sub the owner", async () => {
+    const ann = new Caller(node, await signWithSecret(SECRET, { sub: "ann" }));
+    const { session } = await accepted(ann.post("/session/create", { agentId: "chat", userId: "ann" }));
+    expect(session.ownerId).toBe("ann");
+    const bob = new Caller(node, await signWithSecret(SECRET, { sub: "bob" }));
+    expect((await refused(bob.get(`/session/${session.id}`))).errorCode).toBe("session_not_found");
+    const annAgain = new Caller(node, await signWithSecret(SECRET, { sub: "ann", jti: "another" }));
+    expect((await accepted(annAgain.get(`/session/${session.id}`))).session.ownerId).toBe("ann");
+  });
+
+  test.each<[object, boolean]>([
+    [{ scope: "operator" }, true],
+    [{ scope: "read operator write" }, true],
+    [{ scp: ["read", "operator"] }, true],
+    [{ scp: "operator" }, true],
+    [{ scope: "operators" }, false],
+    [{ scope: "Operator" }, false],
+    [{ scope: { operator: true } }, false],
+    [{ scp: [["operator"]] }, false],
+    [{ operator: true, role: "operator", roles: ["operator"] }, false],
+    [{}, false],
+  ])("with %j makes an operator: %s", async (claims, isOperator) => {
+    const caller = new Caller(node, await signWithSecret(SECRET, { sub: "somebody", ...claims }));
+    expect((await caller.get("/metrics")).status).toBe(isOperator ? 200 : 403);
+  });
+
+  test.each<[string, Record<string, unknown>, string]>([
+    ["has expired", { sub: "ann", exp: nowS() - 60 }, "The token has expired."],
+    ["never expires", { sub: "ann", exp: null }, "The token is not accepted."],
+    ["says so in words", { sub: "ann", exp: "tomorrow" }, "The token is not accepted."],
+    ["is not good yet", { sub: "ann", nbf: nowS() + 60 }, "The token is not accepted."],
+    ["is nobody's", {}, "The token is not accepted."],
+    ["has an empty sub", { sub: "" }, "The token's sub is no name."],
+    ["has a sub too long to be a name", { sub: "x".repeat(129) }, "The token's sub is no name."],
+    ["has control characters in its sub", { sub: "ann\nbob" }, "The token's sub is no name."],
+    ["has a number for its sub", { sub: 7 }, "The token's sub is no name."],
+  ])("that %s is 401", async (_, claims, error) => {
+    const { status, body, headers } = await judgeClaims(claims);
+    expect([status, body.errorCode, body.error]).toEqual([401, "unauthorized", error]);
+    expect(headers["www-authenticate"]).toContain('error="invalid_token"');
+  });
+
+  test("may come from a clock that is a little ahead or behind", async () => {
+    expect((await judgeClaims({ sub: "ann", exp: nowS() - 5 })).status).toBe(200);
+    expect((await judgeClaims({ sub: "ann", nbf: nowS() + 5 })).status).toBe(200);
+  });
+
+  test("of another algorithm is 401, and so is one without a signature, or with another's", async () => {
+    const claims = { sub: "ann", exp: nowS() + 60 };
+    const long = SECRET + SECRET;
+    const another = await startWithSecret(long);
+    const tokens = [
+      await signWithSecret(long, claims, "HS512"),
+      await signWithSecret(long, claims, "HS384"),
+      await signWithSecret(SECRET, claims),
+      forge({ alg: "none" }, claims),
+      forge({ alg: "None" }, claims, "eA"),
+      forge({}, claims),
+      forge({ alg: "HS256" }, claims),
+      forge({ alg: "HS256", crit: ["b64"], b64: false }, claims, "eA"),
+      (await signWithSecret(long, claims)).replace(/\.[^.]+$/, ".AAAA"),
+      "a.b.c",
+      "token",
+    ];
+    for (const token of tokens) {
+      const { status, body } = await judge(token, another);
+      expect([status, body.errorCode, body.error], token).toEqual([401, "unauthorized", "The token is not accepted."]);
+    }
+    expect((await judge(await signWithSecret(long, claims), another)).status).toBe(200);
+  });
+
+  test("whose claims were changed is 401", async () => {
+    const [header, , signature] = (await signWithSecret(SECRET, { sub: "ann" })).split(".");
+    const claims = Buffer.from(JSON.stringify({ sub: "ops", scope: "operator", exp: nowS() + 60 })).toString(
+      "base64url",
+    );
+    expect((await judge(`${header}.${claims}.${signature}`)).status).toBe(401);
+  });
+});
+
+describe("a secret", () => {
+  test.each(["\n", "\r\n"])("is the same with %j at its end, which editors put there", async (end) => {
+    const other = await startWithSecret(SECRET + end);
+    expect((await judge(await signWithSecret(SECRET, { sub: "ann" }), other)).status).toBe(200);
+  });
+
+  test("may be any bytes", async () => {
+    const bytes = Uint8Array.from({ length: 64 }, (_, index) => index * 4);
+    const other = await startWithSecret(bytes);
+    expect((await judge(await signWithSecret(bytes, { sub: "ann" }), other)).status).toBe(200);
+  });
+
+  const boot = async (auth: string) => {
+    const reading = readSettings({
+      PORT: "0",
+      INTERLOCK_STORE: "sqlite::memory:",
+      INTERLOCK_AUTH: auth,
+      LOG_LEVEL: "silent",
+    });
+    if (!reading.ok) throw new Error("these settings are fine");
+    const app = createApp({ settings: reading.settings, env: {} });
+    await app.start();
+    await app.stop();
+  };
+
+  test("that is too short, too long or not there is refused in a sentence when the node starts", async () => {
+    const short = await writeTemporary("secret", `${"x".repeat(31)}\n`, onTestFinished);
+    await expect(boot(`jwt:${short}`)).rejects.toThrow(
+      `the secret that tokens are signed with cannot be used: ${short}: it has 31 bytes; HS256 needs at least 32`,
+    );
+    const long = await writeTemporary("secret", "x".repeat(4_097), onTestFinished);
+    await expect(boot(`jwt:${long}`)).rejects.toThrow("it is larger than 4096 bytes");
+    await expect(boot("jwt:/nowhere/secret")).rejects.toThrow("/nowhere/secret: there is no such file");
+  });
+
+  test("and so is a file of keys that cannot be used", async () => {
+    const keys = await writeTemporary("keys.yaml", "keys:\n  - owner: ann\n    sha256: hunter2\n", onTestFinished);
+    await expect(boot(`keys:${keys}`)).rejects.toThrow(
+      `the keys cannot be used\n${keys}:3:13 keys[0].sha256: must be the SHA-256 of a key: 64 of 0-9 a-f`,
+    );
+    await expect(boot("keys:/nowhere/keys")).rejects.toThrow("/nowhere/keys:1:1 there is no such file");
+  });
+});
+
+describe("who issued a token, and for whom", () => {
+  test("matters where it is set", async () => {
+    const strict = await startWithSecret(SECRET, {
+      INTERLOCK_ISSUER: "https://id.example",
+      INTERLOCK_AUDIENCE: "interlock",
+    });
+    const right = { sub: "ann", iss: "https://id.example", aud: "interlock" };
+    const verdict = async (claims: object) =>
+      (await judge(await signWithSecret(SECRET, { ...right, ...claims }), strict)).status;
+    expect(await verdict({})).toBe(200);
+    expect(await verdict({ aud: ["other", "interlock"] })).toBe(200);
+    expect(await verdict({ aud: "other" })).toBe(401);
+    expect(await verdict({ aud: undefined })).toBe(401);
+    expect(await verdict({ iss: "https://evil.example" })).toBe(401);
+    expect(await verdict({ iss: undefined })).toBe(401);
+  });
+});
+
+describe("a token signed with a published key", () => {
+  const start = async (issuer: TokenIssuer) => {
+    const other = await NodeUnderTest.start({
+      settings: { INTERLOCK_AUTH: `jwt:${issuer.url}`, INTERLOCK_RATE_LIMITS: "off" },
+    });
+    onTestFinished(() => other.stop());
+    return other;
+  };
+
+  test.each(["ES256", "RS256", "PS256", "EdDSA"])("may be one of %s", async (alg) => {
+    await using issuer = await TokenIssuer.start();
+    const key = await issuer.makeKey(alg);
+    issuer.publish(await issuer.makeKey(), key);
+    const other = await start(issuer);
+    const ann = new Caller(other, await issuer.sign(key, { sub: "ann" }));
+    expect((await accepted(ann.post("/session/create"))).session.ownerId).toBe("ann");
+  });
+
+  test("goes on counting when the keys change, and so does one of the new keys at once", async () => {
+    await using issuer = await TokenIssuer.start();
+    const [first, second, third] = [await issuer.makeKey(), await issuer.makeKey("RS256"), await issuer.makeKey()];
+    issuer.publish(first);
+    const other = await start(issuer);
+    const token = await issuer.sign(first, { sub: "ann" });
+    expect((await judge(token, other)).status).toBe(200);
+    issuer.publish(first, second);
+    expect((await judge(await issuer.sign(second, { sub: "ann" }), other)).status).toBe(200);
+    expect((await judge(await issuer.sign(first, { sub: "ann", jti: "2" }), other)).status).toBe(200);
+    // The first key is taken back: what is signed with it from now on is not accepted any more.
+    issuer.publish(second, third);
+    expect((await judge(await issuer.sign(third, { sub: "ann" }), other)).status).toBe(200);
+    expect((await judge(await issuer.sign(first, { sub: "ann", jti: "3" }), other)).status).toBe(401);
+  });
+
+  test("of a key that nobody published is 401, and does not make the node ask again and again", async () => {
+    await using issuer = await TokenIssuer.start();
+    issuer.publish(await issuer.makeKey());
+    const other = await start(issuer);
+    const stranger = await issuer.makeKey();
+    for (let index = 0; index < 20; index++) {
+      const token = await issuer.sign({ ...stranger, kid: `made-up-${index}` }, { sub: "ann" });
+      expect((await judge(token, other)).status).toBe(401);
+    }
+    expect(issuer.fetches).toBeLessThanOrEqual(7);
+  });
+
+  test("cannot be made with what is published: the public key is no secret", async () => {
+    await using issuer = await TokenIssuer.start();
+    const key = await issuer.makeKey("RS256");
+    const secretJwk = { kty: "oct", k: Buffer.from(SECRET).toString("base64url"), kid: "shared" };
+    issuer.published = [key.publicJwk, secretJwk];
+    const other = await start(issuer);
+    const pem = await exportSPKI((await importJWK(key.publicJwk, "RS256")) as CryptoKey);
+    const claims = { sub: "ann", scope: "operator", exp: nowS() + 60 };
+    const hmac = (secret: string, kid: string) => {
+      const unsigned = forge({ alg: "HS256", kid }, claims).slice(0, -1);
+      return `${unsigned}.${createHmac("sha256", secret).update(unsigned).digest("base64url")}`;
+    };
+    const forged = [
+      hmac(pem, key.kid),
+      hmac(pem.trim(), key.kid),
+      hmac(JSON.stringify(key.publicJwk), key.kid),
+      hmac(key.publicJwk.n!, key.kid),
+      // Not even where a shared secret stands among the published keys.
+      hmac(SECRET, "shared"),
+      forge({ alg: "none", kid: key.kid }, claims),
+      forge({ alg: "RS256", kid: key.kid, jwk: key.publicJwk }, claims, "eA"),
+    ];
+    for (const token of forged) {
+      expect((await judge(token, other)).body.error, token).toBe("The token is not accepted.");
+    }
+    expect((await judge(await issuer.sign(key, claims), other)).status).toBe(200);
+  });
+
+  test("cannot be told from another while the keys cannot be had: unavailable, and then it counts", async () => {
+    await using issuer = await TokenIssuer.start();
+    const key = await issuer.makeKey();
+    issuer.publish(key);
+    issuer.isDown = true;
+    const other = await start(issuer);
+    const ann = new Caller(other, await issuer.sign(key, { sub: "ann" }));
+    const answer = await ann.get("/agents");
+    expect([answer.status, answer.body.errorCode]).toEqual([503, "unavailable"]);
+    const away = await ann.stream("/events");
+    expect((await away.end()).at(-1)).toMatchObject({ type: "bye", data: { reason: "overloaded" } });
+    issuer.isDown = false;
+    expect((await ann.get("/agents")).status).toBe(200);
+    issuer.isDown = true;
+    const bob = new Caller(other, await issuer.sign(key, { sub: "bob" }));
+    expect((await bob.get("/agents")).status).toBe(200);
+  });
+});
+
+describe("a stream", () => {
+  /** Runs out within a second or two: clocks may differ by ten. */
+  const shortly = (claims: Record<string, unknown> = {}) =>
+    signWithSecret(SECRET, { sub: "ann", exp: nowS() - 8, ...claims });
+
+  test("ends with its token, says so, and goes on with a new one", async () => {
+    const ann = new Caller(node, await signWithSecret(SECRET, { sub: "ann" }));
+    const { session } = await accepted(ann.post("/session/create", { agentId: "chat", title: "before" }));
+    const brief = new Caller(node, await shortly());
+    const paths = ["/events", `/events?sessionId=${session.id}`, `/session/${session.id}/events`];
+    paths.push(`/floor/${encodeURIComponent(session.floorId)}/events`);
+    const streams = await Promise.all(paths.map((path) => brief.stream(path)));
+    const { ticket } = (await accepted(brief.post("/ticket"))) as unknown as { ticket: string };
+    streams.push(await node.stream(`/session/${session.id}/events?ticket=${ticket}`));
+    const lasting = await ann.stream(`/session/${session.id}/events`);
+    for (const stream of streams) {
+      const last = (await stream.end()).at(-1);
+      expect(last).toMatchObject({ type: "bye", data: { reason: "token_expired" } });
+    }
+    expect((await refused(brief.get("/agents"))).error).toBe("The token has expired.");
+    await accepted(ann.ask("PATCH", `/session/${session.id}`, { title: "after" }));
+    for (const stream of [streams[1]!, streams[2]!, streams[4]!]) {
+      const path = paths[streams.indexOf(stream)] ?? paths[2]!;
+      const again = await ann.stream(path, { "Last-Event-ID": stream.lastEventId! });
+      const event = await again.find("session_updated");
+      expect(event.data).toEqual({ title: "after" });
+    }
+    expect((await lasting.find("session_updated")).data).toEqual({ title: "after" });
+  });
+
+  test("of a connection that an operator bound shows a lesser token of the same owner nothing of others", async () => {
+    const bob = new Caller(node, await signWithSecret(SECRET, { sub: "bob" }));
+    const { session } = await accepted(bob.post("/session/create", { agentId: "music", title: "bob's" }));
+    const operator = new Caller(node, await signWithSecret(SECRET, { sub: "ops", scope: "operator" }));
+    const stream = await operator.stream(`/events?sessionId=${session.id}`);
+    await stream.find("agent_list");
+    expect((await stream.find("agent_list")).data["currentAgentId"]).toBe("music");
+    await accepted(bob.ask("PATCH", `/session/${session.id}`, { title: "seen" }));
+    await stream.find("session_updated");
+    const position = stream.lastEventId!;
+    await stream.close();
+    await accepted(bob.ask("PATCH", `/session/${session.id}`, { title: "not seen" }));
+    const lesser = new Caller(node, await signWithSecret(SECRET, { sub: "ops" }));
+    const resumed = await lesser.stream("/events", { "Last-Event-ID": position });
+    expect((await resumed.find("agent_list")).data["currentAgentId"]).toBe("general");
+    const own = await accepted(
+      lesser.post("/session/create", { agentId: "chat", connectionId: position.split(".")[1] }),
+    );
+    const events = await resumed.until(({ sessionId }) => sessionId === own.session.id);
+    expect(events.map(({ sessionId }) => sessionId).filter((id) => id === session.id)).toEqual([]);
+  });
+});

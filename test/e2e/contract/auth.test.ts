@@ -1,0 +1,323 @@
+import { afterAll, describe, expect, test } from "vitest";
+import { Caller, keysFile, writeTemporary } from "../../support/callers.ts";
+import { accepted, refused } from "../../support/e2e-client.ts";
+import { type Answer, NodeUnderTest } from "../../support/node-under-test.ts";
+
+const ANN = "ann-key-0123456789abcdef0123456789";
+const BOB = "bob-key-0123456789abcdef0123456789";
+const OPS = "ops-key-0123456789abcdef0123456789";
+const LISTED = "https://app.example.com";
+
+const keys = await writeTemporary(
+  "keys.yaml",
+  keysFile([
+    { owner: "ann", key: ANN },
+    { owner: "bob", key: BOB },
+    { owner: "ops", key: OPS, operator: true },
+  ]),
+  afterAll,
+);
+const node = await NodeUnderTest.start({
+  settings: {
+    INTERLOCK_AUTH: `keys:${keys}`,
+    INTERLOCK_RATE_LIMITS: "off",
+    INTERLOCK_ORIGINS: LISTED,
+    INTERLOCK_PROXIES: "127.0.0.1",
+  },
+});
+afterAll(() => node.stop());
+const ann = new Caller(node, ANN);
+const bob = new Caller(node, BOB);
+const { session } = await accepted(ann.post("/session/create", { agentId: "chat", userId: "ann" }));
+
+const JSON_TYPE = { "Content-Type": "application/json" };
+
+/** Of every kind: reads, writes, streams. */
+const PATHS: [method: string, path: string][] = [
+  ["GET", "/agents"],
+  ["GET", "/session/list"],
+  ["GET", `/session/${session.id}`],
+  ["GET", "/session/no-such-session"],
+  ["GET", "/metrics"],
+  ["POST", "/session/create"],
+  ["POST", "/message"],
+  ["POST", "/ticket"],
+  ["POST", "/cookie"],
+  ["PUT", "/floor/u%3Aann/flags"],
+  ["DELETE", `/session/${session.id}`],
+  ["GET", "/events"],
+  ["GET", `/session/${session.id}/events`],
+  ["GET", "/floor/u%3Aann/events"],
+];
+
+describe("who proves nothing", () => {
+  test.each(PATHS)("is not let in: %s %s", async (method, path) => {
+    const { status, body, headers } = await node.send(method, path, JSON_TYPE);
+    expect([status, body.errorCode, body.error]).toEqual([401, "unauthorized", "Authentication is required."]);
+    expect(headers["www-authenticate"]).toBe('Bearer realm="interlock"');
+  });
+
+  test("is told so before anything of the request is read", async () => {
+    for (const content of ["{", '{"type": "sing"}', "x".repeat(3_000_000)]) {
+      const { status } = await node.send("POST", "/message", { ...JSON_TYPE, Connection: "close" }, content);
+      expect(status).toBe(401);
+    }
+    expect((await node.get(`/session/${"x".repeat(65)}`)).status).toBe(401);
+  });
+
+  test("may know that the node lives, and how it is asked", async () => {
+    for (const path of ["/health", "/ready", "/openapi.json"]) {
+      expect((await node.send("GET", path)).status, path).toBe(200);
+    }
+    expect((await node.get("/nothing")).status).toBe(404);
+  });
+});
+
+describe("what is not a key of the file", () => {
+  test.each([
+    [`Bearer ${ANN}x`, "The key is not accepted."],
+    [`Bearer ${ANN.slice(0, -1)}`, "The key is not accepted."],
+    [`Bearer ${ANN.toUpperCase()}`, "The key is not accepted."],
+    ["Bearer ", "Authorization must be Bearer and a token."],
+    ["Bearer", "Authorization must be Bearer and a token."],
+    [`Bearer ${ANN} ${ANN}`, "Authorization must be Bearer and a token."],
+    [`Basic ${Buffer.from(`ann:${ANN}`).toString("base64")}`, "Authorization must be Bearer and a token."],
+    [ANN, "Authorization must be Bearer and a token."],
+    ["", "Authorization must be Bearer and a token."],
+  ])("lets nobody in: %s", async (authorization, error) => {
+    const { status, body, headers } = await node.send("GET", "/agents", { Authorization: authorization });
+    expect([status, body.errorCode, body.error]).toEqual([401, "unauthorized", error]);
+    expect(headers["www-authenticate"]).toBe(
+      `Bearer realm="interlock", error="invalid_token", error_description="${error}"`,
+    );
+  });
+
+  test("is not made good by a cookie or a ticket beside it", async () => {
+    const { ticket } = await newTicket(ann);
+    const headers = {
+      Authorization: "Bearer nonsense",
+      Cookie: `interlock_token=${ANN}`,
+      "Sec-Fetch-Site": "same-origin",
+    };
+    expect((await node.send("GET", `/events?ticket=${ticket}`, headers)).status).toBe(401);
+    expect((await node.stream(`/events?ticket=${ticket}`)).status).toBe(200);
+  });
+});
+
+test("a key lets its owner in, in any case of the scheme's name", async () => {
+  for (const scheme of ["Bearer", "bearer", "BEARER "]) {
+    expect((await node.send("GET", "/agents", { Authorization: `${scheme} ${ANN}` })).status, scheme).toBe(200);
+  }
+});
+
+interface Issued {
+  ticket: string;
+  expiresAt: number;
+}
+const newTicket = async (caller: Caller) => (await accepted(caller.post("/ticket"))) as unknown as Issued;
+
+describe("a ticket", () => {
+  const path = `/session/${session.id}/events`;
+
+  test("opens a stream, once", async () => {
+    const before = Date.now();
+    const { ticket, expiresAt } = await newTicket(ann);
+    expect(ticket).toMatch(/^[A-Za-z0-9_-]{32}$/);
+    expect(expiresAt).toBeGreaterThanOrEqual(before + 30_000);
+    const stream = await node.stream(`${path}?ticket=${ticket}`);
+    expect((await stream.next()).type).toBe("session_created");
+    const again = await refused(node.get(`${path}?ticket=${ticket}`));
+    expect(again).toMatchObject({
+      errorCode: "unauthorized",
+      error: "The ticket is not known: used, too old, or made up.",
+    });
+    expect(JSON.stringify(again)).not.toContain(ticket);
+  });
+
+  test("opens one of many who come at the same time", async () => {
+    const { ticket } = await newTicket(ann);
+    const streams = await Promise.all(Array.from({ length: 8 }, () => node.stream(`/events?ticket=${ticket}`)));
+    expect(streams.map(({ status }) => status).toSorted()).toEqual([200, ...Array(7).fill(401)]);
+  });
+
+  test("stands for whoever got it, and shows nobody else's", async () => {
+    const { ticket } = await newTicket(bob);
+    expect((await refused(node.get(`${path}?ticket=${ticket}`))).errorCode).toBe("session_not_found");
+    const another = await newTicket(bob);
+    expect((await refused(node.get(`/events?userId=ann&ticket=${another.ticket}`))).errorCode).toBe("forbidden");
+  });
+
+  test("is for streams: nothing else takes one, and none is got with one", async () => {
+    const { ticket } = await newTicket(ann);
+    for (const [method, other] of [
+      ["GET", "/agents"],
+      ["POST", "/ticket"],
+      ["POST", "/session/create"],
+    ] as const) {
+      expect((await node.send(method, `${other}?ticket=${ticket}`, JSON_TYPE)).status).toBe(401);
+    }
+    expect((await node.stream(`/events?ticket=${ticket}`)).status).toBe(200);
+  });
+
+  test.each(["nonsense", "", "a".repeat(65), "a&ticket=b", "%00"])("that is none, as %j, is 401", async (ticket) => {
+    const answer = await node.get(`/events?ticket=${ticket}`);
+    expect([answer.status, answer.body.errorCode]).toEqual([401, "unauthorized"]);
+  });
+
+  test("is kept by no cache, and each is another", async () => {
+    const first = await ann.post("/ticket");
+    expect(first.headers["cache-control"]).toBe("no-store");
+    const key = { key: "same" };
+    const tickets = [await ann.post("/ticket", {}, key), await ann.post("/ticket", {}, key)];
+    expect(tickets[0]!.text).not.toBe(tickets[1]!.text);
+  });
+});
+
+describe("a cookie", () => {
+  const Cookie = `theme=dark; interlock_token=${ANN}; x=1`;
+  const own = { "Sec-Fetch-Site": "same-origin" };
+  const ask = (headers: Record<string, string>, path = "/agents") => node.send("GET", path, { Cookie, ...headers });
+  const write = (headers: Record<string, string>) =>
+    node.send("POST", "/session/create", { Cookie, ...JSON_TYPE, ...headers }, "{}");
+
+  test("is set for pages of the node's own, out of their scripts' reach", async () => {
+    const { status, headers, body } = await ann.post("/cookie");
+    expect([status, body]).toEqual([200, { success: true }]);
+    expect(headers["set-cookie"]).toEqual([`interlock_token=${ANN}; Path=/; HttpOnly; SameSite=Strict`]);
+    expect(headers["cache-control"]).toBe("no-store");
+  });
+
+  test("travels over TLS alone where the node is asked by TLS", async () => {
+    const { headers } = await ann.post("/cookie", {}, { headers: { "X-Forwarded-Proto": "https" } });
+    expect(headers["set-cookie"]![0]).toBe(`interlock_token=${ANN}; Path=/; HttpOnly; SameSite=Strict; Secure`);
+  });
+
+  test("is taken back without a key: it may have run out", async () => {
+    const { status, headers } = await node.send("DELETE", "/cookie");
+    expect(status).toBe(200);
+    expect(headers["set-cookie"]).toEqual(["interlock_token=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0"]);
+  });
+
+  test("is not set for a page of another origin", async () => {
+    for (const [method, caller] of [
+      ["POST", ann.headers],
+      ["DELETE", {}],
+    ] as const) {
+      const { status, headers } = await node.send(method, "/cookie", { ...caller, ...JSON_TYPE, Origin: LISTED });
+      expect([status, headers["set-cookie"]]).toEqual([403, undefined]);
+    }
+  });
+
+  test("lets in pages of the node's own: reads, writes and streams", async () => {
+    expect((await ask(own)).status).toBe(200);
+    expect((await ask({ Origin: node.url, ...own })).status).toBe(200);
+    const { body } = await write({ Origin: node.url, ...own });
+    expect(body.session.ownerId).toBe("ann");
+    const stream = await node.stream(`/session/${session.id}/events`, { Cookie, ...own });
+    expect((await stream.next()).type).toBe("session_created");
+    const ticket = await node.send("POST", "/ticket", { Cookie, ...JSON_TYPE, Origin: node.url, ...own });
+    expect(ticket.status).toBe(200);
+  });
+
+  test("lets in a read of a browser that does not say where it comes from, and no write", async () => {
+    expect((await ask({})).status).toBe(200);
+    expect((await write({ Origin: node.url })).status).toBe(200);
+    expect((await write({})).status).toBe(401);
+  });
+
+  test.each(["same-site", "cross-site", "none"])("does not count for what comes from %s", async (site) => {
+    const from = { "Sec-Fetch-Site": site };
+    expect((await ask(from)).status).toBe(401);
+    expect((await ask(from, "/events")).status).toBe(401);
+    expect((await write(from)).status).toBe(401);
+    expect((await write({ ...from, Origin: node.url })).status).toBe(401);
+  });
+
+  test("does not count for a listed page of another origin, which has no use for one", async () => {
+    expect((await ask({ Origin: LISTED })).status).toBe(401);
+    expect((await write({ Origin: LISTED })).status).toBe(401);
+    expect((await ask({ Origin: LISTED, ...own })).headers["access-control-allow-credentials"]).toBeUndefined();
+  });
+
+  test.each([
+    "interlock_token=",
+    "xinterlock_token=KEY",
+    "interlock_token=KEYx",
+    'interlock_token="KEY"',
+    "x=interlock_token=KEY",
+  ])("that is another, as %s, counts for nothing", async (cookie) => {
+    expect((await node.send("GET", "/agents", { Cookie: cookie.replace("KEY", ANN), ...own })).status).toBe(401);
+  });
+});
+
+describe("a listed page", () => {
+  test.each(["/events", `/session/${session.id}/events`, "/message"])("may ask for %s with a token", async (path) => {
+    const method = path === "/message" ? "POST" : "GET";
+    const { status, headers } = await node.send("OPTIONS", path, {
+      Origin: LISTED,
+      "Access-Control-Request-Method": method,
+      "Access-Control-Request-Headers": "authorization,content-type,idempotency-key,last-event-id",
+    });
+    expect(status).toBe(204);
+    expect(headers["access-control-allow-origin"]).toBe(LISTED);
+    const allowed = headers["access-control-allow-headers"]!.split(", ");
+    expect(allowed).toEqual(
+      expect.arrayContaining(["authorization", "content-type", "idempotency-key", "last-event-id"]),
+    );
+  });
+
+  test("follows a stream with a token or a ticket, and can read why it is refused", async () => {
+    const stream = await ann.stream(`/session/${session.id}/events`, { Origin: LISTED });
+    expect(stream.headers["access-control-allow-origin"]).toBe(LISTED);
+    const { ticket } = await newTicket(ann);
+    const other = await node.stream(`/events?ticket=${ticket}`, { Origin: LISTED });
+    expect(other.headers["access-control-allow-origin"]).toBe(LISTED);
+    const { status, headers } = await node.send("GET", "/events", { Origin: LISTED });
+    expect([status, headers["access-control-allow-origin"]]).toEqual([401, LISTED]);
+    expect(headers["access-control-expose-headers"]).toBe("retry-after, www-authenticate");
+  });
+});
+
+describe("every answer", () => {
+  const answers: [string, () => Promise<Answer>][] = [
+    ["a success", () => ann.get("/agents")],
+    ["a failure", () => ann.get("/session/nowhere")],
+    ["a refusal", () => node.get("/agents")],
+    ["nothing", () => node.get("/nothing")],
+  ];
+  test.each(answers)("is data to a browser, and nothing else: %s", async (_, ask) => {
+    const { headers } = await ask();
+    expect(headers["content-security-policy"]).toBe("default-src 'none';frame-ancestors 'none'");
+    expect(headers["x-content-type-options"]).toBe("nosniff");
+    expect(headers["x-frame-options"]).toBe("DENY");
+    expect(headers["referrer-policy"]).toBe("no-referrer");
+    expect(headers["strict-transport-security"]).toBe("max-age=31536000");
+    expect(headers["x-powered-by"]).toBeUndefined();
+  });
+
+  test("is so on streams too, beside what makes them streams", async () => {
+    const { headers } = await ann.stream("/events");
+    expect(headers["content-security-policy"]).toBe("default-src 'none';frame-ancestors 'none'");
+    expect(headers["content-type"]).toBe("text/event-stream; charset=utf-8");
+    expect(headers["cache-control"]).toBe("no-cache, no-transform");
+  });
+});
+
+describe("without authentication", () => {
+  test("everybody is the operator as before; tickets and cookies are there, and mean nothing", async () => {
+    const open = await NodeUnderTest.start();
+    try {
+      const { ticket } = (await accepted(open.post("/ticket"))) as unknown as Issued;
+      expect((await open.stream(`/events?ticket=${ticket}`)).status).toBe(200);
+      expect((await open.stream("/events?ticket=made%20up")).status).toBe(200);
+      const cookie = await open.post("/cookie", {}, { headers: { Authorization: "Bearer x" } });
+      expect([cookie.status, cookie.headers["set-cookie"]]).toEqual([200, undefined]);
+      expect((await open.get("/metrics")).status).toBe(200);
+      const made = await accepted(open.post("/session/create", { userId: "anybody" }));
+      expect(made.session.ownerId).toBeUndefined();
+      expect(cookie.headers["content-security-policy"]).toBeUndefined();
+    } finally {
+      await open.stop();
+    }
+  });
+});

@@ -1,0 +1,85 @@
+import { type CryptoKey, exportJWK, generateKeyPair, type JWK, type JWTPayload, SignJWT } from "jose";
+import { json, SmallServer } from "./small-server.ts";
+
+type Claims = JWTPayload & Record<string, unknown>;
+interface SigningKey {
+  kid: string;
+  alg: string;
+  privateKey: CryptoKey;
+  publicJwk: JWK;
+}
+
+export const nowS = () => Math.floor(Date.now() / 1_000);
+
+/** A token for a secret. `exp` in an hour, unless the claims say otherwise; null leaves it out. */
+export function signWithSecret(secret: string | Uint8Array, claims: Claims, alg = "HS256"): Promise<string> {
+  return sign(claims, { alg }, typeof secret === "string" ? new TextEncoder().encode(secret) : secret);
+}
+
+/** An identity provider: it signs tokens, and publishes the keys to check them with. */
+export class TokenIssuer {
+  /** What it publishes now. */
+  published: JWK[] = [];
+  /** Whether whoever asks for the keys gets a failure. */
+  isDown = false;
+  readonly #server: SmallServer;
+  #made = 0;
+
+  private constructor(server: SmallServer) {
+    this.#server = server;
+  }
+
+  static async start(): Promise<TokenIssuer> {
+    const server = await SmallServer.start((response, request) => {
+      const answer = issuer.isDown ? json({ error: "down" }, 500) : json({ keys: issuer.published });
+      return answer(response, request);
+    });
+    const issuer = new TokenIssuer(server);
+    return issuer;
+  }
+
+  get url(): string {
+    return `${this.#server.url}/keys`;
+  }
+
+  /** How often the keys were asked for. */
+  get fetches(): number {
+    return this.#server.heard.length;
+  }
+
+  whenFetched(times: number): Promise<void> {
+    return this.#server.whenHeard(times);
+  }
+
+  /** A key that nobody knows of yet. */
+  async makeKey(alg = "ES256"): Promise<SigningKey> {
+    this.#made += 1;
+    const kid = `key-${this.#made}`;
+    const { privateKey, publicKey } = await generateKeyPair(alg, { extractable: true });
+    return { kid, alg, privateKey, publicJwk: { ...(await exportJWK(publicKey)), kid, alg, use: "sig" } };
+  }
+
+  /** Publish these keys, and no others. */
+  publish(...keys: SigningKey[]): void {
+    this.published = keys.map(({ publicJwk }) => publicJwk);
+  }
+
+  sign({ kid, alg, privateKey }: SigningKey, claims: Claims): Promise<string> {
+    return sign(claims, { alg, kid }, privateKey);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#server[Symbol.asyncDispose]();
+  }
+}
+
+function sign(claims: Claims, header: { alg: string; kid?: string }, key: CryptoKey | Uint8Array): Promise<string> {
+  const { exp = nowS() + 3_600, ...rest } = claims;
+  return new SignJWT({ ...rest, ...(exp !== null && { exp }) } as JWTPayload).setProtectedHeader(header).sign(key);
+}
+
+/** A token that is put together by hand, with a signature that may be none. */
+export function forge(header: object, claims: object, signature = ""): string {
+  const part = (value: object) => Buffer.from(JSON.stringify(value)).toString("base64url");
+  return `${part(header)}.${part(claims)}.${signature}`;
+}
