@@ -6,6 +6,7 @@ import {
   type Challenger,
   type Claim,
   decide,
+  type QueuedClaim,
   queueTimeoutDecision,
   type Successor,
   successor,
@@ -32,7 +33,7 @@ export function takeRequest(step: ArbiterStep, request: Extract<SessionWord, { t
     tell(step, accept({ sessionId, decision }, true));
     return;
   }
-  grant(step, claim, request.as, decision);
+  grant(step, claim, request.as, decision, turn !== undefined);
   takeTurnOrAnswer(step, sessionId, decision, turn);
 }
 
@@ -46,7 +47,13 @@ export function takeTurnOrAnswer(step: ArbiterStep, sessionId: SessionId, decisi
 }
 
 /** The floor changes hands: the holder is paused first, then the claim is granted (invariant 3). */
-export function grant(step: ArbiterStep, claim: Claim, verb: "activate" | "resume", decision: Decision): void {
+export function grant(
+  step: ArbiterStep,
+  claim: Claim,
+  verb: "activate" | "resume",
+  decision: Decision,
+  bringsTurn = false,
+): void {
   const { holder } = step.floor;
   unreserve(step);
   forget(step, claim.sessionId);
@@ -56,7 +63,7 @@ export function grant(step: ArbiterStep, claim: Claim, verb: "activate" | "resum
     send(step, holder.sessionId, { type: "preempt", by, reason: decision.reason, given: step.given });
   }
   step.floor = { ...step.floor, holder: claim };
-  send(step, claim.sessionId, { type: verb, claim, reason: decision.reason, given: step.given });
+  send(step, claim.sessionId, { type: verb, claim, reason: decision.reason, bringsTurn, given: step.given });
 }
 
 export function enqueue(step: ArbiterStep, claim: Claim, decision: Decision, turn: TurnInput | undefined): void {
@@ -134,13 +141,24 @@ export function fireTimer(step: ArbiterStep, timerId: EffectId): void {
     const next = successor(step.floor, given.catalog.agents);
     if (next) wake(step, next);
   } else if (waited) {
-    const wasReserved = floor.reserved?.sessionId === waited.sessionId;
-    if (wasReserved) return;
+    if (floor.reserved?.sessionId === waited.sessionId) return waitForWake(step, waited);
     const decision = queueTimeoutDecision(waited, floor.holder, given.catalog.agents);
     log(step, decision, waited.sessionId);
     forget(step, waited.sessionId);
     send(step, waited.sessionId, { type: "unqueue", decision, given });
   }
+}
+
+/** Its time is up and it is about to be woken: should another outrank it until then, its time is up after all. */
+function waitForWake(step: ArbiterStep, waited: QueuedClaim): void {
+  const { given, floor, floorId } = step;
+  const timerId = effectId(given, "queue", waited.sessionId);
+  const dueAt = given.now + given.catalog.policy.resumeDelayMs;
+  tell(step, { type: "effect.add", effect: { kind: "timer", id: timerId, floorId, dueAt } });
+  step.floor = {
+    ...floor,
+    queued: floor.queued.map((claim) => (claim === waited ? { ...waited, timerId } : claim)),
+  };
 }
 
 export function replaceClaim(step: ArbiterStep, claim: Claim): void {

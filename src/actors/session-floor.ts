@@ -14,7 +14,10 @@ export function requestFloor(
   step.words.push({ type: "request", sessionId: step.context.id, ...request, given: step.given });
 }
 
-export function winFloor(step: SessionStep, { claim }: Extract<SessionVerb, { type: "activate" | "resume" }>): void {
+export function winFloor(
+  step: SessionStep,
+  { claim, bringsTurn }: Extract<SessionVerb, { type: "activate" | "resume" }>,
+): void {
   const { context, given } = step;
   context.claim = claim;
   context.queuedAt = undefined;
@@ -23,7 +26,7 @@ export function winFloor(step: SessionStep, { claim }: Extract<SessionVerb, { ty
   dropEffect(step, context.pauseTimerId);
   context.pauseTimerId = undefined;
   if (context.run) resumeRun(step);
-  else settle(step);
+  else if (!bringsTurn) settle(step);
 }
 
 export function loseFloor(step: SessionStep, pausedBy: PausedBy): void {

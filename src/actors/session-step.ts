@@ -22,7 +22,8 @@ export type SessionCommand = Timely<
 
 /** What happens to a session: the verbs of its transitions, from the arbiter or from itself. */
 export type SessionVerb = Timely<
-  | { type: "activate" | "resume"; claim: Claim; reason: string }
+  /** `bringsTurn`: a turn follows, so what waits here is not begun yet. */
+  | { type: "activate" | "resume"; claim: Claim; reason: string; bringsTurn?: boolean | undefined }
   | { type: "preempt"; by: { sessionId: SessionId; agentId: AgentId }; reason: string }
   | { type: "queue"; claim: Claim; decision: Decision; turn?: TurnInput | undefined }
   | { type: "unqueue"; decision: Decision }

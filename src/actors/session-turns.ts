@@ -40,9 +40,15 @@ export function isTooBusy(step: SessionStep): boolean {
   return whenBusy === "reject" || (whenBusy === "enqueue" && step.context.turns.length >= MAX_TURNS);
 }
 
-/** A turn on an active session that has nothing running. */
+/** A turn on an active session that has nothing running. Turns that waited for the floor come before a new one. */
 export function beginTurn(step: SessionStep, { turn, input, decision }: Turn): void {
   stopIdling(step);
+  const [first] = step.context.turns;
+  if (input && first) {
+    keepTurn(step, input, decision);
+    step.context.turns = step.context.turns.filter((waiting) => waiting !== first);
+    return beginTurn(step, { type: "turn", turn: first, given: step.given });
+  }
   if (input) {
     addUserMessage(step, input, "success");
     answer(step, { ...about(turn), ...(decision && { decision }) });
