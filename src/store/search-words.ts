@@ -13,6 +13,8 @@ const MAX_WORD = 64;
 /** What a query may hold, in UTF-16 units and in terms; the rest of it is ignored. */
 const MAX_QUERY = 1_024;
 const MAX_TERMS = 16;
+/** The last place a `tsvector` can name. */
+const MAX_POSITION = 16_383;
 
 const RUNS =
   /(?<cjk>[[\p{scx=Hani}\p{scx=Hira}\p{scx=Kana}\p{scx=Bopo}\p{scx=Hang}]&&[\p{L}\p{N}\p{M}]]+)|[[\p{L}\p{N}\p{M}]--[\p{scx=Hani}\p{scx=Hira}\p{scx=Kana}\p{scx=Bopo}\p{scx=Hang}]]+/gv;
@@ -55,6 +57,25 @@ export function termsOf(query: string): SearchTerm[] {
 /** The terms in SQLite's FTS5 language. Words hold letters, digits and marks only, so there is nothing to escape. */
 export function fts5Query(terms: readonly SearchTerm[]): string {
   return terms.map(({ words, isPrefix }) => `"${words.join(" ")}"${isPrefix ? "*" : ""}`).join(" AND ");
+}
+
+/**
+ * Words as a PostgreSQL `tsvector`, each with its places. Its positions end at 16,383 and it keeps 255 of each word: in
+ * what is longer, single words are found and phrases of Chinese, Japanese and Korean only before that.
+ */
+export function tsVector(words: string): string {
+  if (words === "") return "";
+  return words
+    .split(" ")
+    .map((word, index) => (index < MAX_POSITION ? `'${word}':${index + 1}` : `'${word}'`))
+    .join(" ");
+}
+
+/** The terms as a PostgreSQL `tsquery`. */
+export function tsQuery(terms: readonly SearchTerm[]): string {
+  return terms
+    .map(({ words, isPrefix }) => words.map((word) => `'${word}'${isPrefix ? ":*" : ""}`).join(" <-> "))
+    .join(" & ");
 }
 
 function* runsOf(text: string): Generator<{ run: string; isCjk: boolean }> {

@@ -2,10 +2,11 @@ import type { DatabaseSync, StatementSync } from "node:sqlite";
 import type { Effect } from "../protocol/effect.ts";
 import type { SessionId } from "../protocol/ids.ts";
 import { partitionOf } from "../protocol/partition.ts";
+import { newsOf } from "./rows.ts";
 import { EventWriter, textsOf } from "./sqlite-events.ts";
 import type { Outcome } from "./sqlite-job.ts";
 import { MessageWriter } from "./sqlite-messages.ts";
-import { newsOf, type SessionStanding, SessionWriter } from "./sqlite-sessions.ts";
+import { type SessionStanding, SessionWriter } from "./sqlite-sessions.ts";
 import { WordIndex } from "./sqlite-words.ts";
 import type { FloorChange, MessageWrite } from "./store.ts";
 

@@ -1,6 +1,6 @@
-import { randomBytes } from "node:crypto";
 import { DatabaseSync } from "node:sqlite";
 import { pathToFileURL } from "node:url";
+import { type Meta, newMeta } from "./meta.ts";
 import { listMigrations, type Migration, type MigrationTarget, migrate, migrationsFolder } from "./migrate.ts";
 import { isNoDatabase } from "./sqlite-fault.ts";
 import type { WriterSettings } from "./sqlite-job.ts";
@@ -11,15 +11,6 @@ const APPLICATION_ID = 0x464c6f72;
 const BUSY_MS = 2_000;
 /** To what the log shrinks after it has grown, in bytes. */
 const MAX_IDLE_WAL = 16_777_216;
-
-const EPOCH_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz";
-const EPOCH_LENGTH = 6;
-
-/** What names a store. */
-export interface Meta {
-  epoch: string;
-  secret: string;
-}
 
 /** The connection that writes; there must be one only. The file must be there: a lost one is not replaced by a new. */
 export function openWriter({ file, isDurable }: WriterSettings): DatabaseSync {
@@ -46,9 +37,10 @@ export async function prepareFile(settings: WriterSettings, now: number): Promis
   const db = openFile(settings);
   try {
     await migrate(new SqliteTarget(settings.file, db), await listMigrations(migrationsFolder("sqlite")));
+    const { epoch, secret } = newMeta();
     db.prepare("INSERT OR IGNORE INTO meta (id, epoch, secret, created_at, format) VALUES (1, ?, ?, ?, 1)").run(
-      newEpoch(),
-      randomBytes(32).toString("hex"),
+      epoch,
+      secret,
       now,
     );
     return db.prepare("SELECT epoch, secret FROM meta").get() as unknown as Meta;
@@ -99,8 +91,4 @@ class SqliteTarget implements MigrationTarget {
   #pragma(name: "application_id" | "user_version"): number {
     return Object.values(this.#db.prepare(`PRAGMA ${name}`).get()!)[0] as number;
   }
-}
-
-function newEpoch(): string {
-  return Array.from(randomBytes(EPOCH_LENGTH), (byte) => EPOCH_DIGITS[byte % EPOCH_DIGITS.length]).join("");
 }

@@ -1,5 +1,6 @@
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import type { Message } from "../protocol/message.ts";
+import { detailsOf } from "./rows.ts";
 import type { EventWriter } from "./sqlite-events.ts";
 import type { WordIndex } from "./sqlite-words.ts";
 import type { LogRow, MessageWrite } from "./store.ts";
@@ -112,9 +113,4 @@ export class MessageWriter {
     if (wasIndexed) this.#words.dropMessage(key);
     if (isIndexed) this.#words.addMessage(key, (this.#content.get(key) as { content: string }).content);
   }
-}
-
-/** All of a message that has no column of its own. */
-function detailsOf(message: Message): string {
-  return JSON.stringify({ ...message, id: undefined, sessionId: undefined, status: undefined, content: undefined });
 }

@@ -1,6 +1,6 @@
 import type { DatabaseSync, SQLInputValue, StatementSync } from "node:sqlite";
+import { sessionOf, type ViewRow } from "./rows.ts";
 import { fts5Query, termsOf } from "./search-words.ts";
-import { sessionOf, type ViewRow } from "./sqlite-rows.ts";
 import type { SessionPage, SessionQuery } from "./store.ts";
 
 /**

@@ -1,6 +1,6 @@
 import type { DatabaseSync, StatementSync } from "node:sqlite";
-import type { LogEntry } from "../protocol/event.ts";
 import type { SessionId } from "../protocol/ids.ts";
+import { type SessionNews, sessionText } from "./rows.ts";
 import type { WordIndex } from "./sqlite-words.ts";
 import type { DeletedSession, SessionRow } from "./store.ts";
 
@@ -10,14 +10,6 @@ export interface SessionStanding {
   floorKey: number;
   standing: number | null;
   view: string;
-}
-
-/** What a change's events say of one session. */
-export interface SessionNews {
-  /** When the first of them happened. */
-  firstAt: number;
-  /** The place on the floor of its last transition. */
-  transitionSeq?: number | undefined;
 }
 
 /** Writes the rows of sessions, and the tombstones of those that are gone. */
@@ -73,12 +65,12 @@ export class SessionWriter {
       this.#put.run(...values, standing.key);
       if (!saysTheSame(standing.view, session)) {
         this.#words.dropSession(standing.key);
-        this.#words.addSession(standing.key, textOf(session));
+        this.#words.addSession(standing.key, sessionText(session));
       }
       return standing.key;
     }
     const key = Number(this.#add.run(...values, session.id, floorKey).lastInsertRowid);
-    this.#words.addSession(key, textOf(session));
+    this.#words.addSession(key, sessionText(session));
     return key;
   }
 
@@ -114,24 +106,4 @@ function standingOf(
 function saysTheSame(view: string, { title, summary }: SessionRow["session"]): boolean {
   if (!view.includes(`"title":${JSON.stringify(title)}`)) return false;
   return summary === undefined ? !view.includes('"summary":') : view.includes(`"summary":${JSON.stringify(summary)}`);
-}
-
-/** What is searched of a session itself. A line break keeps the two apart. */
-function textOf({ title, summary }: SessionRow["session"]): string {
-  return summary === undefined ? title : `${title}\n${summary}`;
-}
-
-/** What events say of each session they name. */
-export function newsOf(events: readonly LogEntry[]): Map<SessionId, SessionNews> {
-  const news = new Map<SessionId, SessionNews>();
-  for (const { sessionId, at, type, floorSeq } of events) {
-    if (sessionId === undefined) continue;
-    let of = news.get(sessionId);
-    if (!of) {
-      of = { firstAt: at };
-      news.set(sessionId, of);
-    }
-    if (type === "session_transition") of.transitionSeq = floorSeq;
-  }
-  return news;
 }

@@ -11,10 +11,8 @@ import {
   messageOf,
   sessionOf,
   type ViewRow,
-} from "./sqlite-rows.ts";
-import type { Blob, ConnectionRow, FloorRecord, Receipt, ReceiptKey, SessionRow, Store } from "./store.ts";
-
-export type DueQuery = Parameters<Store["dueEffects"]>[0];
+} from "./rows.ts";
+import type { Blob, ConnectionRow, DueQuery, FloorRecord, Receipt, ReceiptKey, SessionRow } from "./store.ts";
 
 /** Reads single rows: what hosts, workers and gateways go on from. Each method is one statement, and so one view. */
 export class StateReader {

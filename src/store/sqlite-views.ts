@@ -3,16 +3,8 @@ import type { Decision } from "../protocol/decision.ts";
 import { AppError } from "../protocol/errors.ts";
 import type { FloorId, FloorSeq, MessageId, Seq, SessionId } from "../protocol/ids.ts";
 import type { LogLine } from "../protocol/message.ts";
-import {
-  type EventRow,
-  type EventText,
-  entryOf,
-  type MessageRow,
-  messageOf,
-  sessionOf,
-  type ViewRow,
-  wholeJson,
-} from "./sqlite-rows.ts";
+import { type MessageRow, messageOf, sessionOf, type ViewRow } from "./rows.ts";
+import { type EventText, type SqliteEventRow, wholeEntryOf, wholeJson } from "./sqlite-rows.ts";
 import type { FloorView, LogPage, LogSlice, MessagePage, MessageRange, SessionView, Whereabouts } from "./store.ts";
 
 interface SessionHead extends ViewRow {
@@ -96,10 +88,10 @@ export class ViewReader {
   whereIs(id: SessionId): Whereabouts | undefined {
     const there = this.#whereabouts.get(id) as { floorId: FloorId; ownerId: string | null } | undefined;
     if (there) return { floorId: there.floorId, ...(there.ownerId !== null && { ownerId: there.ownerId }) };
-    const gone = this.#tombstone.get(id) as ({ floorId: FloorId; ownerId: string | null } & EventRow) | undefined;
+    const gone = this.#tombstone.get(id) as ({ floorId: FloorId; ownerId: string | null } & SqliteEventRow) | undefined;
     if (!gone) return undefined;
     const { floorId, ownerId, ...last } = gone;
-    return { floorId, ...(ownerId !== null && { ownerId }), tombstone: { head: last.seq!, last: entryOf(last) } };
+    return { floorId, ...(ownerId !== null && { ownerId }), tombstone: { head: last.seq!, last: wholeEntryOf(last) } };
   }
 
   viewSession(id: SessionId, messages: number): SessionView | undefined {
@@ -153,22 +145,22 @@ export class ViewReader {
     const session = this.#findSession(id);
     if (!session) return undefined;
     const { key, head, lowWater } = session;
-    const rows = this.#sessionEvents.all(key, after, limit) as unknown as EventRow[];
-    return { entries: rows.map((row) => entryOf({ ...row, sessionId: id })), head, lowWater };
+    const rows = this.#sessionEvents.all(key, after, limit) as unknown as SqliteEventRow[];
+    return { entries: rows.map((row) => wholeEntryOf({ ...row, sessionId: id })), head, lowWater };
   }
 
   readFloorLog(id: FloorId, after: FloorSeq, limit: number): LogSlice {
     const floor = this.#findFloor(id);
     if (!floor) return { entries: [], head: 0, lowWater: 0 };
     const { key, head, lowWater } = floor;
-    const rows = this.#floorEvents.all(key, after, limit) as unknown as EventRow[];
+    const rows = this.#floorEvents.all(key, after, limit) as unknown as SqliteEventRow[];
     // The last event of a deleted session has its place in the floor's log, although its row went with the session.
-    const last = this.#lastEvents.all(key, after, limit) as unknown as EventRow[];
+    const last = this.#lastEvents.all(key, after, limit) as unknown as SqliteEventRow[];
     if (last.length > 0) {
       rows.push(...last);
       rows.sort((one, other) => one.floorSeq - other.floorSeq);
     }
-    return { entries: rows.slice(0, limit).map(entryOf), head, lowWater };
+    return { entries: rows.slice(0, limit).map(wholeEntryOf), head, lowWater };
   }
 
   heads(ids: readonly FloorId[]): Map<FloorId, FloorSeq> {

@@ -9,17 +9,19 @@ import type { ConnectionId, FloorId, FloorSeq, MessageId, Seq, SessionId } from 
 import type { Logger } from "../protocol/logger.ts";
 import type { Message } from "../protocol/message.ts";
 import { GroupCommit } from "./group-commit.ts";
+import type { Meta } from "./meta.ts";
 import { isUnreadable } from "./sqlite-fault.ts";
-import { type Meta, openReader, prepareFile } from "./sqlite-file.ts";
+import { openReader, prepareFile } from "./sqlite-file.ts";
 import type { Job, Outcome } from "./sqlite-job.ts";
 import { FileLock } from "./sqlite-lock.ts";
 import { SessionList } from "./sqlite-session-list.ts";
-import { type DueQuery, StateReader } from "./sqlite-state.ts";
+import { StateReader } from "./sqlite-state.ts";
 import { WriterThread } from "./sqlite-thread.ts";
 import { ViewReader } from "./sqlite-views.ts";
 import type {
   Blob,
   ConnectionRow,
+  DueQuery,
   FloorChange,
   FloorRecord,
   FloorView,

@@ -33,16 +33,8 @@ export interface Store {
   findMessage(sessionId: SessionId, id: MessageId): Promise<Message | undefined>;
   /** Receipts that are there for these keys, in no order. */
   findReceipts(keys: readonly ReceiptKey[]): Promise<Receipt[]>;
-  /**
-   * Effects due at or before `until`, by `dueAt` and id; those that come after the one named, and of floors in these
-   * partitions only, if any are named (rule C8).
-   */
-  dueEffects(query: {
-    until: number;
-    after?: Pick<Effect, "id" | "dueAt"> | undefined;
-    partitions?: readonly number[] | undefined;
-    limit: number;
-  }): Promise<Effect[]>;
+  /** Effects that are due, by `dueAt` and id. */
+  dueEffects(query: DueQuery): Promise<Effect[]>;
   /** When the newest event was logged, ms since 1970; 0 for a new store. A clock that starts before it is wrong. */
   newestTime(): Promise<number>;
   /** Move every effect's `dueAt` by so many ms: the wall clock jumped (rule C9). */
@@ -151,6 +143,16 @@ export interface DeletedSession {
   /** Its last event; the session's head is that event's `seq`. */
   last: LogEntry;
   at: number;
+}
+
+export interface DueQuery {
+  /** Due at or before it. */
+  until: number;
+  /** Those that come after this one. */
+  after?: Pick<Effect, "id" | "dueAt"> | undefined;
+  /** Those of floors in these partitions (rule C8); undefined: all. */
+  partitions?: readonly number[] | undefined;
+  limit: number;
 }
 
 export interface Whereabouts {

@@ -1,0 +1,16 @@
+import { randomBytes } from "node:crypto";
+
+const EPOCH_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz";
+const EPOCH_LENGTH = 6;
+const SECRET_BYTES = 32;
+
+/** What names a store; made with it, once. */
+export interface Meta {
+  epoch: string;
+  secret: string;
+}
+
+export function newMeta(): Meta {
+  const digits = Array.from(randomBytes(EPOCH_LENGTH), (byte) => EPOCH_DIGITS[byte % EPOCH_DIGITS.length]);
+  return { epoch: digits.join(""), secret: randomBytes(SECRET_BYTES).toString("hex") };
+}

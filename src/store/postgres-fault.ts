@@ -1,0 +1,76 @@
+/**
+ * Whose fault an error of the database is. `engine`: the server's or the network's, whatever was asked; `taken`: a
+ * unique key is there already; `wordless`: a message is finished and its words were not given; `data`: what was asked
+ * cannot be.
+ */
+export type Fault = "engine" | "taken" | "wordless" | "data";
+
+/** https://www.postgresql.org/docs/current/errcodes-appendix.html; the first two characters are the class. */
+const UNIQUE_VIOLATION = "23505";
+/** Raised by `write_messages` of migrations/postgres. */
+const WORDS_WANTED = "IL001";
+const READ_ONLY_TRANSACTION = "25006";
+/** A statement this connection had prepared is not what it was: the schema changed, or a pooler gave it another server. */
+const STALE_STATEMENTS = ["26000", "0A000"];
+const INVALID_PASSWORD = ["28P01", "28000"];
+const NO_SUCH_DATABASE = "3D000";
+
+const ENGINE_CLASSES = new Set([
+  "08", // connection exceptions
+  "28", // the password was changed
+  "3D", // the database was dropped
+  "40", // rolled back: deadlock, serialization
+  "53", // no room for more connections, memory or disk
+  "55", // a lock was not to be had in time
+  "57", // cancelled, shut down, starting up
+  "58", // the system below: I/O
+  "F0", // its configuration
+  "XX", // its own faults, corruption
+]);
+const ENGINE = new Set([READ_ONLY_TRANSACTION, ...STALE_STATEMENTS]);
+
+/** The statement failed and the connection is as good as before. */
+const CANCELLED = "57014";
+const HARMLESS_CLASSES = new Set(["40", "53", "55"]);
+
+export function faultOf(error: unknown): Fault {
+  const state = sqlStateOf(error);
+  // The driver, the network, or a server that went away.
+  if (state === undefined) return "engine";
+  if (state === UNIQUE_VIOLATION) return "taken";
+  if (state === WORDS_WANTED) return "wordless";
+  return ENGINE.has(state) || ENGINE_CLASSES.has(state.slice(0, 2)) ? "engine" : "data";
+}
+
+/** Whether the connection that met this error is better not used again. */
+export function isConnectionDoubtful(error: unknown): boolean {
+  const state = sqlStateOf(error);
+  if (state === undefined) return true;
+  return faultOf(error) === "engine" && state !== CANCELLED && !HARMLESS_CLASSES.has(state.slice(0, 2));
+}
+
+export const isRefusedUser = (error: unknown): boolean => INVALID_PASSWORD.includes(sqlStateOf(error) ?? "");
+export const isNoDatabase = (error: unknown): boolean => sqlStateOf(error) === NO_SUCH_DATABASE;
+export const isServerAnswer = (error: unknown): boolean => sqlStateOf(error) !== undefined;
+
+/**
+ * What went wrong, without what the driver hangs on its errors: rows' values in their details, and the connection with
+ * all it was made of.
+ */
+export function plainError(error: unknown): Error {
+  return new Error(reasonOf(error));
+}
+
+export function reasonOf(error: unknown): string {
+  const { message, code } = error as { message?: string; code?: string };
+  // Several addresses were tried: each has its own.
+  const reasons = error instanceof AggregateError ? error.errors.map(({ message: each }: Error) => each) : [message];
+  const text = reasons.filter(Boolean).join("; ") || "no reason given";
+  return code === undefined || text.includes(code) ? text : `${text} (${code})`;
+}
+
+/** Five characters that only a server sends; the driver's and the network's codes look otherwise. */
+function sqlStateOf(error: unknown): string | undefined {
+  const { code, severity } = error as { code?: unknown; severity?: unknown };
+  return severity !== undefined && typeof code === "string" ? code : undefined;
+}
