@@ -1,0 +1,74 @@
+import { randomUUID } from "node:crypto";
+import Fastify from "fastify";
+import type { ZodTypeProvider } from "fastify-type-provider-zod";
+import { expect, onTestFinished, test } from "vitest";
+import { RedisTickets } from "../../src/bus/redis-tickets.ts";
+import { SystemClock } from "../../src/clock.ts";
+import { limitRates } from "../../src/gateway/rate-limits.ts";
+import { redis } from "../support/redis-server.ts";
+import { chooseServer, describeWith } from "../support/server-choice.ts";
+
+const DAY_MS = 86_400_000;
+const LIMITS = { owner: { max: 4, windowMs: DAY_MS }, refused: { max: 2, windowMs: DAY_MS } };
+
+describeWith(redis, await chooseServer(redis, { own: true }), "requests counted over Redis", (startServer) => {
+  const start = async () => {
+    const server = await startServer();
+    onTestFinished(() => server.stop());
+    return server;
+  };
+
+  /** A gateway that answers with what its limits say; everybody is Ann. */
+  async function openGateway(url: string, epoch: string) {
+    const tickets = await RedisTickets.open({ urls: [url], epoch, clock: new SystemClock() });
+    const app = Fastify().withTypeProvider<ZodTypeProvider>();
+    app.decorateRequest("caller", undefined);
+    const shared = { counters: tickets.connection, prefix: `${epoch}.rate.` };
+    const limiter = await limitRates(app, LIMITS, shared);
+    app.setErrorHandler((error, _, reply) => reply.code(429).send((error as unknown as { code: string }).code));
+    app.get("/", async (request) => {
+      request.caller = { id: "owner:ann", ownerId: "ann", isOperator: false };
+      await limiter.countOwner(request);
+      return "in";
+    });
+    app.get("/guess", async (request) => {
+      await limiter.checkRefused(request);
+      await limiter.countRefused(request);
+      return "refused";
+    });
+    onTestFinished(async () => {
+      tickets.close();
+      await app.close();
+    });
+    return { ask: async (path = "/") => (await app.inject(path)).body, tickets };
+  }
+
+  test("are counted by all gateways together, and by those of another store apart", async () => {
+    const { url } = await start();
+    const epoch = randomUUID();
+    const [one, other] = [await openGateway(url, epoch), await openGateway(url, epoch)];
+    const answers: string[] = [];
+    for (let index = 0; index < 3; index++) answers.push(await one.ask(), await other.ask());
+    expect(answers).toEqual(["in", "in", "in", "in", "too_many_requests", "too_many_requests"]);
+    expect([await one.ask("/guess"), await other.ask("/guess"), await one.ask("/guess")]).toEqual([
+      "refused",
+      "refused",
+      "too_many_requests",
+    ]);
+    expect(await (await openGateway(url, randomUUID())).ask()).toBe("in");
+    const keys = await one.tickets.connection.keys("*");
+    expect(keys.filter((key) => !key.startsWith(`${epoch}.rate.`) && key.includes(epoch))).toEqual([]);
+    for (const key of keys) expect(await one.tickets.connection.pttl(key)).toBeGreaterThan(0);
+  });
+
+  test("are let in when the counters cannot be reached: they keep nobody out by themselves", async () => {
+    const server = await start();
+    const gateway = await openGateway(server.url, randomUUID());
+    for (let index = 0; index < 5; index++) await gateway.ask();
+    expect(await gateway.ask()).toBe("too_many_requests");
+    await gateway.tickets.connection.client("PAUSE", 3_000, "ALL");
+    expect(await gateway.ask()).toBe("in");
+    await server.stop();
+    expect(await gateway.ask()).toBe("in");
+  });
+});

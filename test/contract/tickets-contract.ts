@@ -1,0 +1,53 @@
+import { describe, expect, onTestFinished, test } from "vitest";
+import type { TicketStore } from "../../src/bus/tickets.ts";
+
+export interface TicketPlace {
+  /** The tickets as one more gateway has them. */
+  connect(): Promise<TicketStore>;
+  /** Let so much time pass for them. */
+  pass(ms: number): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** What every store of tickets does. */
+export function ticketContract(name: string, open: () => Promise<TicketPlace>): void {
+  const start = async () => {
+    const place = await open();
+    onTestFinished(() => place.close());
+    return place;
+  };
+
+  describe(`tickets in ${name}`, () => {
+    test("are handed out as they were put, once", async () => {
+      const tickets = await (await start()).connect();
+      await tickets.put("one", '{"id":"ann ✓"}', 30_000);
+      await tickets.put("two", '{"id":"bob"}', 30_000);
+      expect(await tickets.take("one")).toBe('{"id":"ann ✓"}');
+      expect(await tickets.take("one")).toBeUndefined();
+      expect(await tickets.take("two")).toBe('{"id":"bob"}');
+    });
+
+    test("that nobody put are none", async () => {
+      const tickets = await (await start()).connect();
+      expect(await tickets.take("made-up")).toBeUndefined();
+    });
+
+    test("are the same on every gateway, and one of many gets them", async () => {
+      const place = await start();
+      const gateways = await Promise.all([place.connect(), place.connect()]);
+      await gateways[0]!.put("one", "grant", 30_000);
+      const taken = await Promise.all(Array.from({ length: 20 }, (_, index) => gateways[index % 2]!.take("one")));
+      expect(taken.filter((grant) => grant !== undefined)).toEqual(["grant"]);
+    });
+
+    test("are gone after their time", async () => {
+      const place = await start();
+      const tickets = await place.connect();
+      await tickets.put("brief", "grant", 40);
+      await tickets.put("long", "grant", 3_600_000);
+      await place.pass(40);
+      expect(await tickets.take("brief")).toBeUndefined();
+      expect(await tickets.take("long")).toBe("grant");
+    });
+  });
+}

@@ -1,0 +1,92 @@
+import { randomUUID } from "node:crypto";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { MemoryTickets } from "../../src/bus/memory-tickets.ts";
+import { RedisTickets } from "../../src/bus/redis-tickets.ts";
+import { SystemClock } from "../../src/clock.ts";
+import { type RedisServer, redis } from "../support/redis-server.ts";
+import { chooseServer, describeWith } from "../support/server-choice.ts";
+import { VirtualClock } from "../support/virtual-clock.ts";
+import { ticketContract } from "./tickets-contract.ts";
+
+ticketContract("memory", async () => {
+  const clock = new VirtualClock();
+  // One process: all that ask have the same.
+  const tickets = new MemoryTickets(clock);
+  return { connect: async () => tickets, pass: (ms) => clock.advance(ms), close: async () => {} };
+});
+
+describe("tickets in memory", () => {
+  test("are bounded: the oldest makes room", async () => {
+    const tickets = new MemoryTickets(new VirtualClock());
+    for (let index = 0; index < 10_001; index++) await tickets.put(`ticket-${index}`, "grant", 30_000);
+    expect(await tickets.take("ticket-0")).toBeUndefined();
+    expect(await tickets.take("ticket-1")).toBe("grant");
+    expect(await tickets.take("ticket-10000")).toBe("grant");
+  });
+});
+
+const open = (url: string, epoch: string) => RedisTickets.open({ urls: [url], epoch, clock: new SystemClock() });
+
+describeWith(redis, await chooseServer(redis), "over Redis", (start) => {
+  let server: RedisServer;
+  beforeAll(async () => {
+    server = await start();
+  });
+  afterAll(() => server.stop());
+
+  ticketContract("Redis", async () => {
+    const epoch = randomUUID();
+    const opened: RedisTickets[] = [];
+    return {
+      async connect() {
+        const tickets = await open(server.url, epoch);
+        opened.push(tickets);
+        return tickets;
+      },
+      /** It has a clock of its own: asked until it says that the time is over. */
+      async pass() {
+        const { connection } = opened[0]!;
+        while ((await connection.exists(`${epoch}.ticket.brief`)) === 1);
+      },
+      async close() {
+        for (const tickets of opened) tickets.close();
+      },
+    };
+  });
+
+  test("tickets of another store are none", async () => {
+    const [ours, theirs] = [await open(server.url, "ours"), await open(server.url, "theirs")];
+    onTestFinished(() => {
+      for (const tickets of [ours, theirs]) tickets.close();
+    });
+    await ours.put("one", "grant", 30_000);
+    expect(await theirs.take("one")).toBeUndefined();
+    expect(await ours.take("one")).toBe("grant");
+  });
+});
+
+describeWith(redis, await chooseServer(redis, { own: true }), "over a Redis that is frozen", (start) => {
+  test("tickets are unavailable, soon, and the failure does not name them", async () => {
+    const server = await start();
+    const tickets = await open(server.url, "e");
+    onTestFinished(async () => {
+      tickets.close();
+      await server.stop();
+    });
+    await tickets.connection.client("PAUSE", 3_000, "ALL");
+    for (const asked of [tickets.put("hidden", "grant", 30_000), tickets.take("hidden")]) {
+      const error = await asked.then(
+        () => undefined,
+        (reason: unknown) => reason,
+      );
+      expect(error).toMatchObject({ code: "unavailable" });
+      expect(JSON.stringify(error, Object.getOwnPropertyNames(error))).not.toContain("hidden");
+    }
+    const there = () =>
+      tickets.take("another").then(
+        () => true,
+        () => false,
+      );
+    while (!(await there()));
+  });
+});
