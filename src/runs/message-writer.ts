@@ -6,6 +6,8 @@ import { cleanText, cutText } from "../protocol/text.ts";
 
 /** A message longer than this goes on in another, in UTF-16 units. */
 const MAX_MESSAGE_UNITS = 131_072;
+/** A piece that is streamed, in UTF-16 units: six bytes each at worst, and still light enough for the bus (rule C22). */
+const MAX_PIECE_UNITS = 8_192;
 /** Reasoning kept with a message, in UTF-16 units; all of it is streamed. */
 const MAX_REASONING_UNITS = 32_768;
 /** The length of a session's summary, in UTF-16 units. */
@@ -52,7 +54,7 @@ export class MessageWriter {
     let rest = cleanText(text);
     while (rest !== "") {
       const message = this.#openFor(agent);
-      const piece = cutText(rest, Math.max(2, MAX_MESSAGE_UNITS - message.length));
+      const piece = cutText(rest, Math.max(2, Math.min(MAX_PIECE_UNITS, MAX_MESSAGE_UNITS - message.length)));
       rest = rest.slice(piece.length);
       this.#append(message, kind, piece);
       if (message.length >= MAX_MESSAGE_UNITS) this.close();

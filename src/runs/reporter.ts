@@ -8,11 +8,11 @@ import type { ReportPart, RunOutcome, Standing } from "../protocol/run.ts";
 
 /** A part is reported at most so long after it came, in ms … */
 const REPORT_AFTER_MS = 250;
-/** … or when so much text waits, in UTF-16 units. */
+/** … or when so much waits, in UTF-16 units. */
 const REPORT_AT_UNITS = 4_096;
-/** Text that is not acknowledged yet, in UTF-16 units; over it the agent is not pulled (rule C12). */
+/** What is not acknowledged yet, in UTF-16 units; over it the agent is not pulled (rule C12). */
 const MAX_UNACKNOWLEDGED_UNITS = 262_144;
-/** Text and parts in one report. */
+/** Units and parts in one report. */
 const MAX_REPORT_UNITS = 32_768;
 const MAX_REPORT_PARTS = 500;
 /** How long a silent attempt waits before it asks whether it is wanted, in ms (rule C13) … */
@@ -202,9 +202,7 @@ export class Reporter {
   }
 }
 
+/** What a part takes: its words, or all of it where it is more than words. */
 function unitsOf(part: ReportPart): number {
-  if (part.kind === "append") return part.text.length;
-  if (part.kind === "tool_result") return part.content.length;
-  if (part.kind === "log") return part.line.text.length;
-  return 128;
+  return part.kind === "append" ? part.text.length : JSON.stringify(part).length;
 }

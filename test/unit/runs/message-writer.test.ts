@@ -1,0 +1,213 @@
+import { describe, expect, test } from "vitest";
+import { MAX_BUS_MESSAGE } from "../../../src/bus/bus.ts";
+import type { Delta } from "../../../src/protocol/event.ts";
+import type { RunId } from "../../../src/protocol/ids.ts";
+import { type AgentRef, masterRef } from "../../../src/protocol/message.ts";
+import type { ReportPart } from "../../../src/protocol/run.ts";
+import { MessageWriter } from "../../../src/runs/message-writer.ts";
+
+const MASTER = masterRef("music");
+const SUB: AgentRef = { kind: "sub", name: "browser", depth: 1, path: ["music", "browser"] };
+const MAX_MESSAGE_UNITS = 131_072;
+const MAX_REASONING_UNITS = 32_768;
+
+/** A writer, and what became of its words. */
+function makeWriter({ attempt = 1 } = {}) {
+  const parts: ReportPart[] = [];
+  const deltas: Delta[] = [];
+  const writer = new MessageWriter({
+    runId: "run" as RunId,
+    attempt,
+    master: MASTER,
+    report: (part) => void parts.push(part),
+    stream: (delta) => void deltas.push(delta),
+  });
+  const kinds = () => parts.map((part) => ("messageId" in part ? `${part.kind} ${part.messageId}` : part.kind));
+  return { writer, parts, deltas, kinds };
+}
+
+describe("the messages of an attempt", () => {
+  test("begin with their first word, and their pieces have places in UTF-16 units", () => {
+    const { writer, parts, deltas } = makeWriter();
+    writer.write("text", "la 🎵");
+    writer.write("text", "li");
+    writer.close();
+    expect(parts).toEqual([
+      { kind: "open", messageId: "run-1-0", agent: MASTER },
+      { kind: "append", messageId: "run-1-0", offset: 0, text: "la 🎵" },
+      { kind: "append", messageId: "run-1-0", offset: 5, text: "li" },
+      { kind: "close", messageId: "run-1-0", status: "success" },
+    ]);
+    const about = { messageId: "run-1-0", runId: "run", attempt: 1, kind: "text", agent: MASTER };
+    expect(deltas).toEqual([
+      { ...about, offset: 0, text: "la 🎵" },
+      { ...about, offset: 5, text: "li" },
+    ]);
+  });
+
+  test("have ids that no other message of the run has, of this attempt or another", () => {
+    const first = makeWriter();
+    const second = makeWriter({ attempt: 2 });
+    for (const { writer } of [first, second]) {
+      for (let n = 0; n < 3; n++) {
+        writer.write("text", "la");
+        writer.close();
+      }
+    }
+    const ids = [...first.deltas, ...second.deltas].map(({ messageId }) => messageId);
+    expect(new Set(ids).size).toBe(6);
+  });
+
+  test("end where another speaks, and go on in a new one", () => {
+    const { writer, kinds, parts } = makeWriter();
+    writer.write("text", "I ask.");
+    writer.write("text", "I look.", SUB);
+    writer.write("text", "I found it.", { ...SUB, path: ["music", "browser"] });
+    writer.write("text", "So it is.");
+    expect(kinds()).toEqual([
+      "open run-1-0",
+      "append run-1-0",
+      "close run-1-0",
+      "open run-1-1",
+      "append run-1-1",
+      "append run-1-1",
+      "close run-1-1",
+      "open run-1-2",
+      "append run-1-2",
+    ]);
+    expect(parts[3]).toMatchObject({ agent: SUB });
+  });
+
+  test("are not begun for nothing, nor closed twice", () => {
+    const { writer, parts } = makeWriter();
+    writer.close();
+    writer.write("text", "");
+    expect(parts).toEqual([]);
+    writer.write("text", "la");
+    writer.close();
+    writer.close();
+    expect(parts).toHaveLength(3);
+  });
+
+  test("say how they ended, and what goes with it", () => {
+    const { writer, parts } = makeWriter();
+    writer.write("text", "la");
+    const usage = { prompt_tokens: 1, completion_tokens: 2, total_tokens: 3 };
+    writer.close("interrupted", { usage, output: "whole" });
+    expect(parts.at(-1)).toEqual({
+      kind: "close",
+      messageId: "run-1-0",
+      status: "interrupted",
+      usage,
+      output: "whole",
+    });
+  });
+
+  test("that get too long go on in another, and no character is cut in two", () => {
+    const { writer, parts, deltas } = makeWriter();
+    const text = `x${"🎵".repeat(MAX_MESSAGE_UNITS)}`;
+    writer.write("text", text);
+    writer.close();
+    const texts = new Map<string, string>();
+    for (const { messageId, offset, text: piece } of deltas) {
+      expect(offset).toBe(texts.get(messageId)?.length ?? 0);
+      expect(piece.isWellFormed()).toBe(true);
+      texts.set(messageId, (texts.get(messageId) ?? "") + piece);
+    }
+    expect([...texts.values()].join("")).toBe(text);
+    expect(texts.size).toBe(2);
+    for (const whole of texts.values()) expect(whole.length).toBeLessThanOrEqual(MAX_MESSAGE_UNITS + 1);
+    expect(parts.filter(({ kind }) => kind === "close")).toHaveLength(2);
+  });
+
+  test.each(["x", "说", "🎵", '"', "\u0001"])(
+    "are streamed in pieces that are light enough for the bus: %j",
+    (character) => {
+      const { writer, deltas } = makeWriter();
+      const text = character.repeat(50_000);
+      writer.write("text", text);
+      writer.write("reasoning", text);
+      expect(deltas.map((delta) => delta.text).join("")).toBe(text + text);
+      const heaviest = Math.max(...deltas.map((delta) => Buffer.byteLength(JSON.stringify(delta))));
+      // What goes around it takes a few hundred.
+      expect(heaviest).toBeLessThan(MAX_BUS_MESSAGE - 4_096);
+    },
+  );
+
+  test("hold no NUL and no half of a character", () => {
+    const { writer, deltas, parts } = makeWriter();
+    writer.write("text", "a\0b\ud83c");
+    expect(deltas[0]!.text).toBe("a\uFFFDb\uFFFD");
+    expect(parts[1]).toMatchObject({ text: "a\uFFFDb\uFFFD" });
+  });
+
+  test("are there for the lines of a log before the first word", () => {
+    const { writer, kinds } = makeWriter();
+    expect(writer.current()).toBe("run-1-0");
+    expect(writer.current()).toBe("run-1-0");
+    writer.write("text", "la");
+    expect(kinds()).toEqual(["open run-1-0", "append run-1-0"]);
+  });
+});
+
+describe("reasoning", () => {
+  test("is streamed with places of its own, and kept with its message when that is complete", () => {
+    const { writer, parts, deltas } = makeWriter();
+    writer.write("reasoning", "hm ");
+    writer.write("text", "la");
+    writer.write("reasoning", "so");
+    writer.close();
+    expect(deltas.map(({ kind, offset, text }) => [kind, offset, text])).toEqual([
+      ["reasoning", 0, "hm "],
+      ["text", 0, "la"],
+      ["reasoning", 3, "so"],
+    ]);
+    expect(parts.map(({ kind }) => kind)).toEqual(["open", "append", "close"]);
+    expect(parts.at(-1)).toMatchObject({ parts: [{ type: "reasoning", text: "hm so" }] });
+  });
+
+  test("is streamed to its end, and kept to a bound", () => {
+    const { writer, parts, deltas } = makeWriter();
+    writer.write("reasoning", "x".repeat(MAX_REASONING_UNITS));
+    writer.write("reasoning", "y");
+    writer.close();
+    expect(deltas.map(({ offset, text }) => [offset, text.length])).toEqual([
+      [0, MAX_REASONING_UNITS],
+      [MAX_REASONING_UNITS, 1],
+    ]);
+    const kept = (parts.at(-1) as Extract<ReportPart, { kind: "close" }>).parts as { text: string }[];
+    expect(kept[0]!.text).toBe("x".repeat(MAX_REASONING_UNITS));
+  });
+});
+
+describe("the summary", () => {
+  test("is nothing before anything was said", () => {
+    const { writer } = makeWriter();
+    expect(writer.summary).toBeUndefined();
+    writer.write("reasoning", "hm");
+    writer.write("text", " \n ");
+    expect(writer.summary).toBeUndefined();
+  });
+
+  test("is the beginning of what was said last, on one line", () => {
+    const { writer } = makeWriter();
+    writer.write("text", "first");
+    writer.close();
+    writer.write("text", " so\n it ");
+    writer.write("text", "is ");
+    expect(writer.summary).toBe("so it is");
+    writer.write("reasoning", "hm");
+    expect(writer.summary).toBe("so it is");
+  });
+
+  test("is 120 units at most, the last one a sign that there was more", () => {
+    const { writer } = makeWriter();
+    writer.write("text", "x".repeat(120));
+    expect(writer.summary).toBe("x".repeat(120));
+    writer.write("text", "y".repeat(10_000));
+    expect(writer.summary).toBe(`${"x".repeat(119)}…`);
+    const odd = makeWriter().writer;
+    odd.write("text", `${"x".repeat(118)}🎵🎵`);
+    expect(odd.summary).toBe(`${"x".repeat(118)}…`);
+  });
+});

@@ -1,0 +1,403 @@
+import { describe, expect, test } from "vitest";
+import { AppError } from "../../../src/protocol/errors.ts";
+import type { MessageId, RequestId, RunId, SessionId } from "../../../src/protocol/ids.ts";
+import type { ReportPart, Standing } from "../../../src/protocol/run.ts";
+import { Reporter } from "../../../src/runs/reporter.ts";
+import { FloorInHand } from "../../support/floor-in-hand.ts";
+import { VirtualClock } from "../../support/virtual-clock.ts";
+
+const MAX_UNACKNOWLEDGED_UNITS = 262_144;
+const MAX_REPORT_UNITS = 32_768;
+const MAX_REPORT_PARTS = 500;
+const GO: Standing = { standing: "go", answers: [] };
+
+function makeReporter() {
+  const clock = new VirtualClock();
+  const floor = new FloorInHand();
+  const standings: Standing[] = [];
+  const lost: unknown[] = [];
+  const reporter = new Reporter({
+    sessionId: "s" as SessionId,
+    runId: "r" as RunId,
+    attempt: 2,
+    clock,
+    ask: floor.ask,
+    onStanding: (standing) => void standings.push(standing),
+    onLost: (error) => void lost.push(error),
+  });
+  return { clock, floor, reporter, standings, lost };
+}
+
+const append = (offset: number, text: string, messageId = "m"): ReportPart => ({
+  kind: "append",
+  messageId: messageId as MessageId,
+  offset,
+  text,
+});
+const usage: ReportPart = { kind: "usage", usage: { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 } };
+const question = (requestId: string): ReportPart => ({
+  kind: "ask",
+  interaction: { kind: "question", requestId: requestId as RequestId, question: "Which?", options: [] },
+});
+
+/** Whether a promise is fulfilled by now. */
+async function isDone(promise: Promise<unknown>, clock: VirtualClock): Promise<boolean> {
+  let done = false;
+  void promise.then(() => {
+    done = true;
+  });
+  await clock.advance(0);
+  return done;
+}
+
+describe("a report", () => {
+  test("says what came in a quarter of a second, words of one message put together", async () => {
+    const { clock, floor, reporter } = makeReporter();
+    reporter.add(append(0, "la "));
+    await clock.advance(100);
+    reporter.add(append(3, "li "));
+    reporter.add(usage);
+    reporter.add(append(6, "lu"));
+    reporter.add(append(0, "another", "n"));
+    await clock.advance(149);
+    expect(floor.asked).toEqual([]);
+    await clock.advance(1);
+    expect(floor.asked).toEqual([
+      {
+        type: "run.report",
+        sessionId: "s",
+        runId: "r",
+        attempt: 2,
+        n: 1,
+        parts: [append(0, "la li "), usage, append(6, "lu"), append(0, "another", "n")],
+      },
+    ]);
+  });
+
+  test("is made at once when 4 KiB wait", async () => {
+    const { clock, floor, reporter } = makeReporter();
+    reporter.add(append(0, "x".repeat(4_095)));
+    await clock.advance(0);
+    expect(floor.asked).toEqual([]);
+    reporter.add(append(4_095, "x"));
+    await clock.advance(0);
+    expect(floor.reports).toMatchObject([{ n: 1, parts: [append(0, "x".repeat(4_096))] }]);
+  });
+
+  test("is made at once when it is wanted, even with nothing to say", async () => {
+    const { clock, floor, reporter } = makeReporter();
+    reporter.flush();
+    await clock.advance(0);
+    expect(floor.reports).toMatchObject([{ n: 1, parts: [] }]);
+  });
+
+  test("is numbered, and the only one under way: what comes meanwhile goes into the next", async () => {
+    const { clock, floor, reporter } = makeReporter();
+    floor.hold();
+    reporter.add(append(0, "a"));
+    await clock.advance(250);
+    for (let n = 1; n <= 20; n++) {
+      reporter.add(append(n, "b"));
+      await clock.advance(100);
+    }
+    expect(floor.reports.map(({ n }) => n)).toEqual([1]);
+    floor.release();
+    await clock.advance(0);
+    reporter.add(append(21, "c"));
+    await clock.advance(250);
+    expect(floor.reports.map(({ n, parts }) => [n, parts])).toEqual([
+      [1, [append(0, "a")]],
+      [2, [append(1, "b".repeat(20))]],
+      [3, [append(21, "c")]],
+    ]);
+    expect(floor.mostUnderWay).toBe(1);
+  });
+
+  test("has a largest size, in words and in parts, and keeps the order", async () => {
+    const { clock, floor, reporter } = makeReporter();
+    const words = Array.from({ length: 5 }, (_, n) => append(0, "x".repeat(10_000), `m${n}`));
+    for (const part of words) reporter.add(part);
+    // Two who speak in turn, a character at a time.
+    const turns = Array.from({ length: 2 * MAX_REPORT_PARTS }, (_, n) => append(n, "x", n % 2 ? "a" : "b"));
+    for (const part of turns) reporter.add(part);
+    await clock.advance(0);
+    expect(floor.parts).toEqual([...words, ...turns]);
+    expect(floor.reports.some(({ parts }) => parts.length === MAX_REPORT_PARTS)).toBe(true);
+    for (const { parts } of floor.reports) {
+      expect(parts.length).toBeLessThanOrEqual(MAX_REPORT_PARTS);
+      const units = parts.reduce((sum, part) => sum + (part.kind === "append" ? part.text.length : 0), 0);
+      expect(units).toBeLessThanOrEqual(MAX_REPORT_UNITS);
+    }
+    expect(floor.reports.map(({ n }) => n)).toEqual(floor.reports.map((_, index) => index + 1));
+  });
+
+  test("takes one part that is larger than that", async () => {
+    const { clock, floor, reporter } = makeReporter();
+    reporter.add(append(0, "x".repeat(MAX_REPORT_UNITS + 1)));
+    await clock.advance(0);
+    expect(floor.reports).toHaveLength(1);
+  });
+
+  test("ends with a question: what follows is said in the next", async () => {
+    const { clock, floor, reporter } = makeReporter();
+    for (const part of [usage, question("q1"), usage, question("q2"), question("q3")]) reporter.add(part);
+    reporter.flush();
+    await clock.advance(0);
+    expect(floor.reports.map(({ parts }) => parts)).toEqual([
+      [usage, question("q1")],
+      [usage, question("q2")],
+      [question("q3")],
+    ]);
+  });
+
+  test("tells the floor's word on the attempt", async () => {
+    const { clock, floor, reporter, standings } = makeReporter();
+    floor.standing = { standing: "hold", answers: [] };
+    reporter.flush();
+    await clock.advance(0);
+    expect(standings).toEqual([floor.standing]);
+  });
+});
+
+describe("a report that is not taken", () => {
+  test("is made again, the very same, later and later, until it is", async () => {
+    const { clock, floor, reporter, lost } = makeReporter();
+    const failures = [100, 200, 400, 800, 1_600, 3_200, 5_000, 5_000];
+    floor.fates.push(...failures.map((_, n) => new AppError(n % 2 ? "busy" : "unavailable")));
+    reporter.add(append(0, "la"));
+    reporter.flush();
+    await clock.advance(0);
+    for (const [n, waitMs] of failures.entries()) {
+      expect(floor.reports).toHaveLength(n + 1);
+      await clock.advance(waitMs - 1);
+      expect(floor.reports).toHaveLength(n + 1);
+      await clock.advance(1);
+    }
+    expect(floor.reports).toHaveLength(failures.length + 1);
+    expect(new Set(floor.reports.map((report) => JSON.stringify(report))).size).toBe(1);
+    expect(lost).toEqual([]);
+    reporter.flush();
+    await clock.advance(0);
+    expect(floor.reports.at(-1)).toMatchObject({ n: 2 });
+  });
+
+  test.each([
+    ["fails", new AppError("internal")],
+    ["lacks what it has acknowledged", { ok: true as const, standing: { ...GO, expected: 1 } }],
+    ["refuses", { ok: false as const, code: "session_not_found" as const }],
+  ])("by a floor that %s is made five times, and then the attempt is over", async (_, fate) => {
+    const { clock, floor, reporter, lost } = makeReporter();
+    floor.fates.push(...Array.from({ length: 10 }, () => fate));
+    reporter.add(append(0, "la"));
+    reporter.flush();
+    await clock.advance(60_000);
+    expect(floor.reports).toHaveLength(5);
+    expect(lost).toHaveLength(1);
+    // It has said all it ever will.
+    reporter.add(append(2, "li"));
+    reporter.flush();
+    await clock.advance(60_000);
+    expect(floor.asked).toHaveLength(5);
+    expect(clock.timerCount).toBe(0);
+    await reporter.finish({ kind: "done" });
+    await reporter.room();
+  });
+
+  test("for a while in between is no fault of the floor's", async () => {
+    const { clock, floor, reporter, lost } = makeReporter();
+    const fault = new AppError("internal");
+    const away = new AppError("unavailable");
+    floor.fates.push(fault, away, fault, away, fault, away, fault, away, away);
+    reporter.flush();
+    await clock.advance(60_000);
+    expect(lost).toEqual([]);
+    expect(floor.reports.filter(({ n }) => n === 1)).toHaveLength(10);
+  });
+});
+
+describe("room", () => {
+  test("is there until 256 KiB are not acknowledged, and again when they are", async () => {
+    const { clock, floor, reporter } = makeReporter();
+    floor.hold();
+    reporter.add(append(0, "x".repeat(MAX_UNACKNOWLEDGED_UNITS)));
+    expect(await isDone(reporter.room(), clock)).toBe(true);
+    reporter.add(append(MAX_UNACKNOWLEDGED_UNITS, "x"));
+    const room = reporter.room();
+    expect(await isDone(room, clock)).toBe(false);
+    await clock.advance(60_000);
+    expect(await isDone(room, clock)).toBe(false);
+    floor.release();
+    await clock.advance(0);
+    expect(await isDone(room, clock)).toBe(true);
+    expect(await isDone(reporter.room(), clock)).toBe(true);
+  });
+
+  test("is taken by logs and results as by words", async () => {
+    const { clock, floor, reporter } = makeReporter();
+    floor.hold();
+    const half = "x".repeat(MAX_UNACKNOWLEDGED_UNITS / 2 - 100);
+    const messageId = "m" as MessageId;
+    const line = { id: "l", stream: "stdout" as const, text: half, timestamp: 0 };
+    reporter.add({ kind: "log", messageId, line });
+    expect(await isDone(reporter.room(), clock)).toBe(true);
+    const agent = { kind: "master" as const, name: "m", depth: 0, path: ["m"] };
+    reporter.add({
+      kind: "tool_result",
+      toolCallId: "t",
+      toolName: "t",
+      content: half,
+      status: "success",
+      agent,
+    });
+    expect(await isDone(reporter.room(), clock)).toBe(false);
+  });
+
+  test("is taken by many small things, and by what an agent writes for the page", async () => {
+    const agent = { kind: "master" as const, name: "m", depth: 0, path: ["m"] };
+    const line = { id: "l", stream: "stdout" as const, text: "", timestamp: 0 };
+    for (const [part, count] of [
+      [{ kind: "log", messageId: "m" as MessageId, line }, 5_000],
+      [{ kind: "data", name: "chart", data: ["x".repeat(1_000)], agent }, 300],
+      [
+        { kind: "tool_call", call: { toolCallId: "t", function: { name: "f", arguments: "x".repeat(1_000) } }, agent },
+        300,
+      ],
+    ] as [ReportPart, number][]) {
+      const { clock, floor, reporter } = makeReporter();
+      floor.hold();
+      for (let n = 0; n < count; n++) reporter.add(part);
+      const room = reporter.room();
+      expect(await isDone(room, clock), part.kind).toBe(false);
+      floor.release();
+      expect(await isDone(room, clock), part.kind).toBe(true);
+    }
+  });
+
+  test("is no matter any more when nothing more is told", async () => {
+    const { clock, floor, reporter } = makeReporter();
+    floor.hold();
+    reporter.add(append(0, "x".repeat(MAX_UNACKNOWLEDGED_UNITS + 1)));
+    const room = reporter.room();
+    reporter.close();
+    expect(await isDone(room, clock)).toBe(true);
+    expect(await isDone(reporter.room(), clock)).toBe(true);
+  });
+});
+
+describe("an attempt with nothing to tell", () => {
+  test("asks every 5 s whether it is wanted, counted from the floor's last word", async () => {
+    const { clock, floor, reporter, standings } = makeReporter();
+    await clock.advance(4_999);
+    expect(floor.asked).toEqual([]);
+    await clock.advance(1);
+    expect(floor.asked).toEqual([{ type: "run.still", sessionId: "s", runId: "r", attempt: 2 }]);
+    expect(standings).toEqual([GO]);
+    await clock.advance(3_000);
+    reporter.add(append(0, "la"));
+    await clock.advance(250);
+    expect(floor.reports).toHaveLength(1);
+    await clock.advance(4_999);
+    expect(floor.stills).toHaveLength(1);
+    await clock.advance(1);
+    expect(floor.stills).toHaveLength(2);
+  });
+
+  test("asks every second while it waits", async () => {
+    const { clock, floor, reporter } = makeReporter();
+    await clock.advance(3_000);
+    reporter.setPatience(false);
+    await clock.advance(0);
+    // It has been silent for longer already.
+    expect(floor.stills).toHaveLength(1);
+    await clock.advance(3_000);
+    expect(floor.stills).toHaveLength(4);
+    reporter.setPatience(true);
+    await clock.advance(4_999);
+    expect(floor.stills).toHaveLength(4);
+    await clock.advance(1);
+    expect(floor.stills).toHaveLength(5);
+  });
+
+  test("asks again when it was not answered", async () => {
+    const { clock, floor, standings } = makeReporter();
+    floor.fates.push(new AppError("unavailable"), new AppError("internal"), { ok: false, code: "internal" });
+    await clock.advance(15_000);
+    expect([floor.stills.length, standings]).toEqual([3, []]);
+    await clock.advance(5_000);
+    expect(standings).toEqual([GO]);
+  });
+
+  test("waits with what it has to tell until it is answered: one ask at a time", async () => {
+    const { clock, floor, reporter } = makeReporter();
+    floor.hold();
+    await clock.advance(5_000);
+    reporter.add(append(0, "la"));
+    await clock.advance(10_000);
+    expect(floor.asked.map(({ type }) => type)).toEqual(["run.still"]);
+    floor.release();
+    await clock.advance(0);
+    expect(floor.asked.map(({ type }) => type)).toEqual(["run.still", "run.report"]);
+  });
+});
+
+describe("the end", () => {
+  test("is told with the last report, at once, and is over when the floor has taken it", async () => {
+    const { clock, floor, reporter, standings } = makeReporter();
+    floor.hold();
+    reporter.flush();
+    await clock.advance(0);
+    for (let n = 0; n < 2 * MAX_REPORT_PARTS + 1; n++) reporter.add(append(n, "x", `m${n}`));
+    const finished = reporter.finish({ kind: "done", summary: "so" });
+    expect(await isDone(finished, clock)).toBe(false);
+    floor.release();
+    await clock.advance(0);
+    expect(await isDone(finished, clock)).toBe(true);
+    const outcomes = floor.reports.map(({ outcome }) => outcome);
+    const { length } = outcomes;
+    expect(length).toBe(4);
+    expect(outcomes.filter(Boolean)).toEqual([outcomes.at(-1)]);
+    expect(outcomes.at(-1)).toEqual({ kind: "done", summary: "so" });
+    // Whatever the floor says to the last one is about nobody.
+    expect(standings).toHaveLength(length - 1);
+    expect(clock.timerCount).toBe(0);
+    reporter.add(usage);
+    await clock.advance(60_000);
+    expect(floor.asked).toHaveLength(length);
+  });
+
+  test("waits for a report that is under way", async () => {
+    const { clock, floor, reporter } = makeReporter();
+    floor.hold();
+    reporter.flush();
+    await clock.advance(0);
+    const finished = reporter.finish({ kind: "stopped" });
+    await clock.advance(60_000);
+    expect(floor.reports).toHaveLength(1);
+    floor.release();
+    await clock.advance(0);
+    expect(await isDone(finished, clock)).toBe(true);
+    expect(floor.reports.map(({ n, outcome }) => [n, outcome?.kind])).toEqual([
+      [1, undefined],
+      [2, "stopped"],
+    ]);
+  });
+
+  test("leaves no timer", async () => {
+    const { clock, reporter } = makeReporter();
+    expect(clock.timerCount).toBe(1);
+    reporter.close();
+    expect(clock.timerCount).toBe(0);
+  });
+
+  test("comes without a word when it is closed, whatever is under way", async () => {
+    const { clock, floor, reporter, standings } = makeReporter();
+    floor.fates.push(...Array.from({ length: 9 }, () => new AppError("unavailable")));
+    const finished = reporter.finish({ kind: "done" });
+    await clock.advance(200);
+    const { length } = floor.asked;
+    reporter.close();
+    expect(await isDone(finished, clock)).toBe(true);
+    await clock.advance(60_000);
+    expect([floor.asked.length, standings]).toEqual([length, []]);
+  });
+});
