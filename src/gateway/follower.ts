@@ -2,6 +2,7 @@ import type { Bus, Unsubscribe } from "../bus/bus.ts";
 import { BOUNDS } from "../config/settings.ts";
 import type { Delta } from "../protocol/event.ts";
 import {
+  aboutOf,
   decodeFloorMessage,
   type FloorMessage,
   floorTopic,
@@ -21,6 +22,12 @@ export interface FollowedEntry extends WireEntry {
   /** The frame with its position in the session's own stream; made for the first reader of that. */
   sessionFrame: Uint8Array | undefined;
 }
+
+/**
+ * Events before its place that a follower looks at when it opens: a word that is late does not bring back what they
+ * ended, or make a paused session speak (rule C15).
+ */
+const RECALLED = 32;
 
 /** One who follows the floor: told of what is new, and reads it when it can. */
 export interface FloorListener {
@@ -142,7 +149,14 @@ export class Follower {
     try {
       this.#place = (await store.heads([this.floorId])).get(this.floorId) ?? 0;
       this.#keptFrom = this.#place;
-      for (const message of await store.loadDrafts(this.floorId)) this.drafts.restore(message);
+      const [recent, drafts] = await Promise.all([
+        store.readFloorLog(this.floorId, Math.max(0, this.#place - RECALLED), RECALLED),
+        store.loadDrafts(this.floorId),
+      ]);
+      for (const entry of recent.entries) {
+        if (entry.floorSeq <= this.#place) this.#watch({ ...entry, about: aboutOf(entry) });
+      }
+      for (const message of drafts) this.drafts.restore(message);
     } catch (error) {
       this.close();
       throw error;
@@ -208,11 +222,11 @@ export class Follower {
   }
 
   /** What an event says about unfinished messages. */
-  #watch({ type, sessionId, about, ends }: FollowedEntry): void {
+  #watch({ type, sessionId, about }: Pick<FollowedEntry, "type" | "sessionId" | "about">): void {
     if (sessionId === undefined || about === undefined) return;
     if (type === "message") this.drafts.finish(about as MessageId);
     else if (type === "complete") this.drafts.end(about as RunId);
-    else if (ends) this.drafts.forget(sessionId);
+    else if (endsLog({ type, about })) this.drafts.forget(sessionId);
     else this.drafts.setActive(sessionId, about !== "paused");
   }
 

@@ -51,9 +51,14 @@ const ABOUT: Partial<Record<LoggedType, RegExp>> = {
   session_transition: /"to":"([^"]+)"/,
 };
 
-export function toWire({ floorSeq, sessionId, seq, type, requestId, at, json }: LogEntry): WireEntry {
+/** What a logged event is asked for by followers. */
+export const aboutOf = ({ type, json }: Pick<LogEntry, "type" | "json">): string | undefined =>
+  ABOUT[type]?.exec(json)?.[1];
+
+export function toWire(entry: LogEntry): WireEntry {
+  const { floorSeq, sessionId, seq, type, requestId, at, json } = entry;
   const frame = dataFrame(envelopeJson({ type, json, at, sessionId, seq, requestId }));
-  return { floorSeq, sessionId, seq, type, about: ABOUT[type]?.exec(json)?.[1], frame };
+  return { floorSeq, sessionId, seq, type, about: aboutOf(entry), frame };
 }
 
 /** Absent values are null in JSON's arrays. */

@@ -19,6 +19,8 @@ import { RunDriver } from "./run-driver.ts";
 const HISTORY_MESSAGES = 200;
 /** How long a driver of the run has to say that it drives it, in ms (rule C10). */
 const WHO_DRIVES_MS = 250;
+/** Words on an attempt that are kept until it is driven; the last ones say what is wanted of it. */
+const MAX_HEARD = 16;
 
 export interface WorkerOptions {
   queue: RunQueue;
@@ -44,6 +46,16 @@ export interface WorkerMetrics {
   runsUnderWay(count: number, held: number): void;
 }
 
+/** A run from the moment it is taken until its attempt is over. */
+interface Taken {
+  /** It was wished for again meanwhile. */
+  isWishedAgain: boolean;
+  /** The floor gave it to this worker. */
+  isOurs: boolean;
+  /** Words on the attempt that came before its agent was started. */
+  heard: RunSignal[];
+}
+
 interface Drive {
   effect: RunEffect;
   attempt: number;
@@ -59,8 +71,7 @@ export class Worker {
   readonly #options: WorkerOptions;
   /** By run: one attempt of a run at a time. */
   readonly #drives = new Map<RunId, Drive>();
-  /** Runs that were taken, until their attempt is over, and whether each was wished for again meanwhile. */
-  readonly #taken = new Map<RunId, { isWishedAgain: boolean }>();
+  readonly #taken = new Map<RunId, Taken>();
   #processing: Processing | undefined;
   #isStopping = false;
 
@@ -100,7 +111,7 @@ export class Worker {
       if (this.#drives.get(runId)?.driver.isEnding !== false) before.isWishedAgain = true;
       return;
     }
-    const taken = { isWishedAgain: false };
+    const taken: Taken = { isWishedAgain: false, isOurs: false, heard: [] };
     this.#taken.set(runId, taken);
     const { bus, store, log } = this.#options;
     // Before the claim, so that no word on the attempt is missed.
@@ -108,7 +119,9 @@ export class Worker {
     try {
       do {
         taken.isWishedAgain = false;
+        taken.isOurs = false;
         const task = await this.#claim(effect);
+        taken.isOurs = task !== undefined;
         if (task) await this.#drive(effect, task);
       } while (taken.isWishedAgain && !this.#isStopping);
     } catch (error) {
@@ -193,6 +206,7 @@ export class Worker {
     };
     this.#drives.set(task.runId, drive);
     this.#count();
+    for (const signal of this.#taken.get(task.runId)?.heard.splice(0) ?? []) this.#obey(drive, signal);
     try {
       const outcome = await drive.driver.run();
       metrics.runEnded(agentId, outcome, clock.now() - begunAt);
@@ -217,11 +231,21 @@ export class Worker {
   }
 
   #hear(runId: RunId, message: Uint8Array): void {
-    const drive = this.#drives.get(runId);
+    const taken = this.#taken.get(runId);
     const signal = readMessage(RunSignal, message);
-    if (!drive || !signal) return;
-    if (signal.signal === "who") return void this.#options.bus.publish(signal.replyTo, encode({ runId }));
-    if (signal.attempt !== drive.attempt) return;
+    if (!taken || !signal) return;
+    if (signal.signal === "who") {
+      if (taken.isOurs) void this.#options.bus.publish(signal.replyTo, encode({ runId }));
+      return;
+    }
+    const drive = this.#drives.get(runId);
+    if (drive) return this.#obey(drive, signal);
+    taken.heard.push(signal);
+    if (taken.heard.length > MAX_HEARD) taken.heard.shift();
+  }
+
+  #obey(drive: Drive, signal: RunSignal): void {
+    if (signal.signal === "who" || signal.attempt !== drive.attempt) return;
     if (signal.signal === "answer") drive.driver.answer(signal.answer);
     else drive.driver.obey({ standing: signal.signal, answers: [] });
   }

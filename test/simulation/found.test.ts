@@ -1,6 +1,21 @@
-import { describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
+import type { RunQueue } from "../../src/bus/run-queue.ts";
+import { Follower } from "../../src/gateway/follower.ts";
+import type { Command } from "../../src/protocol/command.ts";
+import type { RunEffect } from "../../src/protocol/effect.ts";
+import { runTopic } from "../../src/protocol/floor-message.ts";
+import type { AgentId, FloorId, SessionId } from "../../src/protocol/ids.ts";
+import type { Message } from "../../src/protocol/message.ts";
+import type { Reply } from "../../src/protocol/reply.ts";
+import { Worker } from "../../src/runs/worker.ts";
 import { makeCatalog } from "../support/catalog.ts";
+import { FloorFeed } from "../support/floor-feed.ts";
 import { FloorStage } from "../support/floor-stage.ts";
+import { makeMessage, NOON } from "../support/floor-writer.ts";
+import { KeptLog } from "../support/sqlite-place.ts";
+import { UnreliableBus } from "../support/unreliable-bus.ts";
+import { turn, VirtualClock } from "../support/virtual-clock.ts";
+import { MemoryStore } from "./memory-store.ts";
 
 /** Faults that histories met, each in the few steps that are needed for it. */
 
@@ -88,5 +103,125 @@ describe("a queued session that is about to be woken when its time is up", () =>
     floor.ask({ type: "timer", timerId: timersOf(floor).at(-1)! });
     expect(floor.events("arbitration").at(-1)).toMatchObject({ outcome: "rejected", reason: "queue_timeout" });
     expect(floor.actors.context.floor.queued).toEqual([]);
+  });
+});
+
+describe("a follower that opens when a run has just ended", () => {
+  test("is not taken in by what the run said before, and is told late", async () => {
+    const store = new MemoryStore();
+    const bus = new UnreliableBus();
+    const feed = new FloorFeed(store, bus);
+    await feed.create("a");
+    await feed.open("a", "m");
+    await feed.finish("a", "m", "");
+    await feed.transit("a", "active.idle", "paused");
+    const options = { bus, store, now: () => NOON, log: new KeptLog() };
+    const follower = await Follower.open("u:ann" as FloorId, options);
+    onTestFinished(() => follower.close());
+    feed.delta("a", "m", 0, "of the message that is finished");
+    feed.delta("a", "n", 0, "of the run that is complete");
+    feed.delta("a", "o", 0, "of a session that is paused", { runId: "other" });
+    await turn();
+    expect(follower.drafts.of("a" as SessionId)).toEqual([]);
+    await feed.transit("a", "paused", "active.running");
+    feed.delta("a", "o", 0, "of one that goes on", { runId: "other" });
+    await turn();
+    expect(follower.drafts.of("a" as SessionId)).toMatchObject([{ text: "of one that goes on" }]);
+  });
+});
+
+describe("a worker that was given a run and reads what was said before", () => {
+  const EFFECT = {
+    ...{ kind: "run", id: "effect", floorId: "u:ann", sessionId: "a", runId: "run", agentId: "music" },
+    ...{ priority: 20, dueAt: NOON },
+  } as RunEffect;
+
+  /** It has its task, and the store has not answered yet. */
+  async function reading() {
+    const bus = new UnreliableBus();
+    const clock = new VirtualClock();
+    const asked: Command[] = [];
+    const input = Promise.withResolvers<Message>();
+    let take: (effect: RunEffect) => Promise<void> = () => Promise.reject(new Error("it is not started"));
+    let pulls = 0;
+    const queue = {
+      process: async (_: string, handler: (effect: RunEffect) => Promise<void>) => {
+        take = handler;
+        return { setConcurrency() {}, stop: async () => {} };
+      },
+    } as unknown as RunQueue;
+    const agent = {
+      id: "music" as AgentId,
+      yields: "abort" as const,
+      restartable: true,
+      async *run() {
+        pulls += 1;
+        yield { type: "text" as const, text: "la" };
+      },
+    };
+    const ask = async (command: Command): Promise<Reply> => {
+      asked.push(command);
+      const task = { runId: "run", attempt: 1, agentId: "music", messageId: "m", approvedTools: [] };
+      if (command.type === "run.claim") return { ok: true, task: task as never };
+      return { ok: true, standing: { standing: "stop", answers: [] } };
+    };
+    let ids = 0;
+    const worker = new Worker({
+      queue,
+      bus,
+      store: {
+        epoch: "t",
+        findMessage: () => input.promise,
+        listMessages: async () => ({ messages: [], hasMore: false, head: 0 }),
+        getBlob: async () => undefined,
+      },
+      ask: (envelope) => ask(envelope.command),
+      agents: { find: () => agent },
+      clock,
+      newId: () => `id${ids++}`,
+      askTimeoutMs: 5_000,
+      concurrency: 1,
+      maxHeld: 1,
+      holdTimeoutMs: 60_000,
+      log: new KeptLog(),
+      metrics: { runEnded() {}, runsUnderWay() {} },
+    });
+    await worker.start();
+    const taken = take(EFFECT);
+    await turn();
+    const tell = (signal: object) => bus.publish(runTopic("t", "run"), Buffer.from(JSON.stringify(signal)));
+    const goOn = async () => {
+      input.resolve(makeMessage("a", "m"));
+      await clock.advance(1_000);
+      await taken;
+    };
+    return { bus, asked, tell, goOn, pulls: () => pulls };
+  }
+
+  test("has heard when it was told meanwhile that the run is not wanted any more", async () => {
+    const { tell, goOn, asked, pulls } = await reading();
+    await tell({ signal: "stop", attempt: 1 });
+    await goOn();
+    expect(pulls()).toBe(0);
+    expect(asked.at(-1)).toMatchObject({ type: "run.report", n: 1, parts: [], outcome: { kind: "stopped" } });
+  });
+
+  test("does not take a word on an attempt before for one on its own", async () => {
+    const { tell, goOn, pulls } = await reading();
+    await tell({ signal: "stop", attempt: 0 });
+    await goOn();
+    expect(pulls()).toBe(1);
+  });
+
+  test("says that it drives the run", async () => {
+    const { bus, tell, goOn } = await reading();
+    let answers = 0;
+    await bus.subscribe("who", () => {
+      answers += 1;
+    });
+    await tell({ signal: "who", replyTo: "who" });
+    await turn();
+    expect(answers).toBe(1);
+    await goOn();
   });
 });
