@@ -171,10 +171,7 @@ describe("reasoning", () => {
     writer.write("reasoning", "x".repeat(MAX_REASONING_UNITS));
     writer.write("reasoning", "y");
     writer.close();
-    expect(deltas.map(({ offset, text }) => [offset, text.length])).toEqual([
-      [0, MAX_REASONING_UNITS],
-      [MAX_REASONING_UNITS, 1],
-    ]);
+    expect(deltas.at(-1)).toMatchObject({ offset: MAX_REASONING_UNITS, text: "y" });
     const kept = (parts.at(-1) as Extract<ReportPart, { kind: "close" }>).parts as { text: string }[];
     expect(kept[0]!.text).toBe("x".repeat(MAX_REASONING_UNITS));
   });
