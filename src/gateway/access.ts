@@ -3,7 +3,7 @@ import type { RateLimits } from "../config/rate-limits.ts";
 import type { Clock } from "../protocol/clock.ts";
 import type { Routes } from "./door.ts";
 import { Gatekeeper } from "./gatekeeper.ts";
-import { limitRates, type SharedCounters } from "./rate-limits.ts";
+import { limitRates, type RateLimitOptions } from "./rate-limits.ts";
 import { Tickets } from "./tickets.ts";
 import type { Verifier } from "./verifier.ts";
 
@@ -12,8 +12,7 @@ export interface Access {
   verifier: Verifier;
   tickets: TicketStore;
   rateLimits: RateLimits;
-  /** Where gateways count together; absent: each counts by itself. */
-  shared?: { counters: SharedCounters; prefix: string } | undefined;
+  shared?: RateLimitOptions["shared"];
 }
 
 /** Nobody reaches a route of this scope unknown, but those that are marked open. To be called before routes are added. */
@@ -21,7 +20,7 @@ export async function controlAccess(scope: Routes, access: Access, clock: Clock)
   const gatekeeper = new Gatekeeper({
     verifier: access.verifier,
     tickets: new Tickets(access.tickets, clock),
-    limiter: await limitRates(scope, access.rateLimits, access.shared),
+    limiter: await limitRates(scope, { limits: access.rateLimits, shared: access.shared, clock }),
     clock,
   });
   scope.addHook("onRequest", async (request) => {

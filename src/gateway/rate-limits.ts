@@ -1,6 +1,7 @@
 import rateLimit, { normalizeIP } from "@fastify/rate-limit";
 import type { FastifyRequest } from "fastify";
 import type { RateLimit, RateLimits } from "../config/rate-limits.ts";
+import type { Clock } from "../protocol/clock.ts";
 import { AppError } from "../protocol/errors.ts";
 import type { Routes } from "./door.ts";
 
@@ -16,47 +17,75 @@ export interface RateLimiter {
   countOwner(request: FastifyRequest): Promise<void>;
 }
 
-/** What @fastify/rate-limit counts in when gateways count together: a connection of ioredis. */
-export type SharedCounters = object;
+export interface RateLimitOptions {
+  limits: RateLimits;
+  /** Where gateways count together: a connection of ioredis, and what stands before its keys. Absent: each by itself. */
+  shared?: { counters: object; prefix: string } | undefined;
+  clock: Clock;
+}
 
 /** Owners or addresses that are counted at a time, each kind by itself; the one heard of longest ago is forgotten. */
 const MAX_COUNTED = 10_000;
+/** Counters that do not answer for so long are away, in ms: counting costs 50 µs over a network that works … */
+const ANSWER_MS = 100;
+/** … and nobody waits for them again before this. */
+const AWAY_MS = 1_000;
+
+type Counter = ReturnType<Routes["createRateLimit"]>;
+type Count = Extract<Awaited<ReturnType<Counter>>, { isAllowed: false }>;
 
 /**
  * Count requests in windows of time, in this process or with other gateways. Counters that cannot be reached let
  * everybody in: they protect from too much, not from the wrong people.
  */
-export async function limitRates(
-  scope: Routes,
-  limits: RateLimits,
-  shared?: { counters: SharedCounters; prefix: string },
-): Promise<RateLimiter> {
+export async function limitRates(scope: Routes, options: RateLimitOptions): Promise<RateLimiter> {
+  const { limits, shared, clock } = options;
   await scope.register(rateLimit, {
     global: false,
     cache: MAX_COUNTED,
-    skipOnError: true,
     ...(shared && { redis: shared.counters, nameSpace: shared.prefix }),
   });
-  const limiter = (limit: RateLimit | undefined, keyGenerator: (request: FastifyRequest) => string) => {
-    if (!limit) return undefined;
-    return scope.createRateLimit({ max: limit.max, timeWindow: limit.windowMs, keyGenerator });
+  let awayUntil = 0;
+  const read = async (counting: ReturnType<Counter>): Promise<Count | undefined> => {
+    const away = (): undefined => {
+      awayUntil = clock.now() + AWAY_MS;
+    };
+    const answer = counting.then((count) => (count.isAllowed ? undefined : count), away);
+    if (!shared) return await answer;
+    const late = Promise.withResolvers<undefined>();
+    const timer = clock.after(ANSWER_MS, () => late.resolve(away()));
+    const count = await Promise.race([answer, late.promise]);
+    timer.cancel();
+    return count;
   };
-  const ofAddress = limiter(limits.address, (request) => `address:${normalizeIP(request.ip)}`);
-  const ofRefused = limiter(limits.refused, (request) => `refused:${normalizeIP(request.ip)}`);
-  const ofOwner = limiter(limits.owner, (request) => `owner:${request.caller!.ownerId}`);
+  const counterOf = (limit: RateLimit | undefined, keyGenerator: (request: FastifyRequest) => string) => {
+    const count = limit && scope.createRateLimit({ max: limit.max, timeWindow: limit.windowMs, keyGenerator });
+    return async (request: FastifyRequest, increment = true): Promise<Count | undefined> => {
+      return count && clock.now() >= awayUntil ? await read(count(request, { increment })) : undefined;
+    };
+  };
+  const ofAddress = counterOf(limits.address, (request) => `address:${normalizeIP(request.ip)}`);
+  const ofRefused = counterOf(limits.refused, (request) => `refused:${normalizeIP(request.ip)}`);
+  const ofOwner = counterOf(limits.owner, (request) => `owner:${request.caller!.ownerId}`);
   return {
-    countAddress: async (request) => check(await ofAddress?.(request)),
-    checkRefused: async (request) => check(await ofRefused?.(request, { increment: false }), 1),
-    countRefused: async (request) => void (await ofRefused?.(request)),
-    countOwner: async (request) => check(await ofOwner?.(request)),
+    async countAddress(request) {
+      const count = await ofAddress(request);
+      if (count?.isExceeded) refuse(count);
+    },
+    async checkRefused(request) {
+      const count = await ofRefused(request, false);
+      if (count?.remaining === 0) refuse(count);
+    },
+    async countRefused(request) {
+      await ofRefused(request);
+    },
+    async countOwner(request) {
+      const count = await ofOwner(request);
+      if (count?.isExceeded) refuse(count);
+    },
   };
 }
 
-type Count = Awaited<ReturnType<ReturnType<Routes["createRateLimit"]>>>;
-
-/** @param more what the request would add to what was counted */
-function check(count: Count | undefined, more = 0): void {
-  if (!count || count.isAllowed) return;
-  const isOver = more > 0 ? count.remaining < more : count.isExceeded;
-  if (isOver) throw new AppError("too_many_requests", undefined, { facts: { retryAfterMs: Math.max(1, count.ttl) } });
+function refuse({ ttl }: Count): never {
+  throw new AppError("too_many_requests", undefined, { facts: { retryAfterMs: Math.max(1, ttl) } });
 }

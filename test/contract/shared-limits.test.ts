@@ -20,11 +20,12 @@ describeWith(redis, await chooseServer(redis, { own: true }), "requests counted 
 
   /** A gateway that answers with what its limits say; everybody is Ann. */
   async function openGateway(url: string, epoch: string) {
-    const tickets = await RedisTickets.open({ urls: [url], epoch, clock: new SystemClock() });
+    const clock = new SystemClock();
+    const tickets = await RedisTickets.open({ urls: [url], epoch, clock });
     const app = Fastify().withTypeProvider<ZodTypeProvider>();
     app.decorateRequest("caller", undefined);
     const shared = { counters: tickets.connection, prefix: `${epoch}.rate.` };
-    const limiter = await limitRates(app, LIMITS, shared);
+    const limiter = await limitRates(app, { limits: LIMITS, shared, clock });
     app.setErrorHandler((error, _, reply) => reply.code(429).send((error as unknown as { code: string }).code));
     app.get("/", async (request) => {
       request.caller = { id: "owner:ann", ownerId: "ann", isOperator: false };
