@@ -1,13 +1,9 @@
-import { randomFillSync } from "node:crypto";
 import { readFileSync } from "node:fs";
-import { Armer } from "./actors/armer.ts";
-import { Host } from "./actors/host.ts";
 import { createRegistry } from "./agents/registry.ts";
 import { Mailbox } from "./bus/mailbox.ts";
-import { MemoryBus } from "./bus/memory-bus.ts";
-import { MemoryQueue } from "./bus/memory-queue.ts";
 import { MemoryTickets } from "./bus/memory-tickets.ts";
-import { SystemClock } from "./clock.ts";
+import { partitionTopic } from "./bus/partitions.ts";
+import { RedisMembership } from "./bus/redis-membership.ts";
 import { loadCatalog } from "./config/catalog-file.ts";
 import { BOUNDS, type Settings } from "./config/settings.ts";
 import { watchCatalog } from "./config/watch.ts";
@@ -16,12 +12,12 @@ import { createGateway, type Gateway } from "./gateway/app.ts";
 import { openVerifier } from "./gateway/verifier.ts";
 import { createLog } from "./log.ts";
 import { Metrics } from "./metrics.ts";
-import type { Clock } from "./protocol/clock.ts";
+import { newId } from "./new-id.ts";
+import { Orchestrator } from "./orchestrator.ts";
 import type { Envelope } from "./protocol/command.ts";
 import type { Logger } from "./protocol/logger.ts";
 import { Worker } from "./runs/worker.ts";
-import { Retention } from "./store/retention.ts";
-import { openSqliteStore } from "./store/sqlite.ts";
+import { openShape, type Shape } from "./shape.ts";
 
 /** A node: set up without touching anything, started once, stopped once. */
 export interface App {
@@ -47,6 +43,8 @@ export const VERSION: string = JSON.parse(readFileSync(new URL("../package.json"
 /** Of the drain, what runs get to come to their end before they are given back. */
 const RUN_GRACE = 0.5;
 const GIVE_BACK = 0.3;
+/** And what others get to take over its floors, after that. */
+const HAND_OVER = 0.2;
 
 /** The composition root: which store, which bus and which queue is decided here and known nowhere above. */
 export function createApp({ settings, env = process.env, log = createLog(settings.logLevel) }: AppOptions): App {
@@ -93,98 +91,68 @@ async function open(
 ): Promise<Running> {
   const reading = await loadCatalog(settings.configPath);
   if (!reading.ok) throw new CatalogError(settings.configPath, reading.faults);
-  const clock = new SystemClock();
-  const access = await openAccess(settings, clock, log);
-  if (access) closing.push(() => access.verifier.close());
-  if (settings.store.kind !== "sqlite") throw new Error("INTERLOCK_STORE: only SQLite is wired so far");
-  const store = await openSqliteStore({ file: settings.store.file, clock, log });
-  closing.push(() => store.close());
-  clock.startAt(await store.newestTime());
-  clock.start();
-  closing.push(() => clock.stop());
+  const shape = await openShape(settings, log, closing);
+  const { store, bus, queue, clock, redis } = shape;
+  const access = await openAccess(settings, shape, log, closing);
   const watched = watchCatalog({ path: settings.configPath, initial: reading.catalog, clock, log });
   closing.push(() => watched.close());
   const catalog = () => watched.current();
+  const { roles, partitions, commandDeadlineMs } = settings;
+  const nodeId = newId();
 
-  const bus = new MemoryBus();
-  const queue = new MemoryQueue(clock);
-  closing.push(
-    () => bus.close(),
-    () => queue.close(),
-  );
-  // One process looks after all floors, so an ask never leaves it.
   const mailbox = new Mailbox({
     bus,
     clock,
     newId,
-    nodeId: newId(),
-    topicOf: () => `${store.epoch}.floors`,
-    local: () => (envelope) => host.deliver(envelope),
+    nodeId,
+    topicOf: (floorId) => partitionTopic(store.epoch, floorId, partitions),
+    local: (floorId) => orchestrator?.local(floorId),
   });
   await mailbox.start();
   closing.push(() => mailbox.stop());
   const ask = (envelope: Envelope) => mailbox.ask(envelope);
 
   const metrics = new Metrics({
-    connections: () => gateway?.streams.count ?? 0,
-    floors: () => host.floorCount,
-    followed: () => gateway?.followers.count ?? 0,
+    connections: () => gateway.streams.count,
+    floors: () => orchestrator?.floorCount ?? 0,
+    followed: () => gateway.followers.count,
   });
-  const askTimeoutMs = settings.commandDeadlineMs;
-  const armer = new Armer({ store, queue, clock, newId, ask, askTimeoutMs, log });
-  const host = new Host({
-    store,
-    bus,
-    clock,
-    newId,
-    catalog,
-    interactionTimeoutMs: settings.interactionTimeoutMs,
-    arm: (effect) => armer.arm(effect),
-    maxFloors: BOUNDS.activeFloors,
-    log,
-    metrics,
-  });
-  const retention = new Retention({
-    store,
-    clock,
-    log,
-    everyMs: BOUNDS.pruneMs,
-    limit: BOUNDS.prunePage,
-    receiptMs: BOUNDS.receiptMs,
-    retentionMs: settings.retentionMs,
-    doubtMs: BOUNDS.receiptMs,
-  });
-  clock.onJump((byMs) => {
-    log.warn({ byMs }, "the wall clock jumped: what waits for an instant waits as long as before");
-    retention.suspend();
-    store.shiftEffects(byMs).then(
-      () => armer.sweep(),
-      (error) => log.error({ err: error }, "what waits for an instant could not be moved"),
-    );
-  });
+  const membership =
+    redis && new RedisMembership({ redis, epoch: store.epoch, nodeId, leaseMs: settings.leaseMs, count: partitions });
+  await membership?.look();
+  const orchestrator = roles.includes("orchestrator")
+    ? new Orchestrator({ settings, shape, catalog, mailbox, nodeId, membership, log, metrics })
+    : undefined;
   const agents = createRegistry({
     catalog,
     env,
     onFault: (fault, agentId) => log.error({ err: fault, agentId }, "a sub-agent failed"),
   });
-  const worker = new Worker({
-    queue,
-    bus,
-    store,
-    ask,
-    agents,
-    clock,
-    newId,
-    askTimeoutMs,
-    concurrency: BOUNDS.runs,
-    maxHeld: settings.maxHeld,
-    holdTimeoutMs: settings.holdTimeoutMs,
-    log,
-    metrics,
-  });
+  const worker = roles.includes("worker")
+    ? new Worker({
+        queue,
+        bus,
+        store,
+        ask,
+        agents,
+        clock,
+        newId,
+        askTimeoutMs: commandDeadlineMs,
+        concurrency: BOUNDS.runs,
+        maxHeld: settings.maxHeld,
+        holdTimeoutMs: settings.holdTimeoutMs,
+        log,
+        metrics,
+      })
+    : undefined;
 
   let isStopping = false;
+  const missing = () => [
+    ...(isStopping ? ["the node is shutting down"] : []),
+    ...(bus.isAway() ? ["the bus is away"] : []),
+  ];
   const gateway: Gateway = createGateway({
+    isDoor: roles.includes("gateway"),
     access,
     proxies: settings.proxies,
     ask,
@@ -196,20 +164,19 @@ async function open(
     catalog,
     catalogStatus: () => watched.status(),
     isAvailable: (agentId) => agents.isAvailable(agentId),
-    missing: () => (isStopping ? ["the node is shutting down"] : []),
+    missing,
     metrics: () => metrics.read(),
     version: VERSION,
     log,
     origin: { host: settings.host, hosts: settings.hosts, origins: settings.origins },
     maxBodyBytes: settings.maxBodyBytes,
-    commandDeadlineMs: settings.commandDeadlineMs,
+    commandDeadlineMs,
     onCut: () => metrics.slowReaderCut(),
   });
   closing.push(() => gateway.close(0));
   const { host: address, port } = await gateway.listen(settings.host, settings.port);
-  await worker.start();
-  await armer.start();
-  retention.start();
+  await worker?.start();
+  await orchestrator?.start();
 
   return {
     url: `http://${address.includes(":") ? `[${address}]` : address}:${port}`,
@@ -218,22 +185,29 @@ async function open(
       const { drainMs } = settings;
       await Promise.all([
         gateway.close(drainMs),
-        worker.stop({ graceMs: drainMs * RUN_GRACE, giveBackMs: drainMs * GIVE_BACK }),
+        worker?.stop({ graceMs: drainMs * RUN_GRACE, giveBackMs: drainMs * GIVE_BACK }),
       ]);
-      await armer.stop();
-      await retention.stop();
-      host.retireIdle();
+      await orchestrator?.stop(drainMs * HAND_OVER);
       await closeAll();
     },
   };
 }
 
 /** How callers are told apart; undefined where they are not. */
-async function openAccess(settings: Settings, clock: Clock, log: Logger): Promise<Access | undefined> {
-  const { auth, issuer, audience, rateLimits } = settings;
+async function openAccess(
+  { auth, issuer, audience, rateLimits, bus }: Settings,
+  { store: { epoch }, clock }: Shape,
+  log: Logger,
+  closing: (() => unknown)[],
+): Promise<Access | undefined> {
   if (auth === "none") return undefined;
   const verifier = await openVerifier(auth, { issuer, audience, clock, log });
-  return { verifier, rateLimits, tickets: new MemoryTickets(clock) };
+  closing.push(() => verifier.close());
+  if (bus.kind === "memory") return { verifier, rateLimits, tickets: new MemoryTickets(clock) };
+  const { RedisTickets } = await import("./bus/redis-tickets.ts");
+  const tickets = await RedisTickets.open({ urls: bus.urls, epoch, clock });
+  closing.push(() => tickets.close());
+  return { verifier, rateLimits, tickets, shared: { counters: tickets.connection, prefix: `${epoch}.rate.` } };
 }
 
 /** The catalogue cannot be used; its message names every fault and where it is. */
@@ -246,19 +220,4 @@ export class CatalogError extends Error {
     super(`the catalogue cannot be used\n${lines.join("\n")}`);
     this.name = "CatalogError";
   }
-}
-
-const ID_BYTES = 16;
-/** Random bytes are cheap by the page and dear by the piece. */
-const pool = Buffer.alloc(ID_BYTES * 256);
-let used = pool.length;
-
-/** 128 random bits in 22 characters. */
-function newId(): string {
-  if (used === pool.length) {
-    randomFillSync(pool);
-    used = 0;
-  }
-  used += ID_BYTES;
-  return pool.toString("base64url", used - ID_BYTES, used);
 }

@@ -20,6 +20,8 @@ export interface ArmerOptions {
   newId: () => string;
   ask: (envelope: Envelope) => Promise<Reply>;
   askTimeoutMs: number;
+  /** Whose effects this node arms (rule C8); absent or undefined: those of all floors. */
+  partitions?: () => readonly number[] | undefined;
   log: Logger;
 }
 
@@ -34,6 +36,8 @@ export class Armer {
   #timer: Timer | undefined;
   #isStopped = false;
   #sweeping: Promise<void> | undefined;
+  /** Floors came to this node while it was reading what others have. */
+  #isSweptAgain = false;
   #stopFiring: (() => Promise<void>) | undefined;
 
   constructor(options: ArmerOptions) {
@@ -65,20 +69,31 @@ export class Armer {
   sweep(): void {
     this.#timer?.cancel();
     if (this.#isStopped) return;
-    this.#sweeping ??= this.#sweepOnce().finally(() => {
+    if (this.#sweeping) {
+      this.#isSweptAgain = true;
+      return;
+    }
+    this.#sweeping = this.#sweepOnce().finally(() => {
       this.#sweeping = undefined;
-      if (!this.#isStopped) this.#timer = this.#options.clock.after(SWEEP_MS, () => this.sweep());
+      const delayMs = this.#isSweptAgain ? 0 : SWEEP_MS;
+      this.#isSweptAgain = false;
+      if (!this.#isStopped) this.#timer = this.#options.clock.after(delayMs, () => this.sweep());
     });
   }
 
   async #sweepOnce(): Promise<void> {
-    const { store, queue, clock, log } = this.#options;
+    const { store, queue, clock, partitions, log } = this.#options;
     // A little further than the next sweep, so that nothing falls between two.
     this.#nextSweepAt = clock.now() + 2 * SWEEP_MS;
     try {
       let after: Effect | undefined;
       for (;;) {
-        const due = await store.dueEffects({ until: this.#nextSweepAt, after, limit: PAGE });
+        const due = await store.dueEffects({
+          until: this.#nextSweepAt,
+          after,
+          partitions: partitions?.(),
+          limit: PAGE,
+        });
         for (const effect of due) await queue.add(effect);
         after = due.at(-1);
         if (due.length < PAGE || this.#isStopped) return;

@@ -120,6 +120,11 @@ export class Partitions {
     );
   }
 
+  /** Whether what one node does for all is this one's to do. */
+  get isFirst(): boolean {
+    return this.#owned.has(0);
+  }
+
   get ownedCount(): number {
     return this.#owned.size;
   }

@@ -64,11 +64,12 @@ const store = read<StoreChoice>((text) => {
   return file === "" || file.startsWith(":") || file.startsWith("//") ? forms : { value: { kind: "sqlite", file } };
 });
 
-const REDIS = /^(rediss?|rediss?\+sentinel):\/\/[^\s,]+$/;
+const REDIS = /^rediss?(\+sentinel)?:\/\/\S+$/;
 
 const bus = read<BusChoice>((text) => {
   if (text === "memory") return { value: { kind: "memory" } };
-  const urls = text.split(",").map((url) => url.trim());
+  // The Sentinels of one address are separated by commas too.
+  const urls = text.trim().split(/\s*,\s*(?=[a-z+]+:\/\/)/);
   if (urls.length > MAX_LIST) return `must have at most ${MAX_LIST} entries`;
   const wrong = urls.findIndex((url) => !REDIS.test(url));
   if (wrong < 0) return { value: { kind: "redis", urls } };

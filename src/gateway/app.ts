@@ -36,6 +36,8 @@ export interface GatewayOptions
   /** 0 to 1. */
   random: () => number;
   origin: OriginOptions;
+  /** False for a node of other roles, which tells how it is and lets nobody in. Default: true. */
+  isDoor?: boolean;
   /** Absent: nobody is told apart, and everybody is the operator. */
   access?: Access | undefined;
   /** Addresses and networks whose word on where a request comes from counts. */
@@ -125,7 +127,7 @@ export function createGateway(options: GatewayOptions): Gateway {
   app.register(async (scope) => {
     const routes = scope.withTypeProvider<ZodTypeProvider>();
     if (access) await (await import("./access.ts")).controlAccess(routes, access, clock);
-    for (const add of ROUTES) add(routes, door);
+    for (const add of options.isDoor === false ? [healthRoutes] : ROUTES) add(routes, door);
   });
 
   return {

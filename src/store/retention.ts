@@ -15,6 +15,8 @@ export interface RetentionOptions {
   retentionMs: number | undefined;
   /** After the wall clock jumped nothing is pruned for so long: what it says is in doubt (rule C9). */
   doubtMs: number;
+  /** Whether it is this node that prunes, of several on one store. */
+  isMine: () => boolean;
 }
 
 /** Forgets what is past its time, a little at a time, so that no writer waits behind it. */
@@ -51,9 +53,9 @@ export class Retention {
 
   /** Prune until there is nothing more to prune. Never rejects. */
   async prune(): Promise<void> {
-    const { store, clock, log, limit, receiptMs, retentionMs } = this.#options;
+    const { store, clock, log, limit, receiptMs, retentionMs, isMine } = this.#options;
     try {
-      for (let isMore = true; isMore && !this.#isStopped; ) {
+      for (let isMore = true; isMore && !this.#isStopped && isMine(); ) {
         const now = clock.now();
         if (now < this.#doubtfulUntil) return;
         isMore = await store.prune({

@@ -1,0 +1,127 @@
+import type { Redis } from "ioredis";
+import type { Clock } from "../protocol/clock.ts";
+import type { Effect } from "../protocol/effect.ts";
+import { AppError } from "../protocol/errors.ts";
+import type { Logger } from "../protocol/logger.ts";
+import { BullmqLane } from "./bullmq-lane.ts";
+import { readRedisAddresses } from "./redis-address.ts";
+import { connectRedis, reasonOf } from "./redis-client.ts";
+import type { Processing, RunQueue } from "./run-queue.ts";
+
+/** How long Redis may take to accept an effect, in ms; then it is left to the next sweep. */
+const ADD_MS = 800;
+/** Effects that may be on their way to Redis at a time: a Redis that takes no more shall not fill this process. */
+const MAX_ADDING = 10_000;
+/** A worker's connection waits for jobs for up to 10 s without a word; one that says nothing for so long is dead, in ms. */
+const WORKER_SILENCE_MS = 15_000;
+/** The same fault is told once in so long, in ms. */
+const QUIET_MS = 60_000;
+
+export interface BullmqQueueOptions {
+  /** The addresses the bus has; the queue is on one of them, the same for all nodes. */
+  urls: readonly [string, ...string[]];
+  /** Names the store: the keys of all that is here begin with it (rule C20). */
+  epoch: string;
+  clock: Clock;
+  log: Logger;
+}
+
+/**
+ * The run queue over BullMQ: two of its queues, `runs` and `timers`, under the prefix `<epoch>`. Nothing stays in Redis
+ * of what is done, and what a killed worker had under way is begun again elsewhere within some six seconds.
+ *
+ * @throws Error with a sentence for the operator when the server cannot be had
+ */
+export async function openBullmqQueue({ urls, epoch, clock, log }: BullmqQueueOptions): Promise<RunQueue> {
+  const address = readRedisAddresses(urls)[0]!;
+  const producer = await connectRedis(address, clock, { commandTimeout: 2 * ADD_MS });
+  try {
+    // BullMQ wants commands of workers to wait for Redis, however long it is away.
+    const worker = await connectRedis(address, clock, {
+      maxRetriesPerRequest: null,
+      enableOfflineQueue: true,
+      autoResendUnfulfilledCommands: true,
+      socketTimeout: WORKER_SILENCE_MS,
+    });
+    const faults = new Faults(clock, log, address.label);
+    const shared = { producer, worker, prefix: epoch, clock, onFault: (error: unknown) => faults.tell(error) };
+    const lanes = {
+      run: await BullmqLane.open("runs", shared),
+      timer: await BullmqLane.open("timers", shared),
+    };
+    for (const redis of [producer, worker]) redis.on("error", (error) => faults.tell(error));
+    return new BullmqQueue(clock, lanes, [producer, worker]);
+  } catch (error) {
+    producer.disconnect();
+    throw error;
+  }
+}
+
+class BullmqQueue implements RunQueue {
+  readonly #clock: Clock;
+  readonly #lanes: Record<Effect["kind"], BullmqLane>;
+  readonly #clients: Redis[];
+  #adding = 0;
+  #isClosed = false;
+
+  constructor(clock: Clock, lanes: Record<Effect["kind"], BullmqLane>, clients: Redis[]) {
+    this.#clock = clock;
+    this.#lanes = lanes;
+    this.#clients = clients;
+  }
+
+  async add(effect: Effect): Promise<void> {
+    if (this.#isClosed) throw new AppError("unavailable");
+    if (this.#adding >= MAX_ADDING) throw new AppError("unavailable", "too much waits for the run queue");
+    this.#adding += 1;
+    const added = this.#lanes[effect.kind].add(effect).finally(() => {
+      this.#adding -= 1;
+    });
+    await this.#inTime(added);
+  }
+
+  async process<K extends Effect["kind"]>(
+    kind: K,
+    handler: (effect: Extract<Effect, { kind: K }>) => Promise<void>,
+    { concurrency }: { concurrency: number },
+  ): Promise<Processing> {
+    return this.#lanes[kind].process(handler as (effect: Effect) => Promise<void>, concurrency);
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    await Promise.all(Object.values(this.#lanes).map((lane) => lane.close()));
+    for (const client of this.#clients) client.disconnect();
+  }
+
+  #inTime(added: Promise<void>): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const away = (cause?: unknown) => reject(new AppError("unavailable", "the run queue is away", { cause }));
+      const late = this.#clock.after(ADD_MS, away);
+      added.then(resolve, away).finally(() => late.cancel());
+    });
+  }
+}
+
+/** What goes wrong in the background. Every try to connect again fails in the same words: they are said once a minute. */
+class Faults {
+  readonly #clock: Clock;
+  readonly #log: Logger;
+  readonly #server: string;
+  readonly #toldAt = new Map<string, number>();
+
+  constructor(clock: Clock, log: Logger, server: string) {
+    this.#clock = clock;
+    this.#log = log;
+    this.#server = server;
+  }
+
+  tell(error: unknown): void {
+    const reason = reasonOf(error);
+    const now = this.#clock.now();
+    for (const [told, at] of this.#toldAt) if (now - at > QUIET_MS) this.#toldAt.delete(told);
+    if (this.#toldAt.has(reason)) return;
+    this.#toldAt.set(reason, now);
+    this.#log.warn({ server: this.#server, reason }, "the run queue has trouble with Redis; it goes on trying");
+  }
+}
