@@ -1,0 +1,113 @@
+import type { FastifyRequest } from "fastify";
+import { describe, expect, test } from "vitest";
+import { MemoryTickets } from "../../../src/bus/memory-tickets.ts";
+import type { Caller } from "../../../src/gateway/auth.ts";
+import { Gatekeeper } from "../../../src/gateway/gatekeeper.ts";
+import { Tickets } from "../../../src/gateway/tickets.ts";
+import type { Verified } from "../../../src/gateway/verifier.ts";
+import { AppError } from "../../../src/protocol/errors.ts";
+import { VirtualClock } from "../../support/virtual-clock.ts";
+
+/** As much of a request as is looked at. */
+function request(headers: Record<string, string>, query: Record<string, string> = {}): FastifyRequest {
+  const routeOptions = { config: { isStream: true } };
+  return { method: "GET", headers, query, routeOptions, caller: undefined } as unknown as FastifyRequest;
+}
+
+function stage(verify: (token: string) => Verified | undefined) {
+  const clock = new VirtualClock();
+  const asked: string[] = [];
+  const verifier = {
+    async verify(token: string) {
+      asked.push(token);
+      const verified = verify(token);
+      if (!verified) throw new AppError("unauthorized");
+      return verified;
+    },
+    close() {},
+  };
+  const nobodyCounts = async () => {};
+  const limiter = {
+    countAddress: nobodyCounts,
+    checkRefused: nobodyCounts,
+    countRefused: nobodyCounts,
+    countOwner: nobodyCounts,
+  };
+  const tickets = new Tickets(new MemoryTickets(clock), clock);
+  const gatekeeper = new Gatekeeper({ verifier, tickets, limiter, clock });
+  const enter = async (headers: Record<string, string>, query?: Record<string, string>): Promise<Caller> => {
+    const entering = request(headers, query);
+    await gatekeeper.admit(entering);
+    return entering.caller!;
+  };
+  return { clock, asked, tickets, enter, show: (token: string) => enter({ authorization: `Bearer ${token}` }) };
+}
+
+describe("a token that counted", () => {
+  test("is not looked at again for a minute", async () => {
+    const { clock, asked, show } = stage(() => ({ ownerId: "ann", isOperator: false }));
+    const caller = { id: "owner:ann", ownerId: "ann", isOperator: false, expiresAt: undefined };
+    expect(await show("a")).toEqual(caller);
+    await clock.advance(59_999);
+    expect(await show("a")).toEqual(caller);
+    expect(asked).toEqual(["a"]);
+    await clock.advance(1);
+    await show("a");
+    expect(asked).toEqual(["a", "a"]);
+  });
+
+  test("counts no longer than it says", async () => {
+    const { clock, show } = stage(() => ({ ownerId: "ann", isOperator: false, expiresAt: clock.now() + 5_000 }));
+    const until = clock.now() + 5_000;
+    expect((await show("a")).expiresAt).toBe(until);
+    await clock.advance(4_999);
+    expect((await show("a")).expiresAt).toBe(until);
+    await clock.advance(1);
+    expect((await show("a")).expiresAt).toBe(until + 5_000);
+  });
+
+  test("is not mistaken for another, and one that did not count is looked at each time", async () => {
+    const { asked, show } = stage((token) => (token === "right" ? { ownerId: "ann", isOperator: true } : undefined));
+    await show("right");
+    for (const wrong of ["right1", "Right", "wrong", "wrong"]) {
+      await expect(show(wrong)).rejects.toMatchObject({ code: "unauthorized" });
+    }
+    expect(asked).toEqual(["right", "right1", "Right", "wrong", "wrong"]);
+  });
+
+  test("makes room for others when there are very many, the one seen longest ago first", async () => {
+    const { asked, show } = stage((ownerId) => ({ ownerId, isOperator: false }));
+    for (let index = 0; index < 10_000; index++) await show(`token-${index}`);
+    await show("token-0");
+    await show("one-more");
+    asked.length = 0;
+    await show("token-0");
+    await show("token-1");
+    expect(asked).toEqual(["token-1"]);
+  });
+});
+
+describe("a ticket", () => {
+  const ann: Caller = { id: "owner:ann", ownerId: "ann", isOperator: false };
+
+  test("is who it was given to, for half a minute and once", async () => {
+    const { clock, tickets, enter } = stage(() => undefined);
+    const [first, late] = [await tickets.issue(ann), await tickets.issue(ann)];
+    expect(first.expiresAt).toBe(clock.now() + 30_000);
+    await clock.advance(29_999);
+    expect(await enter({}, { ticket: first.ticket })).toEqual(ann);
+    await expect(enter({}, { ticket: first.ticket })).rejects.toMatchObject({ code: "unauthorized" });
+    await clock.advance(1);
+    await expect(enter({}, { ticket: late.ticket })).rejects.toMatchObject({ code: "unauthorized" });
+  });
+
+  test("is good no longer than what it was got with, and tells when that ends", async () => {
+    const { clock, tickets, enter } = stage(() => undefined);
+    const brief = { ...ann, expiresAt: clock.now() + 10_000 };
+    const [first, late] = [await tickets.issue(brief), await tickets.issue(brief)];
+    expect(first.expiresAt).toBe(brief.expiresAt);
+    expect(await enter({}, { ticket: first.ticket })).toEqual(brief);
+    await clock.advance(10_000);
+    await expect(enter({}, { ticket: late.ticket })).rejects.toMatchObject({ code: "unauthorized" });
+  });
+});

@@ -1,0 +1,99 @@
+import { describe, expect, onTestFinished, test } from "vitest";
+import { openVerifier, type Verifier } from "../../../src/gateway/verifier.ts";
+import { KeptLog } from "../../support/sqlite-place.ts";
+import { nowS, TokenIssuer } from "../../support/token-issuer.ts";
+import { turn, VirtualClock } from "../../support/virtual-clock.ts";
+
+const MINUTE_MS = 60_000;
+
+async function stage() {
+  const issuer = await TokenIssuer.start();
+  onTestFinished(() => issuer[Symbol.asyncDispose]());
+  const clock = new VirtualClock({ now: Date.now() });
+  const log = new KeptLog();
+  const options = { issuer: undefined, audience: undefined, clock, log };
+  const open = async (): Promise<Verifier> => {
+    const verifier = await openVerifier({ kind: "jwks", url: issuer.url }, options);
+    onTestFinished(() => verifier.close());
+    await issuer.whenFetched(1);
+    return verifier;
+  };
+  /** An hour longer than any test goes on. */
+  const exp = nowS() + 86_400;
+  return { issuer, clock, log, open, claims: { sub: "ann", exp } };
+}
+
+/** What a verifier says to a token: the owner, or the code of its refusal. */
+const judge = (verifier: Verifier, token: string): Promise<string> =>
+  verifier.verify(token).then(
+    ({ ownerId }) => ownerId,
+    (error) => error.code,
+  );
+
+describe("published keys", () => {
+  test("are fetched again every ten minutes: one that was taken back stops counting without being asked for", async () => {
+    const { issuer, clock, open, claims } = await stage();
+    const [old, next] = [await issuer.makeKey(), await issuer.makeKey()];
+    issuer.publish(old, next);
+    const verifier = await open();
+    const token = await issuer.sign(old, claims);
+    expect(await judge(verifier, token)).toBe("ann");
+    issuer.publish(next);
+    await clock.advance(10 * MINUTE_MS - 1);
+    expect(await judge(verifier, token)).toBe("ann");
+    expect(issuer.fetches).toBe(1);
+    await clock.advance(1);
+    await issuer.whenFetched(2);
+    while ((await judge(verifier, token)) === "ann") await turn();
+    expect(await judge(verifier, token)).toBe("unauthorized");
+  });
+
+  test("go on counting while they cannot be fetched, which is tried each minute", async () => {
+    const { issuer, clock, log, open, claims } = await stage();
+    const key = await issuer.makeKey();
+    issuer.publish(key);
+    const verifier = await open();
+    const token = await issuer.sign(key, claims);
+    expect(await judge(verifier, token)).toBe("ann");
+    issuer.isDown = true;
+    for (let fetches = 2; fetches <= 4; fetches++) {
+      await clock.advance(fetches === 2 ? 10 * MINUTE_MS : MINUTE_MS);
+      await issuer.whenFetched(fetches);
+      while (log.lines.length < fetches - 1) await turn();
+      expect(await judge(verifier, token)).toBe("ann");
+    }
+    expect(JSON.stringify(log.lines)).not.toContain(token.split(".")[1]);
+  });
+
+  test("are fetched for a key nobody knows five times at once, and then every ten seconds", async () => {
+    const { issuer, clock, open, claims } = await stage();
+    const stranger = await issuer.makeKey();
+    const verifier = await open();
+    const ask = async () => judge(verifier, await issuer.sign(stranger, claims));
+    for (let index = 0; index < 9; index++) expect(await ask()).toBe("unauthorized");
+    expect(issuer.fetches).toBe(1 + 5);
+    await clock.advance(9_999);
+    await ask();
+    expect(issuer.fetches).toBe(6);
+    await clock.advance(1);
+    issuer.publish(stranger);
+    expect(await ask()).toBe("ann");
+    expect(issuer.fetches).toBe(7);
+  });
+
+  test("that are no keys make nobody's token count, and are the server's trouble, not the client's", async () => {
+    const { issuer, open, claims } = await stage();
+    const key = await issuer.makeKey();
+    issuer.published = "nonsense" as never;
+    const verifier = await open();
+    expect(await judge(verifier, await issuer.sign(key, claims))).toBe("unavailable");
+  });
+
+  test("are not fetched any more once they are closed", async () => {
+    const { clock, open } = await stage();
+    const verifier = await open();
+    while (clock.timerCount === 0) await turn();
+    verifier.close();
+    expect(clock.timerCount).toBe(0);
+  });
+});
