@@ -120,7 +120,8 @@ export class HostedFloor {
     if (timely.length === 0) return;
     try {
       await this.#commitTogether(timely);
-    } catch (error) {
+    } catch (thrown) {
+      const error = await this.#causeOf(thrown);
       this.drop();
       if (error instanceof CommitConflict) this.#options.metrics.conflict();
       else if (error instanceof AppError && error.code === "unavailable") return this.#fail(timely, error);
@@ -136,7 +137,8 @@ export class HostedFloor {
         if (await this.#answerFromReceipt(ask)) return;
         if (!this.#isTimely(ask)) return;
         return await this.#commitTogether([ask]);
-      } catch (error) {
+      } catch (thrown) {
+        const error = await this.#causeOf(thrown);
         this.drop();
         if (!(error instanceof CommitConflict)) return await this.#failAlone(ask, error);
         ask.isSuspect = true;
@@ -144,6 +146,20 @@ export class HostedFloor {
       }
     }
     this.#fail([ask], new AppError("unavailable"));
+  }
+
+  /**
+   * A floor that another node commits to while it is read may be read in pieces that do not fit together: what broke on
+   * that is no fault of the command, and no more than a conflict.
+   */
+  async #causeOf(error: unknown): Promise<unknown> {
+    if (error instanceof CommitConflict || error instanceof AppError || !this.#activation) return error;
+    try {
+      const isCurrent = await this.#options.store.confirm(this.id, this.#activation.state.version);
+      return isCurrent ? error : new CommitConflict();
+    } catch (unconfirmed) {
+      return unconfirmed;
+    }
   }
 
   /** @throws CommitConflict, BrokenActors, AppError, or whatever the store threw; nobody is answered then */

@@ -1,4 +1,5 @@
 import { describe, expect, onTestFinished, test } from "vitest";
+import { Host } from "../../src/actors/host.ts";
 import type { RunQueue } from "../../src/bus/run-queue.ts";
 import { Follower } from "../../src/gateway/follower.ts";
 import type { Command } from "../../src/protocol/command.ts";
@@ -8,11 +9,13 @@ import type { AgentId, FloorId, SessionId } from "../../src/protocol/ids.ts";
 import type { Message } from "../../src/protocol/message.ts";
 import type { Reply } from "../../src/protocol/reply.ts";
 import { Worker } from "../../src/runs/worker.ts";
+import type { Store } from "../../src/store/store.ts";
 import { makeCatalog } from "../support/catalog.ts";
 import { FloorFeed } from "../support/floor-feed.ts";
-import { FloorStage } from "../support/floor-stage.ts";
+import { FloorStage, type LooseCommand } from "../support/floor-stage.ts";
 import { makeMessage, NOON } from "../support/floor-writer.ts";
 import { KeptLog } from "../support/sqlite-place.ts";
+import { withMethods } from "../support/temporary-store.ts";
 import { UnreliableBus } from "../support/unreliable-bus.ts";
 import { turn, VirtualClock } from "../support/virtual-clock.ts";
 import { MemoryStore } from "./memory-store.ts";
@@ -103,6 +106,60 @@ describe("a queued session that is about to be woken when its time is up", () =>
     floor.ask({ type: "timer", timerId: timersOf(floor).at(-1)! });
     expect(floor.events("arbitration").at(-1)).toMatchObject({ outcome: "rejected", reason: "queue_timeout" });
     expect(floor.actors.context.floor.queued).toEqual([]);
+  });
+});
+
+describe("a floor that another node commits to while it is read", () => {
+  const author = { kind: "master" as const, name: "music", depth: 0, path: ["music"] };
+
+  function makeHost(store: Store): { tell: (command: LooseCommand) => Promise<Reply>; log: KeptLog } {
+    const clock = new VirtualClock();
+    const log = new KeptLog();
+    let ids = 0;
+    const host = new Host({
+      ...{ store, bus: new UnreliableBus(), clock, log, maxFloors: 1, interactionTimeoutMs: 1_000 },
+      newId: () => `${ids++}`,
+      catalog: () => makeCatalog([{ name: "music" }]),
+      arm() {},
+      metrics: { command() {}, batch() {}, conflict() {}, broken() {} },
+    });
+    const floorId = "u:ann" as FloorId;
+    const deadline = clock.now() + 1_000;
+    const tell = (command: LooseCommand) =>
+      host.deliver({ floorId, commandId: `${ids++}`, bodyHash: "", deadline, command: command as Command });
+    return { tell, log };
+  }
+
+  const about = { sessionId: "music", runId: "run", attempt: 1 };
+  const report = (n: number, offset: number): LooseCommand => ({
+    ...{ type: "run.report", ...about, n },
+    parts: [
+      ...(n === 1 ? [{ kind: "open" as const, messageId: "m", agent: author }] : []),
+      { kind: "append", messageId: "m", offset, text: "la" },
+    ],
+  });
+
+  test("is read again, and what did not fit together is nobody's fault", async () => {
+    const store = new MemoryStore();
+    const { tell } = makeHost(store);
+    const session = { sessionId: "music", agentId: "music", userId: "ann" };
+    await tell({ type: "session.create", sessionId: "music", session, activate: true });
+    await tell({ type: "session.chat", sessionId: "music", turn: { messageId: "t", runId: "run", content: "play" } });
+    await tell({ type: "run.claim", sessionId: "music", runId: "run", claimId: "c", asked: false });
+    await tell(report(1, 0));
+    let isFirst = true;
+    const loadDrafts = async (id: FloorId) => {
+      // The other node takes the next report after the floor's row was read.
+      if (isFirst) await tell(report(2, 2));
+      isFirst = false;
+      return store.loadDrafts(id);
+    };
+    const other = makeHost(withMethods(store, { loadDrafts }));
+    const standing = { standing: "go", answers: [] };
+    expect(await other.tell(report(2, 2))).toMatchObject({ ok: true, standing });
+    expect(await other.tell(report(3, 4))).toMatchObject({ ok: true, standing });
+    expect(other.log.lines).toEqual([]);
+    expect(store.messagesOf("music" as SessionId).at(-1)?.content).toBe("lalala");
   });
 });
 
