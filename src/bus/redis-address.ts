@@ -20,7 +20,7 @@ const SENTINEL_NAMES = ["sentinel-username", "sentinel-password"];
 
 /** Several addresses, separated by commas; those between the Sentinels of one address do not count. */
 export function splitRedisAddresses(text: string): string[] {
-  return text.split(/,(?=[a-z+]+:\/\/)/).map((address) => address.trim());
+  return text.trim().split(/\s*,\s*(?=[a-z+]+:\/\/)/);
 }
 
 /**

@@ -46,6 +46,7 @@ export class RedisLink {
   /** Why nothing arrives, should nothing arrive. */
   #reason = SILENCE;
   #unanswered = 0;
+  #onRefused: (() => void) | undefined;
 
   /** @throws Error with a sentence for the operator when the server cannot be had */
   static async open(options: RedisLinkOptions): Promise<RedisLink> {
@@ -149,6 +150,7 @@ export class RedisLink {
       for (const line of cameBack) line.reject(failure);
     };
     const late = clock.after(BEGIN_MS, fail);
+    this.#onRefused = fail;
     for (const [line, subscriber] of this.#subscribers.entries()) {
       const hear = (beat: Uint8Array) => {
         this.#pulse.hear(line, decoder.decode(beat));
@@ -163,6 +165,7 @@ export class RedisLink {
       this.close();
       throw error;
     } finally {
+      this.#onRefused = undefined;
       late.cancel();
     }
   }
@@ -173,6 +176,8 @@ export class RedisLink {
 
   /** A command failed. That its connection broke is no reason: why it broke is told by the connection. */
   #refused(error: Error): void {
-    if (error.name === "ReplyError") this.#reason = reasonOf(error);
+    if (error.name !== "ReplyError") return;
+    this.#reason = reasonOf(error);
+    this.#onRefused?.();
   }
 }

@@ -1,0 +1,275 @@
+import { randomUUID } from "node:crypto";
+import { Redis } from "ioredis";
+import { expect, onTestFinished, test, vi } from "vitest";
+import { type Bus, MAX_BUS_MESSAGE } from "../../src/bus/bus.ts";
+import { Mailbox } from "../../src/bus/mailbox.ts";
+import { SystemClock } from "../../src/clock.ts";
+import type { Envelope } from "../../src/protocol/command.ts";
+import type { FloorId } from "../../src/protocol/ids.ts";
+import { RedisBuses } from "../support/redis-buses.ts";
+import { chooseRedisProcess, type RedisProcess, redis, startRedis } from "../support/redis-server.ts";
+import { describeWith } from "../support/server-choice.ts";
+import { turn } from "../support/virtual-clock.ts";
+
+// Servers are waited for here.
+vi.setConfig({ testTimeout: 30_000 });
+
+const encode = (text: string) => new TextEncoder().encode(text);
+const decode = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
+
+describeWith(redis, await chooseRedisProcess(), "the bus over a Redis in trouble", () => {
+  async function startOne(): Promise<RedisProcess> {
+    const server = await startRedis();
+    onTestFinished(() => server.stop());
+    return server;
+  }
+
+  function busesOf(urls: readonly string[], epoch?: string): RedisBuses {
+    const buses = new RedisBuses(urls, epoch);
+    onTestFinished(() => buses.close());
+    return buses;
+  }
+
+  /** A connection of the test's own, to look and to meddle. */
+  function connectTo({ url }: RedisProcess): Redis {
+    const admin = new Redis(url);
+    onTestFinished(() => admin.disconnect());
+    return admin;
+  }
+
+  /** Does it again and again until it has come to what is wanted. */
+  async function repeat(action: () => Promise<unknown>, isDone: () => boolean): Promise<void> {
+    let isOver = false;
+    onTestFinished(() => {
+      isOver = true;
+    });
+    while (!isDone() && !isOver) {
+      await action();
+      await turn();
+    }
+  }
+
+  /** Publishes until it is heard: what is lost on the way is no fault. */
+  async function untilHeard(bus: Bus, topic: string, listening: Bus = bus): Promise<void> {
+    let isHeard = false;
+    const forget = await listening.subscribe(topic, () => {
+      isHeard = true;
+    });
+    await repeat(
+      () => bus.publish(topic, encode("hello")),
+      () => isHeard,
+    );
+    forget();
+  }
+
+  const untilAway = (bus: Bus) => new Promise<void>((resolve) => void bus.onAway(resolve));
+  const untilRecovered = (bus: Bus) => new Promise<void>((resolve) => void bus.onRecovered(resolve));
+
+  /** Recovered, and nothing of it away any more. */
+  async function untilBack(bus: Bus): Promise<void> {
+    do await untilRecovered(bus);
+    while (bus.isAway());
+  }
+
+  test("whose subscribers are cut off again and again hears everything once they are left alone", async () => {
+    const server = await startOne();
+    const bus = await busesOf([server.url]).connect();
+    const missing = new Set<string>();
+    for (let index = 0; index < 300; index++) {
+      const topic = `topic.${index}`;
+      await bus.subscribe(topic, () => void missing.delete(topic));
+      missing.add(topic);
+    }
+    const admin = connectTo(server);
+    for (let round = 0; round < 20; round++) {
+      const recovered = untilRecovered(bus);
+      await admin.call("CLIENT", "KILL", "TYPE", "pubsub");
+      // Every other time while channels are still being asked for again.
+      let listening: unknown = "";
+      const look = async () => {
+        listening = await admin.call("CLIENT", "LIST", "TYPE", "pubsub");
+      };
+      if (round % 2 === 0) await recovered;
+      else await repeat(look, () => listening !== "");
+    }
+    const publishAll = async () => {
+      for (const topic of missing) await bus.publish(topic, encode("hello"));
+    };
+    await repeat(publishAll, () => missing.size === 0);
+  });
+
+  test("asks again for a subscription whose acknowledgement was lost", async () => {
+    const server = await startOne();
+    const bus = await busesOf([server.url]).connect();
+    const admin = connectTo(server);
+    for (let round = 0; round < 20; round++) {
+      const topic = `topic.${round}`;
+      let isHeard = false;
+      const subscribed = bus.subscribe(topic, () => {
+        isHeard = true;
+      });
+      await admin.call("CLIENT", "KILL", "TYPE", "pubsub");
+      await subscribed;
+      await repeat(
+        () => bus.publish(topic, encode("hello")),
+        () => isHeard,
+      );
+    }
+  });
+
+  test("that is frozen is away: commands are unavailable, nothing waits; thawed it is as before", async () => {
+    const server = await startOne();
+    const bus = await busesOf([server.url]).connect();
+    const heard: string[] = [];
+    await bus.subscribe("topic", (message) => void heard.push(decode(message)));
+    const away = untilAway(bus);
+    server.freeze();
+    await away;
+    expect([bus.isAway(), bus.isAway("topic")]).toEqual([true, true]);
+    await bus.publish("topic", encode("lost"));
+    await expect(bus.subscribe("other", () => {})).rejects.toMatchObject({ name: "AppError", code: "unavailable" });
+    const back = untilBack(bus);
+    server.thaw();
+    await back;
+    await bus.publish("topic", encode("hello"));
+    await untilHeard(bus, "topic");
+    expect(heard.slice(0, 1)).toEqual(["hello"]);
+  });
+
+  test("takes a subscription that is not acknowledged back: it is unavailable, and hears nothing later", async () => {
+    const server = await startOne();
+    const bus = await busesOf([server.url]).connect();
+    server.freeze();
+    const heard: string[] = [];
+    await expect(bus.subscribe("topic", (message) => void heard.push(decode(message)))).rejects.toMatchObject({
+      code: "unavailable",
+    });
+    const back = untilBack(bus);
+    server.thaw();
+    await back;
+    await untilHeard(bus, "topic");
+    expect(heard).toEqual([]);
+  });
+
+  test("that is frozen with a command on its way answers for it, and never has it carried out late", async () => {
+    const server = await startOne();
+    const buses = busesOf([server.url]);
+    const clock = new SystemClock();
+    const start = async (nodeId: string) => {
+      const bus = await buses.connect();
+      const mailbox = new Mailbox({ bus, clock, nodeId, newId: randomUUID, topicOf: () => "floors" });
+      await mailbox.start();
+      onTestFinished(() => mailbox.stop());
+      return { bus, mailbox };
+    };
+    const [asker, owner] = [await start("asker"), await start("owner")];
+    const served: string[] = [];
+    await owner.mailbox.serve("floors", async ({ commandId }) => {
+      served.push(commandId);
+      return { ok: true };
+    });
+    const envelopeOf = (commandId: string, withinMs: number): Envelope => ({
+      floorId: "u:ann" as FloorId,
+      caller: "ann",
+      commandId,
+      bodyHash: "",
+      deadline: clock.now() + withinMs,
+      command: { type: "floor.stop" },
+    });
+    const away = untilAway(asker.bus);
+    server.freeze();
+    const lasting = asker.mailbox.ask(envelopeOf("waits for its deadline", 60_000));
+    await expect(asker.mailbox.ask(envelopeOf("has a deadline", 300))).rejects.toMatchObject({ code: "unavailable" });
+    await expect(lasting).rejects.toMatchObject({ code: "unavailable" });
+    await away;
+    await expect(asker.mailbox.ask(envelopeOf("comes later", 60_000))).rejects.toMatchObject({ code: "unavailable" });
+    const back = untilBack(asker.bus);
+    server.thaw();
+    await back;
+    await asker.mailbox.ask(envelopeOf("afterwards", 60_000));
+    expect(served).not.toContain("has a deadline");
+    expect(served).not.toContain("comes later");
+    expect(served.at(-1)).toBe("afterwards");
+  });
+
+  test("that is started again with nothing in it hears what was heard before; one outage is told once", async () => {
+    const server = await startOne();
+    const buses = busesOf([server.url]);
+    const bus = await buses.connect();
+    const heard = Promise.withResolvers<string>();
+    await bus.subscribe("topic", (message) => heard.resolve(decode(message)));
+    const away = untilAway(bus);
+    await server.kill();
+    await away;
+    await bus.publish("topic", encode("lost"));
+    const back = untilBack(bus);
+    await server.restart();
+    await back;
+    await bus.publish("topic", encode("hello"));
+    expect(await heard.promise).toBe("hello");
+    expect(buses.log.lines).toEqual(["Redis is away: commands wait for it, reading goes on", "Redis is there again"]);
+  });
+
+  test("is away in part where one of several servers is, and the other topics go on", async () => {
+    const [one, other] = [await startOne(), await startOne()];
+    const buses = busesOf([one.url, other.url]);
+    const bus = await buses.connect();
+    // The same servers in another order are the same servers.
+    const beside = await buses.connect([other.url, one.url]);
+    const topics = Array.from({ length: 16 }, (_, index) => `topic.${index}`);
+    for (const topic of topics) await untilHeard(bus, topic, beside);
+    const away = untilAway(bus);
+    one.freeze();
+    await away;
+    const gone = topics.filter((topic) => bus.isAway(topic));
+    expect(gone.length).toBeGreaterThan(0);
+    expect(gone.length).toBeLessThan(topics.length);
+    expect(bus.isAway()).toBe(true);
+    for (const topic of topics) if (!gone.includes(topic)) await untilHeard(bus, topic, beside);
+    const back = [untilBack(bus), beside.isAway() ? untilBack(beside) : undefined];
+    one.thaw();
+    await Promise.all(back);
+    for (const topic of topics) await untilHeard(bus, topic, beside);
+  });
+
+  test("keeps stores apart that meet on it", async () => {
+    const server = await startOne();
+    const [mine, theirs] = [busesOf([server.url]), busesOf([server.url])];
+    const [bus, stranger] = [await mine.connect(), await theirs.connect()];
+    const heard: string[] = [];
+    await stranger.subscribe("topic", (message) => void heard.push(decode(message)));
+    await bus.publish("topic", encode("mine"));
+    await stranger.publish("topic", encode("theirs"));
+    await untilHeard(stranger, "topic");
+    expect(heard[0]).toBe("theirs");
+    const channels = await connectTo(server).pubsub("CHANNELS", "*");
+    expect(channels.length).toBeGreaterThan(0);
+    for (const name of channels as string[]) expect(name).toMatch(new RegExp(`^(${mine.epoch}|${theirs.epoch})\\.`));
+  });
+
+  test("loses what is too heavy, says so, and carries on", async () => {
+    const server = await startOne();
+    const buses = busesOf([server.url]);
+    const bus = await buses.connect();
+    const heard: number[] = [];
+    await bus.subscribe("topic", (message) => void heard.push(message.byteLength));
+    await bus.publish("topic", new Uint8Array(MAX_BUS_MESSAGE + 1));
+    await bus.publish("topic", new Uint8Array(MAX_BUS_MESSAGE));
+    await untilHeard(bus, "topic");
+    expect(heard[0]).toBe(MAX_BUS_MESSAGE);
+    expect(buses.log.lines).toEqual(["a message is too heavy for the bus, and is lost"]);
+  });
+
+  test("leaves no connection behind when it is closed", async () => {
+    const server = await startOne();
+    const admin = connectTo(server);
+    const bus = await busesOf([server.url]).connect();
+    const clients = async () =>
+      String(await admin.call("CLIENT", "LIST"))
+        .trim()
+        .split("\n").length;
+    expect(await clients()).toBeGreaterThan(2);
+    await bus.close();
+    while ((await clients()) > 1);
+  });
+});

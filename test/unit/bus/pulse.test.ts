@@ -1,0 +1,97 @@
+import { beforeEach, describe, expect, test } from "vitest";
+import { Pulse } from "../../../src/bus/pulse.ts";
+import { VirtualClock } from "../../support/virtual-clock.ts";
+
+const BEAT_MS = 500;
+
+describe("a pulse", () => {
+  let clock: VirtualClock;
+  let pulse: Pulse;
+  let told: string[];
+  /** Beats that were sent and did not come back yet. */
+  let sent: [line: number, beat: string][];
+  /** Whether beats come back on a line. */
+  let comesBack: (line: number) => boolean;
+
+  beforeEach(() => {
+    clock = new VirtualClock();
+    told = [];
+    sent = [];
+    comesBack = () => true;
+    pulse = new Pulse({
+      clock,
+      lines: 2,
+      send: (line, beat) => (comesBack(line) ? pulse.hear(line, beat) : sent.push([line, beat])),
+      onAway: () => told.push("away"),
+      onBack: () => told.push("back"),
+      onHopeless: (lines) => told.push(`hopeless ${lines}`),
+    });
+    pulse.start();
+  });
+
+  test("that comes back says nothing", async () => {
+    await clock.advance(100 * BEAT_MS);
+    expect([told, pulse.isAway]).toEqual([[], false]);
+  });
+
+  test("that is missed once says nothing: a process that was busy reads late", async () => {
+    for (let round = 0; round < 10; round++) {
+      comesBack = () => false;
+      await clock.advance(BEAT_MS);
+      comesBack = () => true;
+      await clock.advance(BEAT_MS);
+    }
+    expect(told).toEqual([]);
+  });
+
+  test("that is missed twice says that the bus is away, within a second and a half of when it went", async () => {
+    await clock.advance(10);
+    comesBack = () => false;
+    await clock.advance(3 * BEAT_MS - 11);
+    expect(told).toEqual([]);
+    await clock.advance(1);
+    expect([told, pulse.isAway]).toEqual([["away"], true]);
+  });
+
+  test("that is missed on one line alone says so too", async () => {
+    comesBack = (line) => line === 0;
+    await clock.advance(3 * BEAT_MS);
+    expect([told, pulse.isAway]).toEqual([["away"], true]);
+  });
+
+  test("that comes back says so at once, when the newest beat is back on every line", async () => {
+    comesBack = () => false;
+    await clock.advance(4 * BEAT_MS);
+    const newest = sent.splice(-2);
+    for (const [line, beat] of sent) pulse.hear(line, beat);
+    expect(pulse.isAway).toBe(true);
+    pulse.hear(...newest[0]!);
+    expect(pulse.isAway).toBe(true);
+    pulse.hear(...newest[1]!);
+    expect([told, pulse.isAway]).toEqual([["away", "back"], false]);
+    comesBack = () => true;
+    await clock.advance(10 * BEAT_MS);
+    expect(told).toEqual(["away", "back"]);
+  });
+
+  test("that stays out gives lines up again and again, each for itself", async () => {
+    comesBack = (line) => line === 0;
+    await clock.advance(11 * BEAT_MS);
+    expect(told).toEqual(["away", "hopeless 1"]);
+    comesBack = () => false;
+    await clock.advance(11 * BEAT_MS);
+    expect(told).toEqual(["away", "hopeless 1", "hopeless 1", "hopeless 0"]);
+  });
+
+  test("takes nonsense for nothing", async () => {
+    comesBack = () => false;
+    await clock.advance(3 * BEAT_MS);
+    for (const text of ["", "nonsense", "-1", "NaN", "0"]) for (const line of [0, 1]) pulse.hear(line, text);
+    expect(pulse.isAway).toBe(true);
+  });
+
+  test("that is stopped leaves no timer", () => {
+    pulse.stop();
+    expect(clock.timerCount).toBe(0);
+  });
+});
