@@ -1,0 +1,82 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { Caller, keysFile, writeTemporary } from "../../support/callers.ts";
+import { accepted, refused } from "../../support/e2e-client.ts";
+import { NodeUnderTest } from "../../support/node-under-test.ts";
+import { serverOf } from "../../support/postgres-place.ts";
+import { POSTGRES } from "../../support/postgres-server.ts";
+import { type RedisServer, redis } from "../../support/redis-server.ts";
+import { chooseServer, describeWith } from "../../support/server-choice.ts";
+
+const ANN = "ann-key-0123456789abcdef0123456789";
+const BOB = "bob-key-0123456789abcdef0123456789";
+
+interface Issued {
+  ticket: string;
+}
+
+describeWith(POSTGRES, await chooseServer(POSTGRES), "several gateways", (startPostgres) => {
+  const postgres = serverOf(startPostgres);
+  const closing: (() => Promise<unknown>)[] = [];
+  let nodes: [NodeUnderTest, NodeUnderTest];
+
+  beforeAll(async () => {
+    const choice = await chooseServer(redis);
+    if ("missing" in choice) throw new Error(`Redis is needed too: ${choice.missing}`);
+    const server: RedisServer = await choice.start();
+    closing.push(() => server.stop());
+    const { url, drop } = await postgres().makeDatabase();
+    closing.push(drop);
+    const entries = [
+      { owner: "ann", key: ANN },
+      { owner: "bob", key: BOB },
+    ];
+    const keys = await writeTemporary("keys.yaml", keysFile(entries), (remove) => closing.push(remove));
+    const settings = {
+      INTERLOCK_STORE: url,
+      INTERLOCK_BUS: server.url,
+      INTERLOCK_AUTH: `keys:${keys}`,
+      INTERLOCK_RATE_LIMITS: "owner=20/1d,address=off,refused=off",
+    };
+    nodes = [await NodeUnderTest.start({ settings }), await NodeUnderTest.start({ settings })];
+    closing.push(() => Promise.all(nodes.map((node) => node.stop())));
+  }, 60_000);
+  afterAll(async () => {
+    for (const close of closing.reverse()) await close();
+  }, 60_000);
+
+  test("take a ticket that another gave out, and all of them together take it once", async () => {
+    const [here, there] = nodes;
+    const ann = new Caller(here, ANN);
+    const { session } = await accepted(ann.post("/session/create", { agentId: "chat", userId: "ann" }));
+    const { ticket } = (await accepted(ann.post("/ticket"))) as unknown as Issued;
+    const path = `/session/${session.id}/events?ticket=${ticket}`;
+    expect((await (await there.stream(path)).next()).type).toBe("session_created");
+    for (const node of nodes) expect((await refused(node.get(path))).errorCode).toBe("unauthorized");
+    const another = (await accepted(new Caller(there, BOB).post("/ticket"))) as unknown as Issued;
+    const hers = `/session/${session.id}/events?ticket=${another.ticket}`;
+    expect((await refused(here.get(hers))).errorCode).toBe("session_not_found");
+  });
+
+  test("resume a connection on any of them for its owner, and for nobody else", async () => {
+    const [here, there] = nodes;
+    const stream = await new Caller(here, ANN).stream("/events?userId=ann");
+    const { connectionId } = (await stream.next()).data;
+    await stream.find("agent_list");
+    const position = stream.lastEventId!;
+    await stream.close();
+    const foreign = await new Caller(there, BOB).stream("/events", { "Last-Event-ID": position });
+    expect((await foreign.next()).data["connectionId"]).not.toBe(connectionId);
+    const own = await new Caller(there, ANN).stream("/events", { "Last-Event-ID": position });
+    expect((await own.next()).data["connectionId"]).toBe(connectionId);
+  });
+
+  test("count an owner's requests together", async () => {
+    const callers = nodes.map((node) => new Caller(node, BOB));
+    const statuses: number[] = [];
+    for (let index = 0; index < 30; index++) statuses.push((await callers[index % 2]!.get("/agents")).status);
+    const first = statuses.indexOf(429);
+    expect(first).toBeGreaterThan(10);
+    expect(first).toBeLessThanOrEqual(20);
+    expect(new Set(statuses.slice(first))).toEqual(new Set([429]));
+  });
+});
