@@ -1,4 +1,5 @@
 import type { ClientBase, Pool, PoolClient, PoolConfig } from "pg";
+import type { Clock } from "../protocol/clock.ts";
 import { AppError } from "../protocol/errors.ts";
 import type { Logger } from "../protocol/logger.ts";
 import { type Fault, faultOf, isConnectionDoubtful, plainError, reasonOf } from "./postgres-fault.ts";
@@ -18,12 +19,14 @@ export interface Database {
   query<Row = unknown>(statement: Statement, values?: readonly unknown[]): Promise<Row[]>;
 }
 
-/** How long a statement waits for a connection, made anew or given back, in ms. */
-const CONNECT_MS = 750;
-/** How long it then waits for its answer; together with the former two seconds, after which it is `unavailable`. */
-const ANSWER_MS = 1_250;
+/** How long a statement waits for its answer, in ms: after that it is `unavailable`, as all writes are by then (C21). */
+const PATIENCE_MS = 2_000;
+/** Of that, how long for a connection, made anew or given back by others … */
+const CONNECT_MS = 1_750;
+/** … and what it has at least when it got one late. */
+const LAST_CHANCE_MS = PATIENCE_MS - CONNECT_MS;
 /** How long the server goes on with a statement whose answer nobody waits for any more, in ms: rule C2 finds it. */
-const ABANDONED_MS = 10_000;
+const ABANDONED_MS = 5_000;
 /** How long a commit waits for another one of its floor, in ms. */
 const LOCK_MS = 1_000;
 /** Idle connections are closed after so long, and any after a while, so that a name may come to mean another server. */
@@ -57,7 +60,7 @@ export class StatementRefused extends Error {
 /** What every pool is made with beside its address and size. */
 export const POOL_CONFIG: PoolConfig = {
   connectionTimeoutMillis: CONNECT_MS,
-  query_timeout: ANSWER_MS,
+  query_timeout: PATIENCE_MS,
   idleTimeoutMillis: IDLE_MS,
   maxLifetimeSeconds: LIFETIME_S,
   keepAlive: true,
@@ -68,6 +71,7 @@ export const POOL_CONFIG: PoolConfig = {
 /** A bounded number of connections. Whatever keeps a statement from its answer is `unavailable`, and soon. */
 export class PostgresPool implements Database {
   readonly #pool: Pool;
+  readonly #clock: Clock;
   readonly #log: Logger;
   readonly #where: string;
   #underWay = 0;
@@ -77,8 +81,9 @@ export class PostgresPool implements Database {
   #isAway = false;
 
   /** `where`: what the log calls the database. */
-  constructor(pool: Pool, where: string, log: Logger) {
+  constructor(pool: Pool, where: string, clock: Clock, log: Logger) {
     this.#pool = pool;
+    this.#clock = clock;
     this.#where = where;
     this.#log = log;
     // A connection that is lost while nobody uses it: the pool has dropped it, and makes another when it is needed.
@@ -112,6 +117,7 @@ export class PostgresPool implements Database {
   }
 
   async #ask<Row>(statement: Statement, values: readonly unknown[]): Promise<Row[]> {
+    const deadline = this.#clock.now() + PATIENCE_MS;
     let client: PoolClient;
     try {
       client = await this.#pool.connect();
@@ -119,7 +125,9 @@ export class PostgresPool implements Database {
       throw this.#unavailable(error);
     }
     try {
-      const { rows } = await client.query({ ...statement, values: values as unknown[] });
+      const query_timeout = Math.max(deadline - this.#clock.now(), LAST_CHANCE_MS);
+      const asked = { ...statement, values: values as unknown[], query_timeout };
+      const { rows } = await client.query(asked);
       client.release();
       this.#answered();
       return rows as Row[];

@@ -47,7 +47,7 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Postg
   try {
     const meta = await prepareDatabase(client, address.name, clock.now(), log);
     const pool = address.makePool({ ...POOL_CONFIG, max: connections });
-    return storeOn(new PostgresPool(pool, address.name, log), meta, clock);
+    return storeOn(new PostgresPool(pool, address.name, clock, log), meta, clock);
   } finally {
     await client.end();
   }

@@ -1,6 +1,6 @@
-import { afterAll, beforeAll } from "vitest";
 import { openPostgresStore } from "../../src/store/postgres.ts";
-import { POSTGRES, type PostgresServer } from "../support/postgres-server.ts";
+import { serverOf } from "../support/postgres-place.ts";
+import { POSTGRES } from "../support/postgres-server.ts";
 import { chooseServer, describeWith } from "../support/server-choice.ts";
 import { KeptLog, StandingClock } from "../support/sqlite-place.ts";
 import { storeContract } from "./store-contract.ts";
@@ -8,14 +8,10 @@ import { storeContract } from "./store-contract.ts";
 const ports = { clock: new StandingClock(), log: new KeptLog() };
 
 describeWith(POSTGRES, await chooseServer(POSTGRES), "the contract on PostgreSQL", (start) => {
-  let server: PostgresServer;
-  beforeAll(async () => {
-    server = await start();
-  });
-  afterAll(() => server?.stop());
+  const server = serverOf(start);
 
   storeContract("PostgreSQL", async () => {
-    const { url, drop } = await server.makeDatabase();
+    const { url, drop } = await server().makeDatabase();
     return { isLasting: true, open: () => openPostgresStore({ url, ...ports }), remove: drop };
   });
 });

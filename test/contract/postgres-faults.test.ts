@@ -1,0 +1,171 @@
+import pg from "pg";
+import { expect, onTestFinished, test } from "vitest";
+import type { FloorId, SessionId } from "../../src/protocol/ids.ts";
+import type { Store } from "../../src/store/store.ts";
+import { FloorWriter, makeMessage } from "../support/floor-writer.ts";
+import { makeDatabase, openNode, serverOf } from "../support/postgres-place.ts";
+import { POSTGRES } from "../support/postgres-server.ts";
+import { chooseServer, describeWith } from "../support/server-choice.ts";
+import { KeptLog } from "../support/sqlite-place.ts";
+import { StallingProxy } from "../support/stalling-proxy.ts";
+
+const choice = await chooseServer(POSTGRES, { own: true });
+
+describeWith(POSTGRES, choice, "a PostgreSQL server that fails", (start) => {
+  const server = serverOf(start);
+
+  /** Whatever a store is asked when its server is not there. */
+  const EVERYTHING: ((store: Store) => Promise<unknown>)[] = [
+    (store) => new FloorWriter(store).write(),
+    (store) => store.confirm("u:ann" as FloorId, 0),
+    (store) => store.readFloorLog("u:ann" as FloorId, 0, 1),
+    (store) => store.listSessions({ page: 0, pageSize: 1, includeArchived: true, q: "jazz" }),
+    (store) => store.saveConnection({ id: "c" as never, slots: [], expiresAt: 1, version: 0 }),
+    (store) => store.prune({ now: 1, receiptsBefore: 1, limit: 1 }),
+  ];
+
+  /** Writes a message per commit, on and on, as a host would: what is not known is read again before the next. */
+  class Writer {
+    readonly #floor: FloorWriter;
+    readonly #store: Store;
+    readonly #session: string;
+    readonly #acknowledged: string[] = [];
+    readonly codes = new Set<unknown>();
+    #waiting: { count: number; settle: PromiseWithResolvers<void> } | undefined;
+    isStopped = false;
+
+    constructor(store: Store, name: string) {
+      this.#store = store;
+      this.#session = name;
+      this.#floor = new FloorWriter(store, `u:${name}`);
+    }
+
+    async run(): Promise<void> {
+      for (let n = 0; !this.isStopped; n++) {
+        try {
+          await this.#write(`m${n}`);
+        } catch (error) {
+          this.codes.add((error as { code?: string }).code);
+          await this.#reload();
+        }
+      }
+    }
+
+    /** Resolves when so many more were acknowledged. */
+    acknowledges(more: number): Promise<void> {
+      const settle = Promise.withResolvers<void>();
+      this.#waiting = { count: this.#acknowledged.length + more, settle };
+      return settle.promise;
+    }
+
+    async check(): Promise<void> {
+      const view = await this.#store.viewSession(this.#session as SessionId, 100_000);
+      const stored = view!.messages.map(({ id }) => id);
+      expect(stored).toEqual(expect.arrayContaining(this.#acknowledged));
+      // Of what was not acknowledged some may be there, but whole: each is a version of its floor.
+      expect((await this.#store.loadFloor(this.#floor.id))?.version).toBe(stored.length);
+      expect(view!.session.messageCount).toBe(stored.length);
+    }
+
+    async #write(id: string): Promise<void> {
+      const sessions = [this.#floor.session(this.#session, { messageCount: this.#floor.version + 1 })];
+      const messages = [{ kind: "add" as const, message: makeMessage(this.#session, id) }];
+      expect(await this.#floor.write({ sessions, messages })).toBe("committed");
+      this.#acknowledged.push(id);
+      if (this.#acknowledged.length >= (this.#waiting?.count ?? Number.POSITIVE_INFINITY))
+        this.#waiting!.settle.resolve();
+    }
+
+    async #reload(): Promise<void> {
+      while (!this.isStopped) {
+        try {
+          this.#floor.version = (await this.#store.loadFloor(this.#floor.id))?.version ?? 0;
+          return;
+        } catch (error) {
+          this.codes.add((error as { code?: string }).code);
+        }
+      }
+    }
+  }
+
+  for (const how of ["orderly", "crash"] as const) {
+    test(`is restarted under load (${how}): nothing acknowledged is lost, and all goes on afterwards`, async () => {
+      const url = await makeDatabase(server());
+      const log = new KeptLog();
+      const stores = [await openNode(url, { log, connections: 4 }), await openNode(url, { connections: 4 })];
+      const writers = Array.from({ length: 12 }, (_, n) => new Writer(stores[n % 2]!, `${how}${n}`));
+      const running = Promise.all(writers.map((writer) => writer.run()));
+      onTestFinished(() => {
+        for (const writer of writers) writer.isStopped = true;
+      });
+      for (let restarts = 0; restarts < 2; restarts++) {
+        await Promise.all(writers.map((writer) => writer.acknowledges(8)));
+        await server().restart(how);
+      }
+      await Promise.all(writers.map((writer) => writer.acknowledges(8)));
+      for (const writer of writers) writer.isStopped = true;
+      await running;
+      for (const writer of writers) await writer.check();
+      const codes = new Set(writers.flatMap((writer) => [...writer.codes]));
+      expect(codes).toEqual(new Set(["unavailable"]));
+      // Told when it went and when it came back, and not with every statement between.
+      const told = ["the database does not do what it is asked", "the database does what it is asked again"];
+      expect(new Set(log.lines)).toEqual(new Set(told));
+      expect(log.lines.length).toBeLessThan(20);
+    }, 60_000);
+  }
+
+  test("and answers nothing any more: whatever is asked is unavailable, and all goes on when it answers", async () => {
+    const url = await makeDatabase(server());
+    const proxy = await StallingProxy.start(url);
+    const road = Object.assign(new URL(url), { port: String(proxy.port) }).href;
+    const store = await openNode(road, { connections: 3 });
+    const floor = new FloorWriter(store, "u:bob");
+    await floor.write();
+    proxy.stall();
+    const answers = await Promise.allSettled(EVERYTHING.map((ask) => ask(store)));
+    for (const answer of answers) expect(answer).toMatchObject({ reason: { code: "unavailable" } });
+    // By now there are only connections that cannot be made.
+    await expect(floor.write()).rejects.toMatchObject({ code: "unavailable" });
+    proxy.resume();
+    const version = async () => (await store.loadFloor(floor.id).catch(() => undefined))?.version;
+    while ((await version()) === undefined) {}
+    floor.version = (await version())!;
+    expect(await floor.write()).toBe("committed");
+  }, 30_000);
+
+  test("and has lost the database: no error says a password, and closing ends", async () => {
+    const { url, drop } = await server().makeDatabase();
+    const log = new KeptLog();
+    const store = await openNode(url, { log });
+    await drop();
+    for (const ask of EVERYTHING) {
+      const error = await ask(store).then(
+        () => expect.unreachable(),
+        (reason: Error) => reason,
+      );
+      expect(error).toMatchObject({ code: "unavailable" });
+      const told = JSON.stringify([error, error.message, error.stack, error.cause, (error.cause as Error).stack]);
+      expect(told).not.toContain(decodeURIComponent(new URL(url).password));
+    }
+    await store.close();
+    expect(log.lines).toEqual(["the database does not do what it is asked"]);
+  });
+
+  test("and cuts off one statement of many hurts that one alone", async () => {
+    const url = await makeDatabase(server());
+    const store = await openNode(url);
+    const floors = Array.from({ length: 8 }, (_, n) => new FloorWriter(store, `u:${n}`));
+    for (const floor of floors) await floor.write();
+    // Somebody holds the row of one floor, and does not let go of it.
+    const holder = new pg.Client(url);
+    await holder.connect();
+    await holder.query("BEGIN");
+    await holder.query("SELECT FROM interlock.floors WHERE id = 'u:3' FOR UPDATE");
+    const outcomes = await Promise.allSettled(floors.map((floor) => floor.write()));
+    const codes = outcomes.map((outcome) => (outcome.status === "rejected" ? outcome.reason.code : outcome.value));
+    expect(codes).toEqual(floors.map((_, n) => (n === 3 ? "unavailable" : "committed")));
+    await holder.end();
+    expect(await floors[3]!.write()).toBe("committed");
+  });
+});

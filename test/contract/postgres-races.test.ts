@@ -1,0 +1,196 @@
+import { expect, test } from "vitest";
+import type { Effect } from "../../src/protocol/effect.ts";
+import type { EffectId, FloorId, SessionId } from "../../src/protocol/ids.ts";
+import type { PostgresStore } from "../../src/store/postgres.ts";
+import { Chance } from "../support/chance.ts";
+import { DAY, FloorWriter, makeMessage, NOON } from "../support/floor-writer.ts";
+import { askDatabase, makeDatabase, openNode, serverOf } from "../support/postgres-place.ts";
+import { POSTGRES } from "../support/postgres-server.ts";
+import { chooseServer, describeWith } from "../support/server-choice.ts";
+
+const A = "a" as SessionId;
+/** Effects a floor has at a time: enough that to move or to remove them takes a while. */
+const EFFECTS = 90;
+
+describeWith(POSTGRES, await chooseServer(POSTGRES), "several nodes on one PostgreSQL store", (start) => {
+  const server = serverOf(start);
+
+  /** Nodes on an empty database, with fewer connections than they have to do at once. */
+  async function openNodes(count: number): Promise<{ nodes: PostgresStore[]; url: string }> {
+    const url = await makeDatabase(server());
+    return { url, nodes: await Promise.all(Array.from({ length: count }, () => openNode(url, { connections: 6 }))) };
+  }
+
+  async function countDeadlocks(url: string): Promise<unknown> {
+    const [row] = await askDatabase(
+      url,
+      "SELECT deadlocks::integer FROM pg_stat_database WHERE datname = current_database()",
+    );
+    return row!["deadlocks"];
+  }
+
+  test("of all that write a floor's next version one wins, each time, and its rows are the winner's", async () => {
+    const { nodes } = await openNodes(4);
+    const id = "u:ann" as FloorId;
+    for (let version = 0; version < 25; version++) {
+      const titles = nodes.flatMap((_, node) => [`${version}.${node}.x`, `${version}.${node}.y`]);
+      const outcomes = await Promise.all(
+        titles.map((title, index) => {
+          const floor = new FloorWriter(nodes[index % nodes.length]!, id);
+          const change = floor.change({ sessions: [floor.session("a", { title })] });
+          return nodes[index % nodes.length]!.commit({ ...change, expected: version, snapshot: title });
+        }),
+      );
+      const winners = titles.filter((_, index) => outcomes[index] === "committed");
+      expect(winners).toHaveLength(1);
+      const record = await nodes[0]!.loadFloor(id);
+      expect([record?.version, record?.snapshot]).toEqual([version + 1, winners[0]]);
+      expect((await nodes[1]!.loadSession(A))?.session.title).toBe(winners[0]);
+    }
+  });
+
+  test("many floors are written by many nodes at once, and each of them has every version of its own", async () => {
+    const { nodes } = await openNodes(3);
+    const floors = Array.from({ length: 30 }, (_, n) => new FloorWriter(nodes[n % 3]!, `u:${n}`));
+    await Promise.all(
+      floors.map(async (floor, n) => {
+        for (let turn = 0; turn < 12; turn++) {
+          const event = floor.event("data", { turn }, { session: `s${n}` });
+          expect(await floor.write({ sessions: [floor.session(`s${n}`)], events: [event] })).toBe("committed");
+        }
+      }),
+    );
+    const heads = await nodes[0]!.heads(floors.map(({ id }) => id));
+    expect([...heads.values()]).toEqual(floors.map(() => 12));
+    const log = await nodes[2]!.readFloorLog(floors[7]!.id, 0, 100);
+    expect(log.entries.map(({ floorSeq }) => floorSeq)).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]);
+  });
+
+  test("changes that want each other's keys in every order never wait for each other", async () => {
+    const { nodes, url } = await openNodes(3);
+    const chance = new Chance(20);
+    const names = Array.from({ length: 40 }, (_, n) => `n${n}`);
+    const shuffled = () =>
+      names
+        .map((name) => ({ name, place: chance.next() }))
+        .sort((one, other) => one.place - other.place)
+        .slice(0, 30)
+        .map(({ name }) => name);
+    let committed = 0;
+    for (let round = 0; round < 36; round++) {
+      const changes = Array.from({ length: 12 }, (_, n) => {
+        const floor = new FloorWriter(nodes[n % 3]!, `u:${round}.${n}`);
+        const keys = shuffled().map((name) => `${name}.${round}`);
+        // One kind at a time: whoever lost one key goes no further.
+        const kinds = [
+          { sessions: keys.map((key) => floor.session(key)) },
+          { receipts: keys.map((key) => floor.receipt(key)) },
+          { effectsAdded: keys.map((key) => timerOf(key, floor.id)) },
+        ];
+        return floor.write(kinds[round % kinds.length]);
+      });
+      for (const outcome of await Promise.all(changes)) if (outcome === "committed") committed += 1;
+    }
+    expect(committed).toBeGreaterThanOrEqual(36);
+    expect(await countDeadlocks(url)).toBe(0);
+  });
+
+  test("pruning and moving what is due go on beside commits, on several nodes at once", async () => {
+    const { nodes, url } = await openNodes(3);
+    const floors = Array.from({ length: 10 }, (_, n) => new FloorWriter(nodes[n % 3]!, `u:${n}`));
+    const effectIds = (n: number, turn: number) => {
+      return Array.from({ length: EFFECTS }, (_, place) => `${(place * 37 + n) % EFFECTS}.${n}.${turn}` as EffectId);
+    };
+    let isWriting = true;
+    const writing = Promise.all(
+      floors.map(async (floor, n) => {
+        for (let turn = 0; turn < 25; turn++) {
+          const session = floor.session(`s${n}`, { state: turn % 2 ? "archived" : "created" });
+          const outcome = await floor.write({
+            sessions: [session],
+            events: [floor.event("data", { turn }, { session: session.id, at: turn })],
+            effectsAdded: effectIds(n, turn).map((id) => timerOf(id, floor.id)),
+            effectsRemoved: turn > 0 ? effectIds(n, turn - 1) : [],
+            receipts: [floor.receipt(`${n}.${turn}`, { at: turn })],
+          });
+          expect(outcome).toBe("committed");
+        }
+      }),
+    ).finally(() => {
+      isWriting = false;
+    });
+    const limits = { now: NOON, receiptsBefore: NOON - DAY, eventsBefore: NOON, limit: 3 };
+    const pruning = nodes.map(async (node) => {
+      while (isWriting) {
+        await node.prune(limits);
+        await node.shiftEffects(1);
+      }
+    });
+    await Promise.all([writing, ...pruning]);
+    while (await nodes[0]!.prune({ ...limits, limit: 100 })) {}
+    const heads = await nodes[0]!.heads(floors.map(({ id }) => id));
+    expect([...heads.values()]).toEqual(floors.map(() => 25));
+    // Each left the effects of its last turn, and no receipt is young enough to have stayed.
+    expect(await nodes[0]!.dueEffects({ until: NOON, limit: 1_000 })).toHaveLength(EFFECTS * floors.length);
+    const receipts = await askDatabase(url, "SELECT FROM interlock.receipts");
+    expect(receipts).toEqual([]);
+    expect(await countDeadlocks(url)).toBe(0);
+  });
+
+  test("whoever reads sees one moment: a head and what belongs to it", async () => {
+    const { nodes } = await openNodes(2);
+    const [writer, reader] = nodes as [PostgresStore, PostgresStore];
+    const floor = new FloorWriter(writer);
+    let isWriting = true;
+    const writing = (async () => {
+      for (let n = 0; n < 150; n++) {
+        const message = makeMessage("a", `m${n}`);
+        const events = [floor.event("message", message, { session: "a" }), floor.event("arbitration", { n })];
+        const holder = floor.session("a", { state: "active", messageCount: n + 1 });
+        await floor.write({ sessions: [holder], messages: [{ kind: "add", message }], events });
+      }
+    })().finally(() => {
+      isWriting = false;
+    });
+    let seen = 0;
+    while (isWriting) {
+      const [session, view, own, log, page] = await Promise.all([
+        reader.viewSession(A, 1_000),
+        reader.viewFloor(floor.id, { sessions: 5, decisions: 1_000 }),
+        reader.readSessionLog(A, 0, 1_000),
+        reader.readFloorLog(floor.id, 0, 1_000),
+        reader.listMessages(A, { limit: 1_000 }),
+      ]);
+      if (!session || !own || !page) continue;
+      seen += 1;
+      expect([session.messages.length, session.session.messageCount]).toEqual([session.head, session.head]);
+      expect(page.messages).toHaveLength(page.head);
+      expect(own.entries).toHaveLength(own.head);
+      expect(log.entries).toHaveLength(log.head);
+      expect([2 * view.decisions.length, 2 * (view.holder?.messageCount ?? 0)]).toEqual([view.head, view.head]);
+    }
+    await writing;
+    expect(seen).toBeGreaterThan(3);
+  });
+
+  test("a message that was finished by one node is made searchable by another that says a part of it", async () => {
+    const { nodes } = await openNodes(2);
+    const floor = new FloorWriter(nodes[0]!);
+    const draft = makeMessage("a", "m", { role: "assistant", status: "running", content: "turn left" });
+    await floor.write({ sessions: [floor.session("a")], messages: [{ kind: "add", message: draft }] });
+    const change = floor.change({
+      messages: [
+        { kind: "append", sessionId: A, id: draft.id, text: " at the harbour" },
+        { kind: "status", sessionId: A, id: draft.id, status: "interrupted" },
+      ],
+    });
+    expect(await nodes[1]!.commit(change)).toBe("committed");
+    const query = { page: 0, pageSize: 1, includeArchived: false };
+    expect((await nodes[0]!.listSessions({ ...query, q: "left harbour" })).total).toBe(1);
+    expect((await nodes[0]!.findMessage(A, draft.id))?.content).toBe("turn left at the harbour");
+  });
+});
+
+function timerOf(id: string, floorId: FloorId): Effect {
+  return { kind: "timer", id, floorId, dueAt: 1 } as Effect;
+}

@@ -1,0 +1,167 @@
+import { describe, expect, test } from "vitest";
+import type { SessionId } from "../../src/protocol/ids.ts";
+import { openPostgresStore } from "../../src/store/postgres.ts";
+import { FloorWriter, makeMessage } from "../support/floor-writer.ts";
+import { freePort } from "../support/free-port.ts";
+import { askDatabase, makeDatabase, openNode, serverOf } from "../support/postgres-place.ts";
+import { POSTGRES } from "../support/postgres-server.ts";
+import { chooseServer, describeWith } from "../support/server-choice.ts";
+import { KeptLog, StandingClock } from "../support/sqlite-place.ts";
+
+describeWith(POSTGRES, await chooseServer(POSTGRES), "a PostgreSQL store", (start) => {
+  const server = serverOf(start);
+  const empty = () => makeDatabase(server());
+
+  /** A URL of the server with something about it changed. */
+  function altered(
+    url: string,
+    over: { password?: string; username?: string; pathname?: string; port?: string },
+  ): string {
+    return Object.assign(new URL(url), over).href;
+  }
+
+  describe("opening", () => {
+    test("eight nodes that start at once on an empty database make it one store, once", async () => {
+      const url = await empty();
+      const stores = await Promise.all(Array.from({ length: 8 }, () => openNode(url, { connections: 2 })));
+      expect(new Set(stores.map(({ epoch, secret }) => `${epoch} ${secret}`)).size).toBe(1);
+      const applied = await askDatabase(url, "SELECT version FROM interlock.migrations ORDER BY version");
+      expect(applied).toEqual(applied.map((_, index) => ({ version: index + 1 })));
+      expect(applied.length).toBeGreaterThan(0);
+    });
+
+    test("what one node writes, every other one reads", async () => {
+      const url = await empty();
+      const [one, other] = [await openNode(url), await openNode(url)];
+      const floor = new FloorWriter(one);
+      await floor.write({ sessions: [floor.session("a")] });
+      expect(await other.confirm(floor.id, 1)).toBe(true);
+      expect((await other.loadSession("a" as SessionId))?.session).toEqual(floor.session("a"));
+    });
+
+    test("a database newer than the program is refused, and stays as it is", async () => {
+      const url = await empty();
+      await (await openNode(url)).close();
+      await askDatabase(url, "INSERT INTO interlock.migrations (version, name) VALUES (99, 'later')");
+      const refusal =
+        /the database "interlock_\w+" .* has version 99, newer than the \d+ this program knows: run a newer/;
+      await expect(openNode(url)).rejects.toThrow(refusal);
+      const [row] = await askDatabase(url, "SELECT count(*)::integer AS count FROM interlock.migrations");
+      expect(row).toEqual({ count: expect.any(Number) });
+    });
+
+    test("a schema of that name that is not ours is refused; an empty one is used, and other tables are let be", async () => {
+      const url = await empty();
+      await askDatabase(url, "CREATE SCHEMA interlock; CREATE TABLE interlock.songs (); CREATE TABLE sessions (n int)");
+      await expect(openNode(url)).rejects.toThrow('has a schema "interlock", but not one of Interlock\'s');
+      await askDatabase(url, "DROP TABLE interlock.songs");
+      const store = await openNode(url);
+      expect((await store.listSessions({ page: 0, pageSize: 1, includeArchived: true })).total).toBe(0);
+      expect(await askDatabase(url, "SELECT * FROM public.sessions")).toEqual([]);
+    });
+
+    test("a step that fails leaves nothing of itself behind, and says which it was", async () => {
+      const url = await empty();
+      await askDatabase(
+        url,
+        `CREATE ROLE tenant_${process.pid} LOGIN PASSWORD 'hush';
+         REVOKE CREATE ON DATABASE ${new URL(url).pathname.slice(1)} FROM PUBLIC`,
+      );
+      const poor = altered(url, { username: `tenant_${process.pid}`, password: "hush" });
+      await expect(openNode(poor)).rejects.toThrow(/could not be migrated by 0001_initial\.sql: .*permission denied/);
+      await openNode(url);
+      await askDatabase(url, `DROP ROLE tenant_${process.pid}`);
+    });
+
+    test("who cannot be let in is told why, by the setting's name and without the password", async () => {
+      const url = await empty();
+      const { hostname, port } = new URL(url);
+      const nobody = String(await freePort());
+      const refusals = [
+        [
+          altered(url, { password: "opensesame" }),
+          /let the user "postgres" in: password .*the password of INTERLOCK_STORE/,
+        ],
+        [altered(url, { username: "mallory" }), /let the user "mallory" in/],
+        [altered(url, { pathname: "/nowhere" }), `there is no database "nowhere" at ${hostname}:${port}: create it`],
+        [altered(url, { port: nobody }), `no PostgreSQL server answers at ${hostname}:${nobody} (INTERLOCK_STORE)`],
+        ["postgres://ann:opensesame@[/x", "INTERLOCK_STORE is not an address as in postgres://"],
+      ] as const;
+      const secrets = ["opensesame", decodeURIComponent(new URL(url).password)];
+      for (const [address, sentence] of refusals) {
+        const error = await openPostgresStore({ url: address, clock: new StandingClock(), log: new KeptLog() }).then(
+          () => expect.unreachable(),
+          (reason: Error) => reason,
+        );
+        expect(error.message).toMatch(sentence);
+        const told = JSON.stringify([error.message, error.stack, error.cause, String(error.cause)]);
+        for (const secret of secrets) expect(told).not.toContain(secret);
+      }
+    });
+
+    test("a database that cannot keep every text is refused", async () => {
+      const url = await empty();
+      const name = `${new URL(url).pathname.slice(1)}_latin`;
+      await askDatabase(
+        url,
+        `CREATE DATABASE ${name} ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0`,
+      );
+      await expect(openNode(altered(url, { pathname: `/${name}` }))).rejects.toThrow("keeps text as LATIN1");
+      await askDatabase(url, `DROP DATABASE ${name}`);
+    });
+
+    test("a server that takes no writes is not read from either", async () => {
+      const url = await empty();
+      const log = new KeptLog();
+      const store = await openNode(url, { log });
+      await askDatabase(url, `ALTER DATABASE ${new URL(url).pathname.slice(1)} SET default_transaction_read_only = on`);
+      await expect(store.confirm(new FloorWriter(store).id, 0)).rejects.toMatchObject({ code: "unavailable" });
+      await expect(new FloorWriter(store).write()).rejects.toMatchObject({ code: "unavailable" });
+      expect(log.lines).toEqual(["the database does not do what it is asked"]);
+    });
+  });
+
+  test("a database that may lose what it acknowledged is warned of", async () => {
+    const url = await empty();
+    const log = new KeptLog();
+    await askDatabase(url, `ALTER DATABASE ${new URL(url).pathname.slice(1)} SET synchronous_commit = off`);
+    await openNode(url, { log });
+    expect(log.lines).toEqual([expect.stringContaining("synchronous_commit is off")]);
+  });
+
+  test("the server's time is what nodes go by: each learns how far it is off", async () => {
+    const url = await empty();
+    const clock = new StandingClock();
+    const store = await openNode(url, { clock });
+    const [row] = await askDatabase(url, "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::float AS now");
+    const offset = await store.timeOffset();
+    // The clock stands still, so what it is off by is how far away noon is.
+    expect(clock.time + offset).toBeGreaterThanOrEqual(Math.floor(row!["now"] as number));
+    clock.time += 60_000;
+    expect(await store.timeOffset()).toBeLessThan(offset);
+  });
+
+  test("what no text may hold is replaced on its way in, and hurts nobody", async () => {
+    const store = await openNode(await empty());
+    const floor = new FloorWriter(store);
+    const message = makeMessage("a", "m", { content: "one\0two \ud800 three", errorMessage: "\udc00\0" });
+    const event = floor.event("message", message, { session: "a" });
+    await floor.write({ sessions: [floor.session("a")], messages: [{ kind: "add", message }], events: [event] });
+    const stored = await store.findMessage("a" as SessionId, message.id);
+    expect(stored?.content).toBe("one\uFFFDtwo \uFFFD three");
+    expect((await store.readFloorLog(floor.id, 0, 1)).entries).toEqual([event]);
+  });
+
+  test("a change that names what is not there is refused as its own fault, in words without anybody's data", async () => {
+    const store = await openNode(await empty());
+    const floor = new FloorWriter(store);
+    const message = makeMessage("nobody", "m", { content: "a secret" });
+    const failure = await floor.write({ messages: [{ kind: "add", message }] }).then(
+      () => expect.unreachable(),
+      (error: Error) => error,
+    );
+    expect(failure.message).toBe("there is no session nobody on this floor (P0002)");
+    expect(failure).not.toHaveProperty("code", "unavailable");
+    expect(JSON.stringify([failure, failure.stack])).not.toContain("a secret");
+  });
+});

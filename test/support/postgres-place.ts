@@ -1,0 +1,43 @@
+import pg from "pg";
+import { afterAll, beforeAll, onTestFinished } from "vitest";
+import { openPostgresStore, type PostgresOptions, type PostgresStore } from "../../src/store/postgres.ts";
+import type { PostgresServer } from "./postgres-server.ts";
+import { KeptLog, StandingClock } from "./sqlite-place.ts";
+
+/** The server of a suite, from its first test to its last. */
+export function serverOf(start: () => Promise<PostgresServer>): () => PostgresServer {
+  let server: PostgresServer | undefined;
+  beforeAll(async () => {
+    server = await start();
+  });
+  afterAll(async () => {
+    await server?.stop();
+  });
+  return () => server!;
+}
+
+/** The URL of an empty database that is gone when the test ends. */
+export async function makeDatabase(server: PostgresServer): Promise<string> {
+  const { url, drop } = await server.makeDatabase();
+  onTestFinished(drop);
+  return url;
+}
+
+/** A node's store on a database; closed when the test ends, if not before. */
+export async function openNode(url: string, over: Partial<PostgresOptions> = {}): Promise<PostgresStore> {
+  const store = await openPostgresStore({ url, clock: new StandingClock(), log: new KeptLog(), ...over });
+  onTestFinished(() => store.close());
+  return store;
+}
+
+/** Ask the database past the store. */
+export async function askDatabase(url: string, sql: string): Promise<Record<string, unknown>[]> {
+  const client = new pg.Client(url);
+  await client.connect();
+  try {
+    const { rows } = await client.query(sql);
+    return rows;
+  } finally {
+    await client.end();
+  }
+}
