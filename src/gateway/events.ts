@@ -76,7 +76,7 @@ export function eventRoutes(app: Routes, door: Door): void {
       const start = startAfter(position, { epoch: store.epoch, head: view.head, lowWater: slice.lowWater });
       const isOver = view.session.state === "archived" && start.after === view.head;
       if (isOver && !start.reset) return noMore(reply);
-      return followFloor(where.floorId, caller, request, reply, (options) => {
+      return followFloor(where.floorId, request, reply, (options) => {
         const stream = new SessionStream(options, id, start);
         if (isOver) stream.writer.bye("ended", clock.now());
         return stream;
@@ -96,7 +96,7 @@ export function eventRoutes(app: Routes, door: Door): void {
       const floorId = await floorIdOf(caller, request.params.id, store);
       const { head, lowWater } = await store.readFloorLog(floorId, 0, 1);
       const start = startAfter(positionOf(request), { epoch: store.epoch, head, lowWater });
-      return followFloor(floorId, caller, request, reply, (options) => new FloorStream(options, floorId, start));
+      return followFloor(floorId, request, reply, (options) => new FloorStream(options, floorId, start));
     },
   );
 
@@ -116,7 +116,7 @@ export function eventRoutes(app: Routes, door: Door): void {
         { writer, connections, followers, store, clock, isVisible, agents: agentsNow, log },
         row,
       );
-      streams.add(stream, caller.expiresAt);
+      streams.add(stream, request.caller);
       await stream.listen((listener) => bus.subscribe(connectionTopic(store.epoch, row.id), listener));
       await stream.begin(resumed && position, isReset);
       const known = new Set<string>(row.slots.map((slot) => slot.sessionId));
@@ -166,7 +166,6 @@ export function eventRoutes(app: Routes, door: Door): void {
 
   async function followFloor(
     floorId: FloorId,
-    caller: Caller,
     request: FastifyRequest,
     reply: FastifyReply,
     open: (options: LogStreamOptions) => Stream & { begin(): void },
@@ -177,7 +176,7 @@ export function eventRoutes(app: Routes, door: Door): void {
       reply,
       (writer) => {
         const stream = open({ writer, follower, store, clock, onClose: () => followers.leave(floorId) });
-        streams.add(stream, caller.expiresAt);
+        streams.add(stream, request.caller);
         stream.begin();
       },
       () => followers.leave(floorId),
@@ -191,7 +190,7 @@ export function eventRoutes(app: Routes, door: Door): void {
     run: (writer: SseWriter) => void | Promise<void>,
     onRefused?: () => void,
   ): Promise<FastifyReply> {
-    const { refusal } = streams;
+    const refusal = streams.refusalOf(request.caller);
     if (refusal) {
       onRefused?.();
       sendAway(reply, refusal);

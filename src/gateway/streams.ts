@@ -1,12 +1,15 @@
 import { BOUNDS } from "../config/settings.ts";
 import type { Clock, Timer } from "../protocol/clock.ts";
 import type { ByeReason } from "../protocol/event.ts";
+import type { Caller } from "./auth.ts";
 import type { SseWriter } from "./sse-writer.ts";
 
 /** How often every stream is looked at, in ms … */
 const TICK_MS = 1_000;
 /** … and how many of them are reconciled then: each is one small read. */
 const RECONCILED = 1_000;
+/** Streams of one owner: some devices, with some pages each. An operator reads for many, and has no bound of its own. */
+const OWNER_STREAMS = 128;
 
 /** One open event stream, whatever it carries. */
 export interface Stream {
@@ -30,8 +33,10 @@ export class Streams {
   readonly #options: StreamsOptions;
   /** The one reconciled last stands last. */
   readonly #open = new Set<Stream>();
-  /** When the right to read runs out, for those where it does, ms since 1970. */
-  readonly #expiring = new Map<Stream, number>();
+  /** Whose they are, where owners are told apart. */
+  readonly #readers = new Map<Stream, Caller>();
+  /** How many each owner has. */
+  readonly #counts = new Map<string, number>();
   #timer: Timer | undefined;
   #drainMs: number | undefined;
 
@@ -43,10 +48,11 @@ export class Streams {
     return this.#open.size;
   }
 
-  /** Why no further stream is opened here, if none is. */
-  get refusal(): ByeReason | undefined {
+  /** Why no further stream is opened here for this reader, if none is. */
+  refusalOf(reader: Caller | undefined): ByeReason | undefined {
     if (this.#drainMs !== undefined) return "draining";
-    return this.#open.size >= BOUNDS.streams ? "overloaded" : undefined;
+    const isOver = reader && !reader.isOperator && (this.#counts.get(reader.id) ?? 0) >= OWNER_STREAMS;
+    return isOver || this.#open.size >= BOUNDS.streams ? "overloaded" : undefined;
   }
 
   start(): void {
@@ -67,10 +73,8 @@ export class Streams {
 
   /** Whoever has a new token by then comes back with it. */
   #endExpired(now: number): void {
-    for (const [stream, expiresAt] of this.#expiring) {
-      if (now < expiresAt) continue;
-      this.#expiring.delete(stream);
-      stream.writer.bye("token_expired", now);
+    for (const [stream, { expiresAt }] of this.#readers) {
+      if (expiresAt !== undefined && expiresAt <= now) stream.writer.bye("token_expired", now);
     }
   }
 
@@ -82,16 +86,25 @@ export class Streams {
     }
   }
 
-  /** @param expiresAt when its reader's right to read runs out, ms since 1970; undefined when it does not */
-  add(stream: Stream, expiresAt?: number): void {
+  /** @param reader who reads it, where owners are told apart: it ends when what it proved itself with does */
+  add(stream: Stream, reader?: Caller): void {
     this.#open.add(stream);
-    if (expiresAt !== undefined) this.#expiring.set(stream, expiresAt);
+    if (reader) {
+      this.#readers.set(stream, reader);
+      this.#count(reader, 1);
+    }
     stream.writer.onClose = () => {
       this.#open.delete(stream);
-      this.#expiring.delete(stream);
+      if (this.#readers.delete(stream)) this.#count(reader!, -1);
       stream.close();
     };
     if (stream.writer.isClosed) stream.writer.onClose();
+  }
+
+  #count({ id }: Caller, change: number): void {
+    const count = (this.#counts.get(id) ?? 0) + change;
+    if (count > 0) this.#counts.set(id, count);
+    else this.#counts.delete(id);
   }
 
   /** When a client that is sent away should come back, in ms: no two at once. */

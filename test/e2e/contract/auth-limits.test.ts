@@ -7,12 +7,14 @@ import { type Answer, NodeUnderTest } from "../../support/node-under-test.ts";
 
 const ANN = "ann-key-0123456789abcdef0123456789";
 const BOB = "bob-key-0123456789abcdef0123456789";
+const OPS = "ops-key-0123456789abcdef0123456789";
 
 const keys = await writeTemporary(
   "keys.yaml",
   keysFile([
     { owner: "ann", key: ANN },
     { owner: "bob", key: BOB },
+    { owner: "ops", key: OPS, operator: true },
   ]),
   afterAll,
 );
@@ -89,6 +91,34 @@ describe("an owner", () => {
     const { ann } = await start("off");
     const answers = await Promise.all(Array.from({ length: 700 }, () => ann.get("/agents")));
     expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
+  });
+});
+
+describe("the streams of an owner", () => {
+  const open = async (caller: Caller) => {
+    const stream = await caller.stream("/events");
+    return { stream, first: await stream.next() };
+  };
+
+  test("are not all that a node has; an operator reads for many", async () => {
+    const { node, ann, bob } = await start("off");
+    const opened = await Promise.all(Array.from({ length: 128 }, () => open(ann)));
+    expect(new Set(opened.map(({ first }) => first.type))).toEqual(new Set(["connected"]));
+    const away = await open(ann);
+    expect([away.stream.status, away.first.type, away.first.data["reason"]]).toEqual([200, "bye", "overloaded"]);
+    const path = "/floor/u%3Aann/events";
+    expect((await (await ann.stream(path)).next()).data).toMatchObject({ reason: "overloaded" });
+    expect((await open(bob)).first.type).toBe("connected");
+    const ops = new Caller(node, OPS);
+    const many = await Promise.all(Array.from({ length: 130 }, () => open(ops)));
+    expect(new Set(many.map(({ first }) => first.type))).toEqual(new Set(["connected"]));
+    await opened[0]!.stream.close();
+    // The server hears of it in its own time.
+    for (;;) {
+      const { first, stream } = await open(ann);
+      if (first.type === "connected") break;
+      await stream.end();
+    }
   });
 });
 
