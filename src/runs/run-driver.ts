@@ -42,7 +42,6 @@ export class RunDriver {
   #usage: Usage | undefined;
   #logUnits = 0;
   #givenBack: RunOutcome | undefined;
-  #isOver = false;
 
   constructor(options: RunDriverOptions) {
     this.#options = options;
@@ -67,13 +66,12 @@ export class RunDriver {
 
   /** Nothing more is to come but its outcome. */
   get isEnding(): boolean {
-    return this.#isOver || this.#abort.signal.aborted;
+    return this.#abort.signal.aborted;
   }
 
   /** Pull the agent to its end, report how it ended, and say so. Never rejects. */
   async run(): Promise<RunOutcome["kind"]> {
     const end = await this.#pullToTheEnd();
-    this.#isOver = true;
     const outcome = end.kind === "stopped" && this.#givenBack ? this.#givenBack : end;
     if (outcome.kind === "done") this.#writer.close("success", this.#usage && { usage: this.#usage });
     else this.#writer.close(outcome.kind === "failed" ? "error" : "interrupted");
