@@ -337,12 +337,16 @@ BEGIN
   IF logs_added IS NOT NULL THEN
     -- A line that is there already is the same line.
     INSERT INTO message_logs (session_key, message_key, id, stream, text, at)
-      SELECT s.session_key, m.message_key, l.id, l.stream, l.text, l.at
-        FROM ROWS FROM (json_to_recordset(logs_added) AS (
-          session_id text, message_id text, id text, stream text, text text, at bigint)) WITH ORDINALITY
-          AS l (session_id, message_id, id, stream, text, at, place)
-        LEFT JOIN sessions s ON s.id = l.session_id AND s.floor_key = this
-        LEFT JOIN messages m ON m.session_key = s.session_key AND m.id = l.message_id
+      SELECT l.session_key,
+          (SELECT m.message_key FROM messages m WHERE m.session_key = l.session_key AND m.id = l.message_id),
+          l.id, l.stream, l.text, l.at
+        FROM (
+          SELECT given.*,
+              (SELECT s.session_key FROM sessions s WHERE s.id = given.session_id AND s.floor_key = this) AS session_key
+            FROM ROWS FROM (json_to_recordset(logs_added) AS (
+              session_id text, message_id text, id text, stream text, text text, at bigint)) WITH ORDINALITY
+              AS given (session_id, message_id, id, stream, text, at, place)
+        ) l
         ORDER BY l.place
       ON CONFLICT (session_key, message_key, id) DO NOTHING;
   END IF;
