@@ -107,6 +107,7 @@ async function open(
     nodeId,
     topicOf: (floorId) => partitionTopic(store.epoch, floorId, partitions),
     local: (floorId) => orchestrator?.local(floorId),
+    onRepeat: () => metrics.askRepeated(),
   });
   await mailbox.start();
   closing.push(() => mailbox.stop());
@@ -116,6 +117,10 @@ async function open(
     connections: () => gateway.streams.count,
     floors: () => orchestrator?.floorCount ?? 0,
     followed: () => gateway.followers.count,
+    commands: () => orchestrator?.waitingCount ?? 0,
+    asks: () => mailbox.underWay,
+    shares: () => orchestrator?.shareCount ?? 0,
+    isBusAway: () => bus.isAway(),
   });
   const membership =
     redis && new RedisMembership({ redis, epoch: store.epoch, nodeId, leaseMs: settings.leaseMs, count: partitions });
@@ -143,6 +148,7 @@ async function open(
         holdTimeoutMs: settings.holdTimeoutMs,
         log,
         metrics,
+        onTaken: (waitMs) => metrics.runTaken(waitMs),
       })
     : undefined;
 
@@ -172,6 +178,8 @@ async function open(
     maxBodyBytes: settings.maxBodyBytes,
     commandDeadlineMs,
     onCut: () => metrics.slowReaderCut(),
+    onHeard: (lagMs) => metrics.commitHeard(lagMs),
+    onBehind: () => metrics.followerBehind(),
   });
   closing.push(() => gateway.close(0));
   const { host: address, port } = await gateway.listen(settings.host, settings.port);

@@ -30,10 +30,12 @@ export class Orchestrator {
   readonly #armer: Armer;
   readonly #retention: Retention;
   readonly #partitions: Partitions | undefined;
+  readonly #shares: number;
 
   constructor({ settings, shape, catalog, mailbox, nodeId, membership, log, metrics }: OrchestratorOptions) {
     const { store, bus, queue, clock } = shape;
     this.#shape = shape;
+    this.#shares = settings.partitions;
     this.#host = new Host({
       store,
       bus,
@@ -89,9 +91,14 @@ export class Orchestrator {
     return this.#host.floorCount;
   }
 
-  /** Shares of the floors that this node looks after; undefined where it is alone. */
-  get shareCount(): number | undefined {
-    return this.#partitions?.ownedCount;
+  /** Commands that its floors have not answered yet. */
+  get waitingCount(): number {
+    return this.#host.waitingCount;
+  }
+
+  /** Shares of the floors that this node looks after: all of them where it is alone. */
+  get shareCount(): number {
+    return this.#partitions?.ownedCount ?? this.#shares;
   }
 
   /** Answers for a floor without the bus, where this node looks after it. */

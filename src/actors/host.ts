@@ -40,6 +40,13 @@ export class Host {
     return this.#floors.size;
   }
 
+  /** Commands that are not answered yet, of all floors. */
+  get waitingCount(): number {
+    let count = 0;
+    for (const floor of this.#floors.values()) count += floor.waitingCount;
+    return count;
+  }
+
   /**
    * Carry a command out, once.
    * @returns what the floor decided; a refusal is an answer
@@ -89,11 +96,11 @@ export class Host {
 
   #tell(batch: Batch): void {
     const { change, signals } = batch;
-    const { bus, store, arm } = this.#options;
+    const { bus, store, clock, arm } = this.#options;
     const { floorId } = change;
     const topic = floorTopic(store.epoch, floorId);
     if (bus.isHeard(topic)) {
-      for (const message of messagesOf(batch)) void bus.publish(topic, encodeFloorMessage(message));
+      for (const message of messagesOf(batch, clock.now())) void bus.publish(topic, encodeFloorMessage(message));
     }
     for (const { runId, signal } of signals) {
       void bus.publish(runTopic(store.epoch, runId), encoder.encode(JSON.stringify(signal)));
@@ -103,12 +110,12 @@ export class Host {
 }
 
 /** What followers of the floor are told of a commit. */
-function messagesOf({ change, prev, entries, checkpoints }: Batch): FloorMessage[] {
+function messagesOf({ change, prev, entries, checkpoints }: Batch, at: number): FloorMessage[] {
   const { floorId, head: last } = change;
   const messages: FloorMessage[] = checkpoints.map((checkpoint) => ({ kind: "checkpoint", floorId, ...checkpoint }));
   if (entries.length === 0) return messages;
   const wire = entries.map(toWire);
   const weight = wire.reduce((sum, entry) => sum + entry.frame.byteLength, 0);
   const isLight = weight <= MAX_EVENTS_BYTES;
-  return [{ kind: "commit", floorId, prev, last, ...(isLight && { entries: wire }) }, ...messages];
+  return [{ kind: "commit", floorId, prev, last, at, ...(isLight && { entries: wire }) }, ...messages];
 }

@@ -30,7 +30,8 @@ export interface HostedFloorOptions {
 /** What is counted about floors. */
 export interface HostMetrics {
   command(type: string, outcome: string): void;
-  batch(commands: number): void;
+  /** A commit that succeeded, and how long the store took. */
+  batch(commands: number, durationMs: number): void;
   conflict(): void;
   broken(kind: "snapshot" | "actors" | "commit"): void;
 }
@@ -79,6 +80,11 @@ export class HostedFloor {
   /** Whether it can be let go of: nothing waits and nothing is under way. */
   get isIdle(): boolean {
     return !this.#isWorking && this.#waiting.length === 0;
+  }
+
+  /** Commands that are not answered yet, those under way among them. */
+  get waitingCount(): number {
+    return this.#asks.size;
   }
 
   /** @throws AppError `busy`, `unavailable`, `internal` or `idempotency_mismatch` */
@@ -182,10 +188,12 @@ export class HostedFloor {
     }
     const batch = ledger.close(activation.actors);
     if (batch) {
-      if ((await this.#options.store.commit(batch.change)) === "conflict") throw new CommitConflict();
+      const { store, clock, committed, metrics } = this.#options;
+      const begunAt = clock.now();
+      if ((await store.commit(batch.change)) === "conflict") throw new CommitConflict();
       activation.state.version += 1;
-      this.#options.committed(batch);
-      this.#options.metrics.batch(asks.length);
+      committed(batch);
+      metrics.batch(asks.length, clock.now() - begunAt);
     } else if (!(await this.#options.store.confirm(this.id, activation.state.version))) {
       // Rule C1: an answer that changes nothing is not given from memory alone.
       throw new CommitConflict();

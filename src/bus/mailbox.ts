@@ -21,6 +21,8 @@ export interface MailboxOptions {
   topicOf: (floorId: FloorId) => string;
   /** Answers here, without the bus, while this node looks after the floor. */
   local?: ((floorId: FloorId) => Serve | undefined) | undefined;
+  /** Nobody has answered for a while, and it was asked again. */
+  onRepeat?: () => void;
 }
 
 /** How long an ask waits for its reply before it asks again, in ms. */
@@ -52,6 +54,7 @@ export class Mailbox {
   readonly #options: MailboxOptions;
   readonly #waiting = new Map<string, Waiting>();
   readonly #desk = new ParcelDesk();
+  #underWay = 0;
   #forget: Unsubscribe[] = [];
 
   constructor(options: MailboxOptions) {
@@ -97,8 +100,22 @@ export class Mailbox {
     });
   }
 
+  /** Asks of this node that wait for their answer. */
+  get underWay(): number {
+    return this.#underWay;
+  }
+
   /** @throws AppError `busy`, `unavailable` or `internal`; a refusal is a reply */
   async ask(envelope: Envelope): Promise<Reply> {
+    this.#underWay += 1;
+    try {
+      return await this.#ask(envelope);
+    } finally {
+      this.#underWay -= 1;
+    }
+  }
+
+  async #ask(envelope: Envelope): Promise<Reply> {
     const { local, topicOf } = this.#options;
     const topic = topicOf(envelope.floorId);
     const serve = local?.(envelope.floorId);
@@ -129,13 +146,16 @@ export class Mailbox {
   }
 
   async #askOverBus(topic: string, envelope: Envelope): Promise<Outcome> {
-    const { bus, clock, newId } = this.#options;
+    const { bus, clock, newId, onRepeat } = this.#options;
     const askId = newId();
     const pieces = toPieces(encode({ replyTo: this.#replyTopic, askId, envelope }), newId);
     let again: Timer | undefined;
     const send = () => {
       for (const piece of pieces) void bus.publish(topic, piece);
-      again = clock.after(ASK_AGAIN_MS, send);
+      again = clock.after(ASK_AGAIN_MS, () => {
+        onRepeat?.();
+        send();
+      });
     };
     const giveUp = deadline(clock, envelope.deadline);
     try {

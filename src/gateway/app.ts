@@ -14,6 +14,7 @@ import { Connections } from "./connections.ts";
 import type { Door, Routes } from "./door.ts";
 import { eventRoutes } from "./events.ts";
 import { floorRoutes } from "./floors.ts";
+import type { FollowerOptions } from "./follower.ts";
 import { Followers } from "./followers.ts";
 import { healthRoutes } from "./health.ts";
 import { httpBounds, MAX_CONNECTIONS } from "./http-bounds.ts";
@@ -46,6 +47,8 @@ export interface GatewayOptions
   commandDeadlineMs: number;
   /** A reader that took nothing for too long was cut off. */
   onCut: () => void;
+  onHeard?: FollowerOptions["onHeard"];
+  onBehind?: FollowerOptions["onBehind"];
 }
 
 /** The door: routes in, streams out. It holds no actors and changes nothing itself but connections and blobs. */
@@ -111,7 +114,7 @@ export function createGateway(options: GatewayOptions): Gateway {
   if (access) app.register(import("@fastify/helmet"), SECURITY_HEADERS);
   app.decorateRequest("caller", undefined);
 
-  const followers = new Followers({ bus, store, clock, log });
+  const followers = new Followers({ bus, store, clock, log, onHeard: options.onHeard, onBehind: options.onBehind });
   const streams = new Streams({ clock, random, onCut: options.onCut });
   const newConnectionId = () => newId().slice(0, 12) as ConnectionId;
   const door: Door = {

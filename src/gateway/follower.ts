@@ -50,6 +50,10 @@ export interface FollowerOptions {
   store: Pick<Store, "epoch" | "heads" | "readFloorLog" | "loadDrafts">;
   now: () => number;
   log: Logger;
+  /** A commit came over the bus, so many ms after it was durable. */
+  onHeard?: ((lagMs: number) => void) | undefined;
+  /** The bus had not brought something: it is read from the store. */
+  onBehind?: (() => void) | undefined;
 }
 
 /**
@@ -133,7 +137,9 @@ export class Follower {
 
   /** The store says where the log stands: whatever the bus lost is read (rule C18). */
   noticeHead(head: FloorSeq): void {
-    if (head > this.#place) this.#catchUp();
+    if (head <= this.#place) return;
+    this.#options.onBehind?.();
+    this.#catchUp();
   }
 
   close(): void {
@@ -192,8 +198,11 @@ export class Follower {
     }
   }
 
-  #takeCommit({ prev, last, entries }: Extract<FloorMessage, { kind: "commit" }>): void {
+  #takeCommit({ prev, last, entries, at }: Extract<FloorMessage, { kind: "commit" }>): void {
+    const { now, onHeard, onBehind } = this.#options;
     if (last <= this.#place) return;
+    if (at !== undefined) onHeard?.(Math.max(0, now() - at));
+    if (prev !== this.#place && !this.#catchingUp) onBehind?.();
     if (prev !== this.#place || !entries || this.#catchingUp) return this.#catchUp();
     this.#append(entries, last);
   }

@@ -9,9 +9,9 @@ import type { FloorId, FloorSeq, MessageId, RunId, Seq, SessionId } from "./ids.
 export type FloorMessage =
   /**
    * One commit. A follower that stands at `prev` is at `last` with it; any other reads the store. Entries are left out
-   * where they are too heavy for the bus.
+   * where they are too heavy for the bus. `at`: when it was durable, ms since 1970; older releases do not say it.
    */
-  | { kind: "commit"; floorId: FloorId; prev: FloorSeq; last: FloorSeq; entries?: WireEntry[] }
+  | { kind: "commit"; floorId: FloorId; prev: FloorSeq; last: FloorSeq; entries?: WireEntry[]; at?: number }
   /** A piece of a message that is being written. */
   | { kind: "delta"; floorId: FloorId; sessionId: SessionId; frame: Uint8Array }
   /** Text up to `length` is in the store now: whoever has a gap may read it there. */

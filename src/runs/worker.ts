@@ -1,5 +1,5 @@
 import type { Agent, Turn } from "../agents/agent.ts";
-import type { Bus } from "../bus/bus.ts";
+import type { Bus, Unsubscribe } from "../bus/bus.ts";
 import type { Processing, RunQueue } from "../bus/run-queue.ts";
 import { readMessage } from "../protocol/bus-message.ts";
 import { type Clock, sleep, type Timer } from "../protocol/clock.ts";
@@ -39,6 +39,8 @@ export interface WorkerOptions {
   holdTimeoutMs: number;
   log: Logger;
   metrics: WorkerMetrics;
+  /** A run was given to this worker, so many ms after a worker was wished for. */
+  onTaken?: (waitMs: number) => void;
 }
 
 export interface WorkerMetrics {
@@ -113,21 +115,24 @@ export class Worker {
     }
     const taken: Taken = { isWishedAgain: false, isOurs: false, heard: [] };
     this.#taken.set(runId, taken);
-    const { bus, store, log } = this.#options;
-    // Before the claim, so that no word on the attempt is missed.
-    const unsubscribe = await bus.subscribe(runTopic(store.epoch, runId), (message) => this.#hear(runId, message));
+    const { bus, store, clock, log, onTaken } = this.#options;
+    let unsubscribe: Unsubscribe | undefined;
     try {
+      // Before the claim, so that no word on the attempt is missed.
+      unsubscribe = await bus.subscribe(runTopic(store.epoch, runId), (message) => this.#hear(runId, message));
       do {
         taken.isWishedAgain = false;
         taken.isOurs = false;
         const task = await this.#claim(effect);
         taken.isOurs = task !== undefined;
-        if (task) await this.#drive(effect, task);
+        if (!task) continue;
+        onTaken?.(Math.max(0, clock.now() - effect.dueAt));
+        await this.#drive(effect, task);
       } while (taken.isWishedAgain && !this.#isStopping);
     } catch (error) {
       log.warn({ err: error, runId }, "a run could not be taken; it is tried again");
     } finally {
-      unsubscribe();
+      unsubscribe?.();
       this.#taken.delete(runId);
     }
   }
