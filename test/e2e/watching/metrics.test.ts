@@ -1,0 +1,48 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { E2eClient } from "../../support/e2e-client.ts";
+import { NodeUnderTest } from "../../support/node-under-test.ts";
+
+let node: NodeUnderTest;
+beforeAll(async () => {
+  node = await NodeUnderTest.start();
+});
+afterAll(() => node.stop());
+
+/** The value of one line; undefined where it is not there. */
+async function read(line: string): Promise<number | undefined> {
+  const { text } = await node.get("/metrics");
+  const found = text.split("\n").find((each) => each.startsWith(`${line} `));
+  return found === undefined ? undefined : Number(found.slice(line.length + 1));
+}
+
+describe("a node alone", () => {
+  test("tells what commits, the bus and waiting runs take", async () => {
+    const user = new E2eClient(node);
+    const { id } = await user.hold("music");
+    const stream = await user.follow(id);
+    await user.talk(id, "hello");
+    await stream.close();
+    for (const name of ["commit_seconds", "bus_lag_seconds", "run_wait_seconds", "run_seconds"]) {
+      const labels = name === "run_seconds" ? '{agent="music",outcome="done"}' : "";
+      expect(await read(`interlock_${name}_count${labels}`), name).toBeGreaterThan(0);
+    }
+    // The work is done: what it took is in seconds, far below any of these.
+    expect(await read("interlock_commit_seconds_sum")).toBeLessThan(5);
+    expect(await read("interlock_bus_lag_seconds_sum")).toBeLessThan(5);
+  });
+
+  test("has all shares, waits for nobody, and does without a bus that could be away", async () => {
+    expect(await read("interlock_shares_owned")).toBe(256);
+    expect(await read("interlock_bus_away")).toBe(0);
+    expect(await read("interlock_asks_waiting")).toBe(0);
+    expect(await read("interlock_commands_waiting")).toBe(0);
+    expect(await read("interlock_asks_repeated_total")).toBe(0);
+    expect(await read("interlock_followers_behind_total")).toBe(0);
+  });
+
+  test("tells how late its event loop is", async () => {
+    for (const name of ["nodejs_eventloop_lag_seconds", "nodejs_eventloop_lag_p99_seconds"]) {
+      expect(await read(name), name).toBeGreaterThanOrEqual(0);
+    }
+  });
+});

@@ -1,0 +1,123 @@
+import { expect, onTestFinished, test } from "vitest";
+import { Mailbox } from "../../src/bus/mailbox.ts";
+import { Follower } from "../../src/gateway/follower.ts";
+import type { Envelope } from "../../src/protocol/command.ts";
+import { encodeFloorMessage, floorTopic } from "../../src/protocol/floor-message.ts";
+import type { FloorId } from "../../src/protocol/ids.ts";
+import { FaultyBus } from "../support/faulty-bus.ts";
+import { FloorFeed } from "../support/floor-feed.ts";
+import { HostStage } from "../support/host-stage.ts";
+import { KeptLog } from "../support/sqlite-place.ts";
+import { openTemporaryStore } from "../support/temporary-store.ts";
+import { UnreliableBus } from "../support/unreliable-bus.ts";
+import { turn, VirtualClock } from "../support/virtual-clock.ts";
+
+/** What metrics are made of, where it happens. */
+
+const ANN = "u:ann" as FloorId;
+
+test("a floor's commands count as waiting until they are committed", async () => {
+  const stage = await HostStage.open();
+  stage.store.hold();
+  const asked = [stage.create("a", "music"), stage.create("b", "music")];
+  await stage.store.asked(1);
+  const late = stage.create("c", "music");
+  const elsewhere = stage.create("d", "music", { floorId: "u:bob" });
+  await stage.store.asked(2);
+  expect(stage.host.waitingCount).toBe(4);
+  stage.store.release();
+  await Promise.all([...asked, late, elsewhere]);
+  expect(stage.host.waitingCount).toBe(0);
+});
+
+test("a mailbox counts the asks that wait, here and elsewhere, and those that it repeats", async () => {
+  const bus = new FaultyBus(new UnreliableBus());
+  const clock = new VirtualClock();
+  let ids = 0;
+  let repeated = 0;
+  const answering = Promise.withResolvers<{ ok: true }>();
+  const mailbox = new Mailbox({
+    bus,
+    clock,
+    newId: () => `id${++ids}`,
+    nodeId: "node",
+    topicOf: () => "floors",
+    local: (floorId) => (floorId === ANN ? () => answering.promise : undefined),
+    onRepeat: () => {
+      repeated += 1;
+    },
+  });
+  await mailbox.start();
+  onTestFinished(() => mailbox.stop());
+  const envelopeOf = (floorId: FloorId): Envelope => ({
+    floorId,
+    commandId: `command${++ids}`,
+    bodyHash: "",
+    deadline: clock.now() + 5_000,
+    command: { type: "floor.what_if", agentId: "music" },
+  });
+  const here = mailbox.ask(envelopeOf(ANN));
+  const elsewhere = mailbox.ask(envelopeOf("u:bob" as FloorId));
+  expect(mailbox.underWay).toBe(2);
+  answering.resolve({ ok: true });
+  await here;
+  expect([mailbox.underWay, repeated]).toEqual([1, 0]);
+  await clock.advance(1_100);
+  expect(repeated).toBe(2);
+  const refused = expect(elsewhere).rejects.toThrow("nobody answered");
+  await clock.advance(5_000);
+  await refused;
+  expect(mailbox.underWay).toBe(0);
+});
+
+test("a follower tells how late it hears of a commit, and when the store knew more than the bus had brought", async () => {
+  const store = await openTemporaryStore();
+  const bus = new UnreliableBus();
+  const feed = new FloorFeed(store, bus);
+  await feed.create("a");
+  const lags: number[] = [];
+  let behind = 0;
+  const follower = await Follower.open(ANN, {
+    bus,
+    store,
+    now: () => 5_000,
+    log: new KeptLog(),
+    onHeard: (lagMs) => lags.push(lagMs),
+    onBehind: () => {
+      behind += 1;
+    },
+  });
+  onTestFinished(() => follower.close());
+  const tell = async (at?: number) => {
+    const { head } = feed.writer;
+    const message = { kind: "commit" as const, floorId: ANN, prev: head, last: head + 1, entries: [] };
+    await bus.publish(
+      floorTopic(store.epoch, ANN),
+      encodeFloorMessage({ ...message, ...(at !== undefined && { at }) }),
+    );
+    await turn();
+  };
+  await tell(4_750);
+  expect([lags, behind]).toEqual([[250], 0]);
+  // A release that does not say when; a clock that is a little ahead.
+  await tell();
+  follower.noticeHead(follower.place);
+  expect([lags, behind]).toEqual([[250], 0]);
+  bus.fate = () => "lose";
+  await feed.log("a");
+  await feed.log("a", 2);
+  bus.fate = () => "deliver";
+  await feed.log("a");
+  expect(behind).toBe(1);
+  follower.noticeHead(follower.place + 1);
+  expect(behind).toBe(2);
+});
+
+test("a host says when a commit was durable, by its own clock", async () => {
+  const stage = await HostStage.open();
+  const told = await stage.hear();
+  await stage.clock.advance(1_234);
+  await stage.create("a", "music");
+  await turn();
+  expect(told[0]).toMatchObject({ kind: "commit", at: stage.clock.now() });
+});
