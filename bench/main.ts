@@ -2,6 +2,7 @@ import { benchCommands } from "./commands.ts";
 import { benchFanout } from "./fanout.ts";
 import { benchIdle } from "./idle.ts";
 import { benchReaction } from "./reaction.ts";
+import { benchScaled } from "./scaled.ts";
 import { benchStartup } from "./startup.ts";
 import { benchStorage } from "./storage.ts";
 import { printTable } from "./support/table.ts";
@@ -14,6 +15,7 @@ const BENCHES = {
   reaction: benchReaction,
   startup: benchStartup,
   storage: benchStorage,
+  scaled: benchScaled,
 };
 
 const wanted = process.argv.slice(2);

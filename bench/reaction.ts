@@ -1,39 +1,12 @@
-import { connect } from "node:net";
 import { Child } from "./support/child.ts";
 import { Connection } from "./support/connection.ts";
+import { listen } from "./support/listener.ts";
 import { quantile } from "./support/statistics.ts";
 import type { Row } from "./support/table.ts";
 
 /** From the phone's request to `paused` at the one who listens to music. */
 const CALLS = 1_000;
 const WARM_UP = 300;
-
-/** A stream that tells when a text has come. */
-async function listen(
-  url: string,
-  path: string,
-): Promise<{ hears: (text: string) => Promise<number>; close: () => void }> {
-  const { hostname, port, host } = new URL(url);
-  const socket = connect(Number(port), hostname);
-  socket.setNoDelay(true).setEncoding("latin1");
-  let waiting: { text: string; resolve: (at: number) => void } | undefined;
-  await new Promise<void>((resolve) => {
-    socket.on("data", (chunk: string) => {
-      resolve();
-      if (!waiting || !chunk.includes(waiting.text)) return;
-      waiting.resolve(performance.now());
-      waiting = undefined;
-    });
-    socket.write(`GET ${path} HTTP/1.1\r\nHost: ${host}\r\nAccept: text/event-stream\r\n\r\n`);
-  });
-  return {
-    hears: (text) =>
-      new Promise((resolve) => {
-        waiting = { text, resolve };
-      }),
-    close: () => socket.destroy(),
-  };
-}
 
 export async function benchReaction(): Promise<Row[]> {
   const bare = await Child.start("bare-http.ts");

@@ -76,6 +76,8 @@ export function serveParent(
       process.exit(0);
     }
   });
+  // Whoever measures is gone, however it went.
+  process.on("disconnect", () => process.exit(1));
   process.send!({ url });
 }
 

@@ -73,6 +73,8 @@ export class Partitions {
   #renewing: Promise<void> | undefined;
   #isRenewedAgain = false;
   #isStopping = false;
+  /** A failure is told once, until one goes well. */
+  #isTold = false;
   #whenLeft: (() => void) | undefined;
 
   constructor(options: PartitionsOptions) {
@@ -176,9 +178,12 @@ export class Partitions {
       this.#isRenewedAgain = false;
       try {
         await this.#renewOnce();
+        this.#isTold = false;
       } catch (error) {
         // Nobody can be asked over a bus that is away: what this node believes does no harm meanwhile.
-        this.#options.log.warn({ err: error }, "the nodes could not be told apart; this node keeps its share");
+        if (!this.#isTold)
+          this.#options.log.warn({ err: error }, "the nodes cannot be told apart; this node keeps its share");
+        this.#isTold = true;
       }
     } while (this.#isRenewedAgain && !this.#isStopping);
   }
