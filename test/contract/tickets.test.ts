@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import { inspect } from "node:util";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { MemoryTickets } from "../../src/bus/memory-tickets.ts";
 import { RedisTickets } from "../../src/bus/redis-tickets.ts";
@@ -80,7 +81,7 @@ describeWith(redis, await chooseServer(redis, { own: true }), "over a Redis that
         (reason: unknown) => reason,
       );
       expect(error).toMatchObject({ code: "unavailable" });
-      expect(JSON.stringify(error, Object.getOwnPropertyNames(error))).not.toContain("hidden");
+      expect(inspect(error, { depth: 9, showHidden: true })).not.toContain("hidden");
     }
     const there = () =>
       tickets.take("another").then(
