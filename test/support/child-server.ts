@@ -125,6 +125,15 @@ export class ChildServer {
     this.#child.kill(name);
   }
 
+  /** It goes on existing, with all its connections, and does nothing. */
+  freeze(): void {
+    this.#child.kill("SIGSTOP");
+  }
+
+  thaw(): void {
+    this.#child.kill("SIGCONT");
+  }
+
   /** SIGKILL; resolves when the process is gone. */
   async kill(): Promise<void> {
     this.#child.kill("SIGKILL");
