@@ -1,4 +1,5 @@
 import type { Clock } from "../protocol/clock.ts";
+import type { LogEntry } from "../protocol/event.ts";
 import type { FloorId, FloorSeq, Seq, SessionId } from "../protocol/ids.ts";
 import type { LogSlice, Store } from "../store/store.ts";
 import { type FollowedEntry, type Follower, placeFrame } from "./follower.ts";
@@ -62,14 +63,18 @@ export class ConnectionFloor implements TrackReader {
     const { store } = this.#options;
     const bindings = [...this.#bindings.values()];
     const [only] = bindings;
-    if (bindings.length === 1) return readSessionLog(store, only!.sessionId, only!.seq, limit);
+    if (bindings.length === 1) return readSessionLog(store, only!.sessionId, Math.max(0, only!.seq - 1), limit);
     // The floor's own log keeps the order across sessions; it is read from the first event that any of them lacks.
     let next: FloorSeq | undefined;
+    const had: LogEntry[] = [];
     for (const { sessionId, seq } of bindings) {
-      const first = (await readSessionLog(store, sessionId, seq, 1))?.entries[0];
+      const slice = await readSessionLog(store, sessionId, Math.max(0, seq - 1), 2);
+      const first = slice?.entries.find((entry) => entry.seq! > seq);
       if (first && (next === undefined || first.floorSeq < next)) next = first.floorSeq;
+      had.push(...(slice?.entries.filter((entry) => entry.seq === seq) ?? []));
     }
-    return next === undefined ? undefined : store.readFloorLog(this.floorId, next - 1, limit);
+    if (next === undefined) return { entries: had, head: 0, lowWater: 0 };
+    return store.readFloorLog(this.floorId, next - 1, limit);
   }
 
   take(entry: FollowedEntry): "go" | "hold" | "end" {

@@ -69,8 +69,9 @@ export class SessionStream implements Stream, TrackReader {
     return [this.#sessionId];
   }
 
+  /** From the event it has last: by that it is known where on the floor the reader stands. */
   readHistory(limit: number): Promise<LogSlice | undefined> {
-    return readSessionLog(this.#options.store, this.#sessionId, this.#seq, limit);
+    return readSessionLog(this.#options.store, this.#sessionId, Math.max(0, this.#seq - 1), limit);
   }
 
   take(entry: FollowedEntry): "go" | "end" {

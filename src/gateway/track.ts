@@ -11,7 +11,10 @@ export interface TrackReader {
   readonly writer: SseWriter;
   /** Sessions whose unfinished messages it is shown. */
   sessions(): Iterable<SessionId>;
-  /** The next piece of history after what it has; read before the live events. */
+  /**
+   * The next piece of history, read before the live events: from the last event that it has, so that a follower that
+   * has not heard of that one yet is known to be behind.
+   */
   readHistory(limit: number): Promise<LogSlice | undefined>;
   /**
    * Write the entry, if it wants it and does not have it. `hold`: it goes on when it calls `resume`, and is offered the

@@ -7,6 +7,7 @@ import type { RunEffect } from "../../src/protocol/effect.ts";
 import { runTopic } from "../../src/protocol/floor-message.ts";
 import type { AgentId, FloorId, SessionId } from "../../src/protocol/ids.ts";
 import type { Message } from "../../src/protocol/message.ts";
+import { logPosition } from "../../src/protocol/position.ts";
 import type { Reply } from "../../src/protocol/reply.ts";
 import { Worker } from "../../src/runs/worker.ts";
 import type { Store } from "../../src/store/store.ts";
@@ -18,7 +19,11 @@ import { KeptLog } from "../support/sqlite-place.ts";
 import { withMethods } from "../support/temporary-store.ts";
 import { UnreliableBus } from "../support/unreliable-bus.ts";
 import { turn, VirtualClock } from "../support/virtual-clock.ts";
+import { GatewaySide } from "./gateway-side.ts";
+import { Life } from "./life.ts";
 import { MemoryStore } from "./memory-store.ts";
+import { SimClock } from "./sim-clock.ts";
+import { Wire } from "./wire.ts";
 
 /** Faults that histories met, each in the few steps that are needed for it. */
 
@@ -184,6 +189,45 @@ describe("a follower that opens when a run has just ended", () => {
     feed.delta("a", "o", 0, "of one that goes on", { runId: "other" });
     await turn();
     expect(follower.drafts.of("a" as SessionId)).toMatchObject([{ text: "of one that goes on" }]);
+  });
+});
+
+describe("a reader that comes to a gateway that is behind it", () => {
+  const about = { epoch: "sim1", sessionId: "a" as SessionId };
+
+  test("is not shown a message as unfinished that it has seen finished", async () => {
+    const store = new MemoryStore();
+    const bus = new UnreliableBus();
+    const clock = new SimClock();
+    const life = new Life("n1", clock, 0);
+    const log = new KeptLog();
+    const gateway = new GatewaySide({ bus, store, clock: life.clock, log, random: () => 0.5 });
+    const feed = new FloorFeed(store, bus);
+    const read = async (position?: string) => {
+      let heard = "";
+      const receive = (text: string) => {
+        heard += text;
+      };
+      const wire = new Wire(life, clock, { receive, ended() {} });
+      void gateway.open({ floorId: "u:ann" as FloorId, sessionId: about.sessionId }, position, wire);
+      await clock.runUntil(clock.now() + 50, () => false);
+      return () => heard;
+    };
+    await feed.create("a");
+    await feed.open("a", "m");
+    // Somebody else reads here, so what is being written is known.
+    const other = await read();
+    feed.delta("a", "m", 0, "la la");
+    await clock.runUntil(clock.now() + 50, () => false);
+    expect(other()).toContain('"delta"');
+    bus.fate = () => "lose";
+    await feed.finish("a", "m", "la la la");
+    bus.fate = () => "deliver";
+    const heard = await read(logPosition(about.epoch, (await feed.logOf("a"))!.head));
+    expect(heard()).not.toContain('"streaming":true');
+    // It was noticed that something had been lost.
+    expect(other()).toContain('"complete"');
+    gateway.stop();
   });
 });
 

@@ -4,6 +4,7 @@ import { AppError } from "../../src/protocol/errors.ts";
 import type { LogEntry } from "../../src/protocol/event.ts";
 import type { ConnectionId, EffectId, FloorId, FloorSeq, MessageId, Seq, SessionId } from "../../src/protocol/ids.ts";
 import type { LogLine, Message } from "../../src/protocol/message.ts";
+import { partitionOf } from "../../src/protocol/partition.ts";
 import type { Session } from "../../src/protocol/session.ts";
 import type {
   Blob,
@@ -59,6 +60,8 @@ export class MemoryStore implements Store {
   readonly #connections = new Map<ConnectionId, ConnectionRow>();
   readonly #blobs = new Map<string, Blob>();
   #isClosed = false;
+  /** Told of every change that was committed, at once. */
+  onCommit: (change: FloorChange) => void = () => {};
 
   // What a simulation looks at without asking.
 
@@ -104,6 +107,7 @@ export class MemoryStore implements Store {
     if (this.versionOf(change.floorId) !== change.expected || this.#isTaken(change)) return "conflict";
     this.#checkWhole(change);
     this.#write(change);
+    this.onCommit(change);
     return "committed";
   }
 
@@ -136,10 +140,13 @@ export class MemoryStore implements Store {
     return keys.flatMap((key) => this.receiptOf(key) ?? []).map((receipt) => ({ ...receipt }));
   }
 
-  async dueEffects({ until, after, limit }: Parameters<Store["dueEffects"]>[0]): Promise<Effect[]> {
+  async dueEffects({ until, after, partitions, limit }: Parameters<Store["dueEffects"]>[0]): Promise<Effect[]> {
     this.#mustBeOpen();
-    const due = [...this.#effects.values()].filter(({ dueAt }) => dueAt <= until).sort(byTime);
-    return due.filter((effect) => !after || byTime(after, effect) < 0).slice(0, limit);
+    return [...this.#effects.values()]
+      .filter(({ dueAt, floorId }) => dueAt <= until && (!partitions || partitions.includes(partitionOf(floorId))))
+      .filter((effect) => !after || byTime(after, effect) < 0)
+      .sort(byTime)
+      .slice(0, limit);
   }
 
   async newestTime(): Promise<number> {

@@ -1,0 +1,113 @@
+import type { Bus } from "../../src/bus/bus.ts";
+import { FloorStream } from "../../src/gateway/floor-stream.ts";
+import { placeFrame } from "../../src/gateway/follower.ts";
+import { Followers } from "../../src/gateway/followers.ts";
+import { type LogStreamOptions, SessionStream, startAfter } from "../../src/gateway/session-stream.ts";
+import { SseWriter } from "../../src/gateway/sse-writer.ts";
+import { type Stream, Streams } from "../../src/gateway/streams.ts";
+import type { Clock } from "../../src/protocol/clock.ts";
+import { AppError } from "../../src/protocol/errors.ts";
+import { toWire } from "../../src/protocol/floor-message.ts";
+import type { FloorId, SessionId } from "../../src/protocol/ids.ts";
+import type { Logger } from "../../src/protocol/logger.ts";
+import { logPosition } from "../../src/protocol/position.ts";
+import type { Store } from "../../src/store/store.ts";
+import type { Wire } from "./wire.ts";
+
+/** What a reader wants to follow. */
+export type Target = { floorId: FloorId; sessionId?: SessionId };
+
+export interface GatewaySideOptions {
+  bus: Bus;
+  store: Store;
+  clock: Clock;
+  log: Logger;
+  random: () => number;
+}
+
+/** A gateway's streams without its routes: what `GET …/events` does once the request is understood. */
+export class GatewaySide {
+  readonly followers: Followers;
+  readonly streams: Streams;
+  readonly #options: GatewaySideOptions;
+
+  constructor(options: GatewaySideOptions) {
+    this.#options = options;
+    const { clock, random } = options;
+    this.followers = new Followers(options);
+    this.streams = new Streams({ clock, random, onCut: () => {} });
+  }
+
+  start(): void {
+    this.followers.start();
+    this.streams.start();
+  }
+
+  stop(): void {
+    this.streams.stop();
+    this.followers.stop();
+  }
+
+  /** @returns `over`: nothing comes after this position, ever (204); `unknown`: there is no such session (404) */
+  async open(target: Target, position: string | undefined, wire: Wire): Promise<"open" | "over" | "unknown"> {
+    try {
+      const { sessionId } = target;
+      return await (sessionId === undefined
+        ? this.#openFloor(target.floorId, position, wire)
+        : this.#openSession(sessionId, position, wire));
+    } catch (error) {
+      if (!(error instanceof AppError) || error.status !== 503) throw error;
+      const { clock } = this.#options;
+      const writer = new SseWriter(wire.asResponse, {}, clock.now());
+      writer.bye("overloaded", clock.now(), this.streams.reconnectInMs());
+      return "open";
+    }
+  }
+
+  async #openSession(id: SessionId, position: string | undefined, wire: Wire): Promise<"open" | "over" | "unknown"> {
+    const { store, clock } = this.#options;
+    const where = await store.whereIs(id);
+    if (!where) return "unknown";
+    if (where.tombstone) {
+      const { head, last } = where.tombstone;
+      if (startAfter(position, { epoch: store.epoch, head, lowWater: 0 }).after === head) return "over";
+      const writer = new SseWriter(wire.asResponse, {}, clock.now());
+      writer.write(placeFrame(logPosition(store.epoch, head), toWire(last).frame));
+      writer.bye("ended", clock.now());
+      return "open";
+    }
+    const view = await store.viewSession(id, 0);
+    const slice = await store.readSessionLog(id, 0, 1);
+    // It went between two looks.
+    if (!view || !slice) return this.#openSession(id, position, wire);
+    const start = startAfter(position, { epoch: store.epoch, head: view.head, lowWater: slice.lowWater });
+    const isOver = view.session.state === "archived" && start.after === view.head;
+    if (isOver && !start.reset) return "over";
+    return this.#follow(where.floorId, wire, (options) => {
+      const stream = new SessionStream(options, id, start);
+      if (isOver) stream.writer.bye("ended", clock.now());
+      return stream;
+    });
+  }
+
+  async #openFloor(floorId: FloorId, position: string | undefined, wire: Wire): Promise<"open"> {
+    const { store } = this.#options;
+    const { head, lowWater } = await store.readFloorLog(floorId, 0, 1);
+    const start = startAfter(position, { epoch: store.epoch, head, lowWater });
+    return this.#follow(floorId, wire, (options) => new FloorStream(options, floorId, start));
+  }
+
+  async #follow(
+    floorId: FloorId,
+    wire: Wire,
+    make: (options: LogStreamOptions) => Stream & { begin(): void },
+  ): Promise<"open"> {
+    const { store, clock } = this.#options;
+    const follower = await this.followers.join(floorId);
+    const writer = new SseWriter(wire.asResponse, {}, clock.now());
+    const stream = make({ writer, follower, store, clock, onClose: () => this.followers.leave(floorId) });
+    this.streams.add(stream);
+    stream.begin();
+    return "open";
+  }
+}

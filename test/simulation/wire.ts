@@ -1,0 +1,135 @@
+import type { ServerResponse } from "node:http";
+import type { Life } from "./life.ts";
+import type { SimClock } from "./sim-clock.ts";
+
+/** The kernel's buffers are small here: so many times what is unread counts as unsent. */
+const SCALE = 64;
+const TRAVEL_MS = 2;
+
+export interface WireListener {
+  /** What was written, in its order. */
+  receive(text: string): void;
+  /** The gateway ended it in an orderly way, or it broke. */
+  ended(isClean: boolean): void;
+}
+
+/** One response between a gateway and a reader: as much of `ServerResponse` as a stream touches. */
+export class Wire {
+  readonly #life: Life;
+  readonly #clock: SimClock;
+  readonly #listener: WireListener;
+  readonly #on = new Map<string, (() => void)[]>();
+  #state: "open" | "ending" | "closed" = "open";
+  #hasReaderLeft = false;
+  /** Written, and not taken by the reader. */
+  #unread: string[] = [];
+  #unreadBytes = 0;
+  #taken = 0;
+  #isStuffed = false;
+
+  constructor(life: Life, clock: SimClock, listener: WireListener) {
+    this.#life = life;
+    this.#clock = clock;
+    this.#listener = listener;
+    life.onDeath(() => this.#break());
+  }
+
+  get asResponse(): ServerResponse {
+    return this as unknown as ServerResponse;
+  }
+
+  // What the gateway touches.
+
+  get destroyed(): boolean {
+    return this.#state === "closed";
+  }
+
+  get writableLength(): number {
+    return this.#unreadBytes * SCALE;
+  }
+
+  get socket(): { bytesWritten: number; writableLength: number } {
+    return { bytesWritten: this.#taken, writableLength: 0 };
+  }
+
+  writeHead(): void {}
+
+  flushHeaders(): void {}
+
+  on(event: string, callback: () => void): void {
+    const callbacks = this.#on.get(event) ?? [];
+    callbacks.push(callback);
+    this.#on.set(event, callbacks);
+  }
+
+  write(chunk: Uint8Array | string): void {
+    if (this.#state !== "open" || !this.#life.acts()) return;
+    const text = typeof chunk === "string" ? chunk : Buffer.from(chunk).toString();
+    this.#unread.push(text);
+    this.#unreadBytes += text.length;
+    if (!this.#isStuffed) this.#clock.after(TRAVEL_MS, () => this.#take());
+  }
+
+  end(): void {
+    if (this.#state !== "open" || !this.#life.acts()) return;
+    this.#state = "ending";
+    this.#clock.after(TRAVEL_MS, () => this.#take());
+  }
+
+  destroy(): void {
+    if (this.#state === "closed" || !this.#life.acts()) return;
+    this.#close(false);
+  }
+
+  // What the reader does.
+
+  /** Take nothing more for a while. */
+  stuff(isStuffed: boolean): void {
+    this.#isStuffed = isStuffed;
+    if (!isStuffed) this.#take();
+  }
+
+  /** Go away without a word. */
+  leave(): void {
+    this.#hasReaderLeft = true;
+    if (this.#state === "closed") return;
+    this.#state = "closed";
+    this.#clock.after(TRAVEL_MS, () => this.#life.enter(() => this.#emit("close")));
+  }
+
+  #take(): void {
+    if (this.#isStuffed || this.#hasReaderLeft) return;
+    const wasBehind = this.#unreadBytes > 0;
+    for (const text of this.#unread.splice(0)) {
+      this.#unreadBytes -= text.length;
+      this.#taken += text.length;
+      this.#listener.receive(text);
+      if (this.#hasReaderLeft) return;
+    }
+    if (this.#state === "ending") this.#close(true);
+    else if (wasBehind && this.#state === "open") this.#life.enter(() => this.#emit("drain"));
+  }
+
+  #close(isClean: boolean): void {
+    this.#state = "closed";
+    if (!this.#hasReaderLeft) this.#clock.after(TRAVEL_MS, () => this.#tellEnded(isClean));
+    this.#clock.after(0, () => this.#life.enter(() => this.#emit("close")));
+  }
+
+  /** The process at the other end is gone. */
+  #break(): void {
+    if (this.#state === "closed") return;
+    this.#state = "closed";
+    this.#clock.after(TRAVEL_MS, () => this.#tellEnded(false));
+  }
+
+  #tellEnded(isClean: boolean): void {
+    if (this.#hasReaderLeft) return;
+    this.#hasReaderLeft = true;
+    this.#listener.ended(isClean);
+  }
+
+  #emit(event: string): void {
+    for (const callback of this.#on.get(event) ?? []) callback();
+  }
+}
