@@ -5,7 +5,7 @@ import type { Routes } from "./door.ts";
 import { Gatekeeper } from "./gatekeeper.ts";
 import { limitRates, type RateLimitOptions } from "./rate-limits.ts";
 import { Tickets } from "./tickets.ts";
-import type { Verifier } from "./verifier.ts";
+import type { Verifier } from "./verified.ts";
 
 /** What a gateway with authentication has beside one without. */
 export interface Access {

@@ -4,7 +4,7 @@ import { readBounded, whyUnreadable } from "../config/bounded-file.ts";
 import { AppError } from "../protocol/errors.ts";
 import { Name } from "../protocol/ids.ts";
 import { openKeySet } from "./key-set.ts";
-import type { Verified, Verifier, VerifierOptions } from "./verifier.ts";
+import type { Verified, Verifier, VerifierOptions } from "./verified.ts";
 
 type TokenSetting = Exclude<AuthSetting, "none" | { kind: "keys" }>;
 type Jose = typeof import("jose");

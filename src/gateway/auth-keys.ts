@@ -1,7 +1,7 @@
 import { createHash, createHmac, randomBytes, timingSafeEqual } from "node:crypto";
 import type { KeyEntry } from "../config/keys-file.ts";
 import { AppError } from "../protocol/errors.ts";
-import type { Verified, Verifier } from "./verifier.ts";
+import type { Verified, Verifier } from "./verified.ts";
 
 /**
  * `keys:<file>`: keys that stand in a file as hashes, and count until they are taken out of it and the node is started

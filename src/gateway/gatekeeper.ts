@@ -6,7 +6,7 @@ import type { Caller } from "./auth.ts";
 import { type Credential, credentialOf } from "./credential.ts";
 import type { RateLimiter } from "./rate-limits.ts";
 import type { Tickets } from "./tickets.ts";
-import type { Verifier } from "./verifier.ts";
+import type { Verifier } from "./verified.ts";
 
 /** A token that counted is not looked at again for so long, in ms: so long does one count whose key was taken back. */
 const REMEMBER_MS = 60_000;

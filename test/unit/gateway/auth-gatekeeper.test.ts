@@ -4,7 +4,7 @@ import { MemoryTickets } from "../../../src/bus/memory-tickets.ts";
 import type { Caller } from "../../../src/gateway/auth.ts";
 import { Gatekeeper } from "../../../src/gateway/gatekeeper.ts";
 import { Tickets } from "../../../src/gateway/tickets.ts";
-import type { Verified } from "../../../src/gateway/verifier.ts";
+import type { Verified } from "../../../src/gateway/verified.ts";
 import { AppError } from "../../../src/protocol/errors.ts";
 import { VirtualClock } from "../../support/virtual-clock.ts";
 

@@ -1,5 +1,6 @@
 import { describe, expect, onTestFinished, test } from "vitest";
-import { openVerifier, type Verifier } from "../../../src/gateway/verifier.ts";
+import type { Verifier } from "../../../src/gateway/verified.ts";
+import { openVerifier } from "../../../src/gateway/verifier.ts";
 import { KeptLog } from "../../support/sqlite-place.ts";
 import { nowS, TokenIssuer } from "../../support/token-issuer.ts";
 import { turn, VirtualClock } from "../../support/virtual-clock.ts";
