@@ -6,6 +6,7 @@ import { partitionTopic } from "./bus/partitions.ts";
 import { RedisMembership } from "./bus/redis-membership.ts";
 import { loadCatalog } from "./config/catalog-file.ts";
 import { BOUNDS, type Settings } from "./config/settings.ts";
+import { readTraceSettings } from "./config/traces.ts";
 import { watchCatalog } from "./config/watch.ts";
 import type { Access } from "./gateway/access.ts";
 import { createGateway, type Gateway } from "./gateway/app.ts";
@@ -16,6 +17,7 @@ import { newId } from "./new-id.ts";
 import { Orchestrator } from "./orchestrator.ts";
 import type { Envelope } from "./protocol/command.ts";
 import type { Logger } from "./protocol/logger.ts";
+import type { SpanFacts, Tracer } from "./protocol/tracer.ts";
 import { Worker } from "./runs/worker.ts";
 import { openShape, type Shape } from "./shape.ts";
 
@@ -32,7 +34,7 @@ export interface App {
 
 export interface AppOptions {
   settings: Settings;
-  /** Where the keys of providers are looked up. Default: the environment. */
+  /** Where the keys of providers are looked up, and what OpenTelemetry's variables say. Default: the environment. */
   env?: Readonly<Record<string, string | undefined>>;
   /** Default: stderr, as `settings.logLevel` says. */
   log?: Logger;
@@ -91,14 +93,20 @@ async function open(
 ): Promise<Running> {
   const reading = await loadCatalog(settings.configPath);
   if (!reading.ok) throw new CatalogError(settings.configPath, reading.faults);
+  const { roles, partitions, commandDeadlineMs } = settings;
+  const nodeId = newId();
+  const tracer = await openTracing(
+    env,
+    { "service.instance.id": nodeId, "interlock.roles": roles.join() },
+    log,
+    closing,
+  );
   const shape = await openShape(settings, log, closing);
   const { store, bus, queue, clock, redis } = shape;
   const access = await openAccess(settings, shape, log, closing);
   const watched = watchCatalog({ path: settings.configPath, initial: reading.catalog, clock, log });
   closing.push(() => watched.close());
   const catalog = () => watched.current();
-  const { roles, partitions, commandDeadlineMs } = settings;
-  const nodeId = newId();
 
   const mailbox = new Mailbox({
     bus,
@@ -108,6 +116,7 @@ async function open(
     topicOf: (floorId) => partitionTopic(store.epoch, floorId, partitions),
     local: (floorId) => orchestrator?.local(floorId),
     onRepeat: () => metrics.askRepeated(),
+    tracer,
   });
   await mailbox.start();
   closing.push(() => mailbox.stop());
@@ -126,7 +135,7 @@ async function open(
     redis && new RedisMembership({ redis, epoch: store.epoch, nodeId, leaseMs: settings.leaseMs, count: partitions });
   await membership?.look();
   const orchestrator = roles.includes("orchestrator")
-    ? new Orchestrator({ settings, shape, catalog, mailbox, nodeId, membership, log, metrics })
+    ? new Orchestrator({ settings, shape, catalog, mailbox, nodeId, membership, log, metrics, tracer })
     : undefined;
   const agents = createRegistry({
     catalog,
@@ -149,6 +158,7 @@ async function open(
         log,
         metrics,
         onTaken: (waitMs) => metrics.runTaken(waitMs),
+        tracer,
       })
     : undefined;
 
@@ -180,6 +190,7 @@ async function open(
     onCut: () => metrics.slowReaderCut(),
     onHeard: (lagMs) => metrics.commitHeard(lagMs),
     onBehind: () => metrics.followerBehind(),
+    tracer,
   });
   closing.push(() => gateway.close(0));
   const { host: address, port } = await gateway.listen(settings.host, settings.port);
@@ -199,6 +210,21 @@ async function open(
       await closeAll();
     },
   };
+}
+
+/** Where traces go, as OpenTelemetry's own variables say; undefined, and nothing of it loaded, where they say nothing. */
+async function openTracing(
+  env: NonNullable<AppOptions["env"]>,
+  about: SpanFacts,
+  log: Logger,
+  closing: (() => unknown)[],
+): Promise<Tracer | undefined> {
+  const settings = readTraceSettings(env);
+  if (!settings) return undefined;
+  const { Tracing } = await import("./tracing.ts");
+  const tracing = new Tracing({ settings, about: { "service.version": VERSION, ...about }, log });
+  closing.push(() => tracing.close());
+  return tracing;
 }
 
 /** How callers are told apart; undefined where they are not. */

@@ -8,6 +8,7 @@ import type { Metrics } from "./metrics.ts";
 import { newId } from "./new-id.ts";
 import type { FloorId } from "./protocol/ids.ts";
 import type { Logger } from "./protocol/logger.ts";
+import type { Tracer } from "./protocol/tracer.ts";
 import type { Shape } from "./shape.ts";
 import { Retention } from "./store/retention.ts";
 
@@ -21,6 +22,7 @@ export interface OrchestratorOptions {
   membership?: Membership | undefined;
   log: Logger;
   metrics: Metrics;
+  tracer?: Tracer | undefined;
 }
 
 /** The part of a node that holds floors: it decides, arms what was decided, and forgets what is past its time. */
@@ -32,7 +34,7 @@ export class Orchestrator {
   readonly #partitions: Partitions | undefined;
   readonly #shares: number;
 
-  constructor({ settings, shape, catalog, mailbox, nodeId, membership, log, metrics }: OrchestratorOptions) {
+  constructor({ settings, shape, catalog, mailbox, nodeId, membership, log, metrics, tracer }: OrchestratorOptions) {
     const { store, bus, queue, clock } = shape;
     this.#shape = shape;
     this.#shares = settings.partitions;
@@ -47,6 +49,7 @@ export class Orchestrator {
       maxFloors: BOUNDS.activeFloors,
       log,
       metrics,
+      tracer,
     });
     this.#armer = new Armer({
       store,

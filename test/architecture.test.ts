@@ -59,6 +59,10 @@ const RULES: { from: string; may: string[]; types?: string[] }[] = [
     may: ["^src/cli/", "^src/app\\.ts$", "^src/config/", "^src/client/", "^src/protocol/", "^src/actors/", "^node:"],
   },
   {
+    from: "^src/tracing\\.ts$",
+    may: ["^src/protocol/", "^src/config/traces\\.ts$", "^@opentelemetry/"],
+  },
+  {
     from: "^src/(app|shape|orchestrator|new-id|index|clock|log|metrics)\\.ts$",
     may: ["^src/(?!cli/|client/|inspector/)", "^pino", "^prom-client$", "^node:"],
   },

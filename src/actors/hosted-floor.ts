@@ -5,12 +5,14 @@ import { AppError } from "../protocol/errors.ts";
 import type { FloorId, MessageId, SessionId } from "../protocol/ids.ts";
 import type { Logger } from "../protocol/logger.ts";
 import type { Accepted, Reply } from "../protocol/reply.ts";
+import type { Tracer } from "../protocol/tracer.ts";
 import type { Receipt, Store } from "../store/store.ts";
 import type { Given } from "./facts.ts";
 import { BrokenActors, FloorActors } from "./floor-actors.ts";
 import { type Batch, draftKey, Ledger, type LedgerState } from "./ledger.ts";
 import { recallSession, type SessionContext } from "./session-context.ts";
 import { BrokenSnapshot, readSnapshot } from "./snapshot.ts";
+import { factsOf, type TracedAsk, traceBatch, traceOf } from "./traced-batch.ts";
 
 export interface HostedFloorOptions {
   store: Pick<
@@ -25,6 +27,7 @@ export interface HostedFloorOptions {
   committed: (batch: Batch) => void;
   log: Logger;
   metrics: HostMetrics;
+  tracer?: Tracer | undefined;
 }
 
 /** What is counted about floors. */
@@ -37,8 +40,7 @@ export interface HostMetrics {
 }
 
 /** A command that waits for its answer. */
-interface Ask {
-  envelope: Envelope;
+interface Ask extends TracedAsk {
   settle: PromiseWithResolvers<Reply>;
   /** Set once its change met a taken key: whether its ids are taken is looked up before it is tried again. */
   isSuspect: boolean;
@@ -57,7 +59,9 @@ interface Activation {
   state: LedgerState;
 }
 
-class CommitConflict extends Error {}
+class CommitConflict extends Error {
+  override readonly name = "CommitConflict";
+}
 
 /**
  * One floor on this node: a bounded mailbox, and one batch at a time (rule C4). Nothing is answered before its commit,
@@ -125,7 +129,7 @@ export class HostedFloor {
     const timely = asks.filter((ask) => this.#isTimely(ask));
     if (timely.length === 0) return;
     try {
-      await this.#commitTogether(timely);
+      await this.#commit(timely);
     } catch (thrown) {
       const error = await this.#causeOf(thrown);
       this.drop();
@@ -142,7 +146,7 @@ export class HostedFloor {
         // Rule C2: after anything but a success only the receipt knows.
         if (await this.#answerFromReceipt(ask)) return;
         if (!this.#isTimely(ask)) return;
-        return await this.#commitTogether([ask]);
+        return await this.#commit([ask]);
       } catch (thrown) {
         const error = await this.#causeOf(thrown);
         this.drop();
@@ -169,7 +173,13 @@ export class HostedFloor {
   }
 
   /** @throws CommitConflict, BrokenActors, AppError, or whatever the store threw; nobody is answered then */
-  async #commitTogether(asks: Ask[]): Promise<void> {
+  async #commit(asks: Ask[]): Promise<void> {
+    const { tracer } = this.#options;
+    if (tracer) await traceBatch(tracer, this.id, asks, () => this.#commitTogether(asks));
+    else await this.#commitTogether(asks);
+  }
+
+  async #commitTogether(asks: Ask[]): Promise<"committed" | "unchanged"> {
     const activation = await this.#activate();
     const ledger = new Ledger(this.id, activation.state);
     const replies: Reply[] = [];
@@ -199,9 +209,11 @@ export class HostedFloor {
       throw new CommitConflict();
     }
     for (const [index, ask] of asks.entries()) this.#settle(ask, replies[index]!);
+    return batch ? "committed" : "unchanged";
   }
 
-  #deliverOne({ envelope }: Ask, { actors, state }: Activation, ledger: Ledger): Reply {
+  #deliverOne(ask: Ask, { actors, state }: Activation, ledger: Ledger): Reply {
+    const { envelope } = ask;
     const { clock, newId, catalog, interactionTimeoutMs } = this.#options;
     const brought = broughtBy(envelope.command);
     // Rule C20, for a session that went earlier in this batch.
@@ -211,7 +223,7 @@ export class HostedFloor {
     state.lastNow = Math.max(state.lastNow, clock.now());
     const given: Given = { now: state.lastNow, stamp: newId(), catalog: catalog(), interactionTimeoutMs };
     const { facts, reply } = actors.deliver({ ...envelope.command, given });
-    ledger.write(facts, given.now);
+    ledger.write(facts, given.now, traceOf(ask));
     if (!reply.ok || reply.sessionId === undefined || envelope.caller === undefined) return reply;
     const answered: Accepted = { ...reply, seq: ledger.seqOf(reply.sessionId) };
     return answered;
@@ -329,10 +341,7 @@ export class HostedFloor {
     if (await this.#wasCommitted(ask)) return;
     const kind = error instanceof BrokenSnapshot ? "snapshot" : error instanceof BrokenActors ? "actors" : "commit";
     this.#options.metrics.broken(kind);
-    this.#options.log.error(
-      { err: error, floorId: this.id, command: ask.envelope.command.type },
-      "a command broke its floor",
-    );
+    this.#options.log.error({ err: error, floorId: this.id, ...factsOf(ask.envelope) }, "a command broke its floor");
     this.#fail([ask], new AppError("internal", undefined, { cause: error }));
   }
 }

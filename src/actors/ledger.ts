@@ -3,6 +3,7 @@ import type { LogEntry } from "../protocol/event.ts";
 import type { EffectId, FloorId, FloorSeq, MessageId, RunId, Seq, SessionId } from "../protocol/ids.ts";
 import type { Message } from "../protocol/message.ts";
 import type { RunSignal } from "../protocol/run.ts";
+import type { Trace } from "../protocol/tracer.ts";
 import type { FloorChange, LogRow, MessageWrite, Receipt } from "../store/store.ts";
 import type { DraftClose, Fact } from "./facts.ts";
 import type { FloorActors } from "./floor-actors.ts";
@@ -67,9 +68,9 @@ export class Ledger {
     this.#prev = state.head;
   }
 
-  /** Write down what a command made of the floor. */
-  write(facts: readonly Exclude<Fact, { type: "reply" }>[], now: number): void {
-    for (const fact of facts) this.#take(fact, now);
+  /** Write down what a command made of the floor. `trace`: what the runs it wishes for are part of. */
+  write(facts: readonly Exclude<Fact, { type: "reply" }>[], now: number, trace?: Trace): void {
+    for (const fact of facts) this.#take(fact, now, trace);
   }
 
   addReceipt(receipt: Receipt): void {
@@ -130,7 +131,7 @@ export class Ledger {
     );
   }
 
-  #take(fact: Exclude<Fact, { type: "reply" }>, now: number): void {
+  #take(fact: Exclude<Fact, { type: "reply" }>, now: number, trace: Trace | undefined): void {
     switch (fact.type) {
       case "event":
         return this.#log(fact.event, now);
@@ -151,7 +152,7 @@ export class Ledger {
         this.#logs.push({ sessionId: fact.sessionId, messageId: fact.messageId, line: fact.line });
         return;
       case "effect.add":
-        this.#added.set(fact.effect.id, fact.effect);
+        this.#added.set(fact.effect.id, trace && fact.effect.kind === "run" ? { ...fact.effect, trace } : fact.effect);
         return;
       case "effect.remove":
         // What was asked for and taken back in one batch never was.

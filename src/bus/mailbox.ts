@@ -5,6 +5,7 @@ import { Envelope } from "../protocol/command.ts";
 import { AppError, ERROR_CODES } from "../protocol/errors.ts";
 import type { FloorId } from "../protocol/ids.ts";
 import { Reply } from "../protocol/reply.ts";
+import type { Tracer } from "../protocol/tracer.ts";
 import type { Bus, Unsubscribe } from "./bus.ts";
 import { ParcelDesk, toPieces } from "./parcel.ts";
 
@@ -23,6 +24,8 @@ export interface MailboxOptions {
   local?: ((floorId: FloorId) => Serve | undefined) | undefined;
   /** Nobody has answered for a while, and it was asked again. */
   onRepeat?: () => void;
+  /** For asks that are part of something; what the system asks of itself begins no trace. */
+  tracer?: Tracer | undefined;
 }
 
 /** How long an ask waits for its reply before it asks again, in ms. */
@@ -107,11 +110,27 @@ export class Mailbox {
 
   /** @throws AppError `busy`, `unavailable` or `internal`; a refusal is a reply */
   async ask(envelope: Envelope): Promise<Reply> {
+    const { tracer } = this.#options;
     this.#underWay += 1;
     try {
-      return await this.#ask(envelope);
+      return await (tracer && envelope.trace !== undefined ? this.#askTraced(envelope, tracer) : this.#ask(envelope));
     } finally {
       this.#underWay -= 1;
+    }
+  }
+
+  async #askTraced(envelope: Envelope, tracer: Tracer): Promise<Reply> {
+    const { floorId, command, commandId, trace } = envelope;
+    const facts = { "interlock.floor.id": floorId, "interlock.command.id": commandId };
+    const span = tracer.begin("ask", `ask ${command.type}`, trace, facts);
+    try {
+      const reply = await this.#ask({ ...envelope, trace: span.trace });
+      span.end({ "interlock.outcome": reply.ok ? "ok" : reply.code });
+      return reply;
+    } catch (error) {
+      const outcome = error instanceof AppError ? error.code : "internal";
+      span.end({ "interlock.outcome": outcome }, outcome);
+      throw error;
     }
   }
 

@@ -6,6 +6,7 @@ import type { Envelope } from "../protocol/command.ts";
 import { AppError } from "../protocol/errors.ts";
 import type { ConnectionId } from "../protocol/ids.ts";
 import type { Reply } from "../protocol/reply.ts";
+import type { Tracer } from "../protocol/tracer.ts";
 import type { Access } from "./access.ts";
 import { agentRoutes } from "./agents.ts";
 import { type Authenticate, everybodyIsOperator } from "./auth.ts";
@@ -26,6 +27,7 @@ import { sessionRoutes } from "./sessions.ts";
 import { signInRoutes } from "./sign-in.ts";
 import { Streams } from "./streams.ts";
 import { Tickets } from "./tickets.ts";
+import { traceRequests } from "./traced-requests.ts";
 
 export interface GatewayOptions
   extends Pick<
@@ -49,6 +51,7 @@ export interface GatewayOptions
   onCut: () => void;
   onHeard?: FollowerOptions["onHeard"];
   onBehind?: FollowerOptions["onBehind"];
+  tracer?: Tracer | undefined;
 }
 
 /** The door: routes in, streams out. It holds no actors and changes nothing itself but connections and blobs. */
@@ -105,6 +108,8 @@ export function createGateway(options: GatewayOptions): Gateway {
   app.setValidatorCompiler(validatorCompiler);
   // Answers are ours and typed; their schemas are for readers of the documentation.
   app.setSerializerCompiler(() => (data) => JSON.stringify(data));
+  app.decorateRequest("trace", undefined);
+  if (options.tracer) traceRequests(app, options.tracer);
   acceptJsonOnly(app);
   handleProblems(app, log);
   guardOrigins(app, options.origin);

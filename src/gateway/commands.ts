@@ -6,6 +6,7 @@ import { AppError } from "../protocol/errors.ts";
 import { CommandId, type FloorId, type MessageId, type RunId, type SessionId } from "../protocol/ids.ts";
 import { logPosition } from "../protocol/position.ts";
 import type { Accepted, Reply } from "../protocol/reply.ts";
+import type { Trace } from "../protocol/tracer.ts";
 import type { Store } from "../store/store.ts";
 import { type Caller, maySee } from "./auth.ts";
 
@@ -16,6 +17,8 @@ export interface Identity {
   bodyHash: string;
   /** The client chose the key, so this may be a repeat. */
   isKeyed: boolean;
+  /** What it is part of, where that is traced. */
+  trace?: Trace | undefined;
 }
 
 export interface CommandsOptions {
@@ -63,6 +66,7 @@ export class Commands {
       commandId: (key as string | undefined) ?? this.#newCommandId(),
       bodyHash: hash("sha256", what, "base64url"),
       isKeyed: key !== undefined,
+      trace: request.trace,
     };
   }
 
@@ -92,6 +96,7 @@ export class Commands {
       commandId: identity.commandId,
       bodyHash: identity.bodyHash,
       deadline: this.#options.clock.now() + this.#options.deadlineMs,
+      trace: identity.trace,
       command,
     });
     // It may be remembered here although it is gone.
@@ -102,10 +107,10 @@ export class Commands {
   }
 
   /** Ask what changes nothing: it needs no key and leaves no receipt. */
-  async look(floorId: FloorId, command: Command): Promise<Accepted> {
+  async look(floorId: FloorId, command: Command, trace?: Trace): Promise<Accepted> {
     const { clock, deadlineMs, newId } = this.#options;
     const deadline = clock.now() + deadlineMs;
-    return accepted(await this.#ask({ floorId, commandId: newId(), bodyHash: "", deadline, command }));
+    return accepted(await this.#ask({ floorId, commandId: newId(), bodyHash: "", deadline, trace, command }));
   }
 
   /**

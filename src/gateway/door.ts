@@ -12,6 +12,7 @@ import type { CatalogStatus } from "../config/watch.ts";
 import type { Clock } from "../protocol/clock.ts";
 import type { AgentId } from "../protocol/ids.ts";
 import type { Logger } from "../protocol/logger.ts";
+import type { Trace } from "../protocol/tracer.ts";
 import type { Store } from "../store/store.ts";
 import type { Authenticate, Caller } from "./auth.ts";
 import type { Commands } from "./commands.ts";
@@ -30,6 +31,8 @@ declare module "fastify" {
   interface FastifyRequest {
     /** Once it is admitted; undefined where nobody is told apart. */
     caller: Caller | undefined;
+    /** What is done for it is part of this; undefined where nobody traces it. */
+    trace: Trace | undefined;
   }
 }
 

@@ -105,7 +105,8 @@ export function floorRoutes(app: Routes, door: Door): void {
     },
     async (request) => {
       const floorId = await floorIdOf(await door.authenticate(request), request.params.id, store);
-      const { decision } = await commands.look(floorId, { type: "floor.what_if", agentId: request.body.agentId });
+      const whatIf = { type: "floor.what_if" as const, agentId: request.body.agentId };
+      const { decision } = await commands.look(floorId, whatIf, request.trace);
       return { success: true as const, decision: decision! };
     },
   );

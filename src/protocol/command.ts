@@ -3,6 +3,7 @@ import { AgentId, EffectId, FloorId, MessageId, RequestId, RunId, SessionId } fr
 import { Answer } from "./interaction.ts";
 import { ImageRef } from "./message.ts";
 import { ReportPart, RunOutcome } from "./run.ts";
+import { Trace } from "./tracer.ts";
 
 /** A session that a command brings with it. */
 export const NewSession = z.object({
@@ -85,6 +86,8 @@ export const Envelope = z.object({
   bodyHash: z.string(),
   /** No host starts it after this instant (ms since 1970, rule C4). */
   deadline: z.number(),
+  /** What it is part of, where that is traced. One that makes no sense is none: it must not cost the command. */
+  trace: Trace.optional().catch(undefined),
   command: Command,
 });
 export type Envelope = z.infer<typeof Envelope>;

@@ -1,4 +1,5 @@
 import type { AgentId, EffectId, FloorId, RunId, SessionId } from "./ids.ts";
+import type { Trace } from "./tracer.ts";
 
 /** Work a floor wants done outside its actors; committed with the change that asks for it, carried out afterwards. */
 export type Effect = RunEffect | TimerEffect;
@@ -19,6 +20,8 @@ export interface RunEffect extends Wanted {
   readonly agentId: AgentId;
   /** The priority the session was granted the floor with, 0..100. */
   readonly priority: number;
+  /** The commit that wished for it, where that is traced. */
+  readonly trace?: Trace | undefined;
 }
 
 /** A delay that ends in a `timer` command to its floor. */

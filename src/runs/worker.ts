@@ -11,7 +11,8 @@ import { dataFrame, encodeFloorMessage, floorTopic, runTopic } from "../protocol
 import type { AgentId, RunId, SessionId } from "../protocol/ids.ts";
 import type { Logger } from "../protocol/logger.ts";
 import type { Reply } from "../protocol/reply.ts";
-import { RunSignal, type RunTask } from "../protocol/run.ts";
+import { type RunOutcome, RunSignal, type RunTask } from "../protocol/run.ts";
+import type { Tracer } from "../protocol/tracer.ts";
 import type { Store } from "../store/store.ts";
 import { RunDriver } from "./run-driver.ts";
 
@@ -41,6 +42,8 @@ export interface WorkerOptions {
   metrics: WorkerMetrics;
   /** A run was given to this worker, so many ms after a worker was wished for. */
   onTaken?: (waitMs: number) => void;
+  /** For runs that are part of something. */
+  tracer?: Tracer | undefined;
 }
 
 export interface WorkerMetrics {
@@ -87,14 +90,14 @@ export class Worker {
   }
 
   /**
-   * Take no more. What runs may come to its end for so long; then, and at once where it is held, it is given back to its
-   * floor. A floor that does not take it within `giveBackMs` finds out by silence.
+   * Take no more. What runs may come to its end for so long; then it is given back to its floor. What is held gives its
+   * place back at once. A floor that does not take it within `giveBackMs` finds out by silence.
    */
   async stop({ graceMs, giveBackMs }: { graceMs: number; giveBackMs: number }): Promise<void> {
     const { clock } = this.#options;
     this.#isStopping = true;
     const ended = this.#processing?.stop() ?? Promise.resolve();
-    for (const { driver } of this.#drives.values()) if (driver.isHeld) driver.giveBack(false);
+    for (const { driver } of this.#drives.values()) if (driver.isHeld) driver.giveBack(true);
     await Promise.race([ended, sleep(clock, graceMs)]);
     for (const { driver } of this.#drives.values()) driver.giveBack(false);
     await Promise.race([ended, sleep(clock, giveBackMs)]);
@@ -127,7 +130,7 @@ export class Worker {
         taken.isOurs = task !== undefined;
         if (!task) continue;
         onTaken?.(Math.max(0, clock.now() - effect.dueAt));
-        await this.#drive(effect, task);
+        await this.#driveTraced(effect, task);
       } while (taken.isWishedAgain && !this.#isStopping);
     } catch (error) {
       log.warn({ err: error, runId }, "a run could not be taken; it is tried again");
@@ -164,7 +167,27 @@ export class Worker {
     }
   }
 
-  async #drive(effect: RunEffect, task: RunTask): Promise<void> {
+  async #driveTraced(effect: RunEffect, task: RunTask): Promise<void> {
+    const { tracer } = this.#options;
+    const { trace, sessionId, runId } = effect;
+    if (!tracer || trace === undefined) return void (await this.#drive(effect, task));
+    const span = tracer.begin("run", "run", trace, {
+      "interlock.floor.id": effect.floorId,
+      "interlock.session.id": sessionId,
+      "interlock.run.id": runId,
+      "interlock.agent": task.agentId,
+      "interlock.attempt": task.attempt,
+    });
+    let outcome: RunOutcome["kind"] = "lost";
+    try {
+      outcome = await this.#drive({ ...effect, trace: span.trace }, task);
+    } finally {
+      span.end({ "interlock.outcome": outcome }, outcome === "failed" || outcome === "lost" ? outcome : undefined);
+    }
+  }
+
+  /** @returns how it ended, as this worker saw it */
+  async #drive(effect: RunEffect, task: RunTask): Promise<RunOutcome["kind"]> {
     const { agents, bus, store, clock, newId, log, metrics } = this.#options;
     const { sessionId, floorId } = effect;
     const { attempt, agentId } = task;
@@ -180,7 +203,7 @@ export class Worker {
         message,
       };
       await this.#ask(effect, { type: "run.report", ...about, n: 1, parts: [], outcome });
-      return;
+      return outcome.kind;
     }
     const topic = floorTopic(store.epoch, floorId);
     const drive: Drive = {
@@ -215,6 +238,7 @@ export class Worker {
     try {
       const outcome = await drive.driver.run();
       metrics.runEnded(agentId, outcome, clock.now() - begunAt);
+      return outcome;
     } finally {
       this.#setHeld(drive, false);
       this.#drives.delete(task.runId);
@@ -222,7 +246,10 @@ export class Worker {
     }
   }
 
-  /** The conversation up to the message that is to be answered, and what earlier attempts of this run said. */
+  /**
+   * The conversation up to the message that is to be answered: what was said while it waited stands behind it in the
+   * store, and so does what earlier attempts of this run said.
+   */
   async #turnOf(sessionId: SessionId, task: RunTask): Promise<Turn | undefined> {
     const { store } = this.#options;
     const { runId, attempt, messageId, providerSessionId, workspaceId, approvedTools } = task;
@@ -230,8 +257,8 @@ export class Worker {
     const page = input && (await store.listMessages(sessionId, { before: messageId, limit: HISTORY_MESSAGES }));
     const later = input && (await store.listMessages(sessionId, { after: messageId, limit: HISTORY_MESSAGES }));
     if (!input || !page || !later) return undefined;
-    const said = later.messages.filter((message) => message.runId === runId);
-    const history = [...page.messages, ...said];
+    const said = later.messages.filter(({ role }) => role !== "user");
+    const history = inTurn([...page.messages, ...said]);
     return { runId, attempt, sessionId, workspaceId, input, history, providerSessionId, approvedTools };
   }
 
@@ -277,10 +304,23 @@ export class Worker {
     this.#options.metrics.runsUnderWay(this.#drives.size - held, held);
   }
 
-  #ask({ floorId }: RunEffect, command: Command): Promise<Reply> {
+  #ask({ floorId, trace }: RunEffect, command: Command): Promise<Reply> {
     const { ask, newId, clock, askTimeoutMs } = this.#options;
-    return ask({ floorId, commandId: newId(), bodyHash: "", deadline: clock.now() + askTimeoutMs, command });
+    const deadline = clock.now() + askTimeoutMs;
+    // Whether a run is still wanted is asked again and again, and comes to nothing: no trace need show it.
+    const part = trace !== undefined && command.type !== "run.still" && { trace };
+    return ask({ floorId, commandId: newId(), bodyHash: "", deadline, command, ...part });
   }
+}
+
+/** Answers behind what they answer, also where another message came between. */
+function inTurn(messages: readonly Message[]): Message[] {
+  const first = new Map<string, number>();
+  for (const [index, { runId }] of messages.entries()) {
+    if (runId !== undefined && !first.has(runId)) first.set(runId, index);
+  }
+  const places = new Map(messages.map((message, index) => [message, first.get(message.runId ?? "") ?? index]));
+  return messages.toSorted((one, other) => places.get(one)! - places.get(other)!);
 }
 
 const encoder = new TextEncoder();

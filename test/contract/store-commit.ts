@@ -180,7 +180,7 @@ export function commitContract(stage: StoreStage): void {
       const floor = new FloorWriter(store);
       const run = {
         ...{ kind: "run", id: "r", floorId: floor.id, dueAt: 20, sessionId: "a", runId: "r1", agentId: "music_agent" },
-        priority: 20,
+        ...{ priority: 20, trace: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01" },
       } as Effect;
       const timer = (id: string, dueAt: number) => ({ kind: "timer", id, floorId: floor.id, dueAt }) as Effect;
       const effects = [timer("z", 30), run, timer("b", 20), timer("a", 10), timer("late", 40)];

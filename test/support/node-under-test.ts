@@ -23,6 +23,8 @@ export interface NodeOptions {
   catalog?: File;
   /** Beside a free port, a store in memory and no log. */
   settings?: Record<string, string>;
+  /** What else its environment says. Default: nothing. */
+  env?: Record<string, string>;
   /** Whether the log may tell of failures. Default: a failure that was logged fails the test that stops the node. */
   mayFail?: boolean;
 }
@@ -104,7 +106,7 @@ export class NodeUnderTest {
     this.#faults = faults;
   }
 
-  static async start({ agents = E2E_AGENTS, catalog, settings, mayFail = false }: NodeOptions = {}) {
+  static async start({ agents = E2E_AGENTS, catalog, settings, env = {}, mayFail = false }: NodeOptions = {}) {
     const folder = await mkdtemp(join(tmpdir(), "interlock-e2e-"));
     const configPath = join(folder, "agents_config.yaml");
     await writeFile(configPath, JSON.stringify({ agents, ...(catalog ?? { default_agent: "general" }) }));
@@ -119,7 +121,7 @@ export class NodeUnderTest {
     if (!reading.ok) throw new Error(`the test's settings are faulty: ${JSON.stringify(reading.faults)}`);
     const faults: unknown[] = [];
     const log = { debug() {}, info() {}, warn() {}, error: (...entry: unknown[]) => void faults.push(entry) };
-    const app = createApp({ settings: reading.settings, env: {}, log });
+    const app = createApp({ settings: reading.settings, env, log });
     const { url } = await app.start();
     const node = new NodeUnderTest(app, url, folder, mayFail, faults);
     const { text } = await node.send("GET", "/openapi.json");

@@ -1,0 +1,55 @@
+/** Where traces go, and which of them. */
+export interface TraceSettings {
+  /** Takes OTLP as JSON over HTTP. */
+  url: string;
+  /** Whose traces are kept. `parent`: those of a traced caller are, and of one that is not are not. */
+  sampler: { kind: "always" | "never" | "ratio"; ratio: number; parent: boolean };
+}
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+const SAMPLERS: Readonly<Record<string, Pick<TraceSettings["sampler"], "kind" | "parent">>> = {
+  always_on: { kind: "always", parent: false },
+  always_off: { kind: "never", parent: false },
+  traceidratio: { kind: "ratio", parent: false },
+  parentbased_always_on: { kind: "always", parent: true },
+  parentbased_always_off: { kind: "never", parent: true },
+  parentbased_traceidratio: { kind: "ratio", parent: true },
+};
+
+/**
+ * What OpenTelemetry's own variables say of traces; undefined where they name no place to send them to.
+ *
+ * @throws Error with a sentence for the operator
+ */
+export function readTraceSettings(env: Environment): TraceSettings | undefined {
+  const {
+    OTEL_SDK_DISABLED: disabled = "",
+    OTEL_TRACES_EXPORTER: exporter = "otlp",
+    OTEL_EXPORTER_OTLP_ENDPOINT: endpoint = "",
+    OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: own = "",
+    OTEL_TRACES_SAMPLER: sampler = "parentbased_always_on",
+    OTEL_TRACES_SAMPLER_ARG: ratio = "1",
+  } = withoutEmpty(env);
+  if (disabled.toLowerCase() === "true" || exporter === "none" || (own === "" && endpoint === "")) return undefined;
+  if (exporter !== "otlp") throw new Error('OTEL_TRACES_EXPORTER must be "otlp" or "none"');
+  for (const name of ["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"] as const) {
+    const protocol = env[name] || undefined;
+    if (protocol === "http/json") break;
+    if (protocol !== undefined) throw new Error(`${name} must be "http/json": this program speaks no other`);
+  }
+  const kept = SAMPLERS[sampler];
+  if (!kept) throw new Error(`OTEL_TRACES_SAMPLER must be one of ${Object.keys(SAMPLERS).join(", ")}`);
+  const share = Number(ratio);
+  if (!(share >= 0 && share <= 1)) throw new Error("OTEL_TRACES_SAMPLER_ARG must be a number from 0 to 1");
+  const url = URL.parse(own === "" ? `${endpoint.replace(/\/$/, "")}/v1/traces` : own);
+  if (!url || !/^https?:$/.test(url.protocol)) {
+    throw new Error(`${own === "" ? "OTEL_EXPORTER_OTLP_ENDPOINT" : "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"} is no URL`);
+  }
+  return { url: url.href, sampler: { ...kept, ratio: share } };
+}
+
+/** An empty variable counts as unset. */
+function withoutEmpty(env: Environment): Environment {
+  return Object.fromEntries(Object.entries(env).filter(([name, value]) => name.startsWith("OTEL_") && value !== ""));
+}
