@@ -9,7 +9,7 @@ const INT8 = 20;
 
 /** Where a store lies. The URL, and with it the password, stays in here. */
 export interface PostgresAddress {
-  /** What people may be told, without a password: "the database "x" of ann at host:5432". */
+  /** What people are told: the database, its server and the setting that names it. */
   readonly name: string;
   /**
    * A connection of its own.
@@ -27,8 +27,8 @@ export async function readAddress(url: string): Promise<PostgresAddress> {
   const getTypeParser = (oid: number, format?: "text" | "binary") =>
     oid === INT8 ? Number : pg.types.getTypeParser(oid, format as "text");
   const types = { getTypeParser } as unknown as CustomTypesConfig;
-  const makeClient = () =>
-    new pg.Client({ connectionString: url, types, connectionTimeoutMillis: CONNECT_MS, application_name: "interlock" });
+  const common = { connectionString: url, types, keepAlive: true, application_name: "interlock" };
+  const makeClient = () => new pg.Client({ ...common, connectionTimeoutMillis: CONNECT_MS });
 
   let parsed: Client;
   try {
@@ -42,12 +42,16 @@ export async function readAddress(url: string): Promise<PostgresAddress> {
 
   /** Why it cannot be connected to, and what to look at. */
   function sentenceOf(error: unknown): string {
-    if (isRefusedUser(error))
-      return `${server} does not let the user "${parsed.user}" in: ${reasonOf(error)}; check the user and the password of INTERLOCK_STORE`;
-    if (isNoDatabase(error))
+    const reason = reasonOf(error);
+    if (isRefusedUser(error)) {
+      const what = "check the user and the password of INTERLOCK_STORE";
+      return `PostgreSQL at ${server} does not let the user "${parsed.user}" in: ${reason}; ${what}`;
+    }
+    if (isNoDatabase(error)) {
       return `there is no database "${parsed.database}" at ${server}: create it, or name another in INTERLOCK_STORE`;
-    if (isServerAnswer(error)) return `${name} takes no connection: ${reasonOf(error)}`;
-    return `no PostgreSQL server answers at ${server} (INTERLOCK_STORE): ${reasonOf(error)}`;
+    }
+    if (isServerAnswer(error)) return `${name} takes no connection: ${reason}`;
+    return `there is no connection to PostgreSQL at ${server} (INTERLOCK_STORE): ${reason}`;
   }
 
   return {
@@ -59,10 +63,12 @@ export async function readAddress(url: string): Promise<PostgresAddress> {
       try {
         await client.connect();
       } catch (error) {
+        // The driver may leave it open, and the server would wait a minute for a password that nobody has.
+        client.end().catch(() => {});
         throw new Error(sentenceOf(error), { cause: plainError(error) });
       }
       return client;
     },
-    makePool: (config) => new pg.Pool({ ...config, connectionString: url, types }),
+    makePool: (config) => new pg.Pool({ ...config, ...common }),
   };
 }

@@ -14,6 +14,7 @@ const READ_ONLY_TRANSACTION = "25006";
 const STALE_STATEMENTS = ["26000", "0A000"];
 const INVALID_PASSWORD = ["28P01", "28000"];
 const NO_SUCH_DATABASE = "3D000";
+const LOCK_NOT_AVAILABLE = "55P03";
 
 const ENGINE_CLASSES = new Set([
   "08", // connection exceptions
@@ -49,8 +50,13 @@ export function isConnectionDoubtful(error: unknown): boolean {
   return faultOf(error) === "engine" && state !== CANCELLED && !HARMLESS_CLASSES.has(state.slice(0, 2));
 }
 
-export const isRefusedUser = (error: unknown): boolean => INVALID_PASSWORD.includes(sqlStateOf(error) ?? "");
+/** The server refuses the user or the password, or the driver has none to give. */
+export function isRefusedUser(error: unknown): boolean {
+  return INVALID_PASSWORD.includes(sqlStateOf(error) ?? "") || /^SASL\b/.test((error as Error).message);
+}
+
 export const isNoDatabase = (error: unknown): boolean => sqlStateOf(error) === NO_SUCH_DATABASE;
+export const isLockTimeout = (error: unknown): boolean => sqlStateOf(error) === LOCK_NOT_AVAILABLE;
 export const isServerAnswer = (error: unknown): boolean => sqlStateOf(error) !== undefined;
 
 /**

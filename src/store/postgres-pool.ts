@@ -63,8 +63,6 @@ export const POOL_CONFIG: PoolConfig = {
   query_timeout: PATIENCE_MS,
   idleTimeoutMillis: IDLE_MS,
   maxLifetimeSeconds: LIFETIME_S,
-  keepAlive: true,
-  application_name: "interlock",
   onConnect: setUp,
 };
 

@@ -2,6 +2,7 @@ import type { Client } from "pg";
 import type { Logger } from "../protocol/logger.ts";
 import { type Meta, newMeta } from "./meta.ts";
 import { listMigrations, type Migration, type MigrationTarget, migrate, migrationsFolder } from "./migrate.ts";
+import { isLockTimeout, plainError } from "./postgres-fault.ts";
 
 /** The oldest server that is still looked after by its makers, as `server_version_num` says it. */
 const OLDEST_SERVER = 140_000;
@@ -25,8 +26,7 @@ interface ServerFacts {
 export async function prepareDatabase(client: Client, name: string, now: number, log: Logger): Promise<Meta> {
   await client.query(`SET search_path = interlock; SET lock_timeout = ${TURN_MS}`);
   await checkServer(client, name, log);
-  // Gone with the connection, however that ends.
-  await client.query("SELECT pg_advisory_lock($1)", [LOCK]);
+  await takeTurn(client, name);
   await migrate(new PostgresTarget(client, name), await listMigrations(migrationsFolder("postgres")));
   const { epoch, secret } = newMeta();
   await client.query(
@@ -35,6 +35,16 @@ export async function prepareDatabase(client: Client, name: string, now: number,
   );
   const { rows } = await client.query<Meta>("SELECT epoch, secret FROM meta");
   return rows[0]!;
+}
+
+/** What is taken is gone with the connection, however that ends. */
+async function takeTurn(client: Client, name: string): Promise<void> {
+  try {
+    await client.query("SELECT pg_advisory_lock($1)", [LOCK]);
+  } catch (error) {
+    if (!isLockTimeout(error)) throw error;
+    throw new Error(`${name} has been migrated by another node for ${TURN_MS / 1_000} s, and still is`);
+  }
 }
 
 async function checkServer(client: Client, name: string, log: Logger): Promise<void> {
@@ -84,8 +94,9 @@ class PostgresTarget implements MigrationTarget {
       await this.#client.query("INSERT INTO migrations (version, name) VALUES ($1, $2)", [version, name]);
       await this.#client.query("COMMIT");
     } catch (error) {
-      await this.#client.query("ROLLBACK");
-      throw error;
+      // When the connection is lost, there is nothing left to take back.
+      await this.#client.query("ROLLBACK").catch(() => {});
+      throw plainError(error);
     }
   }
 }

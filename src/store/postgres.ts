@@ -5,6 +5,7 @@ import { FloorLines } from "./floor-lines.ts";
 import type { Meta } from "./meta.ts";
 import { readAddress } from "./postgres-address.ts";
 import { ChangeWriter } from "./postgres-change.ts";
+import { isServerAnswer, reasonOf } from "./postgres-fault.ts";
 import { POOL_CONFIG, PostgresPool } from "./postgres-pool.ts";
 import { Pruner } from "./postgres-pruner.ts";
 import { prepareDatabase } from "./postgres-schema.ts";
@@ -48,6 +49,8 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Postg
     const meta = await prepareDatabase(client, address.name, clock.now(), log);
     const pool = address.makePool({ ...POOL_CONFIG, max: connections });
     return storeOn(new PostgresPool(pool, address.name, clock, log), meta, clock);
+  } catch (error) {
+    throw isServerAnswer(error) ? new Error(`${address.name} could not be prepared: ${reasonOf(error)}`) : error;
   } finally {
     await client.end();
   }

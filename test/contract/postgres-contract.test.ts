@@ -12,6 +12,8 @@ describeWith(POSTGRES, await chooseServer(POSTGRES), "the contract on PostgreSQL
 
   storeContract("PostgreSQL", async () => {
     const { url, drop } = await server().makeDatabase();
-    return { isLasting: true, open: () => openPostgresStore({ url, ...ports }), remove: drop };
+    // To drop one takes a while, and is not worth it where the server is about to go.
+    const remove = async () => (server().isOurs ? undefined : await drop());
+    return { isLasting: true, open: () => openPostgresStore({ url, ...ports }), remove };
   });
 });

@@ -83,8 +83,12 @@ describeWith(POSTGRES, await chooseServer(POSTGRES), "a PostgreSQL store", (star
           /let the user "postgres" in: password .*the password of INTERLOCK_STORE/,
         ],
         [altered(url, { username: "mallory" }), /let the user "mallory" in/],
+        [altered(url, { password: "" }), /let the user "postgres" in: SASL/],
         [altered(url, { pathname: "/nowhere" }), `there is no database "nowhere" at ${hostname}:${port}: create it`],
-        [altered(url, { port: nobody }), `no PostgreSQL server answers at ${hostname}:${nobody} (INTERLOCK_STORE)`],
+        [
+          altered(url, { port: nobody }),
+          `there is no connection to PostgreSQL at ${hostname}:${nobody} (INTERLOCK_STORE)`,
+        ],
         ["postgres://ann:opensesame@[/x", "INTERLOCK_STORE is not an address as in postgres://"],
       ] as const;
       const secrets = ["opensesame", decodeURIComponent(new URL(url).password)];

@@ -16,7 +16,9 @@ const DEBIAN = "/usr/lib/postgresql";
 /** A PostgreSQL server with a superuser's URL. */
 export interface PostgresServer {
   readonly url: string;
-  /** A new, empty database; what is left of it is dropped with `drop`. */
+  /** Whether it goes with the tests, and all that is in it. */
+  readonly isOurs: boolean;
+  /** A new, empty database. */
   makeDatabase(): Promise<{ url: string; drop: () => Promise<void> }>;
   /** `crash`: without an orderly end. Resolves when it takes connections again, on the same port. */
   restart(how?: "orderly" | "crash"): Promise<void>;
@@ -29,7 +31,7 @@ export const POSTGRES: ServerKind<PostgresServer> = {
 
   async at(url) {
     const restart = () => Promise.reject(new Error("a server that is not ours is not restarted"));
-    return { url, makeDatabase: () => makeDatabase(url), restart, async stop() {} };
+    return { url, isOurs: false, makeDatabase: () => makeDatabase(url), restart, async stop() {} };
   },
 
   async inContainer() {
@@ -46,6 +48,7 @@ export const POSTGRES: ServerKind<PostgresServer> = {
     const url = `postgres://postgres:postgres@${container.getHost()}:${port}/postgres`;
     return {
       url,
+      isOurs: true,
       makeDatabase: () => makeDatabase(url),
       async restart(how = "orderly") {
         await container.restart({ timeout: how === "crash" ? 0 : 10_000 });
@@ -63,6 +66,7 @@ export const POSTGRES: ServerKind<PostgresServer> = {
       const { url } = server;
       return {
         url,
+        isOurs: true,
         makeDatabase: () => makeDatabase(url),
         restart: (how) => server.restart(how),
         stop: () => server.stop(),

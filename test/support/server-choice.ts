@@ -1,5 +1,8 @@
 import { describe, test } from "vitest";
 
+/** For one test. A real server shares the machine with everything else that is tested at that time. */
+const PATIENCE_MS = 30_000;
+
 /** A server that tests talk to. */
 export interface TestServer {
   stop(): Promise<void>;
@@ -54,7 +57,7 @@ export function describeWith<S extends TestServer>(
   name: string,
   suite: (start: () => Promise<S>) => void,
 ): void {
-  if ("start" in choice) return void describe(name, () => suite(choice.start));
+  if ("start" in choice) return void describe(name, { timeout: PATIENCE_MS }, () => suite(choice.start));
   const reason = `needs ${kind}: ${choice.missing}`;
   if (process.env["CI"]) {
     test(`${name} (${reason})`, () => {

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { fts5Query, termsOf, wordsOf } from "../../../src/store/search-words.ts";
+import { fts5Query, termsOf, tsQuery, tsVector, wordsOf } from "../../../src/store/search-words.ts";
 
 const query = (text: string) => fts5Query(termsOf(text));
 
@@ -74,5 +74,21 @@ describe("what a query asks for", () => {
         expect(text).toContain(` ${term!.words.join(" ")}${term!.isPrefix ? "" : " "}`);
       }),
     );
+  });
+});
+
+describe("the same words in PostgreSQL's language", () => {
+  test("a text is its words with their places", () => {
+    expect(tsVector(wordsOf("Blue 导航"))).toBe("'blue':1 '导航':2 '航':3");
+    expect(tsVector("")).toBe("");
+  });
+
+  test("beyond the last place there is, words stand without one", () => {
+    const words = tsVector(Array.from({ length: 16_385 }, (_, n) => `w${n}`).join(" ")).split(" ");
+    expect(words.slice(-3)).toEqual(["'w16382':16383", "'w16383'", "'w16384'"]);
+  });
+
+  test("a query is all of its terms, phrases in their order, a single character as a beginning", () => {
+    expect(tsQuery(termsOf("jazz 正在导航 港"))).toBe("'jazz' & '正在' <-> '在导' <-> '导航' & '港':*");
   });
 });

@@ -1,0 +1,51 @@
+import { describe, expect, test } from "vitest";
+import { faultOf, isConnectionDoubtful, plainError, reasonOf } from "../../../src/store/postgres-fault.ts";
+
+const answer = (code: string) => Object.assign(new Error("told by the server"), { code, severity: "ERROR" });
+const network = (code: string) => Object.assign(new Error(`connect ${code}`), { code });
+
+describe("a fault of PostgreSQL", () => {
+  test.each([
+    ["23505", "taken", false],
+    ["IL001", "wordless", false],
+    ["P0002", "data", false],
+    ["22021", "data", false],
+    ["23502", "data", false],
+    ["42P01", "data", false],
+    ["40P01", "engine", false],
+    ["40001", "engine", false],
+    ["55P03", "engine", false],
+    ["57014", "engine", false],
+    ["53300", "engine", false],
+    ["25006", "engine", true],
+    ["57P01", "engine", true],
+    ["57P03", "engine", true],
+    ["08006", "engine", true],
+    ["58030", "engine", true],
+    ["XX001", "engine", true],
+    ["0A000", "engine", true],
+    ["26000", "engine", true],
+  ])("%s is of kind %s; the connection is doubtful: %s", (code, fault, doubtful) => {
+    expect([faultOf(answer(code)), isConnectionDoubtful(answer(code))]).toEqual([fault, doubtful]);
+  });
+
+  test("what the network or the driver says is the engine's, even where it looks like a server's code", () => {
+    for (const error of [network("ECONNRESET"), network("EPIPE"), network("23505"), new Error("Query read timeout")]) {
+      expect([faultOf(error), isConnectionDoubtful(error)]).toEqual(["engine", true]);
+    }
+  });
+
+  test("is told by its message and code, without what the driver hangs on it", () => {
+    const error = Object.assign(answer("22P02"), { detail: "a secret", client: { password: "another" } });
+    expect(Object.keys(plainError(error))).toEqual([]);
+    expect(plainError(error).message).toBe("told by the server (22P02)");
+    expect(reasonOf(network("ECONNREFUSED"))).toBe("connect ECONNREFUSED");
+  });
+
+  test("of several addresses that were tried has the reason of each", () => {
+    const error = Object.assign(new AggregateError([network("ECONNREFUSED"), network("ETIMEDOUT")]), {
+      code: "ECONNREFUSED",
+    });
+    expect(reasonOf(error)).toBe("connect ECONNREFUSED; connect ETIMEDOUT");
+  });
+});
