@@ -6,6 +6,10 @@ import type { ChildServer } from "./child-server.ts";
 import type { Cluster } from "./cluster.ts";
 import { checkDeeds, checkLog, readStoreLog, unfinishedRuns } from "./store-log.ts";
 
+/** A run that got lost is found by the next sweep, every 10 s; twice that, and what the run takes. */
+const SETTLE_MS = 25_000;
+const LOOK_MS = 200;
+
 /** What was asked, under which key, and what came of it. */
 export interface Deed {
   kind: "create" | "chat" | "rename" | "pause" | "resume" | "archive";
@@ -231,15 +235,24 @@ export class Load {
   async audit(cluster: Cluster, nodes: readonly ChildServer[]): Promise<void> {
     const client = clientOf(() => nodes);
     await Promise.all(this.clients.map((each) => repeatAll(each, client)));
+    // No run is forgotten: whoever has the floor comes to the end of its turns.
+    await expect.poll(() => countRunning(cluster), { timeout: SETTLE_MS, interval: LOOK_MS }).toBe(0);
     for (const each of this.clients) await each.leave(client);
     const { deeds } = this;
     await expect
-      .poll(async () => unfinishedRuns(deeds, await readStoreLog(cluster)), { timeout: 20_000, interval: 200 })
+      .poll(async () => unfinishedRuns(deeds, await readStoreLog(cluster)), { timeout: SETTLE_MS, interval: LOOK_MS })
       .toEqual([]);
     const log = await readStoreLog(cluster);
     checkLog(log);
     checkDeeds(deeds, log);
   }
+}
+
+async function countRunning(cluster: Cluster): Promise<number> {
+  const [row] = await cluster.sql(`
+    SELECT count(*)::integer AS count FROM interlock.sessions
+    WHERE state = 'active' AND view::json ->> 'activity' = 'running'`);
+  return row!["count"] as number;
 }
 
 const answersOf = ({ deeds }: LoadClient): number => deeds.length - (deeds.at(-1)?.outcome ? 0 : 1);

@@ -1,0 +1,83 @@
+import { once } from "node:events";
+import { type AddressInfo, createServer, type Server, type Socket, connect as tcpConnect } from "node:net";
+import { onTestFinished } from "vitest";
+
+/** What is published on channels that end with this is lost on the way, while it is set. */
+type Lost = string | undefined;
+
+const NEWLINE = "\r\n";
+
+/** A road to a Redis on which messages of one channel get lost, and nothing else: neither side notices. */
+export class DeafProxy {
+  lost: Lost;
+  /** Messages that were lost. */
+  count = 0;
+  readonly #server: Server;
+  readonly #sockets = new Set<Socket>();
+
+  private constructor(target: URL) {
+    this.#server = createServer((client) => {
+      const upstream = tcpConnect(Number(target.port), target.hostname);
+      client.pipe(upstream);
+      let rest = Buffer.alloc(0);
+      upstream.on("data", (bytes) => {
+        rest = Buffer.concat([rest, bytes]);
+        for (let end = endOf(rest, 0); end !== undefined; end = endOf(rest, 0)) {
+          const reply = rest.subarray(0, end);
+          rest = rest.subarray(end);
+          if (this.#isLost(reply)) this.count += 1;
+          else client.write(reply);
+        }
+      });
+      for (const [socket, other] of [
+        [client, upstream],
+        [upstream, client],
+      ] as const) {
+        this.#sockets.add(socket);
+        socket.on("error", () => {});
+        socket.on("close", () => {
+          this.#sockets.delete(socket);
+          other.destroy();
+        });
+      }
+    });
+  }
+
+  /** Closed when the test ends. */
+  static async start(target: string): Promise<DeafProxy> {
+    const proxy = new DeafProxy(new URL(target));
+    proxy.#server.listen(0, "127.0.0.1");
+    await once(proxy.#server, "listening");
+    onTestFinished(() => {
+      proxy.#server.close();
+      for (const socket of proxy.#sockets) socket.destroy();
+    });
+    return proxy;
+  }
+
+  get url(): string {
+    return `redis://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+  }
+
+  #isLost(reply: Buffer): boolean {
+    if (this.lost === undefined || !/^[*>]3\r\n\$7\r\nmessage\r\n/.test(reply.toString("latin1", 0, 32))) return false;
+    const channel = reply.toString("latin1").split(NEWLINE)[4];
+    return channel?.endsWith(this.lost) === true;
+  }
+}
+
+/** Where the reply that begins at `at` ends; undefined while its end is not there. */
+function endOf(bytes: Buffer, at: number): number | undefined {
+  const line = bytes.indexOf(NEWLINE, at, "latin1");
+  if (line < 0) return undefined;
+  const kind = String.fromCharCode(bytes[at]!);
+  const count = Number(bytes.toString("latin1", at + 1, line));
+  let end: number | undefined = line + NEWLINE.length;
+  if ("$!=".includes(kind)) {
+    if (count >= 0) end += count + NEWLINE.length;
+  } else if ("*~>%".includes(kind)) {
+    const items = kind === "%" ? 2 * count : count;
+    for (let item = 0; item < items && end !== undefined; item++) end = endOf(bytes, end);
+  }
+  return end !== undefined && end <= bytes.length ? end : undefined;
+}

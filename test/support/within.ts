@@ -1,0 +1,17 @@
+/**
+ * Resolves with how long it took, in ms.
+ * @throws Error with `what` when it takes longer than `ms`, and whatever `work` rejects with
+ */
+export async function within(ms: number, what: string, work: Promise<unknown>): Promise<number> {
+  const begunAt = performance.now();
+  let late: NodeJS.Timeout | undefined;
+  const tooLate = new Promise<never>((_, reject) => {
+    late = setTimeout(() => reject(new Error(`${what} took longer than ${ms} ms`)), ms);
+  });
+  try {
+    await Promise.race([work, tooLate]);
+    return Math.round(performance.now() - begunAt);
+  } finally {
+    clearTimeout(late);
+  }
+}
