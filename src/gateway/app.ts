@@ -23,6 +23,7 @@ import { messageRoutes } from "./messages.ts";
 import { publishSchemas } from "./openapi.ts";
 import { CORS_OPTIONS, guardOrigins, type OriginOptions } from "./origin.ts";
 import { handleProblems, problemBody, toAppError } from "./problem.ts";
+import { guardAnswers } from "./security-headers.ts";
 import { sessionRoutes } from "./sessions.ts";
 import { signInRoutes } from "./sign-in.ts";
 import { Streams } from "./streams.ts";
@@ -74,14 +75,6 @@ const MAX_PARAM = 4_096;
 
 const ROUTES = [sessionRoutes, messageRoutes, floorRoutes, agentRoutes, eventRoutes, signInRoutes, healthRoutes];
 
-/** Answers are data: no browser shall run them, frame them or guess what they are. */
-const SECURITY_HEADERS = {
-  contentSecurityPolicy: { useDefaults: false, directives: { defaultSrc: ["'none'"], frameAncestors: ["'none'"] } },
-  xFrameOptions: { action: "deny" as const },
-  // Over TLS, which is a proxy's; for this name alone.
-  strictTransportSecurity: { includeSubDomains: false },
-};
-
 /** Where nobody is told apart nobody looks at tickets. */
 const NO_TICKETS: TicketStore = { put: async () => {}, take: async () => undefined };
 
@@ -112,11 +105,12 @@ export function createGateway(options: GatewayOptions): Gateway {
   if (options.tracer) traceRequests(app, options.tracer);
   acceptJsonOnly(app);
   handleProblems(app, log);
-  guardOrigins(app, options.origin);
   const { access, origin } = options;
-  if (origin.origins.length > 0)
+  if (access) guardAnswers(app);
+  guardOrigins(app, origin);
+  if (origin.origins.length > 0) {
     app.register(import("@fastify/cors"), { ...CORS_OPTIONS, origin: [...origin.origins] });
-  if (access) app.register(import("@fastify/helmet"), SECURITY_HEADERS);
+  }
   app.decorateRequest("caller", undefined);
 
   const followers = new Followers({ bus, store, clock, log, onHeard: options.onHeard, onBehind: options.onBehind });

@@ -7,10 +7,10 @@ import { envelopeJson } from "../protocol/event.ts";
 export type Written = "ok" | "full" | "closed";
 
 const HEADERS = {
-  "Content-Type": "text/event-stream; charset=utf-8",
-  "Cache-Control": "no-cache, no-transform",
-  "X-Accel-Buffering": "no",
-  "X-Content-Type-Options": "nosniff",
+  "content-type": "text/event-stream; charset=utf-8",
+  "cache-control": "no-cache, no-transform",
+  "x-accel-buffering": "no",
+  "x-content-type-options": "nosniff",
 };
 
 /** One event stream on the wire: frames in, bytes out. Says when the reader is behind, and when it is there again. */

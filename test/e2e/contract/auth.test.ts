@@ -287,19 +287,21 @@ describe("every answer", () => {
   ];
   test.each(answers)("is data to a browser, and nothing else: %s", async (_, ask) => {
     const { headers } = await ask();
-    expect(headers["content-security-policy"]).toBe("default-src 'none';frame-ancestors 'none'");
+    expect(headers["content-security-policy"]).toBe("default-src 'none'; frame-ancestors 'none'");
     expect(headers["x-content-type-options"]).toBe("nosniff");
     expect(headers["x-frame-options"]).toBe("DENY");
     expect(headers["referrer-policy"]).toBe("no-referrer");
     expect(headers["strict-transport-security"]).toBe("max-age=31536000");
+    expect(headers["cross-origin-resource-policy"]).toBe("same-origin");
     expect(headers["x-powered-by"]).toBeUndefined();
   });
 
   test("is so on streams too, beside what makes them streams", async () => {
     const { headers } = await ann.stream("/events");
-    expect(headers["content-security-policy"]).toBe("default-src 'none';frame-ancestors 'none'");
+    expect(headers["content-security-policy"]).toBe("default-src 'none'; frame-ancestors 'none'");
     expect(headers["content-type"]).toBe("text/event-stream; charset=utf-8");
     expect(headers["cache-control"]).toBe("no-cache, no-transform");
+    expect(headers["x-content-type-options"]).toBe("nosniff");
   });
 });
 
