@@ -140,7 +140,8 @@ async function open(
   const agents = createRegistry({
     catalog,
     env,
-    onFault: (fault, agentId) => log.error({ err: fault, agentId }, "a sub-agent failed"),
+    onFault: (fault, agentId, { sessionId, runId }) =>
+      log.error({ err: fault, agentId, sessionId, runId }, "a sub-agent failed"),
   });
   const worker = roles.includes("worker")
     ? new Worker({

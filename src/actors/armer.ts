@@ -109,7 +109,10 @@ export class Armer {
     try {
       await ask({ floorId, commandId: newId(), bodyHash: "", deadline: clock.now() + askTimeoutMs, command });
     } catch (error) {
-      log.warn({ err: error, floorId, timerId: id }, "a timer could not be fired; the next sweep tries again");
+      log.warn(
+        { err: error, floorId, sessionId, timerId: id },
+        "a timer could not be fired; the next sweep tries again",
+      );
     }
   }
 }

@@ -1,6 +1,6 @@
 import type { AgentEntry, Catalog } from "../config/catalog.ts";
 import type { AgentId } from "../protocol/ids.ts";
-import type { Agent } from "./agent.ts";
+import type { Agent, Turn } from "./agent.ts";
 import { createAiSdkAgent, type Environment, findKeyProblem } from "./ai-sdk.ts";
 import { createScriptedAgent } from "./scripted.ts";
 import { createDelegate } from "./sub-agent.ts";
@@ -22,7 +22,7 @@ export interface RegistryOptions {
   /** From 0 to 1, for the jitter of tries. Default: `Math.random`. */
   readonly random?: () => number;
   /** Hears of what a sub-agent threw that was no `AppError`. Default: nobody does. */
-  readonly onFault?: (fault: unknown, agentId: AgentId) => void;
+  readonly onFault?: (fault: unknown, agentId: AgentId, turn: Turn) => void;
 }
 
 /** Agents are made when they are first wanted, and kept as long as the catalogue keeps their entry. */

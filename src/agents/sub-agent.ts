@@ -64,7 +64,7 @@ export function createDelegate(
     readonly catalog: () => Catalog;
     readonly find: (id: AgentId) => Agent | undefined;
     /** Hears of what a sub-agent threw that was no `AppError`: such text goes to nobody outside. */
-    readonly onFault: (fault: unknown, agentId: AgentId) => void;
+    readonly onFault: (fault: unknown, agentId: AgentId, turn: Turn) => void;
   },
 ): Delegate {
   return async function* delegate(call, turn, control) {
@@ -94,7 +94,7 @@ export function createDelegate(
     } catch (error) {
       control.signal.throwIfAborted();
       if (error instanceof AppError) return refuse(error.code, error.message);
-      options.onFault(error, name);
+      options.onFault(error, name, turn);
       return refuse("internal", ERRORS.internal.text);
     }
     control.signal.throwIfAborted();

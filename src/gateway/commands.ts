@@ -54,16 +54,18 @@ export class Commands {
    */
   identify(caller: Caller, request: FastifyRequest, body: object = {}): Identity {
     const header = request.headers["idempotency-key"];
-    const { commandId, connectionId: _, ...asked } = body as { commandId?: string; connectionId?: string };
-    const key = header ?? commandId;
+    const { commandId: named, connectionId: _, ...asked } = body as { commandId?: string; connectionId?: string };
+    const key = header ?? named;
     if (key !== undefined && !CommandId.safeParse(key).success) {
       throw new AppError("bad_request", "Idempotency-Key is 1 to 128 visible characters.");
     }
     const path = request.url.split("?", 1)[0];
     const what = `${request.method} ${path} ${JSON.stringify(asked)}`;
+    const commandId = (key as string | undefined) ?? this.#newCommandId();
+    request.commandId = commandId;
     return {
       caller,
-      commandId: (key as string | undefined) ?? this.#newCommandId(),
+      commandId,
       bodyHash: hash("sha256", what, "base64url"),
       isKeyed: key !== undefined,
       trace: request.trace,

@@ -31,6 +31,8 @@ declare module "fastify" {
   interface FastifyRequest {
     /** Once it is admitted; undefined where nobody is told apart. */
     caller: Caller | undefined;
+    /** Of what it asked a floor, so that a failure can be found in another node's log. */
+    commandId: string | undefined;
     /** What is done for it is part of this; undefined where nobody traces it. */
     trace: Trace | undefined;
   }

@@ -59,13 +59,17 @@ export function problemHeaders({ code, message, facts }: AppError): Record<strin
 export function handleProblems(app: FastifyInstance, log: Logger): void {
   const send = (thrown: unknown, request: FastifyRequest, reply: FastifyReply) => {
     const error = toAppError(thrown);
-    if (error.code === "internal") log.error({ err: error.cause ?? error, traceId: request.id }, "a request failed");
+    if (error.code === "internal") {
+      const { id: traceId, commandId } = request;
+      log.error({ err: error.cause ?? error, traceId, commandId }, "a request failed");
+    }
     return reply
       .code(error.status)
       .headers(problemHeaders(error))
       .type("application/json; charset=utf-8")
       .send(problemBody(error, request.id));
   };
+  app.decorateRequest("commandId", undefined);
   app.setErrorHandler(send);
   app.setNotFoundHandler((request, reply) => send(new AppError("not_found"), request, reply));
 }

@@ -24,6 +24,7 @@ export interface RunDriverOptions extends Pick<ReporterOptions, "sessionId" | "a
   stream: (delta: Delta) => void;
   /** The attempt was told to hold, or to go on. */
   onHold: (isHeld: boolean) => void;
+  /** Says with every line which run it is about. */
   log: Logger;
 }
 
@@ -130,8 +131,7 @@ export class RunDriver {
   }
 
   #giveUp(error: unknown): void {
-    const { log, turn } = this.#options;
-    log.error({ err: error, runId: turn.runId, attempt: turn.attempt }, "the floor takes no report of this run");
+    this.#options.log.error({ err: error }, "the floor takes no report of this run");
     this.stop("the floor takes no report");
   }
 
@@ -196,8 +196,8 @@ export class RunDriver {
         ...(typeof retryAfterMs === "number" && { retryAfterMs }),
       };
     }
-    const { log, turn, agent } = this.#options;
-    log.error({ err: error, runId: turn.runId, agentId: agent.id }, "an agent failed");
+    const { log, agent } = this.#options;
+    log.error({ err: error, agentId: agent.id }, "an agent failed");
     const { message } = new AppError("internal");
     return { kind: "failed", code: "internal", message };
   }

@@ -9,10 +9,11 @@ import { AppError } from "../protocol/errors.ts";
 import { envelopeJson } from "../protocol/event.ts";
 import { dataFrame, encodeFloorMessage, floorTopic, runTopic } from "../protocol/floor-message.ts";
 import type { AgentId, RunId, SessionId } from "../protocol/ids.ts";
-import type { Logger } from "../protocol/logger.ts";
+import { type Logger, withFacts } from "../protocol/logger.ts";
+import type { Message } from "../protocol/message.ts";
 import type { Reply } from "../protocol/reply.ts";
 import { type RunOutcome, RunSignal, type RunTask } from "../protocol/run.ts";
-import type { Tracer } from "../protocol/tracer.ts";
+import { type Tracer, traceIdOf } from "../protocol/tracer.ts";
 import type { Store } from "../store/store.ts";
 import { RunDriver } from "./run-driver.ts";
 
@@ -133,7 +134,7 @@ export class Worker {
         await this.#driveTraced(effect, task);
       } while (taken.isWishedAgain && !this.#isStopping);
     } catch (error) {
-      log.warn({ err: error, runId }, "a run could not be taken; it is tried again");
+      log.warn({ err: error, ...factsOf(effect) }, "a run could not be taken; it is tried again");
     } finally {
       unsubscribe?.();
       this.#taken.delete(runId);
@@ -215,7 +216,7 @@ export class Worker {
         sessionId,
         clock,
         newId,
-        log,
+        log: withFacts(log, { ...factsOf(effect), attempt }),
         ask: (command) => this.#ask(effect, command),
         loadImage: async ({ hash }) => {
           const blob = await store.getBlob(sessionId, hash);
@@ -322,6 +323,11 @@ function inTurn(messages: readonly Message[]): Message[] {
   const places = new Map(messages.map((message, index) => [message, first.get(message.runId ?? "") ?? index]));
   return messages.toSorted((one, other) => places.get(one)! - places.get(other)!);
 }
+
+/** What a log tells of a run. */
+const factsOf = ({ floorId, sessionId, runId, trace }: RunEffect): object => {
+  return { floorId, sessionId, runId, ...(trace !== undefined && { traceId: traceIdOf(trace) }) };
+};
 
 const encoder = new TextEncoder();
 const encode = (value: unknown): Uint8Array => encoder.encode(JSON.stringify(value));
