@@ -1,0 +1,138 @@
+import { EventEmitter } from "node:events";
+import type { Pool } from "pg";
+import { describe, expect, test } from "vitest";
+import { PostgresPool } from "../../../src/store/postgres-pool.ts";
+import { KeptLog } from "../../support/sqlite-place.ts";
+import { VirtualClock } from "../../support/virtual-clock.ts";
+
+const ASKED = { name: "asked", text: "SELECT" };
+
+/** The driver's pool as far as it is used here: what it is asked for waits until the test says what becomes of it. */
+class PoolInHand extends EventEmitter {
+  readonly connecting: PromiseWithResolvers<unknown>[] = [];
+  readonly queries: ({ asked: Record<string, unknown> } & PromiseWithResolvers<{ rows: unknown[] }>)[] = [];
+  /** What was said of each connection that was given back: whether it is to be thrown away. */
+  readonly releases: unknown[] = [];
+  ending = false;
+
+  connect(): Promise<unknown> {
+    const connection = Promise.withResolvers<unknown>();
+    this.connecting.push(connection);
+    return connection.promise;
+  }
+
+  /** The connection that was asked for first is there. */
+  async give(): Promise<void> {
+    this.connecting.shift()!.resolve({
+      query: (asked: Record<string, unknown>) => {
+        const settle = Promise.withResolvers<{ rows: unknown[] }>();
+        this.queries.push({ asked, ...settle });
+        return settle.promise;
+      },
+      release: (isBad: unknown) => this.releases.push(isBad ?? false),
+    });
+    await new Promise(setImmediate);
+  }
+
+  async end(): Promise<void> {
+    this.ending = true;
+  }
+}
+
+function open() {
+  const driver = new PoolInHand();
+  const clock = new VirtualClock();
+  const log = new KeptLog();
+  return { driver, clock, log, pool: new PostgresPool(driver as unknown as Pool, "the database", clock, log) };
+}
+
+const failure = (code: string, severity?: string) =>
+  Object.assign(new Error("no"), { code, ...(severity && { severity }) });
+
+describe("a pool of connections to PostgreSQL", () => {
+  test("gives a statement what is left of two seconds, and never less than a quarter of one", async () => {
+    const { driver, clock, pool } = open();
+    for (const waited of [0, 700, 1_900]) {
+      const answer = pool.query(ASKED, [1]);
+      await clock.advance(waited);
+      await driver.give();
+      driver.queries.at(-1)!.resolve({ rows: [waited] });
+      expect(await answer).toEqual([waited]);
+    }
+    expect(driver.queries.map(({ asked }) => asked["query_timeout"])).toEqual([2_000, 1_300, 250]);
+    expect(driver.releases).toEqual([false, false, false]);
+  });
+
+  test("refuses what comes when four thousand statements wait, and takes more when one is answered", async () => {
+    const { driver, pool } = open();
+    const waiting = Array.from({ length: 4_096 }, () => pool.query(ASKED));
+    await expect(pool.query(ASKED)).rejects.toMatchObject({ code: "unavailable" });
+    await driver.give();
+    driver.queries[0]!.resolve({ rows: [] });
+    await waiting[0];
+    void pool.query(ASKED);
+    expect(driver.connecting).toHaveLength(4_096);
+  });
+
+  test("keeps a connection whose statement was refused, and throws away one that is in doubt", async () => {
+    const { driver, pool } = open();
+    const outcomes = [];
+    for (const error of [
+      failure("23505", "ERROR"),
+      failure("55P03", "ERROR"),
+      failure("57P01", "FATAL"),
+      failure("EPIPE"),
+    ]) {
+      const answer = pool.query(ASKED);
+      await driver.give();
+      driver.queries.at(-1)!.reject(error);
+      outcomes.push(await answer.catch(({ fault, code }) => fault ?? code));
+    }
+    expect(outcomes).toEqual(["taken", "unavailable", "unavailable", "unavailable"]);
+    expect(driver.releases).toEqual([false, false, true, true]);
+  });
+
+  test("says once that the database is away and once that it is back", async () => {
+    const { driver, log, pool } = open();
+    for (let n = 0; n < 3; n++) {
+      const answer = pool.query(ASKED);
+      driver.connecting.shift()!.reject(failure("ECONNREFUSED"));
+      await expect(answer).rejects.toMatchObject({ code: "unavailable" });
+    }
+    // A refusal is an answer too.
+    for (const settle of [
+      (n: number) => driver.queries[n]!.reject(failure("23505", "ERROR")),
+      (n: number) => driver.queries[n]!.resolve({ rows: [] }),
+    ]) {
+      const answer = pool.query(ASKED);
+      await driver.give();
+      settle(driver.queries.length - 1);
+      await Promise.allSettled([answer]);
+    }
+    expect(log.lines).toEqual([
+      "the database does not do what it is asked",
+      "the database does what it is asked again",
+    ]);
+  });
+
+  test("closes when what it was asked is answered, and only once", async () => {
+    const { driver, pool } = open();
+    const answer = pool.query(ASKED);
+    const closing = [pool.close(), pool.close()];
+    await expect(pool.query(ASKED)).rejects.toMatchObject({ code: "unavailable" });
+    expect(driver.ending).toBe(false);
+    await driver.give();
+    driver.queries[0]!.resolve({ rows: [7] });
+    expect(await answer).toEqual([7]);
+    await Promise.all(closing);
+    expect(driver.ending).toBe(true);
+  });
+
+  test("a connection that is lost while nobody uses it, or somebody does, is no fault of the process", () => {
+    const { driver } = open();
+    driver.emit("error", failure("ECONNRESET"));
+    const client = new EventEmitter();
+    driver.emit("connect", client);
+    client.emit("error", failure("ECONNRESET"));
+  });
+});
