@@ -115,8 +115,8 @@ export function takeReport(step: SessionStep, report: CommandOf<"run.report">, i
     run.live = false;
     const { code, message, retryAfterMs } = outcome;
     step.verbs.push({ type: "fail", code, message, reason: code, retryAfterMs, given: step.given });
-  } else if (outcome?.kind === "lost" && outcome.yielded && !isActive) {
-    yieldAttempt(step, run);
+  } else if (outcome?.kind === "lost" && outcome.yielded) {
+    yieldAttempt(step, run, isActive);
   } else if (outcome) {
     // Given back, or stopped although nobody told it to.
     repeatOrFail(step, run, isActive);

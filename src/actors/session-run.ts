@@ -190,10 +190,11 @@ export function loseAttempt(step: SessionStep, run: Run): void {
   run.losses += 1;
 }
 
-/** A held attempt gave its place back: nothing is lost, the resume wishes for another (rule C14). */
-export function yieldAttempt(step: SessionStep, run: Run): void {
+/** A held attempt gave its place back: nothing is lost. The resume wishes for another, or has come already (rule C14). */
+export function yieldAttempt(step: SessionStep, run: Run, isActive: boolean): void {
   dropAttempt(step, run);
   withdrawWishes(step, run);
+  if (isActive) wishForWorker(step, run);
 }
 
 function dropAttempt(step: SessionStep, run: Run): void {

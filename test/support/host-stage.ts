@@ -1,5 +1,6 @@
 import { Host } from "../../src/actors/host.ts";
 import type { HostMetrics } from "../../src/actors/hosted-floor.ts";
+import type { Bus } from "../../src/bus/bus.ts";
 import { MemoryBus } from "../../src/bus/memory-bus.ts";
 import type { Catalog } from "../../src/config/catalog.ts";
 import type { Command } from "../../src/protocol/command.ts";
@@ -13,7 +14,7 @@ import type { LooseCommand } from "./floor-stage.ts";
 import { KeptLog } from "./sqlite-place.ts";
 import { StoreInHand } from "./store-in-hand.ts";
 import { openTemporaryStore } from "./temporary-store.ts";
-import { turn, VirtualClock } from "./virtual-clock.ts";
+import { VirtualClock } from "./virtual-clock.ts";
 
 /** How long a command waits for its host, in ms. */
 const DEADLINE_MS = 5_000;
@@ -25,6 +26,11 @@ interface Asking {
   commandId?: string;
   bodyHash?: string;
   deadline?: number;
+}
+
+interface StageOptions {
+  maxFloors?: number;
+  bus?: Bus;
 }
 
 /** Counts what a host counts. */
@@ -55,10 +61,12 @@ export class HostStage {
   readonly host: Host;
   readonly store: StoreInHand;
   readonly clock: VirtualClock;
-  readonly bus = new MemoryBus();
+  readonly bus: Bus;
   readonly log = new KeptLog();
   readonly metrics = new KeptMetrics();
   readonly armed: Effect[] = [];
+  /** Called with each effect that is to be armed. */
+  onArm: (effect: Effect) => void = () => {};
   catalog: Catalog = makeCatalog(EXAMPLE_AGENTS);
   /** Commands that entered the actors, those that were delivered again counted again. */
   entered = 0;
@@ -66,34 +74,42 @@ export class HostStage {
   readonly #node: string;
   readonly #beneath: Store;
 
-  private constructor(node: string, beneath: Store, clock: VirtualClock, maxFloors: number) {
+  private constructor(node: string, beneath: Store, options: Required<StageOptions> & { clock: VirtualClock }) {
+    const { clock, bus, maxFloors } = options;
     this.#node = node;
     this.#beneath = beneath;
     this.clock = clock;
+    this.bus = bus;
     this.store = new StoreInHand(beneath);
     this.host = new Host({
       store: this.store.store,
-      bus: this.bus,
+      bus,
       clock,
       newId: () => `${node}-${this.entered++}`,
       catalog: () => this.catalog,
       interactionTimeoutMs: 300_000,
-      arm: (effect) => void this.armed.push(effect),
+      arm: (effect) => {
+        this.armed.push(effect);
+        this.onArm(effect);
+      },
       maxFloors,
       log: this.log,
       metrics: this.metrics,
     });
   }
 
-  static async open({ maxFloors = 16 } = {}): Promise<HostStage> {
-    const clock = new VirtualClock();
-    return new HostStage("node", await openTemporaryStore(clock), clock, maxFloors);
+  static async open({ maxFloors = 16, bus = new MemoryBus() }: StageOptions = {}): Promise<HostStage> {
+    // A timer's work is done when its commits are.
+    const clock: VirtualClock = new VirtualClock({ settle: () => stage.store.idle() });
+    const stage: HostStage = new HostStage("node", await openTemporaryStore(clock), { clock, bus, maxFloors });
+    return stage;
   }
 
-  /** Another node's host over the same store: it knows nothing of this one. */
+  /** Another node's host over the same store and bus: it knows nothing of this one. */
   neighbour(): HostStage {
-    const other = new HostStage(`${this.#node}2`, this.#beneath, this.clock, 16);
-    other.catalog = this.catalog;
+    const { clock, bus, catalog } = this;
+    const other = new HostStage(`${this.#node}2`, this.#beneath, { clock, bus, maxFloors: 16 });
+    other.catalog = catalog;
     return other;
   }
 
@@ -152,7 +168,7 @@ export class HostStage {
   }
 
   /** Everything that can happen without the commits that are held has happened. */
-  async settle(): Promise<void> {
-    for (let turns = 0; turns < 10; turns++) await turn();
+  settle(): Promise<void> {
+    return this.store.idle();
   }
 }

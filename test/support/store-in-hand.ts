@@ -1,3 +1,4 @@
+import { AppError } from "../../src/protocol/errors.ts";
 import type { FloorChange, Store } from "../../src/store/store.ts";
 import { withMethods } from "./temporary-store.ts";
 import { turn } from "./virtual-clock.ts";
@@ -15,17 +16,26 @@ export class StoreInHand {
   readonly fates: CommitFate[] = [];
   /** How often each method was called. */
   readonly calls = new Map<string, number>();
+  /** Methods that cannot reach the database … */
+  readonly away = new Set<string>();
+  /** … methods that find nothing … */
+  readonly missing = new Set<string>();
+  /** … and methods that wait for something before they look. */
+  readonly waiting = new Map<string, Promise<unknown>>();
   #gate: PromiseWithResolvers<void> | undefined;
+  #underWay = 0;
 
   constructor(store: Store) {
     const commit = (change: FloorChange) => this.#commit(store, change);
-    const counted = ["loadFloor", "loadSession", "findReceipts", "confirm"] as const;
+    const counted = ["loadFloor", "loadSession", "findReceipts", "confirm", "findMessage", "listMessages"] as const;
     const methods: Partial<Store> = { commit };
     for (const name of counted) {
       const own = store[name].bind(store) as (...given: unknown[]) => unknown;
-      const call = (...given: unknown[]) => {
+      const call = async (...given: unknown[]) => {
         this.calls.set(name, this.callsOf(name) + 1);
-        return own(...given);
+        await this.waiting.get(name);
+        if (this.away.has(name)) throw new AppError("unavailable");
+        return this.missing.has(name) ? undefined : await own(...given);
       };
       Object.assign(methods, { [name]: call });
     }
@@ -52,13 +62,21 @@ export class StoreInHand {
     while (this.changes.length < count) await turn();
   }
 
+  /** Resolves when nothing goes on any more but what is held. */
+  async idle(): Promise<void> {
+    for (let quiet = 0; quiet < 5; quiet = this.#underWay === 0 ? quiet + 1 : 0) await turn();
+  }
+
   async #commit(store: Store, change: FloorChange): Promise<"committed" | "conflict"> {
     this.changes.push(change);
     const fate = this.fates.shift() ?? "commit";
     await this.#gate?.promise;
     if (fate === "conflict") return fate;
     if (fate !== "commit" && "refuseWith" in fate) throw fate.refuseWith;
-    const outcome = await store.commit(change);
+    this.#underWay += 1;
+    const outcome = await store.commit(change).finally(() => {
+      this.#underWay -= 1;
+    });
     if (fate !== "commit") throw fate.loseAnswerWith;
     return outcome;
   }

@@ -129,10 +129,13 @@ describe("floors that are kept warm", () => {
     for (const user of ["ann", "bob"]) await stage.create(user, "music", { floorId: `u:${user}` });
     // Ann's is now the one used last.
     await stage.rename("ann", "mine", { floorId: "u:ann" });
+    await stage.settle();
     const loads = stage.store.callsOf("loadFloor");
     await stage.create("cid", "music", { floorId: "u:cid" });
+    await stage.settle();
     expect(stage.host.floorCount).toBe(2);
     await stage.rename("ann", "still mine", { floorId: "u:ann" });
+    await stage.settle();
     expect(stage.store.callsOf("loadFloor")).toBe(loads + 1);
     const reply = await stage.on("bob", "activate", { floorId: "u:bob" });
     expect(reply).toMatchObject({ ok: true, decision: { reason: "already_holder" } });
@@ -152,6 +155,7 @@ describe("floors that are kept warm", () => {
     expect(stage.host.floorCount).toBe(2);
     stage.store.release();
     expect((await Promise.all(asked)).every((reply) => reply.ok)).toBe(true);
+    await stage.settle();
     expect((await stage.create("cid", "music", { floorId: "u:cid" })).ok).toBe(true);
     expect(stage.host.floorCount).toBe(2);
   });
@@ -165,6 +169,7 @@ describe("floors that are kept warm", () => {
     // Bob's is used after ann's, by what needs no commit.
     const still = { type: "run.still" as const, sessionId: "bob", runId: "r1", attempt: 1 };
     await stage.ask(still, { floorId: "u:bob", caller: null });
+    await stage.settle();
     const created = stage.create("cid", "music", { floorId: "u:cid" });
     await stage.store.asked(4);
     expect(stage.host.floorCount).toBe(2);
@@ -178,6 +183,7 @@ describe("floors that are kept warm", () => {
   test("are all let go of in the end, and nothing is lost by that", async () => {
     const stage = await openStage();
     for (const user of ["ann", "bob"]) await stage.create(user, "music", { floorId: `u:${user}` });
+    await stage.settle();
     stage.host.retireIdle();
     expect(stage.host.floorCount).toBe(0);
     const reply = await stage.on("ann", "activate", { floorId: "u:ann" });

@@ -1,0 +1,217 @@
+import { onTestFinished } from "vitest";
+import { Armer } from "../../src/actors/armer.ts";
+import type { Agent } from "../../src/agents/agent.ts";
+import type { Bus } from "../../src/bus/bus.ts";
+import { MemoryQueue } from "../../src/bus/memory-queue.ts";
+import type { Envelope } from "../../src/protocol/command.ts";
+import { AppError } from "../../src/protocol/errors.ts";
+import type { LogEntry } from "../../src/protocol/event.ts";
+import type { FloorId, SessionId } from "../../src/protocol/ids.ts";
+import type { Message } from "../../src/protocol/message.ts";
+import type { Reply } from "../../src/protocol/reply.ts";
+import { Worker, type WorkerMetrics } from "../../src/runs/worker.ts";
+import { makeCatalog } from "./catalog.ts";
+import { HostStage } from "./host-stage.ts";
+import { Puppet } from "./puppet.ts";
+import { KeptLog } from "./sqlite-place.ts";
+import { UnreliableBus } from "./unreliable-bus.ts";
+
+const scripted = (changes: Record<string, unknown>) => ({ adapter: { kind: "scripted", ...changes } });
+
+/** Restless does not wait, once may be started once, the stacker keeps turns for later, the phone outranks all. */
+const CATALOG = makeCatalog([
+  { name: "music", priority: 20, ...scripted({ yields: "hold", restartable: true }) },
+  { name: "restless", priority: 20, ...scripted({ yields: "abort", restartable: true }) },
+  { name: "once", priority: 20, ...scripted({ yields: "hold", restartable: false }) },
+  { name: "stacker", priority: 20, when_busy: "enqueue", ...scripted({}) },
+  { name: "phone", priority: 90, ...scripted({}) },
+]);
+
+export interface WorkerOptions {
+  concurrency?: number;
+  maxHeld?: number;
+  holdTimeoutMs?: number;
+}
+
+/** One worker of several, on the bus and the queue of its own process, and what it counts. */
+export class WorkerUnderTest {
+  readonly worker: Worker;
+  readonly queue: MemoryQueue;
+  readonly log = new KeptLog();
+  /** Runs that ended here, as `agent outcome`. */
+  readonly ended: string[] = [];
+  /** Runs under way, and those that are held. */
+  counts = { underWay: 0, held: 0 };
+  /** Its process hears nothing and is heard by nobody. */
+  isCutOff = false;
+  /** What it asked floors, repeats too. */
+  readonly asked: Envelope[] = [];
+
+  constructor(
+    stage: WorkerStage,
+    name: string,
+    { concurrency = 8, maxHeld = 50, holdTimeoutMs = 300_000 }: WorkerOptions,
+  ) {
+    const { floors, bus, agents } = stage;
+    const { clock, store } = floors;
+    this.queue = new MemoryQueue(clock);
+    const metrics: WorkerMetrics = {
+      runEnded: (agentId, outcome) => void this.ended.push(`${agentId} ${outcome}`),
+      runsUnderWay: (underWay, held) => {
+        this.counts = { underWay, held };
+      },
+    };
+    let ids = 0;
+    this.worker = new Worker({
+      queue: this.queue,
+      bus: this.#busOf(bus),
+      store: store.store,
+      ask: (envelope) => this.#ask(floors, envelope),
+      agents: { find: (id) => agents.get(id) },
+      clock,
+      newId: () => `${name}-${ids++}`,
+      askTimeoutMs: 5_000,
+      concurrency,
+      maxHeld,
+      holdTimeoutMs,
+      log: this.log,
+      metrics,
+    });
+  }
+
+  /** The claims it made, in order. */
+  get claims(): { claimId: string; asked: boolean }[] {
+    return this.asked.flatMap(({ command }) => (command.type === "run.claim" ? [command] : []));
+  }
+
+  /** The bus as long as this process is connected with it. */
+  #busOf(bus: Bus): Bus {
+    return {
+      publish: async (topic, message) => {
+        if (!this.isCutOff) await bus.publish(topic, message);
+      },
+      subscribe: (topic, listener) => bus.subscribe(topic, (message) => !this.isCutOff && listener(message)),
+      isHeard: (topic) => bus.isHeard(topic),
+      isAway: (topic) => bus.isAway(topic),
+      onAway: (listener) => bus.onAway(listener),
+      onRecovered: (listener) => bus.onRecovered(listener),
+      close: () => bus.close(),
+    };
+  }
+
+  async #ask(floors: HostStage, envelope: Envelope): Promise<Reply> {
+    this.asked.push(envelope);
+    if (this.isCutOff) throw new AppError("unavailable");
+    return await floors.host.deliver(envelope);
+  }
+}
+
+/** Floors, a queue and workers as one process has them, with agents, time and the bus in hand. */
+export class WorkerStage {
+  readonly floors: HostStage;
+  readonly bus: UnreliableBus;
+  readonly agents = new Map<string, Agent>();
+  readonly #workers: WorkerUnderTest[] = [];
+  readonly #armer: Armer;
+
+  private constructor(floors: HostStage, bus: UnreliableBus) {
+    this.floors = floors;
+    this.bus = bus;
+    const { clock, store, host, log } = floors;
+    const timers = new MemoryQueue(clock);
+    for (const name of ["music", "restless", "once", "stacker", "phone"]) this.agents.set(name, new Puppet(name));
+    let ids = 0;
+    this.#armer = new Armer({
+      store: store.store,
+      queue: {
+        // At least once: every worker is given every run, and the floor says whose it is.
+        add: async (effect) => {
+          if (effect.kind === "timer") await timers.add(effect);
+          else await Promise.all(this.#workers.map(({ queue }) => queue.add(effect)));
+        },
+        process: timers.process.bind(timers),
+        close: () => timers.close(),
+      },
+      clock,
+      newId: () => `timer-${ids++}`,
+      ask: (envelope) => host.deliver(envelope),
+      askTimeoutMs: 5_000,
+      log,
+    });
+    floors.catalog = CATALOG;
+    floors.onArm = (effect) => this.#armer.arm(effect);
+  }
+
+  static async open(): Promise<WorkerStage> {
+    const bus = new UnreliableBus();
+    const stage = new WorkerStage(await HostStage.open({ bus }), bus);
+    await stage.#armer.start();
+    onTestFinished(async () => {
+      const stopped = stage.#armer.stop();
+      await stage.clock.advance(0);
+      await stopped;
+    });
+    return stage;
+  }
+
+  get clock() {
+    return this.floors.clock;
+  }
+
+  puppet(name = "music"): Puppet {
+    return this.agents.get(name) as Puppet;
+  }
+
+  async startWorker(options: WorkerOptions = {}): Promise<WorkerUnderTest> {
+    const worker = new WorkerUnderTest(this, `w${this.#workers.length + 1}`, options);
+    this.#workers.push(worker);
+    await worker.worker.start();
+    return worker;
+  }
+
+  /** A session that has its user's floor; it is called after the user. */
+  async create(userId: string, agentId = "music"): Promise<void> {
+    const reply = await this.floors.create(userId, agentId, { floorId: `u:${userId}` });
+    if (!reply.ok) throw new Error(`no session: ${reply.code}`);
+  }
+
+  /** A turn of a session; its run is called after it. */
+  async chat(userId: string, runId = `run-${userId}`): Promise<void> {
+    const turn = { messageId: `m-${runId}`, runId, content: "go" };
+    const reply = await this.floors.ask({ type: "session.chat", sessionId: userId, turn }, { floorId: `u:${userId}` });
+    if (!reply.ok) throw new Error(`no turn: ${reply.code}`);
+    await this.clock.advance(0);
+  }
+
+  /** What the user does to the session. */
+  async on(userId: string, verb: "pause" | "resume" | "abort" | "archive"): Promise<void> {
+    const reply = await this.floors.on(userId, verb, { floorId: `u:${userId}` });
+    if (!reply.ok) throw new Error(`no ${verb}: ${reply.code}`);
+    await this.clock.advance(0);
+  }
+
+  /** `state/activity` of a session. */
+  async stateOf(userId: string): Promise<string> {
+    const { state, activity } = (await this.floors.store.store.loadSession(userId as SessionId))!.session;
+    return `${state}/${activity}`;
+  }
+
+  /** What the agents said in a session, as it is stored: `status text`. */
+  async answersOf(userId: string): Promise<string[]> {
+    const page = await this.floors.store.store.listMessages(userId as SessionId, { limit: 500 });
+    const answers = page!.messages.filter(({ role }: Message) => role === "assistant");
+    return answers.map(({ status, content }) => `${status} ${content}`);
+  }
+
+  async eventsOf(userId: string, type: string): Promise<Record<string, unknown>[]> {
+    const { entries } = await this.floors.store.store.readFloorLog(`u:${userId}` as FloorId, 0, 1_000);
+    return entries.filter((entry: LogEntry) => entry.type === type).map(({ json }) => JSON.parse(json));
+  }
+
+  /** Effects that are still wanted. */
+  async effects(kind: "run" | "timer") {
+    const until = Number.MAX_SAFE_INTEGER;
+    const all = await this.floors.store.store.dueEffects({ until, limit: 1_000 });
+    return all.filter((effect) => effect.kind === kind);
+  }
+}
