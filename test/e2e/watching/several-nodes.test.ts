@@ -1,0 +1,87 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { accepted, E2eClient } from "../../support/e2e-client.ts";
+import { NodeUnderTest } from "../../support/node-under-test.ts";
+import { serverOf } from "../../support/postgres-place.ts";
+import { POSTGRES } from "../../support/postgres-server.ts";
+import { redis } from "../../support/redis-server.ts";
+import { chooseServer, describeWith } from "../../support/server-choice.ts";
+import { TraceCollector } from "../../support/trace-collector.ts";
+
+const TRACE_ID = "0af7651916cd43dd8448eb211c80319c";
+const CALLER = { traceparent: `00-${TRACE_ID}-b7ad6b7169203331-01` };
+const ROLES = ["orchestrator", "worker", "gateway"] as const;
+
+describeWith(POSTGRES, await chooseServer(POSTGRES), "three nodes, one of each role", (startPostgres) => {
+  const postgres = serverOf(startPostgres);
+  const closing: (() => Promise<unknown>)[] = [];
+  const nodes = {} as Record<(typeof ROLES)[number], NodeUnderTest>;
+  let collector: TraceCollector;
+
+  beforeAll(async () => {
+    const choice = await chooseServer(redis);
+    if ("missing" in choice) throw new Error(`Redis is needed too: ${choice.missing}`);
+    const server = await choice.start();
+    closing.push(() => server.stop());
+    const { url, drop } = await postgres().makeDatabase();
+    closing.push(drop);
+    collector = await TraceCollector.start();
+    closing.push(() => collector[Symbol.asyncDispose]());
+    for (const role of ROLES) {
+      const settings = { INTERLOCK_STORE: url, INTERLOCK_BUS: server.url, INTERLOCK_ROLES: role };
+      nodes[role] = await NodeUnderTest.start({ settings, env: collector.env });
+      // Stopped already where all went well.
+      closing.push(() => nodes[role].shutDown());
+    }
+  }, 60_000);
+  afterAll(async () => {
+    for (const close of closing.reverse()) await close();
+  }, 60_000);
+
+  test("a turn is one trace over all of them, and each counts its part of it", async () => {
+    const { gateway, orchestrator, worker } = nodes;
+    const user = new E2eClient(gateway);
+    const { id } = await user.hold("music");
+    const stream = await user.follow(id);
+    await accepted(user.say(id, "hello", {}, { headers: CALLER }));
+    await stream.until(({ type }) => type === "complete");
+
+    const read = async (node: NodeUnderTest, line: string) => {
+      const { text } = await node.get("/metrics");
+      return Number(
+        text
+          .split("\n")
+          .find((each) => each.startsWith(`${line} `))
+          ?.slice(line.length),
+      );
+    };
+    expect(await read(gateway, "interlock_bus_lag_seconds_count")).toBeGreaterThan(0);
+    expect(await read(gateway, "interlock_commit_seconds_count")).toBe(0);
+    expect(await read(gateway, "interlock_shares_owned")).toBe(0);
+    expect(await read(gateway, "interlock_connections")).toBe(1);
+    expect(await read(orchestrator, "interlock_commit_seconds_count")).toBeGreaterThan(0);
+    expect(await read(orchestrator, "interlock_shares_owned")).toBe(256);
+    expect(await read(worker, "interlock_run_wait_seconds_count")).toBe(1);
+    expect(await read(worker, 'interlock_run_seconds_count{agent="music",outcome="done"}')).toBe(1);
+
+    // The last spans of each are sent when it stops.
+    for (const role of ["gateway", "worker", "orchestrator"] as const) await nodes[role].stop();
+    const first = collector.spans.find(({ parentSpanId }) => parentSpanId === "b7ad6b7169203331")!;
+    const ask = collector.below(first, "ask session.chat");
+    const commit = collector.below(ask, "commit");
+    const run = collector.below(commit, "run");
+    const report = collector.spans.find(({ name, parentSpanId }) => {
+      return name === "ask run.report" && parentSpanId === run.spanId;
+    })!;
+    const chain = [first, ask, commit, run, report, collector.below(report, "commit")];
+    expect(chain.map(({ name, about }) => [name, about["interlock.roles"]])).toEqual([
+      ["POST /message", "gateway"],
+      ["ask session.chat", "gateway"],
+      ["commit", "orchestrator"],
+      ["run", "worker"],
+      ["ask run.report", "worker"],
+      ["commit", "orchestrator"],
+    ]);
+    expect(new Set(chain.map(({ traceId }) => traceId))).toEqual(new Set([TRACE_ID]));
+    expect(new Set(chain.map(({ about }) => about["service.instance.id"])).size).toBe(3);
+  });
+});
