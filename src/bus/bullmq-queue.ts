@@ -1,5 +1,5 @@
 import type { Redis } from "ioredis";
-import type { Clock } from "../protocol/clock.ts";
+import type { Clock, Timer } from "../protocol/clock.ts";
 import type { Effect } from "../protocol/effect.ts";
 import { AppError } from "../protocol/errors.ts";
 import type { Logger } from "../protocol/logger.ts";
@@ -8,14 +8,19 @@ import { readRedisAddresses } from "./redis-address.ts";
 import { connectRedis, reasonOf } from "./redis-client.ts";
 import type { Processing, RunQueue } from "./run-queue.ts";
 
-/** How long Redis may take to accept an effect, in ms; then it is left to the next sweep. */
-const ADD_MS = 800;
+/**
+ * A Redis that answers nothing between two looks, in ms, and again nothing, is away: what was to be added is left to the
+ * next sweep. One look does not do: a process that was busy reads late.
+ */
+const LOOK_MS = 400;
+const MISSED = 2;
 /** Effects that may be on their way to Redis at a time: a Redis that takes no more shall not fill this process. */
 const MAX_ADDING = 10_000;
 /** A worker's connection waits for jobs for up to 10 s without a word; one that says nothing for so long is dead, in ms. */
 const WORKER_SILENCE_MS = 15_000;
-/** The same fault is told once in so long, in ms. */
-const QUIET_MS = 60_000;
+/** Different faults of one outage; those beyond them would tell nothing new. */
+const MAX_TOLD = 20;
+const LOST_JOB = /^(Missing (lock|key)|Lock mismatch|could not renew lock) for a job/;
 
 export interface BullmqQueueOptions {
   /** The addresses the bus has; the queue is on one of them, the same for all nodes. */
@@ -34,7 +39,7 @@ export interface BullmqQueueOptions {
  */
 export async function openBullmqQueue({ urls, epoch, clock, log }: BullmqQueueOptions): Promise<RunQueue> {
   const address = readRedisAddresses(urls)[0]!;
-  const producer = await connectRedis(address, clock, { commandTimeout: 2 * ADD_MS });
+  const producer = await connectRedis(address, clock);
   try {
     // BullMQ wants commands of workers to wait for Redis, however long it is away.
     const worker = await connectRedis(address, clock, {
@@ -43,13 +48,14 @@ export async function openBullmqQueue({ urls, epoch, clock, log }: BullmqQueueOp
       autoResendUnfulfilledCommands: true,
       socketTimeout: WORKER_SILENCE_MS,
     });
-    const faults = new Faults(clock, log, address.label);
+    const faults = new Faults(log, address.label);
     const shared = { producer, worker, prefix: epoch, clock, onFault: (error: unknown) => faults.tell(error) };
     const lanes = {
       run: await BullmqLane.open("runs", shared),
       timer: await BullmqLane.open("timers", shared),
     };
     for (const redis of [producer, worker]) redis.on("error", (error) => faults.tell(error));
+    producer.on("ready", () => faults.forget());
     return new BullmqQueue(clock, lanes, [producer, worker]);
   } catch (error) {
     producer.disconnect();
@@ -62,6 +68,8 @@ class BullmqQueue implements RunQueue {
   readonly #lanes: Record<Effect["kind"], BullmqLane>;
   readonly #clients: Redis[];
   #adding = 0;
+  /** How often Redis took an effect, or refused to. */
+  #answers = 0;
   #isClosed = false;
 
   constructor(clock: Clock, lanes: Record<Effect["kind"], BullmqLane>, clients: Redis[]) {
@@ -94,34 +102,58 @@ class BullmqQueue implements RunQueue {
     for (const client of this.#clients) client.disconnect();
   }
 
+  /** Answers come in order: while there are any, this one's comes too. */
   #inTime(added: Promise<void>): Promise<void> {
     return new Promise((resolve, reject) => {
       const away = (cause?: unknown) => reject(new AppError("unavailable", "the run queue is away", { cause }));
-      const late = this.#clock.after(ADD_MS, away);
-      added.then(resolve, away).finally(() => late.cancel());
+      let seen = this.#answers;
+      let missed = 0;
+      const look = (): Timer =>
+        this.#clock.after(LOOK_MS, () => {
+          missed = this.#answers === seen ? missed + 1 : 0;
+          seen = this.#answers;
+          if (missed === MISSED) away();
+          else looking = look();
+        });
+      let looking = look();
+      const settle = (settled: () => void) => {
+        this.#answers += 1;
+        looking.cancel();
+        settled();
+      };
+      added.then(
+        () => settle(resolve),
+        (error) => settle(() => away(error)),
+      );
     });
   }
 }
 
-/** What goes wrong in the background. Every try to connect again fails in the same words: they are said once a minute. */
+/**
+ * What goes wrong in the background, in the same words at every try: they are told once, and again when the connection
+ * was there in between.
+ */
 class Faults {
-  readonly #clock: Clock;
   readonly #log: Logger;
   readonly #server: string;
-  readonly #toldAt = new Map<string, number>();
+  readonly #told = new Set<string>();
 
-  constructor(clock: Clock, log: Logger, server: string) {
-    this.#clock = clock;
+  constructor(log: Logger, server: string) {
     this.#log = log;
     this.#server = server;
   }
 
   tell(error: unknown): void {
-    const reason = reasonOf(error);
-    const now = this.#clock.now();
-    for (const [told, at] of this.#toldAt) if (now - at > QUIET_MS) this.#toldAt.delete(told);
-    if (this.#toldAt.has(reason)) return;
-    this.#toldAt.set(reason, now);
-    this.#log.warn({ server: this.#server, reason }, "the run queue has trouble with Redis; it goes on trying");
+    const reason = reasonOf(error).replace(/ job \S+/, " a job");
+    if (this.#told.has(reason) || this.#told.size >= MAX_TOLD) return;
+    this.#told.add(reason);
+    const facts = { server: this.#server, reason };
+    // Claims see to it that a job begun twice does no harm (rule C10).
+    if (LOST_JOB.test(reason)) this.#log.debug(facts, "a job is not this worker's any more");
+    else this.#log.warn(facts, "the run queue has trouble with Redis; it goes on trying");
+  }
+
+  forget(): void {
+    this.#told.clear();
   }
 }

@@ -40,18 +40,9 @@ export class MemoryQueue implements RunQueue {
     if (this.#isClosed) throw new AppError("unavailable");
     if (this.#known.has(effect.id)) return;
     if (this.#known.size >= MAX_WAITING) throw new AppError("unavailable", "the run queue is full");
-    const delayMs = effect.dueAt - this.#clock.now();
-    if (delayMs > MAX_DELAY_MS) throw new RangeError(`effect ${effect.id} is due too far ahead`);
-    if (delayMs <= 0) {
-      this.#known.set(effect.id, undefined);
-      this.#makeReady(effect);
-    } else {
-      const timer = this.#clock.after(delayMs, () => {
-        this.#known.set(effect.id, undefined);
-        this.#makeReady(effect);
-      });
-      this.#known.set(effect.id, timer);
-    }
+    if (effect.dueAt - this.#clock.now() > MAX_DELAY_MS)
+      throw new RangeError(`effect ${effect.id} is due too far ahead`);
+    this.#wait(effect);
   }
 
   async process<K extends Effect["kind"]>(
@@ -84,6 +75,14 @@ export class MemoryQueue implements RunQueue {
     for (const timer of this.#known.values()) timer?.cancel();
     this.#known.clear();
     for (const lane of Object.values(this.#lanes)) lane.ready = [];
+  }
+
+  #wait(effect: Effect): void {
+    const delayMs = effect.dueAt - this.#clock.now();
+    // Looked at again then: a timer may be a millisecond early.
+    const timer = delayMs > 0 ? this.#clock.after(delayMs, () => this.#wait(effect)) : undefined;
+    this.#known.set(effect.id, timer);
+    if (!timer) this.#makeReady(effect);
   }
 
   #makeReady(effect: Effect): void {

@@ -61,7 +61,8 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
         { concurrency },
       );
       return {
-        ...processing,
+        setConcurrency: (more: number) => processing.setConcurrency(more),
+        stop: () => processing.stop(),
         begun,
         beginnings: () => begun.map(({ id }) => id),
         until: async (count: number) => {

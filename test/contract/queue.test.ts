@@ -1,8 +1,11 @@
-import { describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { MemoryQueue } from "../../src/bus/memory-queue.ts";
 import { SystemClock } from "../../src/clock.ts";
 import type { TimerEffect } from "../../src/protocol/effect.ts";
 import type { EffectId, FloorId } from "../../src/protocol/ids.ts";
+import { BullmqQueues } from "../support/bullmq-queues.ts";
+import { type RedisServer, redis } from "../support/redis-server.ts";
+import { chooseServer, describeWith } from "../support/server-choice.ts";
 import { VirtualClock } from "../support/virtual-clock.ts";
 import { queueContract } from "./queue-contract.ts";
 
@@ -10,6 +13,19 @@ queueContract("memory", async () => {
   const clock = new SystemClock();
   const queue = new MemoryQueue(clock);
   return { queue, clock, close: () => queue.close() };
+});
+
+describeWith(redis, await chooseServer(redis), "over Redis", (start) => {
+  let server: RedisServer;
+  beforeAll(async () => {
+    server = await start();
+  });
+  afterAll(() => server.stop());
+
+  queueContract("BullMQ", async () => {
+    const queues = new BullmqQueues(server.url);
+    return { queue: await queues.open(), clock: queues.clock, close: () => queues.close() };
+  });
 });
 
 describe("the memory queue", () => {

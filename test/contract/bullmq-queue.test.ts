@@ -1,0 +1,291 @@
+import { fork } from "node:child_process";
+import { once } from "node:events";
+import { fileURLToPath } from "node:url";
+import { Redis } from "ioredis";
+import { expect, onTestFinished, test, vi } from "vitest";
+import { openBullmqQueue } from "../../src/bus/bullmq-queue.ts";
+import type { RunQueue } from "../../src/bus/run-queue.ts";
+import type { Clock } from "../../src/protocol/clock.ts";
+import type { Effect, RunEffect } from "../../src/protocol/effect.ts";
+import type { AgentId, EffectId, FloorId, RunId, SessionId } from "../../src/protocol/ids.ts";
+import { BullmqQueues } from "../support/bullmq-queues.ts";
+import { chooseRedisProcess, type RedisProcess, redis, startRedis } from "../support/redis-server.ts";
+import { describeWith } from "../support/server-choice.ts";
+import { turn } from "../support/virtual-clock.ts";
+
+// Locks that run out, and servers that come back, are waited for here.
+vi.setConfig({ testTimeout: 60_000 });
+
+const CHILD = fileURLToPath(new URL("../support/queue-child.ts", import.meta.url));
+
+describeWith(redis, await chooseRedisProcess(), "the run queue over BullMQ", () => {
+  let ids = 0;
+
+  async function startOne(options: Parameters<typeof startRedis>[0] = {}): Promise<RedisProcess> {
+    const server = await startRedis(options);
+    onTestFinished(() => server.stop());
+    return server;
+  }
+
+  async function openOn({ url }: RedisProcess): Promise<BullmqQueues> {
+    const queues = new BullmqQueues(url);
+    onTestFinished(() => queues.close());
+    return queues;
+  }
+
+  const runOf = (clock: Clock, rest: Partial<RunEffect> = {}): RunEffect => ({
+    kind: "run",
+    id: `stamp.run.${++ids}` as EffectId,
+    floorId: "u:ann" as FloorId,
+    sessionId: "session" as SessionId,
+    runId: `run${ids}` as RunId,
+    agentId: "music" as AgentId,
+    priority: 50,
+    dueAt: clock.now(),
+    ...rest,
+  });
+
+  /** Takes runs; each is under way until `finish`, or not at all with `atOnce`. */
+  async function take(queue: RunQueue, { atOnce = true, concurrency = 10 } = {}) {
+    const begun: EffectId[] = [];
+    const ends: (() => void)[] = [];
+    let wake = () => {};
+    const processing = await queue.process(
+      "run",
+      ({ id }: Effect) => {
+        begun.push(id);
+        wake();
+        return atOnce ? Promise.resolve() : new Promise<void>((resolve) => void ends.push(resolve));
+      },
+      { concurrency },
+    );
+    const until = async (id: EffectId, times = 1) => {
+      while (begun.filter((each) => each === id).length < times) {
+        await new Promise<void>((resolve) => {
+          wake = resolve;
+        });
+      }
+    };
+    const finish = () => {
+      for (const end of ends.splice(0)) end();
+    };
+    return { processing, begun, until, finish };
+  }
+
+  /** Adds it again and again, as sweeps do, until it is taken. */
+  async function untilAdded(queue: RunQueue, effect: Effect): Promise<void> {
+    for (let isTaken = false; !isTaken; await turn()) {
+      isTaken = await queue.add(effect).then(
+        () => true,
+        () => false,
+      );
+    }
+  }
+
+  const unavailable = { name: "AppError", code: "unavailable" };
+
+  test("begins a run again elsewhere whose worker was killed", async () => {
+    const server = await startOne();
+    const queues = await openOn(server);
+    const queue = await queues.open();
+    const child = fork(CHILD, [server.url, queues.epoch]);
+    onTestFinished(() => void child.kill("SIGKILL"));
+    const run = runOf(queues.clock);
+    await queue.add(run);
+    expect(await once(child, "message")).toEqual([run.id, undefined]);
+    const work = await take(queue);
+    child.kill("SIGKILL");
+    await work.until(run.id);
+  });
+
+  test("is away when Redis is frozen: nothing is added; thawed it goes on by itself", async () => {
+    const server = await startOne();
+    const queues = await openOn(server);
+    const queue = await queues.open();
+    const work = await take(queue);
+    const [before, during, after] = [runOf(queues.clock), runOf(queues.clock), runOf(queues.clock)];
+    await queue.add(before);
+    await work.until(before.id);
+    server.freeze();
+    await expect(queue.add(during)).rejects.toMatchObject(unavailable);
+    server.thaw();
+    await untilAdded(queue, after);
+    await work.until(after.id);
+    await untilAdded(queue, during);
+    await work.until(during.id);
+  });
+
+  test("takes the same effects again from a Redis that was emptied, waiting ones and those under way", async () => {
+    const server = await startOne();
+    const queues = await openOn(server);
+    const queue = await queues.open();
+    const work = await take(queue, { atOnce: false, concurrency: 1 });
+    const [underWay, waiting] = [runOf(queues.clock), runOf(queues.clock)];
+    for (const run of [underWay, waiting]) await queue.add(run);
+    await work.until(underWay.id);
+    await server.kill();
+    await expect(queue.add(waiting)).rejects.toMatchObject(unavailable);
+    await server.restart();
+    for (const run of [underWay, waiting]) await untilAdded(queue, run);
+    work.finish();
+    await work.until(underWay.id, 2);
+    work.finish();
+    await work.until(waiting.id);
+    work.finish();
+  });
+
+  test("takes work although its connections broke while it began to", async () => {
+    const server = await startOne();
+    const admin = new Redis(server.url);
+    onTestFinished(() => admin.disconnect());
+    for (let round = 0; round < 10; round++) {
+      const queues = await openOn(server);
+      const queue = await queues.open();
+      const taking = take(queue);
+      for (let turns = 0; turns < round; turns++) await turn();
+      await admin.call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes");
+      const work = await taking;
+      const run = runOf(queues.clock);
+      await untilAdded(queue, run);
+      await work.until(run.id);
+    }
+  });
+
+  test("goes by the store's time where a node's own is ahead of it: nothing is begun early", async () => {
+    const server = await startOne();
+    const queues = await openOn(server);
+    const { clock } = queues;
+    const behind: Clock = {
+      now: () => clock.now() - 300,
+      after: (delayMs, callback) => clock.after(delayMs, callback),
+    };
+    const early: boolean[] = [];
+    const done = Promise.withResolvers<void>();
+    await (await queues.open(behind)).process(
+      "timer",
+      async ({ dueAt }) => {
+        early.push(behind.now() < dueAt);
+        if (early.length === 3) done.resolve();
+      },
+      { concurrency: 3 },
+    );
+    const queue = await queues.open();
+    for (const delayMs of [0, 10, 400]) {
+      const id = `stamp.timer.${++ids}` as EffectId;
+      await queue.add({ kind: "timer", id, floorId: "u:ann" as FloorId, dueAt: clock.now() + delayMs });
+    }
+    await done.promise;
+    expect(early).toEqual([false, false, false]);
+  });
+
+  test("leaves nothing of a run in Redis, whether it was carried out, failed or was not wanted any more", async () => {
+    const server = await startOne();
+    const queues = await openOn(server);
+    const queue = await queues.open();
+    const ended: string[] = [];
+    const done = Promise.withResolvers<void>();
+    await queue.process(
+      "run",
+      async ({ id }) => {
+        ended.push(id);
+        if (ended.length === 9) done.resolve();
+        if (ended.length % 3 === 0) throw new Error("it broke");
+      },
+      { concurrency: 1 },
+    );
+    for (let index = 0; index < 9; index++) await queue.add(runOf(queues.clock, { priority: 10 * index }));
+    await done.promise;
+    const admin = new Redis(server.url);
+    onTestFinished(() => admin.disconnect());
+    let keys: string[];
+    do keys = await admin.keys("*");
+    while (keys.some((key) => key.includes("stamp.run")));
+    expect(keys.length).toBeGreaterThan(0);
+    for (const key of keys) expect(key).toMatch(new RegExp(`^${queues.epoch}:(runs|timers):`));
+  });
+
+  test("keeps stores apart that meet on one Redis", async () => {
+    const server = await startOne();
+    const [mine, theirs] = [await openOn(server), await openOn(server)];
+    const [queue, other] = [await mine.open(), await theirs.open()];
+    const strangers = await take(other);
+    const run = runOf(mine.clock);
+    await queue.add(run);
+    const foreign = runOf(theirs.clock);
+    await other.add(foreign);
+    await strangers.until(foreign.id);
+    const work = await take(queue);
+    await work.until(run.id);
+    expect([strangers.begun, work.begun]).toEqual([[foreign.id], [run.id]]);
+  });
+
+  test("begins nothing on a node that stops: what was on its way there another has", async () => {
+    const server = await startOne();
+    const queues = await openOn(server);
+    const [stopping, staying] = [await queues.open(), await queues.open()];
+    for (let round = 0; round < 10; round++) {
+      const runs = Array.from({ length: 20 }, () => runOf(queues.clock));
+      for (const run of runs) await stopping.add(run);
+      const leaving = await take(stopping, { concurrency: 1 });
+      await leaving.until(runs[0]!.id);
+      // At another moment of fetching each time.
+      for (let turns = 0; turns < round; turns++) await turn();
+      const stopped = leaving.processing.stop();
+      const begun = [...leaving.begun];
+      await stopped;
+      expect(leaving.begun).toEqual(begun);
+      const left = await take(staying);
+      for (const { id } of runs) if (!begun.includes(id)) await left.until(id);
+      await left.processing.stop();
+    }
+  });
+
+  test("stops and closes while Redis is away, when what is under way has ended", async () => {
+    for (const trouble of ["freeze", "kill"] as const) {
+      const server = await startOne();
+      const queues = await openOn(server);
+      const queue = await queues.open();
+      const work = await take(queue, { atOnce: false });
+      const run = runOf(queues.clock);
+      await queue.add(run);
+      await work.until(run.id);
+      await server[trouble]();
+      const stopped = work.processing.stop();
+      work.finish();
+      await stopped;
+      await queue.close();
+      await expect(queue.add(run)).rejects.toMatchObject(unavailable);
+    }
+  });
+
+  test("that is closed has left no connection behind", async () => {
+    const server = await startOne();
+    const queue = await (await openOn(server)).open();
+    await take(queue);
+    await take(queue).catch((error: Error) => expect(error.message).toBe("runs have a handler already"));
+    await queue.close();
+    const admin = new Redis(server.url);
+    onTestFinished(() => admin.disconnect());
+    while (
+      String(await admin.call("CLIENT", "LIST"))
+        .trim()
+        .includes("\n")
+    )
+      await turn();
+  });
+
+  test("is refused in a sentence where Redis is not there, or does not let it in", async () => {
+    const { port } = await startOne({ password: "open sesame" });
+    const refusal = (url: string) => {
+      const queues = new BullmqQueues(url);
+      return openBullmqQueue({ urls: [url], epoch: "epoch", clock: queues.clock, log: queues.log }).then(
+        () => expect.unreachable("it was opened"),
+        (error: Error) => error.message,
+      );
+    };
+    const wrong = await refusal(`redis://:hunter2@127.0.0.1:${port}`);
+    expect(wrong).toMatch(`INTERLOCK_BUS: redis://127.0.0.1:${port} cannot be used: WRONGPASS`);
+    expect(wrong).not.toContain("hunter2");
+    expect(await refusal("redis://127.0.0.1:1")).toMatch("INTERLOCK_BUS: redis://127.0.0.1:1 cannot be used: ");
+  });
+});
