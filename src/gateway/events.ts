@@ -59,28 +59,31 @@ export function eventRoutes(app: Routes, door: Door): void {
     async (request, reply) => {
       const caller = await admit(request);
       const { id } = request.params;
-      const where = await store.whereIs(id);
-      if (!where || !maySee(caller, where.ownerId)) throw new AppError("session_not_found");
       const position = positionOf(request);
-      if (where.tombstone) {
-        const { head, last } = where.tombstone;
-        if (startAfter(position, { epoch: store.epoch, head, lowWater: 0 }).after === head) return noMore(reply);
-        return withWriter(request, reply, (writer) => {
-          writer.write(placeFrame(logPosition(store.epoch, head), toWire(last).frame));
-          writer.bye("ended", clock.now());
+      for (;;) {
+        const where = await store.whereIs(id);
+        if (!where || !maySee(caller, where.ownerId)) throw new AppError("session_not_found");
+        if (where.tombstone) {
+          const { head, last } = where.tombstone;
+          if (startAfter(position, { epoch: store.epoch, head, lowWater: 0 }).after === head) return noMore(reply);
+          return withWriter(request, reply, (writer) => {
+            writer.write(placeFrame(logPosition(store.epoch, head), toWire(last).frame));
+            writer.bye("ended", clock.now());
+          });
+        }
+        const view = await store.viewSession(id, 0);
+        const slice = await store.readSessionLog(id, 0, 1);
+        // It was deleted between two looks: the next one finds what is left of it.
+        if (!view || !slice) continue;
+        const start = startAfter(position, { epoch: store.epoch, head: view.head, lowWater: slice.lowWater });
+        const isOver = view.session.state === "archived" && start.after === view.head;
+        if (isOver && !start.reset) return noMore(reply);
+        return followFloor(where.floorId, request, reply, (options) => {
+          const stream = new SessionStream(options, id, start);
+          if (isOver) stream.writer.bye("ended", clock.now());
+          return stream;
         });
       }
-      const view = await store.viewSession(id, 0);
-      const slice = await store.readSessionLog(id, 0, 1);
-      if (!view || !slice) throw new AppError("session_not_found");
-      const start = startAfter(position, { epoch: store.epoch, head: view.head, lowWater: slice.lowWater });
-      const isOver = view.session.state === "archived" && start.after === view.head;
-      if (isOver && !start.reset) return noMore(reply);
-      return followFloor(where.floorId, request, reply, (options) => {
-        const stream = new SessionStream(options, id, start);
-        if (isOver) stream.writer.bye("ended", clock.now());
-        return stream;
-      });
     },
   );
 

@@ -12,9 +12,11 @@ import type { Reply } from "../../src/protocol/reply.ts";
 import { Worker } from "../../src/runs/worker.ts";
 import type { Store } from "../../src/store/store.ts";
 import { makeCatalog } from "../support/catalog.ts";
+import { EventStream } from "../support/event-stream.ts";
 import { FloorFeed } from "../support/floor-feed.ts";
 import { FloorStage, type LooseCommand } from "../support/floor-stage.ts";
 import { makeMessage, NOON } from "../support/floor-writer.ts";
+import { openGateway } from "../support/gateway-stage.ts";
 import { KeptLog } from "../support/sqlite-place.ts";
 import { withMethods } from "../support/temporary-store.ts";
 import { UnreliableBus } from "../support/unreliable-bus.ts";
@@ -228,6 +230,26 @@ describe("a reader that comes to a gateway that is behind it", () => {
     // It was noticed that something had been lost.
     expect(other()).toContain('"complete"');
     gateway.stop();
+  });
+});
+
+describe("a session that is deleted while somebody comes to read it", () => {
+  test("leaves its last event to that reader", async () => {
+    const store = new MemoryStore();
+    const bus = new UnreliableBus();
+    const feed = new FloorFeed(store, bus);
+    await feed.create("a");
+    let isThere = true;
+    const viewSession = async (id: SessionId, messages: number) => {
+      if (isThere) await feed.delete("a");
+      isThere = false;
+      return store.viewSession(id, messages);
+    };
+    const { url } = await openGateway({ store: withMethods(store, { viewSession }), bus, clock: new VirtualClock() });
+    const stream = EventStream.begin(`${url}/session/a/events?lastEventId=sim1.1`);
+    onTestFinished(() => stream.cut());
+    await stream.until(({ ending }) => ending !== undefined);
+    expect(stream.typesHeard()).toEqual(["session_transition", "bye"]);
   });
 });
 
