@@ -96,14 +96,11 @@ describe("a run", () => {
       puppet.last.end();
       await stage.clock.advance(0);
     }
-    const { history, input } = puppet.last.turn;
-    expect(history.map(({ id, content }) => (content === "go" ? id : content))).toEqual([
-      "m-one",
-      "about one",
-      "m-two",
-      "about two",
-    ]);
-    expect(input.id).toBe("m-three");
+    const told = puppet.runs.map(({ turn }) =>
+      turn.history.map(({ id, content }) => (content === "go" ? id : content)),
+    );
+    expect(told).toEqual([[], ["m-one", "about one"], ["m-one", "about one", "m-two", "about two"]]);
+    expect(puppet.last.turn.input.id).toBe("m-three");
   });
 
   test("of an agent that is not there any more fails, and says so", async () => {
