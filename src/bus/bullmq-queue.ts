@@ -4,7 +4,7 @@ import type { Effect } from "../protocol/effect.ts";
 import { AppError } from "../protocol/errors.ts";
 import type { Logger } from "../protocol/logger.ts";
 import { BullmqLane } from "./bullmq-lane.ts";
-import { readRedisAddresses } from "./redis-address.ts";
+import { type RedisOptions, readRedisAddresses } from "./redis-address.ts";
 import { connectRedis, reasonOf } from "./redis-client.ts";
 import type { Processing, RunQueue } from "./run-queue.ts";
 
@@ -16,8 +16,16 @@ const LOOK_MS = 400;
 const MISSED = 2;
 /** Effects that may be on their way to Redis at a time: a Redis that takes no more shall not fill this process. */
 const MAX_ADDING = 10_000;
-/** A worker's connection waits for jobs for up to 10 s without a word; one that says nothing for so long is dead, in ms. */
-const WORKER_SILENCE_MS = 15_000;
+/**
+ * BullMQ wants the commands of a worker to wait for Redis, however long it is away. Waiting for jobs, a connection may
+ * say nothing for 10 s; one that is silent for longer is dead.
+ */
+const PATIENT: RedisOptions = {
+  maxRetriesPerRequest: null,
+  enableOfflineQueue: true,
+  autoResendUnfulfilledCommands: true,
+  socketTimeout: 15_000,
+};
 /** Different faults of one outage; those beyond them would tell nothing new. */
 const MAX_TOLD = 20;
 const LOST_JOB = /^(Missing (lock|key)|Lock mismatch|could not renew lock) for a job/;
@@ -39,26 +47,23 @@ export interface BullmqQueueOptions {
  */
 export async function openBullmqQueue({ urls, epoch, clock, log }: BullmqQueueOptions): Promise<RunQueue> {
   const address = readRedisAddresses(urls)[0]!;
-  const producer = await connectRedis(address, clock);
+  const faults = new Faults(log, address.label);
+  const clients: Redis[] = [];
+  const connect = async (options?: RedisOptions) => {
+    const client = await connectRedis(address, clock, options);
+    clients.push(client);
+    client.on("error", (error) => faults.tell(error));
+    return client;
+  };
   try {
-    // BullMQ wants commands of workers to wait for Redis, however long it is away.
-    const worker = await connectRedis(address, clock, {
-      maxRetriesPerRequest: null,
-      enableOfflineQueue: true,
-      autoResendUnfulfilledCommands: true,
-      socketTimeout: WORKER_SILENCE_MS,
-    });
-    const faults = new Faults(log, address.label);
-    const shared = { producer, worker, prefix: epoch, clock, onFault: (error: unknown) => faults.tell(error) };
-    const lanes = {
-      run: await BullmqLane.open("runs", shared),
-      timer: await BullmqLane.open("timers", shared),
-    };
-    for (const redis of [producer, worker]) redis.on("error", (error) => faults.tell(error));
+    const producer = await connect();
+    const worker = await connect(PATIENT);
     producer.on("ready", () => faults.forget());
-    return new BullmqQueue(clock, lanes, [producer, worker]);
+    const shared = { producer, worker, prefix: epoch, clock, onFault: (error: unknown) => faults.tell(error) };
+    const lanes = { run: await BullmqLane.open("runs", shared), timer: await BullmqLane.open("timers", shared) };
+    return new BullmqQueue(clock, lanes, clients);
   } catch (error) {
-    producer.disconnect();
+    for (const client of clients) client.disconnect();
     throw error;
   }
 }
@@ -105,7 +110,8 @@ class BullmqQueue implements RunQueue {
   /** Answers come in order: while there are any, this one's comes too. */
   #inTime(added: Promise<void>): Promise<void> {
     return new Promise((resolve, reject) => {
-      const away = (cause?: unknown) => reject(new AppError("unavailable", "the run queue is away", { cause }));
+      const away = (reason = "it does not answer") =>
+        reject(new AppError("unavailable", "the run queue is away", { cause: new Error(reason) }));
       let seen = this.#answers;
       let missed = 0;
       const look = (): Timer =>
@@ -123,7 +129,7 @@ class BullmqQueue implements RunQueue {
       };
       added.then(
         () => settle(resolve),
-        (error) => settle(() => away(error)),
+        (error) => settle(() => away(reasonOf(error))),
       );
     });
   }

@@ -18,11 +18,6 @@ const SENTINEL_PORT = 26_379;
 
 const SENTINEL_NAMES = ["sentinel-username", "sentinel-password"];
 
-/** Several addresses, separated by commas; those between the Sentinels of one address do not count. */
-export function splitRedisAddresses(text: string): string[] {
-  return text.trim().split(/\s*,\s*(?=[a-z+]+:\/\/)/);
-}
-
 /**
  * Read the addresses of independent servers. They come in an order of their own, so that nodes that were given the same
  * ones in another order agree on which is which.

@@ -4,6 +4,9 @@ import type { RedisAddress, RedisOptions } from "./redis-address.ts";
 
 /** How long a server may take to let this node in when it starts, in ms. */
 const OPEN_MS = 5_000;
+/** How long a server may take to accept a connection, in ms, and how long a Sentinel to answer; the next one is asked then. */
+const CONNECT_MS = 2_000;
+const SENTINEL_MS = 1_000;
 /** Between two tries to connect again, in ms: twice as long each time, up to here. */
 const MAX_BACKOFF_MS = 1_000;
 const FIRST_BACKOFF_MS = 50;
@@ -35,7 +38,8 @@ export async function connectRedis(
     sentinelRetryStrategy: retry,
     // A server that was a master, and has become a replica of another.
     reconnectOnError: (error) => error.message.startsWith("READONLY"),
-    connectTimeout: SILENCE_MS,
+    connectTimeout: CONNECT_MS,
+    sentinelCommandTimeout: SENTINEL_MS,
     socketTimeout: SILENCE_MS,
     disconnectTimeout: GOODBYE_MS,
     enableOfflineQueue: false,

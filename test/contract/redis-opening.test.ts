@@ -95,11 +95,14 @@ describeWith(redis, await chooseRedisProcess(), "opening a bus over Redis", () =
 
   test("goes through Sentinels to their master, one of them being enough", async () => {
     const master = await startGuarded();
-    const file = join(await makeFolder(), "sentinel.conf");
-    await writeFile(file, `sentinel monitor main 127.0.0.1 ${master.port} 1\nsentinel auth-pass main open%sesame\n`);
-    const sentinel = await startOne({ config: [file, "--sentinel"] });
-    const gone = await freePort();
-    const hosts = `127.0.0.1:${gone},127.0.0.1:${sentinel.port}`;
+    const startSentinel = async () => {
+      const file = join(await makeFolder(), "sentinel.conf");
+      await writeFile(file, `sentinel monitor main 127.0.0.1 ${master.port} 1\nsentinel auth-pass main open%sesame\n`);
+      return startOne({ config: [file, "--sentinel"] });
+    };
+    const [frozen, sentinel] = [await startSentinel(), await startSentinel()];
+    frozen.freeze();
+    const hosts = [await freePort(), frozen.port, sentinel.port].map((port) => `127.0.0.1:${port}`).join();
     await expectHeard(`redis+sentinel://:open%25sesame@${hosts}/main`);
     expect(await refusal(`redis+sentinel://:open%25sesame@${hosts}/other`)).toMatch(
       `INTERLOCK_BUS: redis+sentinel://${hosts}/other cannot be used: `,

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { readRedisAddresses, splitRedisAddresses } from "../../../src/bus/redis-address.ts";
+import { readRedisAddresses } from "../../../src/bus/redis-address.ts";
 
 const read = (text: string) => readRedisAddresses([text])[0]!;
 
@@ -80,14 +80,5 @@ describe("an address of Redis", () => {
     expect(labels(["redis://b", "redis://:x@a"])).toEqual(["redis://a", "redis://b"]);
     expect(labels(["redis://:y@a", "redis://b"])).toEqual(["redis://a", "redis://b"]);
     expect(() => labels(["redis://a", "b"])).toThrow("address 2 of 2");
-  });
-
-  test("stands in a list between commas, those between Sentinels left out", () => {
-    expect(splitRedisAddresses("redis://a, rediss://b:1/2,redis+sentinel://c:1,d:2/main,redis://e")).toEqual([
-      "redis://a",
-      "rediss://b:1/2",
-      "redis+sentinel://c:1,d:2/main",
-      "redis://e",
-    ]);
   });
 });
