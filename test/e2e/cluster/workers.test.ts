@@ -1,0 +1,114 @@
+import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
+import type { ChildServer } from "../../support/child-server.ts";
+import { Cluster, describeClusters } from "../../support/cluster.ts";
+import { SessionReader } from "../../support/session-reader.ts";
+import { within } from "../../support/within.ts";
+
+const SONG = Array.from({ length: 60 }, (_, n) => `la${n} `);
+const WHOLE = SONG.join("");
+const sings = { kind: "scripted", replies: [{ say: SONG, delay: "50ms" }] };
+
+const CATALOG = {
+  agents: [
+    { name: "singer", adapter: sings },
+    { name: "teller", adapter: { ...sings, restartable: false } },
+  ],
+};
+
+/** A run whose worker is gone begins again, or is given up, within 10 s; on two busy cores within three times that. */
+const NOTICED_MS = 30_000;
+
+await describeClusters("a worker that is gone", (servers) => {
+  const closing: (() => Promise<void>)[] = [];
+  let cluster: Cluster;
+  let gateway: ChildServer;
+
+  beforeAll(async () => {
+    cluster = await Cluster.make(servers, { catalog: CATALOG, atEnd: (close) => void closing.push(close) });
+    [gateway] = await cluster.startAll(["gateway"], ["orchestrator"]);
+  }, 60_000);
+  afterAll(async () => {
+    for (const close of closing.reverse()) await close();
+  });
+
+  const messagesOf = async (id: string) => (await gateway.ask("GET", `/session/${id}/messages`)).body.messages;
+  const textsOf = (reader: SessionReader) => [...reader.transcript.writing.values()];
+  const has = (reader: SessionReader, id: string, type: string) =>
+    reader.transcript.logs.get(id)?.some((event) => event.type === type) === true;
+  const drivenBy = (worker: ChildServer) => worker.metric('interlock_runs{state="driven"}');
+
+  /** A session that is singing, and what of it is stored. */
+  async function sing(id: string, agentId: string): Promise<{ reader: SessionReader; runId: string; stored: string }> {
+    await gateway.post("/session/create", { id, agentId, userId: id, activate: true });
+    const reader = await new SessionReader(`${gateway.url}/session/${id}/events`).open();
+    onTestFinished(() => reader.close());
+    const { runId } = (await gateway.post("/message", { type: "chat", sessionId: id, content: "sing" })).body;
+    await reader.until(() => textsOf(reader).some((text) => text.includes("la5 ")));
+    // It is stored at most a quarter of a second later.
+    let stored = "";
+    while (stored === "") stored = (await messagesOf(id)).find(({ role }) => role === "assistant")?.content ?? "";
+    return { reader, runId, stored };
+  }
+
+  test("by a kill, while it spoke: its runs begin again elsewhere, or fail, and what was said is kept", async () => {
+    const dying = await cluster.start(["worker"]);
+    const [song, tale] = await Promise.all([sing("song", "singer"), sing("tale", "teller")]);
+    const other = await cluster.start(["worker"]);
+    expect(await drivenBy(dying)).toBe(2);
+    await dying.kill();
+    // What was being said when it died is finished, as far as it was stored; then it is said anew.
+    const begins = song.reader.until(
+      () =>
+        textsOf(song.reader).some((text) => text.startsWith("la0 la1 ")) &&
+        has(song.reader, "song", "message") &&
+        song.reader.transcript.finished.size === 2,
+    );
+    const [againMs, failedMs] = await Promise.all([
+      within(NOTICED_MS, "beginning again", begins),
+      within(
+        NOTICED_MS,
+        "giving up",
+        tale.reader.until(() => has(tale.reader, "tale", "complete")),
+      ),
+    ]);
+    console.info(`a killed worker's run began again after ${againMs} ms, another's failed after ${failedMs} ms`);
+
+    const [, cut] = await messagesOf("tale");
+    expect(cut!.status).toBe("interrupted");
+    expect(cut!.content.startsWith(tale.stored)).toBe(true);
+    const errors = tale.reader.transcript.logs.get("tale")!.filter(({ type }) => type === "error");
+    expect(errors.map(({ data }) => [data.errorCode, data.runId])).toEqual([["run_lost", tale.runId]]);
+    expect((await gateway.ask("GET", "/session/tale")).body.session).toMatchObject({ activity: "failed" });
+
+    await song.reader.until(() => has(song.reader, "song", "complete"));
+    const [, first, second, ...more] = await messagesOf("song");
+    expect(more).toEqual([]);
+    expect([first!.status, second!.status, second!.content]).toEqual(["interrupted", "success", WHOLE]);
+    expect(first!.content.startsWith(song.stored)).toBe(true);
+    for (const { reader } of [song, tale]) reader.check();
+    await other.kill();
+  }, 90_000);
+
+  test("for a while, and comes back: what it goes on to say is heard by nobody", async () => {
+    const frozen = await cluster.start(["worker"]);
+    const { reader, runId } = await sing("long", "singer");
+    await cluster.start(["worker"]);
+    frozen.freeze();
+    await within(
+      NOTICED_MS,
+      "beginning again",
+      reader.until(({ finished }) => finished.size === 2),
+    );
+    await reader.until(() => textsOf(reader).some((text) => text.startsWith("la0 la1 ")));
+    frozen.thaw();
+    // It is told that nobody wants it to go on.
+    await expect.poll(() => drivenBy(frozen), { timeout: NOTICED_MS }).toBe(0);
+    await reader.until(() => has(reader, "long", "complete"));
+    const [, first, second, ...more] = await messagesOf("long");
+    expect(more).toEqual([]);
+    expect([first!.status, second!.status, second!.content]).toEqual(["interrupted", "success", WHOLE]);
+    const events = reader.transcript.logs.get("long")!;
+    expect(events.filter(({ type }) => type === "complete").map(({ data }) => data.runId)).toEqual([runId]);
+    reader.check();
+  }, 90_000);
+});
