@@ -185,12 +185,14 @@ export class HostedFloor {
     const replies: Reply[] = [];
     const refused = new Map<Ask, Reply>();
     const unprepared = asks.filter((ask) => needsPreparation(ask, activation));
-    await Promise.all(
+    // All of them come to their end, also where one fails: none brings anything to actors that were dropped.
+    const prepared = await Promise.allSettled(
       unprepared.map(async (ask) => {
         const refusal = await this.#prepare(ask, activation);
         if (refusal) refused.set(ask, refusal);
       }),
     );
+    for (const each of prepared) if (each.status === "rejected") throw each.reason;
     for (const ask of asks) {
       const reply = refused.get(ask) ?? this.#deliverOne(ask, activation, ledger);
       replies.push(reply);

@@ -1,9 +1,10 @@
-import { describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { Host } from "../../src/actors/host.ts";
 import type { RunQueue } from "../../src/bus/run-queue.ts";
 import { Follower } from "../../src/gateway/follower.ts";
 import type { Command } from "../../src/protocol/command.ts";
 import type { RunEffect } from "../../src/protocol/effect.ts";
+import { AppError } from "../../src/protocol/errors.ts";
 import { runTopic } from "../../src/protocol/floor-message.ts";
 import type { AgentId, FloorId, SessionId } from "../../src/protocol/ids.ts";
 import type { Message } from "../../src/protocol/message.ts";
@@ -116,26 +117,26 @@ describe("a queued session that is about to be woken when its time is up", () =>
   });
 });
 
+function makeHost(store: Store): { tell: (command: LooseCommand) => Promise<Reply>; log: KeptLog } {
+  const clock = new VirtualClock();
+  const log = new KeptLog();
+  let ids = 0;
+  const host = new Host({
+    ...{ store, bus: new UnreliableBus(), clock, log, maxFloors: 1, interactionTimeoutMs: 1_000 },
+    newId: () => `${ids++}`,
+    catalog: () => makeCatalog([{ name: "music" }]),
+    arm() {},
+    metrics: { command() {}, batch() {}, conflict() {}, broken() {} },
+  });
+  const floorId = "u:ann" as FloorId;
+  const deadline = clock.now() + 1_000;
+  const tell = (command: LooseCommand) =>
+    host.deliver({ floorId, commandId: `${ids++}`, bodyHash: "", deadline, command: command as Command });
+  return { tell, log };
+}
+
 describe("a floor that another node commits to while it is read", () => {
   const author = { kind: "master" as const, name: "music", depth: 0, path: ["music"] };
-
-  function makeHost(store: Store): { tell: (command: LooseCommand) => Promise<Reply>; log: KeptLog } {
-    const clock = new VirtualClock();
-    const log = new KeptLog();
-    let ids = 0;
-    const host = new Host({
-      ...{ store, bus: new UnreliableBus(), clock, log, maxFloors: 1, interactionTimeoutMs: 1_000 },
-      newId: () => `${ids++}`,
-      catalog: () => makeCatalog([{ name: "music" }]),
-      arm() {},
-      metrics: { command() {}, batch() {}, conflict() {}, broken() {} },
-    });
-    const floorId = "u:ann" as FloorId;
-    const deadline = clock.now() + 1_000;
-    const tell = (command: LooseCommand) =>
-      host.deliver({ floorId, commandId: `${ids++}`, bodyHash: "", deadline, command: command as Command });
-    return { tell, log };
-  }
 
   const about = { sessionId: "music", runId: "run", attempt: 1 };
   const report = (n: number, offset: number): LooseCommand => ({
@@ -167,6 +168,33 @@ describe("a floor that another node commits to while it is read", () => {
     expect(await other.tell(report(3, 4))).toMatchObject({ ok: true, standing });
     expect(other.log.lines).toEqual([]);
     expect(store.messagesOf("music" as SessionId).at(-1)?.content).toBe("lalala");
+  });
+});
+
+describe("a batch that cannot be had whole", () => {
+  test("is given up when all that was read for it has come: nothing reaches actors that are gone", async () => {
+    const warn = vi.spyOn(console, "warn");
+    onTestFinished(() => warn.mockRestore());
+    const store = new MemoryStore();
+    const { tell } = makeHost(store);
+    for (const id of ["a", "b"]) {
+      const session = { sessionId: id, agentId: "music", userId: "ann" };
+      await tell({ type: "session.create", sessionId: id, session, activate: false });
+    }
+    const slow = Promise.withResolvers<void>();
+    const loadSession = async (id: SessionId) => {
+      if (id === "a") throw new AppError("unavailable");
+      await slow.promise;
+      return store.loadSession(id);
+    };
+    const other = makeHost(withMethods(store, { loadSession }));
+    const asked = ["a", "b"].map((sessionId) => other.tell({ type: "session.abort", sessionId }));
+    const settled = Promise.allSettled(asked);
+    await turn();
+    slow.resolve();
+    expect(await settled).toMatchObject([{ reason: { code: "unavailable" } }, { reason: { code: "unavailable" } }]);
+    await turn();
+    expect(warn).not.toHaveBeenCalled();
   });
 });
 
