@@ -1,0 +1,187 @@
+import { isDeepStrictEqual } from "node:util";
+import { type Clock, sleep } from "../../src/protocol/clock.ts";
+import type { Envelope } from "../../src/protocol/command.ts";
+import type { Decision } from "../../src/protocol/decision.ts";
+import { AppError, type ErrorCode } from "../../src/protocol/errors.ts";
+import type { FloorId } from "../../src/protocol/ids.ts";
+import type { Reply } from "../../src/protocol/reply.ts";
+import type { Cluster } from "./cluster.ts";
+import type { Wish } from "./commands.ts";
+import { must } from "./must.ts";
+import type { NodeProcess } from "./node.ts";
+import type { World } from "./world.ts";
+
+/** What came back. `cut`: the connection broke, or the client waited long enough. */
+type Outcome = { reply: Reply } | { failed: ErrorCode } | "cut";
+
+const TRAVEL_MS = 3;
+/** A client gives up on a request after so long, in ms. */
+const PATIENCE_MS = 7_000;
+/** Requests of one command in fair weather; over it nobody serves clients. */
+const MAX_FAIR_TRIES = 12;
+
+/** Somebody with a floor, who asks, and asks again under the same key until there is an answer. */
+export class Client {
+  readonly #world: World;
+  readonly #cluster: Cluster;
+  readonly #caller: string;
+  readonly floorId: FloorId;
+  #count = 0;
+  #waiting = 0;
+  /** Commands that nobody ever answered: they took effect once or never. */
+  readonly #unanswered: Wish[] = [];
+  readonly #answered: { wish: Wish; reply: Reply }[] = [];
+
+  constructor(world: World, cluster: Cluster, floorId: FloorId, caller: string) {
+    this.#world = world;
+    this.#cluster = cluster;
+    this.floorId = floorId;
+    this.#caller = caller;
+  }
+
+  /** Commands that are not answered yet. */
+  get waiting(): number {
+    return this.#waiting;
+  }
+
+  newCommandId(): string {
+    return `${this.#caller}${this.#count++}`;
+  }
+
+  /** See a wish through: resolves with its answer, or without one when it was given up. */
+  async see(wish: Wish, commandId: string): Promise<Reply | undefined> {
+    this.#waiting += 1;
+    const isLook = wish.command.type === "floor.what_if";
+    const reply = await this.#ask(wish, isLook ? undefined : this.#caller, commandId);
+    this.#waiting -= 1;
+    if (isLook) return reply;
+    if (!reply) this.#unanswered.push(wish);
+    else this.#answered.push({ wish, reply });
+    if (reply && this.#world.chance.percent(15)) void this.#askAgain(wish, commandId, reply);
+    return reply;
+  }
+
+  /** What must hold of everything it asked. */
+  check(): void {
+    const { watch } = this.#world;
+    for (const { mark } of this.#unanswered) {
+      if (mark) must(watch.countOf(mark) <= 1, () => `${mark}: done ${watch.countOf(mark)} times`);
+    }
+    for (const { wish, reply } of this.#answered) this.#mustBeDone(wish, reply);
+  }
+
+  async #ask(wish: Wish, caller: string | undefined, commandId: string): Promise<Reply | undefined> {
+    const { chance, clock, trace } = this.#world;
+    const { floorId } = this;
+    const { command } = wish;
+    const envelope = { floorId, commandId, bodyHash: "hash", command, ...(caller !== undefined && { caller }) };
+    let fairTries = 0;
+    for (;;) {
+      const askedAt = clock.now();
+      const outcome = await this.#request(envelope);
+      const told = () => `${commandId} ${command.type}: ${JSON.stringify(outcome).slice(0, 200)}`;
+      trace.add(this.#caller, told);
+      if (typeof outcome === "object" && "reply" in outcome) {
+        const { reply } = outcome;
+        if (reply.ok && command.type === "session.answer") this.#world.count("questions answered");
+        this.#world.expect(() =>
+          caller === undefined ? this.#mustBeTrue(reply, askedAt) : this.#mustBeOnRecord(wish, reply, commandId),
+        );
+        return reply;
+      }
+      this.#world.count("answers that were lost");
+      const isPassing = outcome === "cut" || outcome.failed === "unavailable" || outcome.failed === "busy";
+      if (!isPassing) this.#world.break(`an answer that may not be: ${told()}`);
+      if (this.#world.broken) return undefined;
+      if (this.#world.isFair) {
+        fairTries += 1;
+        if (fairTries > MAX_FAIR_TRIES) this.#world.break(`no answer in fair weather: ${told()}`);
+      } else if (chance.percent(10)) return undefined;
+      await sleep(clock as Clock, 50 + chance.below(600));
+    }
+  }
+
+  /** The same key again, elsewhere: the same answer; with another body: a refusal. */
+  async #askAgain(wish: Wish, commandId: string, reply: Reply): Promise<void> {
+    const { chance, clock } = this.#world;
+    const { floorId } = this;
+    await sleep(clock as Clock, chance.below(3_000));
+    const bodyHash = chance.percent(80) ? "hash" : "another";
+    const outcome = await this.#request({ floorId, commandId, bodyHash, caller: this.#caller, command: wish.command });
+    if (typeof outcome !== "object" || !("reply" in outcome || outcome.failed === "idempotency_mismatch")) return;
+    this.#world.expect(() => {
+      if (bodyHash !== "hash") {
+        const code = "failed" in outcome ? outcome.failed : outcome.reply.ok ? "ok" : outcome.reply.code;
+        must(code === "idempotency_mismatch", () => `${commandId} was taken for another: ${JSON.stringify(outcome)}`);
+      } else {
+        must(
+          "reply" in outcome && isSame(outcome.reply, reply),
+          () => `${commandId} was answered twice: ${JSON.stringify(reply)} and ${JSON.stringify(outcome)}`,
+        );
+      }
+    });
+  }
+
+  /** One request to one gateway. */
+  #request(envelope: Omit<Envelope, "deadline">): Promise<Outcome> {
+    const node = this.#cluster.pickGateway();
+    if (!node) return Promise.resolve("cut");
+    return new Promise((resolve) => {
+      const { clock, chance } = this.#world;
+      const travel = () => 1 + chance.below(TRAVEL_MS);
+      const isLost = !this.#world.isFair && chance.percent(5);
+      clock.after(PATIENCE_MS, () => resolve("cut"));
+      node.life.onDeath(() => clock.after(travel(), () => resolve("cut")));
+      const back = (outcome: Outcome) => {
+        if (node.life.acts()) clock.after(travel(), () => resolve(isLost ? "cut" : outcome));
+      };
+      clock.after(travel(), () => node.life.enter(() => void ask(node, envelope).then(back)));
+    });
+  }
+
+  /** An answer is given after it was committed, and never another one. */
+  #mustBeOnRecord(wish: Wish, reply: Reply, commandId: string): void {
+    const { memory } = this.#world;
+    const receipt = memory.receiptOf({ caller: this.#caller, commandId });
+    must(receipt !== undefined, () => `${commandId} was answered and left no receipt`);
+    must(
+      isSame(JSON.parse(receipt.reply), reply),
+      () => `${commandId} was answered ${JSON.stringify(reply)}, its receipt says ${receipt.reply}`,
+    );
+    this.#mustBeDone(wish, reply);
+  }
+
+  #mustBeDone({ mark, sessionId, command }: Wish, reply: Reply): void {
+    if (mark === undefined) return;
+    const { watch } = this.#world;
+    const count = watch.countOf(mark);
+    const isGone = sessionId !== undefined && watch.endOf(sessionId) === "deleted";
+    const least = reply.ok && !isGone ? 1 : 0;
+    const most = reply.ok ? 1 : 0;
+    const told = () => `${command.type} was answered ${reply.ok ? "ok" : reply.code} and done ${count} times: ${mark}`;
+    must(count >= least && count <= most, told);
+  }
+
+  /** What is answered without a receipt was true at some instant between question and answer. */
+  #mustBeTrue(reply: Reply, askedAt: number): void {
+    if (!reply.ok || !reply.decision) return;
+    const told: Decision["holder"] = reply.decision.holder;
+    const holders = this.#world.watch.floor(this.floorId).holdersBetween(askedAt, this.#world.clock.now());
+    must(
+      holders === undefined || holders.has(told?.sessionId),
+      () => `what-if was told that ${told?.sessionId} holds the floor; then it was ${[...holders!]}`,
+    );
+  }
+}
+
+async function ask(node: NodeProcess, envelope: Omit<Envelope, "deadline">): Promise<Outcome> {
+  try {
+    return { reply: await node.ask(envelope) };
+  } catch (error) {
+    return { failed: error instanceof AppError ? error.code : "internal" };
+  }
+}
+
+/** As JSON has them: absent and undefined are one. */
+const isSame = (one: unknown, other: unknown): boolean =>
+  isDeepStrictEqual(JSON.parse(JSON.stringify(one)), JSON.parse(JSON.stringify(other)));

@@ -1,0 +1,64 @@
+import { NodeProcess, type Role } from "./node.ts";
+import type { World } from "./world.ts";
+
+interface Node {
+  name: string;
+  roles: ReadonlySet<Role>;
+  generation: number;
+  process: NodeProcess;
+}
+
+const SHAPES: readonly (readonly Role[][])[] = [
+  [
+    ["gateway", "orchestrator", "worker"],
+    ["gateway", "orchestrator", "worker"],
+  ],
+  [["gateway"], ["gateway"], ["orchestrator"], ["orchestrator"], ["worker"], ["worker"]],
+  [["gateway", "worker"], ["gateway"], ["orchestrator"], ["orchestrator", "worker"]],
+];
+
+/** The nodes of a world: each is one process after another. */
+export class Cluster {
+  readonly #world: World;
+  readonly #nodes: Node[];
+
+  constructor(world: World) {
+    this.#world = world;
+    this.#nodes = world.chance.pick(SHAPES).map((roles, index) => {
+      const name = `n${index + 1}`;
+      const named = new Set(roles);
+      return { name, roles: named, generation: 1, process: new NodeProcess(world, name, 1, named) };
+    });
+  }
+
+  get processes(): NodeProcess[] {
+    return this.#nodes.map(({ process }) => process);
+  }
+
+  get names(): string[] {
+    return this.#nodes.map(({ name }) => name);
+  }
+
+  /** One of them, rather one that drives a run. */
+  pick(): NodeProcess {
+    const { chance, theme } = this.#world;
+    const busy = this.processes.filter(({ isDriving }) => isDriving);
+    return chance.pick(busy.length > 0 && chance.percent(theme.hitsDrivers) ? busy : this.processes);
+  }
+
+  /** A door that somebody outside would try. */
+  pickGateway(): NodeProcess | undefined {
+    const ready = this.processes.filter((process) => process.gateway && process.isReady);
+    return ready.length > 0 ? this.#world.chance.pick(ready) : undefined;
+  }
+
+  /** Whatever is dead is started again; the operator does it. */
+  restartDead(): void {
+    for (const node of this.#nodes) {
+      if (!node.process.life.isDead) continue;
+      node.generation += 1;
+      this.#world.trace.add(node.name, `is started again as ${node.name}.${node.generation}`);
+      node.process = new NodeProcess(this.#world, node.name, node.generation, node.roles);
+    }
+  }
+}

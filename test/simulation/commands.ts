@@ -1,0 +1,101 @@
+import type { SessionContext } from "../../src/actors/session-context.ts";
+import type { Command, NewSession } from "../../src/protocol/command.ts";
+import type { AgentId, FloorId, MessageId, RunId, SessionId } from "../../src/protocol/ids.ts";
+import { AGENTS } from "./catalogue.ts";
+import type { World } from "./world.ts";
+
+/** A command, and by what everybody sees that it was carried out. */
+export interface Wish {
+  command: Command;
+  /** Counted by the watch: once when it was accepted, never when it was refused. */
+  mark?: string | undefined;
+  /** The session that is to be there for the mark to be seen. */
+  sessionId?: SessionId | undefined;
+}
+
+const VERBS = ["activate", "activate", "resume", "resume", "pause", "archive", "stop", "abort", "delete"] as const;
+
+/** What a client asks next: mostly something that makes sense. Ids are made of the command's own. */
+export function drawWish(world: World, floorId: FloorId, commandId: string): Wish {
+  const { chance, memory, theme } = world;
+  const sessions = memory.sessionsOf(floorId);
+  const living = sessions.filter(({ state }) => state !== "archived");
+  if (living.length === 0 || (living.length < 4 && chance.percent(20))) return create(world, floorId, commandId);
+  const { id } = chance.percent(95) ? chance.pick(living) : chance.pick(sessions);
+  return KINDS[chance.pick(theme.wishes)](world, floorId, commandId, id);
+}
+
+function create(world: World, floorId: FloorId, commandId: string): Wish {
+  const { chance } = world;
+  const session = newSession(world, floorId, commandId);
+  const { sessionId } = session;
+  const mark = `created ${sessionId}`;
+  if (chance.percent(30)) {
+    return { command: { type: "session.chat", sessionId, turn: turnOf(commandId), session }, mark, sessionId };
+  }
+  return { command: { type: "session.create", sessionId, session, activate: chance.percent(70) }, mark, sessionId };
+}
+
+/** The user and zone are the floor's. */
+function newSession(world: World, floorId: FloorId, commandId: string): NewSession {
+  const [userId, zone] = floorId.slice(2).split("/");
+  const agentId = world.chance.pick(AGENTS) as AgentId;
+  return { sessionId: `s-${commandId}` as SessionId, agentId, userId: userId!, ...(zone !== undefined && { zone }) };
+}
+
+const turnOf = (commandId: string) => ({
+  messageId: `m-${commandId}` as MessageId,
+  runId: `r-${commandId}` as RunId,
+  content: `words of ${commandId}`,
+});
+
+function chat(_: World, __: FloorId, commandId: string, sessionId: SessionId): Wish {
+  const turn = turnOf(commandId);
+  return { command: { type: "session.chat", sessionId, turn }, mark: `message ${turn.messageId}`, sessionId };
+}
+
+function verb({ chance }: World, _: FloorId, __: string, sessionId: SessionId): Wish {
+  return { command: { type: `session.${chance.pick(VERBS)}`, sessionId } };
+}
+
+export function rename(_: World, __: FloorId, commandId: string, sessionId: SessionId): Wish {
+  const title = `title ${commandId}`;
+  return { command: { type: "session.rename", sessionId, title }, mark: `title ${title}`, sessionId };
+}
+
+function ofFloor({ chance }: World, _: FloorId, commandId: string): Wish {
+  const what = chance.below(6);
+  if (what === 0) return { command: { type: "floor.stop" } };
+  if (what === 1) return { command: { type: "floor.stop_all" } };
+  return flag(commandId);
+}
+
+/** It changes nothing, so a node that does not know how things stand would not notice. */
+function look({ chance }: World): Wish {
+  return { command: { type: "floor.what_if", agentId: chance.pick(AGENTS) } };
+}
+
+export function flag(commandId: string): Wish {
+  const flags = { [`flag-${commandId}`]: true };
+  return { command: { type: "floor.flags", flags }, mark: `flags ${JSON.stringify({ flags })}` };
+}
+
+/** An answer to a question, a switch of agents, or a message taken back. */
+function other(world: World, floorId: FloorId, commandId: string, sessionId: SessionId): Wish {
+  const { chance, memory } = world;
+  const { run } = JSON.parse(memory.rowOf(sessionId)!.memory) as Pick<SessionContext, "run">;
+  const asked = run?.interactions[0]?.interaction.requestId;
+  if (asked !== undefined) {
+    const answer = { kind: "question" as const, requestId: asked, selected: ["yes"] };
+    return { command: { type: "session.answer", sessionId, requestId: asked, answer } };
+  }
+  const queued = memory.messagesOf(sessionId).find(({ status }) => status === "queued");
+  if (queued) return { command: { type: "session.withdraw", sessionId, messageId: queued.id } };
+  if (chance.percent(50)) {
+    return { command: { type: "session.switch_agent", sessionId, agentId: chance.pick(AGENTS) } };
+  }
+  return chat(world, floorId, commandId, sessionId);
+}
+
+const KINDS = { chat, verb, rename, ofFloor, look, other };
+export type Kind = keyof typeof KINDS;

@@ -1,0 +1,238 @@
+import { sleep } from "../../src/protocol/clock.ts";
+import type { FloorId, SessionId } from "../../src/protocol/ids.ts";
+import { Client } from "./client.ts";
+import { Cluster } from "./cluster.ts";
+import { drawWish, flag, rename } from "./commands.ts";
+import { must } from "./must.ts";
+import { Promptness } from "./promptness.ts";
+import { Reader } from "./reader.ts";
+import { type Seams, SOUND } from "./seams.ts";
+import { clearUp, drawWeather, strike } from "./weather.ts";
+import { World } from "./world.ts";
+
+/** What became of a history. */
+export interface Outcome {
+  seed: number;
+  /** What was promised and not kept. */
+  broken: string | undefined;
+  world: World;
+}
+
+/** In fair weather everything has come to rest after so long, in ms. */
+const REST_MS = 180_000;
+/** How often it is looked whether it has. */
+const LOOK_MS = 2_000;
+/** An effect that was due so long ago will not be carried out any more, in ms. */
+const OVERDUE_MS = 45_000;
+const MAX_READERS = 6;
+
+/** Play one history: the same seed plays the same one. */
+export async function playHistory(seed: number, seams: Seams = SOUND): Promise<Outcome> {
+  const world = new World(seed, seams);
+  const onRejection = (error: unknown) =>
+    world.break(`a rejection nobody handles: ${(error as Error)?.stack ?? error}`);
+  const { warn } = console;
+  console.warn = (...words: unknown[]) => world.break(`somebody writes to the console: ${words.join(" ")}`);
+  process.on("unhandledRejection", onRejection);
+  try {
+    await new History(world).play();
+  } catch (error) {
+    world.break(`the history broke: ${(error as Error).stack}`);
+  } finally {
+    process.off("unhandledRejection", onRejection);
+    console.warn = warn;
+  }
+  return { seed, broken: world.broken, world };
+}
+
+class History {
+  readonly #world: World;
+  readonly #cluster: Cluster;
+  readonly #clients: Client[];
+  readonly #readers: Reader[] = [];
+  readonly #promptness: Promptness;
+
+  constructor(world: World) {
+    this.#world = world;
+    world.queue.start();
+    this.#cluster = new Cluster(world);
+    this.#clients = world.floorIds.flatMap((floorId, floor) =>
+      Array.from({ length: 1 + world.chance.below(2) }, (_, nth) => {
+        return new Client(world, this.#cluster, floorId, `c${floor}${nth}-`);
+      }),
+    );
+    this.#promptness = new Promptness(world, this.#readers);
+  }
+
+  async play(): Promise<void> {
+    const phases = [
+      () => this.#storm(),
+      async () => clearUp(this.#world, this.#cluster),
+      () => this.#calm(),
+      () => this.#rest(),
+      () => this.#end(),
+    ];
+    for (const phase of phases) if (this.#world.broken === undefined) await phase();
+  }
+
+  /** Commands, readers and blows at once. */
+  async #storm(): Promise<void> {
+    const { chance, clock, floorIds, theme } = this.#world;
+    const [least, most] = theme.stormMs;
+    const forMs = least + chance.below(most - least);
+    const isOver = () => this.#world.isFair;
+    await this.#pass(300);
+    drawWeather(this.#world);
+    const paceMs = chance.pick(theme.paceMs);
+    const every = async (ms: number, work: () => void) => {
+      for (;;) {
+        await sleep(clock, chance.below(2 * ms));
+        if (isOver() || this.#world.broken) return;
+        work();
+      }
+    };
+    for (const client of this.#clients) void every(paceMs, () => void this.#wish(client));
+    for (const floorId of floorIds) this.#read(floorId);
+    void every(chance.pick(theme.strikeMs), () => strike(this.#world, this.#cluster));
+    void every(800, () => this.#disturbReader());
+    await this.#pass(forMs);
+  }
+
+  /** What is committed now is with every reader at once, those that have only just come among them. */
+  async #calm(): Promise<void> {
+    const { chance } = this.#world;
+    await this.#pass(4_000 + chance.below(1_000));
+    this.#promptness.begin();
+    for (const client of this.#clients) void this.#wish(client);
+    for (let round = 0; round < 3; round++) {
+      const client = chance.pick(this.#clients);
+      const readers = this.#readers.filter(({ target }) => target.floorId === client.floorId);
+      for (const reader of readers) {
+        reader.onOpen = () => this.#disturb(client, reader);
+        reader.cut();
+      }
+      await this.#pass(800);
+    }
+    for (const reader of this.#readers) reader.onOpen = () => {};
+    this.#promptness.end();
+  }
+
+  /** Something happens in what a reader has only just begun to read. */
+  #disturb(client: Client, { target }: Reader): void {
+    const { chance, clock, watch } = this.#world;
+    const { sessionId } = target;
+    if (chance.percent(50) || (sessionId !== undefined && watch.endOf(sessionId) !== undefined)) return;
+    clock.after(chance.below(40), () => {
+      const commandId = client.newCommandId();
+      const wish =
+        sessionId === undefined ? flag(commandId) : rename(this.#world, target.floorId, commandId, sessionId);
+      void client.see(wish, commandId);
+    });
+  }
+
+  /** Nothing more is asked: all that was begun comes to its end. */
+  async #rest(): Promise<void> {
+    for (let restedMs = 0; restedMs < REST_MS; restedMs += LOOK_MS) {
+      await this.#pass(LOOK_MS);
+      if (this.#world.broken || this.#unrest() === undefined) return;
+    }
+    this.#world.break(`it did not come to rest: ${this.#unrest()}`);
+  }
+
+  /** What is still to come, if anything is. */
+  #unrest(): string | undefined {
+    const { memory, watch, clock } = this.#world;
+    if (this.#clients.some(({ waiting }) => waiting > 0)) return "a client waits for its answer";
+    const late = this.#readers.find((reader) => !reader.isComplete);
+    if (late) return late.standing;
+    const overdue = [...memory.effects].find(({ dueAt }) => dueAt < clock.now() - OVERDUE_MS);
+    if (overdue) return `effect ${overdue.id} is not carried out`;
+    for (const { floorId } of watch.floors) {
+      for (const { id, state, activity } of memory.sessionsOf(floorId)) {
+        if (state === "active" && (activity === "running" || activity === "waiting")) return `${id} is ${activity}`;
+      }
+    }
+    return undefined;
+  }
+
+  async #end(): Promise<void> {
+    const { watch, chance } = this.#world;
+    if (this.#world.broken) return;
+    this.#world.expect(() => this.#checkDrafts());
+    // Whatever is left ends, so that every stream of a session does too.
+    if (chance.percent(50)) {
+      for (const client of this.#clients) await this.#endAll(client);
+      await this.#rest();
+      if (this.#world.broken) return;
+      for (const { openRuns, floorId } of watch.floors) {
+        this.#world.expect(() => must(openRuns.length === 0, () => `${floorId}: runs never ended: ${openRuns}`));
+      }
+    }
+    for (const client of this.#clients) this.#world.expect(() => client.check());
+    for (const reader of this.#readers) reader.close();
+    const { processes } = this.#cluster;
+    const stopped = Promise.all(processes.map((process) => process.stop()));
+    let isStopped = false;
+    void stopped.then(() => {
+      isStopped = true;
+    });
+    await this.#pass(20_000);
+    this.#world.expect(() => {
+      must(isStopped, () => "a node does not stop");
+      const left = processes.flatMap((process) => process.leftovers());
+      must(left.length === 0, () => `something is left: ${left}`);
+    });
+  }
+
+  /** Every session of a floor is archived or deleted, by commands that are answered. */
+  async #endAll(client: Client): Promise<void> {
+    const { memory, chance } = this.#world;
+    const isOver = () => this.#unrest() === undefined;
+    for (const { id, state } of memory.sessionsOf(client.floorId)) {
+      if (state === "archived" && chance.percent(50)) continue;
+      const type = chance.percent(50) ? ("session.delete" as const) : ("session.archive" as const);
+      void client.see({ command: { type, sessionId: id } }, client.newCommandId());
+    }
+    for (let looks = 0; looks < 10 && !isOver(); looks++) await this.#pass(1_000);
+  }
+
+  /** What a reader has of a message that is still being written is what is stored, or a little more. */
+  #checkDrafts(): void {
+    const { memory } = this.#world;
+    for (const reader of this.#readers) {
+      const { sessionId } = reader.target;
+      if (sessionId === undefined || reader.openSince === undefined) continue;
+      for (const { id, status, content } of memory.messagesOf(sessionId)) {
+        if (status !== "running") continue;
+        const text = reader.textOf(id) ?? "";
+        must(text.startsWith(content), () => `${reader.standing} and has ${JSON.stringify(text)} of ${id}: ${content}`);
+      }
+    }
+  }
+
+  async #wish(client: Client): Promise<void> {
+    const commandId = client.newCommandId();
+    const wish = drawWish(this.#world, client.floorId, commandId);
+    const reply = await client.see(wish, commandId);
+    if (reply?.ok && wish.mark?.startsWith("created")) this.#read(client.floorId, wish.sessionId);
+  }
+
+  #read(floorId: FloorId, sessionId?: SessionId): void {
+    if (this.#readers.length >= MAX_READERS) return;
+    const target = { floorId, ...(sessionId !== undefined && { sessionId }) };
+    this.#readers.push(new Reader(this.#world, this.#cluster, target, `r${this.#readers.length}`));
+  }
+
+  #disturbReader(): void {
+    const { chance } = this.#world;
+    if (this.#readers.length === 0) return;
+    const reader = chance.pick(this.#readers);
+    if (chance.percent(70)) reader.cut();
+    else reader.stuff(chance.below(2_000));
+  }
+
+  #pass(ms: number): Promise<void> {
+    const { clock } = this.#world;
+    return clock.runUntil(clock.now() + ms, () => this.#world.broken !== undefined);
+  }
+}

@@ -1,0 +1,194 @@
+import type { Processing, RunQueue } from "../../src/bus/run-queue.ts";
+import type { Effect } from "../../src/protocol/effect.ts";
+import { AppError } from "../../src/protocol/errors.ts";
+import type { EffectId } from "../../src/protocol/ids.ts";
+import type { Chance } from "../support/chance.ts";
+import type { Life } from "./life.ts";
+import type { SimClock } from "./sim-clock.ts";
+import type { Trace } from "./trace.ts";
+
+/** What may become of a job, in percent. */
+export interface QueueWeather {
+  /** It cannot be added. */
+  refuse: number;
+  /** It is handed out after it was due, by up to `lateMs`. */
+  late: number;
+  lateMs: number;
+  /** It is handed out twice at once. */
+  twice: number;
+}
+
+export const FAIR_QUEUE: QueueWeather = { refuse: 0, late: 0, lateMs: 0, twice: 0 };
+
+/** A job whose holder was not heard of for so long is handed out again, in ms: soon, since histories are short. */
+const LOCK_MS = 1_200;
+/** How often locks are looked at, in ms. */
+const STALLED_MS = 400;
+const TRAVEL_MS = 3;
+
+type Handler = (effect: Effect) => Promise<void>;
+
+interface Consumer {
+  life: Life;
+  kind: Effect["kind"];
+  handler: Handler;
+  concurrency: number;
+  /** Called when nothing is under way any more. */
+  onIdle?: (() => void) | undefined;
+  underWay: number;
+  isStopped: boolean;
+}
+
+interface Job {
+  effect: Effect;
+  /** Who holds it, and until when its lock is good. */
+  holder?: { consumer: Consumer; until: number } | undefined;
+  isReady: boolean;
+}
+
+export interface JobQueueOptions {
+  clock: SimClock;
+  chance: Chance;
+  trace: Trace;
+}
+
+/**
+ * A queue between nodes, with the manners of the real one: an id that it has is not added again, a job whose holder
+ * fell silent is handed to another, and all of it may be forgotten at any time.
+ */
+export class JobQueue {
+  readonly #options: JobQueueOptions;
+  readonly #jobs = new Map<EffectId, Job>();
+  readonly #consumers = new Set<Consumer>();
+  weather = FAIR_QUEUE;
+
+  constructor(options: JobQueueOptions) {
+    this.#options = options;
+  }
+
+  /** How many it holds. */
+  get size(): number {
+    return this.#jobs.size;
+  }
+
+  start(): void {
+    const look = () => {
+      this.#renewLocks();
+      this.#options.clock.after(STALLED_MS, look);
+    };
+    this.#options.clock.after(STALLED_MS, look);
+  }
+
+  /** Everything is gone; who works on a job does not hear of it. */
+  forget(): void {
+    this.#options.trace.add("queue", `forgets ${this.#jobs.size} jobs`);
+    this.#jobs.clear();
+  }
+
+  /** The queue as one process has it. */
+  link(life: Life): RunQueue {
+    life.onDeath(() => {
+      for (const consumer of this.#consumers) if (consumer.life === life) this.#consumers.delete(consumer);
+    });
+    const { clock, chance } = this.#options;
+    return {
+      add: (effect) =>
+        life.call((done, failed) => {
+          const isRefused = this.weather.refuse > 0 && chance.percent(this.weather.refuse);
+          clock.after(1 + chance.below(TRAVEL_MS), () => {
+            if (isRefused) return failed(new AppError("unavailable"));
+            this.#add(effect);
+            clock.after(1 + chance.below(TRAVEL_MS), () => done(undefined));
+          });
+        }),
+      process: async (kind, handler, { concurrency }) => this.#process(life, kind, handler as Handler, concurrency),
+      close: async () => {},
+    };
+  }
+
+  #process(life: Life, kind: Effect["kind"], handler: Handler, concurrency: number): Processing {
+    const consumer: Consumer = { life, kind, handler, concurrency, underWay: 0, isStopped: false };
+    this.#consumers.add(consumer);
+    this.#handOutAll();
+    return {
+      setConcurrency: (more) => {
+        consumer.concurrency = more;
+        if (life.acts()) this.#handOutAll();
+      },
+      stop: async () => {
+        consumer.isStopped = true;
+        this.#consumers.delete(consumer);
+        if (consumer.underWay === 0) return;
+        await new Promise<void>((resolve) => {
+          consumer.onIdle = resolve;
+        });
+      },
+    };
+  }
+
+  #add(effect: Effect): void {
+    if (this.#jobs.has(effect.id)) return;
+    const { clock, chance, trace } = this.#options;
+    const job: Job = { effect, isReady: false };
+    this.#jobs.set(effect.id, job);
+    const isLate = this.weather.late > 0 && chance.percent(this.weather.late);
+    const lateMs = isLate ? chance.below(this.weather.lateMs) : 0;
+    if (isLate) trace.add("queue", `${effect.id} will be ${lateMs} ms late`);
+    clock.after(effect.dueAt - clock.now() + lateMs, () => {
+      job.isReady = true;
+      if (this.#jobs.get(effect.id) === job) this.#handOut(job);
+    });
+  }
+
+  #handOutAll(): void {
+    for (const job of this.#jobs.values()) if (job.isReady && !job.holder) this.#handOut(job);
+  }
+
+  #handOut(job: Job): void {
+    const { chance } = this.#options;
+    const isTwice = this.weather.twice > 0 && chance.percent(this.weather.twice);
+    for (let count = isTwice ? 2 : 1; count > 0; count--) {
+      const free = [...this.#consumers].filter(
+        ({ kind, underWay, concurrency }) => kind === job.effect.kind && underWay < concurrency,
+      );
+      if (free.length === 0) return;
+      this.#giveTo(chance.pick(free), job);
+    }
+  }
+
+  #giveTo(consumer: Consumer, job: Job): void {
+    const { clock, chance, trace } = this.#options;
+    const { effect } = job;
+    const hold = { consumer, until: clock.now() + LOCK_MS };
+    job.holder = hold;
+    consumer.underWay += 1;
+    trace.add("queue", `→ ${consumer.life.name}: ${effect.kind} ${effect.id}`);
+    const finish = () => {
+      if (this.#jobs.get(effect.id) === job && job.holder === hold) this.#jobs.delete(effect.id);
+      this.#handOutAll();
+    };
+    clock.after(1 + chance.below(TRAVEL_MS), () =>
+      consumer.life.enter(() => {
+        const end = () => {
+          consumer.underWay -= 1;
+          if (consumer.underWay === 0) consumer.onIdle?.();
+          if (consumer.life.acts()) clock.after(1 + chance.below(TRAVEL_MS), finish);
+        };
+        consumer.handler(effect).then(end, end);
+      }),
+    );
+  }
+
+  /** A process that is awake renews its locks; what one that is not holds goes to another. */
+  #renewLocks(): void {
+    const { clock, trace } = this.#options;
+    for (const job of this.#jobs.values()) {
+      if (!job.holder) continue;
+      if (job.holder.consumer.life.isAwake) job.holder.until = clock.now() + LOCK_MS;
+      if (job.holder.until > clock.now()) continue;
+      trace.add("queue", `${job.effect.id} has stalled`);
+      job.holder = undefined;
+      this.#handOut(job);
+    }
+  }
+}

@@ -1,0 +1,133 @@
+import { describe, expect, test } from "vitest";
+import { Life } from "./life.ts";
+import { SimClock } from "./sim-clock.ts";
+
+/** A process that asks the world for something every 10 ms, and notes what it hears. */
+function begin() {
+  const clock = new SimClock();
+  const life = new Life("n1", clock, 5);
+  const begunAt = clock.now();
+  const heard: string[] = [];
+  const asked: number[] = [];
+  const ask = (what: string) =>
+    life.call<string>((done) => {
+      asked.push(clock.now() - begunAt);
+      clock.after(20, () => done(what));
+    });
+  const live = async () => {
+    for (let turn = 0; ; turn++) {
+      await new Promise<void>((resolve) => void life.clock.after(10, resolve));
+      heard.push(await ask(`answer ${turn}`));
+    }
+  };
+  void live();
+  const pass = (ms: number) => clock.runUntil(clock.now() + ms, () => false);
+  return { life, clock, begunAt, heard, asked, pass };
+}
+
+describe("a process", () => {
+  test("has a clock of its own, and hears what it asked for", async () => {
+    const { life, clock, heard, pass } = begin();
+    expect(life.clock.now()).toBe(clock.now() + 5);
+    await pass(60);
+    expect(heard).toEqual(["answer 0", "answer 1"]);
+  });
+
+  test("that is dead hears nothing, asks nothing, and leaves what it waits for undone", async () => {
+    const { life, heard, asked, pass } = begin();
+    await pass(15);
+    life.die();
+    life.wake({ losesMessages: false });
+    await pass(1_000);
+    expect([heard, asked]).toEqual([[], [10]]);
+  });
+
+  test("dies in the middle of what it does: what it had done before is done", async () => {
+    const { life, heard, asked, pass } = begin();
+    life.dieAfter(2);
+    await pass(1_000);
+    expect([heard, asked, life.isDead]).toEqual([["answer 0", "answer 1"], [10, 40], true]);
+  });
+
+  test("that sleeps hears everything when it wakes, in its order, and goes on where it stood", async () => {
+    const { life, heard, pass } = begin();
+    await pass(15);
+    life.sleep();
+    for (const name of ["first", "second"]) life.enter(() => heard.push(name), true);
+    await pass(1_000);
+    expect(heard).toEqual([]);
+    life.wake({ losesMessages: false });
+    await pass(5);
+    expect(heard).toEqual(["first", "second", "answer 0"]);
+    await pass(40);
+    expect(heard).toHaveLength(4);
+  });
+
+  test("may have lost its messages meanwhile, and nothing else", async () => {
+    const { life, heard, pass } = begin();
+    await pass(15);
+    life.sleep();
+    life.enter(() => heard.push("message"), true);
+    await pass(100);
+    life.wake({ losesMessages: true });
+    await pass(5);
+    expect(heard).toEqual(["answer 0"]);
+  });
+
+  test("does not call back a timer that it cancelled before it woke", async () => {
+    const { life, pass, heard } = begin();
+    const timer = life.clock.after(5, () => heard.push("timer"));
+    life.sleep();
+    await pass(100);
+    timer.cancel();
+    life.wake({ losesMessages: false });
+    await pass(5);
+    expect(heard).toEqual([]);
+  });
+});
+
+describe("the world's clock", () => {
+  test("wakes in the order in which things are due, and those of one instant in the order in which they were asked for", async () => {
+    const clock = new SimClock();
+    const woken: string[] = [];
+    for (const [name, delayMs] of [
+      ["c", 30],
+      ["a", 10],
+      ["b1", 20],
+      ["b2", 20],
+    ] as const) {
+      clock.after(delayMs, () => woken.push(name));
+    }
+    clock.after(15, () => woken.push("cancelled")).cancel();
+    await clock.runUntil(clock.now() + 20, () => false);
+    expect(woken).toEqual(["a", "b1", "b2"]);
+    await clock.runUntil(clock.now() + 20, () => false);
+    expect(woken).toEqual(["a", "b1", "b2", "c"]);
+  });
+
+  test("settles every promise between two timers", async () => {
+    const clock = new SimClock();
+    const seen: string[] = [];
+    const walk = async (steps: number) => {
+      for (let step = 0; step < steps; step++) await null;
+      seen.push("walked");
+    };
+    clock.after(1, () => void walk(1_000));
+    clock.after(1, () => seen.push("next"));
+    await clock.runUntil(clock.now() + 1, () => false);
+    expect(seen).toEqual(["walked", "next"]);
+  });
+
+  test("stops when it is over", async () => {
+    const clock = new SimClock();
+    const begunAt = clock.now();
+    let count = 0;
+    const tick = () => {
+      count += 1;
+      clock.after(10, tick);
+    };
+    tick();
+    await clock.runUntil(begunAt + 1_000, () => count === 5);
+    expect([count, clock.now() - begunAt]).toEqual([5, 40]);
+  });
+});

@@ -1,0 +1,6 @@
+/** What a history promised and did not keep. */
+export class Broken extends Error {}
+
+export function must(holds: boolean, otherwise: () => string): asserts holds {
+  if (!holds) throw new Broken(otherwise());
+}

@@ -1,0 +1,220 @@
+import { Armer } from "../../src/actors/armer.ts";
+import { Host } from "../../src/actors/host.ts";
+import { Mailbox } from "../../src/bus/mailbox.ts";
+import { Partitions, partitionTopic } from "../../src/bus/partitions.ts";
+import type { Envelope } from "../../src/protocol/command.ts";
+import type { AgentId, FloorId } from "../../src/protocol/ids.ts";
+import type { Logger } from "../../src/protocol/logger.ts";
+import type { Reply } from "../../src/protocol/reply.ts";
+import { Worker } from "../../src/runs/worker.ts";
+import { GatewaySide } from "./gateway-side.ts";
+import { Life } from "./life.ts";
+import { must } from "./must.ts";
+import type { NodeBus } from "./network.ts";
+import { createPlayer } from "./scripts.ts";
+import { linkStore } from "./store-link.ts";
+import type { World } from "./world.ts";
+
+export type Role = "gateway" | "orchestrator" | "worker";
+
+/** Into how many shares floors are divided here: each is a subscription. */
+const SHARES = 4;
+const LEASE_MS = 3_000;
+/** An ask of the system itself is given up after so long, in ms. */
+const ASK_MS = 5_000;
+/** Interactions run out fast, so that histories stay short. */
+const INTERACTION_MS = 8_000;
+/** Few floors are kept, so that some are let go of. */
+const MAX_FLOORS = 8;
+
+/** One process of a node, put together as the composition root does. */
+export class NodeProcess {
+  readonly life: Life;
+  readonly bus: NodeBus;
+  readonly gateway: GatewaySide | undefined;
+  readonly #world: World;
+  readonly #mailbox: Mailbox;
+  readonly #ask: (envelope: Envelope) => Promise<Reply>;
+  readonly #host: Host | undefined;
+  readonly #armer: Armer | undefined;
+  readonly #partitions: Partitions | undefined;
+  readonly #worker: Worker | undefined;
+  #runsUnderWay = 0;
+  #isReady = false;
+
+  constructor(world: World, nodeName: string, generation: number, roles: ReadonlySet<Role>) {
+    this.#world = world;
+    const { clock, network, chance, memory, seams, catalog, queue } = world;
+    const name = `${nodeName}.${generation}`;
+    this.life = new Life(name, clock, world.drawSkew());
+    this.life.onDeath(() => world.count("nodes that died"));
+    this.bus = network.attach(this.life, nodeName);
+    const own = this.life.clock;
+    let ids = 0;
+    const newId = () => `${nodeName}_${generation}_${ids++}`;
+    const log = logInto(world, name);
+    const linked = { memory, clock, chance, trace: world.trace, weather: () => world.storeWeather };
+    const store = linkStore(this.life, linked);
+    const topicOf = (floorId: FloorId) => partitionTopic(memory.epoch, floorId, SHARES);
+    const deliver = seams.serve((envelope) => this.#host!.deliver(envelope), memory);
+    this.#mailbox = new Mailbox({
+      bus: this.bus,
+      clock: own,
+      nodeId: newId(),
+      newId,
+      topicOf,
+      local: (floorId) => (this.#partitions?.serves(floorId) ? deliver : undefined),
+    });
+    this.#ask = (envelope) => this.#mailbox.ask(envelope);
+    const common = { bus: this.bus, store, clock: own, newId, log };
+    if (roles.has("orchestrator")) {
+      const queueLink = queue.link(this.life);
+      const partitions = () => this.#partitions?.owned();
+      this.#armer = new Armer({ ...common, queue: queueLink, ask: this.#ask, askTimeoutMs: ASK_MS, partitions });
+      this.#host = new Host({
+        ...common,
+        store: seams.hostStore(store),
+        newId: seams.hostIds(newId),
+        catalog: () => catalog,
+        interactionTimeoutMs: INTERACTION_MS,
+        arm: (effect) => this.#armer!.arm(effect),
+        maxFloors: MAX_FLOORS,
+        metrics: {
+          command() {},
+          batch() {},
+          conflict: () => world.count("conflicts"),
+          // What broke is logged.
+          broken() {},
+        },
+      });
+      this.#partitions = new Partitions({
+        bus: this.bus,
+        membership: world.members.link(this.life, name, LEASE_MS),
+        clock: own,
+        nodeId: name,
+        epoch: memory.epoch,
+        count: SHARES,
+        leaseMs: LEASE_MS,
+        serve: (topic) => this.#mailbox.serve(topic, deliver),
+        onTaken: () => this.#armer!.sweep(),
+        log,
+      });
+    }
+    if (roles.has("worker")) {
+      this.#worker = new Worker({
+        ...common,
+        queue: queue.link(this.life),
+        ask: this.#checked(this.#ask),
+        agents: { find: (id) => findAgent(world, id) },
+        askTimeoutMs: ASK_MS,
+        concurrency: 4,
+        maxHeld: 2,
+        holdTimeoutMs: 6_000,
+        metrics: {
+          runEnded: (_, outcome) => world.count(`runs ${outcome}`),
+          runsUnderWay: (count) => {
+            this.#runsUnderWay = count;
+          },
+        },
+      });
+    }
+    if (roles.has("gateway")) {
+      this.gateway = new GatewaySide({ ...common, bus: seams.gatewayBus(this.bus), random: () => chance.next() });
+      this.#ask = seams.gatewayAsk(this.#ask, newId);
+    }
+    void this.#start();
+  }
+
+  /** Whether clients may be sent here. */
+  get isReady(): boolean {
+    return this.#isReady && !this.life.isDead;
+  }
+
+  get isDriving(): boolean {
+    return this.#runsUnderWay > 0;
+  }
+
+  /** A client's command; its deadline is this node's to set. */
+  ask(envelope: Omit<Envelope, "deadline">): Promise<Reply> {
+    return this.#ask({ ...envelope, deadline: this.life.clock.now() + ASK_MS });
+  }
+
+  /** Stop in the orderly way. */
+  async stop(): Promise<void> {
+    this.#isReady = false;
+    this.gateway?.stop();
+    await this.#worker?.stop({ graceMs: 2_000, giveBackMs: 2_000 });
+    await this.#partitions?.stop(1_000);
+    await this.#armer?.stop();
+    this.#mailbox.stop();
+  }
+
+  /** What is left of it after it has stopped. */
+  leftovers(): string[] {
+    this.#host?.retireIdle();
+    const left = {
+      timers: this.life.timerCount,
+      subscriptions: this.bus.listenerCount,
+      asks: this.#mailbox.underWay,
+      "waiting commands": this.#host?.waitingCount ?? 0,
+      floors: this.#host?.floorCount ?? 0,
+      followers: this.gateway?.followers.count ?? 0,
+      streams: this.gateway?.streams.count ?? 0,
+      runs: this.#runsUnderWay,
+    };
+    return Object.entries(left).flatMap(([what, count]) => (count > 0 ? [`${this.life.name}: ${count} ${what}`] : []));
+  }
+
+  /** What an attempt is told about itself was so at some instant between question and answer. */
+  #checked(ask: (envelope: Envelope) => Promise<Reply>): (envelope: Envelope) => Promise<Reply> {
+    const { clock, watch } = this.#world;
+    return async (envelope) => {
+      const askedAt = clock.now();
+      const reply = await ask(envelope);
+      const { command, floorId } = envelope;
+      if (command.type !== "run.still" && (command.type !== "run.report" || command.outcome)) return reply;
+      if (!reply.ok || !reply.standing || this.life.isDead) return reply;
+      const { standing } = reply.standing;
+      const { runId, attempt } = command;
+      const were = watch.floor(floorId).livesBetween(runId, attempt, askedAt, clock.now());
+      this.#world.expect(() =>
+        must(were.has(standing !== "stop"), () => `attempt ${attempt} of ${runId} was told ${standing}`),
+      );
+      return reply;
+    };
+  }
+
+  async #start(): Promise<void> {
+    try {
+      await this.#mailbox.start();
+      this.gateway?.start();
+      await this.#worker?.start();
+      await this.#partitions?.start();
+      await this.#armer?.start();
+      this.#isReady = true;
+      this.#world.trace.add(this.life.name, "is ready");
+    } catch {
+      // A process that cannot start is started again.
+      this.life.die();
+    }
+  }
+}
+
+function findAgent(world: World, id: AgentId) {
+  const entry = world.catalog.agents.get(id);
+  return entry && createPlayer(id, entry.adapter);
+}
+
+/** What is an error to a node is one to the history: it may not happen, whatever the weather. */
+function logInto(world: World, name: string): Logger {
+  return {
+    debug() {},
+    info() {},
+    warn: (_, message) => world.trace.add(name, `warns: ${message}`),
+    error: (facts, message) => {
+      const { err } = facts as { err?: Error };
+      const cause = err?.cause instanceof Error ? `, caused by ${err.cause.stack}` : "";
+      world.break(`${name} logs an error: ${message}: ${err?.stack ?? JSON.stringify(facts)}${cause}`);
+    },
+  };
+}
