@@ -1,0 +1,114 @@
+import { expect, test } from "vitest";
+import { BOUNDS, type Settings } from "../../../src/config/settings.ts";
+import { deployed, documentsOf, settingsOf } from "../../support/deployment.ts";
+
+/** The part of a Compose file that is looked at. */
+interface Compose {
+  services: Record<string, Service>;
+  networks: { inside: { ipam: { config: { subnet: string }[] } } };
+  volumes: object;
+  secrets: Record<string, { file: string }>;
+}
+
+interface Service {
+  image: string;
+  build?: { context: string; dockerfile: string };
+  environment?: Record<string, string>;
+  command?: string[];
+  deploy?: { replicas: number };
+  depends_on?: Record<string, { condition: string }>;
+  healthcheck?: { test: string[] };
+  networks: string[] | { inside: { ipv4_address: string } };
+  ports?: string[];
+  secrets?: string[];
+  volumes?: string[];
+  stop_grace_period?: string;
+}
+
+const { services, networks, secrets, volumes } = documentsOf("compose.yaml")[0] as Compose;
+/** Connections of one node to PostgreSQL, and what a server keeps for its own. */
+const CONNECTIONS = 16;
+const SPARE = 10;
+/** What `serve` gives itself after the drain, in ms. */
+const CLOSE_MS = 2_000;
+
+/** As Compose fills in what the environment, or `.env`, says. */
+const filledIn = (text: string) => text.replaceAll(/\$\{POSTGRES_PASSWORD:\?[^}]+\}/g, "0123abcd");
+
+const nodes: [name: string, service: Service, settings: Settings][] = Object.entries(services)
+  .filter(([, { build }]) => build)
+  .map(([name, service]) => {
+    const env = Object.entries(service.environment!).map(([key, value]) => [key, filledIn(value)]);
+    return [name, service, settingsOf(Object.fromEntries(env))];
+  });
+const countOf = ({ deploy }: Service) => deploy?.replicas ?? 1;
+
+test("every node of compose.yaml has settings that a node accepts, and there are two of each role", () => {
+  const roles = nodes.flatMap(([, service, settings]) => Array(countOf(service)).fill(settings.roles.join()));
+  expect(roles.sort()).toEqual(["gateway", "gateway", "orchestrator", "orchestrator", "worker", "worker"]);
+  for (const [name, , settings] of nodes) {
+    expect(settings.host, name).toBe("0.0.0.0");
+    expect(settings.auth, name).toEqual({ kind: "keys", file: `/run/secrets/${Object.keys(secrets)[0]}` });
+    expect(new URL((settings.store as { url: string }).url).hostname).toBe("postgres");
+    expect((settings.bus as { urls: string[] }).urls.map((url) => new URL(url).hostname)).toEqual(["redis"]);
+  }
+});
+
+test("they are what the Dockerfile makes, wait for their servers, and have time to end", () => {
+  for (const [name, service, { drainMs }] of nodes) {
+    expect(service.build, name).toEqual({ context: "..", dockerfile: "deploy/Dockerfile" });
+    expect(service.image).toBe("interlock");
+    expect(service.depends_on).toEqual({
+      postgres: { condition: "service_healthy" },
+      redis: { condition: "service_healthy" },
+    });
+    expect(service.secrets).toEqual(Object.keys(secrets));
+    expect(Number.parseInt(service.stop_grace_period!, 10) * 1_000, name).toBeGreaterThan(drainMs + CLOSE_MS);
+  }
+  for (const name of ["postgres", "redis"]) expect(services[name]!.healthcheck).toBeDefined();
+  expect(Object.keys(volumes)).toEqual([services["postgres"]!.volumes![0]!.split(":")[0]]);
+});
+
+test("PostgreSQL has room for all their connections, and Redis forgets nothing that is in use", () => {
+  const count = nodes.reduce((sum, [, service]) => sum + countOf(service), 0);
+  const { command: postgres } = services["postgres"]!;
+  const room = Number(postgres!.find((word) => word.startsWith("max_connections="))!.split("=")[1]);
+  expect(room).toBeGreaterThanOrEqual(count * CONNECTIONS + SPARE);
+  expect(postgres).toContain("synchronous_commit=on");
+  const { command: redis } = services["redis"]!;
+  expect(redis![redis!.indexOf("--maxmemory-policy") + 1]).toBe("noeviction");
+});
+
+test("the proxy knows the gateways, is believed by them, and spoils no stream", () => {
+  const config = deployed("nginx.conf");
+  const asked = [...config.matchAll(/^ {2}server (\S+):(\d+)/gm)].map(([, host, port]) => [host, Number(port)]);
+  const gateways = nodes.filter(([, , { roles }]) => roles.includes("gateway"));
+  expect(asked).toEqual(gateways.map(([name, , { port }]) => [name, port]));
+  const { subnet } = networks.inside.ipam.config[0]!;
+  for (const [name, service, settings] of gateways) {
+    expect(settings.proxies, name).toEqual([subnet]);
+    expect(settings.hosts).toContain(name);
+    const { ipv4_address: address } = (service.networks as { inside: { ipv4_address: string } }).inside;
+    expect(address.split(".").slice(0, 3)).toEqual(subnet.split(".").slice(0, 3));
+  }
+  const [, inside] = /listen (\d+);/.exec(config)!;
+  expect(services["proxy"]!.ports).toEqual([`127.0.0.1:3000:${inside}`]);
+  expect(Object.keys(services["proxy"]!.depends_on!)).toEqual(gateways.map(([name]) => name));
+  // What a client says of where it comes from is replaced, not added to.
+  expect(config).toContain("proxy_set_header X-Forwarded-For $remote_addr;");
+  expect(config).toContain("proxy_buffering off;");
+  const [, patience] = /proxy_read_timeout (\d+)s;/.exec(config)!;
+  expect(Number(patience) * 1_000).toBeGreaterThan(2 * BOUNDS.heartbeatMs);
+  const [, body] = /client_max_body_size (\d+)m;/.exec(config)!;
+  expect(Number(body) * 1_048_576).toBe(gateways[0]![2].maxBodyBytes);
+});
+
+test("what is secret is kept out of the image and out of version control", () => {
+  const ignored = deployed(".gitignore").trim().split("\n");
+  expect(ignored).toEqual(expect.arrayContaining([".env", ...Object.values(secrets).map(({ file }) => file.slice(2))]));
+  const [first, ...kept] = deployed("Dockerfile.dockerignore")
+    .split("\n")
+    .filter((line) => line && !line.startsWith("#"));
+  expect(first).toBe("*");
+  expect(kept.filter((line) => line.includes("deploy"))).toEqual([]);
+});

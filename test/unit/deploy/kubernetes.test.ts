@@ -1,0 +1,187 @@
+import { expect, test } from "vitest";
+import { readCatalog } from "../../../src/config/catalog-file.ts";
+import { readKeys } from "../../../src/config/keys-file.ts";
+import { isLoopback, type Settings } from "../../../src/config/settings.ts";
+import { deployed, documentsOf, settingsOf, yamlFiles } from "../../support/deployment.ts";
+
+/** The parts of the manifests that are looked at. */
+interface Manifest {
+  kind: string;
+  metadata: { name: string };
+  data?: Record<string, string>;
+  stringData?: Record<string, string>;
+  spec?: unknown;
+  resources?: string[];
+}
+
+interface Deployment extends Manifest {
+  spec: {
+    replicas: number;
+    selector: { matchLabels: Labels };
+    template: {
+      metadata: { labels: Labels };
+      spec: {
+        enableServiceLinks: boolean;
+        terminationGracePeriodSeconds: number;
+        securityContext: { runAsNonRoot: boolean; runAsUser: number };
+        containers: Container[];
+        volumes: { name: string; configMap?: { name: string }; secret?: { secretName: string; items: Item[] } }[];
+      };
+    };
+  };
+}
+
+type Labels = Record<string, string>;
+type Item = { key: string; path: string };
+type Probe = { httpGet: { path: string; port: string; httpHeaders: { name: string; value: string }[] } };
+
+interface Container {
+  image: string;
+  ports: { name: string; containerPort: number }[];
+  envFrom: { configMapRef: { name: string } }[];
+  env: {
+    name: string;
+    value?: string;
+    valueFrom?: { secretKeyRef?: { name: string; key: string }; fieldRef?: { fieldPath: string } };
+  }[];
+  volumeMounts: { name: string; mountPath: string }[];
+  startupProbe: Probe;
+  livenessProbe: Probe;
+  readinessProbe: Probe;
+  lifecycle?: { preStop: { exec: { command: string[] } } };
+  resources: { requests: { cpu: string; memory: string }; limits: { memory: string } };
+  securityContext: { allowPrivilegeEscalation: boolean; readOnlyRootFilesystem: boolean };
+}
+
+/** What `serve` gives itself after the drain, in s. */
+const CLOSE_S = 2;
+const POD_IP = "10.1.2.3";
+
+const files = yamlFiles.filter((path) => path.startsWith("kubernetes/"));
+const all = files.flatMap((path) => documentsOf(path) as Manifest[]);
+const ofKind = (kind: string) => all.filter((manifest) => manifest.kind === kind);
+const named = (kind: string, name: string): Manifest => {
+  const found = ofKind(kind).find((manifest) => manifest.metadata.name === name);
+  if (!found) throw new Error(`there is no ${kind} ${name}`);
+  return found;
+};
+const deployments = ofKind("Deployment") as Deployment[];
+const containerOf = ({ spec }: Deployment) => spec.template.spec.containers[0]!;
+
+/** The environment as the kubelet makes it: what is said later wins, and may name what was said before. */
+function environmentOf({ envFrom, env }: Container): Record<string, string> {
+  const made: Record<string, string> = {};
+  for (const { configMapRef } of envFrom) Object.assign(made, named("ConfigMap", configMapRef.name).data);
+  for (const { name, value, valueFrom } of env) {
+    const { secretKeyRef: secret, fieldRef: field } = valueFrom ?? {};
+    if (secret) made[name] = named("Secret", secret.name).stringData![secret.key]!;
+    else if (field) made[name] = { "status.podIP": POD_IP }[field.fieldPath]!;
+    else made[name] = value!.replaceAll(/\$\((\w+)\)/g, (_, other: string) => made[other]!);
+  }
+  return made;
+}
+
+function settingsIn(deployment: Deployment): Settings {
+  const { POD_IP: address, ...env } = environmentOf(containerOf(deployment));
+  expect(address).toBe(POD_IP);
+  return settingsOf(env);
+}
+
+test("every file is YAML without a fault, and kustomization.yaml has them all but the example of a secret", () => {
+  expect(files.length).toBeGreaterThan(5);
+  const { resources } = all.find(({ kind }) => kind === "Kustomization")!;
+  const expected = files.map((path) => path.slice("kubernetes/".length));
+  expect(resources!.toSorted()).toEqual(
+    expected.filter((name) => name !== "kustomization.yaml" && name !== "secret.example.yaml"),
+  );
+  // They go into whatever namespace they are applied to.
+  for (const path of files) expect(deployed(path), path).not.toMatch(/^\s+namespace:/m);
+});
+
+test("there is a deployment for each role, whose settings a node accepts", () => {
+  const settings = deployments.map(settingsIn);
+  expect(settings.map(({ roles }) => roles.join())).toEqual(["gateway", "orchestrator", "worker"]);
+  for (const { host, auth, hosts } of settings) {
+    expect(isLoopback(host)).toBe(false);
+    expect(auth).not.toBe("none");
+    expect(hosts).toContain(POD_IP);
+  }
+});
+
+test.each(deployments.map((each) => [each.metadata.name, each] as const))(
+  "%s is asked at the port it listens on, by a name it answers to",
+  (_, deployment) => {
+    const { ports, startupProbe, livenessProbe, readinessProbe } = containerOf(deployment);
+    expect(ports).toEqual([{ name: "http", containerPort: settingsIn(deployment).port }]);
+    for (const [probe, path] of [
+      [startupProbe, "/health"],
+      [livenessProbe, "/health"],
+      [readinessProbe, "/ready"],
+    ] as const) {
+      expect(probe.httpGet).toMatchObject({ path, port: "http" });
+      const host = probe.httpGet.httpHeaders.find(({ name }) => name === "Host")!;
+      expect(isLoopback(host.value)).toBe(true);
+    }
+  },
+);
+
+test.each(deployments.map((each) => [each.metadata.name, each] as const))(
+  "%s has the time it needs to end, and no more rights and memory than it needs",
+  (_, deployment) => {
+    const { spec } = deployment.spec.template;
+    const { lifecycle, resources, securityContext } = containerOf(deployment);
+    const pause = /setTimeout\(.*, (\d+)\)$/.exec(lifecycle?.preStop.exec.command.at(-1) ?? "")?.[1] ?? 0;
+    const needed = Number(pause) / 1_000 + settingsIn(deployment).drainMs / 1_000 + CLOSE_S;
+    expect(spec.terminationGracePeriodSeconds).toBeGreaterThan(needed);
+    expect(spec.enableServiceLinks).toBe(false);
+    // The user `node` of the image.
+    expect(spec.securityContext).toMatchObject({ runAsNonRoot: true, runAsUser: 1000 });
+    expect(securityContext).toMatchObject({ allowPrivilegeEscalation: false, readOnlyRootFilesystem: true });
+    expect(resources.limits.memory).toMatch(/Gi$/);
+    expect(deployment.spec.replicas).toBeGreaterThan(1);
+  },
+);
+
+test("labels lead from every selector to its pods", () => {
+  const isPart = (part: Labels, whole: Labels) => Object.entries(part).every(([key, value]) => whole[key] === value);
+  const leadTo = (labels: Labels) =>
+    deployments
+      .filter(({ spec }) => isPart(labels, spec.template.metadata.labels))
+      .map(({ metadata }) => metadata.name);
+  for (const { metadata, spec } of deployments) expect(leadTo(spec.selector.matchLabels)).toEqual([metadata.name]);
+  const budgets = ofKind("PodDisruptionBudget").map(({ spec }) =>
+    leadTo((spec as Deployment["spec"]).selector.matchLabels),
+  );
+  expect(budgets).toEqual(deployments.map(({ metadata }) => [metadata.name]));
+  const [service, ...more] = ofKind("Service");
+  expect(more).toEqual([]);
+  const { selector, ports } = service!.spec as { selector: Labels; ports: { targetPort: string }[] };
+  expect(leadTo(selector)).toEqual(["interlock-gateway"]);
+  expect(ports.map(({ targetPort }) => targetPort)).toEqual(["http"]);
+});
+
+test("all run one image, and find their files where their settings say", () => {
+  expect(new Set(deployments.map((each) => containerOf(each).image))).toEqual(new Set(["interlock"]));
+  for (const deployment of deployments) {
+    const { configPath, auth } = settingsIn(deployment);
+    const { volumeMounts } = containerOf(deployment);
+    const paths = deployment.spec.template.spec.volumes.flatMap(({ name, configMap, secret }) => {
+      const { mountPath } = volumeMounts.find((mount) => mount.name === name)!;
+      const within = configMap
+        ? Object.keys(named("ConfigMap", configMap.name).data!)
+        : secret!.items.map(({ key, path }) => {
+            expect(named("Secret", secret!.secretName).stringData).toHaveProperty([key]);
+            return path;
+          });
+      return within.map((path) => `${mountPath}/${path}`);
+    });
+    expect(paths).toEqual([configPath, (auth as { file: string }).file]);
+  }
+});
+
+test("the catalogue is one, and the example's keys are read", () => {
+  const { data } = named("ConfigMap", "interlock-catalogue");
+  expect(readCatalog(data!["agents_config.yaml"]!)).toMatchObject({ ok: true });
+  const { stringData } = named("Secret", "interlock");
+  expect(readKeys(stringData!["keys.yaml"]!)).toMatchObject({ ok: true });
+});
