@@ -4,7 +4,7 @@ import { Cluster, describeClusters } from "../../support/cluster.ts";
 import { SessionReader } from "../../support/session-reader.ts";
 import { within } from "../../support/within.ts";
 
-const SONG = Array.from({ length: 60 }, (_, n) => `la${n} `);
+const SONG = Array.from({ length: 80 }, (_, n) => `la${n} `);
 const WHOLE = SONG.join("");
 const sings = { kind: "scripted", replies: [{ say: SONG, delay: "50ms" }] };
 
@@ -22,10 +22,11 @@ await describeClusters("a worker that is gone", (servers) => {
   const closing: (() => Promise<void>)[] = [];
   let cluster: Cluster;
   let gateway: ChildServer;
+  let workers: ChildServer[];
 
   beforeAll(async () => {
     cluster = await Cluster.make(servers, { catalog: CATALOG, atEnd: (close) => void closing.push(close) });
-    [gateway] = await cluster.startAll(["gateway"], ["orchestrator"]);
+    [gateway, , ...workers] = await cluster.startAll(["gateway"], ["orchestrator"], ["worker"], ["worker"], ["worker"]);
   }, 60_000);
   afterAll(async () => {
     for (const close of closing.reverse()) await close();
@@ -37,13 +38,23 @@ await describeClusters("a worker that is gone", (servers) => {
     reader.transcript.logs.get(id)?.some((event) => event.type === type) === true;
   const drivenBy = (worker: ChildServer) => worker.metric('interlock_runs{state="driven"}');
 
+  /** Workers that are at work. */
+  async function driving(): Promise<ChildServer[]> {
+    const counts = await Promise.all(workers.map(drivenBy));
+    return workers.filter((_, index) => counts[index]! > 0);
+  }
+
   /** A session that is singing, and what of it is stored. */
   async function sing(id: string, agentId: string): Promise<{ reader: SessionReader; runId: string; stored: string }> {
     await gateway.post("/session/create", { id, agentId, userId: id, activate: true });
     const reader = await new SessionReader(`${gateway.url}/session/${id}/events`).open();
     onTestFinished(() => reader.close());
     const { runId } = (await gateway.post("/message", { type: "chat", sessionId: id, content: "sing" })).body;
-    await reader.until(() => textsOf(reader).some((text) => text.includes("la5 ")));
+    await within(
+      NOTICED_MS,
+      "beginning",
+      reader.until(() => textsOf(reader).some((text) => text.includes("la5 "))),
+    );
     // It is stored at most a quarter of a second later.
     let stored = "";
     while (stored === "") stored = (await messagesOf(id)).find(({ role }) => role === "assistant")?.content ?? "";
@@ -51,11 +62,11 @@ await describeClusters("a worker that is gone", (servers) => {
   }
 
   test("by a kill, while it spoke: its runs begin again elsewhere, or fail, and what was said is kept", async () => {
-    const dying = await cluster.start(["worker"]);
     const [song, tale] = await Promise.all([sing("song", "singer"), sing("tale", "teller")]);
-    const other = await cluster.start(["worker"]);
-    expect(await drivenBy(dying)).toBe(2);
-    await dying.kill();
+    const dying = await driving();
+    expect(dying.length).toBeGreaterThan(0);
+    workers = workers.filter((worker) => !dying.includes(worker));
+    await Promise.all(dying.map((worker) => worker.kill()));
     // What was being said when it died is finished, as far as it was stored; then it is said anew.
     const begins = song.reader.until(
       () =>
@@ -80,32 +91,41 @@ await describeClusters("a worker that is gone", (servers) => {
     expect(errors.map(({ data }) => [data.errorCode, data.runId])).toEqual([["run_lost", tale.runId]]);
     expect((await gateway.ask("GET", "/session/tale")).body.session).toMatchObject({ activity: "failed" });
 
-    await song.reader.until(() => has(song.reader, "song", "complete"));
+    await within(
+      NOTICED_MS,
+      "coming to an end",
+      song.reader.until(() => has(song.reader, "song", "complete")),
+    );
     const [, first, second, ...more] = await messagesOf("song");
     expect(more).toEqual([]);
     expect([first!.status, second!.status, second!.content]).toEqual(["interrupted", "success", WHOLE]);
     expect(first!.content.startsWith(song.stored)).toBe(true);
     for (const { reader } of [song, tale]) reader.check();
-    await other.kill();
   }, 90_000);
 
   test("for a while, and comes back: what it goes on to say is heard by nobody", async () => {
-    const frozen = await cluster.start(["worker"]);
+    workers.push(await cluster.start(["worker"]));
     const { reader, runId } = await sing("long", "singer");
-    await cluster.start(["worker"]);
-    frozen.freeze();
+    const [frozen, ...more] = await driving();
+    expect(more).toEqual([]);
+    frozen!.freeze();
     await within(
       NOTICED_MS,
       "beginning again",
       reader.until(({ finished }) => finished.size === 2),
     );
-    await reader.until(() => textsOf(reader).some((text) => text.startsWith("la0 la1 ")));
-    frozen.thaw();
+    const speaks = reader.until(() => textsOf(reader).some((text) => text.startsWith("la0 la1 ")));
+    await within(NOTICED_MS, "speaking again", speaks);
+    frozen!.thaw();
     // It is told that nobody wants it to go on.
-    await expect.poll(() => drivenBy(frozen), { timeout: NOTICED_MS }).toBe(0);
-    await reader.until(() => has(reader, "long", "complete"));
-    const [, first, second, ...more] = await messagesOf("long");
-    expect(more).toEqual([]);
+    await expect.poll(() => drivenBy(frozen!), { timeout: NOTICED_MS }).toBe(0);
+    await within(
+      NOTICED_MS,
+      "coming to an end",
+      reader.until(() => has(reader, "long", "complete")),
+    );
+    const [, first, second, ...others] = await messagesOf("long");
+    expect(others).toEqual([]);
     expect([first!.status, second!.status, second!.content]).toEqual(["interrupted", "success", WHOLE]);
     const events = reader.transcript.logs.get("long")!;
     expect(events.filter(({ type }) => type === "complete").map(({ data }) => data.runId)).toEqual([runId]);
