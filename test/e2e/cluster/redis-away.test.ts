@@ -1,0 +1,146 @@
+import { expect, onTestFinished, test } from "vitest";
+import type { ChildServer } from "../../support/child-server.ts";
+import { Cluster, describeClusters } from "../../support/cluster.ts";
+import { SessionReader } from "../../support/session-reader.ts";
+import { within } from "../../support/within.ts";
+
+const CATALOG = {
+  agents: [
+    { name: "general" },
+    { name: "singer", adapter: { kind: "scripted", replies: [{ say: ["la "], delay: "100ms", repeat: 80 }] } },
+    { name: "idler", idle_timeout: "4s" },
+  ],
+};
+
+/**
+ * A command is `unavailable` within 2 s. Without a word on the bus it would be after 5 s, so on two busy cores it gets
+ * a little less than that.
+ */
+const REFUSED_MS = 4_500;
+/** What Redis has forgotten is found in the store within 10 s; on two busy cores within three times that. */
+const FOUND_MS = 30_000;
+
+await describeClusters("nodes without their Redis", (servers) => {
+  async function read(node: ChildServer, id: string): Promise<SessionReader> {
+    const reader = await new SessionReader(`${node.url}/session/${id}/events`).open();
+    onTestFinished(() => reader.close());
+    return reader;
+  }
+
+  async function create(node: ChildServer, id: string, agentId: string): Promise<void> {
+    const { status, body } = await node.post("/session/create", { id, agentId, userId: id, activate: true });
+    expect(status, JSON.stringify(body)).toBe(200);
+  }
+
+  const rename = (node: ChildServer, id: string, title: string) =>
+    node.ask("PATCH", `/session/${id}`, { title }, `rename-${id}-${title}`);
+  const say = (node: ChildServer, id: string, key?: string) =>
+    node.post("/message", { type: "chat", sessionId: id, content: "sing" }, key);
+  const titlesOf = (reader: SessionReader, id: string) =>
+    reader.transcript.logs.get(id)!.flatMap(({ type, data }) => (type === "session_updated" && data.title) || []);
+  const has = (reader: SessionReader, id: string, type: string) =>
+    reader.transcript.logs.get(id)?.some((event) => event.type === type) === true;
+
+  const readiness = async (node: ChildServer) => {
+    const { status, body } = await node.ask("GET", "/ready");
+    return [status, (body as unknown as { missing: string[] }).missing];
+  };
+  const AWAY = [503, ["the bus is away"]];
+  const turnAway = async (...nodes: ChildServer[]) => {
+    for (const node of nodes) await expect.poll(() => readiness(node), { timeout: REFUSED_MS }).toEqual(AWAY);
+  };
+  const turnBack = async (...nodes: ChildServer[]) => {
+    for (const node of nodes) await expect.poll(() => readiness(node), { timeout: FOUND_MS }).toEqual([200, []]);
+  };
+
+  test("which is frozen: writes are refused soon and not made later, and streams live on from the store", async () => {
+    const cluster = await Cluster.make(servers, { catalog: CATALOG });
+    const redis = servers.redis();
+    const [whole, door] = await cluster.startAll(["gateway", "orchestrator", "worker"], ["gateway"]);
+    await create(door, "song", "singer");
+    await create(door, "quiet", "general");
+    const song = await read(door, "song");
+    const quiet = await read(door, "quiet");
+    expect((await say(door, "song")).status).toBe(200);
+    await song.until(({ writing }) => [...writing.values()].some((text) => text.includes("la la")));
+    redis.freeze();
+    onTestFinished(() => redis.thaw());
+    const late = Array.from({ length: 5 }, (_, n) => `late${n}`);
+    let refused: Awaited<ReturnType<typeof rename>>[] = [];
+    const asked = Promise.all(late.map((title) => rename(door, "quiet", title))).then((answers) => {
+      refused = answers;
+    });
+    const tookMs = await within(REFUSED_MS, "refusing", asked);
+    console.info(`writes were refused ${tookMs} ms after Redis was frozen`);
+    expect(refused.map(({ status, body }) => [status, body.errorCode])).toEqual(late.map(() => [503, "unavailable"]));
+    await turnAway(whole, door);
+    for (const node of [whole, door]) expect((await rename(node, "quiet", "later")).status).toBe(503);
+    expect((await door.ask("GET", "/session/quiet")).body.session.title).toBe("New Session");
+    // The run goes on where it is, and its end is read from the store: long after the commands above have had their time.
+    await song.until(() => has(song, "song", "complete"));
+    expect(await readiness(door)).toEqual(AWAY);
+    redis.thaw();
+    await turnBack(whole, door);
+    expect((await rename(door, "quiet", "now")).status).toBe(200);
+    await quiet.until(() => titlesOf(quiet, "quiet").includes("now"));
+    expect(titlesOf(quiet, "quiet")).toEqual(["now"]);
+    // Whoever does not know asks again.
+    for (const title of late) expect((await rename(door, "quiet", title)).status).toBe(200);
+    await quiet.until(() => titlesOf(quiet, "quiet").length > late.length);
+    expect(titlesOf(quiet, "quiet")).toEqual(["now", ...late]);
+    for (const reader of [song, quiet]) reader.check();
+  }, 60_000);
+
+  test("which starts anew and empty, or is away for a while: streams stay, and what waited there is not forgotten", async () => {
+    const cluster = await Cluster.make(servers, { catalog: CATALOG });
+    const redis = servers.redis();
+    const [home, door] = await cluster.startAll(["gateway", "orchestrator"], ["gateway"]);
+    await create(door, "waiting", "general");
+    await create(door, "idle", "idler");
+    const readers = [await read(door, "waiting"), await read(home, "idle")] as const;
+    const [waiting, idle] = readers;
+    // There is no worker yet: the run waits in Redis, and so does the end of the idler's time.
+    expect((await say(door, "waiting", "first")).status).toBe(200);
+    await redis.restart();
+    await cluster.start(["worker"]);
+    const foundMs = await within(
+      FOUND_MS,
+      "finding what Redis forgot",
+      Promise.all([
+        waiting.until(() => has(waiting, "waiting", "complete")),
+        idle.until((transcript) => transcript.stateOf("idle") === "paused"),
+      ]),
+    );
+    console.info(`what Redis forgot was found in the store after ${foundMs} ms`);
+
+    expect((await home.post("/session/idle/resume")).status).toBe(200);
+    const beats = readers.map(({ stream }) => stream.comments);
+    await redis.kill();
+    let refused: Awaited<ReturnType<typeof rename>> | undefined;
+    const asked = rename(door, "waiting", "away").then((answer) => {
+      refused = answer;
+    });
+    const tookMs = await within(REFUSED_MS, "refusing", asked);
+    console.info(`a write was refused ${tookMs} ms after Redis was gone`);
+    expect([refused!.status, refused!.body.errorCode]).toEqual([503, "unavailable"]);
+    await turnAway(home, door);
+    for (const [index, { stream }] of readers.entries()) await stream.until(({ comments }) => comments > beats[index]!);
+    await redis.start();
+    await turnBack(home, door);
+    expect((await rename(door, "waiting", "away")).status).toBe(200);
+    expect((await say(door, "waiting", "second")).status).toBe(200);
+    const count = () => waiting.transcript.logs.get("waiting")!.filter(({ type }) => type === "complete").length;
+    const backMs = await within(
+      FOUND_MS,
+      "going on",
+      Promise.all([
+        waiting.until(() => count() === 2),
+        idle.until((transcript) => transcript.stateOf("idle") === "paused"),
+      ]),
+    );
+    console.info(`runs and timers went on ${backMs} ms after Redis was back`);
+    expect(titlesOf(waiting, "waiting")).toEqual(["away"]);
+    for (const { stream } of readers) expect(stream.ending).toBeUndefined();
+    for (const reader of readers) reader.check();
+  }, 120_000);
+});
