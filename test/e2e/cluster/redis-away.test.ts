@@ -91,6 +91,28 @@ await describeClusters("nodes without their Redis", (servers) => {
     for (const reader of [song, quiet]) reader.check();
   }, 60_000);
 
+  test("which is frozen for a moment: what it has kept meanwhile is too late when it comes", async () => {
+    const cluster = await Cluster.make(servers, { catalog: CATALOG });
+    const redis = servers.redis();
+    const [door, home] = await Promise.all([
+      cluster.start(["gateway"], { INTERLOCK_COMMAND_DEADLINE: "500ms" }),
+      cluster.start(["gateway", "orchestrator"]),
+    ]);
+    await create(home, "quiet", "general");
+    const quiet = await read(door, "quiet");
+    redis.freeze();
+    onTestFinished(() => redis.thaw());
+    const { status, body } = await rename(door, "quiet", "late");
+    expect([status, body.errorCode]).toEqual([503, "unavailable"]);
+    // Its time has passed by now, and no connection has been given up yet.
+    await turnAway(home, door);
+    redis.thaw();
+    await turnBack(home, door);
+    expect((await rename(home, "quiet", "now")).status).toBe(200);
+    await quiet.until(() => titlesOf(quiet, "quiet").includes("now"));
+    expect(titlesOf(quiet, "quiet")).toEqual(["now"]);
+  }, 60_000);
+
   test("which starts anew and empty, or is away for a while: streams stay, and what waited there is not forgotten", async () => {
     const cluster = await Cluster.make(servers, { catalog: CATALOG });
     const redis = servers.redis();
