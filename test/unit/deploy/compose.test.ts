@@ -14,6 +14,7 @@ interface Service {
   image: string;
   build?: { context: string; dockerfile: string };
   environment?: Record<string, string>;
+  env_file?: unknown;
   command?: string[];
   deploy?: { replicas: number };
   depends_on?: Record<string, { condition: string }>;
@@ -105,7 +106,11 @@ test("the proxy knows the gateways, is believed by them, and spoils no stream", 
 
 test("what is secret is kept out of the image and out of version control", () => {
   const ignored = deployed(".gitignore").trim().split("\n");
-  expect(ignored).toEqual(expect.arrayContaining([".env", ...Object.values(secrets).map(({ file }) => file.slice(2))]));
+  const files = Object.values(secrets).map(({ file }) => file.slice(2));
+  expect(ignored).toEqual([".env", ...files, "providers.env"]);
+  for (const [name, service] of nodes) {
+    expect(service.env_file, name).toEqual([{ path: "providers.env", required: false }]);
+  }
   const [first, ...kept] = deployed("Dockerfile.dockerignore")
     .split("\n")
     .filter((line) => line && !line.startsWith("#"));

@@ -38,7 +38,7 @@ type Probe = { httpGet: { path: string; port: string; httpHeaders: { name: strin
 interface Container {
   image: string;
   ports: { name: string; containerPort: number }[];
-  envFrom: { configMapRef: { name: string } }[];
+  envFrom: { configMapRef?: { name: string }; secretRef?: { name: string; optional: boolean } }[];
   env: {
     name: string;
     value?: string;
@@ -71,7 +71,10 @@ const containerOf = ({ spec }: Deployment) => spec.template.spec.containers[0]!;
 /** The environment as the kubelet makes it: what is said later wins, and may name what was said before. */
 function environmentOf({ envFrom, env }: Container): Record<string, string> {
   const made: Record<string, string> = {};
-  for (const { configMapRef } of envFrom) Object.assign(made, named("ConfigMap", configMapRef.name).data);
+  for (const { configMapRef } of envFrom) {
+    // What secrets say of providers is for agents.
+    if (configMapRef) Object.assign(made, named("ConfigMap", configMapRef.name).data);
+  }
   for (const { name, value, valueFrom } of env) {
     const { secretKeyRef: secret, fieldRef: field } = valueFrom ?? {};
     if (secret) made[name] = named("Secret", secret.name).stringData![secret.key]!;
@@ -177,6 +180,13 @@ test("all run one image, and find their files where their settings say", () => {
     });
     expect(paths).toEqual([configPath, (auth as { file: string }).file]);
   }
+});
+
+test("the keys of providers are where agents are driven, and where it is told which are available", () => {
+  const secrets = deployments.map((each) => containerOf(each).envFrom.flatMap(({ secretRef }) => secretRef ?? []));
+  const providers = [{ name: "interlock-providers", optional: true }];
+  expect(secrets).toEqual([providers, [], providers]);
+  expect(Object.keys(named("Secret", "interlock-providers").stringData!)).toEqual(["OPENAI_API_KEY"]);
 });
 
 test("the catalogue is one, and the example's keys are read", () => {

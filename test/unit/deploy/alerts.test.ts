@@ -1,0 +1,35 @@
+import { expect, test } from "vitest";
+import { SETTINGS } from "../../../src/config/settings.ts";
+import { Metrics } from "../../../src/metrics.ts";
+import { documentsOf } from "../../support/deployment.ts";
+
+interface Rules {
+  groups: { rules: { alert: string; expr: string; annotations: { summary: string } }[] }[];
+}
+
+const { groups } = documentsOf("alerts.yaml")[0] as Rules;
+const rules = groups.flatMap((group) => group.rules);
+
+test("every alert asks for metrics that a node has, with labels they have", async () => {
+  const none = () => 0;
+  const gauges = { connections: none, floors: none, followed: none, commands: none, asks: none, shares: none };
+  const metrics = new Metrics({ ...gauges, isBusAway: () => false });
+  metrics.command("session.chat", "unavailable");
+  metrics.broken("commit");
+  const { text } = await metrics.read();
+  expect(rules.length).toBeGreaterThan(5);
+  for (const { alert, expr } of rules) {
+    const names = expr.match(/\b(interlock|nodejs|process)_\w+/g)!;
+    for (const name of names) expect(text, alert).toMatch(new RegExp(`^${name}[{ ]`, "m"));
+    for (const [, name, label] of expr.matchAll(/(\w+)\{(\w+)=/g)) {
+      expect(text, alert).toMatch(new RegExp(`^${name}\\{.*${label}=`, "m"));
+    }
+  }
+});
+
+test("as many shares have to have an owner as there are by default", () => {
+  const { default: partitions } = SETTINGS.find(({ name }) => name === "INTERLOCK_PARTITIONS")!;
+  const { expr, annotations } = rules.find(({ alert }) => alert === "InterlockFloorsUnowned")!;
+  expect(expr).toContain(`!= ${partitions}`);
+  expect(annotations.summary).toContain(partitions);
+});
