@@ -1,0 +1,70 @@
+import { expect, onTestFinished, test } from "vitest";
+import { Cluster, describeClusters } from "../../support/cluster.ts";
+import { clientOf, LOAD_CATALOG, Load } from "../../support/load.ts";
+import { SessionReader } from "../../support/session-reader.ts";
+import { within } from "../../support/within.ts";
+
+/** Nobody waits for long for what works. */
+const UNDER_WAY_MS = 20_000;
+/** A server of a test is there again within a second or two, and nodes within another. */
+const BACK_MS = 20_000;
+
+async function suite(servers: Parameters<Parameters<typeof describeClusters>[1]>[0]) {
+  test.each(["orderly", "crash"] as const)(
+    "is restarted under load (%s): clear errors, then all is as it was",
+    async (how) => {
+      const cluster = await Cluster.make(servers, { catalog: LOAD_CATALOG });
+      const [here, there] = await cluster.startAll(
+        ["gateway", "orchestrator"],
+        ["gateway", "orchestrator"],
+        ["worker"],
+      );
+      const nodes = [here, there];
+      const client = clientOf(() => nodes);
+      await client.createSession({ id: "watched", userId: "watcher" });
+      const readers = await Promise.all(
+        nodes.map((node) => new SessionReader(`${node.url}/session/watched/events`).open()),
+      );
+      onTestFinished(() => {
+        for (const reader of readers) reader.close();
+      });
+      const load = new Load({ users: 8, clientsEach: 2, seed: 11, nodes: () => nodes });
+      load.begin();
+      await load.answered(5, UNDER_WAY_MS);
+
+      let isBack = false;
+      const restarting = servers.postgres().restart(how);
+      const looking = nodes.map(async (node) => {
+        const statuses = new Set<string>();
+        while (!isBack) {
+          const { status, body } = await node.ask("GET", "/session/watched");
+          statuses.add(`${status} ${body.errorCode ?? ""}`);
+        }
+        return statuses;
+      });
+      await restarting;
+      isBack = true;
+      const seen = await Promise.all(looking);
+      for (const statuses of seen) {
+        expect([...statuses].filter((each) => !["200 ", "503 unavailable"].includes(each))).toEqual([]);
+      }
+      const tookMs = await load.answered(1, BACK_MS);
+      console.info(`${how}: every client was answered again after ${tookMs} ms`);
+      await load.answered(3, UNDER_WAY_MS);
+      await load.end();
+      const why = [...load.failures.values()].flat();
+      expect(why.length).toBeGreaterThan(0);
+      expect(why.filter((each) => !each.includes('"errorCode":"unavailable"'))).toEqual([]);
+
+      await client.renameSession("watched", "still watched");
+      for (const reader of readers) {
+        const told = reader.until(({ logs }) => logs.get("watched")?.at(-1)?.data.title === "still watched");
+        await within(BACK_MS, "hearing of it", told);
+      }
+      await load.audit(cluster, nodes);
+    },
+    90_000,
+  );
+}
+
+await describeClusters("a PostgreSQL that", suite, { own: true });
