@@ -76,8 +76,9 @@ export class Client {
     const { command } = wish;
     const envelope = { floorId, commandId, bodyHash: "hash", command, ...(caller !== undefined && { caller }) };
     let fairTries = 0;
+    // A repeat may join its original, which was begun then.
+    const askedAt = clock.now();
     for (;;) {
-      const askedAt = clock.now();
       const outcome = await this.#request(envelope);
       const told = () => `${commandId} ${command.type}: ${JSON.stringify(outcome).slice(0, 200)}`;
       trace.add(this.#caller, told);

@@ -31,7 +31,7 @@ function create(world: World, floorId: FloorId, commandId: string): Wish {
   const { sessionId } = session;
   const mark = `created ${sessionId}`;
   if (chance.percent(30)) {
-    return { command: { type: "session.chat", sessionId, turn: turnOf(commandId), session }, mark, sessionId };
+    return { command: { type: "session.chat", sessionId, turn: turnOf(world, commandId), session }, mark, sessionId };
   }
   return { command: { type: "session.create", sessionId, session, activate: chance.percent(70) }, mark, sessionId };
 }
@@ -43,14 +43,15 @@ function newSession(world: World, floorId: FloorId, commandId: string): NewSessi
   return { sessionId: `s-${commandId}` as SessionId, agentId, userId: userId!, ...(zone !== undefined && { zone }) };
 }
 
-const turnOf = (commandId: string) => ({
+/** Now and then longer than the bus takes in one piece. */
+const turnOf = ({ chance }: World, commandId: string) => ({
   messageId: `m-${commandId}` as MessageId,
   runId: `r-${commandId}` as RunId,
-  content: `words of ${commandId}`,
+  content: `words of ${commandId} `.repeat(chance.percent(0.5) ? 4_500 : 1),
 });
 
-function chat(_: World, __: FloorId, commandId: string, sessionId: SessionId): Wish {
-  const turn = turnOf(commandId);
+function chat(world: World, _: FloorId, commandId: string, sessionId: SessionId): Wish {
+  const turn = turnOf(world, commandId);
   return { command: { type: "session.chat", sessionId, turn }, mark: `message ${turn.messageId}`, sessionId };
 }
 

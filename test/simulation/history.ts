@@ -101,7 +101,7 @@ class History {
   /** What is committed now is with every reader at once, those that have only just come among them. */
   async #calm(): Promise<void> {
     const { chance } = this.#world;
-    await this.#pass(4_000 + chance.below(1_000));
+    await this.#pass(4_500 + chance.below(500));
     this.#promptness.begin();
     for (const client of this.#clients) void this.#wish(client);
     for (let round = 0; round < 3; round++) {

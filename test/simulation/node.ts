@@ -24,8 +24,8 @@ const LEASE_MS = 3_000;
 const ASK_MS = 5_000;
 /** Interactions run out fast, so that histories stay short. */
 const INTERACTION_MS = 8_000;
-/** Few floors are kept, so that some are let go of. */
-const MAX_FLOORS = 8;
+/** Floors a host keeps: where there are more, one is let go of, or it is busy. */
+const MAX_FLOORS = 2;
 
 /** One process of a node, put together as the composition root does. */
 export class NodeProcess {

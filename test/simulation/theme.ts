@@ -18,7 +18,7 @@ export interface Theme {
 
 /** Everything at once. */
 const BUSY: Theme = {
-  stormMs: [1_500, 5_000],
+  stormMs: [1_500, 4_000],
   paceMs: [150, 300, 600],
   wishes: ["chat", "chat", "chat", "verb", "verb", "verb", "rename", "ofFloor", "look", "other", "other"],
   strikeMs: [700, 1_500, 4_000],
@@ -38,7 +38,7 @@ const WORKING: Theme = {
 
 /** Several nodes that believe a floor is theirs, and know different things of it. */
 const PARTED: Theme = {
-  stormMs: [2_000, 5_000],
+  stormMs: [2_000, 4_000],
   paceMs: [150, 300],
   wishes: ["verb", "verb", "verb", "look", "look", "look", "chat", "ofFloor"],
   strikeMs: [500, 1_000],

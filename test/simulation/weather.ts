@@ -22,7 +22,7 @@ export function drawWeather(world: World): void {
   network.weather = { lose: some(25), repeat: some(20), late: some(25), lateMs: chance.pick([20, 300, 3_000]) };
   queue.weather = { refuse: some(15), late: some(30), lateMs: 3_000, twice: some(30) };
   members.weather = { fail: some(20), wrong: some(40) };
-  const stallMs = chance.pick([50, 600, 6_000]);
+  const stallMs = chance.pick([50, 600, 3_500]);
   world.storeWeather = {
     ...FAIR_STORE,
     failBefore: some(5),

@@ -54,7 +54,7 @@ export class World {
     this.network = new Network({ clock, chance, trace, describe: describeMessage });
     this.queue = new JobQueue({ clock, chance, trace });
     this.members = new Members(clock, chance);
-    this.floorIds = (chance.percent(50) ? ["u:ann"] : ["u:ann", "u:bob/rear"]) as FloorId[];
+    this.floorIds = ["u:ann", "u:bob/rear", "u:eve"].slice(0, chance.pick([1, 1, 1, 1, 1, 2, 2, 2, 3])) as FloorId[];
   }
 
   /** What was promised and not kept, if anything was. */
