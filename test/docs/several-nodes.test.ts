@@ -1,0 +1,134 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { text as textOf } from "node:stream/consumers";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { freePort } from "../support/free-port.ts";
+import { askDatabase, serverOf } from "../support/postgres-place.ts";
+import { POSTGRES } from "../support/postgres-server.ts";
+import { redis } from "../support/redis-server.ts";
+import { chooseServer, describeWith } from "../support/server-choice.ts";
+import { SseReader } from "../support/sse-reader.ts";
+import { readPage, root } from "./page.ts";
+
+/** What pages call the store and the bus. */
+const SHOWN_STORE = "postgres://interlock:secret@127.0.0.1/interlock";
+const SHOWN_BUS = "redis://127.0.0.1";
+
+const { blocks: readme } = readPage("README.md");
+const { blocks: operations } = readPage("docs/operations.md");
+/** The block of shell that has this in it, and what is shown to be printed. */
+const shown = (blocks: typeof readme, part: string): [sh: string, printed: string] => {
+  const index = blocks.findIndex(({ info, text }) => info === "sh" && text.includes(part));
+  return [blocks[index]!.text, blocks[index + 1]!.text];
+};
+const WORDS = /"((?:[^"\\]|\\.)*)"|'([^']*)'|(\S+)/g;
+const wordsOf = (line: string) =>
+  [...line.matchAll(WORDS)].map(([, double, single, plain]) => double ?? single ?? plain!);
+
+describeWith(POSTGRES, await chooseServer(POSTGRES), "several nodes, as pages show them", (startPostgres) => {
+  const postgres = serverOf(startPostgres);
+  const closing: (() => unknown)[] = [];
+  let store: string;
+  let bus: string;
+
+  beforeAll(async () => {
+    const choice = await chooseServer(redis);
+    if ("missing" in choice) throw new Error(`Redis is needed too: ${choice.missing}`);
+    const server = await choice.start();
+    closing.push(() => server.stop());
+    bus = server.url;
+    const { url, drop } = await postgres().makeDatabase();
+    closing.push(drop);
+    store = url;
+  }, 60_000);
+  afterAll(async () => {
+    for (const close of closing.reverse()) await close();
+  }, 60_000);
+
+  const run = (words: readonly string[], env: Record<string, string> = {}): ChildProcess => {
+    const child = spawn(process.execPath, words, {
+      cwd: root,
+      env: { PATH: process.env["PATH"], ...env },
+      stdio: ["ignore", "pipe", "ignore"],
+    });
+    closing.push(() => child.kill("SIGKILL"));
+    return child;
+  };
+
+  /** The nodes of README.md, on ports that are free; by the port they are shown to have. */
+  async function startNodes(): Promise<{ printed: string; url: string; stop(): Promise<void> }> {
+    const [sh] = shown(readme, "--roles orchestrator");
+    const [first, ...lines] = sh.replace(SHOWN_STORE, store).replace(SHOWN_BUS, bus).trim().split("\n");
+    const env = Object.fromEntries(
+      wordsOf(first!)
+        .slice(1)
+        .map((word) => word.split(/=(.*)/s).slice(0, 2)),
+    );
+    expect(Object.keys(env)).toEqual(["INTERLOCK_STORE", "INTERLOCK_BUS"]);
+    const nodes: ChildProcess[] = [];
+    let printed = "";
+    let url = "";
+    for (const line of lines) {
+      const [npm, exec, dashes, node, ...words] = wordsOf(line);
+      expect([npm, exec, dashes, node]).toEqual(["npm", "exec", "--", "node"]);
+      const at = words.indexOf("--port") + 1;
+      const shownPort = at > 0 ? words[at]! : "3000";
+      const port = String(await freePort());
+      const child = run(at > 0 ? words.with(at, port) : words, { ...env, ...(at === 0 && { PORT: port }) });
+      nodes.push(child);
+      const [said] = await once(child.stdout!.setEncoding("utf8"), "data");
+      printed += String(said).replace(port, shownPort);
+      if (line.includes("gateway")) url = `http://127.0.0.1:${port}`;
+    }
+    const stop = async () => {
+      const ended = nodes.map((node) => once(node, "exit"));
+      for (const node of nodes) node.kill("SIGTERM");
+      expect(await Promise.all(ended)).toEqual(nodes.map(() => [0, null]));
+    };
+    return { printed, url, stop };
+  }
+
+  const ask = async (url: string, path: string, body?: object) => {
+    const headers = { "Content-Type": "application/json" };
+    const answer = await fetch(url + path, body && { method: "POST", headers, body: JSON.stringify(body) });
+    return (await answer.json()) as { success: boolean; position: string; runId: string };
+  };
+
+  test("the three of README.md print what is shown, and a turn goes through all of them", async () => {
+    const { printed, url, stop } = await startNodes();
+    expect(printed).toBe(shown(readme, "--roles orchestrator")[1]);
+    expect(await ask(url, "/session/create", { id: "talk", agentId: "general", activate: true })).toMatchObject({
+      success: true,
+    });
+    const stream = await SseReader.open(`${url}/session/talk/events`);
+    const { runId } = await ask(url, "/message", { type: "chat", sessionId: "talk", content: "hello" });
+    await stream.until(({ type, data }) => type === "complete" && data["runId"] === runId);
+    await stream.close();
+    await stop();
+  }, 60_000);
+
+  test("the queue is looked into by the epoch, as docs/operations.md does", async () => {
+    const [sql] = /'(SELECT [^']+)'/.exec(shown(operations, "SELECT epoch")[0])!.slice(1);
+    const [row] = await askDatabase(store, sql!);
+    const [sh] = shown(operations, "getJobCounts");
+    const { hostname, port } = new URL(bus);
+    const [, , , , ...words] = wordsOf(sh.replace("$epoch", String(row!["epoch"])));
+    expect(words.slice(-2)).toEqual(["127.0.0.1", "6379"]);
+    const printed = await textOf(run([...words.slice(0, -2), hostname, port]).stdout!);
+    const none = '{"active":0,"prioritized":0,"waiting":0,"delayed":0}';
+    expect(printed).toBe(`runs ${none}\ntimers ${none}\n`);
+  }, 30_000);
+
+  test("a store that was restored and has a new name sends clients back to reading anew", async () => {
+    const before = await startNodes();
+    const { position } = await ask(before.url, "/session/talk");
+    await before.stop();
+    await askDatabase(store, /"(UPDATE [^"]+)"/.exec(shown(operations, 'psql "$INTERLOCK_STORE" -c')[0])![1]!);
+    const after = await startNodes();
+    const stream = await SseReader.open(`${after.url}/session/talk/events`, { "Last-Event-ID": position });
+    expect((await stream.next()).type).toBe("reset");
+    expect((await ask(after.url, "/session/talk")).position).toMatch(/^r1\./);
+    await stream.close();
+    await after.stop();
+  }, 60_000);
+});
