@@ -159,6 +159,8 @@ export interface LoadOptions {
 export class Load {
   readonly clients: LoadClient[] = [];
   readonly users: string[];
+  /** Requests that failed for good, as far as their clients could tell. */
+  undecided = 0;
   /** By user: why tries came to nothing. */
   readonly failures = new Map<string, string[]>();
   #isOver = false;
@@ -186,7 +188,8 @@ export class Load {
     this.#working = Promise.all(
       this.clients.map(async (client) => {
         while (!this.#isOver) {
-          await client.step();
+          const { outcome } = await client.step();
+          if (!outcome) this.undecided += 1;
           for (const look of this.#waiting) look();
         }
       }),

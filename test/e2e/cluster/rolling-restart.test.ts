@@ -1,0 +1,93 @@
+import { expect, onTestFinished, test } from "vitest";
+import type { ChildServer } from "../../support/child-server.ts";
+import { Cluster, describeClusters, type Role } from "../../support/cluster.ts";
+import { clientOf, LOAD_CATALOG, Load } from "../../support/load.ts";
+import { SessionReader } from "../../support/session-reader.ts";
+import { within } from "../../support/within.ts";
+
+/** Nobody waits for long for what works. */
+const UNDER_WAY_MS = 20_000;
+/** A node drains for 3 s at most; on two busy cores it may take three times as long. */
+const STOPPED_MS = 9_000;
+
+const SONG = { kind: "scripted", replies: [{ say: ["la "], delay: "100ms", repeat: 60 }] };
+const CATALOG = { ...LOAD_CATALOG, agents: [...LOAD_CATALOG.agents, { name: "tenor", adapter: SONG }] };
+
+await describeClusters("nodes that are replaced one after the other", (servers) => {
+  test("under load fail no request that is repeated by the contract, and no reader misses anything", async () => {
+    const settings = { INTERLOCK_DRAIN: "3s" };
+    const cluster = await Cluster.make(servers, { catalog: CATALOG, settings });
+    const kinds: Role[][] = [
+      ["gateway", "orchestrator"],
+      ["gateway", "orchestrator", "worker"],
+      ["gateway", "worker"],
+    ];
+    let nodes = await Promise.all(kinds.map((roles) => cluster.start(roles)));
+    const client = clientOf(() => nodes);
+
+    // Readers are sent away, or cut off, and come back to whichever node is next.
+    let isOver = false;
+    let turn = 0;
+    async function follow(id: string): Promise<SessionReader> {
+      const next = () => nodes[turn++ % nodes.length]!.url;
+      const reader = await new SessionReader(`${next()}/session/${id}/events`).open();
+      onTestFinished(() => reader.close());
+      const comeBack = async () => {
+        while (!isOver) {
+          await reader.stream.over();
+          if (isOver) return;
+          reader.moveTo(next());
+          await reader.open().catch(() => {});
+        }
+      };
+      void comeBack();
+      return reader;
+    }
+    const readers = new Map<SessionReader, string>();
+    for (let n = 0; n < 6; n++) {
+      const id = `watched${n}`;
+      await client.createSession({ id, userId: id, agentId: "tenor", activate: true });
+      readers.set(await follow(id), id);
+      readers.set(await follow(id), id);
+    }
+    const renaming = [...new Set(readers.values())].map(async (id) => {
+      for (let n = 0; !isOver; n++) await client.renameSession(id, `${id} ${n}`);
+    });
+    const load = new Load({ users: 6, clientsEach: 2, seed: 13, nodes: () => nodes });
+    load.begin();
+    await load.answered(3, UNDER_WAY_MS);
+    for (const id of new Set(readers.values())) await client.send({ type: "chat", sessionId: id, content: "sing" });
+
+    const replace = async (old: ChildServer, roles: Role[]) => {
+      nodes = [...nodes, await cluster.start(roles)];
+      old.signal("SIGTERM");
+      // Whoever sends requests does not look whether a node is ready, and goes on until it is gone.
+      const tookMs = await within(STOPPED_MS, "stopping", old.ended);
+      expect(await old.ended, old.stderr).toEqual({ code: 0, signal: null });
+      nodes = nodes.filter((node) => node !== old);
+      console.info(`${roles}: stopped after ${tookMs} ms`);
+      await load.answered(2, UNDER_WAY_MS);
+    };
+    for (const [index, old] of [...nodes].entries()) await replace(old, kinds[index]!);
+    await load.end();
+    expect(load.undecided).toBe(0);
+    isOver = true;
+    await Promise.all(renaming);
+
+    for (const [reader, id] of readers) {
+      await client.renameSession(id, "the end");
+      const ended = ({ transcript }: SessionReader) => {
+        const log = transcript.logs.get(id) ?? [];
+        return log.some(({ type }) => type === "complete") && log.some(({ data }) => data.title === "the end");
+      };
+      await within(
+        UNDER_WAY_MS,
+        `all of ${id}`,
+        reader.until(() => ended(reader)),
+      );
+      reader.check();
+    }
+    await load.audit(cluster, nodes);
+    console.info(`${load.deeds.length} commands, ${[...load.failures.values()].flat().length} repeated`);
+  }, 120_000);
+});
