@@ -1,0 +1,102 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import type { ChildServer } from "../../support/child-server.ts";
+import { Cluster, type ClusterServers, describeClusters } from "../../support/cluster.ts";
+import { freePort } from "../../support/free-port.ts";
+import { startRedis } from "../../support/redis-server.ts";
+import { within } from "../../support/within.ts";
+
+/** A server that does not answer is waited for up to 5 s; on two busy cores three times that. */
+const ENDED_MS = 15_000;
+const SECRET = "hunter2-hunter2";
+
+const withPassword = (address: string, password: string) => {
+  const url = new URL(address);
+  url.password = password;
+  return url.href;
+};
+
+const closing: (() => Promise<void>)[] = [];
+const atEnd = (close: () => Promise<void>) => void closing.push(close);
+
+/** What does not go together or cannot be had, and what stderr says then: one sentence that names the setting. */
+const CASES: [name: string, settings: (servers: ClusterServers) => Promise<Record<string, string>>, says: RegExp][] = [
+  [
+    "an unreachable PostgreSQL",
+    async () => ({ INTERLOCK_STORE: `postgres://ann:${SECRET}@127.0.0.1:${await freePort()}/floors` }),
+    /^interlock: .*127\.0\.0\.1:\d+ \(INTERLOCK_STORE\).*ECONNREFUSED.*$/,
+  ],
+  [
+    "a wrong password",
+    async ({ postgres }) => ({ INTERLOCK_STORE: withPassword(postgres().url, SECRET) }),
+    /^interlock: .*127\.0\.0\.1:\d+ does not let the user "postgres" in: .*INTERLOCK_STORE$/,
+  ],
+  [
+    "a database that is not there",
+    async ({ postgres }) => ({ INTERLOCK_STORE: new URL("/nowhere", postgres().url).href }),
+    /^interlock: there is no database "nowhere" at 127\.0\.0\.1:\d+: .*INTERLOCK_STORE$/,
+  ],
+  [
+    "an unreachable Redis",
+    async () => ({ INTERLOCK_BUS: `redis://:${SECRET}@127.0.0.1:${await freePort()}` }),
+    /^interlock: INTERLOCK_BUS: redis:\/\/127\.0\.0\.1:\d+ cannot be used: .*ECONNREFUSED.*$/,
+  ],
+  [
+    "a Redis that wants another password",
+    async () => {
+      const guarded = await startRedis({ password: "another" });
+      atEnd(() => guarded.stop());
+      return { INTERLOCK_BUS: withPassword(guarded.url, SECRET) };
+    },
+    /^interlock: INTERLOCK_BUS: redis:\/\/127\.0\.0\.1:\d+ cannot be used: .*WRONGPASS.*$/,
+  ],
+  [
+    "a gateway without Redis",
+    async () => ({ INTERLOCK_BUS: "memory", INTERLOCK_ROLES: "gateway" }),
+    /^interlock: the settings cannot be used\n {2}INTERLOCK_ROLES leaves work to other nodes, .+ INTERLOCK_BUS=redis:\/\/….*$/,
+  ],
+  [
+    "a SQLite file with Redis",
+    async () => ({ INTERLOCK_STORE: "sqlite:floors.db" }),
+    /^interlock: the settings cannot be used\n {2}INTERLOCK_BUS cannot be Redis while the store is SQLite: .+$/,
+  ],
+];
+
+await describeClusters("a node of several does not start", (servers) => {
+  async function refusalOf(node: ChildServer): Promise<string> {
+    await within(ENDED_MS, "refusing to start", node.ended);
+    expect(await node.ended).toEqual({ code: 1, signal: null });
+    return node.stderr.trim();
+  }
+
+  const refused = new Map<string, ChildServer>();
+  let cluster: Cluster;
+
+  beforeAll(async () => {
+    cluster = await Cluster.make(servers, { catalog: { agents: [{ name: "general" }] }, atEnd });
+    const roles = ["gateway", "orchestrator", "worker"] as const;
+    // All at once: most of their time they wait for something that does not come.
+    for (const [name, settingsOf] of CASES) refused.set(name, cluster.begin(roles, await settingsOf(servers)));
+  }, 60_000);
+  afterAll(async () => {
+    for (const close of closing.reverse()) await close();
+  });
+
+  test.each(CASES)("with %s", async (name, _, says) => {
+    const said = await refusalOf(refused.get(name)!);
+    expect(said).toMatch(says);
+    expect(said).not.toContain(SECRET);
+  });
+
+  test("with another number of shares than those that run; they go on, and one that agrees may come", async () => {
+    const roles = ["gateway", "orchestrator"] as const;
+    const first = await cluster.start(roles, { INTERLOCK_PARTITIONS: "64" });
+    for (const role of ["orchestrator", "gateway", "worker"] as const) {
+      const said = await refusalOf(cluster.begin([role], { INTERLOCK_PARTITIONS: "32" }));
+      expect(said).toBe("interlock: INTERLOCK_PARTITIONS is 32 here and 64 on the nodes that are running");
+    }
+    const second = await cluster.start(roles, { INTERLOCK_PARTITIONS: "64" });
+    for (const node of [first, second]) {
+      expect((await node.post("/session/create", { userId: "ann" })).status).toBe(200);
+    }
+  });
+});
