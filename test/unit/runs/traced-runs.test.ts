@@ -1,0 +1,53 @@
+import { expect, test } from "vitest";
+import type { Envelope } from "../../../src/protocol/command.ts";
+import type { SpanFacts, Tracer } from "../../../src/protocol/tracer.ts";
+import { EFFECT, giveAway, singer, startLoneWorker } from "../../support/lone-worker.ts";
+
+const RUN = "00-4bf92f3577b34da6a3ce929d0e0e4736-1111111111111111-01";
+
+/** Sings for a minute, and says so at the end. */
+const patient = singer(async function* (_, control) {
+  await control.sleep(60_000);
+  yield { type: "text", text: "la" };
+});
+
+/** What was asked of the floor, with the trace it was part of. */
+function listen() {
+  const asked: [type: string, trace: string | undefined][] = [];
+  const ask = (envelope: Envelope) => {
+    asked.push([envelope.command.type, envelope.trace]);
+    return giveAway(envelope);
+  };
+  return { asked, ask };
+}
+
+test("a run is a span below the commit that wished for it, and what it reports is part of it", async () => {
+  const { asked, ask } = listen();
+  const begun: unknown[] = [];
+  const ended: SpanFacts[] = [];
+  const tracer: Tracer = {
+    begin(...told) {
+      begun.push(told);
+      return { trace: RUN, end: (facts) => void ended.push(facts) };
+    },
+  };
+  const clock = await startLoneWorker({ agent: patient, ask, tracer });
+  await clock.advance(61_000);
+  const facts = { "interlock.session.id": "song", "interlock.run.id": "run", "interlock.attempt": 2 };
+  expect(begun).toEqual([["run", "run", EFFECT.trace, expect.objectContaining(facts)]]);
+  expect(ended).toEqual([{ "interlock.outcome": "done" }]);
+  expect(asked[0]).toEqual(["run.claim", EFFECT.trace]);
+  const stills = asked.filter(([type]) => type === "run.still");
+  expect(stills.length).toBeGreaterThan(5);
+  // It comes to nothing, again and again.
+  expect(new Set(stills.map(([, trace]) => trace))).toEqual(new Set([undefined]));
+  const reports = asked.filter(([type]) => type === "run.report");
+  expect(new Set(reports.map(([, trace]) => trace))).toEqual(new Set([RUN]));
+});
+
+test("a worker that does not trace hands on the trace it was given", async () => {
+  const { asked, ask } = listen();
+  const clock = await startLoneWorker({ agent: patient, ask });
+  await clock.advance(61_000);
+  expect(asked.at(-1)).toEqual(["run.report", EFFECT.trace]);
+});
