@@ -28,7 +28,7 @@ async function suite(servers: Parameters<Parameters<typeof describeClusters>[1]>
       onTestFinished(() => {
         for (const reader of readers) reader.close();
       });
-      const load = new Load({ users: 8, clientsEach: 2, seed: 11, nodes: () => nodes });
+      const load = new Load({ users: 4, clientsEach: 2, seed: 11, nodes: () => nodes });
       load.begin();
       await load.answered(5, UNDER_WAY_MS);
 

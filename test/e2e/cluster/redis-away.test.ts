@@ -116,7 +116,7 @@ await describeClusters("nodes without their Redis", (servers) => {
   test("which starts anew and empty, or is away for a while: streams stay, and what waited there is not forgotten", async () => {
     const cluster = await Cluster.make(servers, { catalog: CATALOG });
     const redis = servers.redis();
-    const [home, door] = await cluster.startAll(["gateway", "orchestrator"], ["gateway"]);
+    const [home, door, other] = await cluster.startAll(["gateway", "orchestrator"], ["gateway"], ["orchestrator"]);
     await create(door, "waiting", "general");
     await create(door, "idle", "idler");
     const readers = [await read(door, "waiting"), await read(home, "idle")] as const;
@@ -145,10 +145,10 @@ await describeClusters("nodes without their Redis", (servers) => {
     const tookMs = await within(REFUSED_MS, "refusing", asked);
     console.info(`a write was refused ${tookMs} ms after Redis was gone`);
     expect([refused!.status, refused!.body.errorCode]).toEqual([503, "unavailable"]);
-    await turnAway(home, door);
+    await turnAway(home, door, other);
     for (const [index, { stream }] of readers.entries()) await stream.until(({ comments }) => comments > beats[index]!);
     await redis.start();
-    await turnBack(home, door);
+    await turnBack(home, door, other);
     expect((await rename(door, "waiting", "away")).status).toBe(200);
     expect((await say(door, "waiting", "second")).status).toBe(200);
     const count = () => waiting.transcript.logs.get("waiting")!.filter(({ type }) => type === "complete").length;

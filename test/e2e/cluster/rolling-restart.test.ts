@@ -44,7 +44,7 @@ await describeClusters("nodes that are replaced one after the other", (servers) 
       return reader;
     }
     const readers = new Map<SessionReader, string>();
-    for (let n = 0; n < 6; n++) {
+    for (let n = 0; n < 3; n++) {
       const id = `watched${n}`;
       await client.createSession({ id, userId: id, agentId: "tenor", activate: true });
       readers.set(await follow(id), id);
@@ -53,7 +53,7 @@ await describeClusters("nodes that are replaced one after the other", (servers) 
     const renaming = [...new Set(readers.values())].map(async (id) => {
       for (let n = 0; !isOver; n++) await client.renameSession(id, `${id} ${n}`);
     });
-    const load = new Load({ users: 6, clientsEach: 2, seed: 13, nodes: () => nodes });
+    const load = new Load({ users: 3, clientsEach: 2, seed: 13, nodes: () => nodes });
     load.begin();
     await load.answered(3, UNDER_WAY_MS);
     for (const id of new Set(readers.values())) await client.send({ type: "chat", sessionId: id, content: "sing" });
