@@ -129,9 +129,6 @@ export class Orchestrator {
     this.#retention.suspend();
     if (!this.#shape.hasOwnTime) return log.warn({ byMs }, "the database's clock jumped");
     log.warn({ byMs }, "the wall clock jumped: what waits for an instant waits as long as before");
-    this.#shape.store.shiftEffects(byMs).then(
-      () => this.#armer.sweep(),
-      (error) => log.error({ err: error }, "what waits for an instant could not be moved"),
-    );
+    this.#armer.shift(byMs);
   }
 }

@@ -1,5 +1,5 @@
 import type { RunQueue } from "../bus/run-queue.ts";
-import type { Clock, Timer } from "../protocol/clock.ts";
+import { type Clock, sleep, type Timer } from "../protocol/clock.ts";
 import type { Envelope } from "../protocol/command.ts";
 import type { Effect, TimerEffect } from "../protocol/effect.ts";
 import type { Logger } from "../protocol/logger.ts";
@@ -10,11 +10,13 @@ import type { Store } from "../store/store.ts";
 const SWEEP_MS = 10_000;
 /** Effects read at a time. */
 const PAGE = 1_000;
+/** Between two tries to move effects, in ms. */
+const MOVE_AGAIN_MS = 1_000;
 /** Timers that are fired at a time. */
 const FIRING = 64;
 
 export interface ArmerOptions {
-  store: Pick<Store, "dueEffects">;
+  store: Pick<Store, "dueEffects" | "shiftEffects">;
   queue: RunQueue;
   clock: Clock;
   newId: () => string;
@@ -38,6 +40,8 @@ export class Armer {
   #sweeping: Promise<void> | undefined;
   /** Floors came to this node while it was reading what others have. */
   #isSweptAgain = false;
+  /** Jumps of the wall clock that the store's effects do not know of yet. */
+  #jumps = 0;
   #stopFiring: (() => Promise<void>) | undefined;
 
   constructor(options: ArmerOptions) {
@@ -60,7 +64,7 @@ export class Armer {
 
   /** An effect was committed. */
   arm(effect: Effect): void {
-    if (this.#isStopped || effect.dueAt > this.#nextSweepAt) return;
+    if (this.#isIdle || effect.dueAt > this.#nextSweepAt) return;
     // A full queue leaves it to the next sweep.
     this.#options.queue.add(effect).catch(() => {});
   }
@@ -68,7 +72,7 @@ export class Armer {
   /** Read what is due before the next sweep, now. */
   sweep(): void {
     this.#timer?.cancel();
-    if (this.#isStopped) return;
+    if (this.#isIdle) return;
     if (this.#sweeping) {
       this.#isSweptAgain = true;
       return;
@@ -79,6 +83,39 @@ export class Armer {
       this.#isSweptAgain = false;
       if (!this.#isStopped) this.#timer = this.#options.clock.after(delayMs, () => this.sweep());
     });
+  }
+
+  /**
+   * The wall clock jumped: what waits for an instant waits as long as before (rule C9). What is armed waits for time to
+   * pass and is left alone; nothing else is armed until the store has moved it.
+   */
+  shift(byMs: number): void {
+    this.#jumps += 1;
+    // Asked for at once, before whatever is committed at the new time.
+    void this.#move(byMs, this.#options.store.shiftEffects(byMs)).then(() => {
+      this.#jumps -= 1;
+      this.sweep();
+    });
+  }
+
+  async #move(byMs: number, moving: Promise<void>): Promise<void> {
+    const { store, clock, log } = this.#options;
+    for (let moved = moving; ; moved = store.shiftEffects(byMs)) {
+      try {
+        await moved;
+        // Whatever was committed before it is told of in this turn of the event loop, with the instants of old.
+        return await sleep(clock, 0);
+      } catch (error) {
+        log.error({ err: error, byMs }, "what waits for an instant could not be moved; it is tried again");
+      }
+      await sleep(clock, MOVE_AGAIN_MS);
+      if (this.#isStopped) return;
+    }
+  }
+
+  /** Whether an instant in the store may mean something else than it says, or nobody wants to know. */
+  get #isIdle(): boolean {
+    return this.#isStopped || this.#jumps > 0;
   }
 
   async #sweepOnce(): Promise<void> {
@@ -94,9 +131,9 @@ export class Armer {
           partitions: partitions?.(),
           limit: PAGE,
         });
-        for (const effect of due) await queue.add(effect);
+        for (const effect of due) if (!this.#isIdle) await queue.add(effect);
         after = due.at(-1);
-        if (due.length < PAGE || this.#isStopped) return;
+        if (due.length < PAGE || this.#isIdle) return;
       }
     } catch (error) {
       log.warn({ err: error }, "effects could not be armed; the next sweep tries again");

@@ -27,15 +27,24 @@ export class StoreInHand {
 
   constructor(store: Store) {
     const commit = (change: FloorChange) => this.#commit(store, change);
-    const counted = ["loadFloor", "loadSession", "findReceipts", "confirm", "findMessage", "listMessages"] as const;
+    const counted = [
+      "loadFloor",
+      "loadSession",
+      "findReceipts",
+      "confirm",
+      "findMessage",
+      "listMessages",
+      "dueEffects",
+      "shiftEffects",
+    ] as const;
     const methods: Partial<Store> = { commit };
     for (const name of counted) {
       const own = store[name].bind(store) as (...given: unknown[]) => unknown;
-      const call = async (...given: unknown[]) => {
+      // Called at once where nothing is in its way: the order of calls counts.
+      const call = (...given: unknown[]) => {
         this.calls.set(name, this.callsOf(name) + 1);
-        await this.waiting.get(name);
-        if (this.away.has(name)) throw new AppError("unavailable");
-        return this.missing.has(name) ? undefined : await own(...given);
+        const wait = name === "shiftEffects" ? this.#gate?.promise : this.waiting.get(name);
+        return wait ? wait.then(() => this.#call(name, own, given)) : this.#call(name, own, given);
       };
       Object.assign(methods, { [name]: call });
     }
@@ -65,6 +74,17 @@ export class StoreInHand {
   /** Resolves when nothing goes on any more but what is held. */
   async idle(): Promise<void> {
     for (let quiet = 0; quiet < 5; quiet = this.#underWay === 0 ? quiet + 1 : 0) await turn();
+  }
+
+  async #call(name: string, own: (...given: unknown[]) => unknown, given: unknown[]): Promise<unknown> {
+    if (this.away.has(name)) throw new AppError("unavailable");
+    if (this.missing.has(name)) return undefined;
+    this.#underWay += 1;
+    try {
+      return await own(...given);
+    } finally {
+      this.#underWay -= 1;
+    }
   }
 
   async #commit(store: Store, change: FloorChange): Promise<"committed" | "conflict"> {

@@ -1,0 +1,367 @@
+import { describe, expect, onTestFinished, test } from "vitest";
+import { Armer } from "../../../src/actors/armer.ts";
+import { MemoryQueue } from "../../../src/bus/memory-queue.ts";
+import type { Envelope } from "../../../src/protocol/command.ts";
+import type { Effect, RunEffect, TimerEffect } from "../../../src/protocol/effect.ts";
+import { AppError } from "../../../src/protocol/errors.ts";
+import type { AgentId, EffectId, RunId, SessionId } from "../../../src/protocol/ids.ts";
+import { partitionOf } from "../../../src/protocol/partition.ts";
+import { DAY, FloorWriter, HOUR, NOON } from "../../support/floor-writer.ts";
+import { KeptLog } from "../../support/sqlite-place.ts";
+import { StoreInHand } from "../../support/store-in-hand.ts";
+import { openTemporaryStore } from "../../support/temporary-store.ts";
+import { VirtualClock } from "../../support/virtual-clock.ts";
+
+const SWEEP_MS = 10_000;
+const PAGE = 1_000;
+/** From a head unit's first minute to the time that GPS tells. */
+const JUMP_MS = NOON - 60_000;
+
+/** An armer over a real store, whose floor does nothing but take back the timers that fire. */
+class ArmerStage {
+  readonly clock: VirtualClock;
+  readonly store: StoreInHand;
+  readonly queue: MemoryQueue;
+  readonly armer: Armer;
+  readonly writer: FloorWriter;
+  readonly log = new KeptLog();
+  /** Timers that fired, in order. */
+  readonly fired: string[] = [];
+  readonly asked: Envelope[] = [];
+  /** What becomes of the next timers; those beyond them are taken. */
+  readonly failures: Error[] = [];
+
+  private constructor(clock: VirtualClock, store: StoreInHand, partitions?: readonly number[]) {
+    this.clock = clock;
+    this.store = store;
+    this.queue = new MemoryQueue(clock);
+    this.writer = new FloorWriter(store.store);
+    let ids = 0;
+    this.armer = new Armer({
+      store: store.store,
+      queue: this.queue,
+      clock,
+      newId: () => `id${ids++}`,
+      ask: (envelope) => this.#ask(envelope),
+      askTimeoutMs: 5_000,
+      ...(partitions && { partitions: () => partitions }),
+      log: this.log,
+    });
+    onTestFinished(() => this.armer.stop());
+  }
+
+  static async open({ now = NOON, partitions }: { now?: number; partitions?: number[] } = {}): Promise<ArmerStage> {
+    const clock: VirtualClock = new VirtualClock({ now, settle: () => store.idle() });
+    const store = new StoreInHand(await openTemporaryStore(clock));
+    return new ArmerStage(clock, store, partitions);
+  }
+
+  timer(id: string, inMs: number): TimerEffect {
+    return { kind: "timer", id: id as EffectId, floorId: this.writer.id, dueAt: this.clock.now() + inMs };
+  }
+
+  run(id: string, inMs = 0): RunEffect {
+    const about = { sessionId: "s" as SessionId, runId: "r" as RunId, agentId: "music" as AgentId, priority: 20 };
+    return { ...this.timer(id, inMs), ...about, kind: "run" };
+  }
+
+  /** Commit effects, and arm them as a host does. */
+  async commit(...effects: Effect[]): Promise<void> {
+    expect(await this.writer.write({ effectsAdded: effects })).toBe("committed");
+    for (const effect of effects) this.armer.arm(effect);
+  }
+
+  /** When the effects in the store are due, in ms from now. */
+  async dueIn(): Promise<number[]> {
+    const effects = await this.store.store.dueEffects({ until: Number.MAX_SAFE_INTEGER, limit: PAGE });
+    return effects.map(({ dueAt }) => dueAt - this.clock.now());
+  }
+
+  async #ask(envelope: Envelope) {
+    this.asked.push(envelope);
+    const failure = this.failures.shift();
+    if (failure) throw failure;
+    const { timerId } = envelope.command as { timerId: EffectId };
+    this.fired.push(timerId);
+    await this.writer.write({ effectsRemoved: [timerId] });
+    return { ok: true as const };
+  }
+}
+
+describe("a timer", () => {
+  test("that was committed fires when its time has come, once, as a command of the system's own", async () => {
+    const stage = await ArmerStage.open();
+    await stage.armer.start();
+    await stage.commit({ ...stage.timer("soon", 3_000), sessionId: "s" as SessionId });
+    await stage.clock.advance(2_999);
+    expect(stage.fired).toEqual([]);
+    await stage.clock.advance(1);
+    expect(stage.asked).toEqual([
+      {
+        floorId: "u:ann",
+        commandId: expect.any(String),
+        bodyHash: "",
+        deadline: stage.clock.now() + 5_000,
+        command: { type: "timer", timerId: "soon", sessionId: "s" },
+      },
+    ]);
+    await stage.clock.advance(10 * SWEEP_MS);
+    expect(stage.fired).toEqual(["soon"]);
+  });
+
+  test("that a former node left behind fires when it is due, at once where that has passed", async () => {
+    const stage = await ArmerStage.open();
+    const effects = [stage.timer("past", -DAY), stage.timer("soon", 1_000), stage.timer("later", HOUR)];
+    await stage.writer.write({ effectsAdded: effects });
+    await stage.armer.start();
+    await stage.clock.advance(0);
+    expect(stage.fired).toEqual(["past"]);
+    await stage.clock.advance(1_000);
+    expect(stage.fired).toEqual(["past", "soon"]);
+    await stage.clock.advance(HOUR - 1_001);
+    expect(stage.fired).toEqual(["past", "soon"]);
+    await stage.clock.advance(1);
+    expect(stage.fired).toEqual(["past", "soon", "later"]);
+  });
+
+  test("that is due later is not armed before it has to be: nothing waits for weeks", async () => {
+    const stage = await ArmerStage.open();
+    await stage.armer.start();
+    await stage.clock.advance(0);
+    const { timerCount } = stage.clock;
+    await stage.commit(stage.timer("in weeks", 20 * DAY));
+    expect(stage.clock.timerCount).toBe(timerCount);
+  });
+
+  test("that is armed twice, by its commit and by a sweep, fires once", async () => {
+    const stage = await ArmerStage.open();
+    await stage.armer.start();
+    await stage.commit(stage.timer("soon", SWEEP_MS + 5_000));
+    stage.armer.sweep();
+    await stage.clock.advance(3 * SWEEP_MS);
+    expect(stage.fired).toEqual(["soon"]);
+  });
+
+  test("whose floor cannot be had is fired again after the next sweep", async () => {
+    const stage = await ArmerStage.open();
+    await stage.armer.start();
+    stage.failures.push(new AppError("unavailable"));
+    await stage.commit(stage.timer("soon", 0));
+    await stage.clock.advance(0);
+    expect([stage.fired, stage.log.lines]).toEqual([[], ["a timer could not be fired; the next sweep tries again"]]);
+    await stage.clock.advance(SWEEP_MS);
+    expect(stage.fired).toEqual(["soon"]);
+  });
+
+  test("that the queue has no place for is armed by the next sweep", async () => {
+    const stage = await ArmerStage.open();
+    await stage.armer.start();
+    const { add } = stage.queue;
+    stage.queue.add = () => Promise.reject(new AppError("unavailable"));
+    await stage.commit(stage.timer("soon", 1_000));
+    stage.queue.add = add;
+    await stage.clock.advance(SWEEP_MS - 1);
+    expect(stage.fired).toEqual([]);
+    await stage.clock.advance(1);
+    expect(stage.fired).toEqual(["soon"]);
+  });
+});
+
+describe("a sweep", () => {
+  test("reads all there is, in pages", async () => {
+    const stage = await ArmerStage.open();
+    const effects = Array.from({ length: 2 * PAGE + 1 }, (_, n) => stage.timer(`t${n}`, -1_000));
+    await stage.writer.write({ effectsAdded: effects });
+    const added: string[] = [];
+    stage.queue.add = async ({ id }) => void added.push(id);
+    await stage.armer.start();
+    await stage.clock.advance(0);
+    expect(added.sort()).toEqual(effects.map(({ id }) => id as string).sort());
+  });
+
+  test("gives runs to the queue, where a worker takes them", async () => {
+    const stage = await ArmerStage.open();
+    await stage.writer.write({ effectsAdded: [stage.run("run")] });
+    await stage.armer.start();
+    await stage.clock.advance(SWEEP_MS);
+    const taken: string[] = [];
+    await stage.queue.process("run", async ({ id }) => void taken.push(id), { concurrency: 1 });
+    await stage.clock.advance(0);
+    expect([taken, stage.asked]).toEqual([["run"], []]);
+  });
+
+  test("that fails is followed by another", async () => {
+    const stage = await ArmerStage.open();
+    await stage.writer.write({ effectsAdded: [stage.timer("soon", 0)] });
+    stage.store.away.add("dueEffects");
+    await stage.armer.start();
+    await stage.clock.advance(0);
+    expect(stage.log.lines).toEqual(["effects could not be armed; the next sweep tries again"]);
+    stage.store.away.clear();
+    await stage.clock.advance(SWEEP_MS);
+    expect(stage.fired).toEqual(["soon"]);
+  });
+
+  test("asked for while another reads is made when that is done", async () => {
+    const stage = await ArmerStage.open();
+    const gate = Promise.withResolvers<void>();
+    stage.store.waiting.set("dueEffects", gate.promise);
+    await stage.armer.start();
+    stage.armer.sweep();
+    expect(stage.store.callsOf("dueEffects")).toBe(1);
+    gate.resolve();
+    await stage.clock.advance(0);
+    expect(stage.store.callsOf("dueEffects")).toBe(2);
+    await stage.clock.advance(SWEEP_MS);
+    expect(stage.store.callsOf("dueEffects")).toBe(3);
+  });
+
+  test("reads the effects of this node's floors alone", async () => {
+    const mine = partitionOf("u:ann" as never);
+    const other = await ArmerStage.open({ partitions: [mine + 1] });
+    await other.writer.write({ effectsAdded: [other.timer("soon", 0)] });
+    await other.armer.start();
+    await other.clock.advance(SWEEP_MS);
+    expect(other.fired).toEqual([]);
+    const owner = await ArmerStage.open({ partitions: [mine] });
+    await owner.writer.write({ effectsAdded: [owner.timer("soon", 0)] });
+    await owner.armer.start();
+    await owner.clock.advance(0);
+    expect(owner.fired).toEqual(["soon"]);
+  });
+
+  test("is the last one when the armer stops", async () => {
+    const stage = await ArmerStage.open();
+    await stage.armer.start();
+    await stage.clock.advance(0);
+    await stage.armer.stop();
+    expect(stage.clock.timerCount).toBe(0);
+    await stage.commit(stage.timer("soon", 0));
+    stage.armer.sweep();
+    await stage.clock.advance(3 * SWEEP_MS);
+    expect([stage.fired, stage.clock.timerCount]).toEqual([[], 0]);
+  });
+});
+
+describe("a jump of the wall clock", () => {
+  /** A head unit that booted in 1970: a timer that is armed, and one that is not. */
+  async function boot(): Promise<ArmerStage> {
+    const stage = await ArmerStage.open({ now: NOON - JUMP_MS });
+    await stage.armer.start();
+    await stage.commit(stage.timer("armed", 15_000), stage.timer("later", HOUR));
+    await stage.clock.advance(5_000);
+    return stage;
+  }
+
+  function jump(stage: ArmerStage, byMs = JUMP_MS): void {
+    stage.clock.jump(byMs);
+    stage.armer.shift(byMs);
+  }
+
+  /** Both timers fire when as much time has passed as they were to wait. */
+  async function expectNoneEarly(stage: ArmerStage): Promise<void> {
+    await stage.clock.advance(10_000 - 1);
+    expect(stage.fired).toEqual([]);
+    await stage.clock.advance(1);
+    expect(stage.fired).toEqual(["armed"]);
+    await stage.clock.advance(HOUR - 15_000 - 1);
+    expect(stage.fired).toEqual(["armed"]);
+    await stage.clock.advance(1);
+    expect(stage.fired).toEqual(["armed", "later"]);
+  }
+
+  test("lets what waits wait as long as before", async () => {
+    const stage = await boot();
+    jump(stage);
+    await stage.clock.advance(0);
+    expect(await stage.dueIn()).toEqual([10_000, HOUR - 5_000]);
+    await expectNoneEarly(stage);
+  });
+
+  test("lets it wait, too, while the store has not yet moved it: no sweep takes 1970 for past", async () => {
+    const stage = await boot();
+    stage.store.hold();
+    jump(stage);
+    stage.armer.sweep();
+    // The next regular sweep falls into it.
+    await stage.clock.advance(SWEEP_MS - 1);
+    stage.armer.sweep();
+    expect(stage.fired).toEqual([]);
+    stage.store.release();
+    await stage.clock.advance(1);
+    expect(stage.fired).toEqual(["armed"]);
+    await stage.clock.advance(HOUR - 15_000 - 1);
+    expect(stage.fired).toEqual(["armed"]);
+    await stage.clock.advance(1);
+    expect(stage.fired).toEqual(["armed", "later"]);
+  });
+
+  test("moves what is being committed, and leaves what is committed afterwards", async () => {
+    const stage = await boot();
+    stage.store.hold();
+    const before = stage.commit(stage.timer("before", 2_000));
+    jump(stage);
+    const after = stage.timer("after", 3_000);
+    stage.store.release();
+    await before;
+    await stage.commit(after);
+    await stage.clock.advance(1_999);
+    expect(stage.fired).toEqual([]);
+    await stage.clock.advance(1);
+    expect(stage.fired).toEqual(["before"]);
+    await stage.clock.advance(1_000);
+    expect(stage.fired).toEqual(["before", "after"]);
+  });
+
+  test("after another moves what waits by both", async () => {
+    const stage = await boot();
+    stage.store.hold();
+    jump(stage, HOUR);
+    jump(stage, JUMP_MS);
+    stage.store.release();
+    await stage.clock.advance(0);
+    expect(await stage.dueIn()).toEqual([10_000, HOUR - 5_000]);
+    await expectNoneEarly(stage);
+  });
+
+  test("is waited for, though another has been moved", async () => {
+    const stage = await boot();
+    jump(stage, HOUR);
+    stage.store.away.add("shiftEffects");
+    jump(stage, JUMP_MS);
+    await stage.clock.advance(9_000);
+    expect(stage.fired).toEqual([]);
+    stage.store.away.clear();
+    await stage.clock.advance(1_000);
+    expect(stage.fired).toEqual(["armed"]);
+    expect(await stage.dueIn()).toEqual([HOUR - 15_000]);
+  });
+
+  test("is moved as soon as the store can, and nothing is armed by instants before that", async () => {
+    const stage = await boot();
+    stage.store.away.add("shiftEffects");
+    jump(stage);
+    await stage.clock.advance(5_000);
+    expect(stage.log.lines.length).toBeGreaterThan(3);
+    expect(new Set(stage.log.lines)).toEqual(
+      new Set(["what waits for an instant could not be moved; it is tried again"]),
+    );
+    stage.store.away.clear();
+    await stage.clock.advance(1_000);
+    expect(await stage.dueIn()).toEqual([4_000, HOUR - 11_000]);
+    await stage.clock.advance(4_000 - 1);
+    expect(stage.fired).toEqual([]);
+    await stage.clock.advance(1);
+    expect(stage.fired).toEqual(["armed"]);
+  });
+
+  test("does not outlive the armer", async () => {
+    const stage = await boot();
+    stage.store.away.add("shiftEffects");
+    jump(stage);
+    await stage.clock.advance(0);
+    await stage.armer.stop();
+    await stage.clock.advance(60_000);
+    expect(stage.log.lines).toHaveLength(1);
+  });
+});
