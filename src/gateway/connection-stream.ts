@@ -46,7 +46,9 @@ export class ConnectionStream implements Stream {
   #floors: ConnectionFloor[] = [];
   /** Slots before this one need no further look. */
   #nextSlot = 0;
-  #syncing: Promise<void> = Promise.resolve();
+  /** Until the stream has begun, what its row says by then has to wait: a client that came back has places of its own. */
+  readonly #begun = Promise.withResolvers<void>();
+  #syncing: Promise<void> = this.#begun.promise;
   #unsubscribe: Unsubscribe | undefined;
   #isClosed = false;
 
@@ -79,7 +81,8 @@ export class ConnectionStream implements Stream {
     if (isReset) this.writer.tell("reset", {}, this.now(), { id: this.position });
     // A client that is cut off before anything is logged comes back to this connection all the same.
     else if (!resumed) this.writer.place(this.position);
-    await this.#inTurn(() => this.#carryAll(this.#row, { places }));
+    this.#begun.resolve(this.#carryAll(this.#row, { places }));
+    await this.#inTurn(async () => {});
   }
 
   /** Hear what the holder of this connection's stream is told. */

@@ -138,6 +138,8 @@ export class Track implements FloorListener {
         const before: FloorSeq = this.#follower.place;
         const slice = await this.#reader.readHistory(BOUNDS.replayPage);
         if (this.#isClosed) return;
+        // It was read for less than the reader wants by now.
+        if (this.#mustReread) continue;
         for (const entry of slice?.entries ?? []) {
           // The rest is read again when there is room.
           if (writer.isFull) return;
@@ -150,7 +152,7 @@ export class Track implements FloorListener {
           }
         }
         const isAll = !slice || slice.entries.length < BOUNDS.replayPage;
-        if (isAll && !this.#mustReread && this.#follower.keptFrom <= before) {
+        if (isAll && this.#follower.keptFrom <= before) {
           this.#index = this.#follower.indexAfter(before);
           break;
         }

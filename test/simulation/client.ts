@@ -9,14 +9,12 @@ import type { Cluster } from "./cluster.ts";
 import type { Wish } from "./commands.ts";
 import { must } from "./must.ts";
 import type { NodeProcess } from "./node.ts";
+import { visit } from "./visit.ts";
 import type { World } from "./world.ts";
 
 /** What came back. `cut`: the connection broke, or the client waited long enough. */
 type Outcome = { reply: Reply } | { failed: ErrorCode } | "cut";
 
-const TRAVEL_MS = 3;
-/** A client gives up on a request after so long, in ms. */
-const PATIENCE_MS = 7_000;
 /** Requests of one command in fair weather; over it nobody serves clients. */
 const MAX_FAIR_TRIES = 12;
 
@@ -124,20 +122,12 @@ export class Client {
   }
 
   /** One request to one gateway. */
-  #request(envelope: Omit<Envelope, "deadline">): Promise<Outcome> {
+  async #request(envelope: Omit<Envelope, "deadline">): Promise<Outcome> {
     const node = this.#cluster.pickGateway();
-    if (!node) return Promise.resolve("cut");
-    return new Promise((resolve) => {
-      const { clock, chance } = this.#world;
-      const travel = () => 1 + chance.below(TRAVEL_MS);
-      const isLost = !this.#world.isFair && chance.percent(5);
-      clock.after(PATIENCE_MS, () => resolve("cut"));
-      node.life.onDeath(() => clock.after(travel(), () => resolve("cut")));
-      const back = (outcome: Outcome) => {
-        if (node.life.acts()) clock.after(travel(), () => resolve(isLost ? "cut" : outcome));
-      };
-      clock.after(travel(), () => node.life.enter(() => void ask(node, envelope).then(back)));
-    });
+    if (!node) return "cut";
+    const isLost = !this.#world.isFair && this.#world.chance.percent(5);
+    const outcome = await visit(this.#world, node, () => ask(node, envelope));
+    return isLost ? "cut" : outcome;
   }
 
   /** An answer is given after it was committed, and never another one. */

@@ -1,14 +1,16 @@
 import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { Host } from "../../src/actors/host.ts";
 import type { RunQueue } from "../../src/bus/run-queue.ts";
+import { ConnectionFloor } from "../../src/gateway/connection-floor.ts";
 import { Follower } from "../../src/gateway/follower.ts";
+import { SseWriter } from "../../src/gateway/sse-writer.ts";
 import type { Command } from "../../src/protocol/command.ts";
 import type { RunEffect } from "../../src/protocol/effect.ts";
 import { AppError } from "../../src/protocol/errors.ts";
 import { runTopic } from "../../src/protocol/floor-message.ts";
 import type { AgentId, FloorId, SessionId } from "../../src/protocol/ids.ts";
 import type { Message } from "../../src/protocol/message.ts";
-import { logPosition } from "../../src/protocol/position.ts";
+import { logPosition, parseConnectionPosition } from "../../src/protocol/position.ts";
 import type { Reply } from "../../src/protocol/reply.ts";
 import { Worker } from "../../src/runs/worker.ts";
 import type { Store } from "../../src/store/store.ts";
@@ -222,42 +224,131 @@ describe("a follower that opens when a run has just ended", () => {
   });
 });
 
-describe("a reader that comes to a gateway that is behind it", () => {
-  const about = { epoch: "sim1", sessionId: "a" as SessionId };
-
-  test("is not shown a message as unfinished that it has seen finished", async () => {
-    const store = new MemoryStore();
-    const bus = new UnreliableBus();
-    const clock = new SimClock();
-    const life = new Life("n1", clock, 0);
-    const log = new KeptLog();
-    const gateway = new GatewaySide({ bus, store, clock: life.clock, log, random: () => 0.5 });
-    const feed = new FloorFeed(store, bus);
-    const read = async (position?: string) => {
-      let heard = "";
-      const receive = (text: string) => {
-        heard += text;
-      };
-      const wire = new Wire(life, clock, { receive, ended() {} });
-      void gateway.open({ floorId: "u:ann" as FloorId, sessionId: about.sessionId }, position, wire);
-      await clock.runUntil(clock.now() + 50, () => false);
-      return () => heard;
+/** A gateway over a store and a bus, and a floor that is written. */
+function openSide(replace: (store: MemoryStore) => Partial<Store> = () => ({})) {
+  const store = new MemoryStore();
+  const bus = new UnreliableBus();
+  const clock = new SimClock();
+  const life = new Life("n1", clock, 0);
+  const served = withMethods(store, replace(store));
+  let ids = 0;
+  const newId = () => `id${ids++}`;
+  const gateway = new GatewaySide({
+    bus,
+    store: served,
+    clock: life.clock,
+    log: new KeptLog(),
+    newId,
+    random: () => 0,
+  });
+  onTestFinished(() => gateway.stop());
+  const pass = () => clock.runUntil(clock.now() + 50, () => false);
+  /** A reader: what it was given so far, and the places it was told. */
+  const read = async (open: (wire: Wire) => Promise<unknown>) => {
+    let heard = "";
+    const receive = (text: string) => {
+      heard += text;
     };
+    const wire = new Wire(life, clock, { receive, ended() {} });
+    void open(wire);
+    await pass();
+    const placesOf = (session: string) => {
+      const told = heard.matchAll(new RegExp(`"sessionId":"${session}","seq":(\\d+)`, "g"));
+      return [...told].map(([, seq]) => Number(seq));
+    };
+    const position = () => [...heard.matchAll(/^id: (.*)$/gm)].at(-1)?.[1];
+    return { heard: () => heard, placesOf, position, leave: () => wire.leave() };
+  };
+  return { store, bus, gateway, feed: new FloorFeed(store, bus), pass, read, served, life, clock };
+}
+
+describe("a reader that comes to a gateway that is behind it", () => {
+  test("is not shown a message as unfinished that it has seen finished", async () => {
+    const { gateway, feed, bus, pass, read } = openSide();
+    const target = { floorId: "u:ann" as FloorId, sessionId: "a" as SessionId };
     await feed.create("a");
     await feed.open("a", "m");
     // Somebody else reads here, so what is being written is known.
-    const other = await read();
+    const other = await read((wire) => gateway.open(target, undefined, wire));
     feed.delta("a", "m", 0, "la la");
-    await clock.runUntil(clock.now() + 50, () => false);
-    expect(other()).toContain('"delta"');
+    await pass();
+    expect(other.heard()).toContain('"delta"');
     bus.fate = () => "lose";
     await feed.finish("a", "m", "la la la");
     bus.fate = () => "deliver";
-    const heard = await read(logPosition(about.epoch, (await feed.logOf("a"))!.head));
-    expect(heard()).not.toContain('"streaming":true');
+    const position = logPosition("sim1", (await feed.logOf("a"))!.head);
+    const reader = await read((wire) => gateway.open(target, position, wire));
+    expect(reader.heard()).not.toContain('"streaming":true');
     // It was noticed that something had been lost.
-    expect(other()).toContain('"complete"');
-    gateway.stop();
+    expect(other.heard()).toContain('"complete"');
+  });
+});
+
+describe("a connection", () => {
+  test("that comes back, and is bound to more meanwhile, goes on from its own places", async () => {
+    let view: Promise<void> = Promise.resolve();
+    const { gateway, feed, pass, read } = openSide((store) => ({
+      viewSession: async (id, messages) => {
+        await view;
+        return store.viewSession(id, messages);
+      },
+    }));
+    for (const session of ["a", "b"]) await feed.create(session);
+    const before = await read((wire) => gateway.openConnection(undefined, wire));
+    const id = parseConnectionPosition(before.position()!)!.connectionId;
+    await gateway.bind(id, "a" as SessionId, feed.id);
+    await pass();
+    expect(before.placesOf("a")).toEqual([1]);
+    before.leave();
+    // It is told which agents there are before it is told anything else, and that takes a while.
+    const slow = Promise.withResolvers<void>();
+    view = slow.promise;
+    const after = await read((wire) => gateway.openConnection(before.position(), wire));
+    await gateway.bind(id, "b" as SessionId, feed.id);
+    await pass();
+    slow.resolve();
+    await pass();
+    await feed.log("a");
+    await pass();
+    expect(after.placesOf("a")).toEqual([2]);
+    expect(after.placesOf("b")).toEqual([1]);
+    expect(parseConnectionPosition(after.position()!)?.slots.map(({ seq }) => seq)).toEqual([2, 1]);
+  });
+
+  test("that is bound to more while the history of a floor is read is given all of it, from the first event", async () => {
+    let log: Promise<void> = Promise.resolve();
+    const { feed, pass, read, served, life, clock, bus } = openSide((store) => ({
+      readFloorLog: async (id, after, limit) => {
+        const slice = await store.readFloorLog(id, after, limit);
+        await log;
+        return slice;
+      },
+    }));
+    for (const session of ["c", "a", "b"]) await feed.create(session);
+    await feed.log("c");
+    const follower = await Follower.open(feed.id, { bus, store: served, now: () => NOON, log: new KeptLog() });
+    onTestFinished(() => follower.close());
+    const slow = Promise.withResolvers<void>();
+    log = slow.promise;
+    const bindings = ["a", "b", "c"].map((session, slot) => {
+      return { slot, sessionId: session as SessionId, seq: 0, isEndRecorded: false };
+    });
+    let floor: ConnectionFloor | undefined;
+    const reader = await read(async (wire) => {
+      const writer = new SseWriter(wire.asResponse, {}, clock.now());
+      const nothing = { position: () => "p", recordEnd: async () => {}, release() {}, drop() {} };
+      floor = new ConnectionFloor(
+        { writer, store: served, clock: life.clock, ...nothing },
+        follower,
+        bindings.slice(0, 2),
+      );
+      writer.onDrain = () => floor!.track.advance();
+      floor.track.advance();
+    });
+    floor!.add(bindings.slice(2));
+    slow.resolve();
+    await pass();
+    expect(["a", "b", "c"].map(reader.placesOf)).toEqual([[1], [1], [1, 2]]);
   });
 });
 

@@ -1,4 +1,6 @@
 import type { Bus } from "../../src/bus/bus.ts";
+import { ConnectionStream } from "../../src/gateway/connection-stream.ts";
+import { Connections } from "../../src/gateway/connections.ts";
 import { FloorStream } from "../../src/gateway/floor-stream.ts";
 import { placeFrame } from "../../src/gateway/follower.ts";
 import { Followers } from "../../src/gateway/followers.ts";
@@ -6,22 +8,29 @@ import { type LogStreamOptions, SessionStream, startAfter } from "../../src/gate
 import { SseWriter } from "../../src/gateway/sse-writer.ts";
 import { type Stream, Streams } from "../../src/gateway/streams.ts";
 import type { Clock } from "../../src/protocol/clock.ts";
+import { connectionTopic } from "../../src/protocol/connection-message.ts";
 import { AppError } from "../../src/protocol/errors.ts";
 import { toWire } from "../../src/protocol/floor-message.ts";
-import type { FloorId, SessionId } from "../../src/protocol/ids.ts";
+import type { ConnectionId, FloorId, SessionId } from "../../src/protocol/ids.ts";
 import type { Logger } from "../../src/protocol/logger.ts";
-import { logPosition } from "../../src/protocol/position.ts";
-import type { Store } from "../../src/store/store.ts";
+import { logPosition, parseConnectionPosition } from "../../src/protocol/position.ts";
+import type { ConnectionRow, Store } from "../../src/store/store.ts";
 import type { Wire } from "./wire.ts";
 
 /** What a reader wants to follow. */
 export type Target = { floorId: FloorId; sessionId?: SessionId };
+/** `over`: nothing comes after this position, ever (204); `unknown`: there is no such session (404). */
+export type Opening = "open" | "over" | "unknown";
+
+const AGENTS = { agents: [], defaultAgentId: "music" };
 
 export interface GatewaySideOptions {
   bus: Bus;
   store: Store;
   clock: Clock;
   log: Logger;
+  /** Short enough to name a connection. */
+  newId: () => string;
   random: () => number;
 }
 
@@ -29,6 +38,7 @@ export interface GatewaySideOptions {
 export class GatewaySide {
   readonly followers: Followers;
   readonly streams: Streams;
+  readonly #connections: Connections;
   readonly #options: GatewaySideOptions;
 
   constructor(options: GatewaySideOptions) {
@@ -36,6 +46,8 @@ export class GatewaySide {
     const { clock, random } = options;
     this.followers = new Followers(options);
     this.streams = new Streams({ clock, random, onCut: () => {} });
+    const newConnectionId = () => options.newId() as ConnectionId;
+    this.#connections = new Connections({ ...options, newConnectionId });
   }
 
   start(): void {
@@ -48,13 +60,26 @@ export class GatewaySide {
     this.followers.stop();
   }
 
-  /** @returns `over`: nothing comes after this position, ever (204); `unknown`: there is no such session (404) */
-  async open(target: Target, position: string | undefined, wire: Wire): Promise<"open" | "over" | "unknown"> {
+  open({ floorId, sessionId }: Target, position: string | undefined, wire: Wire): Promise<Opening> {
+    return this.#orSendAway(wire, () =>
+      sessionId === undefined ? this.#openFloor(floorId, position, wire) : this.#openSession(sessionId, position, wire),
+    );
+  }
+
+  openConnection(position: string | undefined, wire: Wire): Promise<Opening> {
+    return this.#orSendAway(wire, () => this.#openConnection(position, wire));
+  }
+
+  /** A session that was made through a connection is bound to it. */
+  async bind(connectionId: ConnectionId, sessionId: SessionId, floorId: FloorId): Promise<void> {
+    const row = await this.#connections.find(connectionId, undefined);
+    await this.#connections.bindMade(row, { sessionId, floorId });
+  }
+
+  /** What cannot be had just now is no reason to refuse a stream. */
+  async #orSendAway(wire: Wire, open: () => Promise<Opening>): Promise<Opening> {
     try {
-      const { sessionId } = target;
-      return await (sessionId === undefined
-        ? this.#openFloor(target.floorId, position, wire)
-        : this.#openSession(sessionId, position, wire));
+      return await open();
     } catch (error) {
       if (!(error instanceof AppError) || error.status !== 503) throw error;
       const { clock } = this.#options;
@@ -64,7 +89,7 @@ export class GatewaySide {
     }
   }
 
-  async #openSession(id: SessionId, position: string | undefined, wire: Wire): Promise<"open" | "over" | "unknown"> {
+  async #openSession(id: SessionId, position: string | undefined, wire: Wire): Promise<Opening> {
     const { store, clock } = this.#options;
     const where = await store.whereIs(id);
     if (!where) return "unknown";
@@ -88,6 +113,39 @@ export class GatewaySide {
       if (isOver) stream.writer.bye("ended", clock.now());
       return stream;
     });
+  }
+
+  async #openConnection(text: string | undefined, wire: Wire): Promise<"open"> {
+    const { store, clock, bus, log } = this.#options;
+    const position = text === undefined ? undefined : parseConnectionPosition(text);
+    const resumed = position && (await this.#findResumed(position.connectionId));
+    const row = resumed ?? (await this.#connections.open({}));
+    const isReset = text !== undefined && !resumed;
+    const writer = new SseWriter(wire.asResponse, {}, clock.now());
+    const connections = this.#connections;
+    const { followers } = this;
+    const agents = () => AGENTS;
+    const isVisible = () => true;
+    const options = { writer, connections, followers, store, clock, isVisible, agents, log };
+    const stream = new ConnectionStream(options, row);
+    try {
+      this.streams.add(stream);
+      await stream.listen((listener) => bus.subscribe(connectionTopic(store.epoch, row.id), listener));
+      await stream.begin(resumed && position, isReset);
+    } catch {
+      // The head is sent, so all that is left is to end: the client comes back by its position.
+      writer.destroy();
+    }
+    return "open";
+  }
+
+  async #findResumed(id: ConnectionId): Promise<ConnectionRow | undefined> {
+    try {
+      return await this.#connections.find(id, undefined);
+    } catch (error) {
+      if (error instanceof AppError && error.code === "connection_not_found") return undefined;
+      throw error;
+    }
   }
 
   async #openFloor(floorId: FloorId, position: string | undefined, wire: Wire): Promise<"open"> {

@@ -1,11 +1,14 @@
 import { sleep } from "../../src/protocol/clock.ts";
 import type { FloorId, SessionId } from "../../src/protocol/ids.ts";
+import { bindMade } from "./binder.ts";
 import { Client } from "./client.ts";
 import { Cluster } from "./cluster.ts";
 import { drawWish, flag, rename } from "./commands.ts";
+import { ConnectionReading } from "./connection-reading.ts";
+import { LogReading } from "./log-reading.ts";
 import { must } from "./must.ts";
 import { Promptness } from "./promptness.ts";
-import { Reader } from "./reader.ts";
+import { Reader, type Reading } from "./reader.ts";
 import { type Seams, SOUND } from "./seams.ts";
 import { clearUp, drawWeather, strike } from "./weather.ts";
 import { World } from "./world.ts";
@@ -50,6 +53,7 @@ class History {
   readonly #cluster: Cluster;
   readonly #clients: Client[];
   readonly #readers: Reader[] = [];
+  readonly #connections = new Map<FloorId, ConnectionReading>();
   readonly #promptness: Promptness;
 
   constructor(world: World) {
@@ -92,7 +96,12 @@ class History {
       }
     };
     for (const client of this.#clients) void every(paceMs, () => void this.#wish(client));
-    for (const floorId of floorIds) this.#read(floorId);
+    for (const floorId of floorIds) {
+      const reading = new ConnectionReading(floorId, this.#world);
+      this.#connections.set(floorId, reading);
+      this.#read(floorId);
+      this.#add(reading);
+    }
     void every(chance.pick(theme.strikeMs), () => strike(this.#world, this.#cluster));
     void every(800, () => this.#disturbReader());
     await this.#pass(forMs);
@@ -106,7 +115,7 @@ class History {
     for (const client of this.#clients) void this.#wish(client);
     for (let round = 0; round < 3; round++) {
       const client = chance.pick(this.#clients);
-      const readers = this.#readers.filter(({ target }) => target.floorId === client.floorId);
+      const readers = this.#readers.filter(({ reading }) => reading.floorId === client.floorId);
       for (const reader of readers) {
         reader.onOpen = () => this.#disturb(client, reader);
         reader.cut();
@@ -118,14 +127,14 @@ class History {
   }
 
   /** Something happens in what a reader has only just begun to read. */
-  #disturb(client: Client, { target }: Reader): void {
-    const { chance, clock, watch } = this.#world;
-    const { sessionId } = target;
+  #disturb(client: Client, { reading }: Reader): void {
+    const { chance, clock, watch, memory } = this.#world;
+    const { floorId } = reading;
+    const sessionId = reading instanceof LogReading ? reading.sessionId : memory.sessionsOf(floorId)[0]?.id;
     if (chance.percent(50) || (sessionId !== undefined && watch.endOf(sessionId) !== undefined)) return;
     clock.after(chance.below(40), () => {
       const commandId = client.newCommandId();
-      const wish =
-        sessionId === undefined ? flag(commandId) : rename(this.#world, target.floorId, commandId, sessionId);
+      const wish = sessionId === undefined ? flag(commandId) : rename(this.#world, floorId, commandId, sessionId);
       void client.see(wish, commandId);
     });
   }
@@ -200,11 +209,11 @@ class History {
   #checkDrafts(): void {
     const { memory } = this.#world;
     for (const reader of this.#readers) {
-      const { sessionId } = reader.target;
-      if (sessionId === undefined || reader.openSince === undefined) continue;
-      for (const { id, status, content } of memory.messagesOf(sessionId)) {
+      const { reading, openSince } = reader;
+      if (!(reading instanceof LogReading) || reading.sessionId === undefined || openSince === undefined) continue;
+      for (const { id, status, content } of memory.messagesOf(reading.sessionId)) {
         if (status !== "running") continue;
-        const text = reader.textOf(id) ?? "";
+        const text = reading.textOf(id) ?? "";
         must(text.startsWith(content), () => `${reader.standing} and has ${JSON.stringify(text)} of ${id}: ${content}`);
       }
     }
@@ -214,13 +223,19 @@ class History {
     const commandId = client.newCommandId();
     const wish = drawWish(this.#world, client.floorId, commandId);
     const reply = await client.see(wish, commandId);
-    if (reply?.ok && wish.mark?.startsWith("created")) this.#read(client.floorId, wish.sessionId);
+    if (!reply?.ok || !wish.mark?.startsWith("created")) return;
+    if (this.#world.chance.percent(50)) this.#read(client.floorId, wish.sessionId);
+    else void bindMade(this.#world, this.#cluster, this.#connections.get(client.floorId)!, wish.sessionId!);
   }
 
   #read(floorId: FloorId, sessionId?: SessionId): void {
     if (this.#readers.length >= MAX_READERS) return;
     const target = { floorId, ...(sessionId !== undefined && { sessionId }) };
-    this.#readers.push(new Reader(this.#world, this.#cluster, target, `r${this.#readers.length}`));
+    this.#add(new LogReading(target, this.#world.watch));
+  }
+
+  #add(reading: Reading): void {
+    this.#readers.push(new Reader(this.#world, this.#cluster, reading, `r${this.#readers.length}`));
   }
 
   #disturbReader(): void {

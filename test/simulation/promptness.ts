@@ -31,15 +31,13 @@ export class Promptness {
   #follow(floorId: FloorId, entry: LogEntry): void {
     const { clock } = this.#world;
     for (const reader of this.#readers) {
-      const { sessionId } = reader.target;
-      const isMeant = sessionId === undefined ? reader.target.floorId === floorId : sessionId === entry.sessionId;
-      if (!isMeant || reader.openSince === undefined || !reader.isShown(entry.type)) continue;
+      if (reader.openSince === undefined || !reader.reading.lacks(floorId, entry)) continue;
       const { connections } = reader;
-      const place = (sessionId === undefined ? entry.floorSeq : entry.seq)!;
       clock.after(PROMPT_MS, () => {
         if (reader.connections !== connections || reader.openSince === undefined) return;
         this.#world.expect(() => {
-          must(reader.place >= place, () => `${reader.standing} ${PROMPT_MS} ms after ${place} was committed`);
+          const told = () => `${reader.standing} ${PROMPT_MS} ms after ${entry.floorSeq} was committed on ${floorId}`;
+          must(!reader.reading.lacks(floorId, entry), told);
         });
       });
     }

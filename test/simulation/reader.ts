@@ -1,46 +1,53 @@
 import { type Clock, sleep } from "../../src/protocol/clock.ts";
-import type { Delta, LogEntry } from "../../src/protocol/event.ts";
-import type { Message } from "../../src/protocol/message.ts";
-import { parseLogPosition } from "../../src/protocol/position.ts";
-import { AccumulatedTexts } from "./accumulated-texts.ts";
+import type { LogEntry } from "../../src/protocol/event.ts";
+import type { FloorId } from "../../src/protocol/ids.ts";
 import type { Cluster } from "./cluster.ts";
-import type { Target } from "./gateway-side.ts";
-import { must } from "./must.ts";
+import type { GatewaySide, Opening } from "./gateway-side.ts";
+import type { NodeProcess } from "./node.ts";
 import { Wire } from "./wire.ts";
 import type { World } from "./world.ts";
 
 const TRAVEL_MS = 3;
 /** A stream that says nothing for so long is given up; a sound one says something every 15 s. */
 const SILENCE_MS = 20_000;
-/** Frames of a floor's stream. */
-const SHOWN = new Set(["session_created", "session_transition", "arbitration", "agent_switched", "floor_updated"]);
 
-/** A frame as it comes: its position, if it has one, and what stands behind `data:`. */
-interface Frame {
-  id?: string | undefined;
-  data?: string | undefined;
+/** What is read, and whether it is what must be read. What is not is thrown as `Broken`. */
+export interface Reading {
+  /** Sessions of this floor, or the floor itself, are read. */
+  readonly floorId: FloorId;
+  open(gateway: GatewaySide, position: string | undefined, wire: Wire): Promise<Opening>;
+  /** A new connection: whatever is unfinished is shown anew. */
+  reconnect(): void;
+  /** A frame with its position. */
+  takeLogged(id: string, data: string): void;
+  /** Where it stands, without an event. */
+  takePlace?(id: string): void;
+  /** A frame without a position. */
+  takeLive(type: string, data: unknown): void;
+  /** Told that nothing more comes. */
+  end(answer: "over" | "unknown"): void;
+  /** Whether it has all that was committed and will ever be shown to it. */
+  readonly isComplete: boolean;
+  /** Whether it is to be given this event, and was not yet. */
+  lacks(floorId: FloorId, entry: LogEntry): boolean;
+  /** How far it has come, for people. */
+  readonly standing: string;
 }
 
 /**
- * Somebody who reads one stream from its beginning: is cut off, comes back at another gateway with the position it has,
- * and must be given every event once, in order, as it was committed.
+ * Somebody who reads one stream: is cut off, comes back at another gateway with the position it has, and must be given
+ * every event once, in order, as it was committed.
  */
 export class Reader {
-  readonly target: Target;
+  readonly reading: Reading;
   readonly name: string;
   readonly #world: World;
   readonly #cluster: Cluster;
-  readonly #texts = new AccumulatedTexts();
   #wire: Wire | undefined;
   #connections = 0;
   #rest = "";
   #lastWordAt = 0;
   #position: string | undefined;
-  /** The place of the last event: in the session's log, or in the floor's. */
-  #place = 0;
-  #isPaused = false;
-  /** It was given the end of the session. */
-  #hasEnd = false;
   #isOver = false;
   #isClosed = false;
   /** Since when this connection was told where it stands. */
@@ -48,10 +55,10 @@ export class Reader {
   /** Called when it is told where it stands. */
   onOpen: () => void = () => {};
 
-  constructor(world: World, cluster: Cluster, target: Target, name: string) {
+  constructor(world: World, cluster: Cluster, reading: Reading, name: string) {
     this.#world = world;
     this.#cluster = cluster;
-    this.target = target;
+    this.reading = reading;
     this.name = name;
     void this.#connect();
   }
@@ -65,31 +72,12 @@ export class Reader {
     return this.#openSince;
   }
 
-  get place(): number {
-    return this.#place;
-  }
-
-  /** Whether its stream tells of such events. */
-  isShown(type: LogEntry["type"]): boolean {
-    return this.target.sessionId !== undefined || SHOWN.has(type);
-  }
-
-  /** Whether it has all that was committed and will ever be shown to it. */
   get isComplete(): boolean {
-    const { sessionId, floorId } = this.target;
-    const { watch } = this.#world;
-    if (sessionId !== undefined) {
-      const isAtHead = this.#place === (watch.logOf(sessionId).at(-1)?.seq ?? 0);
-      return this.#isOver || (isAtHead && watch.endOf(sessionId) === undefined);
-    }
-    const last = watch.floor(floorId).log.findLast(({ type }) => SHOWN.has(type));
-    return this.#place >= (last?.floorSeq ?? 0);
+    return this.#isOver || this.reading.isComplete;
   }
 
-  /** What it lacks, for people. */
   get standing(): string {
-    const { sessionId, floorId } = this.target;
-    return `${this.name} of ${sessionId ?? floorId} stands at ${this.#place}${this.#isOver ? ", the end" : ""}`;
+    return `${this.name} of ${this.reading.standing}${this.#isOver ? ", the end" : ""}`;
   }
 
   /** It is cut off, and comes back. */
@@ -108,11 +96,6 @@ export class Reader {
   close(): void {
     this.#isClosed = true;
     this.#drop();
-  }
-
-  /** What it put together of a message that is being written. */
-  textOf(messageId: string): string | undefined {
-    return this.#texts.of(messageId);
   }
 
   #drop(): void {
@@ -134,23 +117,21 @@ export class Reader {
         trace.add(this.name, `goes to ${node.life.name} with ${this.#position ?? "nothing"}`);
         const wire = this.#newWire(node.life);
         const answer = await this.#request(node, wire);
-        if (this.#wire !== wire) return;
-        if (answer === "open") return;
+        if (this.#wire !== wire || answer === "open") return;
         this.#drop();
-        this.#world.expect(() => this.#mayEnd(answer));
-        if (answer === "over") this.#isOver = true;
+        if (answer) this.#end(answer);
       }
       await sleep(clock as Clock, 100 + chance.below(500));
     }
   }
 
-  #newWire(life: ConstructorParameters<typeof Wire>[0]): Wire {
+  #newWire(life: NodeProcess["life"]): Wire {
     const { clock } = this.#world;
     this.#connections += 1;
     if (this.#connections > 1) this.#world.count("readers that came back");
     this.#rest = "";
     this.#lastWordAt = clock.now();
-    this.#texts.reconnect();
+    this.reading.reconnect();
     const wire: Wire = new Wire(life, clock, {
       receive: (text) => {
         if (this.#wire === wire) this.#receive(text);
@@ -173,7 +154,7 @@ export class Reader {
   }
 
   /** Undefined when the other end is gone. */
-  #request(node: ReturnType<Cluster["pick"]>, wire: Wire): Promise<"open" | "over" | "unknown" | undefined> {
+  #request(node: NodeProcess, wire: Wire): Promise<Opening | undefined> {
     const { clock, chance } = this.#world;
     const travel = () => 1 + chance.below(TRAVEL_MS);
     return new Promise((resolve) => {
@@ -181,7 +162,7 @@ export class Reader {
       clock.after(SILENCE_MS, () => resolve("open"));
       clock.after(travel(), () =>
         node.life.enter(() => {
-          node.gateway!.open(this.target, this.#position, wire).then(
+          this.reading.open(node.gateway!, this.#position, wire).then(
             (answer) => {
               if (node.life.acts()) clock.after(answer === "open" ? 0 : travel(), () => resolve(answer));
             },
@@ -192,12 +173,10 @@ export class Reader {
     });
   }
 
-  #mayEnd(answer: "over" | "unknown" | undefined): void {
-    const { sessionId } = this.target;
-    if (answer === undefined || sessionId === undefined) return;
-    must(answer !== "unknown", () => `${this.name} was told that there is no ${sessionId}`);
-    const last = this.#world.watch.logOf(sessionId).at(-1)?.seq;
-    must(this.#hasEnd, () => `${this.standing} and was told that nothing more comes; its log ends with ${last}`);
+  #end(answer: "over" | "unknown"): void {
+    this.#world.expect(() => this.reading.end(answer));
+    this.#isOver = true;
+    this.#drop();
   }
 
   #receive(text: string): void {
@@ -206,93 +185,26 @@ export class Reader {
     this.#rest = frames.pop()!;
     for (const frame of frames) {
       const wire = this.#wire;
-      this.#world.expect(() => this.#take(readFrame(frame)));
+      this.#take(frame);
       if (this.#wire !== wire) return;
     }
   }
 
-  #take({ id, data }: Frame): void {
+  #take(frame: string): void {
+    const [, id] = /^id: (.*)$/m.exec(frame) ?? [];
+    const [, data] = /^data: (.*)$/m.exec(frame) ?? [];
     if (id !== undefined) this.#position = id;
-    if (data === undefined) {
-      if (id === undefined || this.#openSince !== undefined) return;
-      this.#openSince = this.#world.clock.now();
-      this.onOpen();
-      return;
-    }
-    if (id !== undefined) return this.#takeLogged(id, data);
+    if (data === undefined) return id === undefined ? undefined : this.#open(id);
+    if (id !== undefined) return this.#world.expect(() => this.reading.takeLogged(id, data));
     const { type, data: what } = JSON.parse(data) as { type: string; data: unknown };
-    if (type === "delta") this.#texts.add(what as Delta);
-    else if (type === "message") this.#texts.show(what as Message);
-    else if (type === "bye") this.#takeBye(what as { reason: string });
-    else must(false, () => `${this.name} was given ${data}`);
-    if (type === "delta") must(!this.#isPaused, () => `${this.standing} and was given a piece of a paused session`);
+    if (type !== "bye") return this.#world.expect(() => this.reading.takeLive(type, what));
+    if ((what as { reason: string }).reason === "ended") this.#end("over");
   }
 
-  #takeBye({ reason }: { reason: string }): void {
-    if (reason !== "ended") return;
-    this.#mayEnd("over");
-    this.#isOver = true;
-    this.#drop();
+  #open(id: string): void {
+    this.#world.expect(() => this.reading.takePlace?.(id));
+    if (this.#openSince !== undefined) return;
+    this.#openSince = this.#world.clock.now();
+    this.onOpen();
   }
-
-  #takeLogged(id: string, data: string): void {
-    const place = parseLogPosition(id)?.seq ?? 0;
-    must(place > this.#place, () => `${this.standing} and was given position ${id} with ${data}`);
-    const entry = this.#entryAt(place);
-    const { watch } = this.#world;
-    // What came of a session in the commit that deleted it was told, and is not kept.
-    must(
-      entry ? watch.textOf(entry) === data : this.#isGoneAt(place),
-      () => `${this.standing} and was given ${data.slice(0, 300)}`,
-    );
-    for (const skipped of this.#between(place)) {
-      const isGone = skipped.sessionId !== undefined && watch.endOf(skipped.sessionId) === "deleted";
-      must(isGone, () => `${this.standing} and was given ${place}; it lacks ${watch.textOf(skipped).slice(0, 300)}`);
-    }
-    this.#place = place;
-    if (this.target.sessionId !== undefined) this.#follow(JSON.parse(data) as { type: string; data: object });
-  }
-
-  get #log(): readonly LogEntry[] {
-    const { sessionId, floorId } = this.target;
-    const { watch } = this.#world;
-    if (sessionId !== undefined) return watch.logOf(sessionId);
-    return watch.floor(floorId).log.filter(({ type }) => SHOWN.has(type));
-  }
-
-  readonly #placeOf = ({ seq, floorSeq }: LogEntry): number => (this.target.sessionId === undefined ? floorSeq : seq!);
-
-  #entryAt(place: number): LogEntry | undefined {
-    return this.#log.find((entry) => this.#placeOf(entry) === place);
-  }
-
-  #between(place: number): LogEntry[] {
-    return this.#log.filter((entry) => this.#placeOf(entry) > this.#place && this.#placeOf(entry) < place);
-  }
-
-  /** Whether nothing is kept of this place because it went with its session. */
-  #isGoneAt(place: number): boolean {
-    const { sessionId, floorId } = this.target;
-    const { watch } = this.#world;
-    if (sessionId !== undefined)
-      return watch.endOf(sessionId) === "deleted" && place < watch.logOf(sessionId).at(-1)!.seq!;
-    const { log, head } = watch.floor(floorId);
-    return place <= head && !log.some(({ floorSeq }) => floorSeq === place);
-  }
-
-  #follow({ type, data }: { type: string; data: object }): void {
-    if (type === "message") this.#texts.finish(data as Message);
-    else if (type === "complete") this.#texts.endRun((data as { runId: string }).runId);
-    else if (type === "session_transition") {
-      const { to } = data as { to: string };
-      this.#isPaused = to === "paused";
-      this.#hasEnd = to === "archived" || to === "deleted";
-    }
-  }
-}
-
-function readFrame(frame: string): Frame {
-  const [, id] = /^id: (.*)$/m.exec(frame) ?? [];
-  const [, data] = /^data: (.*)$/m.exec(frame) ?? [];
-  return { id, data };
 }

@@ -52,6 +52,11 @@ export class Watch {
     return this.#over.get(id);
   }
 
+  /** Whether nothing is kept of an event because it went with its session. */
+  isGoneAt(id: SessionId, seq: number): boolean {
+    return this.endOf(id) === "deleted" && seq < this.logOf(id).at(-1)!.seq!;
+  }
+
   /** How often something was done that is to be done once. */
   countOf(mark: string): number {
     return this.#marks.get(mark) ?? 0;

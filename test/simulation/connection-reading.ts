@@ -1,0 +1,137 @@
+import type { Delta, LogEntry } from "../../src/protocol/event.ts";
+import type { ConnectionId, FloorId, SessionId } from "../../src/protocol/ids.ts";
+import type { Message } from "../../src/protocol/message.ts";
+import { parseConnectionPosition } from "../../src/protocol/position.ts";
+import { AccumulatedTexts } from "./accumulated-texts.ts";
+import type { GatewaySide, Opening } from "./gateway-side.ts";
+import { must } from "./must.ts";
+import type { Reading } from "./reader.ts";
+import type { Wire } from "./wire.ts";
+import type { World } from "./world.ts";
+
+/** A binding is carried at the latest so long after it was acknowledged, in ms. */
+const CARRIED_MS = 400;
+
+interface Bound {
+  /** The place of its last event. */
+  seq: number;
+  /** When it was acknowledged that it is bound. */
+  since?: number | undefined;
+  /** It was given the end of the session. */
+  hasEnd: boolean;
+}
+
+/** A client's connection, with whatever sessions it is bound to, from the first event of each. */
+export class ConnectionReading implements Reading {
+  readonly floorId: FloorId;
+  readonly #world: World;
+  readonly #texts = new AccumulatedTexts();
+  readonly #bound = new Map<SessionId, Bound>();
+  /** Named in a position that it was told: it comes back to this one. */
+  #id: ConnectionId | undefined;
+
+  constructor(floorId: FloorId, world: World) {
+    this.floorId = floorId;
+    this.#world = world;
+  }
+
+  /** What it is bound through; undefined before it was told where it stands. */
+  get id(): ConnectionId | undefined {
+    return this.#id;
+  }
+
+  get standing(): string {
+    const places = [...this.#bound].map(([id, { seq, since }]) => `${id} ${seq}${since === undefined ? "?" : ""}`);
+    return `connection ${this.#id} stands at ${places.join(", ")}`;
+  }
+
+  get isComplete(): boolean {
+    const { watch } = this.#world;
+    return this.#bound.entries().every(([sessionId, { seq, since, hasEnd }]) => {
+      if (since === undefined || hasEnd) return true;
+      // A position does not tell a slot that ended before it was ever named from one whose end was seen (rule C19).
+      if (seq === 0 && watch.endOf(sessionId) !== undefined) return true;
+      return seq === watch.logOf(sessionId).at(-1)?.seq;
+    });
+  }
+
+  /** Somebody asks for it to be bound. @returns whether nobody did before */
+  beginBinding(sessionId: SessionId): boolean {
+    if (this.#bound.has(sessionId)) return false;
+    this.#bound.set(sessionId, { seq: 0, hasEnd: false });
+    return true;
+  }
+
+  /** It was acknowledged. */
+  endBinding(sessionId: SessionId): void {
+    this.#bound.get(sessionId)!.since = this.#world.clock.now();
+  }
+
+  open(gateway: GatewaySide, position: string | undefined, wire: Wire): Promise<Opening> {
+    return gateway.openConnection(position, wire);
+  }
+
+  reconnect(): void {
+    this.#texts.reconnect();
+  }
+
+  lacks(_: FloorId, { sessionId, seq }: LogEntry): boolean {
+    const bound = sessionId === undefined ? undefined : this.#bound.get(sessionId);
+    if (bound?.since === undefined || this.#world.clock.now() < bound.since + CARRIED_MS) return false;
+    return !bound.hasEnd && bound.seq < seq!;
+  }
+
+  end(answer: string): void {
+    must(false, () => `${this.standing} and was told that it is ${answer}`);
+  }
+
+  takeLive(type: string, data: unknown): void {
+    if (type === "delta") this.#texts.add(data as Delta);
+    else if (type === "message") this.#texts.show(data as Message);
+    else if (type === "connected") {
+      const { connectionId } = data as { connectionId: ConnectionId };
+      must(this.#id === undefined || this.#id === connectionId, () => `${this.standing} and became ${connectionId}`);
+    } else must(type === "agent_list", () => `${this.standing} and was given ${type} ${JSON.stringify(data)}`);
+  }
+
+  /** Where it stands, without an event. */
+  takePlace(id: string): void {
+    this.#id = parseConnectionPosition(id)?.connectionId;
+    must(this.#id !== undefined, () => `${id} is no position`);
+  }
+
+  takeLogged(id: string, text: string): void {
+    const { watch } = this.#world;
+    const { type, data, sessionId, seq } = JSON.parse(text) as Frame;
+    const bound = this.#bound.get(sessionId);
+    const told = () => `${this.standing} and was given ${id} ${text.slice(0, 300)}`;
+    must(bound !== undefined && !bound.hasEnd && seq > bound.seq, told);
+    const log = watch.logOf(sessionId);
+    const entry = log.find((each) => each.seq === seq);
+    must(entry ? watch.textOf(entry) === text : watch.isGoneAt(sessionId, seq), told);
+    const isHole = seq > bound.seq + 1;
+    must(!isHole || watch.endOf(sessionId) === "deleted", told);
+    bound.seq = seq;
+    this.#follow(bound, type, data);
+    const position = parseConnectionPosition(id);
+    must(position !== undefined && position.connectionId === this.#id, told);
+    const isNamed = position.slots.some((slot) => slot.seq === seq);
+    must(isNamed || bound.hasEnd, () => `${told()}, and its place is not named`);
+  }
+
+  #follow(bound: Bound, type: string, data: object): void {
+    if (type === "message") this.#texts.finish(data as Message);
+    else if (type === "complete") this.#texts.endRun((data as { runId: string }).runId);
+    else if (type === "session_transition") {
+      const { to } = data as { to: string };
+      bound.hasEnd = to === "archived" || to === "deleted";
+    }
+  }
+}
+
+interface Frame {
+  type: string;
+  data: object;
+  sessionId: SessionId;
+  seq: number;
+}
