@@ -18,12 +18,19 @@ export interface Caller {
 /** @throws AppError `unauthorized` */
 export type Authenticate = (request: FastifyRequest) => Promise<Caller>;
 
+const LOCAL: Caller = Object.freeze({ id: "local", ownerId: undefined, isOperator: true });
+
 /** `INTERLOCK_AUTH=none`: whoever can reach the node is its operator. Refused on any address but loopback. */
-export const everybodyIsOperator: Authenticate = async () => ({ id: "local", ownerId: undefined, isOperator: true });
+export const everybodyIsOperator: Authenticate = async () => LOCAL;
 
 /** Whether what belongs to `ownerId` exists for this caller (rule C26). */
 export function maySee(caller: Caller, ownerId: string | undefined): boolean {
   return caller.isOperator || (caller.ownerId !== undefined && caller.ownerId === ownerId);
+}
+
+/** The same, for somebody who stays: it keeps the caller in memory, and nothing else of a request. */
+export function visibleTo(caller: Caller): (ownerId: string | undefined) => boolean {
+  return caller.isOperator ? () => true : (ownerId) => maySee(caller, ownerId);
 }
 
 /** @throws AppError `forbidden` for a user that is not the caller */

@@ -8,7 +8,7 @@ import { toWire } from "../protocol/floor-message.ts";
 import { type FloorId, Name, SessionId } from "../protocol/ids.ts";
 import { type ConnectionPosition, logPosition, parseConnectionPosition } from "../protocol/position.ts";
 import type { ConnectionRow } from "../store/store.ts";
-import { type Caller, checkUser, maySee } from "./auth.ts";
+import { type Caller, checkUser, maySee, visibleTo } from "./auth.ts";
 import { ConnectionStream } from "./connection-stream.ts";
 import type { Door, Routes } from "./door.ts";
 import { FloorStream } from "./floor-stream.ts";
@@ -113,7 +113,7 @@ export function eventRoutes(app: Routes, door: Door): void {
     const resumed = position?.epoch === store.epoch ? await findResumed(position, caller) : undefined;
     const row = resumed ?? (await connections.open({ ownerId: caller.ownerId, userId, zone }));
     const isReset = text !== undefined && !resumed;
-    const isVisible = (ownerId: string | undefined) => maySee(caller, ownerId);
+    const isVisible = visibleTo(caller);
     return withWriter(request, reply, async (writer) => {
       const stream = new ConnectionStream(
         { writer, connections, followers, store, clock, isVisible, agents: agentsNow, log },
