@@ -1,5 +1,5 @@
 import type { Unsubscribe } from "../bus/bus.ts";
-import { BOUNDS } from "../config/settings.ts";
+import { BOUNDS } from "../config/bounds.ts";
 import { readMessage } from "../protocol/bus-message.ts";
 import type { Clock } from "../protocol/clock.ts";
 import { ConnectionMessage } from "../protocol/connection-message.ts";

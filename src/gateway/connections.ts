@@ -1,5 +1,5 @@
 import type { Bus } from "../bus/bus.ts";
-import { BOUNDS } from "../config/settings.ts";
+import { BOUNDS } from "../config/bounds.ts";
 import type { Clock } from "../protocol/clock.ts";
 import { type ConnectionMessage, connectionTopic } from "../protocol/connection-message.ts";
 import { AppError } from "../protocol/errors.ts";

@@ -1,5 +1,5 @@
 import type { Bus, Unsubscribe } from "../bus/bus.ts";
-import { BOUNDS } from "../config/settings.ts";
+import { BOUNDS } from "../config/bounds.ts";
 import type { Delta } from "../protocol/event.ts";
 import {
   aboutOf,

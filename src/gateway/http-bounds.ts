@@ -1,6 +1,6 @@
 import { STATUS_CODES } from "node:http";
 import type { ConnectionError, FastifyHttpOptions, RawServerDefault } from "fastify";
-import { BOUNDS } from "../config/settings.ts";
+import { BOUNDS } from "../config/bounds.ts";
 import { AppError } from "../protocol/errors.ts";
 import { problemBody } from "./problem.ts";
 

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { BOUNDS } from "../config/settings.ts";
+import { BOUNDS } from "../config/bounds.ts";
 import { Decision } from "../protocol/decision.ts";
 import { AppError } from "../protocol/errors.ts";
 import { AgentId, CommandId, ConnectionId, floorOf, MessageId, Name, SessionId } from "../protocol/ids.ts";

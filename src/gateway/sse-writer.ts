@@ -1,5 +1,5 @@
 import type { ServerResponse } from "node:http";
-import { BOUNDS } from "../config/settings.ts";
+import { BOUNDS } from "../config/bounds.ts";
 import type { LiveType } from "../protocol/event.ts";
 import { envelopeJson } from "../protocol/event.ts";
 

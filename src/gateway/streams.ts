@@ -1,4 +1,4 @@
-import { BOUNDS } from "../config/settings.ts";
+import { BOUNDS } from "../config/bounds.ts";
 import type { Clock, Timer } from "../protocol/clock.ts";
 import type { ByeReason } from "../protocol/event.ts";
 import type { Caller } from "./auth.ts";

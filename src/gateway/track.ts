@@ -1,4 +1,4 @@
-import { BOUNDS } from "../config/settings.ts";
+import { BOUNDS } from "../config/bounds.ts";
 import { toWire } from "../protocol/floor-message.ts";
 import type { FloorSeq, SessionId } from "../protocol/ids.ts";
 import type { LogSlice } from "../store/store.ts";

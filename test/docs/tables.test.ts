@@ -1,7 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { MAX_BATCH, MAX_WAITING } from "../../src/actors/hosted-floor.ts";
 import { MAX_LOSSES, MAX_TURNS } from "../../src/actors/session-context.ts";
-import { BOUNDS, SETTINGS } from "../../src/config/settings.ts";
+import { BOUNDS } from "../../src/config/bounds.ts";
+import { SETTINGS } from "../../src/config/settings.ts";
 import { Metrics } from "../../src/metrics.ts";
 import { ClientMessage, MAX_CONTENT, MAX_IMAGE, MAX_IMAGES } from "../../src/protocol/client-message.ts";
 import { Decision, OUTCOMES, REASONS } from "../../src/protocol/decision.ts";

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { expect, test } from "vitest";
 import { MemoryBus } from "../../../src/bus/memory-bus.ts";
-import { BOUNDS } from "../../../src/config/settings.ts";
+import { BOUNDS } from "../../../src/config/bounds.ts";
 import { Chance } from "../../support/chance.ts";
 import { EventStream } from "../../support/event-stream.ts";
 import { FloorFeed } from "../../support/floor-feed.ts";

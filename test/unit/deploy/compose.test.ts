@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import { BOUNDS, type Settings } from "../../../src/config/settings.ts";
+import { BOUNDS } from "../../../src/config/bounds.ts";
+import type { Settings } from "../../../src/config/settings.ts";
 import { deployed, documentsOf, settingsOf } from "../../support/deployment.ts";
 
 /** The part of a Compose file that is looked at. */

@@ -1,5 +1,5 @@
 import { describe, expect, onTestFinished, test } from "vitest";
-import { BOUNDS } from "../../../src/config/settings.ts";
+import { BOUNDS } from "../../../src/config/bounds.ts";
 import { AppError } from "../../../src/protocol/errors.ts";
 import type { ConnectionId, SessionId } from "../../../src/protocol/ids.ts";
 import { connectionPosition, parseConnectionPosition } from "../../../src/protocol/position.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, onTestFinished, test } from "vitest";
-import { BOUNDS } from "../../../src/config/settings.ts";
+import { BOUNDS } from "../../../src/config/bounds.ts";
 import { type FloorListener, Follower } from "../../../src/gateway/follower.ts";
 import { Followers } from "../../../src/gateway/followers.ts";
 import { AppError } from "../../../src/protocol/errors.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, onTestFinished, test } from "vitest";
-import { BOUNDS } from "../../../src/config/settings.ts";
+import { BOUNDS } from "../../../src/config/bounds.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { Chance } from "../../support/chance.ts";
 import { EventStream } from "../../support/event-stream.ts";

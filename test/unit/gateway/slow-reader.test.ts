@@ -1,6 +1,6 @@
 import type { Socket } from "node:net";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { BOUNDS } from "../../../src/config/settings.ts";
+import { BOUNDS } from "../../../src/config/bounds.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { FloorFeed } from "../../support/floor-feed.ts";
 import { openGateway } from "../../support/gateway-stage.ts";

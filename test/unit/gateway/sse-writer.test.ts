@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { BOUNDS } from "../../../src/config/settings.ts";
+import { BOUNDS } from "../../../src/config/bounds.ts";
 import { SseWriter } from "../../../src/gateway/sse-writer.ts";
 import { EventStream } from "../../support/event-stream.ts";
 import { NOON } from "../../support/floor-writer.ts";
