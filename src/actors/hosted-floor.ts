@@ -238,7 +238,11 @@ export class HostedFloor {
     if (sessionId === undefined) return undefined;
     const brings = broughtBy(command) !== undefined;
     if (!actors.has(sessionId)) {
-      const row = await store.loadSession(sessionId);
+      // Most that are made are new: one look tells that there is neither a row nor a tombstone.
+      const where = brings ? await store.whereIs(sessionId) : undefined;
+      // Rule C20: an id whose session was deleted is not used again while late readers may come.
+      if (where?.tombstone) return { ok: false, code: "idempotency_mismatch" };
+      const row = brings && !where ? undefined : await store.loadSession(sessionId);
       if (row && row.session.floorId !== this.id) {
         return { ok: false, code: brings ? "idempotency_mismatch" : "session_not_found" };
       }
@@ -248,10 +252,6 @@ export class HostedFloor {
         state.seqs.set(sessionId, head);
         const context = recallSession(session, memory);
         actors.bring({ context, lifecycle: session.state, activity: session.activity });
-      }
-      // Rule C20: an id whose session was deleted is not used again while late readers may come.
-      if (!row && brings && (await store.whereIs(sessionId))?.tombstone) {
-        return { ok: false, code: "idempotency_mismatch" };
       }
     }
     if (command.type !== "session.chat") return undefined;
