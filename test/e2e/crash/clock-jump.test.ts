@@ -1,0 +1,143 @@
+import { afterEach, beforeEach, expect, onTestFinished, test, vi } from "vitest";
+import { scripted } from "../../support/e2e-catalog.ts";
+import { accepted, E2eClient } from "../../support/e2e-client.ts";
+import { NodeUnderTest } from "../../support/node-under-test.ts";
+import { turn } from "../../support/virtual-clock.ts";
+
+/** A head unit has no clock of its own: it boots in 1970, and hears the time from a satellite some minutes later. */
+
+const BOOT = Date.UTC(1970, 0, 1, 0, 1);
+const TODAY = Date.UTC(2026, 10, 20, 8);
+const SECOND = 1_000;
+const MINUTE = 60 * SECOND;
+const HOUR = 60 * MINUTE;
+
+const agents = [
+  scripted("general", { priority: 40 }),
+  scripted("brief", { priority: 40, idle_timeout: "2m" }),
+  scripted("idler", { priority: 40, idle_timeout: "1h" }),
+  scripted("fleeting", { priority: 20, max_pause: "1h" }),
+  scripted("phone", { priority: 90 }),
+  scripted("patient", { priority: 10, when_blocked: "queue", queue_timeout: "1h" }),
+];
+
+beforeEach(() => {
+  vi.useFakeTimers({
+    now: BOOT,
+    toFake: ["Date", "performance", "setTimeout", "clearTimeout", "setInterval", "clearInterval"],
+  });
+});
+afterEach(() => void vi.useRealTimers());
+
+/** So much time passes, a piece at a time: what it sets in motion comes to rest in between. */
+async function pass(ms: number): Promise<void> {
+  for (let left = ms; left > 0; left -= 10 * SECOND) {
+    await vi.advanceTimersByTimeAsync(Math.min(left, 10 * SECOND));
+    await turn();
+  }
+}
+
+async function startNode(settings: Record<string, string> = {}): Promise<NodeUnderTest> {
+  const node = await NodeUnderTest.start({ agents, settings });
+  onTestFinished(() => {
+    vi.useRealTimers();
+    return node.stop();
+  });
+  return node;
+}
+
+/** The satellite is heard: the wall clock is set, and compared with the time that has passed. */
+async function learnTheTime(): Promise<void> {
+  vi.setSystemTime(TODAY);
+  await pass(SECOND);
+}
+
+test("what waits for an instant waits as long as before the clock jumped, and fires then", async () => {
+  const node = await startNode();
+  const clients = new Map<string, E2eClient>();
+  const ids = new Map<string, string>();
+  const hold = async (agentId: string) => {
+    const client = new E2eClient(node);
+    clients.set(agentId, client);
+    ids.set(agentId, (await client.hold(agentId)).id);
+    return client;
+  };
+  const stateOf = async (agentId: string) => (await clients.get(agentId)!.see(ids.get(agentId)!)).state;
+  await hold("brief");
+  await hold("idler");
+  const car = await hold("fleeting");
+  await car.hold("phone");
+  const waiting = await car.create("patient", { activate: true });
+  expect(waiting.queuedAt).toBeGreaterThanOrEqual(BOOT);
+  expect(waiting.queuedAt).toBeLessThan(BOOT + MINUTE);
+
+  await pass(MINUTE);
+  await learnTheTime();
+  expect((await accepted(node.get("/agents"))).success).toBe(true);
+  // Made after the jump, due before all others: it is there when they must not be.
+  const later = new E2eClient(node);
+  const { id: laterId } = await later.hold("brief");
+  const brief = await clients.get("brief")!.follow(ids.get("brief")!);
+  await pass(MINUTE);
+  const paused = await brief.findState(ids.get("brief")!, "paused");
+  expect(paused.data).toMatchObject({ reason: "idle_timeout" });
+  expect(Date.parse(paused.timestamp)).toBeGreaterThan(TODAY);
+  expect((await later.see(laterId)).state).toBe("active");
+  const states = () => Promise.all(["idler", "fleeting"].map(stateOf));
+  expect(await states()).toEqual(["active", "paused"]);
+  expect((await car.see(waiting.id)).queuedAt).toBe(waiting.queuedAt);
+
+  const follow = await Promise.all([
+    clients.get("idler")!.follow(ids.get("idler")!),
+    car.follow(ids.get("fleeting")!),
+    car.follow(waiting.id),
+    later.follow(laterId),
+  ]);
+  await pass(MINUTE);
+  await follow[3]!.findState(laterId, "paused");
+  await pass(HOUR - 4 * MINUTE);
+  expect(await states()).toEqual(["active", "paused"]);
+  await pass(MINUTE);
+  await follow[0]!.findState(ids.get("idler")!, "paused");
+  await follow[1]!.findState(ids.get("fleeting")!, "archived");
+  const timeout = await follow[2]!.find(({ data }) => data["reason"] === "queue_timeout");
+  expect(timeout.type).toBe("arbitration");
+});
+
+test("nothing is pruned by a clock that has just jumped", async () => {
+  const node = await startNode({ INTERLOCK_RETENTION: "1h" });
+  const ann = new E2eClient(node);
+  const { id } = await ann.hold("general");
+  const key = "before-the-jump";
+  const first = await ann.say(id, "hello", { id: "m1" }, { key });
+  await accepted(ann.on(id, "archive"));
+  const { connectionId } = await ann.connect();
+  await pass(30 * SECOND);
+  await learnTheTime();
+  // The hour of pruning comes several times.
+  await pass(3 * MINUTE);
+  // Whoever is answered now is answered after whatever was pruned.
+  await ann.hold("general");
+  const log = await ann.log(id);
+  expect(log.map(({ seq }) => seq)).toEqual(Array.from({ length: log.length }, (_, n) => n + 1));
+  expect(log[0]).toMatchObject({ type: "session_created" });
+  expect((await ann.say(id, "hello", { id: "m1" }, { key })).text).toBe(first.text);
+  const bound = await ann.create("general", { connectionId });
+  expect(bound.state).toBe("created");
+});
+
+test("a clock that was set back, or goes a little wrong, disturbs nobody", async () => {
+  const node = await startNode();
+  const ann = new E2eClient(node);
+  const { id } = await ann.hold("brief");
+  const stream = await ann.follow(id);
+  vi.setSystemTime(BOOT - HOUR);
+  await pass(MINUTE - SECOND);
+  vi.setSystemTime(BOOT + 2 * SECOND);
+  await pass(30 * SECOND);
+  expect((await ann.see(id)).state).toBe("active");
+  await pass(MINUTE);
+  const paused = await stream.findState(id, "paused");
+  const [created] = stream.events;
+  expect(Date.parse(paused.timestamp) - Date.parse(created!.timestamp)).toBeGreaterThanOrEqual(2 * MINUTE);
+});

@@ -1,0 +1,159 @@
+import { describe, expect, test } from "vitest";
+import { AppError } from "../../../src/protocol/errors.ts";
+import { Retention } from "../../../src/store/retention.ts";
+import type { PruneLimits } from "../../../src/store/store.ts";
+import { DAY, HOUR } from "../../support/floor-writer.ts";
+import { KeptLog } from "../../support/sqlite-place.ts";
+import { VirtualClock } from "../../support/virtual-clock.ts";
+
+const MINUTE = 60_000;
+
+/** What is asked of a store, which has as much to prune as it is given. */
+/** @param retentionMs null: events are kept for ever */
+function makeRetention(retentionMs: number | null = 30 * DAY) {
+  const clock = new VirtualClock();
+  const log = new KeptLog();
+  const asked: PruneLimits[] = [];
+  const hand = {
+    pages: 0,
+    failure: undefined as Error | undefined,
+    isMine: true,
+    gate: undefined as Promise<void> | undefined,
+  };
+  const retention = new Retention({
+    store: {
+      prune: async (limits) => {
+        asked.push(limits);
+        await hand.gate;
+        if (hand.failure) throw hand.failure;
+        hand.pages -= 1;
+        return hand.pages > 0;
+      },
+    },
+    clock,
+    log,
+    everyMs: MINUTE,
+    limit: 100,
+    receiptMs: DAY,
+    retentionMs: retentionMs ?? undefined,
+    doubtMs: DAY,
+    isMine: () => hand.isMine,
+  });
+  return { retention, clock, log, asked, hand };
+}
+
+describe("what is past its time", () => {
+  test("is pruned each minute: receipts of a day ago, and events as long ago as is said", async () => {
+    const { retention, clock, asked } = makeRetention();
+    retention.start();
+    await clock.advance(MINUTE - 1);
+    expect(asked).toEqual([]);
+    await clock.advance(1);
+    const now = clock.now();
+    expect(asked).toEqual([{ now, receiptsBefore: now - DAY, eventsBefore: now - 30 * DAY, limit: 100 }]);
+    await clock.advance(3 * MINUTE);
+    expect(asked).toHaveLength(4);
+  });
+
+  test("is pruned a piece after the other until there is no more", async () => {
+    const { retention, clock, asked, hand } = makeRetention();
+    hand.pages = 5;
+    retention.start();
+    await clock.advance(MINUTE);
+    expect(asked).toHaveLength(5);
+  });
+
+  test("leaves events alone where they are kept for ever", async () => {
+    const { retention, clock, asked } = makeRetention(null);
+    retention.start();
+    await clock.advance(MINUTE);
+    expect(asked[0]).not.toHaveProperty("eventsBefore");
+  });
+
+  test("is left to a later time where the store cannot be had, with a word in the log", async () => {
+    const { retention, clock, log, asked, hand } = makeRetention();
+    hand.failure = new AppError("unavailable");
+    retention.start();
+    await clock.advance(MINUTE);
+    expect(log.lines).toEqual(["what is past its time could not be pruned"]);
+    hand.failure = undefined;
+    await clock.advance(MINUTE);
+    expect([asked.length, log.lines.length]).toEqual([2, 1]);
+  });
+
+  test("is left to the node whose work it is, from one piece to the next", async () => {
+    const { retention, clock, asked, hand } = makeRetention();
+    hand.isMine = false;
+    retention.start();
+    await clock.advance(MINUTE);
+    expect(asked).toEqual([]);
+    hand.isMine = true;
+    hand.pages = 5;
+    const gate = Promise.withResolvers<void>();
+    hand.gate = gate.promise;
+    await clock.advance(MINUTE);
+    hand.isMine = false;
+    gate.resolve();
+    await clock.advance(0);
+    expect(asked).toHaveLength(1);
+  });
+});
+
+describe("a wall clock that has jumped", () => {
+  test("is in doubt for a day: nothing is pruned by what it says", async () => {
+    const { retention, clock, asked } = makeRetention();
+    retention.start();
+    await clock.advance(HOUR);
+    const { length } = asked;
+    clock.jump(56 * 365 * DAY);
+    retention.suspend();
+    await clock.advance(DAY - 1);
+    expect(asked).toHaveLength(length);
+    await clock.advance(MINUTE);
+    expect(asked).toHaveLength(length + 1);
+  });
+
+  test("ends what is being pruned by its former time", async () => {
+    const { retention, clock, asked, hand } = makeRetention();
+    hand.pages = 5;
+    const gate = Promise.withResolvers<void>();
+    hand.gate = gate.promise;
+    retention.start();
+    await clock.advance(MINUTE);
+    clock.jump(DAY);
+    retention.suspend();
+    gate.resolve();
+    await clock.advance(0);
+    expect(asked).toHaveLength(1);
+  });
+});
+
+describe("a node that stops", () => {
+  test("prunes no more, and waits for what is under way", async () => {
+    const { retention, clock, asked, hand } = makeRetention();
+    hand.pages = 5;
+    const gate = Promise.withResolvers<void>();
+    hand.gate = gate.promise;
+    retention.start();
+    await clock.advance(MINUTE);
+    let isStopped = false;
+    const stopped = retention.stop().then(() => {
+      isStopped = true;
+    });
+    await clock.advance(0);
+    expect(isStopped).toBe(false);
+    gate.resolve();
+    await stopped;
+    await clock.advance(HOUR);
+    expect([asked.length, clock.timerCount]).toEqual([1, 0]);
+  });
+
+  test("that has nothing to prune leaves no timer", async () => {
+    const { retention, clock, asked } = makeRetention();
+    retention.start();
+    await retention.stop();
+    expect(clock.timerCount).toBe(0);
+    await clock.advance(HOUR);
+    expect(asked).toEqual([]);
+  });
+});
