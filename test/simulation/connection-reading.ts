@@ -9,8 +9,8 @@ import type { Reading } from "./reader.ts";
 import type { Wire } from "./wire.ts";
 import type { World } from "./world.ts";
 
-/** A binding is carried at the latest so long after it was acknowledged, in ms. */
-const CARRIED_MS = 400;
+/** What a connection is bound to is carried at the latest so long after it came, or after it was bound, in ms. */
+const CARRIED_MS = 800;
 
 interface Bound {
   /** The place of its last event. */
@@ -29,6 +29,7 @@ export class ConnectionReading implements Reading {
   readonly #bound = new Map<SessionId, Bound>();
   /** Named in a position that it was told: it comes back to this one. */
   #id: ConnectionId | undefined;
+  #cameAt = 0;
 
   constructor(floorId: FloorId, world: World) {
     this.floorId = floorId;
@@ -72,12 +73,14 @@ export class ConnectionReading implements Reading {
   }
 
   reconnect(): void {
+    this.#cameAt = this.#world.clock.now();
     this.#texts.reconnect();
   }
 
   lacks(_: FloorId, { sessionId, seq }: LogEntry): boolean {
     const bound = sessionId === undefined ? undefined : this.#bound.get(sessionId);
-    if (bound?.since === undefined || this.#world.clock.now() < bound.since + CARRIED_MS) return false;
+    if (bound?.since === undefined) return false;
+    if (this.#world.clock.now() < Math.max(bound.since, this.#cameAt) + CARRIED_MS) return false;
     return !bound.hasEnd && bound.seq < seq!;
   }
 
