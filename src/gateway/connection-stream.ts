@@ -47,8 +47,8 @@ export class ConnectionStream implements Stream {
   /** Slots before this one need no further look. */
   #nextSlot = 0;
   /** Until the stream has begun, what its row says by then has to wait: a client that came back has places of its own. */
-  readonly #begun = Promise.withResolvers<void>();
-  #syncing: Promise<void> = this.#begun.promise;
+  #begun: PromiseWithResolvers<void> | undefined = Promise.withResolvers();
+  #syncing: Promise<void> = this.#begun!.promise;
   #unsubscribe: Unsubscribe | undefined;
   #isClosed = false;
 
@@ -81,7 +81,8 @@ export class ConnectionStream implements Stream {
     if (isReset) this.writer.tell("reset", {}, this.now(), { id: this.position });
     // A client that is cut off before anything is logged comes back to this connection all the same.
     else if (!resumed) this.writer.place(this.position);
-    this.#begun.resolve(this.#carryAll(this.#row, { places }));
+    this.#begun?.resolve(this.#carryAll(this.#row, { places }));
+    this.#begun = undefined;
     await this.#inTurn(async () => {});
   }
 
