@@ -64,10 +64,10 @@ await describeClusters("several gateways", (servers) => {
       }),
     );
 
-  /** Go on at the other gateway; one that has too much to do sends readers away, and they come back. */
-  async function resume([reader, id]: [SessionReader, string]): Promise<void> {
+  /** Read at a node until something new came; where it has too much to do it sends readers away, and they come back. */
+  async function readAt(node: ChildServer, reader: SessionReader, id: string): Promise<void> {
     const before = reader.transcript.seqOf(id);
-    reader.moveTo(there.url);
+    reader.moveTo(node.url);
     for (;;) {
       try {
         await reader.open();
@@ -205,10 +205,14 @@ await describeClusters("several gateways", (servers) => {
     const ids = Array.from({ length: 50 }, (_, n) => `many${n}`);
     await Promise.all(ids.map((id) => create(here, id, "counter")));
     const readers = new Map<SessionReader, string>();
+    const all = (node: ChildServer) => Promise.all([...readers].map(([reader, id]) => readAt(node, reader, id)));
     for (const id of ids) {
-      const opening = Array.from({ length: 10 }, () => read(dying, `/session/${id}/events`));
-      for (const reader of await Promise.all(opening)) readers.set(reader, id);
+      for (let n = 0; n < 10; n++) readers.set(new SessionReader(`${dying.url}/session/${id}/events`), id);
     }
+    onTestFinished(() => {
+      for (const reader of readers.keys()) reader.close();
+    });
+    await all(dying);
     let isOver = false;
     const client = clientOf(() => [here, there]);
     const work = ids.map(async (id) => {
@@ -216,7 +220,7 @@ await describeClusters("several gateways", (servers) => {
     });
     await Promise.all([...readers].map(([reader, id]) => reader.until((transcript) => transcript.seqOf(id) > 6)));
     await dying.kill();
-    const tookMs = await within(RESUMED_MS, "going on elsewhere", Promise.all([...readers].map(resume)));
+    const tookMs = await within(RESUMED_MS, "going on elsewhere", all(there));
     console.info(`500 readers went on at another gateway after ${tookMs} ms`);
     isOver = true;
     await Promise.all(work);
