@@ -88,6 +88,8 @@ export class Orchestrator {
         log,
       });
     clock.onJump((byMs) => this.#onJump(byMs, log));
+    // What was armed may be gone with a Redis that came back empty; what is armed twice does no harm.
+    bus.onRecovered(() => this.#armer.sweep());
   }
 
   /** Floors whose actors are in memory. */

@@ -1,0 +1,53 @@
+import { expect, onTestFinished, test, vi } from "vitest";
+import type { Bus } from "../../src/bus/bus.ts";
+import { Mailbox } from "../../src/bus/mailbox.ts";
+import { MemoryBus } from "../../src/bus/memory-bus.ts";
+import { MemoryQueue } from "../../src/bus/memory-queue.ts";
+import { SystemClock } from "../../src/clock.ts";
+import { readSettings } from "../../src/config/settings.ts";
+import { Metrics } from "../../src/metrics.ts";
+import { newId } from "../../src/new-id.ts";
+import { Orchestrator } from "../../src/orchestrator.ts";
+import type { RunEffect } from "../../src/protocol/effect.ts";
+import { FloorWriter } from "../support/floor-writer.ts";
+import { KeptLog } from "../support/sqlite-place.ts";
+import { openTemporaryStore } from "../support/temporary-store.ts";
+
+test("what is due is armed again as soon as a bus is there that may have forgotten it", async () => {
+  const clock = new SystemClock();
+  const store = await openTemporaryStore(clock);
+  const queue = new MemoryQueue(clock);
+  let recover = () => {};
+  const onRecovered = (listener: () => void) => {
+    recover = listener;
+    return () => {};
+  };
+  const bus: Bus = Object.assign(new MemoryBus(), { onRecovered });
+  const writer = new FloorWriter(store);
+  const run = { id: "wish", kind: "run", floorId: writer.id, sessionId: "s", runId: "r", agentId: "music" };
+  await writer.write({ effectsAdded: [{ ...run, priority: 20, dueAt: clock.now() } as RunEffect] });
+  const added = vi.spyOn(queue, "add");
+  const reading = readSettings({});
+  if (!reading.ok) throw new Error("the default settings are faulty");
+  const nothing = () => 0;
+  const gauges = { connections: nothing, floors: nothing, followed: nothing, commands: nothing, asks: nothing };
+  const log = new KeptLog();
+  const orchestrator = new Orchestrator({
+    settings: reading.settings,
+    shape: { store, bus, queue, clock, hasOwnTime: true },
+    catalog: () => Promise.reject(new Error("nobody asks for agents")) as never,
+    mailbox: new Mailbox({ bus, clock, newId, nodeId: "alone", topicOf: String }),
+    nodeId: "alone",
+    log,
+    metrics: new Metrics({ ...gauges, shares: nothing, isBusAway: () => false }),
+  });
+  onTestFinished(async () => {
+    await orchestrator.stop(0);
+    await queue.close();
+  });
+  await orchestrator.start();
+  await vi.waitFor(() => expect(added.mock.calls.map(([effect]) => effect.id)).toEqual(["wish"]));
+  recover();
+  await vi.waitFor(() => expect(added.mock.calls.map(([effect]) => effect.id)).toEqual(["wish", "wish"]));
+  expect(log.lines).toEqual([]);
+});
