@@ -30,9 +30,12 @@ import { MemoryStore } from "./memory-store.ts";
 import { SimClock } from "./sim-clock.ts";
 import { Wire } from "./wire.ts";
 
-/** Faults that histories met, each in the few steps that are needed for it. */
+/**
+ * Faults that histories met, each in the few steps that are needed for it. The numbers are the seeds of the histories
+ * that met them, as histories were then.
+ */
 
-describe("turns that wait while their session is paused", () => {
+describe("turns that wait while their session is paused (history 741)", () => {
   const agents = [
     { name: "music", priority: 20, when_busy: "enqueue", adapter: { kind: "scripted", yields: "hold" } },
     { name: "phone", priority: 90 },
@@ -79,7 +82,7 @@ describe("turns that wait while their session is paused", () => {
   });
 });
 
-describe("a queued session that is about to be woken when its time is up", () => {
+describe("a queued session that is about to be woken when its time is up (history 39)", () => {
   const agents = [
     { name: "chat", priority: 10, when_blocked: "queue", queue_timeout: "30s" },
     { name: "phone", priority: 90, interruptible: false },
@@ -137,7 +140,7 @@ function makeHost(store: Store): { tell: (command: LooseCommand) => Promise<Repl
   return { tell, log };
 }
 
-describe("a floor that another node commits to while it is read", () => {
+describe("a floor that another node commits to while it is read (history 172)", () => {
   const author = { kind: "master" as const, name: "music", depth: 0, path: ["music"] };
 
   const about = { sessionId: "music", runId: "run", attempt: 1 };
@@ -173,7 +176,7 @@ describe("a floor that another node commits to while it is read", () => {
   });
 });
 
-describe("a batch that cannot be had whole", () => {
+describe("a batch that cannot be had whole (history 1850)", () => {
   test("is given up when all that was read for it has come: nothing reaches actors that are gone", async () => {
     const warn = vi.spyOn(console, "warn");
     onTestFinished(() => warn.mockRestore());
@@ -200,7 +203,7 @@ describe("a batch that cannot be had whole", () => {
   });
 });
 
-describe("a follower that opens when a run has just ended", () => {
+describe("a follower that opens when a run has just ended (history 370)", () => {
   test("is not taken in by what the run said before, and is told late", async () => {
     const store = new MemoryStore();
     const bus = new UnreliableBus();
@@ -262,7 +265,7 @@ function openSide(replace: (store: MemoryStore) => Partial<Store> = () => ({})) 
   return { store, bus, gateway, feed: new FloorFeed(store, bus), pass, read, served, life, clock };
 }
 
-describe("a reader that comes to a gateway that is behind it", () => {
+describe("a reader that comes to a gateway that is behind it (histories 427 and 1967)", () => {
   test("is not shown a message as unfinished that it has seen finished", async () => {
     const { gateway, feed, bus, pass, read } = openSide();
     const target = { floorId: "u:ann" as FloorId, sessionId: "a" as SessionId };
@@ -284,7 +287,7 @@ describe("a reader that comes to a gateway that is behind it", () => {
   });
 });
 
-describe("a connection", () => {
+describe("a connection (histories 887 and 615)", () => {
   test("that comes back, and is bound to more meanwhile, goes on from its own places", async () => {
     let view: Promise<void> = Promise.resolve();
     const { gateway, feed, pass, read } = openSide((store) => ({
@@ -372,7 +375,7 @@ describe("a session that is deleted while somebody comes to read it", () => {
   });
 });
 
-describe("a worker that was given a run and reads what was said before", () => {
+describe("a worker that was given a run and reads what was said before (history 59)", () => {
   const EFFECT = {
     ...{ kind: "run", id: "effect", floorId: "u:ann", sessionId: "a", runId: "run", agentId: "music" },
     ...{ priority: 20, dueAt: NOON },

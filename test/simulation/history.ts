@@ -111,6 +111,8 @@ class History {
   async #calm(): Promise<void> {
     const { chance } = this.#world;
     await this.#pass(4_500 + chance.below(500));
+    // Where nothing more happens, nothing that happens mends what the storm broke.
+    if (chance.percent(25)) return;
     this.#promptness.begin();
     for (const client of this.#clients) void this.#wish(client);
     for (let round = 0; round < 3; round++) {
