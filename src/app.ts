@@ -157,6 +157,7 @@ async function open(
         concurrency: BOUNDS.runs,
         maxHeld: settings.maxHeld,
         holdTimeoutMs: settings.holdTimeoutMs,
+        lackingMs: redis && BOUNDS.lackingMs,
         log,
         metrics,
         onTaken: (waitMs) => metrics.runTaken(waitMs),

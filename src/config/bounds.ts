@@ -14,6 +14,8 @@ export const BOUNDS = {
 
   /** Runs that one worker drives at once. They wait for networks, not for this process; memory is what limits them. */
   runs: 256,
+  /** A run whose agent a worker lacks is left to other workers so long: a catalogue is everywhere by then. */
+  lackingMs: 60_000,
 
   /** Open event streams of one node; the next are sent elsewhere. Idle ones take 14 KB each. */
   streams: 10_000,

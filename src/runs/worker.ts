@@ -39,6 +39,11 @@ export interface WorkerOptions {
   /** Runs that may be held; over it the one held longest is ended, to start again when it is resumed (rule C14). */
   maxHeld: number;
   holdTimeoutMs: number;
+  /**
+   * How long a run whose agent this worker does not know is left to workers that do, in ms: while releases change, some
+   * have a newer catalogue (rule C24). Then it fails. Default: 0, where there is no other worker.
+   */
+  lackingMs?: number | undefined;
   log: Logger;
   metrics: WorkerMetrics;
   /** A run was given to this worker, so many ms after a worker was wished for. */
@@ -109,7 +114,7 @@ export class Worker {
   /** Resolves when the run needs this worker no more, whatever became of it. */
   async #take(effect: RunEffect): Promise<void> {
     const { runId } = effect;
-    if (this.#isStopping) return;
+    if (this.#isStopping || this.#leavesToOthers(effect)) return;
     const before = this.#taken.get(runId);
     if (before) {
       // While its attempt goes on there is none to be had. One that is being claimed, or is ending, the floor may have
@@ -139,6 +144,12 @@ export class Worker {
       unsubscribe?.();
       this.#taken.delete(runId);
     }
+  }
+
+  /** The store still has the wish, and the next sweep offers it to whoever is free. */
+  #leavesToOthers({ agentId, dueAt }: RunEffect): boolean {
+    const { agents, clock, lackingMs = 0 } = this.#options;
+    return clock.now() < dueAt + lackingMs && agents.find(agentId) === undefined;
   }
 
   async #claim(effect: RunEffect): Promise<RunTask | undefined> {

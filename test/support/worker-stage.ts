@@ -31,6 +31,7 @@ export interface WorkerOptions {
   concurrency?: number;
   maxHeld?: number;
   holdTimeoutMs?: number;
+  lackingMs?: number;
 }
 
 /** One worker of several, on the bus and the queue of its own process, and what it counts. */
@@ -50,7 +51,7 @@ export class WorkerUnderTest {
   constructor(
     stage: WorkerStage,
     name: string,
-    { concurrency = 8, maxHeld = 50, holdTimeoutMs = 300_000 }: WorkerOptions,
+    { concurrency = 8, maxHeld = 50, holdTimeoutMs = 300_000, lackingMs = 0 }: WorkerOptions,
   ) {
     const { floors, bus, agents } = stage;
     const { clock, store } = floors;
@@ -74,6 +75,7 @@ export class WorkerUnderTest {
       concurrency,
       maxHeld,
       holdTimeoutMs,
+      lackingMs,
       log: this.log,
       metrics,
     });

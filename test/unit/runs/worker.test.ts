@@ -113,6 +113,19 @@ describe("a run", () => {
     expect(await stage.stateOf("ann")).toBe("active/failed");
   });
 
+  test("of an agent that only other workers know is left to them, for a while", async () => {
+    const stage = await WorkerStage.open();
+    stage.agents.delete("music");
+    await stage.startWorker({ lackingMs: 60_000 });
+    await stage.create("ann");
+    await stage.chat("ann");
+    await stage.clock.advance(55_000);
+    expect(await stage.stateOf("ann")).toBe("active/running");
+    expect(await stage.eventsOf("ann", "error")).toEqual([]);
+    await stage.clock.advance(SWEEP_MS + 1_000);
+    expect(await stage.eventsOf("ann", "error")).toMatchObject([{ errorCode: "agent_not_found", runId: "run-ann" }]);
+  });
+
   test("whose message is gone fails, and says so", async () => {
     const stage = await WorkerStage.open();
     stage.floors.store.missing.add("findMessage");
