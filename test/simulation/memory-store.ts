@@ -27,6 +27,7 @@ import type {
   Store,
   Whereabouts,
 } from "../../src/store/store.ts";
+import { byTime, idOf, keyOf, newest, receiptKey, sessionOf } from "./memory-rows.ts";
 
 /** A session with all that goes when it is deleted. */
 interface StoredSession {
@@ -391,19 +392,4 @@ export class MemoryStore implements Store {
     const tombstone = { head: last.seq!, last };
     this.#tombstones.set(sessionId, { floorId, ...(ownerId !== undefined && { ownerId }), tombstone });
   }
-}
-
-const receiptKey = ({ caller, commandId }: ReceiptKey): string => `${caller}\n${commandId}`;
-const sessionOf = (write: MessageWrite): SessionId => ("message" in write ? write.message.sessionId : write.sessionId);
-const idOf = (write: MessageWrite): MessageId => ("message" in write ? write.message.id : write.id);
-const keyOf = (write: MessageWrite): string => `${sessionOf(write)}/${idOf(write)}`;
-
-function byTime(one: Pick<Effect, "id" | "dueAt">, other: Pick<Effect, "id" | "dueAt">): number {
-  if (one.dueAt !== other.dueAt) return one.dueAt - other.dueAt;
-  return one.id < other.id ? -1 : one.id > other.id ? 1 : 0;
-}
-
-function newest(messages: Message[], limit: number): { messages: Message[]; hasMore: boolean } {
-  const page = limit === 0 ? [] : messages.slice(-limit);
-  return { messages: page.map((message) => ({ ...message })), hasMore: messages.length > limit };
 }
