@@ -1,0 +1,174 @@
+import { expect, test } from "vitest";
+import { Chance } from "../../support/chance.ts";
+import { type ChildServer, makeHouse } from "../../support/child-server.ts";
+import { Page } from "../../support/page.ts";
+import { ShakyProxy } from "../../support/shaky-proxy.ts";
+
+const SONG = Array.from({ length: 60 }, (_, n) => `la${n} `);
+const WHOLE = SONG.join("");
+const sings = (delay: string) => ({ kind: "scripted", replies: [{ say: SONG, delay }] });
+const CATALOG = {
+  agents: [
+    { name: "singer", priority: 20, adapter: sings("5ms") },
+    { name: "slow", priority: 20, adapter: sings("30ms") },
+    { name: "phone", priority: 90 },
+  ],
+};
+const QUESTIONS = ["sing", "hello"];
+/** What anybody says here is the song as far as it has come, a question, or the phone's answer. */
+const mayBeSaid = (text: string) => WHOLE.startsWith(text) || QUESTIONS.includes(text) || text.startsWith("You said: ");
+/** Sessions are called after their zone. */
+const zoneOf = (sessionId: string) => sessionId.split("-")[0]!;
+
+async function create(server: ChildServer, id: string, agentId: string, rest: object = {}): Promise<string> {
+  const { status, body } = await server.post("/session/create", {
+    id,
+    agentId,
+    userId: "ann",
+    activate: true,
+    ...rest,
+  });
+  expect(status, id).toBe(200);
+  return body.position;
+}
+
+async function say(server: ChildServer, sessionId: string, content: string): Promise<string> {
+  const { status, body } = await server.post("/message", { type: "chat", sessionId, content });
+  expect(status, sessionId).toBe(200);
+  return body.runId;
+}
+
+const ended = (page: Page, sessionId: string, runId: string) => () =>
+  page.logOf(sessionId).some(({ type, data }) => type === "complete" && data.runId === runId);
+
+/** The whole log, each event once and in order. */
+async function expectWhole(server: ChildServer, page: Page, sessionId: string): Promise<void> {
+  const { body } = await server.ask("GET", `/session/${sessionId}`);
+  const head = Number(body.position.split(".")[1]);
+  await page.until(() => page.transcriptOf(sessionId).seqOf(sessionId) >= head);
+  expect(page.logOf(sessionId).map(({ seq }) => seq)).toEqual(Array.from({ length: head }, (_, n) => n + 1));
+}
+
+test("pages on a road that breaks all the time see each event once, in order, and every text right, of two zones at once", async () => {
+  const server = await (await makeHouse(CATALOG)).start();
+  // Many frames are broken in the middle; some connections break before the first.
+  const proxy = await ShakyProxy.start(server.url, new Chance(11), 600, 9_000);
+  const connection = new Page(`${proxy.url}/events`, { mayBeSaid, floorOf: zoneOf });
+  await connection.until(() => connection.heard.some(({ type }) => type === "connected"));
+  const { connectionId } = connection.heard[0]!.data;
+  const zones = ["driver", "rear"];
+  const pages: Page[] = [];
+  for (const zone of zones) {
+    await create(server, `${zone}-song`, "singer", { zone, connectionId });
+    pages.push(new Page(`${proxy.url}/session/${zone}-song/events`, { mayBeSaid, floorOf: zoneOf }));
+  }
+
+  for (let round = 0; round < 5; round++) {
+    const runs = await Promise.all(zones.map((zone) => say(server, `${zone}-song`, "sing")));
+    // Only the driver is called.
+    const call = `driver-call${round}`;
+    await create(server, call, "phone", { zone: "driver", connectionId });
+    await say(server, call, "hello");
+    expect((await server.post(`/session/${call}/archive`)).status).toBe(200);
+    for (const [n, zone] of zones.entries()) {
+      await connection.until(ended(connection, `${zone}-song`, runs[n]!));
+      await pages[n]!.until(ended(pages[n]!, `${zone}-song`, runs[n]!));
+    }
+  }
+  for (const [n, zone] of zones.entries()) {
+    await expectWhole(server, connection, `${zone}-song`);
+    await expectWhole(server, pages[n]!, `${zone}-song`);
+  }
+  expect([connection, ...pages].map(({ faults }) => faults)).toEqual([[], [], []]);
+  for (const page of [connection, ...pages]) expect(page.opens).toBeGreaterThan(5);
+  expect(proxy.cuts).toBeGreaterThan(20);
+  // It was the same connection each time, whatever broke.
+  const ids = connection.heard.filter(({ type }) => type === "connected").map(({ data }) => data.connectionId);
+  expect(new Set(ids)).toEqual(new Set([connectionId]));
+  // A call in front never paused the song in the back.
+  const states = (zone: string) =>
+    connection.logOf(`${zone}-song`).flatMap(({ type, data }) => (type === "session_transition" ? [data.to] : []));
+  expect(states("driver").filter((state) => state === "paused")).toHaveLength(5);
+  expect(states("rear")).not.toContain("paused");
+  for (const zone of zones) {
+    const texts = [...connection.transcriptOf(`${zone}-song`).finished.values()];
+    expect(texts.filter((text) => text === WHOLE)).toHaveLength(5);
+  }
+}, 60_000);
+
+test("pages that join in the middle of a reply are shown what there is of it, and then each further piece once", async () => {
+  const server = await (await makeHouse(CATALOG)).start();
+  await create(server, "song", "slow");
+  const first = new Page(`${server.url}/session/song/events`, { mayBeSaid });
+  const runId = await say(server, "song", "sing");
+  await first.until(() => first.writing("song").some((text) => text.includes("la5 ")));
+  // While it is held nothing further is said, so that whoever joins now joins in the middle.
+  await create(server, "call", "phone");
+  await first.until(() => first.transcriptOf("song").stateOf("song") === "paused");
+  const { position } = (await server.ask("GET", "/session/song")).body;
+  const late = [
+    new Page(`${server.url}/session/song/events`, { mayBeSaid }),
+    new Page(`${server.url}/session/song/events`, { mayBeSaid }),
+    new Page(`${server.url}/events?sessionId=song`, { mayBeSaid, starts: { song: Number(position.split(".")[1]) } }),
+  ];
+  for (const page of late) await page.until(() => page.writing("song").length > 0);
+  await server.post("/session/call/archive");
+  // And some join whenever it is.
+  for (const piece of ["la9 ", "la14 ", "la20 "]) {
+    await first.until(() => first.writing("song").some((text) => text.includes(piece)));
+    late.push(new Page(`${server.url}/session/song/events`, { mayBeSaid }));
+  }
+  for (const page of [first, ...late]) {
+    await page.until(ended(page, "song", runId));
+    expect(page.faults).toEqual([]);
+    expect([...page.transcriptOf("song").finished.values()].at(-1)).toBe(WHOLE);
+  }
+  for (const page of late.slice(0, 3)) {
+    const shown = page.heard.filter(({ type, data }) => type === "message" && data.streaming);
+    expect(shown.length).toBeGreaterThan(0);
+    expect(shown[0]!.data.content).toMatch(/^la0 /);
+    // What follows begins where it ended, and no piece comes twice.
+    let length = shown.at(-1)!.data.content.length;
+    const deltas = page.heard.slice(page.heard.indexOf(shown.at(-1)!)).filter(({ type }) => type === "delta");
+    expect(deltas.length).toBeGreaterThan(20);
+    for (const { data } of deltas) {
+      expect(data.offset).toBe(length);
+      length += data.text.length;
+    }
+    expect(length).toBe(WHOLE.length);
+  }
+}, 60_000);
+
+test("a page goes on by itself when its node is told to stop and another starts at the same address", async () => {
+  const house = await makeHouse(CATALOG, { INTERLOCK_DRAIN: "1s" });
+  const first = await house.start();
+  const connection = new Page(`${first.url}/events`, { mayBeSaid });
+  await connection.until(() => connection.heard.length >= 2);
+  const { connectionId } = connection.heard[0]!.data;
+  await create(first, "song", "singer", { connectionId });
+  const session = new Page(`${first.url}/session/song/events`, { mayBeSaid });
+  const pages = [connection, session];
+  const before = await say(first, "song", "sing");
+  for (const page of pages) await page.until(ended(page, "song", before));
+
+  first.signal("SIGTERM");
+  expect(await first.ended).toEqual({ code: 0, signal: null });
+  for (const page of pages) {
+    await page.until(() => page.heard.at(-1)!.type === "bye");
+    const { reason, reconnectInMs } = page.heard.at(-1)!.data;
+    expect(reason).toBe("draining");
+    expect(reconnectInMs).toBeGreaterThanOrEqual(1_000);
+    expect(reconnectInMs).toBeLessThanOrEqual(5_000);
+  }
+  const second = await house.start({ settings: { PORT: new URL(first.url).port } });
+  expect(second.url).toBe(first.url);
+  const runId = await say(second, "song", "sing");
+  for (const page of pages) {
+    await page.until(ended(page, "song", runId));
+    await expectWhole(second, page, "song");
+    expect([page.faults, page.opens]).toEqual([[], 2]);
+    expect(page.heard.map(({ type }) => type)).not.toContain("reset");
+  }
+  const ids = connection.heard.filter(({ type }) => type === "connected").map(({ data }) => data.connectionId);
+  expect(ids).toEqual([connectionId, connectionId]);
+}, 60_000);
