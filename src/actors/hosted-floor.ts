@@ -135,7 +135,7 @@ export class HostedFloor {
       this.drop();
       if (error instanceof CommitConflict) this.#options.metrics.conflict();
       else if (error instanceof AppError && error.code === "unavailable") return this.#fail(timely, error);
-      else if (timely.length === 1) return await this.#failAlone(timely[0]!, error);
+      else if (timely.length === 1) return this.#failAlone(timely[0]!, error);
       for (const ask of timely) await this.#carryOutAlone(ask);
     }
   }
@@ -150,7 +150,7 @@ export class HostedFloor {
       } catch (thrown) {
         const error = await this.#causeOf(thrown);
         this.drop();
-        if (!(error instanceof CommitConflict)) return await this.#failAlone(ask, error);
+        if (!(error instanceof CommitConflict)) return this.#failAlone(ask, error);
         ask.isSuspect = true;
         this.#options.metrics.conflict();
       }
@@ -310,16 +310,6 @@ export class HostedFloor {
     return true;
   }
 
-  /** A commit that failed in a way nobody knows may have been written all the same: its receipt says so (rule C2). */
-  async #wasCommitted(ask: Ask): Promise<boolean> {
-    try {
-      return await this.#answerFromReceipt(ask);
-    } catch {
-      // What failed before is what is told.
-      return false;
-    }
-  }
-
   #isTimely(ask: Ask): boolean {
     if (this.#options.clock.now() <= ask.envelope.deadline) return true;
     this.#fail([ask], new AppError("unavailable", "the deadline has passed"));
@@ -338,9 +328,8 @@ export class HostedFloor {
     }
   }
 
-  async #failAlone(ask: Ask, error: unknown): Promise<void> {
+  #failAlone(ask: Ask, error: unknown): void {
     if (error instanceof AppError) return this.#fail([ask], error);
-    if (await this.#wasCommitted(ask)) return;
     const kind = error instanceof BrokenSnapshot ? "snapshot" : error instanceof BrokenActors ? "actors" : "commit";
     this.#options.metrics.broken(kind);
     this.#options.log.error({ err: error, floorId: this.id, ...factsOf(ask.envelope) }, "a command broke its floor");
