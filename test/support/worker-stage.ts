@@ -18,6 +18,9 @@ import { UnreliableBus } from "./unreliable-bus.ts";
 
 const scripted = (changes: Record<string, unknown>) => ({ adapter: { kind: "scripted", ...changes } });
 
+/** How long a part waits at most before it is reported, in ms. */
+const REPORT_AFTER_MS = 250;
+
 /** Restless does not wait, once may be started once, the stacker keeps turns for later, the phone outranks all. */
 const CATALOG = makeCatalog([
   { name: "music", priority: 20, ...scripted({ yields: "hold", restartable: true }) },
@@ -192,6 +195,17 @@ export class WorkerStage {
     await this.clock.advance(0);
   }
 
+  /** The phone rings on a user's floor. */
+  async ring(userId: string): Promise<void> {
+    await this.floors.create(`call-${userId}`, "phone", { floorId: `u:${userId}` });
+    await this.clock.advance(0);
+  }
+
+  async hangUp(userId: string): Promise<void> {
+    await this.floors.on(`call-${userId}`, "archive", { floorId: `u:${userId}` });
+    await this.clock.advance(0);
+  }
+
   /** `state/activity` of a session. */
   async stateOf(userId: string): Promise<string> {
     const { state, activity } = (await this.floors.store.store.loadSession(userId as SessionId))!.session;
@@ -216,4 +230,21 @@ export class WorkerStage {
     const all = await this.floors.store.store.dueEffects({ until, limit: 1_000 });
     return all.filter((effect) => effect.kind === kind);
   }
+}
+
+/** Ann's session runs, and its agent has said "la". */
+export async function openSinging(options: { agent?: string; maxHeld?: number; concurrency?: number } = {}) {
+  const { agent = "music", ...rest } = options;
+  const stage = await WorkerStage.open();
+  const worker = await stage.startWorker(rest);
+  await sing(stage, "ann", agent);
+  return { stage, worker, puppet: stage.puppet(agent) };
+}
+
+/** A further session whose agent has said "la". */
+export async function sing(stage: WorkerStage, userId: string, agent = "music"): Promise<void> {
+  await stage.create(userId, agent);
+  await stage.chat(userId);
+  stage.puppet(agent).last.say("la");
+  await stage.clock.advance(REPORT_AFTER_MS);
 }

@@ -1,35 +1,12 @@
 import { describe, expect, test } from "vitest";
 import { AppError } from "../../../src/protocol/errors.ts";
 import { parseFrame } from "../../../src/protocol/floor-message.ts";
-import { WorkerStage } from "../../support/worker-stage.ts";
+import { openSinging, sing, WorkerStage } from "../../support/worker-stage.ts";
 
-const HOLD_TIMEOUT_MS = 300_000;
 const STOP_MS = 5_000;
 const WHO_DRIVES_MS = 250;
 const SWEEP_MS = 10_000;
 const REPORT_AFTER_MS = 250;
-
-/** Ann's session runs, and its agent has said "la". */
-async function openSinging(options: { agent?: string; maxHeld?: number; concurrency?: number } = {}) {
-  const { agent = "music", ...rest } = options;
-  const stage = await WorkerStage.open();
-  const worker = await stage.startWorker(rest);
-  await sing(stage, "ann", agent);
-  return { stage, worker, puppet: stage.puppet(agent) };
-}
-
-async function sing(stage: WorkerStage, userId: string, agent = "music"): Promise<void> {
-  await stage.create(userId, agent);
-  await stage.chat(userId);
-  stage.puppet(agent).last.say("la");
-  await stage.clock.advance(REPORT_AFTER_MS);
-}
-
-/** The phone rings on a user's floor, or hangs up. */
-const ring = (stage: WorkerStage, userId: string) =>
-  stage.floors.create(`call-${userId}`, "phone", { floorId: `u:${userId}` }).then(() => stage.clock.advance(0));
-const hangUp = (stage: WorkerStage, userId: string) =>
-  stage.floors.on(`call-${userId}`, "archive", { floorId: `u:${userId}` }).then(() => stage.clock.advance(0));
 
 describe("a run", () => {
   test("is claimed, driven and ended; what its agent says reaches readers at once, and the store soon", async () => {
@@ -243,68 +220,6 @@ describe("a run that two workers are given", () => {
   });
 });
 
-describe("a pause", () => {
-  test("holds the run, and its end lets it go on: one attempt, and not a word is lost", async () => {
-    const { stage, worker, puppet } = await openSinging();
-    const { last } = puppet;
-    await ring(stage, "ann");
-    expect([worker.counts, await stage.stateOf("ann")]).toEqual([{ underWay: 0, held: 1 }, "paused/running"]);
-    const { pulls } = last;
-    last.say(" li", " lu");
-    await stage.clock.advance(60_000);
-    expect([last.pulls, await stage.answersOf("ann")]).toEqual([pulls, ["running la"]]);
-    await hangUp(stage, "ann");
-    last.end();
-    await stage.clock.advance(0);
-    expect(await stage.answersOf("ann")).toEqual(["success la li lu"]);
-    // The floor's second wish, for the case that nobody holds it, is gone as well.
-    await stage.clock.advance(SWEEP_MS);
-    expect([puppet.runs.length, await stage.effects("run")]).toEqual([1, []]);
-  });
-
-  test("of which no word arrives is heard of with the floor's next one", async () => {
-    const { stage, worker, puppet } = await openSinging();
-    stage.bus.fate = (topic) => (topic.includes(".run.") ? "lose" : "deliver");
-    await ring(stage, "ann");
-    expect(worker.counts.held).toBe(0);
-    await stage.clock.advance(STOP_MS);
-    expect(worker.counts.held).toBe(1);
-    await hangUp(stage, "ann");
-    expect(worker.counts.held).toBe(1);
-    await stage.clock.advance(1_000);
-    expect(worker.counts.held).toBe(0);
-    await stage.on("ann", "abort");
-    expect(puppet.last.isOver).toBe(false);
-    await stage.clock.advance(STOP_MS);
-    expect([puppet.last.isOver, worker.ended]).toEqual([true, ["music stopped"]]);
-  });
-
-  test("stops the run of an agent that cannot wait; it starts again when it is over, and knows what it said", async () => {
-    const { stage, worker, puppet } = await openSinging({ agent: "restless" });
-    await ring(stage, "ann");
-    expect([worker.ended, puppet.last.isOver]).toEqual([["restless stopped"], true]);
-    expect(await stage.effects("run")).toEqual([]);
-    await hangUp(stage, "ann");
-    expect(puppet.last.turn).toMatchObject({ runId: "run-ann", attempt: 2 });
-    expect(puppet.last.turn.history.map(({ content }) => content)).toEqual(["la"]);
-    puppet.last.say("li");
-    puppet.last.end();
-    await stage.clock.advance(0);
-    expect(await stage.answersOf("ann")).toEqual(["interrupted la", "success li"]);
-  });
-
-  test("that is over before the former attempt has stopped waits for it, so that no two run", async () => {
-    const { stage, puppet } = await openSinging({ agent: "restless" });
-    puppet.last.isStubborn = true;
-    await ring(stage, "ann");
-    await hangUp(stage, "ann");
-    await stage.clock.advance(STOP_MS - 1);
-    expect(puppet.runs).toHaveLength(1);
-    await stage.clock.advance(1);
-    expect(puppet.last.turn.attempt).toBe(2);
-  });
-});
-
 describe("an abort", () => {
   test("ends the run at once, and the next turn begins", async () => {
     const { stage, worker, puppet } = await openSinging();
@@ -321,10 +236,10 @@ describe("a word on an attempt", () => {
   test("that is late is for that attempt alone", async () => {
     const { stage, puppet } = await openSinging({ agent: "restless" });
     stage.bus.fate = (topic) => (topic.includes(".run.") ? "delay" : "deliver");
-    await ring(stage, "ann");
+    await stage.ring("ann");
     await stage.clock.advance(STOP_MS);
     expect(puppet.last.isOver).toBe(true);
-    await hangUp(stage, "ann");
+    await stage.hangUp("ann");
     expect([puppet.last.turn.attempt, stage.bus.lateCount]).toEqual([2, 1]);
     await stage.bus.deliverLate();
     await stage.clock.advance(2 * STOP_MS);
@@ -364,173 +279,4 @@ describe("a question", () => {
       expect(await answered).toMatchObject({ selected: ["a"] });
     },
   );
-});
-
-describe("held runs", () => {
-  test("keep no place that another could use", async () => {
-    const { stage, worker, puppet } = await openSinging({ concurrency: 1 });
-    await stage.create("bob");
-    await stage.chat("bob");
-    expect(puppet.runs).toHaveLength(1);
-    await ring(stage, "ann");
-    expect([puppet.runs.length, worker.counts]).toEqual([2, { underWay: 1, held: 1 }]);
-    // It goes on although its place is taken.
-    await hangUp(stage, "ann");
-    expect(worker.counts).toEqual({ underWay: 2, held: 0 });
-  });
-
-  test.each(["music", "once"])(
-    "are so many: the one held longest is ended, and starts again when it is wanted (%s)",
-    async (agent) => {
-      const { stage, worker, puppet } = await openSinging({ agent, maxHeld: 2 });
-      for (const user of ["bob", "cid"]) await sing(stage, user, agent);
-      for (const user of ["ann", "bob", "cid"]) {
-        await ring(stage, user);
-        await stage.clock.advance(1_000);
-      }
-      expect(worker.counts).toEqual({ underWay: 0, held: 2 });
-      expect([worker.ended, puppet.runs.map(({ isOver }) => isOver)]).toEqual([
-        [`${agent} lost`],
-        [true, false, false],
-      ]);
-      expect(await stage.stateOf("ann")).toBe("paused/running");
-      // It is nobody's to start until it is resumed.
-      expect((await stage.effects("run")).map(({ floorId }) => floorId)).not.toContain("u:ann");
-      await hangUp(stage, "ann");
-      expect(puppet.last.turn).toMatchObject({ runId: "run-ann", attempt: 2 });
-      expect(await stage.eventsOf("ann", "error")).toEqual([]);
-      expect(await stage.answersOf("ann")).toEqual(["interrupted la"]);
-    },
-  );
-
-  test("are ended when they were held for too long, and those that went on in time are not", async () => {
-    const { stage, worker } = await openSinging();
-    await sing(stage, "bob");
-    await ring(stage, "ann");
-    await ring(stage, "bob");
-    await stage.clock.advance(HOLD_TIMEOUT_MS - 1);
-    expect(worker.counts.held).toBe(2);
-    await hangUp(stage, "bob");
-    await stage.clock.advance(1);
-    expect([worker.counts, worker.ended]).toEqual([{ underWay: 1, held: 0 }, ["music lost"]]);
-    // The next hold has all its time again.
-    await stage.floors.create("call-2", "phone", { floorId: "u:bob" });
-    await stage.clock.advance(HOLD_TIMEOUT_MS - 1);
-    expect(worker.counts.held).toBe(1);
-    await stage.clock.advance(1);
-    expect(worker.counts.held).toBe(0);
-  });
-
-  test.each([
-    ["music", 0],
-    ["once", 0],
-    ["once", STOP_MS - 1_000],
-  ])(
-    "that are wanted again while they end start again, and nothing has failed (%s, after %i ms)",
-    async (agent, ms) => {
-      const { stage, puppet } = await openSinging({ agent });
-      await ring(stage, "ann");
-      puppet.last.isStubborn = true;
-      await stage.clock.advance(HOLD_TIMEOUT_MS + ms);
-      // It was told to end, and has not ended yet.
-      await hangUp(stage, "ann");
-      await stage.clock.advance(STOP_MS - ms);
-      expect(await stage.eventsOf("ann", "error")).toEqual([]);
-      expect(puppet.runs.map(({ turn }) => turn.attempt)).toEqual([1, 2]);
-      puppet.last.say("li");
-      puppet.last.end();
-      await stage.clock.advance(0);
-      expect(await stage.answersOf("ann")).toEqual(["interrupted la", "success li"]);
-      expect(await stage.effects("run")).toEqual([]);
-    },
-  );
-});
-
-describe("a worker that stops", () => {
-  const patience = { graceMs: 2_000, giveBackMs: 1_000 };
-
-  test("takes no more, lets what runs come to its end, and is over with it", async () => {
-    const { stage, worker, puppet } = await openSinging();
-    let isStopped = false;
-    const stopped = worker.worker.stop(patience).then(() => {
-      isStopped = true;
-    });
-    await stage.create("bob");
-    await stage.chat("bob");
-    await stage.clock.advance(1_000);
-    expect([puppet.runs.length, puppet.last.isOver, isStopped]).toEqual([1, false, false]);
-    puppet.last.end();
-    await stage.clock.advance(0);
-    await stopped;
-    expect(worker.ended).toEqual(["music done"]);
-    expect(await stage.answersOf("ann")).toEqual(["success la"]);
-  });
-
-  test("gives back what does not end in time, and another goes on with it", async () => {
-    const { stage, worker, puppet } = await openSinging();
-    const stopped = worker.worker.stop(patience);
-    const other = await stage.startWorker();
-    await stage.clock.advance(patience.graceMs - 1);
-    expect(puppet.last.isOver).toBe(false);
-    await stage.clock.advance(1);
-    await stopped;
-    expect(worker.ended).toEqual(["music lost"]);
-    expect(puppet.last.turn).toMatchObject({ runId: "run-ann", attempt: 2 });
-    puppet.last.say("li");
-    puppet.last.end();
-    await stage.clock.advance(0);
-    expect(other.ended).toEqual(["music done"]);
-    expect(await stage.answersOf("ann")).toEqual(["interrupted la", "success li"]);
-  });
-
-  test.each(["music", "once"])(
-    "gives back at once what is held: it starts again when it is resumed (%s)",
-    async (agent) => {
-      const { stage, worker, puppet } = await openSinging({ agent });
-      await ring(stage, "ann");
-      const stopped = worker.worker.stop(patience);
-      await stage.clock.advance(0);
-      await stopped;
-      expect(worker.ended).toEqual([`${agent} lost`]);
-      expect(await stage.stateOf("ann")).toBe("paused/running");
-      await stage.startWorker();
-      await hangUp(stage, "ann");
-      expect(puppet.last.turn).toMatchObject({ runId: "run-ann", attempt: 2 });
-      expect(await stage.eventsOf("ann", "error")).toEqual([]);
-    },
-  );
-
-  test("loses what its agent may not start again, and says so", async () => {
-    const { stage, worker } = await openSinging({ agent: "once" });
-    const stopped = worker.worker.stop(patience);
-    await stage.clock.advance(patience.graceMs);
-    await stopped;
-    expect(await stage.eventsOf("ann", "error")).toMatchObject([{ errorCode: "run_lost" }]);
-    expect(await stage.answersOf("ann")).toEqual(["interrupted la"]);
-  });
-
-  test("does not wait for a floor that cannot be had: it finds out by silence", async () => {
-    const { stage, worker, puppet } = await openSinging();
-    worker.isCutOff = true;
-    puppet.last.isStubborn = true;
-    let left: unknown;
-    const stopped = worker.worker.stop(patience).then(() => {
-      left = worker.counts;
-    });
-    await stage.clock.advance(patience.graceMs + STOP_MS - 1);
-    // Its agent is still there.
-    expect(left).toBeUndefined();
-    await stage.clock.advance(1);
-    await stopped;
-    expect(left).toEqual({ underWay: 0, held: 0 });
-    await stage.startWorker();
-    await stage.clock.advance(SWEEP_MS + WHO_DRIVES_MS);
-    expect(puppet.last.turn.attempt).toBe(2);
-  });
-
-  test("with nothing to do is over at once", async () => {
-    const stage = await WorkerStage.open();
-    const worker = await stage.startWorker();
-    await worker.worker.stop(patience);
-  });
 });

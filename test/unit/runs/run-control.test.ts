@@ -1,0 +1,275 @@
+import { describe, expect, test } from "vitest";
+import type { Answer } from "../../../src/protocol/interaction.ts";
+import { type DriverStage, drive, kinds, said } from "../../support/driver-stage.ts";
+import { Puppet } from "../../support/puppet.ts";
+
+const STOP_MS = 5_000;
+
+describe("a hold", () => {
+  const hold = { standing: "hold" as const, answers: [] };
+  const go = { standing: "go" as const, answers: [] };
+
+  test("stops the pulling; what came at that moment is said when it goes on", async () => {
+    const stage = await drive();
+    stage.run.say("la ");
+    await stage.clock.advance(250);
+    const { pulls } = stage.run;
+    stage.floor.standing = hold;
+    stage.driver.obey(hold);
+    stage.run.say("li ", "lu");
+    await stage.clock.advance(60_000);
+    expect([said(stage), stage.run.pulls, stage.driver.isHeld]).toEqual(["la ", pulls, true]);
+    stage.floor.standing = go;
+    stage.driver.obey(go);
+    await stage.clock.advance(0);
+    expect([said(stage), stage.driver.isHeld, stage.holds]).toEqual(["la li lu", false, [true, false]]);
+  });
+
+  test("is told at once when it is over, so that no other worker is sent", async () => {
+    const stage = await drive();
+    stage.driver.obey(hold);
+    await stage.clock.advance(0);
+    const { length } = stage.floor.reports;
+    stage.driver.obey(go);
+    await stage.clock.advance(0);
+    expect(stage.floor.reports).toHaveLength(length + 1);
+  });
+
+  test("said twice is said once", async () => {
+    const stage = await drive();
+    for (const word of [hold, hold, go, go, go]) stage.driver.obey(word);
+    expect(stage.holds).toEqual([true, false]);
+  });
+
+  test("whose end was lost is over within a second, by the floor's own word", async () => {
+    const stage = await drive();
+    stage.floor.standing = hold;
+    stage.driver.obey(hold);
+    await stage.clock.advance(10_000);
+    expect(stage.driver.isHeld).toBe(true);
+    stage.floor.standing = go;
+    stage.run.say("la");
+    await stage.clock.advance(1_000);
+    expect([stage.driver.isHeld, said(stage)]).toEqual([false, "la"]);
+  });
+
+  test("that was lost is heard with the next report, or within five seconds of silence", async () => {
+    const speaking = await drive();
+    speaking.floor.standing = hold;
+    speaking.run.say("la");
+    await speaking.clock.advance(250);
+    expect(speaking.driver.isHeld).toBe(true);
+
+    const silent = await drive();
+    silent.floor.standing = hold;
+    await silent.clock.advance(4_999);
+    expect(silent.driver.isHeld).toBe(false);
+    await silent.clock.advance(1);
+    expect(silent.driver.isHeld).toBe(true);
+  });
+
+  test("that begins with a word lets no other be asked for", async () => {
+    const agent = new Puppet();
+    const stage = await drive(agent, (driver) => driver.obey(hold));
+    stage.floor.standing = hold;
+    stage.run.say("la");
+    await stage.clock.advance(60_000);
+    expect([stage.run.pulls, said(stage)]).toEqual([1, "la"]);
+  });
+
+  test.each([[], ["la"]])(
+    "does not keep an attempt from being stopped, with words to say or without (%j)",
+    async (...words) => {
+      const stage = await drive();
+      stage.floor.standing = hold;
+      stage.driver.obey(hold);
+      stage.run.say(...words);
+      await stage.clock.advance(0);
+      stage.driver.stop("it is over");
+      await stage.clock.advance(0);
+      expect([stage.outcome(), stage.run.isOver, said(stage)]).toEqual(["stopped", true, ""]);
+    },
+  );
+
+  test("does not keep the agent's end from being told when it goes on", async () => {
+    const stage = await drive();
+    stage.floor.standing = hold;
+    stage.driver.obey(hold);
+    stage.run.say("la");
+    stage.run.end();
+    await stage.clock.advance(60_000);
+    expect(stage.outcome()).toBeUndefined();
+    stage.floor.standing = go;
+    stage.driver.obey(go);
+    await stage.clock.advance(0);
+    expect([stage.outcome(), said(stage)]).toEqual(["done", "la"]);
+  });
+});
+
+describe("a stop", () => {
+  test("ends an agent that waits for words, keeps what was said, and says so", async () => {
+    const stage = await drive();
+    stage.run.say("la");
+    await stage.clock.advance(0);
+    stage.driver.stop("it is over");
+    await stage.clock.advance(0);
+    expect([stage.outcome(), stage.lastOutcome(), stage.run.isOver]).toEqual(["stopped", { kind: "stopped" }, true]);
+    expect(stage.floor.parts.at(-1)).toMatchObject({ kind: "close", status: "interrupted" });
+    expect(kinds(stage)).toEqual(["open", "append", "close"]);
+    expect(stage.clock.timerCount).toBe(0);
+  });
+
+  test("that was lost is heard with the floor's next word", async () => {
+    const stage = await drive();
+    stage.floor.standing = { standing: "stop", answers: [] };
+    await stage.clock.advance(5_000);
+    expect([stage.outcome(), stage.run.isOver]).toEqual(["stopped", true]);
+  });
+
+  test("does not wait for an agent that does not end", async () => {
+    const stage = await drive();
+    stage.run.isStubborn = true;
+    stage.driver.stop("it is over");
+    await stage.clock.advance(STOP_MS - 1);
+    expect(stage.outcome()).toBeUndefined();
+    await stage.clock.advance(1);
+    expect([stage.outcome(), stage.run.isOver]).toEqual(["stopped", false]);
+    // What it says afterwards is heard by nobody.
+    const { length } = stage.floor.asked;
+    stage.run.say("la la la");
+    await stage.clock.advance(60_000);
+    expect([said(stage), stage.floor.asked.length]).toEqual(["", length]);
+  });
+
+  test("of an agent that fails in the end is a stop, not a failure", async () => {
+    const stage = await drive();
+    stage.run.isStubborn = true;
+    stage.driver.stop("it is over");
+    stage.run.fail(new Error("aborted"));
+    await stage.clock.advance(0);
+    expect([stage.outcome(), stage.log.lines]).toEqual(["stopped", []]);
+  });
+
+  test("ends what the agent waits for: a delay, a question", async () => {
+    const stage = await drive();
+    const { control } = stage.run;
+    const waiting = [control.sleep(60_000), control.ask({ kind: "question", question: "?", options: [] })];
+    const failures = Promise.allSettled(waiting);
+    stage.driver.stop("it is over");
+    expect((await failures).map(({ status }) => status)).toEqual(["rejected", "rejected"]);
+  });
+
+  test("before the agent's first word is a stop", async () => {
+    const agent = new Puppet();
+    const driving = drive(agent);
+    const stage = await driving;
+    stage.driver.stop("it is over");
+    stage.driver.stop("it is still over");
+    await stage.clock.advance(0);
+    expect([stage.outcome(), stage.floor.reports.length]).toEqual(["stopped", 1]);
+  });
+
+  test("after the end is none", async () => {
+    const stage = await drive();
+    stage.run.end();
+    await stage.clock.advance(0);
+    stage.driver.stop("too late");
+    stage.driver.giveBack(false);
+    await stage.clock.advance(60_000);
+    expect([stage.outcome(), stage.floor.reports.length]).toEqual(["done", 1]);
+  });
+});
+
+describe("an attempt that is given back", () => {
+  test.each([true, false])("is lost, and says whether it was held for too long (%s)", async (yielded) => {
+    const stage = await drive();
+    stage.run.say("la");
+    await stage.clock.advance(0);
+    stage.driver.giveBack(yielded);
+    stage.driver.giveBack(!yielded);
+    await stage.clock.advance(0);
+    expect([stage.outcome(), stage.lastOutcome()]).toEqual(["lost", { kind: "lost", yielded }]);
+    expect(stage.floor.parts.at(-1)).toMatchObject({ kind: "close", status: "interrupted" });
+  });
+
+  test("is done all the same when its agent came to the end before", async () => {
+    const stage = await drive();
+    stage.floor.hold();
+    stage.run.end();
+    await stage.clock.advance(0);
+    stage.driver.giveBack(false);
+    stage.floor.release();
+    await stage.clock.advance(0);
+    expect(stage.lastOutcome()).toEqual({ kind: "done" });
+  });
+
+  test("to nobody, since the floor cannot be had, ends without a word", async () => {
+    const stage = await drive();
+    stage.floor.hold();
+    stage.driver.giveBack(false);
+    await stage.clock.advance(60_000);
+    expect(stage.outcome()).toBeUndefined();
+    stage.driver.abandon();
+    await stage.clock.advance(0);
+    expect(stage.outcome()).toBe("lost");
+    expect(stage.floor.reports).toHaveLength(1);
+  });
+});
+
+describe("a question", () => {
+  const question = { kind: "question" as const, question: "Which?", options: ["a", "b"] };
+  const answerOf = (stage: DriverStage, rest: Partial<Answer> = {}): Answer => {
+    const part = stage.floor.parts.findLast(({ kind }) => kind === "ask");
+    const requestId = (part as { interaction: { requestId: string } }).interaction.requestId;
+    return { kind: "question", requestId, selected: ["a"], ...rest } as Answer;
+  };
+
+  test("is asked at once, ends the message before it, and is answered", async () => {
+    const stage = await drive();
+    stage.run.say("Well …");
+    await stage.clock.advance(0);
+    const asked = stage.run.control.ask(question);
+    await stage.clock.advance(0);
+    expect(kinds(stage)).toEqual(["open", "append", "close", "ask"]);
+    stage.driver.answer(answerOf(stage));
+    stage.driver.answer(answerOf(stage, { selected: ["b"] } as never));
+    expect(await asked).toMatchObject({ selected: ["a"] });
+  });
+
+  test("is not answered by the answer to another", async () => {
+    const stage = await drive();
+    const asked = stage.run.control.ask(question);
+    await stage.clock.advance(0);
+    stage.driver.answer({ ...answerOf(stage), requestId: "other" as never });
+    stage.driver.answer(answerOf(stage, { selected: ["b"] } as never));
+    expect(await asked).toMatchObject({ selected: ["b"] });
+  });
+
+  test("whose answer was lost has it within a second, by the floor's own word", async () => {
+    const stage = await drive();
+    const asked = stage.run.control.ask(question);
+    await stage.clock.advance(0);
+    const before = stage.floor.stills.length;
+    await stage.clock.advance(3_000);
+    expect(stage.floor.stills.length - before).toBe(3);
+    stage.floor.standing = { standing: "go", answers: [answerOf(stage)] };
+    await stage.clock.advance(1_000);
+    expect(await asked).toMatchObject({ selected: ["a"] });
+    // Answered, it is as patient as before.
+    const after = stage.floor.stills.length;
+    await stage.clock.advance(4_999);
+    expect(stage.floor.stills.length).toBe(after);
+  });
+
+  test("may stand beside others, each with its own answer", async () => {
+    const stage = await drive();
+    const asked = [stage.run.control.ask(question), stage.run.control.ask(question)];
+    await stage.clock.advance(0);
+    const ids = stage.floor.parts.flatMap((part) => (part.kind === "ask" ? [part.interaction.requestId] : []));
+    expect(new Set(ids).size).toBe(2);
+    for (const [n, requestId] of ids.entries()) {
+      stage.driver.answer({ kind: "question", requestId, selected: [`${n}`] });
+    }
+    expect(await Promise.all(asked)).toMatchObject([{ selected: ["0"] }, { selected: ["1"] }]);
+  });
+});
