@@ -65,6 +65,7 @@ export class ConnectionFloor implements TrackReader {
     const [only] = bindings;
     if (bindings.length === 1) return readSessionLog(store, only!.sessionId, Math.max(0, only!.seq - 1), limit);
     // The floor's own log keeps the order across sessions; it is read from the first event that any of them lacks.
+    const { place } = this.track.follower;
     let next: FloorSeq | undefined;
     const had: LogEntry[] = [];
     for (const { sessionId, seq } of bindings) {
@@ -74,7 +75,8 @@ export class ConnectionFloor implements TrackReader {
       had.push(...(slice?.entries.filter((entry) => entry.seq === seq) ?? []));
     }
     if (next === undefined) return { entries: had, head: 0, lowWater: 0 };
-    return store.readFloorLog(this.floorId, next - 1, limit);
+    // What was committed between two of these looks comes after `place`.
+    return store.readFloorLog(this.floorId, Math.min(next - 1, place), limit);
   }
 
   take(entry: FollowedEntry): "go" | "hold" | "end" {

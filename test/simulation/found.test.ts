@@ -353,6 +353,35 @@ describe("a connection (histories 887 and 615)", () => {
     await pass();
     expect(["a", "b", "c"].map(reader.placesOf)).toEqual([[1], [1], [1, 2]]);
   });
+
+  test("to sessions that act on one another while it looks at one after the other misses nothing (history 502468)", async () => {
+    const { feed, pass, read, served, life, clock, bus, store } = openSide((own) => ({
+      readSessionLog: async (id, after, limit) => {
+        // One of them was looked at: then something happens to both.
+        if (id === "b" && own.headOf(feed.id) === 2) await happen();
+        return own.readSessionLog(id, after, limit);
+      },
+    }));
+    const happen = () => {
+      const event = (session: string) => feed.writer.event("session_updated", { title: session }, { session });
+      return feed.commit([event("a"), event("b"), event("a")]);
+    };
+    for (const session of ["a", "b"]) await feed.create(session);
+    const follower = await Follower.open(feed.id, { bus, store, now: () => NOON, log: new KeptLog() });
+    onTestFinished(() => follower.close());
+    const bindings = ["a", "b"].map((session, slot) => {
+      return { slot, sessionId: session as SessionId, seq: 1, isEndRecorded: false };
+    });
+    const reader = await read(async (wire) => {
+      const writer = new SseWriter(wire.asResponse, {}, clock.now());
+      const nothing = { position: () => "p", recordEnd: async () => {}, release() {}, drop() {} };
+      const floor = new ConnectionFloor({ writer, store: served, clock: life.clock, ...nothing }, follower, bindings);
+      writer.onDrain = () => floor.track.advance();
+      floor.track.advance();
+    });
+    await pass();
+    expect(["a", "b"].map(reader.placesOf)).toEqual([[2, 3], [2]]);
+  });
 });
 
 describe("a session that is deleted while somebody comes to read it", () => {
