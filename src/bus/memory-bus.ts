@@ -1,15 +1,20 @@
 import type { Bus, Listener, Unsubscribe } from "./bus.ts";
 
+const DONE = Promise.resolve();
+
 /** The bus of one process. It loses nothing, but delivers later than it returns, as every bus does. */
 export class MemoryBus implements Bus {
   readonly #topics = new Map<string, Set<Listener>>();
-  #sent: { topic: string; message: Uint8Array }[] = [];
+  #sent: { listeners: ReadonlySet<Listener>; message: Uint8Array }[] = [];
   #isClosed = false;
 
-  async publish(topic: string, message: Uint8Array): Promise<void> {
-    if (!this.#topics.has(topic)) return;
-    this.#sent.push({ topic, message });
-    if (this.#sent.length === 1) queueMicrotask(() => this.#deliver());
+  publish(topic: string, message: Uint8Array): Promise<void> {
+    const listeners = this.#topics.get(topic);
+    if (listeners) {
+      this.#sent.push({ listeners, message });
+      if (this.#sent.length === 1) queueMicrotask(() => this.#deliver());
+    }
+    return DONE;
   }
 
   isHeard(topic: string): boolean {
@@ -53,9 +58,7 @@ export class MemoryBus implements Bus {
     const sent = this.#sent;
     this.#sent = [];
     if (this.#isClosed) return;
-    for (const { topic, message } of sent) {
-      const listeners = this.#topics.get(topic);
-      if (!listeners) continue;
+    for (const { listeners, message } of sent) {
       // A copy where it matters: a listener may subscribe or unsubscribe others.
       for (const listener of listeners.size === 1 ? listeners : [...listeners]) listener(message);
     }

@@ -10,6 +10,7 @@ const HEADERS = {
   "content-type": "text/event-stream; charset=utf-8",
   "cache-control": "no-cache, no-transform",
   "x-accel-buffering": "no",
+  connection: "close",
   "x-content-type-options": "nosniff",
 };
 
@@ -33,6 +34,8 @@ export class SseWriter {
     this.#heartbeatAt = now;
     // A client may go while its request is looked at: there is no `close` to come.
     this.#isClosed = response.destroyed;
+    // A stream ends with its connection, so its frames travel as they are: chunks around them would cost as much again.
+    response.useChunkedEncodingByDefault = false;
     response.writeHead(200, { ...HEADERS, ...headers });
     // By itself: joined to the first frame, the head would be kept in dozens of pieces as long as the stream lives.
     response.flushHeaders();
@@ -86,8 +89,9 @@ export class SseWriter {
     this.#response.end();
   }
 
-  /** Cut the connection: the reader comes back by its position. */
+  /** Cut the connection: the reader comes back by its position. With a reset, so that the kernel keeps nothing for it. */
   destroy(): void {
+    this.#response.socket?.resetAndDestroy();
     this.#response.destroy();
   }
 

@@ -65,7 +65,10 @@ export class SseReader {
     const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
     response.on("data", (bytes: Buffer) => this.#guard(() => this.#read(decoder.decode(bytes, { stream: true }))));
     response.on("end", () => {
-      if (this.#rest !== "") this.#fail(new Error(`the stream ended within a frame: ${JSON.stringify(this.#rest)}`));
+      // A server that is killed ends where it stands; one that says good-bye does not.
+      const hasSaidBye = this.events.at(-1)?.type === "bye";
+      if (hasSaidBye && this.#rest !== "")
+        this.#fail(new Error(`the stream ended within a frame: ${JSON.stringify(this.#rest)}`));
       this.#end();
     });
     response.on("error", () => this.#end());

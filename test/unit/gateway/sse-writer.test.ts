@@ -55,6 +55,25 @@ describe("an event stream on the wire", () => {
     });
   });
 
+  test("has nothing around its frames: it ends with its connection", async () => {
+    const { client } = await connect();
+    await client.until(({ retries }) => retries.length > 0);
+    expect(client.headers["connection"]).toBe("close");
+    expect(client.headers).not.toHaveProperty("transfer-encoding");
+    expect(client.headers).not.toHaveProperty("content-length");
+  });
+
+  test("cuts a reader off at once: what it has not taken is dropped", async () => {
+    const { client, writer } = await connect();
+    await client.until(({ retries }) => retries.length > 0);
+    client.stall();
+    await fill(writer);
+    writer.destroy();
+    client.read();
+    expect(await client.over()).toBe("cut");
+    expect(writer.write(frame("late"))).toBe("closed");
+  });
+
   test("has three answers to a write: ok, full and closed", async () => {
     const { client, response, writer } = await connect();
     await client.until(({ retries }) => retries.length > 0);

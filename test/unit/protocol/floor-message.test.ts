@@ -1,0 +1,79 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import {
+  dataFrame,
+  decodeFloorMessage,
+  encodeFloorMessage,
+  type FloorMessage,
+  parseFrame,
+  toWire,
+} from "../../../src/protocol/floor-message.ts";
+import type { FloorId, MessageId, RunId, SessionId } from "../../../src/protocol/ids.ts";
+
+const floorId = "u:ann" as FloorId;
+const sessionId = "s1" as SessionId;
+
+/** As they come from another process: the same bytes, at another place. */
+const travelled = (bytes: Uint8Array): Uint8Array => new Uint8Array(bytes);
+
+const text = fc.string({ unit: "grapheme", maxLength: 40 });
+const entry = fc
+  .record({ floorSeq: fc.nat(), seq: fc.nat(), at: fc.nat(), title: text, isSessions: fc.boolean() })
+  .map(({ floorSeq, seq, at, title, isSessions }) =>
+    toWire({
+      floorSeq,
+      type: "session_updated",
+      at,
+      json: JSON.stringify({ title }),
+      ...(isSessions && { sessionId, seq }),
+    }),
+  );
+const message: fc.Arbitrary<FloorMessage> = fc.oneof(
+  fc
+    .record({ entries: fc.array(entry, { maxLength: 5 }), prev: fc.nat(), last: fc.nat(), at: fc.nat() })
+    .map((commit) => ({ kind: "commit" as const, floorId, ...commit })),
+  fc.record({ prev: fc.nat(), last: fc.nat() }).map((commit) => ({ kind: "commit" as const, floorId, ...commit })),
+  fc
+    .tuple(fc.constantFrom("delta" as const, "notice" as const), text)
+    .map(([kind, said]) => ({ kind, floorId, sessionId, frame: dataFrame(JSON.stringify({ said })) })),
+  fc.nat().map((length) => ({
+    kind: "checkpoint" as const,
+    floorId,
+    sessionId,
+    messageId: "m" as MessageId,
+    runId: "r" as RunId,
+    length,
+  })),
+);
+
+/** With bytes as text, since a piece of a buffer is compared with its whole otherwise. */
+const plain = (value: FloorMessage) =>
+  JSON.parse(JSON.stringify(value, (_, part) => (part?.type === "Buffer" ? Buffer.from(part.data).toString() : part)));
+
+describe("what travels on a floor's topic", () => {
+  test("says in another process what it said here", () => {
+    fc.assert(
+      fc.property(message, (sent) => {
+        expect(plain(decodeFloorMessage(travelled(encodeFloorMessage(sent))))).toEqual(plain(sent));
+      }),
+    );
+  });
+
+  test("need not be read by whoever has these very bytes", () => {
+    fc.assert(fc.property(message, (sent) => decodeFloorMessage(encodeFloorMessage(sent)) === sent));
+  });
+
+  test("carries frames as they are written to readers", () => {
+    const frame = dataFrame('{"type":"delta","text":"你好\\n"}');
+    const heard = decodeFloorMessage(travelled(encodeFloorMessage({ kind: "delta", floorId, sessionId, frame })));
+    if (heard.kind !== "delta") throw new Error("it was a delta");
+    expect(Buffer.from(heard.frame).toString()).toBe('data: {"type":"delta","text":"你好\\n"}\n\n');
+    expect(parseFrame(heard.frame)).toEqual({ type: "delta", text: "你好\n" });
+  });
+
+  test("is refused when it is none", () => {
+    for (const nonsense of ["", "no line", "not json\n", "{\n"]) {
+      expect(() => decodeFloorMessage(Buffer.from(nonsense)), nonsense).toThrow(SyntaxError);
+    }
+  });
+});
