@@ -42,7 +42,7 @@ export interface HostMetrics {
 /** A command that waits for its answer. */
 interface Ask extends TracedAsk {
   settle: PromiseWithResolvers<Reply>;
-  /** Set once its change met a taken key: whether its ids are taken is looked up before it is tried again. */
+  /** Set once its change met a conflict: whether its ids are taken is looked up before it is tried again. */
   isSuspect: boolean;
 }
 
@@ -133,8 +133,10 @@ export class HostedFloor {
     } catch (thrown) {
       const error = await this.#causeOf(thrown);
       this.drop();
-      if (error instanceof CommitConflict) this.#options.metrics.conflict();
-      else if (error instanceof AppError && error.code === "unavailable") return this.#fail(timely, error);
+      if (error instanceof CommitConflict) {
+        for (const ask of timely) ask.isSuspect = true;
+        this.#options.metrics.conflict();
+      } else if (error instanceof AppError && error.code === "unavailable") return this.#fail(timely, error);
       else if (timely.length === 1) return this.#failAlone(timely[0]!, error);
       for (const ask of timely) await this.#carryOutAlone(ask);
     }
@@ -188,7 +190,7 @@ export class HostedFloor {
     // All of them come to their end, also where one fails: none brings anything to actors that were dropped.
     const prepared = await Promise.allSettled(
       unprepared.map(async (ask) => {
-        const refusal = await this.#prepare(ask, activation);
+        const refusal = await this.#prepare(ask, activation, ledger);
         if (refusal) refused.set(ask, refusal);
       }),
     );
@@ -232,14 +234,19 @@ export class HostedFloor {
   }
 
   /** Bring in the session a command names. A reply here means that no actor is asked. */
-  async #prepare({ envelope: { command }, isSuspect }: Ask, { actors, state }: Activation): Promise<Reply | undefined> {
+  async #prepare(
+    { envelope: { command }, isSuspect }: Ask,
+    { actors, state }: Activation,
+    ledger: Ledger,
+  ): Promise<Reply | undefined> {
     const { store } = this.#options;
     const sessionId = "sessionId" in command ? command.sessionId : undefined;
     if (sessionId === undefined) return undefined;
     const brings = broughtBy(command) !== undefined;
     if (!actors.has(sessionId)) {
-      // Most that are made are new: one look tells that there is neither a row nor a tombstone.
-      const where = brings ? await store.whereIs(sessionId) : undefined;
+      // Most that are made are new, and the commit finds those that are not.
+      if (brings && !isSuspect) ledger.presumeFree(sessionId);
+      const where = brings && isSuspect ? await store.whereIs(sessionId) : undefined;
       // Rule C20: an id whose session was deleted is not used again while late readers may come.
       if (where?.tombstone) return { ok: false, code: "idempotency_mismatch" };
       const row = brings && !where ? undefined : await store.loadSession(sessionId);

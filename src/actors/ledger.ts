@@ -55,6 +55,7 @@ export class Ledger {
   readonly #added = new Map<EffectId, Effect>();
   readonly #removed = new Set<EffectId>();
   readonly #receipts: Receipt[] = [];
+  readonly #free = new Set<SessionId>();
   readonly #signals: Batch["signals"] = [];
   readonly #checkpoints = new Map<string, Checkpoint>();
   /** Sessions whose log grew. */
@@ -75,6 +76,11 @@ export class Ledger {
 
   addReceipt(receipt: Receipt): void {
     this.#receipts.push(receipt);
+  }
+
+  /** What is delivered goes by this id being nobody's: the commit is to find out whether it is. */
+  presumeFree(sessionId: SessionId): void {
+    this.#free.add(sessionId);
   }
 
   seqOf(sessionId: SessionId): Seq {
@@ -104,6 +110,7 @@ export class Ledger {
     const change: FloorChange = {
       floorId: this.#floorId,
       expected: version,
+      free: [...this.#free],
       snapshot: writeSnapshot(actors.persist(), kept, lastNow),
       format: SNAPSHOT_FORMAT,
       head,
@@ -127,7 +134,7 @@ export class Ledger {
   get #isUnwritten(): boolean {
     return (
       [this.#entries, this.#logs, this.#signals].every((list) => list.length === 0) &&
-      [this.#messages, this.#added, this.#removed].every((set) => set.size === 0)
+      [this.#messages, this.#added, this.#removed, this.#free].every((set) => set.size === 0)
     );
   }
 

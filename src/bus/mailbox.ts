@@ -150,7 +150,9 @@ export class Mailbox {
     const { clock } = this.#options;
     const serveSafely = async () => serve(envelope);
     return new Promise((resolve, reject) => {
-      const late = clock.after(Math.max(0, envelope.deadline - clock.now()), () => reject(tooLate()));
+      const late = clock.after(Math.max(0, envelope.deadline - clock.now()), () =>
+        reject(new AppError("unavailable", TOO_LATE)),
+      );
       serveSafely().then(
         (reply) => {
           late.cancel();
@@ -227,13 +229,12 @@ async function settle(serve: Serve, envelope: Envelope): Promise<Outcome> {
   }
 }
 
-const tooLate = () => new AppError("unavailable", "nobody answered in time");
+const TOO_LATE = "nobody answered in time";
 
 function deadline(clock: Clock, at: number): { passed: Promise<Outcome>; cancel: () => void } {
   let timer: Timer | undefined;
   const passed = new Promise<Outcome>((resolve) => {
-    const { code, message } = tooLate();
-    timer = clock.after(Math.max(0, at - clock.now()), () => resolve({ error: { code, message } }));
+    timer = clock.after(Math.max(0, at - clock.now()), () => resolve(unavailable(TOO_LATE)));
   });
   return { passed, cancel: () => timer?.cancel() };
 }

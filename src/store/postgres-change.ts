@@ -6,10 +6,10 @@ import { detailsOf, newsOf, sessionText } from "./rows.ts";
 import { tsVector, wordsOf } from "./search-words.ts";
 import type { FloorChange, MessageWrite } from "./store.ts";
 
-/** The parameters of `commit_floor` in migrations/postgres, in its order. */
+/** The parameters of the longer `commit_floor` in migrations/postgres, in its order. */
 const COMMIT = {
   name: "commit",
-  text: "SELECT commit_floor($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) AS done",
+  text: "SELECT commit_floor($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) AS done",
 };
 const CONTENTS = {
   name: "contents",
@@ -85,7 +85,7 @@ function isRefused(error: unknown, fault: StatementRefused["fault"]): boolean {
 }
 
 function parametersOf(change: FloorChange, contents: Contents): unknown[] {
-  const { floorId, expected, head, format, flags, snapshot, effectsRemoved } = change;
+  const { floorId, expected, free, head, format, flags, snapshot, effectsRemoved } = change;
   const partition = partitionOf(floorId);
   return [
     floorId,
@@ -124,6 +124,7 @@ function parametersOf(change: FloorChange, contents: Contents): unknown[] {
         return { session_id: sessionId, deleted_at: deletedAt, ...place };
       }),
     ),
+    free.length === 0 ? null : free,
   ];
 }
 

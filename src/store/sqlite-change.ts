@@ -22,6 +22,7 @@ export class ChangeWriter {
   readonly #addFloor: StatementSync;
   readonly #putFloor: StatementSync;
   readonly #hasReceipt: StatementSync;
+  readonly #hasTombstone: StatementSync;
   readonly #addReceipt: StatementSync;
   readonly #addEffect: StatementSync;
   readonly #removeEffect: StatementSync;
@@ -39,6 +40,7 @@ export class ChangeWriter {
       "UPDATE floors SET version = ?, head = ?, format = ?, flags = ?, snapshot = ? WHERE floor_key = ?",
     );
     this.#hasReceipt = db.prepare("SELECT 1 FROM receipts WHERE caller = ? AND command_id = ?");
+    this.#hasTombstone = db.prepare("SELECT 1 FROM tombstones WHERE session_id = ?");
     this.#addReceipt = db.prepare(
       "INSERT INTO receipts (caller, command_id, floor_key, body_hash, at, reply) VALUES (?, ?, ?, ?, ?, ?)",
     );
@@ -75,11 +77,12 @@ export class ChangeWriter {
   }
 
   #isTaken(
-    { receipts, messages }: FloorChange,
+    { free, receipts, messages }: FloorChange,
     floorKey: number | undefined,
     standings: ReadonlyMap<SessionId, SessionStanding | undefined>,
   ): boolean {
     if (receipts.some(({ caller, commandId }) => this.#hasReceipt.get(caller, commandId))) return true;
+    if (free.some((id) => this.#sessions.find(id) || this.#hasTombstone.get(id))) return true;
     if (standings.values().some((standing) => standing && standing.floorKey !== floorKey)) return true;
     return messages.some((write) => {
       if (write.kind !== "add") return false;

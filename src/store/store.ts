@@ -84,6 +84,8 @@ export interface FloorChange {
   floorId: FloorId;
   /** The version it was made from; 0 for a floor without a row. Committed as `expected + 1`. */
   expected: number;
+  /** Ids that it takes to be nobody's: a session with one of them, or the tombstone of one, is a conflict. */
+  free: SessionId[];
   snapshot: string;
   format: number;
   /** The floor's log after the change. */

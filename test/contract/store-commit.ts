@@ -114,6 +114,26 @@ export function commitContract(stage: StoreStage): void {
       expect((await store.whereIs(A))?.floorId).toBe("u:ann");
     });
 
+    test("an id that a change takes to be free is nobody's and was nobody's, or nothing is written", async () => {
+      const { store } = stage;
+      const [ann, bob] = [new FloorWriter(store, "u:ann"), new FloorWriter(store, "u:bob")];
+      const make = (floor: FloorWriter, id: string) =>
+        floor.write({
+          free: [id as SessionId],
+          sessions: [floor.session(id)],
+          receipts: [floor.receipt(`${id}${floor.version}`)],
+        });
+      expect(await make(ann, "a")).toBe("committed");
+      for (const floor of [ann, bob]) expect(await make(floor, "a"), floor.id).toBe("conflict");
+      expect(await bob.write({ free: ["b" as SessionId, A] })).toBe("conflict");
+      const last = ann.event("session_transition", { to: "deleted" }, { session: "a" });
+      expect(await ann.write({ deleted: [{ sessionId: A, last, at: NOON }] })).toBe("committed");
+      for (const floor of [ann, bob]) expect(await make(floor, "a"), floor.id).toBe("conflict");
+      expect([ann.version, bob.version, await store.loadFloor(bob.id)]).toEqual([2, 0, undefined]);
+      expect(await make(bob, "b")).toBe("committed");
+      expect((await store.whereIs("b" as SessionId))?.floorId).toBe("u:bob");
+    });
+
     test("a message's id is taken in its session, and free in any other", async () => {
       const { store } = stage;
       const floor = new FloorWriter(store);

@@ -297,7 +297,7 @@ export class MemoryStore implements Store {
     if (this.#isClosed) throw new AppError("unavailable");
   }
 
-  #isTaken({ receipts, sessions, messages, floorId }: FloorChange): boolean {
+  #isTaken({ free, receipts, sessions, messages, floorId }: FloorChange): boolean {
     const keys = new Set(receipts.map(receiptKey));
     if (keys.size < receipts.length || receipts.some((receipt) => this.receiptOf(receipt))) return true;
     const isElsewhere = ({ session }: SessionRow) => {
@@ -305,6 +305,7 @@ export class MemoryStore implements Store {
       return stored !== undefined && stored.floorId !== floorId;
     };
     if (sessions.some(isElsewhere)) return true;
+    if (free.some((id) => this.#sessions.has(id) || this.#tombstones.has(id))) return true;
     return messages.some(
       (write) => write.kind === "add" && this.#sessions.get(write.message.sessionId)?.messages.has(write.message.id),
     );

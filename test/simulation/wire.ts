@@ -48,8 +48,8 @@ export class Wire {
     return this.#unreadBytes * SCALE;
   }
 
-  get socket(): { bytesWritten: number; writableLength: number } {
-    return { bytesWritten: this.#taken, writableLength: 0 };
+  get socket() {
+    return { bytesWritten: this.#taken, writableLength: 0, resetAndDestroy: () => this.destroy() };
   }
 
   writeHead(): void {}

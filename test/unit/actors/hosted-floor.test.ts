@@ -357,7 +357,7 @@ describe("a floor whose row cannot be read here", () => {
     const stage = await openFloor();
     await stage.create("well", "music", { floorId: "u:bob" });
     const { head, version, snapshot, format } = (await stage.store.store.loadFloor("u:ann" as never))!;
-    const nothing = { sessions: [], events: [], receipts: [], effectsAdded: [], effectsRemoved: [] };
+    const nothing = { free: [], sessions: [], events: [], receipts: [], effectsAdded: [], effectsRemoved: [] };
     const change = { ...stage.store.changes[0]!, ...nothing, expected: version, head };
     const row = { snapshot: over.rewrite?.(snapshot) ?? snapshot, format: over.format ?? format };
     expect(await stage.store.store.commit({ ...change, ...row })).toBe("committed");
