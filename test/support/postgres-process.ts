@@ -13,14 +13,7 @@ const PASSWORD = "correct horse";
 const READY = "database system is ready to accept connections";
 /** PostgreSQL refuses to be root. The first of these users that is there will do. */
 const USERS = ["postgres", "nobody"];
-/** What a test may lose with the machine's power is not worth the time; what it asks for stays as it is in production. */
-const FLAGS = [
-  "fsync=off",
-  "max_connections=200",
-  "lc_messages=C",
-  "unix_socket_directories=",
-  "autovacuum_naptime=5s",
-];
+const FLAGS = ["max_connections=200", "lc_messages=C", "unix_socket_directories=", "autovacuum_naptime=5s"];
 
 interface Identity {
   uid?: number;
@@ -34,19 +27,25 @@ export class PostgresProcess {
   readonly #port: number;
   readonly #binaries: string;
   readonly #identity: Identity;
+  readonly #flags: readonly string[];
   #child: ChildProcess | undefined;
   #exit: Promise<unknown> = Promise.resolve();
 
-  private constructor(binaries: string, folder: string, port: number, identity: Identity) {
+  private constructor(binaries: string, folder: string, port: number, identity: Identity, isDurable: boolean) {
     this.url = `postgres://postgres:${encodeURIComponent(PASSWORD)}@127.0.0.1:${port}/postgres`;
     this.#binaries = binaries;
     this.#folder = folder;
     this.#port = port;
     this.#identity = identity;
+    this.#flags = [...FLAGS, `fsync=${isDurable ? "on" : "off"}`, "listen_addresses=127.0.0.1"];
   }
 
-  /** @throws Error with what it printed, when it does not start */
-  static async start(binaries: string): Promise<PostgresProcess> {
+  /**
+   * @param isDurable false: what it may lose with the machine's power is not worth the time; what is asked of it stays as
+   * it is in production
+   * @throws Error with what it printed, when it does not start
+   */
+  static async start(binaries: string, isDurable: boolean): Promise<PostgresProcess> {
     const identity = await findIdentity();
     const folder = await mkdtemp(join(tmpdir(), "interlock-postgres-"));
     const { uid, gid } = identity;
@@ -59,7 +58,7 @@ export class PostgresProcess {
       cwd: folder,
       ...identity,
     });
-    const server = new PostgresProcess(binaries, folder, await freePort(), identity);
+    const server = new PostgresProcess(binaries, folder, await freePort(), identity, isDurable);
     await server.#start();
     return server;
   }
@@ -75,7 +74,7 @@ export class PostgresProcess {
   }
 
   async #start(): Promise<void> {
-    const flags = [...FLAGS, "listen_addresses=127.0.0.1"].flatMap((flag) => ["-c", flag]);
+    const flags = this.#flags.flatMap((flag) => ["-c", flag]);
     const data = ["-D", join(this.#folder, "data"), "-p", String(this.#port)];
     const child = spawn(join(this.#binaries, "postgres"), [...data, ...flags], {
       cwd: this.#folder,

@@ -25,7 +25,8 @@ export interface PostgresServer {
   stop(): Promise<void>;
 }
 
-export const POSTGRES: ServerKind<PostgresServer> = {
+/** @param isDurable false: commits do not wait for the disk, where the server is a process of ours */
+const postgresOf = (isDurable: boolean): ServerKind<PostgresServer> => ({
   name: "PostgreSQL",
   variable: "TEST_POSTGRES_URL",
 
@@ -62,7 +63,7 @@ export const POSTGRES: ServerKind<PostgresServer> = {
     const folder = await findFolder();
     if (folder === undefined) return undefined;
     return async () => {
-      const server = await PostgresProcess.start(folder);
+      const server = await PostgresProcess.start(folder, isDurable);
       const { url } = server;
       return {
         url,
@@ -73,14 +74,16 @@ export const POSTGRES: ServerKind<PostgresServer> = {
       };
     };
   },
-};
+});
+
+export const POSTGRES = postgresOf(false);
 
 /**
- * A server of the caller's own, in the order of `server-choice.ts`.
+ * A server of the caller's own, in the order of `server-choice.ts`, whose commits are on disk when they are answered.
  * @throws Error when there is none to be had
  */
 export function startPostgres(): Promise<PostgresServer> {
-  return startServer(POSTGRES, { own: true });
+  return startServer(postgresOf(true), { own: true });
 }
 
 /** The folder with `initdb` and `postgres`: the newest of Debian's, else one on the PATH. */
