@@ -2,14 +2,21 @@ import type { Bus } from "../bus/bus.ts";
 import { COMMAND_TYPES, type Envelope } from "../protocol/command.ts";
 import type { Effect } from "../protocol/effect.ts";
 import { AppError } from "../protocol/errors.ts";
-import { encodeFloorMessage, type FloorMessage, floorTopic, runTopic, toWire } from "../protocol/floor-message.ts";
+import {
+  encodeFloorMessage,
+  type FloorMessage,
+  floorTopic,
+  runTopic,
+  toWire,
+  type WireEntry,
+} from "../protocol/floor-message.ts";
 import type { FloorId } from "../protocol/ids.ts";
 import type { Reply } from "../protocol/reply.ts";
 import type { Store } from "../store/store.ts";
 import { HostedFloor, type HostedFloorOptions } from "./hosted-floor.ts";
 import type { Batch } from "./ledger.ts";
 
-export interface HostOptions extends Omit<HostedFloorOptions, "committed"> {
+export interface HostOptions extends Omit<HostedFloorOptions, "committing"> {
   store: Store;
   bus: Bus;
   /** An effect was committed: arm it if it is due soon. */
@@ -33,7 +40,7 @@ export class Host {
   readonly #floors = new Map<FloorId, HostedFloor>();
 
   constructor(options: HostOptions) {
-    this.#options = { ...options, committed: (batch) => this.#tell(batch) };
+    this.#options = { ...options, committing: (batch) => this.#prepareToTell(batch) };
   }
 
   get floorCount(): number {
@@ -94,13 +101,21 @@ export class Host {
     this.#floors.delete(floor.id);
   }
 
-  #tell(batch: Batch): void {
+  /** Frames are made while the store writes. */
+  #prepareToTell(batch: Batch): () => void {
+    const { bus, store } = this.#options;
+    const topic = floorTopic(store.epoch, batch.change.floorId);
+    const wire = bus.isHeard(topic) ? batch.entries.map(toWire) : undefined;
+    return () => this.#tell(topic, batch, wire);
+  }
+
+  #tell(topic: string, batch: Batch, wire: WireEntry[] | undefined): void {
     const { change, signals } = batch;
     const { bus, store, clock, arm } = this.#options;
-    const { floorId } = change;
-    const topic = floorTopic(store.epoch, floorId);
-    if (bus.isHeard(topic)) {
-      for (const message of messagesOf(batch, clock.now())) void bus.publish(topic, encodeFloorMessage(message));
+    // Somebody may have come to listen meanwhile, and has read the store as it was before.
+    if (wire || bus.isHeard(topic)) {
+      const messages = messagesOf(batch, wire ?? batch.entries.map(toWire), clock.now());
+      for (const message of messages) void bus.publish(topic, encodeFloorMessage(message));
     }
     for (const { runId, signal } of signals) {
       void bus.publish(runTopic(store.epoch, runId), encoder.encode(JSON.stringify(signal)));
@@ -110,11 +125,10 @@ export class Host {
 }
 
 /** What followers of the floor are told of a commit. */
-function messagesOf({ change, prev, entries, checkpoints }: Batch, at: number): FloorMessage[] {
+function messagesOf({ change, prev, checkpoints }: Batch, wire: WireEntry[], at: number): FloorMessage[] {
   const { floorId, head: last } = change;
   const messages: FloorMessage[] = checkpoints.map((checkpoint) => ({ kind: "checkpoint", floorId, ...checkpoint }));
-  if (entries.length === 0) return messages;
-  const wire = entries.map(toWire);
+  if (wire.length === 0) return messages;
   const weight = wire.reduce((sum, entry) => sum + entry.frame.byteLength, 0);
   const isLight = weight <= MAX_EVENTS_BYTES;
   return [{ kind: "commit", floorId, prev, last, at, ...(isLight && { entries: wire }) }, ...messages];

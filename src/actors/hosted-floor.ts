@@ -23,8 +23,11 @@ export interface HostedFloorOptions {
   newId: () => string;
   catalog: () => Catalog;
   interactionTimeoutMs: number;
-  /** A batch is durable; called before anybody is answered. Must not throw. */
-  committed: (batch: Batch) => void;
+  /**
+   * A batch is on its way to the store. What this returns is called when the batch is durable, before anybody is answered.
+   * Neither must throw.
+   */
+  committing: (batch: Batch) => () => void;
   log: Logger;
   metrics: HostMetrics;
   tracer?: Tracer | undefined;
@@ -202,11 +205,13 @@ export class HostedFloor {
     }
     const batch = ledger.close(activation.actors);
     if (batch) {
-      const { store, clock, committed, metrics } = this.#options;
+      const { store, clock, committing, metrics } = this.#options;
       const begunAt = clock.now();
-      if ((await store.commit(batch.change)) === "conflict") throw new CommitConflict();
+      const outcome = store.commit(batch.change);
+      const committed = committing(batch);
+      if ((await outcome) === "conflict") throw new CommitConflict();
       activation.state.version += 1;
-      committed(batch);
+      committed();
       metrics.batch(asks.length, clock.now() - begunAt);
     } else if (!(await this.#options.store.confirm(this.id, activation.state.version))) {
       // Rule C1: an answer that changes nothing is not given from memory alone.
