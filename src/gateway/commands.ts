@@ -41,7 +41,7 @@ const MAX_PLACES = 10_000;
 /** Requests as commands: who asks what of which floor, under which key. */
 export class Commands {
   readonly #options: CommandsOptions;
-  /** A session's floor and owner never change; the one asked for last stands last. */
+  /** A session's floor and owner never change; the one learned last stands last. */
   readonly #places = new Map<SessionId, Place>();
 
   constructor(options: CommandsOptions) {
@@ -105,7 +105,10 @@ export class Commands {
     if (!reply.ok && reply.code === "session_not_found" && "sessionId" in command) {
       this.#places.delete(command.sessionId as SessionId);
     }
-    return accepted(reply);
+    const answer = accepted(reply);
+    const { session } = answer;
+    if (session) this.#remember(session.id, { floorId, ownerId: session.ownerId });
+    return answer;
   }
 
   /** Ask what changes nothing: it needs no key and leaves no receipt. */
@@ -138,9 +141,14 @@ export class Commands {
     const where = await this.#options.store.whereIs(sessionId);
     if (!where || where.tombstone) return undefined;
     const place = { floorId: where.floorId, ownerId: where.ownerId };
+    this.#remember(sessionId, place);
+    return place;
+  }
+
+  #remember(sessionId: SessionId, place: Place): void {
+    if (this.#places.has(sessionId)) return;
     this.#places.set(sessionId, place);
     if (this.#places.size > MAX_PLACES) this.#places.delete(this.#places.keys().next().value!);
-    return place;
   }
 
   /** Where a session's log stands with this answer. */
