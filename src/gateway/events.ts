@@ -14,6 +14,7 @@ import type { Door, Routes } from "./door.ts";
 import { FloorStream } from "./floor-stream.ts";
 import { floorIdOf } from "./floors.ts";
 import { placeFrame } from "./follower.ts";
+import { keepListening } from "./keep-listening.ts";
 import { plainAnswer } from "./openapi.ts";
 import { toAppError } from "./problem.ts";
 import { type LogStreamOptions, SessionStream, startAfter } from "./session-stream.ts";
@@ -120,7 +121,8 @@ export function eventRoutes(app: Routes, door: Door): void {
         row,
       );
       streams.add(stream, request.caller);
-      await stream.listen((listener) => bus.subscribe(connectionTopic(store.epoch, row.id), listener));
+      const topic = connectionTopic(store.epoch, row.id);
+      await stream.listen((listener) => keepListening(bus, topic, listener, () => stream.reconcile()));
       await stream.begin(resumed && position, isReset);
       const known = new Set<string>(row.slots.map((slot) => slot.sessionId));
       for (const asked of [sessionId ?? []].flat()) {

@@ -14,6 +14,7 @@ import type { FloorId, FloorSeq, MessageId, RunId, SessionId } from "../protocol
 import type { Logger } from "../protocol/logger.ts";
 import type { Store } from "../store/store.ts";
 import { DraftBoard } from "./draft-board.ts";
+import { keepListening } from "./keep-listening.ts";
 
 /** A logged event as this node hands it to readers. */
 export interface FollowedEntry extends WireEntry {
@@ -151,7 +152,11 @@ export class Follower {
 
   async #open(): Promise<void> {
     const { bus, store } = this.#options;
-    this.#unsubscribe = await bus.subscribe(floorTopic(store.epoch, this.floorId), (bytes) => this.#hear(bytes));
+    const topic = floorTopic(store.epoch, this.floorId);
+    const hear = (bytes: Uint8Array) => this.#hear(bytes);
+    // While the bus is away the store is all there is; what came between the two is read when it can be heard again.
+    const unsubscribe = await keepListening(bus, topic, hear, () => this.#catchUpOnceOpen());
+    this.#unsubscribe = unsubscribe;
     try {
       this.#place = (await store.heads([this.floorId])).get(this.floorId) ?? 0;
       this.#keptFrom = this.#place;
@@ -170,6 +175,13 @@ export class Follower {
     const early = this.#early!;
     this.#early = undefined;
     for (const message of early) this.#take(message);
+    if (this.#isBehind) this.#catchUpOnceOpen();
+  }
+
+  #catchUpOnceOpen(): void {
+    if (this.#isClosed) return;
+    this.#isBehind = this.#early !== undefined;
+    if (!this.#isBehind) this.#catchUp();
   }
 
   #hear(bytes: Uint8Array): void {

@@ -2,6 +2,7 @@ import { expect, onTestFinished, test } from "vitest";
 import type { ChildServer } from "../../support/child-server.ts";
 import { Cluster, describeClusters } from "../../support/cluster.ts";
 import { SessionReader } from "../../support/session-reader.ts";
+import { SseReader } from "../../support/sse-reader.ts";
 import { within } from "../../support/within.ts";
 
 const CATALOG = {
@@ -146,6 +147,12 @@ await describeClusters("nodes without their Redis", (servers) => {
     console.info(`a write was refused ${tookMs} ms after Redis was gone`);
     expect([refused!.status, refused!.body.errorCode]).toEqual([503, "unavailable"]);
     await turnAway(home, door, other);
+    // Who comes now is shown what there is, and hears what follows when there is a bus again.
+    const newcomer = await read(door, "waiting");
+    await newcomer.until(() => has(newcomer, "waiting", "complete"));
+    const connection = await SseReader.open(`${door.url}/events?sessionId=idle`);
+    onTestFinished(() => connection.close());
+    expect((await connection.next()).type).toBe("connected");
     for (const [index, { stream }] of readers.entries()) await stream.until(({ comments }) => comments > beats[index]!);
     await redis.start();
     await turnBack(home, door, other);
@@ -158,11 +165,15 @@ await describeClusters("nodes without their Redis", (servers) => {
       Promise.all([
         waiting.until(() => count() === 2),
         idle.until((transcript) => transcript.stateOf("idle") === "paused"),
+        newcomer.until(
+          () => newcomer.transcript.logs.get("waiting")?.filter(({ type }) => type === "complete").length === 2,
+        ),
+        connection.findState("idle", "paused"),
       ]),
     );
     console.info(`runs and timers went on ${backMs} ms after Redis was back`);
     expect(titlesOf(waiting, "waiting")).toEqual(["away"]);
-    for (const { stream } of readers) expect(stream.ending).toBeUndefined();
-    for (const reader of readers) reader.check();
+    for (const { stream } of [...readers, newcomer]) expect(stream.ending).toBeUndefined();
+    for (const reader of [...readers, newcomer]) reader.check();
   }, 120_000);
 });

@@ -1,0 +1,110 @@
+import { describe, expect, test } from "vitest";
+import type { Bus, Listener } from "../../../src/bus/bus.ts";
+import { keepListening } from "../../../src/gateway/keep-listening.ts";
+import { AppError } from "../../../src/protocol/errors.ts";
+
+/** A bus that takes subscriptions when it is told to. */
+class MoodyBus {
+  readonly listening: Listener[] = [];
+  /** What becomes of the next tries, one each; those beyond them succeed. */
+  readonly tries: ("away" | "broken" | Promise<void>)[] = [];
+  tried = 0;
+  readonly #onRecovered = new Set<() => void>();
+
+  get waiting(): number {
+    return this.#onRecovered.size;
+  }
+
+  async subscribe(_: string, listener: Listener) {
+    this.tried += 1;
+    const fate = this.tries.shift();
+    if (fate === "broken") throw new Error("broken");
+    await (typeof fate === "object" ? fate : undefined);
+    if (fate === "away") throw new AppError("unavailable");
+    this.listening.push(listener);
+    return () => void this.listening.splice(this.listening.indexOf(listener), 1);
+  }
+
+  onRecovered(listener: () => void) {
+    this.#onRecovered.add(listener);
+    return () => void this.#onRecovered.delete(listener);
+  }
+
+  async recover(): Promise<void> {
+    for (const listener of [...this.#onRecovered]) listener();
+    await new Promise(setImmediate);
+  }
+
+  get asBus(): Bus {
+    return this as unknown as Bus;
+  }
+}
+
+const listen = async (bus: MoodyBus) => {
+  let lateCount = 0;
+  const stop = await keepListening(
+    bus.asBus,
+    "topic",
+    () => {},
+    () => {
+      lateCount += 1;
+    },
+  );
+  return { stop, late: () => lateCount };
+};
+
+describe("a topic that is listened to for as long as it takes", () => {
+  test("is heard at once where the bus is there, and later recoveries are not its business", async () => {
+    const bus = new MoodyBus();
+    const { stop, late } = await listen(bus);
+    await bus.recover();
+    expect([bus.tried, bus.listening.length, bus.waiting, late()]).toEqual([1, 1, 0, 0]);
+    stop();
+    expect(bus.listening).toEqual([]);
+  });
+
+  test("is heard from when the bus is there again, and that is told once", async () => {
+    const bus = new MoodyBus();
+    bus.tries.push("away", "away");
+    const { stop, late } = await listen(bus);
+    expect([bus.tried, bus.listening.length]).toEqual([1, 0]);
+    await bus.recover();
+    expect([bus.tried, bus.listening.length, late()]).toEqual([2, 0, 0]);
+    await bus.recover();
+    await bus.recover();
+    expect([bus.tried, bus.listening.length, bus.waiting, late()]).toEqual([3, 1, 0, 1]);
+    stop();
+    expect(bus.listening).toEqual([]);
+  });
+
+  test("is tried again when the bus came back while it was being tried", async () => {
+    const bus = new MoodyBus();
+    const refused = Promise.withResolvers<void>();
+    bus.tries.push(refused.promise);
+    const listening = listen(bus);
+    await bus.recover();
+    refused.reject(new AppError("unavailable"));
+    await listening;
+    expect([bus.tried, bus.listening.length, bus.waiting]).toEqual([2, 1, 0]);
+  });
+
+  test("is not heard by whoever has stopped, however late the bus says yes", async () => {
+    const bus = new MoodyBus();
+    const answered = Promise.withResolvers<void>();
+    bus.tries.push("away", answered.promise);
+    const { stop, late } = await listen(bus);
+    await bus.recover();
+    stop();
+    answered.resolve();
+    await new Promise(setImmediate);
+    await bus.recover();
+    expect([bus.tried, bus.listening.length, bus.waiting, late()]).toEqual([2, 0, 0, 0]);
+  });
+
+  test("what is no absence of the bus is thrown, and nothing is left behind", async () => {
+    const bus = new MoodyBus();
+    bus.tries.push("broken");
+    await expect(listen(bus)).rejects.toThrow("broken");
+    expect(bus.waiting).toBe(0);
+  });
+});
