@@ -91,7 +91,9 @@ export class SseWriter {
 
   /** Cut the connection: the reader comes back by its position. With a reset, so that the kernel keeps nothing for it. */
   destroy(): void {
-    this.#response.socket?.resetAndDestroy();
+    const { socket } = this.#response;
+    // A socket that is being shut down cannot be reset, and one that is asked to all the same is never closed.
+    if (socket && !socket.writableEnded) socket.resetAndDestroy();
     this.#response.destroy();
   }
 

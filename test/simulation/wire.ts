@@ -49,7 +49,7 @@ export class Wire {
   }
 
   get socket() {
-    return { bytesWritten: this.#taken, writableLength: 0, resetAndDestroy: () => this.destroy() };
+    return { bytesWritten: this.#taken, writableLength: 0, writableEnded: false, resetAndDestroy: () => this.destroy() };
   }
 
   writeHead(): void {}

@@ -1,6 +1,6 @@
 import { once } from "node:events";
-import { createServer, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import { createServer, type Server, type ServerResponse } from "node:http";
+import { type AddressInfo, createConnection } from "node:net";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { BOUNDS } from "../../../src/config/bounds.ts";
 import { SseWriter } from "../../../src/gateway/sse-writer.ts";
@@ -11,8 +11,7 @@ import { turn } from "../../support/virtual-clock.ts";
 /** More than the kernel ever takes between two sockets of one machine. */
 const MANY_BYTES = 64 * 1_048_576;
 
-/** A client and the writer it reads from, over a real connection. */
-async function connect(): Promise<{ client: EventStream; response: ServerResponse; writer: SseWriter }> {
+async function listen(): Promise<{ server: Server; port: number }> {
   const server = createServer();
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
@@ -20,10 +19,20 @@ async function connect(): Promise<{ client: EventStream; response: ServerRespons
     server.closeAllConnections();
     server.close();
   });
-  const client = EventStream.begin(`http://127.0.0.1:${(server.address() as AddressInfo).port}/`);
-  onTestFinished(() => client.cut());
+  return { server, port: (server.address() as AddressInfo).port };
+}
+
+async function answer(server: Server): Promise<{ response: ServerResponse; writer: SseWriter }> {
   const [, response] = (await once(server, "request")) as [unknown, ServerResponse];
-  return { client, response, writer: new SseWriter(response, {}, NOON) };
+  return { response, writer: new SseWriter(response, {}, NOON) };
+}
+
+/** A client and the writer it reads from, over a real connection. */
+async function connect(): Promise<{ client: EventStream; response: ServerResponse; writer: SseWriter }> {
+  const { server, port } = await listen();
+  const client = EventStream.begin(`http://127.0.0.1:${port}/`);
+  onTestFinished(() => client.cut());
+  return { client, ...(await answer(server)) };
 }
 
 const frame = (text: string) => `data: ${JSON.stringify(eventOf(text))}\n\n`;
@@ -85,6 +94,21 @@ describe("an event stream on the wire", () => {
     client.cut();
     await closed;
     expect([writer.isClosed, writer.write(frame("c"))]).toEqual([true, "closed"]);
+  });
+
+  test("cuts a reader off that is just closing the connection itself", async () => {
+    const { server, port } = await listen();
+    const client = createConnection({ port, host: "127.0.0.1", allowHalfOpen: true });
+    onTestFinished(() => void client.destroy());
+    client.write("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    const { response, writer } = await answer(server);
+    await once(client, "data");
+    const socket = response.socket!;
+    const closed = once(socket, "close");
+    socket.once("end", () => writer.destroy());
+    client.end();
+    await closed;
+    expect(writer.write(frame("late"))).toBe("closed");
   });
 
   test("says when a reader that was behind is there again, and then it has everything", async () => {
