@@ -71,27 +71,48 @@ export class GroupCommit<Job, Outcome> {
     await this.#work;
   }
 
+  /** Whoever is answered is answered while the next transaction is under way. */
   async #carryOutAll(): Promise<void> {
+    let answer = () => {};
+    let before = Number.POSITIVE_INFINITY;
     while (this.#waiting.length > 0) {
-      // What is asked for in this turn of the event loop shares the transaction.
-      await new Promise(setImmediate);
-      await this.#carryOut(this.#waiting.splice(0, MAX_GROUP));
+      if (this.#waiting.length < before) {
+        answer();
+        answer = () => {};
+        // What is asked for in this turn of the event loop shares the transaction.
+        await new Promise(setImmediate);
+      }
+      const group = this.#waiting.splice(0, MAX_GROUP);
+      before = group.length;
+      const carried = this.#carryOut(group);
+      answer();
+      answer = await carried;
     }
     this.#work = undefined;
+    answer();
   }
 
-  async #carryOut(group: Waiting<Job, Outcome>[]): Promise<void> {
+  /** What answers the group, when its outcome is known. */
+  async #carryOut(group: Waiting<Job, Outcome>[]): Promise<() => void> {
     try {
       const outcomes = await this.#carrier.carryOut(group.map(({ job }) => job));
-      for (const [index, { settle }] of group.entries()) settle.resolve(outcomes[index]!);
+      return () => {
+        for (const [index, { settle }] of group.entries()) settle.resolve(outcomes[index]!);
+      };
     } catch (error) {
       const fault = error instanceof TransactionFailed ? error.fault : "engine";
       if (fault === "engine") {
-        for (const { settle } of group) settle.reject(new AppError("unavailable", undefined, { cause: error }));
-      } else if (group.length > 1) {
-        for (const waiting of group) await this.#carryOut([waiting]);
-      } else if (fault === "taken") group[0]!.settle.resolve("conflict");
-      else group[0]!.settle.reject(error);
+        const unavailable = () => new AppError("unavailable", undefined, { cause: error });
+        return () => {
+          for (const { settle } of group) settle.reject(unavailable());
+        };
+      }
+      if (group.length > 1) {
+        for (const waiting of group) (await this.#carryOut([waiting]))();
+        return () => {};
+      }
+      const [{ settle }] = group as [Waiting<Job, Outcome>];
+      return () => (fault === "taken" ? settle.resolve("conflict") : settle.reject(error));
     }
   }
 }
