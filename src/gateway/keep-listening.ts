@@ -48,7 +48,8 @@ export async function keepListening(
     );
   });
   try {
-    await begin();
+    // As it is: thousands listen, and hardly one of them had to wait.
+    if (await begin()) return unsubscribe!;
   } catch (error) {
     forget();
     throw error;
