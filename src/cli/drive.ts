@@ -23,6 +23,8 @@ export interface DriveOptions {
   env?: Readonly<Record<string, string | undefined>> | undefined;
 }
 
+/** What is said to one who may not act for others: theirs looks as if it were not there. */
+const LOCKED_OUT: ReadonlySet<string> = new Set(["unauthorized", "forbidden", "not_found"]);
 const WIDTH = 100;
 /** What was said is told in so many lines at most. */
 const MAX_LINES = 3;
@@ -35,7 +37,8 @@ interface Played {
 
 /**
  * `interlock drive [URL]`: play the four scenes of the priority rules against a running node, each with a user of its
- * own, and print what happened as a timeline.
+ * own, and print what happened as a timeline. A node that wants to know who asks is shown `INTERLOCK_TOKEN`, which is to
+ * be an operator's: the users are made up.
  *
  * @returns the exit code: 0 when every scene went as the rules say, else 1
  */
@@ -44,7 +47,8 @@ export async function drive(baseUrl: string, out: Screen, options: DriveOptions 
   const paint = paintFor(out, env);
   const print = (line = "") => out.write(`${line}\n`);
   try {
-    const client = createClient({ baseUrl });
+    const token = env["INTERLOCK_TOKEN"];
+    const client = createClient({ baseUrl, ...(token && { headers: { Authorization: `Bearer ${token}` } }) });
     const { agents } = await client.listAgents({ signal });
     const strangers = findStrangers(agents);
     if (strangers.length > 0) {
@@ -169,6 +173,9 @@ function explain(error: unknown, baseUrl: string): string {
   }
   if (error instanceof ClientError && error.code === "unexpected_answer") {
     return `What answers at ${baseUrl} is not Interlock. ${error.message}`;
+  }
+  if (error instanceof ClientError && LOCKED_OUT.has(error.code)) {
+    return `The node at ${baseUrl} does not let just anybody in: set INTERLOCK_TOKEN to an operator's token or key.`;
   }
   if (error instanceof ClientError) return `the server refused with ${error.code}: ${error.message}`;
   if (error instanceof SceneFault || error instanceof TypeError) return error.message;

@@ -10,7 +10,8 @@ const USAGE = `interlock: which agent session has the floor
   interlock check [FILE]                            is this a catalogue of agents? exit code 0, or 1 with its faults
   interlock drive [URL]                             play four scenes of a drive against a running node and print who
                                                     had the floor, and why; default http://127.0.0.1:3000; exit code 0,
-                                                    or 1 if a scene did not go as the rules say
+                                                    or 1 if a scene did not go as the rules say. INTERLOCK_TOKEN is an
+                                                    operator's token or key, for a node that asks for one
 `;
 
 const [command, ...rest] = process.argv.slice(2);

@@ -5,6 +5,7 @@ import { expect, it } from "vitest";
 import { type DriveOptions, drive, type Screen } from "../../src/cli/drive.ts";
 import { widthOf } from "../../src/cli/text-width.ts";
 import { createClient } from "../../src/client/client.ts";
+import { keysFile } from "../support/callers.ts";
 import { ServerProcess } from "../support/server-process.ts";
 
 /** Drive, and keep what is printed. */
@@ -72,6 +73,30 @@ it.concurrent("where no server answers, a sentence says so", async () => {
     `No server answers at ${server.url}. Start one with \`interlock serve\`, or name another: interlock drive URL\n`,
   );
 });
+
+it.concurrent("a node that wants to know who asks is shown a token, and one who has none is told so", async () => {
+  const [user, operator] = ["user-key-0123456789abcdef0123456789", "ops-key-0123456789abcdef01234567890"];
+  const folder = await mkdtemp(join(tmpdir(), "interlock-drive-"));
+  try {
+    const path = join(folder, "keys.yaml");
+    const keys = keysFile([
+      { owner: "ann", key: user },
+      { owner: "ops", key: operator, operator: true },
+    ]);
+    await writeFile(path, keys, { mode: 0o600 });
+    await using server = await ServerProcess.start({ flags: ["--store", "sqlite::memory:", "--auth", `keys:${path}`] });
+    for (const env of [{}, { INTERLOCK_TOKEN: "wrong" }, { INTERLOCK_TOKEN: user }]) {
+      const { code, text } = await printed(server.url, { env });
+      expect(code).toBe(1);
+      expect(text).toContain(`The node at ${server.url} does not let just anybody in: set INTERLOCK_TOKEN`);
+    }
+    const { code, text } = await printed(server.url, { env: { INTERLOCK_TOKEN: operator } });
+    expect(text).toContain("All 4 scenes went as the rules say");
+    expect(code).toBe(0);
+  } finally {
+    await rm(folder, { recursive: true });
+  }
+}, 60_000);
 
 it.concurrent("what is no address is told", async () => {
   const { code, text } = await printed("nowhere");

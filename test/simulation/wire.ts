@@ -49,7 +49,12 @@ export class Wire {
   }
 
   get socket() {
-    return { bytesWritten: this.#taken, writableLength: 0, writableEnded: false, resetAndDestroy: () => this.destroy() };
+    return {
+      bytesWritten: this.#taken,
+      writableLength: 0,
+      writableEnded: false,
+      resetAndDestroy: () => this.destroy(),
+    };
   }
 
   writeHead(): void {}
