@@ -125,7 +125,7 @@ export function createGateway(options: GatewayOptions): Gateway {
     connections: new Connections({ store, bus, clock, newConnectionId }),
     commands: new Commands({ ask: options.ask, store, clock, newId, deadlineMs: commandDeadlineMs }),
   };
-  publishSchemas(app, options.version);
+  publishSchemas(app, options.version, access !== undefined);
   app.register(async (scope) => {
     const routes = scope.withTypeProvider<ZodTypeProvider>();
     if (access) await (await import("./access.ts")).controlAccess(routes, access, clock);

@@ -1,6 +1,7 @@
 import swagger from "@fastify/swagger";
 import { jsonSchemaTransform, jsonSchemaTransformObject } from "fastify-type-provider-zod";
 import { z } from "zod";
+import { TOKEN_COOKIE } from "./credential.ts";
 import type { Routes } from "./door.ts";
 import { Problem } from "./problem.ts";
 
@@ -10,11 +11,28 @@ export function plainAnswer(type: string, description: string) {
   return { description, content: { [type]: { schema } } };
 }
 
-/** `/openapi.json`, made from the schemas that check requests. To be called before any route is added. */
-export function publishSchemas(app: Routes, version: string): void {
+/** How a request says who it is from. */
+const PROOFS = {
+  token: { type: "http", scheme: "bearer", description: "a token of the issuer, or a key" },
+  cookie: {
+    type: "apiKey",
+    in: "cookie",
+    name: TOKEN_COOKIE,
+    description: "from POST /cookie, for pages of this origin",
+  },
+  ticket: { type: "apiKey", in: "query", name: "ticket", description: "from POST /ticket, for one event stream" },
+} as const;
+const PROVEN = [{ token: [] }, { cookie: [] }];
+
+/**
+ * `/openapi.json`, made from the schemas that check requests. To be called before any route is added.
+ * @param isGuarded whether requests have to say who they are from
+ */
+export function publishSchemas(app: Routes, version: string, isGuarded: boolean): void {
   void app.register(swagger, {
     openapi: {
       openapi: "3.1.0",
+      ...(isGuarded && { components: { securitySchemes: PROOFS }, security: PROVEN }),
       info: {
         title: "Interlock",
         version,
@@ -22,7 +40,7 @@ export function publishSchemas(app: Routes, version: string): void {
         license: { name: "Apache-2.0", identifier: "Apache-2.0" },
       },
     },
-    transform: describeFailures,
+    transform: isGuarded ? describeProofs : describeFailures,
     transformObject: describeBodies,
   });
   app.get("/openapi.json", { schema: { hide: true } }, async () => app.swagger());
@@ -34,6 +52,15 @@ const describeFailures: typeof jsonSchemaTransform = (route) => {
   if (!schema || schema.hide) return jsonSchemaTransform(route);
   const response = { ...(schema.response as object | undefined), default: Problem };
   return jsonSchemaTransform({ ...route, schema: { ...schema, response } });
+};
+
+/** What is open to everybody, and what takes a ticket too. */
+const describeProofs: typeof jsonSchemaTransform = (route) => {
+  const { isOpen, isStream } = route.route.config ?? {};
+  const described = describeFailures(route);
+  if (isOpen) return { ...described, schema: { ...described.schema, security: [] } };
+  if (isStream) return { ...described, schema: { ...described.schema, security: [...PROVEN, { ticket: [] }] } };
+  return described;
 };
 
 interface Operation {

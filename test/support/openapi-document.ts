@@ -7,6 +7,18 @@ const Reference = z.strictObject({ $ref: z.string().startsWith("#/components/sch
 const Schema = z.union([Reference, z.looseObject({}), z.boolean()]);
 const Content = z.record(z.string().regex(/^[a-z*]+\/[a-z*.+-]+$/), z.strictObject({ schema: Schema }));
 
+/** Any one of them will do; each names what it takes. */
+const Security = z.array(z.partialRecord(z.enum(["token", "cookie", "ticket"]), z.tuple([])));
+const SecurityScheme = z.union([
+  z.strictObject({ type: z.literal("http"), scheme: z.literal("bearer"), description: z.string() }),
+  z.strictObject({
+    type: z.literal("apiKey"),
+    in: z.enum(["cookie", "query"]),
+    name: z.string().min(1),
+    description: z.string(),
+  }),
+]);
+
 const Operation = z.strictObject({
   parameters: z
     .array(
@@ -24,6 +36,7 @@ const Operation = z.strictObject({
     z.string().regex(/^([1-5]\d\d|default)$/),
     z.strictObject({ description: z.string().min(1), content: Content.optional() }),
   ),
+  security: Security.optional(),
 });
 export type Operation = z.infer<typeof Operation>;
 
@@ -35,7 +48,11 @@ export const OpenApiDocument = z.strictObject({
     description: z.string(),
     license: z.strictObject({ name: z.string(), identifier: z.string() }),
   }),
-  components: z.strictObject({ schemas: z.record(z.string().regex(/^[a-zA-Z0-9._-]+$/), Schema) }),
+  components: z.strictObject({
+    schemas: z.record(z.string().regex(/^[a-zA-Z0-9._-]+$/), Schema),
+    securitySchemes: z.record(z.string(), SecurityScheme).optional(),
+  }),
+  security: Security.optional(),
   paths: z.record(
     z.string().startsWith("/"),
     z.partialRecord(z.enum(["get", "put", "post", "delete", "patch"]), Operation),

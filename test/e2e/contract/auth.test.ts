@@ -2,6 +2,7 @@ import { afterAll, describe, expect, test } from "vitest";
 import { Caller, keysFile, writeTemporary } from "../../support/callers.ts";
 import { accepted, refused } from "../../support/e2e-client.ts";
 import { type Answer, NodeUnderTest } from "../../support/node-under-test.ts";
+import { OpenApiDocument } from "../../support/openapi-document.ts";
 
 const ANN = "ann-key-0123456789abcdef0123456789";
 const BOB = "bob-key-0123456789abcdef0123456789";
@@ -71,6 +72,28 @@ describe("who proves nothing", () => {
     }
     expect((await node.get("/nothing")).status).toBe(404);
   });
+});
+
+test("/openapi.json says how to say who asks, and where nobody need", async () => {
+  const { text } = await node.send("GET", "/openapi.json");
+  const { components, security, paths } = OpenApiDocument.parse(JSON.parse(text));
+  const proven = [{ token: [] }, { cookie: [] }];
+  expect(Object.keys(components.securitySchemes!)).toEqual(["token", "cookie", "ticket"]);
+  expect(security).toEqual(proven);
+  const open: string[] = [];
+  const streams: string[] = [];
+  for (const [path, methods] of Object.entries(paths)) {
+    for (const [method, operation] of Object.entries(methods)) {
+      const name = `${method.toUpperCase()} ${path}`;
+      if (operation.security?.length === 0) open.push(name);
+      else if (operation.security) {
+        expect(operation.security, name).toEqual([...proven, { ticket: [] }]);
+        streams.push(name);
+      }
+    }
+  }
+  expect(open.toSorted()).toEqual(["DELETE /cookie", "GET /health", "GET /ready"]);
+  expect(streams.toSorted()).toEqual(["GET /events", "GET /floor/{id}/events", "GET /session/{id}/events"]);
 });
 
 describe("what is not a key of the file", () => {
