@@ -181,7 +181,9 @@ export class Follower {
   #catchUpOnceOpen(): void {
     if (this.#isClosed) return;
     this.#isBehind = this.#early !== undefined;
-    if (!this.#isBehind) this.#catchUp();
+    if (this.#isBehind) return;
+    this.#catchUp();
+    void this.restoreDrafts();
   }
 
   #hear(bytes: Uint8Array): void {
@@ -202,7 +204,7 @@ export class Follower {
       case "delta":
         return this.#takeDelta(message.sessionId, message.frame);
       case "checkpoint":
-        if (this.drafts.lacks(message.messageId, message.runId, message.length)) void this.#restoreDrafts();
+        if (this.drafts.lacks(message.messageId, message.runId, message.length)) void this.restoreDrafts();
         return;
       case "notice": {
         for (const listener of this.#listeners) listener.notice(message.sessionId, message.frame);
@@ -307,7 +309,8 @@ export class Follower {
     }
   }
 
-  async #restoreDrafts(): Promise<void> {
+  /** What the store has of unfinished messages and this node has not heard of is shown to readers. */
+  async restoreDrafts(): Promise<void> {
     const { store, log } = this.#options;
     try {
       for (const message of await store.loadDrafts(this.floorId)) {

@@ -3,6 +3,9 @@ import type { Clock, Timer } from "../protocol/clock.ts";
 import type { FloorId } from "../protocol/ids.ts";
 import { Follower, type FollowerOptions } from "./follower.ts";
 
+/** Floors whose unfinished messages are read at a time, after messages may have been lost: each is one small read. */
+const RESTORED_AT_A_TIME = 16;
+
 /** The floors this node follows: one follower per floor, for as long as somebody reads it. */
 export class Followers {
   readonly #options: FollowerOptions & { clock: Clock };
@@ -20,7 +23,7 @@ export class Followers {
   }
 
   start(): void {
-    this.#forget = this.#options.bus.onRecovered(() => void this.#reconcile([...this.#followers.keys()]));
+    this.#forget = this.#options.bus.onRecovered(() => void this.#recover());
     const tick = () => {
       void this.#reconcileNext();
       this.#timer = this.#options.clock.after(BOUNDS.reconcileMs, tick);
@@ -63,6 +66,25 @@ export class Followers {
       (follower) => follower.close(),
       () => {},
     );
+  }
+
+  /** Anything may have been lost: events, and text of which nothing more is said for now. */
+  async #recover(): Promise<void> {
+    const floorIds = [...this.#followers.keys()];
+    await this.#reconcile(floorIds);
+    for (let from = 0; from < floorIds.length; from += RESTORED_AT_A_TIME) {
+      const some = floorIds.slice(from, from + RESTORED_AT_A_TIME);
+      await Promise.all(some.map((floorId) => this.#restoreDrafts(floorId)));
+    }
+  }
+
+  async #restoreDrafts(floorId: FloorId): Promise<void> {
+    try {
+      const follower = await this.#followers.get(floorId)?.opening;
+      await follower?.restoreDrafts();
+    } catch {
+      // One that cannot be opened has no readers.
+    }
   }
 
   async #reconcileNext(): Promise<void> {

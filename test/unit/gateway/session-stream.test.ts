@@ -210,6 +210,23 @@ describe("a reply that is being written", () => {
     await reader.until(() => textNow(reader) === "la li lu lo");
   });
 
+  test("of which the last was lost with the bus is shown when there is a bus again, also if no more is said (history 3007586)", async () => {
+    const { bus, feed, read } = await place();
+    const reader = await read();
+    await reader.until((transcript) => transcript.seqOf("a") === 1);
+    await feed.open("a", "m");
+    feed.delta("a", "m", 0, "la ");
+    await reader.until(() => textNow(reader) === "la ");
+    bus.fate = () => "lose";
+    feed.delta("a", "m", 3, "li ");
+    await feed.checkpoint("a", "m", "la li ");
+    bus.fate = () => "deliver";
+    bus.recover();
+    await reader.until(() => textNow(reader) === "la li ");
+    feed.delta("a", "m", 6, "lu");
+    await reader.until(() => textNow(reader) === "la li lu");
+  });
+
   test("is not told any more once it is finished, however late its pieces come", async () => {
     const { bus, feed, read } = await place();
     const reader = await read();
