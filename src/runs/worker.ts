@@ -21,6 +21,8 @@ import { RunDriver } from "./run-driver.ts";
 const HISTORY_MESSAGES = 200;
 /** How long a driver of the run has to say that it drives it, in ms (rule C10). */
 const WHO_DRIVES_MS = 250;
+/** Before a run that could not be taken is tried again, in ms; after the last try it waits for the next sweep. */
+const PAUSES_MS = [250, 500, 1_000, 1_000, 1_000];
 /** Words on an attempt that are kept until it is driven; the last ones say what is wanted of it. */
 const MAX_HEARD = 16;
 
@@ -85,6 +87,7 @@ export class Worker {
   readonly #taken = new Map<RunId, Taken>();
   #processing: Processing | undefined;
   #isStopping = false;
+  readonly #stopping = Promise.withResolvers<void>();
 
   constructor(options: WorkerOptions) {
     this.#options = options;
@@ -102,6 +105,7 @@ export class Worker {
   async stop({ graceMs, giveBackMs }: { graceMs: number; giveBackMs: number }): Promise<void> {
     const { clock } = this.#options;
     this.#isStopping = true;
+    this.#stopping.resolve();
     const ended = this.#processing?.stop() ?? Promise.resolve();
     for (const { driver } of this.#drives.values()) if (driver.isHeld) driver.giveBack(true);
     await Promise.race([ended, sleep(clock, graceMs)]);
@@ -124,8 +128,24 @@ export class Worker {
     }
     const taken: Taken = { isWishedAgain: false, isOurs: false, heard: [] };
     this.#taken.set(runId, taken);
+    try {
+      for (const pauseMs of PAUSES_MS) {
+        if (await this.#tryToTake(effect, taken, pauseMs === PAUSES_MS[0])) return;
+        await Promise.race([sleep(this.#options.clock, pauseMs), this.#stopping.promise]);
+        if (this.#isStopping) return;
+      }
+      await this.#tryToTake(effect, taken, false);
+    } finally {
+      this.#taken.delete(runId);
+    }
+  }
+
+  /** @returns false when its floor could not be asked: it may be there again soon */
+  async #tryToTake(effect: RunEffect, taken: Taken, isFirst: boolean): Promise<boolean> {
+    const { runId } = effect;
     const { bus, store, clock, log, onTaken } = this.#options;
     let unsubscribe: Unsubscribe | undefined;
+    taken.isOurs = false;
     try {
       // Before the claim, so that no word on the attempt is missed.
       unsubscribe = await bus.subscribe(runTopic(store.epoch, runId), (message) => this.#hear(runId, message));
@@ -138,11 +158,15 @@ export class Worker {
         onTaken?.(Math.max(0, clock.now() - effect.dueAt));
         await this.#driveTraced(effect, task);
       } while (taken.isWishedAgain && !this.#isStopping);
+      return true;
     } catch (error) {
-      log.warn({ err: error, ...factsOf(effect) }, "a run could not be taken; it is tried again");
+      const isPassing = !taken.isOurs && error instanceof AppError && error.code === "unavailable";
+      if (isFirst || !isPassing) {
+        log.warn({ err: error, ...factsOf(effect) }, "a run could not be taken; it is tried again");
+      }
+      return !isPassing;
     } finally {
       unsubscribe?.();
-      this.#taken.delete(runId);
     }
   }
 

@@ -126,30 +126,35 @@ describe("a run", () => {
     expect(puppet.last.turn).toMatchObject({ runId: "again", attempt: 1 });
   });
 
-  test.each(["the bus", "the floor", "the store"])(
-    "that cannot be taken, since %s is away, is taken by a later sweep",
-    async (what) => {
-      const stage = await WorkerStage.open();
-      const worker = await stage.startWorker();
-      await stage.create("ann");
-      const subscribe = stage.bus.subscribe.bind(stage.bus);
-      const away = () => Promise.reject(new AppError("unavailable"));
-      if (what === "the bus") stage.bus.subscribe = away;
-      if (what === "the floor") worker.isCutOff = true;
-      if (what === "the store") stage.floors.store.away.add("listMessages");
-      await stage.chat("ann");
-      expect(stage.puppet().runs).toEqual([]);
-      expect(worker.log.lines).toEqual(["a run could not be taken; it is tried again"]);
-      stage.bus.subscribe = subscribe;
-      worker.isCutOff = false;
-      stage.floors.store.away.clear();
-      await stage.clock.advance(SWEEP_MS + WHO_DRIVES_MS);
-      expect(stage.puppet().runs).toHaveLength(1);
-      stage.puppet().last.end();
-      await stage.clock.advance(0);
-      expect(await stage.stateOf("ann")).toBe("active/idle");
-    },
-  );
+  test.each([
+    ["the bus", "for a moment, is taken then", 0, 250],
+    ["the floor", "for a moment, is taken then", 0, 250],
+    ["the bus", "for seconds, is taken by a later sweep", 4_000, SWEEP_MS],
+    ["the floor", "for seconds, is taken by a later sweep", 4_000, SWEEP_MS],
+    ["the store", "for a moment, is taken by a later sweep", 0, SWEEP_MS],
+  ])("that cannot be taken, since %s is away %s", async (what, _, awayMs, untilMs) => {
+    const stage = await WorkerStage.open();
+    const worker = await stage.startWorker();
+    await stage.create("ann");
+    const subscribe = stage.bus.subscribe.bind(stage.bus);
+    const away = () => Promise.reject(new AppError("unavailable"));
+    if (what === "the bus") stage.bus.subscribe = away;
+    if (what === "the floor") worker.isCutOff = true;
+    if (what === "the store") stage.floors.store.away.add("listMessages");
+    await stage.chat("ann");
+    expect(stage.puppet().runs).toEqual([]);
+    await stage.clock.advance(awayMs);
+    expect(worker.log.lines).toEqual(["a run could not be taken; it is tried again"]);
+    stage.bus.subscribe = subscribe;
+    worker.isCutOff = false;
+    stage.floors.store.away.clear();
+    expect(stage.puppet().runs).toEqual([]);
+    await stage.clock.advance(untilMs + WHO_DRIVES_MS);
+    expect(stage.puppet().runs).toHaveLength(1);
+    stage.puppet().last.end();
+    await stage.clock.advance(0);
+    expect(await stage.stateOf("ann")).toBe("active/idle");
+  });
 });
 
 describe("a run that two workers are given", () => {
