@@ -60,20 +60,13 @@ export class Connections {
   }
 
   /** Bind a session from a place on; one that is bound already stays as it is. */
-  async bind(id: ConnectionId, ownerId: string | undefined, slot: Slot): Promise<ConnectionRow> {
-    const row = await this.#change(id, ownerId, (current) => {
-      if (liveSlots(current).some(({ sessionId }) => sessionId === slot.sessionId)) return undefined;
-      this.checkRoom(current);
-      return { slots: [...current.slots, slot] };
-    });
-    await this.tell(id, { kind: "bound" });
-    return row;
+  bind(id: ConnectionId, ownerId: string | undefined, slot: Slot): Promise<ConnectionRow> {
+    return this.#bind(id, ownerId, slot, liveSlots);
   }
 
-  /** Bind a session that a command made: once, however often that command is repeated. */
+  /** Bind a session that a command made: once, however often and however late that command is repeated. */
   async bindMade(row: ConnectionRow, { sessionId, floorId }: Pick<Slot, "sessionId" | "floorId">): Promise<void> {
-    if (row.slots.some((slot) => slot.sessionId === sessionId)) return;
-    await this.bind(row.id, row.ownerId, { sessionId, floorId, from: 0 });
+    await this.#bind(row.id, row.ownerId, { sessionId, floorId, from: 0 }, ({ slots }) => slots);
   }
 
   /** A slot's last event is about to be sent: no position names it any more. */
@@ -91,6 +84,22 @@ export class Connections {
   async tell(id: ConnectionId, message: ConnectionMessage): Promise<void> {
     const { bus, store } = this.#options;
     await bus.publish(connectionTopic(store.epoch, id), new TextEncoder().encode(JSON.stringify(message)));
+  }
+
+  /** `counting`: slots that count as being bound already. */
+  async #bind(
+    id: ConnectionId,
+    ownerId: string | undefined,
+    slot: Slot,
+    counting: (row: ConnectionRow) => readonly Slot[],
+  ): Promise<ConnectionRow> {
+    const row = await this.#change(id, ownerId, (current) => {
+      if (counting(current).some(({ sessionId }) => sessionId === slot.sessionId)) return undefined;
+      this.checkRoom(current);
+      return { slots: [...current.slots, slot] };
+    });
+    await this.tell(id, { kind: "bound" });
+    return row;
   }
 
   async #change(

@@ -4,6 +4,7 @@ import { Connections } from "../../src/gateway/connections.ts";
 import { FloorStream } from "../../src/gateway/floor-stream.ts";
 import { placeFrame } from "../../src/gateway/follower.ts";
 import { Followers } from "../../src/gateway/followers.ts";
+import { keepListening } from "../../src/gateway/keep-listening.ts";
 import { type LogStreamOptions, SessionStream, startAfter } from "../../src/gateway/session-stream.ts";
 import { SseWriter } from "../../src/gateway/sse-writer.ts";
 import { type Stream, Streams } from "../../src/gateway/streams.ts";
@@ -130,7 +131,8 @@ export class GatewaySide {
     const stream = new ConnectionStream(options, row);
     try {
       this.streams.add(stream);
-      await stream.listen((listener) => bus.subscribe(connectionTopic(store.epoch, row.id), listener));
+      const topic = connectionTopic(store.epoch, row.id);
+      await stream.listen((listener) => keepListening(bus, topic, listener, () => stream.reconcile()));
       await stream.begin(resumed && position, isReset);
     } catch {
       // The head is sent, so all that is left is to end: the client comes back by its position.

@@ -1,0 +1,40 @@
+import { expect, test } from "vitest";
+import { MemoryBus } from "../../../src/bus/memory-bus.ts";
+import { Connections } from "../../../src/gateway/connections.ts";
+import type { ConnectionId, FloorId, SessionId } from "../../../src/protocol/ids.ts";
+import { openTemporaryStore } from "../../support/temporary-store.ts";
+import { VirtualClock } from "../../support/virtual-clock.ts";
+
+const SONG = { sessionId: "song" as SessionId, floorId: "u:ann" as FloorId };
+const ID = "connection" as ConnectionId;
+
+async function open() {
+  const store = await openTemporaryStore();
+  const options = { store, bus: new MemoryBus(), clock: new VirtualClock(), newConnectionId: () => ID };
+  const connections = new Connections(options);
+  const row = await connections.open({ ownerId: undefined });
+  const slots = async () => (await connections.find(ID, undefined)).slots;
+  return { connections, row, slots };
+}
+
+test("a session that was made is bound once, however late it is asked for again (history 4010742)", async () => {
+  const { connections, row, slots } = await open();
+  await connections.bindMade(row, SONG);
+  await connections.bindMade(row, SONG);
+  await connections.end(ID, undefined, 0);
+  // This one looked at the connection before anything was bound.
+  await connections.bindMade(row, SONG);
+  expect(await slots()).toEqual([{ ...SONG, from: 0, ended: true }]);
+});
+
+test("a session that has ended here is bound again when a client asks for that", async () => {
+  const { connections, row, slots } = await open();
+  await connections.bindMade(row, SONG);
+  await connections.bind(ID, undefined, { ...SONG, from: 3 });
+  await connections.end(ID, undefined, 0);
+  await connections.bind(ID, undefined, { ...SONG, from: 5 });
+  expect(await slots()).toEqual([
+    { ...SONG, from: 0, ended: true },
+    { ...SONG, from: 5 },
+  ]);
+});
