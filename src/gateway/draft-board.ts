@@ -14,6 +14,8 @@ export interface Draft {
   reasoning: string;
 }
 
+/** The attempt of a draft that was read from the store; the first is 1. */
+const UNKNOWN = 0;
 /** Finished messages and ended runs that are remembered, so that a late delta does not bring one back. */
 const MAX_REMEMBERED = 64;
 /** Text of one floor that waits for what comes before it, in UTF-16 units; over it the checkpoints have to do. */
@@ -68,7 +70,8 @@ export class DraftBoard {
     if (!runId || !agent || this.#isOver(id, runId)) return false;
     const known = this.#drafts.get(id);
     if (known && known.text.length >= content.length) return false;
-    const attempt = known?.attempt ?? this.#attempts.get(runId) ?? 0;
+    // The row does not say whose it is; it may be of a newer attempt than any that was heard of.
+    const attempt = known?.attempt ?? UNKNOWN;
     const reasoning = known?.reasoning ?? "";
     const text = this.#continue(id, content);
     this.#drafts.set(id, { sessionId, runId, attempt, agent, createdAt, id, text, reasoning });
@@ -113,7 +116,8 @@ export class DraftBoard {
   #begin(runId: RunId, attempt: number): void {
     this.#attempts.set(runId, attempt);
     for (const draft of this.#drafts.values()) {
-      if (draft.runId === runId && draft.attempt < attempt && draft.attempt > 0) this.#drop(draft.id);
+      // One of an unknown attempt stays until the log says what became of it.
+      if (draft.runId === runId && draft.attempt < attempt && draft.attempt !== UNKNOWN) this.#drop(draft.id);
     }
   }
 

@@ -92,6 +92,17 @@ describe("a board of unfinished messages", () => {
     expect(board.add(A, delta(0, "another", { messageId: "m3" }), NOON)).toBe(false);
   });
 
+  test("what the store has of a newer attempt stays when that one's first word comes late (history 5014845)", () => {
+    const board = new DraftBoard();
+    board.add(A, delta(0, "la "), NOON);
+    board.finish(M);
+    const again = { messageId: "m2", attempt: 2 };
+    expect(board.restore(stored("li lu ", { id: "m2" as MessageId }))).toBe(true);
+    expect(board.add(A, delta(0, "li ", again), NOON)).toBe(false);
+    expect(board.add(A, delta(6, "lo", again), NOON)).toBe(true);
+    expect(textOf(board)).toEqual(["li lu lo"]);
+  });
+
   test("an older attempt stays out when its message is finished", () => {
     const board = new DraftBoard();
     board.add(A, delta(0, "old"), NOON);
