@@ -68,8 +68,10 @@ export class ConnectionFloor implements TrackReader {
     const { place } = this.track.follower;
     let next: FloorSeq | undefined;
     const had: LogEntry[] = [];
-    for (const { sessionId, seq } of bindings) {
-      const slice = await readSessionLog(store, sessionId, Math.max(0, seq - 1), 2);
+    const looks = bindings.map(async ({ sessionId, seq }) => {
+      return { seq, slice: await readSessionLog(store, sessionId, Math.max(0, seq - 1), 2) };
+    });
+    for (const { seq, slice } of await Promise.all(looks)) {
       const first = slice?.entries.find((entry) => entry.seq! > seq);
       if (first && (next === undefined || first.floorSeq < next)) next = first.floorSeq;
       had.push(...(slice?.entries.filter((entry) => entry.seq === seq) ?? []));
