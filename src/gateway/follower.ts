@@ -77,6 +77,8 @@ export class Follower {
   #early: FloorMessage[] | undefined = [];
   #catchingUp: Promise<void> | undefined;
   #isBehind = false;
+  /** The bus was not heard at first, and is heard since before the place was known. */
+  #isLate = false;
   #unsubscribe: Unsubscribe | undefined;
   #isClosed = false;
 
@@ -155,8 +157,7 @@ export class Follower {
     const topic = floorTopic(store.epoch, this.floorId);
     const hear = (bytes: Uint8Array) => this.#hear(bytes);
     // While the bus is away the store is all there is; what came between the two is read when it can be heard again.
-    const unsubscribe = await keepListening(bus, topic, hear, () => this.#catchUpOnceOpen());
-    this.#unsubscribe = unsubscribe;
+    this.#unsubscribe = await keepListening(bus, topic, hear, () => this.#hearLate());
     try {
       this.#place = (await store.heads([this.floorId])).get(this.floorId) ?? 0;
       this.#keptFrom = this.#place;
@@ -175,13 +176,14 @@ export class Follower {
     const early = this.#early!;
     this.#early = undefined;
     for (const message of early) this.#take(message);
-    if (this.#isBehind) this.#catchUpOnceOpen();
+    if (this.#isLate) this.#hearLate();
   }
 
-  #catchUpOnceOpen(): void {
+  /** The bus is heard only from now on: whatever was told before is in the store. */
+  #hearLate(): void {
     if (this.#isClosed) return;
-    this.#isBehind = this.#early !== undefined;
-    if (this.#isBehind) return;
+    this.#isLate = this.#early !== undefined;
+    if (this.#isLate) return;
     this.#catchUp();
     void this.restoreDrafts();
   }

@@ -21,8 +21,8 @@ import { RunDriver } from "./run-driver.ts";
 const HISTORY_MESSAGES = 200;
 /** How long a driver of the run has to say that it drives it, in ms (rule C10). */
 const WHO_DRIVES_MS = 250;
-/** Before a run that could not be taken is tried again, in ms; after the last try it waits for the next sweep. */
-const PAUSES_MS = [250, 500, 1_000, 1_000, 1_000];
+/** Before each try to take a run whose floor cannot be asked, in ms; after the last it waits for the next sweep. */
+const PAUSES_MS = [0, 250, 500, 1_000, 1_000, 1_000];
 /** Words on an attempt that are kept until it is driven; the last ones say what is wanted of it. */
 const MAX_HEARD = 16;
 
@@ -130,11 +130,9 @@ export class Worker {
     this.#taken.set(runId, taken);
     try {
       for (const pauseMs of PAUSES_MS) {
-        if (await this.#tryToTake(effect, taken, pauseMs === PAUSES_MS[0])) return;
-        await Promise.race([sleep(this.#options.clock, pauseMs), this.#stopping.promise]);
-        if (this.#isStopping) return;
+        if (pauseMs > 0) await Promise.race([sleep(this.#options.clock, pauseMs), this.#stopping.promise]);
+        if (this.#isStopping || (await this.#tryToTake(effect, taken, pauseMs === 0))) return;
       }
-      await this.#tryToTake(effect, taken, false);
     } finally {
       this.#taken.delete(runId);
     }
@@ -145,7 +143,6 @@ export class Worker {
     const { runId } = effect;
     const { bus, store, clock, log, onTaken } = this.#options;
     let unsubscribe: Unsubscribe | undefined;
-    taken.isOurs = false;
     try {
       // Before the claim, so that no word on the attempt is missed.
       unsubscribe = await bus.subscribe(runTopic(store.epoch, runId), (message) => this.#hear(runId, message));
