@@ -1,50 +1,22 @@
-import { once } from "node:events";
-import { type AddressInfo, createServer, type Server, type Socket, connect as tcpConnect } from "node:net";
-import { onTestFinished } from "vitest";
+import type { Socket } from "node:net";
+import { Road } from "./road.ts";
 
 /** A road to a server that is cut off now and then: clients reach it here, and lose it when they are told to. */
-export class CuttingProxy {
-  readonly #server: Server;
-  readonly #sockets = new Set<Socket>();
+export class CuttingProxy extends Road {
   /** Connections made so far. */
   connections = 0;
 
-  private constructor(target: URL) {
-    this.#server = createServer((client) => {
-      this.connections += 1;
-      const upstream = tcpConnect(Number(target.port), target.hostname);
-      client.pipe(upstream).pipe(client);
-      for (const [socket, other] of [
-        [client, upstream],
-        [upstream, client],
-      ] as const) {
-        this.#sockets.add(socket);
-        socket.on("error", () => {});
-        socket.on("close", () => {
-          this.#sockets.delete(socket);
-          other.destroy();
-        });
-      }
-    });
-  }
-
-  static async start(target: string): Promise<CuttingProxy> {
-    const proxy = new CuttingProxy(new URL(target));
-    proxy.#server.listen(0, "127.0.0.1");
-    await once(proxy.#server, "listening");
-    onTestFinished(() => {
-      proxy.#server.close();
-      proxy.cut();
-    });
-    return proxy;
-  }
-
-  get url(): string {
-    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+  static start(target: string): Promise<CuttingProxy> {
+    return new CuttingProxy(target).open();
   }
 
   /** Whoever is connected is so no more. */
   cut(): void {
-    for (const socket of this.#sockets) socket.resetAndDestroy();
+    for (const socket of this.sockets) socket.resetAndDestroy();
+  }
+
+  protected override carry(client: Socket, upstream: Socket): void {
+    this.connections += 1;
+    client.pipe(upstream).pipe(client);
   }
 }

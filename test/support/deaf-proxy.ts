@@ -1,6 +1,5 @@
-import { once } from "node:events";
-import { type AddressInfo, createServer, type Server, type Socket, connect as tcpConnect } from "node:net";
-import { onTestFinished } from "vitest";
+import type { Socket } from "node:net";
+import { Road } from "./road.ts";
 
 /** What is published on channels that end with this is lost on the way, while it is set. */
 type Lost = string | undefined;
@@ -8,55 +7,27 @@ type Lost = string | undefined;
 const NEWLINE = "\r\n";
 
 /** A road to a Redis on which messages of one channel get lost, and nothing else: neither side notices. */
-export class DeafProxy {
+export class DeafProxy extends Road {
   lost: Lost;
   /** Messages that were lost. */
   count = 0;
-  readonly #server: Server;
-  readonly #sockets = new Set<Socket>();
 
-  private constructor(target: URL) {
-    this.#server = createServer((client) => {
-      const upstream = tcpConnect(Number(target.port), target.hostname);
-      client.pipe(upstream);
-      let rest = Buffer.alloc(0);
-      upstream.on("data", (bytes) => {
-        rest = Buffer.concat([rest, bytes]);
-        for (let end = endOf(rest, 0); end !== undefined; end = endOf(rest, 0)) {
-          const reply = rest.subarray(0, end);
-          rest = rest.subarray(end);
-          if (this.#isLost(reply)) this.count += 1;
-          else client.write(reply);
-        }
-      });
-      for (const [socket, other] of [
-        [client, upstream],
-        [upstream, client],
-      ] as const) {
-        this.#sockets.add(socket);
-        socket.on("error", () => {});
-        socket.on("close", () => {
-          this.#sockets.delete(socket);
-          other.destroy();
-        });
+  static start(target: string): Promise<DeafProxy> {
+    return new DeafProxy(target).open();
+  }
+
+  protected override carry(client: Socket, upstream: Socket): void {
+    client.pipe(upstream);
+    let rest = Buffer.alloc(0);
+    upstream.on("data", (bytes) => {
+      rest = Buffer.concat([rest, bytes]);
+      for (let end = endOf(rest, 0); end !== undefined; end = endOf(rest, 0)) {
+        const reply = rest.subarray(0, end);
+        rest = rest.subarray(end);
+        if (this.#isLost(reply)) this.count += 1;
+        else client.write(reply);
       }
     });
-  }
-
-  /** Closed when the test ends. */
-  static async start(target: string): Promise<DeafProxy> {
-    const proxy = new DeafProxy(new URL(target));
-    proxy.#server.listen(0, "127.0.0.1");
-    await once(proxy.#server, "listening");
-    onTestFinished(() => {
-      proxy.#server.close();
-      for (const socket of proxy.#sockets) socket.destroy();
-    });
-    return proxy;
-  }
-
-  get url(): string {
-    return `redis://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
   }
 
   #isLost(reply: Buffer): boolean {

@@ -35,6 +35,17 @@ async function place(replace: (store: Store) => Partial<Store> = () => ({})): Pr
   return { ...stage, store, bus, clock, feed, read };
 }
 
+/** The same, with a reader who has heard the beginning of a message. */
+async function hearing(): Promise<Place & { reader: SessionReader }> {
+  const where = await place();
+  const reader = await where.read();
+  await reader.until((transcript) => transcript.seqOf("a") === 1);
+  await where.feed.open("a", "m");
+  where.feed.delta("a", "m", 0, "la ");
+  await reader.until(() => textNow(reader) === "la ");
+  return { ...where, reader };
+}
+
 const textNow = (reader: SessionReader, id = "m") => reader.transcript.writing.get(id);
 
 describe("a session's stream", () => {
@@ -194,12 +205,7 @@ describe("a reply that is being written", () => {
   });
 
   test("of which a piece was lost is mended by the next checkpoint", async () => {
-    const { bus, feed, read } = await place();
-    const reader = await read();
-    await reader.until((transcript) => transcript.seqOf("a") === 1);
-    await feed.open("a", "m");
-    feed.delta("a", "m", 0, "la ");
-    await reader.until(() => textNow(reader) === "la ");
+    const { bus, feed, reader } = await hearing();
     bus.fate = () => "lose";
     feed.delta("a", "m", 3, "li ");
     bus.fate = () => "deliver";
@@ -211,12 +217,7 @@ describe("a reply that is being written", () => {
   });
 
   test("of which the last was lost with the bus is shown when there is a bus again, also if no more is said (history 3007586)", async () => {
-    const { bus, feed, read } = await place();
-    const reader = await read();
-    await reader.until((transcript) => transcript.seqOf("a") === 1);
-    await feed.open("a", "m");
-    feed.delta("a", "m", 0, "la ");
-    await reader.until(() => textNow(reader) === "la ");
+    const { bus, feed, reader } = await hearing();
     bus.fate = () => "lose";
     feed.delta("a", "m", 3, "li ");
     await feed.checkpoint("a", "m", "la li ");
@@ -249,12 +250,7 @@ describe("a reply that is being written", () => {
   });
 
   test("is not told anew to whoever read its end before this node heard of it", async () => {
-    const { bus, clock, feed, read } = await place();
-    const first = await read();
-    await first.until((transcript) => transcript.seqOf("a") === 1);
-    await feed.open("a", "m");
-    feed.delta("a", "m", 0, "la ");
-    await first.until(() => textNow(first) === "la ");
+    const { bus, clock, feed, read, reader: first } = await hearing();
     bus.fate = () => "lose";
     await feed.finish("a", "m", "la li");
     // It reads the end of the message from the store.

@@ -42,6 +42,17 @@ function makeRetention(retentionMs: number | null = 30 * DAY) {
   return { retention, clock, log, asked, hand };
 }
 
+/** It prunes the first of five pages, and goes on when the gate is opened. */
+async function pruning() {
+  const { hand, ...made } = makeRetention();
+  hand.pages = 5;
+  const gate = Promise.withResolvers<void>();
+  hand.gate = gate.promise;
+  made.retention.start();
+  await made.clock.advance(MINUTE);
+  return { ...made, gate };
+}
+
 describe("what is past its time", () => {
   test("is pruned each minute: receipts of a day ago, and events as long ago as is said", async () => {
     const { retention, clock, asked } = makeRetention();
@@ -114,12 +125,7 @@ describe("a wall clock that has jumped", () => {
   });
 
   test("ends what is being pruned by its former time", async () => {
-    const { retention, clock, asked, hand } = makeRetention();
-    hand.pages = 5;
-    const gate = Promise.withResolvers<void>();
-    hand.gate = gate.promise;
-    retention.start();
-    await clock.advance(MINUTE);
+    const { retention, clock, asked, gate } = await pruning();
     clock.jump(DAY);
     retention.suspend();
     gate.resolve();
@@ -130,12 +136,7 @@ describe("a wall clock that has jumped", () => {
 
 describe("a node that stops", () => {
   test("prunes no more, and waits for what is under way", async () => {
-    const { retention, clock, asked, hand } = makeRetention();
-    hand.pages = 5;
-    const gate = Promise.withResolvers<void>();
-    hand.gate = gate.promise;
-    retention.start();
-    await clock.advance(MINUTE);
+    const { retention, clock, asked, gate } = await pruning();
     let isStopped = false;
     const stopped = retention.stop().then(() => {
       isStopped = true;
