@@ -12,12 +12,12 @@ async function memoryPer(child: Child, path: (index: number) => string): Promise
     child.url,
     Array.from({ length: 50 }, (_, index) => path(index)),
   );
-  const before = await child.usage();
+  const before = await child.memory();
   const readers = await Readers.open(
     child.url,
     Array.from({ length: CONNECTIONS }, (_, index) => path(index)),
   );
-  const after = await child.usage();
+  const after = await child.memory();
   readers.close();
   first.close();
   return (after.heap - before.heap) / CONNECTIONS;

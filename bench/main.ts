@@ -1,7 +1,11 @@
 import { benchCommands } from "./commands.ts";
 import { benchFanout } from "./fanout.ts";
+import { benchGrowth } from "./growth.ts";
+import { benchHeard } from "./heard.ts";
 import { benchIdle } from "./idle.ts";
+import { benchPage } from "./page.ts";
 import { benchReaction } from "./reaction.ts";
+import { benchReplies } from "./replies.ts";
 import { benchScaled } from "./scaled.ts";
 import { benchStartup } from "./startup.ts";
 import { benchStorage } from "./storage.ts";
@@ -10,9 +14,13 @@ import { printTable } from "./support/table.ts";
 /** What is fast, measured beside its limit in the same run. `npm run bench [-- commands fanout …]` */
 const BENCHES = {
   commands: benchCommands,
+  growth: benchGrowth,
   fanout: benchFanout,
   idle: benchIdle,
   reaction: benchReaction,
+  heard: benchHeard,
+  page: benchPage,
+  replies: benchReplies,
   startup: benchStartup,
   storage: benchStorage,
   scaled: benchScaled,

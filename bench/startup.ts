@@ -1,13 +1,13 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { Host } from "../src/actors/host.ts";
+import { Host } from "../src/actors/host/host.ts";
 import { MemoryBus } from "../src/bus/memory-bus.ts";
-import { SystemClock } from "../src/clock.ts";
-import { readCatalog } from "../src/config/catalog-file.ts";
+import { readCatalog } from "../src/config/catalog/catalog-file.ts";
 import { createLog } from "../src/log.ts";
 import type { FloorId, SessionId } from "../src/protocol/ids.ts";
-import { openSqliteStore } from "../src/store/sqlite.ts";
+import { openSqliteStore } from "../src/store/sqlite/sqlite-store.ts";
+import { SystemClock } from "../src/system-clock.ts";
 import { Child } from "./support/child.ts";
 import { median } from "./support/statistics.ts";
 import type { Row } from "./support/table.ts";
@@ -33,7 +33,7 @@ async function fill(file: string, sessions: number): Promise<void> {
     arm() {},
     maxFloors: FLOORS,
     log,
-    metrics: { command() {}, batch() {}, conflict() {}, broken() {} },
+    metrics: { command() {}, batch() {}, conflict() {}, lapsed() {}, broken() {} },
   });
   const floors = Math.min(FLOORS, sessions);
   for (let made = 0; made < sessions; made += floors) {
@@ -41,7 +41,7 @@ async function fill(file: string, sessions: number): Promise<void> {
       Array.from({ length: floors }, (_, floor) => {
         const sessionId = `s${made + floor}` as SessionId;
         const userId = `user${floor}`;
-        return host.deliver({
+        return host.dispatch({
           floorId: `u:${userId}` as FloorId,
           commandId: `fill${made + floor}`,
           bodyHash: "",

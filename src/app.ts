@@ -1,66 +1,82 @@
 import { readFileSync } from "node:fs";
-import { createRegistry } from "./agents/registry.ts";
-import { Mailbox } from "./bus/mailbox.ts";
+import { fileURLToPath } from "node:url";
+import { readHome } from "./agents/process/home.ts";
+import { killOrphans } from "./agents/process/process-sweep.ts";
+import { createRegistry, type Registry } from "./agents/registry.ts";
 import { MemoryTickets } from "./bus/memory-tickets.ts";
-import { partitionTopic } from "./bus/partitions.ts";
-import { RedisMembership } from "./bus/redis-membership.ts";
+import { Mailbox } from "./cluster/mailbox.ts";
+import { RedisMembership } from "./cluster/membership.ts";
+import { partitionTopic } from "./cluster/ownership.ts";
+import { StoreWatch } from "./cluster/store-watch.ts";
 import { BOUNDS } from "./config/bounds.ts";
-import { loadCatalog } from "./config/catalog-file.ts";
+import { loadCatalog } from "./config/catalog/catalog-file.ts";
+import { watchCatalog } from "./config/catalog/watched-catalog.ts";
 import type { Settings } from "./config/settings.ts";
 import { readTraceSettings } from "./config/traces.ts";
-import { watchCatalog } from "./config/watch.ts";
-import type { Access } from "./gateway/access.ts";
-import { createGateway, type Gateway } from "./gateway/app.ts";
-import { openVerifier } from "./gateway/verifier.ts";
-import { createLog } from "./log.ts";
+import { announceDefinitions, DefinedCatalog } from "./defined-catalog.ts";
+import type { Access } from "./gateway/access/gatekeeper.ts";
+import { openVerifier } from "./gateway/access/gatekeeper.ts";
+import { createGateway, type Gateway } from "./gateway/gateway.ts";
+import { readPageFiles } from "./gateway/http/page-files.ts";
+import { createLog, droppedLines } from "./log.ts";
 import { Metrics } from "./metrics.ts";
 import { newId } from "./new-id.ts";
 import { Orchestrator } from "./orchestrator.ts";
-import type { Envelope } from "./protocol/command.ts";
-import type { Logger } from "./protocol/logger.ts";
-import type { SpanFacts, Tracer } from "./protocol/tracer.ts";
+import { AppError } from "./protocol/errors.ts";
+import type { FloorId } from "./protocol/ids.ts";
+import type { Envelope } from "./protocol/internal/command.ts";
+import type { Logger } from "./protocol/ports/logger.ts";
+import type { SpanFacts } from "./protocol/ports/tracer.ts";
 import { Worker } from "./runs/worker.ts";
 import { openShape, type Shape } from "./shape.ts";
 
-/** A node: set up without touching anything, started once, stopped once. */
+/** A node. Creating it has no side effects; it can be started once and stopped once. */
 export interface App {
   /**
-   * Load the catalogue, open the store, go on where everything was, and listen. Resolves when requests are answered.
-   * @throws Error with a sentence for the operator: the catalogue is faulty, the store cannot be had, the port is taken
+   * Load the catalogue, open the store, restore its state, and listen. Resolves when the node answers requests.
+   * @throws Error with a sentence for the operator: a faulty catalogue, an unreachable store, a port in use
    */
   start(): Promise<{ url: string }>;
-  /** Send readers away, let runs end or give them back, and close. Asked again it is the same stop. */
+  /** Disconnect readers, let runs end or give them back, and close. Repeated calls return the same promise. */
   stop(): Promise<void>;
 }
 
 export interface AppOptions {
   settings: Settings;
-  /** Where the keys of providers are looked up, and what OpenTelemetry's variables say. Default: the environment. */
+  /** The source of provider keys and of OpenTelemetry's variables. Default: `process.env`. */
   env?: Readonly<Record<string, string | undefined>>;
-  /** Default: stderr, as `settings.logLevel` says. */
+  /** Default: a log on stderr at `settings.logLevel`. */
   log?: Logger;
+  /** The folder of the built page. Default: the output of `npm run build:page`. */
+  pageFolder?: string;
 }
 
 export const VERSION: string = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8")).version;
 
-/** Of the drain, what runs get to come to their end before they are given back. */
+/** The path is the same relative to `src` and to `dist`. */
+const PAGE_FOLDER = fileURLToPath(new URL("../dist/page", import.meta.url));
+
+/** Fractions of the drain: for runs to end, for giving back the others, and for other nodes to take the floors. */
 const RUN_GRACE = 0.5;
 const GIVE_BACK = 0.3;
-/** And what others get to take over its floors, after that. */
 const HAND_OVER = 0.2;
 
-/** The composition root: which store, which bus and which queue is decided here and known nowhere above. */
-export function createApp({ settings, env = process.env, log = createLog(settings.logLevel) }: AppOptions): App {
+/** The id of a floor that does not exist: confirming it is a minimal query that probes the store. */
+const NO_FLOOR = "none" as FloorId;
+
+/** The composition root: it chooses the store, the bus and the queue; no other module knows which ones are in use. */
+export function createApp({ settings, env = process.env, ...options }: AppOptions): App {
+  const { log = createLog(settings.logLevel), pageFolder = PAGE_FOLDER } = options;
   let running: Promise<Running> | undefined;
   let stopping: Promise<void> | undefined;
   return {
     async start() {
-      if (running) throw new Error("this app was started before");
-      running = run(settings, env, log);
+      if (running) throw new Error("this app has already been started");
+      running = openNode({ settings, env, log, pageFolder });
       return { url: (await running).url };
     },
     stop() {
-      stopping ??= (running ?? Promise.reject(new Error("this app was never started"))).then((node) => node.stop());
+      stopping ??= (running ?? Promise.reject(new Error("this app has not been started"))).then((node) => node.stop());
       return stopping;
     },
   };
@@ -71,43 +87,30 @@ interface Running {
   stop(): Promise<void>;
 }
 
-async function run(settings: Settings, env: NonNullable<AppOptions["env"]>, log: Logger): Promise<Running> {
-  /** In the order in which things were opened; closed in reverse. */
-  const closing: (() => unknown)[] = [];
-  const closeAll = async () => {
-    for (const close of closing.splice(0).reverse()) await close();
-  };
-  try {
-    return await open(settings, env, log, closing, closeAll);
-  } catch (error) {
-    await closeAll();
-    throw error;
-  }
-}
-
-async function open(
-  settings: Settings,
-  env: NonNullable<AppOptions["env"]>,
-  log: Logger,
-  closing: (() => unknown)[],
-  closeAll: () => Promise<void>,
-): Promise<Running> {
+async function openNode({ settings, env, log, pageFolder }: Required<AppOptions>): Promise<Running> {
+  /** Closes the parts in reverse order, also when opening a later part fails. */
+  await using opened = new AsyncDisposableStack();
   const reading = await loadCatalog(settings.configPath);
   if (!reading.ok) throw new CatalogError(settings.configPath, reading.faults);
   const { roles, partitions, commandDeadlineMs } = settings;
   const nodeId = newId();
-  const tracer = await openTracing(
-    env,
-    { "service.instance.id": nodeId, "interlock.roles": roles.join() },
-    log,
-    closing,
-  );
-  const shape = await openShape(settings, log, closing);
+  const tracing = await openTracing(env, { "service.instance.id": nodeId, "interlock.roles": roles.join() }, log);
+  const tracer = tracing && opened.adopt(tracing, (each) => each.close());
+  const shape = opened.use(await openShape(settings, log));
   const { store, bus, queue, clock, redis } = shape;
-  const access = await openAccess(settings, shape, log, closing);
-  const watched = watchCatalog({ path: settings.configPath, initial: reading.catalog, clock, log });
-  closing.push(() => watched.close());
-  const catalog = () => watched.current();
+  const access = opened.use(await openAccess(settings, shape, log));
+  const watched = watchCatalog({
+    path: settings.configPath,
+    initial: reading.catalog,
+    clock,
+    log,
+    onChange: () => warnOfUnavailable(agents, log),
+  });
+  opened.defer(() => watched.close());
+  const defined = new DefinedCatalog({ store, bus, clock, log, file: () => watched.current() });
+  await defined.start();
+  opened.defer(() => defined.stop());
+  const catalog = () => defined.current();
 
   const mailbox = new Mailbox({
     bus,
@@ -120,7 +123,7 @@ async function open(
     tracer,
   });
   await mailbox.start();
-  closing.push(() => mailbox.stop());
+  opened.defer(() => mailbox.stop());
   const ask = (envelope: Envelope) => mailbox.ask(envelope);
 
   const metrics = new Metrics({
@@ -130,21 +133,45 @@ async function open(
     commands: () => orchestrator?.waitingCount ?? 0,
     asks: () => mailbox.underWay,
     shares: () => orchestrator?.shareCount ?? 0,
+    allShares: () => partitions,
+    droppedLines,
     isBusAway: () => bus.isAway(),
   });
   const membership =
     redis && new RedisMembership({ redis, epoch: store.epoch, nodeId, leaseMs: settings.leaseMs, count: partitions });
   await membership?.look();
+  const storeWatch =
+    membership &&
+    new StoreWatch({
+      clock: shape.stopwatch,
+      probe: () => store.confirm(NO_FLOOR, 0),
+      areOthersThere: async () => (await membership.look()).some((member) => member !== nodeId),
+      leaseMs: settings.leaseMs,
+    });
+  storeWatch?.start();
+  opened.defer(() => storeWatch?.stop());
   const orchestrator = roles.includes("orchestrator")
-    ? new Orchestrator({ settings, shape, catalog, mailbox, nodeId, membership, log, metrics, tracer })
+    ? new Orchestrator({ settings, shape, catalog, mailbox, nodeId, membership, storeWatch, log, metrics, tracer })
     : undefined;
+  const isWorker = roles.includes("worker");
+  if (isWorker) await endOrphans(log);
   const agents = createRegistry({
     catalog,
     env,
-    onFault: (fault, agentId, { sessionId, runId }) =>
-      log.error({ err: fault, agentId, sessionId, runId }, "a sub-agent failed"),
+    log,
+    isWorker,
+    onFault: (fault, agentId, { sessionId, runId }, toolName) => {
+      if (toolName !== undefined) return log.warn({ err: fault, agentId, sessionId, runId, toolName }, "a tool failed");
+      if (!(fault instanceof AppError))
+        return log.error({ err: fault, agentId, sessionId, runId }, "a sub-agent failed");
+      const { code, message, cause } = fault;
+      const reason = cause instanceof Error ? cause.message : message;
+      log.warn({ agentId, sessionId, runId, code, reason }, "a sub-agent failed");
+    },
   });
-  const worker = roles.includes("worker")
+  if (isWorker || roles.includes("gateway")) warnOfUnavailable(agents, log);
+  opened.defer(() => agents.close());
+  const worker = isWorker
     ? new Worker({
         queue,
         bus,
@@ -154,10 +181,17 @@ async function open(
         clock,
         newId,
         askTimeoutMs: commandDeadlineMs,
-        concurrency: BOUNDS.runs,
+        places: {
+          total: BOUNDS.runs,
+          perOwner: BOUNDS.ownerRuns,
+          waiting: BOUNDS.waitingRuns,
+          waitingPerOwner: BOUNDS.ownerWaitingRuns,
+        },
         maxHeld: settings.maxHeld,
         holdTimeoutMs: settings.holdTimeoutMs,
         lackingMs: redis && BOUNDS.lackingMs,
+        // Without a home name on disk, use one that lasts as long as this process.
+        home: redis && ((await readHome(env, nodeId)) ?? nodeId),
         log,
         metrics,
         onTaken: (waitMs) => metrics.runTaken(waitMs),
@@ -169,11 +203,16 @@ async function open(
   const missing = () => [
     ...(isStopping ? ["the node is shutting down"] : []),
     ...(bus.isAway() ? ["the bus is away"] : []),
+    // Report this only if the store answers other nodes: otherwise no node is a better choice.
+    ...(storeWatch?.isCutOff ? ["the store does not answer this node"] : []),
+    // Served as far as it can be read. Only the log names the file, because everybody may ask whether a node is ready.
+    ...(shape.isDamaged() ? ["the database is damaged: the log says what to do"] : []),
   ];
   const gateway: Gateway = createGateway({
     isDoor: roles.includes("gateway"),
     access,
     proxies: settings.proxies,
+    addressConnections: settings.addressConnections,
     ask,
     store,
     bus,
@@ -181,6 +220,12 @@ async function open(
     newId,
     random: Math.random,
     catalog,
+    definitions: {
+      all: () => defined.definitions(),
+      file: () => watched.current(),
+      refresh: () => defined.refresh(),
+      announce: () => announceDefinitions(bus, store.epoch),
+    },
     catalogStatus: () => watched.status(),
     isAvailable: (agentId) => agents.isAvailable(agentId),
     missing,
@@ -193,13 +238,17 @@ async function open(
     onCut: () => metrics.slowReaderCut(),
     onHeard: (lagMs) => metrics.commitHeard(lagMs),
     onBehind: () => metrics.followerBehind(),
+    page: roles.includes("gateway") ? readPageFiles(pageFolder) : undefined,
     tracer,
   });
-  closing.push(() => gateway.close(0));
-  const { host: address, port } = await gateway.listen(settings.host, settings.port);
+  opened.defer(() => gateway.close(0));
+  const { host: address, port } = await gateway.listen(settings.host, settings.port).catch((error) => {
+    throw new Error(whyNotListening(error, settings), { cause: error });
+  });
   await worker?.start();
   await orchestrator?.start();
 
+  const node = opened.move();
   return {
     url: `http://${address.includes(":") ? `[${address}]` : address}:${port}`,
     async stop() {
@@ -210,44 +259,73 @@ async function open(
         worker?.stop({ graceMs: drainMs * RUN_GRACE, giveBackMs: drainMs * GIVE_BACK }),
       ]);
       await orchestrator?.stop(drainMs * HAND_OVER);
-      await closeAll();
+      await node.disposeAsync();
     },
   };
 }
 
-/** Where traces go, as OpenTelemetry's own variables say; undefined, and nothing of it loaded, where they say nothing. */
-async function openTracing(
-  env: NonNullable<AppOptions["env"]>,
-  about: SpanFacts,
-  log: Logger,
-  closing: (() => unknown)[],
-): Promise<Tracer | undefined> {
+function whyNotListening(error: NodeJS.ErrnoException, { host, port }: Settings): string {
+  switch (error.code) {
+    case "EADDRINUSE":
+      return `port ${port} of ${host} is in use: stop what listens there, or choose another with --port (0 picks a free one)`;
+    case "EACCES":
+      return `port ${port} may not be used by this user: choose one above 1023 with --port`;
+    case "EADDRNOTAVAIL":
+    case "ENOTFOUND":
+      return `${host} is not an address of this machine: choose one with --host, such as 127.0.0.1`;
+    default:
+      return `cannot listen on ${host}:${port}: ${error.message}`;
+  }
+}
+
+/** The maximum number of warnings: one missing key may affect a thousand agents. */
+const MAX_WARNED = 20;
+
+/** Warn the operator of agents whose key is missing, before their turns fail for users. */
+function warnOfUnavailable(agents: Registry, log: Logger): void {
+  const unavailable = agents.unavailable();
+  for (const facts of unavailable.slice(0, MAX_WARNED)) log.warn(facts, "an agent cannot answer");
+  const more = unavailable.length - MAX_WARNED;
+  if (more > 0) log.warn({ more }, "further agents cannot answer; `interlock check` names them");
+}
+
+/** Kill the programs that killed workers left behind: ADR 16. */
+async function endOrphans(log: Logger): Promise<void> {
+  const { killed } = await killOrphans();
+  if (killed > 0) log.warn({ killed }, "killed processes that a former worker had left behind");
+}
+
+/** Open tracing as OpenTelemetry's variables configure it. If they are unset: undefined, and no library is loaded. */
+async function openTracing(env: NonNullable<AppOptions["env"]>, about: SpanFacts, log: Logger) {
   const settings = readTraceSettings(env);
   if (!settings) return undefined;
   const { Tracing } = await import("./tracing.ts");
-  const tracing = new Tracing({ settings, about: { "service.version": VERSION, ...about }, log });
-  closing.push(() => tracing.close());
-  return tracing;
+  return new Tracing({ settings, about: { "service.version": VERSION, ...about }, log });
 }
 
-/** How callers are told apart; undefined where they are not. */
+/** Open what authenticates callers; undefined when authentication is off. */
 async function openAccess(
   { auth, issuer, audience, rateLimits, bus }: Settings,
   { store: { epoch }, clock }: Shape,
   log: Logger,
-  closing: (() => unknown)[],
-): Promise<Access | undefined> {
+): Promise<(Access & AsyncDisposable) | undefined> {
   if (auth === "none") return undefined;
+  await using opened = new AsyncDisposableStack();
   const verifier = await openVerifier(auth, { issuer, audience, clock, log });
-  closing.push(() => verifier.close());
-  if (bus.kind === "memory") return { verifier, rateLimits, tickets: new MemoryTickets(clock) };
-  const { RedisTickets } = await import("./bus/redis-tickets.ts");
-  const tickets = await RedisTickets.open({ urls: bus.urls, epoch, clock });
-  closing.push(() => tickets.close());
-  return { verifier, rateLimits, tickets, shared: { counters: tickets.connection, prefix: `${epoch}.rate.` } };
+  opened.defer(() => verifier.close());
+  const access: Access = { verifier, rateLimits, tickets: new MemoryTickets(clock) };
+  if (bus.kind !== "memory") {
+    const { RedisTickets } = await import("./bus/redis-tickets.ts");
+    const tickets = await RedisTickets.open({ urls: bus.urls, epoch, clock });
+    opened.defer(() => tickets.close());
+    access.tickets = tickets;
+    access.shared = { counters: tickets.connection, prefix: `${epoch}.rate.` };
+  }
+  const stack = opened.move();
+  return { ...access, [Symbol.asyncDispose]: () => stack.disposeAsync() };
 }
 
-/** The catalogue cannot be used; its message names every fault and where it is. */
+/** The catalogue cannot be used. The message lists every fault with its place. */
 export class CatalogError extends Error {
   constructor(path: string, faults: readonly { line: number; column: number; path: string; message: string }[]) {
     const lines = faults.map(

@@ -1,5 +1,5 @@
-/** What npm users enter by: a node to embed in a process of their own. */
+/** The entry point of the npm package: a node to embed in another process. */
 export { type App, type AppOptions, CatalogError, createApp, VERSION } from "./app.ts";
 export { readSettings, type Settings } from "./config/settings.ts";
 export { AppError, type ErrorCode } from "./protocol/errors.ts";
-export type { Logger } from "./protocol/logger.ts";
+export type { Logger } from "./protocol/ports/logger.ts";

@@ -1,10 +1,13 @@
 import { type DestinationStream, pino } from "pino";
-import pretty from "pino-pretty";
-import type { Logger } from "./protocol/logger.ts";
+import { prettyFactory } from "pino-pretty";
+import { LineOutput } from "./line-output.ts";
+import type { Logger } from "./protocol/ports/logger.ts";
+
+const WARN = 40;
 
 /**
- * A log on stderr, so that stdout is left to what was asked for: lines of JSON, or for people where it is a terminal.
- * Secrets have no business in facts; what may hold one by accident is crossed out.
+ * A log on stderr, so that stdout carries only the command's output. It writes JSON lines, or readable lines on a
+ * terminal. Facts must not contain secrets; fields that could hold one by accident are redacted.
  */
 export function createLog(level: string, destination: DestinationStream = toStderr()): Logger {
   return pino(
@@ -18,7 +21,21 @@ export function createLog(level: string, destination: DestinationStream = toStde
   );
 }
 
+/** The process's outputs. Each exists once, because it counts the lines it dropped. */
+export const STDOUT = new LineOutput("stdout");
+const STDERR = new LineOutput("stderr", reportDropped);
+
+/** The number of output lines that could not be written since the process began. */
+export const droppedLines = (): number => STDOUT.dropped + STDERR.dropped;
+
 function toStderr(): DestinationStream {
-  if (process.stderr.isTTY) return pretty({ destination: 2, sync: true, ignore: "pid,hostname" });
-  return pino.destination({ dest: 2, sync: true });
+  STDERR.guard();
+  if (!process.stderr.isTTY) return STDERR;
+  const pretty = prettyFactory({ ignore: "pid,hostname", colorize: true });
+  return { write: (line) => STDERR.write(pretty(line)) };
+}
+
+function reportDropped(lines: number): string {
+  const line = { level: WARN, time: new Date().toISOString(), lines, msg: "lines of the log could not be written" };
+  return `${JSON.stringify(line)}\n`;
 }

@@ -1,8 +1,8 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
-import type { HostMetrics } from "./actors/hosted-floor.ts";
+import type { HostMetrics } from "./actors/host/hosted-floor.ts";
 import type { WorkerMetrics } from "./runs/worker.ts";
 
-/** What is looked up when somebody asks. */
+/** Values that are read at each scrape. */
 export interface Gauges {
   /** Open event streams. */
   connections: () => number;
@@ -10,28 +10,36 @@ export interface Gauges {
   floors: () => number;
   /** Floors whose log this node follows. */
   followed: () => number;
-  /** Commands in the mailboxes of its floors. */
+  /** Commands in the mailboxes of this node's floors. */
   commands: () => number;
-  /** What it asked floors, here or elsewhere. */
+  /** Asks of this node to floors, local or remote, that wait for a reply. */
   asks: () => number;
-  /** Shares of the floors that it looks after. */
+  /** Shares of the floors that this node owns. */
   shares: () => number;
+  /** The number of shares that all floors are divided into. */
+  allShares: () => number;
   isBusAway: () => boolean;
+  /** Output lines that could not be written since the process began. */
+  droppedLines: () => number;
 }
 
-/** From what a disk in memory takes to what nobody waits for any more, in s. */
+/** Buckets in s: from the time of an in-memory disk to times beyond any client's patience. */
 const SHORT = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5];
-/** From a word to a long piece of work, in s. */
+/** Buckets in s: from a one-word reply to a long task. */
 const LONG = [0.1, 0.5, 1, 5, 15, 60, 300, 1_800];
 const MS = 1_000;
+const MISNAMED = ["nodejs_active_handles_total", "nodejs_active_requests_total", "nodejs_active_resources_total"];
 
-/** What this node counts, for Prometheus. Names begin with `interlock_`; process metrics with `process_` and `nodejs_`. */
+/**
+ * This node's metrics for Prometheus. Names begin with `interlock_`, those of the process with `process_` or `nodejs_`.
+ */
 export class Metrics implements HostMetrics, WorkerMetrics {
   readonly #registry = new Registry();
   readonly #commands;
   readonly #batches;
   readonly #commits;
   readonly #conflicts;
+  readonly #lapses;
   readonly #broken;
   readonly #repeated;
   readonly #lags;
@@ -44,6 +52,8 @@ export class Metrics implements HostMetrics, WorkerMetrics {
   constructor(gauges: Gauges) {
     const registers = [this.#registry];
     collectDefaultMetrics({ register: this.#registry });
+    // Remove gauges that are named like counters; the same names without `_total` have more detail.
+    for (const name of MISNAMED) this.#registry.removeSingleMetric(name);
     const gauge = (name: string, help: string, read: () => number) =>
       new Gauge({
         name,
@@ -64,9 +74,19 @@ export class Metrics implements HostMetrics, WorkerMetrics {
     gauge("interlock_commands_waiting", "commands that floors of this node have not answered yet", gauges.commands);
     gauge("interlock_asks_waiting", "asks of this node that no floor has answered yet", gauges.asks);
     gauge("interlock_shares_owned", "shares of the floors that this node looks after", gauges.shares);
+    gauge("interlock_shares", "shares into which floors are divided, over all nodes", gauges.allShares);
     gauge("interlock_bus_away", "1 while it is known that nothing arrives over the bus", () =>
       gauges.isBusAway() ? 1 : 0,
     );
+    new Counter({
+      name: "interlock_log_lines_dropped_total",
+      help: "lines of the log or of stdout that could not be written: a full disk, or a pipe that is not read",
+      registers,
+      collect() {
+        this.reset();
+        this.inc(gauges.droppedLines());
+      },
+    });
     this.#commands = counter("interlock_commands_total", "commands answered, by type and outcome", "type", "outcome");
     this.#batches = histogram(
       "interlock_commit_commands",
@@ -77,6 +97,10 @@ export class Metrics implements HostMetrics, WorkerMetrics {
     this.#conflicts = counter(
       "interlock_commit_conflicts_total",
       "commits refused because the floor or a key had changed",
+    );
+    this.#lapses = counter(
+      "interlock_leases_expired_total",
+      "sessions that gave their place up because their participant was not heard from",
     );
     this.#broken = counter("interlock_floors_broken_total", "commands that broke their floor, by what broke", "what");
     this.#repeated = counter("interlock_asks_repeated_total", "asks sent again because no answer had come for 500 ms");
@@ -92,14 +116,15 @@ export class Metrics implements HostMetrics, WorkerMetrics {
     this.#waits = histogram("interlock_run_wait_seconds", "how long runs waited for a worker", LONG);
     this.#runs = histogram(
       "interlock_run_seconds",
-      "how long attempts took, by agent and outcome",
+      "how long attempts took, by agent, outcome and, where they failed, the code of the failure",
       LONG,
       "agent",
       "outcome",
+      "code",
     );
     this.#underWay = new Gauge({
       name: "interlock_runs",
-      help: "runs this worker drives, and those it holds",
+      help: "runs of this worker: driven, held, or waiting for a person",
       labelNames: ["state"],
       registers,
     });
@@ -111,11 +136,15 @@ export class Metrics implements HostMetrics, WorkerMetrics {
 
   batch(commands: number, durationMs: number): void {
     this.#batches.observe(commands);
-    this.#commits.observe(durationMs / MS);
+    this.#commits.observe(seconds(durationMs));
   }
 
   conflict(): void {
     this.#conflicts.inc();
+  }
+
+  lapsed(sessions: number): void {
+    this.#lapses.inc(sessions);
   }
 
   broken(what: "snapshot" | "actors" | "commit"): void {
@@ -127,7 +156,7 @@ export class Metrics implements HostMetrics, WorkerMetrics {
   }
 
   commitHeard(lagMs: number): void {
-    this.#lags.observe(lagMs / MS);
+    this.#lags.observe(seconds(lagMs));
   }
 
   followerBehind(): void {
@@ -139,19 +168,23 @@ export class Metrics implements HostMetrics, WorkerMetrics {
   }
 
   runTaken(waitMs: number): void {
-    this.#waits.observe(waitMs / MS);
+    this.#waits.observe(seconds(waitMs));
   }
 
-  runEnded(agent: string, outcome: string, durationMs: number): void {
-    this.#runs.observe({ agent, outcome }, durationMs / MS);
+  runEnded(agent: string, outcome: string, durationMs: number, code?: string): void {
+    this.#runs.observe({ agent, outcome, code: code ?? "" }, seconds(durationMs));
   }
 
-  runsUnderWay(driven: number, held: number): void {
+  runsUnderWay(driven: number, held: number, waiting: number): void {
     this.#underWay.set({ state: "driven" }, driven);
     this.#underWay.set({ state: "held" }, held);
+    this.#underWay.set({ state: "waiting" }, waiting);
   }
 
   async read(): Promise<{ contentType: string; text: string }> {
     return { contentType: this.#registry.contentType, text: await this.#registry.metrics() };
   }
 }
+
+/** Seconds, at least 0: a difference is negative when a clock went back or when two clocks disagree. */
+const seconds = (ms: number): number => Math.max(0, ms) / MS;

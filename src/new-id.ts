@@ -1,11 +1,11 @@
 import { randomFillSync } from "node:crypto";
 
 const ID_BYTES = 16;
-/** Random bytes are cheap by the page and dear by the piece. */
+/** Random bytes are drawn in bulk, because each call to the generator is expensive. */
 const pool = Buffer.alloc(ID_BYTES * 256);
 let used = pool.length;
 
-/** 128 random bits in 22 characters. */
+/** A new id: 128 random bits in 22 characters of base64url. */
 export function newId(): string {
   if (used === pool.length) {
     randomFillSync(pool);

@@ -1,15 +1,16 @@
-import { Armer } from "./actors/armer.ts";
-import { Host } from "./actors/host.ts";
-import type { Mailbox, Serve } from "./bus/mailbox.ts";
-import { type Membership, Partitions } from "./bus/partitions.ts";
+import { Host } from "./actors/host/host.ts";
+import type { Mailbox, Serve } from "./cluster/mailbox.ts";
+import { type Membership, Ownership } from "./cluster/ownership.ts";
+import type { StoreWatch } from "./cluster/store-watch.ts";
 import { BOUNDS } from "./config/bounds.ts";
-import type { Catalog } from "./config/catalog.ts";
+import type { Catalog } from "./config/catalog/catalog.ts";
 import type { Settings } from "./config/settings.ts";
 import type { Metrics } from "./metrics.ts";
 import { newId } from "./new-id.ts";
 import type { FloorId } from "./protocol/ids.ts";
-import type { Logger } from "./protocol/logger.ts";
-import type { Tracer } from "./protocol/tracer.ts";
+import type { Logger } from "./protocol/ports/logger.ts";
+import type { Tracer } from "./protocol/ports/tracer.ts";
+import { Armer } from "./queue/armer.ts";
 import type { Shape } from "./shape.ts";
 import { Retention } from "./store/retention.ts";
 
@@ -19,23 +20,36 @@ export interface OrchestratorOptions {
   catalog: () => Catalog;
   mailbox: Mailbox;
   nodeId: string;
-  /** Which other orchestrators there are; absent: none, and this one looks after all floors. */
+  /** The other orchestrators. Absent: there are none, and this one owns all floors. */
   membership?: Membership | undefined;
+  /** Whether the store answers this node; absent when this is the only node. */
+  storeWatch?: StoreWatch | undefined;
   log: Logger;
   metrics: Metrics;
   tracer?: Tracer | undefined;
 }
 
-/** The part of a node that holds floors: it decides, arms what was decided, and forgets what is past its time. */
+/** The part of a node that owns floors: it executes commands, arms their effects, and prunes expired data. */
 export class Orchestrator {
   readonly #shape: Shape;
   readonly #host: Host;
   readonly #armer: Armer;
   readonly #retention: Retention;
-  readonly #partitions: Partitions | undefined;
+  readonly #partitions: Ownership | undefined;
   readonly #shares: number;
 
-  constructor({ settings, shape, catalog, mailbox, nodeId, membership, log, metrics, tracer }: OrchestratorOptions) {
+  constructor({
+    settings,
+    shape,
+    catalog,
+    mailbox,
+    nodeId,
+    membership,
+    storeWatch,
+    log,
+    metrics,
+    tracer,
+  }: OrchestratorOptions) {
     const { store, bus, queue, clock } = shape;
     this.#shape = shape;
     this.#shares = settings.partitions;
@@ -69,26 +83,28 @@ export class Orchestrator {
       everyMs: BOUNDS.pruneMs,
       limit: BOUNDS.prunePage,
       receiptMs: BOUNDS.receiptMs,
+      stagedMs: BOUNDS.stagedMs,
       retentionMs: settings.retentionMs,
       doubtMs: BOUNDS.receiptMs,
       isMine: () => this.#partitions?.isFirst ?? true,
     });
     this.#partitions =
       membership &&
-      new Partitions({
+      new Ownership({
         bus,
         membership,
+        storeWatch,
         clock,
         nodeId,
         epoch: store.epoch,
         count: settings.partitions,
         leaseMs: settings.leaseMs,
-        serve: (topic) => mailbox.serve(topic, this.#deliver),
+        serve: (topic) => mailbox.serve(topic, this.#dispatch),
         onTaken: () => this.#armer.sweep(),
         log,
       });
     clock.onJump((byMs) => this.#onJump(byMs, log));
-    // What was armed may be gone with a Redis that came back empty; what is armed twice does no harm.
+    // Redis may have come back empty, without the effects armed before; arming an effect twice is harmless.
     bus.onRecovered(() => this.#armer.sweep());
   }
 
@@ -97,19 +113,19 @@ export class Orchestrator {
     return this.#host.floorCount;
   }
 
-  /** Commands that its floors have not answered yet. */
+  /** Commands that this node's floors have not answered yet. */
   get waitingCount(): number {
     return this.#host.waitingCount;
   }
 
-  /** Shares of the floors that this node looks after: all of them where it is alone. */
+  /** The number of shares that this node owns: all of them when it is the only node. */
   get shareCount(): number {
     return this.#partitions?.ownedCount ?? this.#shares;
   }
 
-  /** Answers for a floor without the bus, where this node looks after it. */
+  /** The handler of a floor's commands in this process; undefined when another node serves the floor. */
   local(floorId: FloorId): Serve | undefined {
-    return (this.#partitions?.serves(floorId) ?? true) ? this.#deliver : undefined;
+    return (this.#partitions?.serves(floorId) ?? true) ? this.#dispatch : undefined;
   }
 
   async start(): Promise<void> {
@@ -118,7 +134,7 @@ export class Orchestrator {
     this.#retention.start();
   }
 
-  /** Hand over to others, who answer from then on; what was taken is answered. */
+  /** Hand the floors over to other nodes, for at most `patienceMs`. Commands that were accepted are answered. */
   async stop(patienceMs: number): Promise<void> {
     await this.#partitions?.stop(patienceMs);
     await this.#armer.stop();
@@ -126,12 +142,12 @@ export class Orchestrator {
     this.#host.retireIdle();
   }
 
-  readonly #deliver: Serve = (envelope) => this.#host.deliver(envelope);
+  readonly #dispatch: Serve = (envelope) => this.#host.dispatch(envelope);
 
   #onJump(byMs: number, log: Logger): void {
     this.#retention.suspend();
     if (!this.#shape.hasOwnTime) return log.warn({ byMs }, "the database's clock jumped");
-    log.warn({ byMs }, "the wall clock jumped: what waits for an instant waits as long as before");
+    log.warn({ byMs }, "the wall clock jumped; due times are shifted so that effects wait as long as before");
     this.#armer.shift(byMs);
   }
 }

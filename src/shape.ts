@@ -1,96 +1,104 @@
 import type { Bus } from "./bus/bus.ts";
 import { MemoryBus } from "./bus/memory-bus.ts";
-import { MemoryQueue } from "./bus/memory-queue.ts";
-import type { RedisMembershipOptions } from "./bus/redis-membership.ts";
-import type { RunQueue } from "./bus/run-queue.ts";
-import { SystemClock } from "./clock.ts";
+import type { RedisMembershipOptions } from "./cluster/membership.ts";
 import type { Settings } from "./config/settings.ts";
+import { DatabaseTime, keepComparing } from "./database-time.ts";
 import { newId } from "./new-id.ts";
-import type { Logger } from "./protocol/logger.ts";
-import { openSqliteStore } from "./store/sqlite.ts";
+import type { Clock } from "./protocol/ports/clock.ts";
+import type { Logger } from "./protocol/ports/logger.ts";
+import { MemoryQueue } from "./queue/memory-queue.ts";
+import type { RunQueue } from "./queue/run-queue.ts";
+import { openSqliteStore } from "./store/sqlite/sqlite-store.ts";
 import type { Store } from "./store/store.ts";
+import { SystemClock } from "./system-clock.ts";
 
-/** How often this node looks whether its clock and the database's still agree, in ms. */
-const TIME_MS = 10_000;
-/** How long a Redis that is asked who is there may take, in ms. */
+/** How long Redis may take to answer a membership query, in ms. */
 const ASK_MS = 1_000;
 
-/** What differs between a node that is alone and one of several. */
+/** The parts that differ between a single node and one of several. */
 export interface Shape {
   store: Store;
   bus: Bus;
   queue: RunQueue;
   clock: SystemClock;
-  /** Whether time is this machine's: then it can jump, and what waits for an instant is moved with it (rule C9). */
+  /** Measures elapsed time, and never jumps. */
+  stopwatch: Clock;
+  /** Whether the clock is this machine's: then it can jump, and due times are shifted by each jump (rule C9). */
   hasOwnTime: boolean;
-  /** For telling the nodes apart; absent where there is one. */
+  /** Whether damaged pages were found in the database's file. A database server watches over its own files. */
+  isDamaged: () => boolean;
+  /** Stores the membership; absent for a single node. */
   redis?: RedisMembershipOptions["redis"] | undefined;
 }
 
 /**
- * Open what the settings name. What was opened is put into `closing`, also when the rest cannot be.
+ * Open the store, the bus and the queue that the settings name. Disposing the shape closes them in reverse; if one of
+ * them cannot be opened, the others are closed before the error is thrown.
  * @throws Error with a sentence for the operator that names the setting
  */
-export async function openShape(settings: Settings, log: Logger, closing: (() => unknown)[]): Promise<Shape> {
-  const { store, clock, hasOwnTime } = await openStore(settings, log, closing);
-  const { bus: where } = settings;
+export async function openShape(settings: Settings, log: Logger): Promise<Shape & AsyncDisposable> {
+  await using opened = new AsyncDisposableStack();
+  const stored = opened.use(await openStore(settings, log));
+  const transport = opened.use(await openTransport(settings, stored, log));
+  const { store, clock, stopwatch, hasOwnTime, isDamaged } = stored;
+  const { bus, queue, redis } = transport;
+  return disposedBy(opened.move(), { store, bus, queue, clock, stopwatch, hasOwnTime, isDamaged, redis });
+}
+
+type Transport = Pick<Shape, "bus" | "queue" | "redis">;
+
+async function openTransport(
+  { bus: where }: Settings,
+  { store: { epoch }, clock }: Stored,
+  log: Logger,
+): Promise<Transport & AsyncDisposable> {
+  await using opened = new AsyncDisposableStack();
   if (where.kind === "memory") {
-    const bus = new MemoryBus();
-    const queue = new MemoryQueue(clock);
-    closing.push(
-      () => bus.close(),
-      () => queue.close(),
-    );
-    return { store, bus, queue, clock, hasOwnTime };
+    const bus = opened.adopt(new MemoryBus(), (each) => each.close());
+    const queue = opened.adopt(new MemoryQueue(clock), (each) => each.close());
+    return disposedBy(opened.move(), { bus, queue });
   }
-  const { epoch } = store;
   const urls = where.urls as [string, ...string[]];
   const { openRedisBus } = await import("./bus/redis-bus.ts");
-  const bus = await openRedisBus({ urls, epoch, clock, newId, log });
-  closing.push(() => bus.close());
-  const { openBullmqQueue } = await import("./bus/bullmq-queue.ts");
-  const queue = await openBullmqQueue({ urls, epoch, clock, log });
-  closing.push(() => queue.close());
+  const bus = opened.adopt(await openRedisBus({ urls, epoch, clock, newId, log }), (each) => each.close());
+  const { openBullmqQueue } = await import("./queue/bullmq-queue.ts");
+  const queue = opened.adopt(await openBullmqQueue({ urls, epoch, clock, log }), (each) => each.close());
   const { connectRedis } = await import("./bus/redis-client.ts");
   const { readRedisAddresses } = await import("./bus/redis-address.ts");
   const redis = await connectRedis(readRedisAddresses(urls)[0]!, clock, { commandTimeout: ASK_MS });
-  // What goes wrong is told by whoever asked.
+  // Each command reports its own failure.
   redis.on("error", () => {});
-  closing.push(() => redis.disconnect());
-  return { store, bus, queue, clock, hasOwnTime, redis };
+  opened.defer(() => redis.disconnect());
+  return disposedBy(opened.move(), { bus, queue, redis });
 }
 
-type Stored = Pick<Shape, "store" | "clock" | "hasOwnTime">;
+type Stored = Pick<Shape, "store" | "clock" | "stopwatch" | "hasOwnTime" | "isDamaged">;
 
-async function openStore({ store: where }: Settings, log: Logger, closing: (() => unknown)[]): Promise<Stored> {
+async function openStore({ store: where }: Settings, log: Logger): Promise<Stored & AsyncDisposable> {
+  await using opened = new AsyncDisposableStack();
   const own = new SystemClock();
   if (where.kind === "sqlite") {
     const store = await openSqliteStore({ file: where.file, clock: own, log });
-    closing.push(() => store.close());
+    opened.defer(() => store.close());
     own.startAt(await store.newestTime());
     own.start();
-    closing.push(() => own.stop());
-    return { store, clock: own, hasOwnTime: true };
+    opened.defer(() => own.stop());
+    const isDamaged = () => store.isDamaged;
+    return disposedBy(opened.move(), { store, clock: own, stopwatch: new SystemClock(), hasOwnTime: true, isDamaged });
   }
-  const { openPostgresStore } = await import("./store/postgres.ts");
+  const { openPostgresStore } = await import("./store/postgres/postgres-store.ts");
   const store = await openPostgresStore({ url: where.url, clock: own, log });
-  closing.push(() => store.close());
-  // Rule C9: several nodes go by the database's time. This one's own clock is only asked how much has passed.
-  let offset = await store.timeOffset();
-  const clock = new SystemClock({ wall: () => own.now() + offset });
-  const compare = setInterval(() => {
-    store.timeOffset().then(
-      (now) => {
-        offset = now;
-      },
-      (error) => log.debug({ err: error }, "the database could not be asked for the time"),
-    );
-  }, TIME_MS);
-  compare.unref();
+  opened.defer(() => store.close());
+  // Rule C9: several nodes share the database's time. This node's own clock only measures elapsed time.
+  const time = new DatabaseTime(await store.timeOffset());
+  const clock = new SystemClock({ wall: () => own.now() + time.offsetMs, mayFall: true });
+  opened.defer(keepComparing(time, { measure: () => store.timeOffset(), clock: own, log }));
   clock.start();
-  closing.push(() => {
-    clearInterval(compare);
-    clock.stop();
-  });
-  return { store, clock, hasOwnTime: false };
+  opened.defer(() => clock.stop());
+  return disposedBy(opened.move(), { store, clock, stopwatch: own, hasOwnTime: false, isDamaged: () => false });
+}
+
+/** The parts, as one object whose disposal disposes the stack. */
+function disposedBy<T extends object>(stack: AsyncDisposableStack, parts: T): T & AsyncDisposable {
+  return { ...parts, [Symbol.asyncDispose]: () => stack.disposeAsync() };
 }

@@ -23,13 +23,13 @@ import {
   TracerProvider,
 } from "@opentelemetry/sdk-trace";
 import type { TraceSettings } from "./config/traces.ts";
-import type { Logger } from "./protocol/logger.ts";
-import type { SpanKind as Kind, Span, SpanFacts, Trace, Tracer } from "./protocol/tracer.ts";
+import type { Logger } from "./protocol/ports/logger.ts";
+import type { SpanKind as Kind, Span, SpanFacts, Trace, Tracer } from "./protocol/ports/tracer.ts";
 
-/** Spans that wait to be sent; those beyond them are dropped. Some 10 MB. */
+/** Spans that may wait to be sent, about 10 MB; further ones are dropped. */
 const MAX_WAITING = 8_192;
 const SENT_TOGETHER = 1_024;
-/** How long a place that takes nothing may hold up the end of the process, in ms. */
+/** How long an unresponsive collector may delay the end of the process, in ms. */
 const FAREWELL_MS = 1_000;
 
 const KINDS: Readonly<Record<Kind, SpanKind>> = {
@@ -41,28 +41,28 @@ const KINDS: Readonly<Record<Kind, SpanKind>> = {
 
 export interface TracingOptions {
   settings: TraceSettings;
-  /** What is the same for all spans of this node, beside what the environment says of it. */
+  /** Resource attributes of all spans of this node, in addition to those from the environment. */
   about: SpanFacts;
   log: Logger;
 }
 
 /**
- * Traces over OpenTelemetry's protocol. The one place that knows its libraries, loaded only where somebody traces;
- * headers, certificates and further attributes they read from the process's environment themselves.
+ * Exports traces over OTLP. Only this module uses OpenTelemetry's libraries, and it is loaded only when tracing is on.
+ * The libraries read headers, certificates and further attributes from the process's environment themselves.
  */
 export class Tracing implements Tracer {
   readonly #provider: TracerProvider;
   readonly #telemetry: Telemetry;
 
   constructor({ settings, about, log }: TracingOptions) {
-    const told = detectResources({ detectors: [resourceAttributesEnvDetector, serviceNameEnvDetector] });
-    const resource = resourceFromAttributes({ "service.name": "interlock", ...about }).merge(told);
+    const detected = detectResources({ detectors: [resourceAttributesEnvDetector, serviceNameEnvDetector] });
+    const resource = resourceFromAttributes({ "service.name": "interlock", ...about }).merge(detected);
     this.#provider = new TracerProvider({
       resource,
       sampler: samplerOf(settings),
       spanProcessors: [
         new BatchSpanProcessor({
-          exporter: toldExporter(settings.url, log),
+          exporter: createExporter(settings.url, log),
           maxQueueSize: MAX_WAITING,
           maxExportBatchSize: SENT_TOGETHER,
         }),
@@ -84,12 +84,12 @@ export class Tracing implements Tracer {
     };
   }
 
-  /** Send what waits, if that does not take long. */
+  /** Send the waiting spans, for at most 1 s. */
   async close(): Promise<void> {
     const tooLong = new Promise<void>((resolve) => {
       setTimeout(resolve, FAREWELL_MS).unref();
     });
-    // What could not be sent was told.
+    // The exporter logs spans that could not be sent.
     await Promise.race([this.#provider.shutdown().catch(() => {}), tooLong]);
   }
 }
@@ -111,8 +111,8 @@ function samplerOf({ sampler: { kind, ratio, parent } }: TraceSettings): Sampler
   return parent ? new ParentBasedSampler({ root }) : root;
 }
 
-/** An exporter that says once that it cannot send, and once that it can again. */
-function toldExporter(url: string, log: Logger): OTLPTraceExporter {
+/** An exporter that logs once when it cannot send, and once when it can again. */
+function createExporter(url: string, log: Logger): OTLPTraceExporter {
   const exporter = new OTLPTraceExporter({ url });
   const send = exporter.export.bind(exporter);
   let isAway = false;

@@ -1,5 +1,5 @@
 import { readdirSync, readFileSync, statSync } from "node:fs";
-import { dirname, join, relative, resolve } from "node:path";
+import { basename, dirname, join, relative, resolve } from "node:path";
 import { describe, expect, test } from "vitest";
 
 /**
@@ -7,37 +7,86 @@ import { describe, expect, test } from "vitest";
  * file's; an import is allowed when one of `may` matches it. Files no rule names are not allowed to exist.
  */
 const PURE_ACTORS =
-  "^src/actors/(session|session-[a-z]+|arbiter|arbiter-[a-z]+|arbitration|priority|facts|floor-actors)\\.ts$";
+  "^src/actors/((floor|session|machine)/[a-z-]+|facts|host/(floor-actors|session-standing|owner-check))\\.ts$";
 
 const RULES: { from: string; may: string[]; types?: string[] }[] = [
   { from: "^src/protocol/", may: ["^src/protocol/", "^zod$"] },
-  { from: "^src/config/", may: ["^src/config/", "^src/protocol/", "^zod$", "^yaml$", "^node:"] },
-  { from: "^src/store/postgres", may: ["^src/store/(?!sqlite)", "^src/protocol/", "^node:", "^pg$"] },
-  { from: "^src/store/", may: ["^src/store/", "^src/protocol/", "^node:"] },
-  { from: "^src/bus/", may: ["^src/bus/", "^src/protocol/", "^zod$", "^ioredis$", "^bullmq$"] },
+  { from: "^src/config/", may: ["^src/config/", "^src/protocol/", "^zod$", "^yaml$", "^re2js$", "^node:"] },
+  { from: "^src/store/postgres/", may: ["^src/store/(?!sqlite/)", "^src/protocol/", "^node:", "^pg$"] },
+  { from: "^src/store/", may: ["^src/store/(?!postgres/)", "^src/protocol/", "^node:"] },
+  { from: "^src/bus/", may: ["^src/bus/", "^src/protocol/", "^zod$", "^ioredis$"] },
+  {
+    from: "^src/queue/",
+    may: ["^src/queue/", "^src/bus/redis-(address|client)\\.ts$", "^src/protocol/", "^bullmq$", "^ioredis$"],
+    types: ["^src/actors/facts\\.ts$", "^src/bus/bus\\.ts$", "^src/store/store\\.ts$"],
+  },
+  {
+    from: "^src/cluster/",
+    may: ["^src/cluster/", "^src/bus/", "^src/protocol/", "^zod$", "^ioredis$"],
+  },
   { from: "^src/client/", may: ["^src/client/", "^src/protocol/", "^eventsource-parser$"] },
+  { from: "^src/react/", may: ["^src/react/", "^src/client/", "^react$"], types: ["^src/protocol/"] },
+  {
+    from: "^page/(build/|vite\\.config)",
+    may: [
+      "^page/build/",
+      "^page/machine/chart\\.ts$",
+      "^src/actors/(machine/machine-chart|floor/arbiter|session/session-machine)\\.ts$",
+      "^vite$",
+      "^@vitejs/plugin-react$",
+      "^elkjs/",
+      "^node:",
+    ],
+  },
+  {
+    from: "^page/",
+    may: [
+      "^page/(?!build/)",
+      "^src/client/",
+      "^src/react/",
+      "^react$",
+      "^react-dom/client$",
+      "^marked$",
+      "^remend$",
+      "^virtual:charts$",
+    ],
+    types: ["^src/protocol/"],
+  },
   {
     from: "^src/agents/",
     may: [
       "^src/agents/",
       "^src/protocol/",
-      "^src/config/(catalog|adapter)\\.ts$",
+      "^src/config/catalog/(catalog|adapter|tool-entry)\\.ts$",
+      "^@agentclientprotocol/sdk$",
+      "^@modelcontextprotocol/server$",
       "^ai$",
       "^@ai-sdk/",
       "^zod$",
       "^node:",
     ],
   },
-  { from: PURE_ACTORS, may: [PURE_ACTORS, "^src/protocol/", "^src/config/catalog\\.ts$", "^xstate$"] },
+  { from: PURE_ACTORS, may: [PURE_ACTORS, "^src/protocol/", "^src/config/catalog/catalog\\.ts$", "^xstate$"] },
   {
     from: "^src/actors/",
     may: ["^src/actors/", "^src/protocol/"],
-    types: ["^src/config/catalog\\.ts$", "^src/store/store\\.ts$", "^src/bus/(bus|run-queue)\\.ts$"],
+    types: [
+      "^src/config/catalog/catalog\\.ts$",
+      "^src/store/store\\.ts$",
+      "^src/bus/bus\\.ts$",
+      "^src/queue/(run-queue|armer)\\.ts$",
+    ],
   },
   {
     from: "^src/runs/",
     may: ["^src/runs/", "^src/protocol/"],
-    types: ["^src/agents/(agent|registry)\\.ts$", "^src/bus/(bus|run-queue|mailbox)\\.ts$", "^src/store/store\\.ts$"],
+    types: [
+      "^src/agents/(agent|registry)\\.ts$",
+      "^src/bus/bus\\.ts$",
+      "^src/queue/run-queue\\.ts$",
+      "^src/cluster/mailbox\\.ts$",
+      "^src/store/store\\.ts$",
+    ],
   },
   {
     from: "^src/gateway/",
@@ -49,22 +98,33 @@ const RULES: { from: string; may: string[]; types?: string[] }[] = [
       "^@fastify/",
       "^fastify-type-provider-zod$",
       "^jose$",
+      "^@modelcontextprotocol/server$",
       "^zod$",
       "^node:",
     ],
-    types: ["^src/bus/(bus|mailbox|tickets)\\.ts$", "^src/store/store\\.ts$"],
+    types: ["^src/bus/(bus|ticket-store)\\.ts$", "^src/cluster/mailbox\\.ts$", "^src/store/store\\.ts$"],
   },
   {
     from: "^src/cli/",
-    may: ["^src/cli/", "^src/app\\.ts$", "^src/config/", "^src/client/", "^src/protocol/", "^src/actors/", "^node:"],
+    may: [
+      "^src/cli/",
+      "^src/(app|log)\\.ts$",
+      "^src/agents/registry\\.ts$",
+      "^src/config/",
+      "^src/client/",
+      "^src/protocol/",
+      "^src/actors/",
+      "^ws$",
+      "^node:",
+    ],
   },
   {
     from: "^src/tracing\\.ts$",
     may: ["^src/protocol/", "^src/config/traces\\.ts$", "^@opentelemetry/"],
   },
   {
-    from: "^src/(app|shape|orchestrator|new-id|index|clock|log|metrics)\\.ts$",
-    may: ["^src/(?!cli/|client/|inspector/)", "^pino", "^prom-client$", "^node:"],
+    from: "^src/(app|shape|orchestrator|defined-catalog|new-id|index|system-clock|database-time|log|line-output|metrics)\\.ts$",
+    may: ["^src/(?!cli/|client/|react/)", "^pino", "^prom-client$", "^node:"],
   },
 ];
 
@@ -73,6 +133,9 @@ interface Import {
   to: string;
   isType: boolean;
 }
+
+/** Source files of one folder that a reader still takes in at a glance. */
+const MAX_FILES_IN_FOLDER = 16;
 
 const root = resolve(import.meta.dirname, "..");
 const IMPORT = /^\s*(?:import|export)\s+(type\s+)?(?:[^"';]*?\sfrom\s+)?"([^"]+)"|\bimport\("([^"]+)"\)/gm;
@@ -104,7 +167,9 @@ function objection({ from, to, isType }: Import): string | undefined {
   return `${from} must not import ${to}${matches(rule.types ?? [], to) ? " but for its types" : ""}`;
 }
 
-const files = filesUnder(join(root, "src")).filter((file) => /\.tsx?$/.test(file));
+const files = ["src", "page"]
+  .flatMap((folder) => filesUnder(join(root, folder)))
+  .filter((file) => /\.tsx?$/.test(file));
 
 describe("the house", () => {
   test("has a room for every file, and every arrow is one of the table", () => {
@@ -117,17 +182,21 @@ describe("the house", () => {
   test("refuses what the table does not have", () => {
     const refused: Import[] = [
       { from: "src/protocol/ids.ts", to: "src/store/store.ts", isType: true },
-      { from: "src/actors/session.ts", to: "src/store/store.ts", isType: true },
-      { from: "src/actors/host.ts", to: "src/store/sqlite.ts", isType: false },
-      { from: "src/gateway/app.ts", to: "src/actors/host.ts", isType: true },
-      { from: "src/client/client.ts", to: "src/gateway/app.ts", isType: false },
+      { from: "src/actors/session/session-machine.ts", to: "src/store/store.ts", isType: true },
+      { from: "src/actors/host/host.ts", to: "src/store/sqlite/sqlite-store.ts", isType: false },
+      { from: "src/gateway/gateway.ts", to: "src/actors/host/host.ts", isType: true },
+      { from: "src/client/client.ts", to: "src/gateway/gateway.ts", isType: false },
+      { from: "src/client/client.ts", to: "page/shell/theme.ts", isType: true },
+      { from: "src/gateway/routes/page.ts", to: "page/build/compressed.ts", isType: false },
+      { from: "page/main.tsx", to: "src/protocol/event.ts", isType: false },
+      { from: "page/main.tsx", to: "page/build/compressed.ts", isType: false },
       { from: "src/somewhere/else.ts", to: "src/protocol/ids.ts", isType: false },
     ];
     for (const each of refused) expect(objection(each), each.from).toBeDefined();
   });
 
   test("has no clock, no chance and no timers where they are arguments", () => {
-    const strict = files.filter((file) => /src\/(actors|store|runs|bus|protocol)\//.test(file));
+    const strict = files.filter((file) => /src\/(actors|store|runs|bus|queue|cluster|protocol)\//.test(file));
     const found = strict.flatMap((file) =>
       readFileSync(file, "utf8")
         .split("\n")
@@ -140,8 +209,65 @@ describe("the house", () => {
     expect(found).toEqual([]);
   });
 
+  test("reads sessions and floors for a caller through VisibleSessions alone", () => {
+    const readers = files.filter((file) =>
+      /src\/gateway\/(routes\/|doors\/|chats|streams\/connection-stream|commands)/.test(file),
+    );
+    expect(readers.length).toBeGreaterThan(8);
+    const reading = /\b(maySee|whereIs|viewSession|viewFloor|listSessions|listMessages|listLogs|getBlob|loadSession)\b/;
+    const found = readers.flatMap((file) =>
+      readFileSync(file, "utf8")
+        .split("\n")
+        .filter((line) => reading.test(line) && !/"epoch" \| "whereIs"|^ *operationId: /.test(line))
+        .map((line) => `${relative(root, file)}: ${line.trim()}`),
+    );
+    expect(found).toEqual([]);
+  });
+
   test("keeps its files short enough to be read at once", () => {
     const long = files.filter((file) => readFileSync(file, "utf8").split("\n").length > 400);
     expect(long.map((file) => relative(root, file))).toEqual([]);
   });
+
+  test("has folders that can be seen at a glance, and no two files of one name", () => {
+    const sizes = Map.groupBy(files, (file) => relative(root, dirname(file)));
+    const crowded = [...sizes].filter(([, inside]) => inside.length > MAX_FILES_IN_FOLDER);
+    expect(crowded.map(([folder, inside]) => `${folder}: ${inside.length} files`)).toEqual([]);
+    const names = Map.groupBy(files, (file) => basename(file));
+    expect([...names].filter(([, inside]) => inside.length > 1).map(([name]) => name)).toEqual([]);
+  });
+
+  test("has no circles: no file reaches itself through its imports", () => {
+    const arrows = new Map(files.map((file) => [relative(root, file), importsOf(file).map(({ to }) => to)]));
+    expect(findCircle(arrows)).toBeUndefined();
+    expect(
+      findCircle(
+        new Map([
+          ["a", ["b"]],
+          ["b", ["c"]],
+          ["c", ["b"]],
+        ]),
+      ),
+    ).toEqual(["b", "c", "b"]);
+  });
 });
+
+/** The first circle of imports, as the files along it; undefined when there is none. */
+function findCircle(arrows: ReadonlyMap<string, readonly string[]>): string[] | undefined {
+  const done = new Set<string>();
+  const visit = (file: string, path: readonly string[]): string[] | undefined => {
+    if (path.includes(file)) return [...path.slice(path.indexOf(file)), file];
+    if (done.has(file)) return undefined;
+    for (const next of arrows.get(file) ?? []) {
+      const circle = visit(next, [...path, file]);
+      if (circle) return circle;
+    }
+    done.add(file);
+    return undefined;
+  };
+  for (const file of arrows.keys()) {
+    const circle = visit(file, []);
+    if (circle) return circle;
+  }
+  return undefined;
+}

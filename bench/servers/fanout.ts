@@ -1,14 +1,14 @@
 import { randomUUID } from "node:crypto";
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { Host } from "../../src/actors/host.ts";
+import { Host } from "../../src/actors/host/host.ts";
 import { MemoryBus } from "../../src/bus/memory-bus.ts";
-import { SystemClock } from "../../src/clock.ts";
-import { readCatalog } from "../../src/config/catalog-file.ts";
-import { createGateway } from "../../src/gateway/app.ts";
+import { readCatalog } from "../../src/config/catalog/catalog-file.ts";
+import { createGateway } from "../../src/gateway/gateway.ts";
 import { createLog } from "../../src/log.ts";
-import { encodeFloorMessage, floorTopic, toWire } from "../../src/protocol/floor-message.ts";
 import type { FloorId, SessionId } from "../../src/protocol/ids.ts";
-import { openSqliteStore } from "../../src/store/sqlite.ts";
+import { encodeFloorMessage, floorTopic, toWire } from "../../src/protocol/internal/floor-message.ts";
+import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
+import { SystemClock } from "../../src/system-clock.ts";
 import { serveParent } from "../support/child.ts";
 import { FRAME_BYTES } from "../support/readers.ts";
 
@@ -21,7 +21,7 @@ const reading = readCatalog("agents: [{ name: music }]");
 if (!reading.ok) throw new Error("the catalogue is faulty");
 const { catalog } = reading;
 const newId = () => randomUUID().replaceAll("-", "");
-const metrics = { command() {}, batch() {}, conflict() {}, broken() {} };
+const metrics = { command() {}, batch() {}, conflict() {}, lapsed() {}, broken() {} };
 const host = new Host({
   store,
   bus,
@@ -35,13 +35,14 @@ const host = new Host({
   metrics,
 });
 const gateway = createGateway({
-  ask: (envelope) => host.deliver(envelope),
+  ask: (envelope) => host.dispatch(envelope),
   store,
   bus,
   clock,
   newId,
   random: Math.random,
   catalog: () => catalog,
+  definitions: { all: () => [], file: () => catalog, refresh: async () => {}, announce: async () => {} },
   catalogStatus: () => ({ hash: catalog.hash, loadedAt: 0 }),
   isAvailable: () => true,
   missing: () => [],
@@ -50,6 +51,7 @@ const gateway = createGateway({
   log,
   origin: { host: "127.0.0.1", hosts: [], origins: [] },
   proxies: [],
+  addressConnections: 20_000,
   maxBodyBytes: 1_000_000,
   commandDeadlineMs: 5_000,
   onCut() {},
@@ -60,7 +62,7 @@ const sessions = Number(process.argv[2]);
 for (let index = 0; index < sessions; index++) {
   const sessionId = `s${index}` as SessionId;
   const command = { type: "session.create" as const, sessionId, session: { sessionId }, activate: false };
-  await host.deliver({
+  await host.dispatch({
     floorId: `s:${sessionId}` as FloorId,
     commandId: newId(),
     bodyHash: "",

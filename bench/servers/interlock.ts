@@ -5,17 +5,27 @@ import { createApp } from "../../src/app.ts";
 import { readSettings } from "../../src/config/settings.ts";
 import { serveParent } from "../support/child.ts";
 
-/** The real node, embedded shape, on a file of its own or the one it is given. */
-const CATALOG = `
+/** The real node, embedded shape, on a file of its own or the one it is given; with sessions heard together, or alone. */
+const ALONE = `
 agents:
   - { name: music, priority: 20, when_busy: interrupt, adapter: { kind: scripted, replies: [{ match: play, say: ["la "], repeat: 100000, delay: 1h }, { say: ["Yes."], delay: 0ms }] } }
   - { name: phone, priority: 90, interruptible: false }
+policy: { ties: newest }
+`;
+const TOGETHER = `
+agents:
+  - { name: prompt, priority: 80, beneath: { all: -14 } }
+  - { name: front, priority: 40, beneath: { all: -14 }, when_preempted: duck }
+  - { name: low, priority: 10, beneath: { all: -14 }, when_preempted: duck, when_blocked: duck }
+  - { name: plain, priority: 20 }
+policy: { ties: newest }
 `;
 
 const folder = mkdtempSync(join(tmpdir(), "interlock-bench-"));
 const config = join(folder, "agents.yaml");
-writeFileSync(config, CATALOG);
-const file = process.argv[2] ?? join(folder, "interlock.db");
+const [, , named, heard] = process.argv;
+writeFileSync(config, heard === "together" ? TOGETHER : ALONE);
+const file = named || join(folder, "interlock.db");
 const flags = ["--port", "0", "--config", config, "--store", `sqlite:${file}`, "--log-level", "warn"];
 const reading = readSettings({}, flags);
 if (!reading.ok) throw new Error(JSON.stringify(reading.faults));

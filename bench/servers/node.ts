@@ -12,9 +12,14 @@ agents:
   - { name: phone, priority: 90, interruptible: false }
 `;
 
+/** A model behind the provider whose address the environment names. */
+const provider = process.env["BENCH_PROVIDER"];
+const MODEL = `  - { name: model, adapter: { kind: ai-sdk, provider: openai-compatible, model: fake, base_url: "${provider}/v1" } }
+`;
+
 const folder = mkdtempSync(join(tmpdir(), "interlock-bench-"));
 const config = join(folder, "agents.yaml");
-writeFileSync(config, CATALOG);
+writeFileSync(config, provider === undefined ? CATALOG : CATALOG + MODEL);
 const flags = ["--port", "0", "--config", config, "--log-level", "warn", ...process.argv.slice(2)];
 const reading = readSettings({}, flags);
 if (!reading.ok) throw new Error(JSON.stringify(reading.faults));

@@ -2,11 +2,20 @@ import { type ChildProcess, fork } from "node:child_process";
 import { fileURLToPath } from "node:url";
 
 /** What a server under measurement can be asked beside its requests. */
-export type Ask = { ask: "usage" } | { ask: "emit"; events: number; floors: number } | { ask: "stop" };
+export type Ask =
+  | { ask: "usage" }
+  | { ask: "memory" }
+  | { ask: "emit"; events: number; floors: number }
+  | { ask: "stop" };
 
 export interface Usage {
-  /** µs of CPU since the process began, user and system. */
+  /** µs of CPU since the process began, user and system, of all its threads. */
   cpuUs: number;
+  /** The same of its main thread alone. */
+  mainUs: number;
+}
+
+export interface Memory {
   /** Bytes on and off the JavaScript heap, after a collection. */
   heap: number;
   /** Bytes the kernel counts. */
@@ -35,6 +44,10 @@ export class Child {
 
   async usage(): Promise<Usage> {
     return this.ask({ ask: "usage" });
+  }
+
+  async memory(): Promise<Memory> {
+    return this.ask({ ask: "memory" });
   }
 
   async ask<T>(question: Ask): Promise<T> {
@@ -67,6 +80,7 @@ export function serveParent(
 ): void {
   process.on("message", async (message: Ask) => {
     if (message.ask === "usage") process.send!(readUsage());
+    if (message.ask === "memory") process.send!(readMemory());
     if (message.ask === "emit") {
       await handlers.emit?.(message.events, message.floors);
       process.send!({ done: true });
@@ -76,15 +90,21 @@ export function serveParent(
       process.exit(0);
     }
   });
-  // Whoever measures is gone, however it went.
+  // The measuring process is gone, for any reason.
   process.on("disconnect", () => process.exit(1));
   process.send!({ url });
 }
 
 function readUsage(): Usage {
-  globalThis.gc?.();
-  globalThis.gc?.();
   const { user, system } = process.cpuUsage();
+  const main = process.threadCpuUsage();
+  return { cpuUs: user + system, mainUs: main.user + main.system };
+}
+
+/** A collection of its own message: its time must not count as that of what is measured. */
+function readMemory(): Memory {
+  globalThis.gc?.();
+  globalThis.gc?.();
   const { heapUsed, external, rss } = process.memoryUsage();
-  return { cpuUs: user + system, heap: heapUsed + external, rss };
+  return { heap: heapUsed + external, rss };
 }

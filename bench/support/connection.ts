@@ -32,12 +32,12 @@ export class Connection {
     return new Connection(socket, host);
   }
 
-  request(method: string, path: string, body = ""): Promise<Answer> {
+  request(method: string, path: string, body = "", headers: Record<string, string> = {}): Promise<Answer> {
     this.#settle = Promise.withResolvers();
     const bytes = Buffer.byteLength(body);
-    this.#socket.write(
-      `${method} ${path} HTTP/1.1\r\nHost: ${this.#host}\r\nContent-Type: application/json\r\nContent-Length: ${bytes}\r\n\r\n${body}`,
-    );
+    let head = `${method} ${path} HTTP/1.1\r\nHost: ${this.#host}\r\nContent-Type: application/json\r\n`;
+    for (const name in headers) head += `${name}: ${headers[name]}\r\n`;
+    this.#socket.write(`${head}Content-Length: ${bytes}\r\n\r\n${body}`);
     return this.#settle.promise;
   }
 

@@ -1,19 +1,16 @@
-import type { Catalog } from "../config/catalog.ts";
-import type { Effect } from "../protocol/effect.ts";
+import type { Catalog } from "../config/catalog/catalog.ts";
 import type { LoggedData, LoggedType } from "../protocol/event.ts";
 import type { EffectId, MessageId, RequestId, RunId, SessionId } from "../protocol/ids.ts";
-import type { LogLine, Message, MessageStatus, Usage } from "../protocol/message.ts";
-import type { Accepted, Reply } from "../protocol/reply.ts";
-import type { RunSignal } from "../protocol/run.ts";
+import type { Effect } from "../protocol/internal/effect.ts";
+import type { Accepted, Reply } from "../protocol/internal/reply.ts";
+import type { RunSignal } from "../protocol/internal/run.ts";
+import type { FinishReason, LogLine, Message, MessageStatus, Usage } from "../protocol/message.ts";
 
-/**
- * What the host gives the machines with every command, since they have no clock, no randomness and no files of their
- * own.
- */
+/** What the host passes to the machines with every command: they have no clock, randomness or files of their own. */
 export interface Given {
-  /** ms since 1970; never goes back on a floor. */
+  /** In ms since 1970. Never goes back on a floor. */
   readonly now: number;
-  /** Unique per delivery: ids of effects are made from it, so none is ever used twice (rule C7). */
+  /** Unique per applied command. Ids of effects are made from it, so that each is used once (rule C7). */
   readonly stamp: string;
   readonly catalog: Catalog;
   readonly interactionTimeoutMs: number;
@@ -23,16 +20,28 @@ type LoggedEvent = {
   [T in LoggedType]: { type: T; data: LoggedData<T>; sessionId?: SessionId; requestId?: RequestId };
 }[LoggedType];
 
-/** What a machine wants done. The host does it, all in one commit or not at all. */
+/** A change that a machine asks for. The host makes all changes of a command in one commit, or none. */
 export type Fact =
   | { type: "event"; event: LoggedEvent }
-  /** A whole message: its row, and its event. */
-  | { type: "message.add"; message: Message }
-  /** A message whose row changes without an event. */
+  /** A new session begins with the messages of a staged one. */
+  | { type: "history.adopt"; sessionId: SessionId; stagedAs: `~${string}` }
+  /** Add a finished message: its row and its event. `isLogOver`: its session's log has ended, so its row alone. */
+  | { type: "message.add"; message: Message; isLogOver?: boolean }
+  /** Extend a finished message at `offset` (UTF-16 units): its row, and its event again unless the log has ended. */
+  | {
+      type: "message.extend";
+      sessionId: SessionId;
+      messageId: MessageId;
+      offset: number;
+      text: string;
+      parts?: Message["parts"];
+      isLogOver?: boolean;
+    }
+  /** Change the status in a message's row, without an event. */
   | { type: "message.status"; sessionId: SessionId; messageId: MessageId; status: MessageStatus }
-  /** A queued turn that was withdrawn. */
+  /** Remove the message of a queued turn that was withdrawn. */
   | { type: "message.remove"; sessionId: SessionId; messageId: MessageId }
-  /** A message that is being written: opened, continued at `offset`, closed with its event. */
+  /** An unfinished message: opened, continued at `offset` (UTF-16 units), closed with its event. */
   | { type: "draft.open"; message: Message }
   | { type: "draft.append"; sessionId: SessionId; messageId: MessageId; offset: number; text: string }
   | { type: "draft.close"; sessionId: SessionId; messageId: MessageId; close: DraftClose }
@@ -40,10 +49,10 @@ export type Fact =
   | { type: "effect.add"; effect: Effect }
   | { type: "effect.remove"; id: EffectId }
   | { type: "signal"; runId: RunId; signal: RunSignal }
-  /** Exactly one per command. `show`: with the session as it is after the command. */
+  /** Exactly one per command. `show`: the reply includes the session as it is after the command. */
   | { type: "reply"; reply: Reply; show?: boolean };
 
-/** What machines emit: the facts of one step together, since each emission costs. */
+/** The one event that machines emit: all facts of a step, because each emission costs time. */
 export interface Emitted {
   type: "facts";
   facts: readonly Fact[];
@@ -54,11 +63,12 @@ export interface DraftClose {
   finishedAt: number;
   parts?: Message["parts"];
   output?: string | undefined;
+  finishReason?: FinishReason | undefined;
   errorMessage?: string | undefined;
   usage?: Usage | undefined;
 }
 
-/** The id of an effect of this delivery; `about` keeps several of one kind apart. */
+/** The id of an effect of this command; `about` tells apart several of one kind. */
 export function effectId(given: Given, kind: string, about: string): EffectId {
   return `${given.stamp}.${kind}.${about}` as EffectId;
 }

@@ -1,22 +1,20 @@
-import type { AgentId, RunId, SessionId } from "../protocol/ids.ts";
+import type { AgentId, MessageId, RunId, SessionId } from "../protocol/ids.ts";
 import type { Answer, Interaction, ToolCall } from "../protocol/interaction.ts";
-import type { AgentRef, ImageRef, Message, Usage } from "../protocol/message.ts";
+import type { AgentRef, FinishReason, ImageRef, Message, Usage } from "../protocol/message.ts";
+import type { Clock } from "../protocol/ports/clock.ts";
 
-/**
- * A mind: whatever can answer a turn. It knows nothing of floors, stores or streams. One contract suite for all
- * adapters.
- */
+/** Answers turns. An agent knows nothing of floors, stores or streams. All adapters pass one contract suite. */
 export interface Agent {
   readonly id: AgentId;
-  /** What a pause does to a run: keep it and stop pulling, or cancel it and start again on resume. */
+  /** What a pause does to a run: `hold` keeps it and stops pulling; `abort` cancels it and starts again on resume. */
   readonly yields: "hold" | "abort";
-  /** May an attempt that has already said something be started again? */
+  /** Whether a run may be started again after an attempt that has already produced parts. */
   readonly restartable: boolean;
   /**
-   * Answer a turn, part by part. The caller may stop pulling for as long as it likes, and may return early. Ends soon
-   * after `control.signal` aborts, by returning or by throwing. A failure the user should hear of is thrown as an
-   * `AppError` with a `provider_*` code (`facts.retryAfterMs` where the provider says when to come back); anything else
-   * that is thrown is a fault of ours.
+   * Answer a turn, part by part. The caller may pause between pulls for any time, and may return early. The iteration
+   * ends soon after `control.signal` aborts, by returning or by throwing.
+   * @throws AppError `provider_*` for a failure to show to the user, with `facts.retryAfterMs` if the provider names a
+   *   delay; any other error counts as a fault of Interlock
    */
   run(turn: Turn, control: RunControl): AsyncIterable<Part>;
 }
@@ -24,27 +22,64 @@ export interface Agent {
 /** The work of one run. */
 export interface Turn {
   readonly runId: RunId;
-  /** From 1: the floor counts. */
+  /** From 1, counted by the floor. */
   readonly attempt: number;
   readonly sessionId: SessionId;
   readonly workspaceId?: string | undefined;
   /** The user's message. */
   readonly input: Message;
-  /** What was said before, the oldest first; also what earlier attempts of this run said. */
+  /** The conversation so far, oldest first, including messages of earlier attempts of this run. */
   readonly history: readonly Message[];
-  /** The provider's own name for this conversation, if it gave one before. */
+  /** The provider's id of this conversation, if an earlier run reported one. */
   readonly providerSessionId?: string | undefined;
-  /** Tools that need no confirmation in this session any more. */
+  /** The last user message in that conversation: the provider does not know later messages of the history. */
+  readonly heardUpTo?: MessageId | undefined;
+  /** Tools approved for this session: they need no confirmation. */
   readonly approvedTools: readonly string[];
+  /** Where in the tree of calls of its run the agent works; absent: at its top. */
+  readonly tree?: CallTree | undefined;
+}
+
+/** The way from the session's agent to one that it set to work. */
+export interface CallTree {
+  /** Ids from the session's agent to the one that runs. */
+  readonly path: readonly AgentId[];
+  /** The calls that led there: one fewer than ids. */
+  readonly calls: readonly string[];
+  /** `max_depth` of the session's agent: how deep its sub-agents may be nested. */
+  readonly maxDepth: number;
+  /** What the user approved in this run, for the whole tree. */
+  readonly approvals: Approvals;
+}
+
+/** Asks the user about calls of tools, and remembers what is approved for good. */
+export interface Approvals {
+  /** Resolves with the user's verdict on the call; rejects when the run ends before there is one. */
+  ask(call: ToolCall, control: Pick<RunControl, "ask" | "signal">): Promise<Verdict>;
+}
+
+export type Verdict =
+  | { readonly isApproved: true }
+  | { readonly isApproved: false; readonly reason: string | undefined };
+
+/** An MCP server over streamable HTTP. Its headers hold a token that counts for one run, and is a secret. */
+export interface ToolServer {
+  readonly name: string;
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
 }
 
 export interface RunControl {
   readonly signal: AbortSignal;
-  /** Ask the user; resolves with the answer, rejects when the run ends before there is one. */
+  /** Resolves when the run may go on: waits while it is held, rejects when it is aborted. For actions that cannot be undone. */
+  untilWanted(): Promise<void>;
+  /** Put a question to the user. Resolves with the answer; rejects if the run ends first. */
   ask(interaction: NewInteraction): Promise<Answer>;
-  /** Wait; rejects when the run is aborted. */
+  /** Wait; rejects if the run is aborted. */
   sleep(delayMs: number): Promise<void>;
-  /** The bytes of an image of the conversation. */
+  /** Call back once, unless the timer is cancelled. The caller cancels timers that it no longer needs. */
+  readonly after: Clock["after"];
+  /** Load the bytes of an image of the conversation. */
   loadImage(image: ImageRef): Promise<Uint8Array>;
 }
 
@@ -53,8 +88,8 @@ type WithoutId<T> = T extends unknown ? Omit<T, "requestId"> : never;
 export type NewInteraction = WithoutId<Interaction>;
 
 /**
- * A piece of what an agent does. `agent` is left out where the session's own agent speaks. Text and reasoning go into
- * the message that is being written; a tool call, a tool result, a whole message or another speaker ends that message.
+ * A piece of an agent's output. `agent` names the author; absent: the session's own agent. Text and reasoning extend the
+ * open message. A tool call, a tool result, a whole message or another author ends it.
  */
 export type Part = { readonly agent?: AgentRef | undefined } & (
   | { readonly type: "text" | "reasoning"; readonly text: string }
@@ -68,8 +103,21 @@ export type Part = { readonly agent?: AgentRef | undefined } & (
       readonly content: string;
       readonly status: "success" | "error";
     }
+  /** The reply is incomplete. A complete reply ends without this part. */
+  | { readonly type: "finish"; readonly reason: FinishReason }
   | { readonly type: "usage"; readonly usage: Usage }
-  | { readonly type: "provider-session"; readonly id: string }
+  /**
+   * The provider's id of this conversation, for later turns. Without an id: the provider lost it, and the next turn
+   * begins another conversation. `isLocal`: it is stored on this machine, so later turns must run here.
+   */
+  | { readonly type: "provider-session"; readonly id: string | undefined; readonly isLocal?: boolean }
   | { readonly type: "log"; readonly stream: "stdout" | "stderr"; readonly text: string }
   | { readonly type: "data"; readonly name: string; readonly data: unknown }
+  /** A program ended; reported once per started program. `code` is null if a signal ended it. */
+  | {
+      readonly type: "exit";
+      readonly code: number | null;
+      readonly signal: string | null;
+      readonly durationMs: number;
+    }
 );

@@ -2,10 +2,10 @@ import type { FilePart, ModelMessage } from "ai";
 import type { ImageRef, Message } from "../protocol/message.ts";
 import type { RunControl, Turn } from "./agent.ts";
 
-/** What a model is told of the past: enough for any talk, and within the window of every model worth its name. */
+/** The longest history in a request: it fits the context window of common models. */
 const MAX_PAST_MESSAGES = 200;
 const MAX_PAST_BYTES = 262_144;
-/** An image costs a model about a thousand tokens, and a request up to 1.4 MB. The newest are told. */
+/** Images in a request, the newest ones. Each costs about a thousand tokens and up to 1.4 MB. */
 const MAX_IMAGES = 8;
 
 const GO_ON = "Your reply above was interrupted. Go on where it stopped, and repeat nothing of it.";
@@ -17,8 +17,8 @@ interface Utterance {
 }
 
 /**
- * A turn as models read it: what was said before within bounds, the user's message, and what earlier attempts at this
- * turn said already. Roles alternate and the user speaks first and last: some models take nothing else.
+ * A turn as a request to a model: the bounded history, the user's message, and the text of earlier attempts at this turn.
+ * Roles alternate, and the first and the last message are the user's: some models reject anything else.
  */
 export async function toModelMessages(turn: Turn, loadImage: RunControl["loadImage"]): Promise<ModelMessage[]> {
   const told = turn.history.filter((message) => message.id !== turn.input.id && isTold(message));
@@ -45,17 +45,18 @@ export async function toModelMessages(turn: Turn, loadImage: RunControl["loadIma
 }
 
 /**
- * Messages of the user and of the agent itself. Not what failed, not what still waits for its turn, and not what
- * sub-agents said: the agent told their results itself. A reply that was interrupted was heard, so it counts.
+ * Whether a request to a model includes the message: messages of the user and of the session's agents, interrupted replies
+ * too. Failed and queued messages are left out, and so are those of sub-agents, whose results the agent's own messages
+ * report.
  */
-function isTold({ role, status, agent, content, images }: Message): boolean {
+export function isTold({ role, status, agent, content, images }: Message): boolean {
   if (role !== "user" && role !== "assistant") return false;
   if (status === "error" || status === "queued" || agent?.kind === "sub") return false;
   return content !== "" || (images?.length ?? 0) > 0;
 }
 
-/** The newest messages that fit, none left out between them. A reply without its question is left out at the front. */
-function newestWithin(messages: readonly Message[]): readonly Message[] {
+/** The newest messages that fit, without gaps. Replies at the front whose question does not fit are left out. */
+export function newestWithin(messages: readonly Message[]): readonly Message[] {
   let bytes = 0;
   let first = messages.length;
   while (first > 0 && messages.length - first < MAX_PAST_MESSAGES) {
@@ -71,7 +72,7 @@ function toUtterance({ role, content, images = [] }: Message): Utterance {
   return { role: role === "assistant" ? role : "user", text: content, images };
 }
 
-/** Messages of one role that follow each other become one. */
+/** Merge consecutive messages of one role. */
 function alternate(utterances: readonly Utterance[]): Utterance[] {
   const merged: Utterance[] = [];
   for (const next of utterances) {

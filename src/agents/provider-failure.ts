@@ -1,10 +1,12 @@
 import { AppError } from "../protocol/errors.ts";
+import { Flood } from "./bounded-fetch.ts";
+import { Silence } from "./silence.ts";
 
-/** Waits that a provider asks for are believed up to a day. */
+/** The longest accepted `Retry-After`, in ms; longer ones are cut to it. */
 const MAX_RETRY_AFTER_MS = 86_400_000;
-/** A provider's own word for an error. Letters only: a key or a sentence of somebody's message never looks like this. */
+/** A provider's error code. Only letters and underscores, so that a key or a user's text cannot match. */
 const ERROR_WORD = /^[a-z_]{1,64}$/;
-/** Errors of the AI SDK that are about what was asked, not about what came back. */
+/** Errors of the AI SDK about the request, not about the response. */
 const REQUEST_ERRORS: ReadonlySet<string> = new Set([
   "AI_InvalidArgumentError",
   "AI_InvalidPromptError",
@@ -14,7 +16,7 @@ const REQUEST_ERRORS: ReadonlySet<string> = new Set([
   "AI_UnsupportedFunctionalityError",
 ]);
 
-/** What the errors of the AI SDK have in common, as far as they are read here. */
+/** The fields of the AI SDK's errors that this file reads. */
 interface ProviderError {
   readonly name?: unknown;
   readonly statusCode?: unknown;
@@ -25,11 +27,18 @@ interface ProviderError {
 }
 
 /**
- * The failure to tell the user, from whatever the AI SDK threw or put into its stream. A JavaScript error that is not
- * the SDK's is a fault of ours and comes back as it is. The SDK's errors carry the whole request, the key's tail in the
- * provider's text and the prompt among it: none of that goes on, not even as `cause`.
+ * Convert an error of the AI SDK, thrown or from its stream, to an `AppError` for the user. Other JavaScript errors are
+ * faults of Interlock and are returned as they are. The SDK's errors contain the whole request, with the prompt and part
+ * of the key: none of that is copied, not even into `cause`.
  */
 export function toProviderFailure(error: unknown): unknown {
+  if (error instanceof Silence) {
+    return new AppError("provider_unreachable", "The model's provider fell silent.", { cause: error });
+  }
+  if (isFlood(error))
+    return new AppError("too_large", "The model's provider sent more than anybody can use.", {
+      cause: new Error("AI_Flood"),
+    });
   if (error instanceof AppError || isFaultOfOurs(error)) return error;
   const details = asRecord(error) as ProviderError;
   const word = errorWord(details);
@@ -52,8 +61,8 @@ export function toProviderFailure(error: unknown): unknown {
 }
 
 /**
- * `Retry-After` in ms, as seconds or as a date. A date is read against the answer's own `Date`: the clock of this
- * machine may never have been set.
+ * Read `Retry-After`, in seconds or as a date, to ms from now; undefined if absent or malformed. A date counts from the
+ * response's `Date`, because this machine's clock may be wrong.
  */
 export function readRetryAfter(headers: Readonly<Record<string, string>> | undefined): number | undefined {
   const text = headers?.["retry-after"]?.trim();
@@ -64,30 +73,41 @@ export function readRetryAfter(headers: Readonly<Record<string, string>> | undef
   return Number.isNaN(ms) ? undefined : Math.min(Math.max(Math.ceil(ms), 0), MAX_RETRY_AFTER_MS);
 }
 
+/** The SDK wraps what its reading of an answer threw. */
+function isFlood(error: unknown): boolean {
+  let each = error;
+  for (let depth = 0; depth < 8 && each instanceof Error; depth += 1) {
+    if (each instanceof Flood) return true;
+    each = each.cause;
+  }
+  return false;
+}
+
 /** The SDK's errors are named `AI_…`. It wraps those of `fetch`, which has two texts for a connection that failed. */
 function isFaultOfOurs(error: unknown): boolean {
   if (!(error instanceof Error) || error.name.startsWith("AI_")) return false;
   return !(error instanceof TypeError && (error.message === "terminated" || error.message === "fetch failed"));
 }
 
-/** 408 says that the request came too slowly, not that it was wrong. */
+/** Excludes 408, which means a slow connection and not a wrong request, and 429. */
 function isClientError(status: number | undefined): boolean {
   return status !== undefined && status >= 400 && status < 500 && status !== 408 && status !== 429;
 }
 
-/** Errors in a stream that began with 200 have a word where others have a status. */
+/** The HTTP status. An error inside a stream that began with 200 has a code instead, which maps to a status here. */
 function httpStatus({ statusCode }: ProviderError, word: string | undefined): number | undefined {
   if (typeof statusCode === "number") return statusCode;
   if (word === undefined) return undefined;
-  if (/rate_limit|insufficient_quota/.test(word)) return 429;
-  return /invalid|authentication|permission|not_found|context_length/.test(word) ? 400 : undefined;
+  if (/rate_limit|insufficient_quota|resource_exhausted/.test(word)) return 429;
+  return /invalid|authenticat|permission|not_found|context_length/.test(word) ? 400 : undefined;
 }
 
 function errorWord({ code, type, data }: ProviderError): string | undefined {
   const inner = asRecord(asRecord(data)["error"]);
-  return [code, type, inner["code"], inner["type"]].find(
-    (word): word is string => typeof word === "string" && ERROR_WORD.test(word),
-  );
+  // Google writes its words in capitals, as `status` beside a number as `code`.
+  return [code, type, inner["code"], inner["type"], inner["status"]]
+    .map((word) => (typeof word === "string" ? word.toLowerCase() : ""))
+    .find((word) => ERROR_WORD.test(word));
 }
 
 function asRecord(value: unknown): Record<string, unknown> {

@@ -1,41 +1,97 @@
-import type { AgentEntry, Catalog } from "../config/catalog.ts";
+import type { AgentEntry, Catalog } from "../config/catalog/catalog.ts";
 import type { AgentId } from "../protocol/ids.ts";
+import type { Clock } from "../protocol/ports/clock.ts";
+import type { Logger } from "../protocol/ports/logger.ts";
+import { createAcpAgent } from "./acp/acp-agent.ts";
+import { programOf } from "./acp/profiles.ts";
 import type { Agent, Turn } from "./agent.ts";
-import { createAiSdkAgent, type Environment, findKeyProblem } from "./ai-sdk.ts";
+import { createAiSdkAgent } from "./ai-sdk.ts";
+import { createCommandAgent } from "./command/command-agent.ts";
+import { createExternalAgent } from "./external.ts";
+import { type Environment, findKeyProblem } from "./language-model.ts";
+import { findProgramProblem } from "./process/program.ts";
+import type { ProgramTools } from "./process/program-run.ts";
+import { Supervisor } from "./process/supervisor.ts";
 import { createScriptedAgent } from "./scripted.ts";
 import { createDelegate } from "./sub-agent.ts";
+import { ToolServers } from "./tools/tool-server.ts";
 
 /** The agents of the catalogue. */
 export interface Registry {
-  /** Undefined when the catalogue has no such agent. Finds disabled ones too: their sessions may still end their turns. */
+  /** Undefined if the catalogue has no such agent. Finds disabled agents too: their sessions may finish their turns. */
   find(agentId: AgentId): Agent | undefined;
-  /** Could a session start with this agent now, as far as this node can tell without asking anybody? */
+  /** Whether a session can start with this agent now, as far as this node knows without network requests. */
   isAvailable(agentId: AgentId): boolean;
-  /** Why it is not available, for the operator; undefined when it is. */
+  /** Whether this node can drive a run of the agent. If not, its worker leaves the run to others for a while. */
+  canRun(agentId: AgentId): boolean;
+  /** Why the agent is unavailable, as text for the operator; undefined if it is available. */
   findProblem(agentId: AgentId): string | undefined;
+  /** The agents that are enabled but unavailable, with the reasons. */
+  unavailable(): { agentId: AgentId; problem: string }[];
+  /** End the agents' programs, and start no more. */
+  close(): Promise<void>;
 }
 
 export interface RegistryOptions {
   readonly catalog: () => Catalog;
-  /** Where keys are looked up. */
+  /** The environment variables that hold the providers' keys. */
   readonly env: Environment;
-  /** From 0 to 1, for the jitter of tries. Default: `Math.random`. */
+  /** From 0 to 1, for the jitter of retries. Default: `Math.random`. */
   readonly random?: () => number;
-  /** Hears of what a sub-agent threw that was no `AppError`. Default: nobody does. */
-  readonly onFault?: (fault: unknown, agentId: AgentId, turn: Turn) => void;
+  /** For the timeouts of programs. Default: the system's timers. */
+  readonly clock?: Clock;
+  readonly log?: Logger | undefined;
+  /** Whether agents run on this node. If not, it does not check for their programs. Default: true. */
+  readonly isWorker?: boolean;
+  /**
+   * Called with everything that a sub-agent or a tool throws: its caller goes on, and the run does not fail. `toolName` is
+   * set if a tool threw. Default: such errors are dropped.
+   */
+  readonly onFault?: (fault: unknown, agentId: AgentId, turn: Turn, toolName?: string) => void;
 }
 
-/** Agents are made when they are first wanted, and kept as long as the catalogue keeps their entry. */
-export function createRegistry({ catalog, env, random = Math.random, onFault = () => {} }: RegistryOptions): Registry {
+const SYSTEM_TIME: Clock = {
+  now: () => Date.now(),
+  after(delayMs, callback) {
+    const timer = setTimeout(callback, delayMs);
+    timer.unref();
+    return { cancel: () => clearTimeout(timer) };
+  },
+};
+
+/** Creates agents on first use, and keeps each as long as the catalogue keeps its entry. */
+export function createRegistry({
+  catalog,
+  env,
+  random = Math.random,
+  clock = SYSTEM_TIME,
+  log,
+  isWorker = true,
+  onFault = () => {},
+}: RegistryOptions): Registry {
   const agents = new WeakMap<AgentEntry, Agent>();
+  const toolServers = new ToolServers();
+  let programs: ProgramTools | undefined;
+  const programTools = () => {
+    programs ??= { supervisor: new Supervisor({ clock, log }), clock, env, log };
+    return programs;
+  };
 
   function make(entry: AgentEntry): Agent {
     const { adapter } = entry;
+    const delegate = createDelegate(entry, { catalog, find, onFault });
+    const tools = { catalog, programs: programTools, delegate };
     switch (adapter.kind) {
       case "scripted":
-        return createScriptedAgent(entry, adapter, createDelegate(entry, { catalog, find, onFault }));
+        return createScriptedAgent(entry, adapter, delegate);
       case "ai-sdk":
-        return createAiSdkAgent(entry, adapter, { env, random });
+        return createAiSdkAgent(entry, adapter, { env, random, tools, onFault });
+      case "command":
+        return createCommandAgent(entry, adapter, programTools);
+      case "acp":
+        return createAcpAgent(entry, adapter, { programs: programTools, tools, toolServers, onFault });
+      case "external":
+        return createExternalAgent(entry.id);
     }
   }
 
@@ -50,12 +106,46 @@ export function createRegistry({ catalog, env, random = Math.random, onFault = (
     return agent;
   }
 
+  function canRun(agentId: AgentId): boolean {
+    const adapter = catalog().agents.get(agentId)?.adapter;
+    if (adapter?.kind === "command") return findProgramProblem(adapter, env) === undefined;
+    if (adapter?.kind === "acp") return findProgramProblem(programOf(adapter), env) === undefined;
+    return adapter !== undefined;
+  }
+
   function findProblem(agentId: AgentId): string | undefined {
     const entry = catalog().agents.get(agentId);
     if (!entry) return "the catalogue has no such agent";
     if (!entry.enabled) return "it is disabled";
-    return entry.adapter.kind === "ai-sdk" ? findKeyProblem(entry.adapter, env) : undefined;
+    const { adapter } = entry;
+    switch (adapter.kind) {
+      case "scripted":
+      case "external":
+        return undefined;
+      case "ai-sdk":
+        return findKeyProblem(adapter, env);
+      case "command":
+        return isWorker ? findProgramProblem(adapter, env) : undefined;
+      case "acp":
+        return isWorker ? findProgramProblem(programOf(adapter), env) : undefined;
+    }
   }
 
-  return { find, findProblem, isAvailable: (agentId) => findProblem(agentId) === undefined };
+  function unavailable(): { agentId: AgentId; problem: string }[] {
+    return [...catalog().agents.values()].flatMap(({ id, enabled }) => {
+      const problem = enabled ? findProblem(id) : undefined;
+      return problem === undefined ? [] : [{ agentId: id, problem }];
+    });
+  }
+
+  return {
+    find,
+    canRun,
+    findProblem,
+    unavailable,
+    isAvailable: (agentId) => findProblem(agentId) === undefined,
+    async close() {
+      await Promise.all([programs?.supervisor.close(), toolServers.close()]);
+    },
+  };
 }

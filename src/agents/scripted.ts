@@ -1,18 +1,18 @@
 import { createHash } from "node:crypto";
-import type { ScriptedAdapter, ScriptedReply } from "../config/adapter.ts";
-import type { AgentEntry } from "../config/catalog.ts";
+import type { ScriptedAdapter, ScriptedReply } from "../config/catalog/adapter.ts";
+import type { AgentEntry } from "../config/catalog/catalog.ts";
 import { AppError } from "../protocol/errors.ts";
 import type { Answer, ToolCall } from "../protocol/interaction.ts";
 import { cleanText, cutText } from "../protocol/text.ts";
 import type { Agent, Part, RunControl, Turn } from "./agent.ts";
 import { type Delegate, SUB_AGENT_TOOL } from "./sub-agent.ts";
 
-/** Patterns see so much of a message: one that goes back and forth over megabytes would hold up everybody. */
+/** The part of a message that patterns are matched against, in UTF-16 units: a catalogue may have a thousand patterns. */
 const MAX_MATCHED_UNITS = 1_024;
-/** An echo comes in pieces no longer than this, like any streamed text. */
+/** The longest streamed piece of an echo, in UTF-16 units. */
 const MAX_PIECE_UNITS = 4_096;
 
-/** What `{answer}` and `{result}` stand for in what is said. */
+/** The values of `{answer}` and `{result}` in a rule's texts. */
 interface Findings {
   readonly answer: string;
   readonly result: string;
@@ -26,9 +26,9 @@ interface Script {
 }
 
 /**
- * An agent that answers by rule. The first rule whose pattern fits the user's message is played: fail, ask, confirm,
- * delegate, say, as far as it has them. Where the user cancels or rejects, or the sub-agent has no result, it says
- * `otherwise` instead and does no more. Without a fitting rule it says the message back.
+ * An agent that answers by rules. It plays the first rule whose pattern matches the user's message, in the order fail,
+ * ask, confirm, delegate, say. If the user cancels or rejects, or the sub-agent has no result, it says `otherwise` instead
+ * and stops. Without a matching rule it echoes the message.
  */
 export function createScriptedAgent(entry: AgentEntry, adapter: ScriptedAdapter, delegate: Delegate): Agent {
   const { replies, yields, restartable } = adapter;
@@ -56,7 +56,7 @@ export function createScriptedAgent(entry: AgentEntry, adapter: ScriptedAdapter,
   };
 }
 
-/** What comes before speaking. Undefined where the user or the sub-agent said no. */
+/** The steps before `say`. Undefined if the user or the sub-agent declined. */
 async function* act(rule: ScriptedReply, script: Script): AsyncGenerator<Part, Findings | undefined> {
   const answer = rule.ask ? await ask(rule.ask, script) : "";
   if (answer === undefined) return undefined;
@@ -71,8 +71,8 @@ function ruleFor(message: string, replies: readonly ScriptedReply[]): ScriptedRe
 }
 
 /**
- * The first `times` messages of a session that meet the rule fail. Counted in the history, so that another worker
- * counts the same. A sub-agent has no history: its rule fails each time.
+ * Fail for the first `times` messages of a session that match the rule. The count comes from the history, so that every
+ * worker counts the same. A sub-agent has no history, so its rule always fails.
  */
 function failIfDue(rule: ScriptedReply, { input, history }: Turn, replies: readonly ScriptedReply[]): void {
   if (!rule.fail) return;
@@ -119,7 +119,7 @@ async function* handOver(
   return outcome.ok ? outcome.result : undefined;
 }
 
-/** The id is the same each time this attempt is played, and differs from that of every other call. */
+/** A tool call whose id is unique, and the same whenever this attempt is played. */
 function toolCall(
   act: "confirm" | "delegate",
   name: string,
@@ -157,7 +157,7 @@ function* repeat(words: readonly string[], times: number): Generator<string> {
   for (let round = 0; round < times; round += 1) yield* words;
 }
 
-/** In one go: an answer that holds `{result}` stays as the user wrote it. */
+/** Replaces both placeholders in one pass, so that an answer containing `{result}` stays as the user wrote it. */
 function* fillIn(words: Iterable<string>, findings: Findings): Generator<string> {
   for (const text of words) {
     const filled = text.replace(/\{(answer|result)\}/g, (_, name: keyof Findings) => findings[name]);

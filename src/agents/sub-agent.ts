@@ -1,25 +1,29 @@
-import { AsyncLocalStorage } from "node:async_hooks";
 import { z } from "zod";
-import type { AgentEntry, Catalog } from "../config/catalog.ts";
+import { type AgentEntry, type Catalog, findAgent, takesTurns } from "../config/catalog/catalog.ts";
 import { AppError, ERRORS, type ErrorCode } from "../protocol/errors.ts";
-import type { AgentId, MessageId, RunId } from "../protocol/ids.ts";
+import type { AgentId, MessageId } from "../protocol/ids.ts";
 import type { AgentRef } from "../protocol/message.ts";
 import { cutText } from "../protocol/text.ts";
-import type { Agent, Part, RunControl, Turn } from "./agent.ts";
+import type { Agent, CallTree, Part, RunControl, Turn } from "./agent.ts";
+import { RunApprovals } from "./tools/approvals.ts";
 
 /** The name of the tool, in tool calls and their results. */
 export const SUB_AGENT_TOOL = "sub-agent";
-/** A result travels in one event and goes into a model's window: at most 48 KiB of UTF-8, below the 64 of rule C22. */
+/** The longest result, in UTF-16 units: at most 48 KiB of UTF-8, so that it fits one event (64 KiB, rule C22). */
 const MAX_RESULT_UNITS = 16_384;
 
 /** The arguments of the tool `sub-agent`. */
 export const Delegation = z.strictObject({
   name: z.string().min(1).max(64).describe("The agent to ask."),
-  task: z.string().min(1).max(6_000).describe("What it shall do. It knows nothing of this conversation."),
+  task: z
+    .string()
+    .min(1)
+    .max(6_000)
+    .describe("The task, complete in itself: the agent does not see this conversation."),
 });
 export type Delegation = z.infer<typeof Delegation>;
 
-/** What became of it. A sub-agent that fails is an answer, not a failure of the agent that asked. */
+/** The outcome. A failed sub-agent is a result for the calling agent, whose own run does not fail. */
 export type DelegationResult =
   | { readonly ok: true; readonly result: string }
   | {
@@ -31,9 +35,9 @@ export type DelegationResult =
     };
 
 /**
- * Let another agent do a task within the run of `turn`. Yields the parts of that agent, each with who said it, and
- * returns its result: the text it said itself. `toolCallId` names the call, and tells apart what two calls of one run
- * do. Throws only when the run is aborted.
+ * Let another agent do a task within the run of `turn`. Yields that agent's parts, each with its author, and returns its
+ * result: the text that the agent itself wrote. `toolCallId` identifies the call among those of the run. Throws only if
+ * the run is aborted.
  */
 export type Delegate = (
   call: Delegation & { readonly toolCallId: string },
@@ -41,21 +45,11 @@ export type Delegate = (
   control: RunControl,
 ) => AsyncGenerator<Part, DelegationResult>;
 
-interface CallStack {
-  readonly runId: RunId;
-  /** Ids from the session's agent to the one that runs. */
-  readonly path: readonly AgentId[];
-  /** `max_depth` of the session's agent: how many agents may stand below it. */
-  readonly maxDepth: number;
-}
-
-/** Travels with the calls, so that sub-agents that run side by side have a stack each. */
-const stacks = new AsyncLocalStorage<CallStack>();
-
-function stackOf(caller: AgentEntry, { runId }: Turn): CallStack {
-  const stack = stacks.getStore();
-  // What a sub-agent sets off, such as a question, may start other runs in the same process: not its calls.
-  return stack?.runId === runId ? stack : { runId, path: [caller.id], maxDepth: caller.maxDepth };
+/** Where an agent stands that works on a turn. */
+export function treeOf(caller: AgentEntry, { tree, approvedTools }: Turn): CallTree {
+  return (
+    tree ?? { path: [caller.id], calls: [], maxDepth: caller.maxDepth, approvals: new RunApprovals(approvedTools) }
+  );
 }
 
 export function createDelegate(
@@ -63,38 +57,42 @@ export function createDelegate(
   options: {
     readonly catalog: () => Catalog;
     readonly find: (id: AgentId) => Agent | undefined;
-    /** Hears of what a sub-agent threw that was no `AppError`: such text goes to nobody outside. */
+    /** Called with a sub-agent's exception. The result contains only the text of an `AppError`. */
     readonly onFault: (fault: unknown, agentId: AgentId, turn: Turn) => void;
   },
 ): Delegate {
   return async function* delegate(call, turn, control) {
-    const stack = stackOf(caller, turn);
-    const name = call.name as AgentId;
-    const depth = stack.path.length;
-    if (stack.path.includes(name)) return refuse("RECURSION", `${name} is already at work: ${stack.path.join(" > ")}.`);
-    if (depth > stack.maxDepth)
-      return refuse("MAX_DEPTH", `At most ${stack.maxDepth} agents may stand below ${stack.path[0]}.`);
-    if (caller.subAgents.length > 0 && !caller.subAgents.includes(name)) {
+    const tree = treeOf(caller, turn);
+    const catalog = options.catalog();
+    const entry = findAgent(catalog, call.name, turn.workspaceId);
+    const name = entry?.id ?? (call.name as AgentId);
+    const depth = tree.path.length;
+    if (tree.path.includes(name)) return refuse("RECURSION", `${name} is already at work: ${tree.path.join(" > ")}.`);
+    if (depth > tree.maxDepth)
+      return refuse("MAX_DEPTH", `At most ${tree.maxDepth} agents may stand below ${tree.path[0]}.`);
+    const isMeant = (allowed: string) => allowed === name || findAgent(catalog, allowed, turn.workspaceId)?.id === name;
+    if (caller.subAgents.length > 0 && !caller.subAgents.some(isMeant)) {
       return refuse("NOT_ALLOWED", `${caller.id} may not ask ${name}.`);
     }
-    const agent = options.catalog().agents.get(name)?.enabled ? options.find(name) : undefined;
+    if (entry && !takesTurns(entry)) return refuse("NOT_ALLOWED", `${name} plays for itself: it takes no tasks.`);
+    const agent = entry?.enabled ? options.find(name) : undefined;
     if (!agent) return refuse("NOT_FOUND", `There is no agent ${name}.`);
 
-    const path = [...stack.path, name];
-    const ref: AgentRef = { kind: "sub", name, depth, path };
+    const path = [...tree.path, name];
+    const calls = [...tree.calls, call.toolCallId];
+    const ref: AgentRef = { kind: "sub", name, depth, path, calls };
     const result = collectResult();
-    const run = () => agent.run(toTask(call, turn), control);
     try {
-      for await (const part of withStack({ ...stack, path }, run)) {
-        // The provider's session of a sub-agent would be taken for one of the session's agent.
+      for await (const part of agent.run(toTask(call, turn, { ...tree, path, calls }), control)) {
+        // A sub-agent's provider session must not replace that of the session's agent.
         if (part.type === "provider-session") continue;
         result.add(part);
         yield part.agent ? part : { ...part, agent: ref };
       }
     } catch (error) {
       control.signal.throwIfAborted();
-      if (error instanceof AppError) return refuse(error.code, error.message);
       options.onFault(error, name, turn);
+      if (error instanceof AppError) return refuse(error.code, error.message);
       return refuse("internal", ERRORS.internal.text);
     }
     control.signal.throwIfAborted();
@@ -107,7 +105,7 @@ function refuse(code: Extract<DelegationResult, { ok: false }>["error"]["code"],
 }
 
 /** A turn of its own, without the conversation around it, in the run of the agent that asked. */
-function toTask({ task, toolCallId }: Parameters<Delegate>[0], turn: Turn): Turn {
+function toTask({ task, toolCallId }: Parameters<Delegate>[0], turn: Turn, tree: CallTree): Turn {
   return {
     runId: turn.runId,
     attempt: turn.attempt,
@@ -123,24 +121,8 @@ function toTask({ task, toolCallId }: Parameters<Delegate>[0], turn: Turn): Turn
     },
     history: [],
     approvedTools: turn.approvedTools,
+    tree,
   };
-}
-
-/** A generator runs on behalf of whoever pulls it: so each pull is made within the stack. */
-async function* withStack(stack: CallStack, run: () => AsyncIterable<Part>): AsyncGenerator<Part> {
-  const parts = stacks.run(stack, () => run()[Symbol.asyncIterator]());
-  let isOpen = false;
-  try {
-    while (true) {
-      isOpen = false;
-      const next = await stacks.run(stack, () => parts.next());
-      if (next.done) return;
-      isOpen = true;
-      yield next.value;
-    }
-  } finally {
-    if (isOpen) await stacks.run(stack, () => parts.return?.());
-  }
 }
 
 /** What the sub-agent said itself, message by message with an empty line between; not what those it asked said. */

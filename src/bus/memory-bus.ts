@@ -2,7 +2,7 @@ import type { Bus, Listener, Unsubscribe } from "./bus.ts";
 
 const DONE = Promise.resolve();
 
-/** The bus of one process. It loses nothing, but delivers later than it returns, as every bus does. */
+/** The bus of one process. It loses nothing. Like every bus, it delivers asynchronously, after `publish` returns. */
 export class MemoryBus implements Bus {
   readonly #topics = new Map<string, Set<Listener>>();
   #sent: { listeners: ReadonlySet<Listener>; message: Uint8Array }[] = [];
@@ -22,7 +22,7 @@ export class MemoryBus implements Bus {
   }
 
   async subscribe(topic: string, listener: Listener): Promise<Unsubscribe> {
-    // The same function may listen twice: each subscription is its own.
+    // The same function may subscribe twice: each subscription is separate.
     const own: Listener = (message) => listener(message);
     const listeners = this.#topics.get(topic) ?? new Set();
     this.#topics.set(topic, listeners.add(own));
@@ -44,7 +44,7 @@ export class MemoryBus implements Bus {
     return () => {};
   }
 
-  /** How many topics somebody listens to. */
+  /** The number of topics that have a listener. */
   get topicCount(): number {
     return this.#topics.size;
   }
@@ -59,7 +59,7 @@ export class MemoryBus implements Bus {
     this.#sent = [];
     if (this.#isClosed) return;
     for (const { listeners, message } of sent) {
-      // A copy where it matters: a listener may subscribe or unsubscribe others.
+      // Iterate over a copy: a listener may subscribe or unsubscribe others.
       for (const listener of listeners.size === 1 ? listeners : [...listeners]) listener(message);
     }
   }

@@ -1,13 +1,13 @@
-import type { Clock } from "../protocol/clock.ts";
-import type { TicketStore } from "./tickets.ts";
+import type { Clock } from "../protocol/ports/clock.ts";
+import type { TicketStore } from "./ticket-store.ts";
 
-/** Tickets that nobody used yet; the one given out first makes room. Each takes some 300 bytes, and lasts seconds. */
+/** Unused tickets; beyond this the oldest is discarded. Each takes about 300 bytes and lives for seconds. */
 const MAX_TICKETS = 10_000;
 
 /** Tickets of one process. */
 export class MemoryTickets implements TicketStore {
   readonly #clock: Clock;
-  /** The one given out last stands last. */
+  /** Oldest first. */
   readonly #tickets = new Map<string, { grant: string; until: number }>();
 
   constructor(clock: Clock) {

@@ -1,31 +1,31 @@
-import type { Clock, Timer } from "../protocol/clock.ts";
+import type { Clock, Timer } from "../protocol/ports/clock.ts";
 
 /**
- * Between two beats, in ms. With two of them missed a bus that is away is known to be within 1.5 s, whenever it went,
- * so that commands are answered within two (rule C21).
+ * The interval between two beats, in ms. After two missed beats the bus counts as away. An outage is therefore detected
+ * within 1.5 s, whenever it begins, so that commands are answered within 2 s (rule C21).
  */
 const BEAT_MS = 500;
 const MISSED = 2;
-/** A line that has missed so many beats in a row is given up for a new one: nobody may ever answer on it again. */
+/** A line that has missed this many beats in a row is replaced by a new connection: it may never recover. */
 const HOPELESS = 10;
 
 export interface PulseOptions {
   clock: Clock;
-  /** How many lines messages come in on; each is felt apart. */
+  /** The number of lines that messages arrive on; each is probed separately. */
   lines: number;
-  /** Publish a beat so that it comes back on the line, if anything does. */
+  /** Publish a beat that comes back on this line when the bus works. */
   send: (line: number, beat: string) => void;
-  /** Nothing came back on some line, twice. */
+  /** Called when a line has missed two beats in a row. */
   onAway: () => void;
-  /** Everything comes back again. */
+  /** Called when beats come back on every line again. */
   onBack: () => void;
-  /** Nothing has come back on these for long. */
+  /** Called with the lines that have missed ten further beats in a row. */
   onHopeless: (lines: number[]) => void;
 }
 
 /**
- * Whether what this node publishes comes back to it. A server that is frozen, or cut off, leaves its connections as they
- * are, and what is written to them waits: only an answer that stays out tells (rule C21).
+ * Detects whether the messages that this node publishes come back to it. A frozen or cut-off server leaves its
+ * connections open and writes to them wait, so only a missing answer reveals the outage (rule C21).
  */
 export class Pulse {
   readonly #options: PulseOptions;
@@ -54,7 +54,7 @@ export class Pulse {
     this.#timer?.cancel();
   }
 
-  /** A beat came back. One that is late says nothing about now. */
+  /** Record a beat that came back. An older beat than the newest says nothing about the present and is ignored. */
   hear(line: number, text: string): void {
     const beat = Number(text);
     if (!(beat > this.#heard[line]!)) return;

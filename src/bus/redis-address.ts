@@ -1,16 +1,16 @@
 import type { RedisOptions as AnyOptions } from "ioredis";
 
-/** Answers come in the shapes the client library has always given them. */
+/** Without `replyMapping`: replies keep the client library's default shapes. */
 export type RedisOptions = Omit<AnyOptions, "replyMapping">;
 
-/** Where a Redis server is to be found, and how it lets one in. */
+/** How to reach a Redis server and log in to it. */
 export interface RedisAddress {
-  /** For logs and sentences: without user and password. */
+  /** For logs and error messages: without user and password. */
   label: string;
   options: RedisOptions;
 }
 
-/** `scheme://user:password@hosts/rest?query`; what is special in user and password is percent-encoded. */
+/** `scheme://user:password@hosts/rest?query`; special characters in user and password are percent-encoded. */
 const FORM = /^(rediss?)(\+sentinel)?:\/\/(?:([^@/?#]*)@)?([^@/?#]+)(?:\/([^?#]*))?(?:\?([^#]*))?$/;
 const HOST = /^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::(\d{1,5}))?$/;
 const REDIS_PORT = 6_379;
@@ -19,8 +19,8 @@ const SENTINEL_PORT = 26_379;
 const SENTINEL_NAMES = ["sentinel-username", "sentinel-password"];
 
 /**
- * Read the addresses of independent servers. They come in an order of their own, so that nodes that were given the same
- * ones in another order agree on which is which.
+ * Read the addresses of independent servers. They are returned sorted, so that nodes that list the same servers in
+ * different orders agree on which is which.
  *
  * @throws Error with a sentence for the operator
  */
@@ -30,7 +30,7 @@ export function readRedisAddresses(urls: readonly string[]): RedisAddress[] {
       return readRedisAddress(url);
     } catch (error) {
       throw new Error(
-        `INTERLOCK_BUS: ${(error as Error).message}; address ${index + 1} of ${urls.length} is not like that`,
+        `INTERLOCK_BUS: ${(error as Error).message}; address ${index + 1} of ${urls.length} violates this`,
       );
     }
   });
@@ -39,14 +39,14 @@ export function readRedisAddresses(urls: readonly string[]): RedisAddress[] {
 
 /**
  * Read an address: `redis://[user:password@]host[:port][/db]`, or `redis+sentinel://[user:password@]host[:port],host…/
- * master[/db][?sentinel-username=…&sentinel-password=…]`, where user and password are the server's and the rest is the
- * Sentinels'. `rediss` instead of `redis` is TLS, to the Sentinels too.
+ * master[/db][?sentinel-username=…&sentinel-password=…]`, where user and password belong to the Redis server and the
+ * query parameters to the Sentinels. `rediss` instead of `redis` selects TLS, for the Sentinels too.
  *
- * @throws Error that says what is wrong, without the address: it may hold a password
+ * @throws Error that says what is wrong, without the address: it may contain a password
  */
 function readRedisAddress(text: string): RedisAddress {
   const [, scheme, sentinel, user, hosts = "", path = "", query = ""] = FORM.exec(text) ?? [];
-  if (!scheme) throw new Error("an address is of the form redis://user:password@host:port/db");
+  if (!scheme) throw new Error("an address has the form redis://user:password@host:port/db");
   const tls = scheme === "rediss" ? {} : undefined;
   const common: RedisOptions = { ...credentials(user), ...(tls && { tls }) };
   const steps = path === "" ? [] : path.split("/");
@@ -54,13 +54,14 @@ function readRedisAddress(text: string): RedisAddress {
   const stray = [...named.keys()].find((name) => !sentinel || !SENTINEL_NAMES.includes(name));
   if (stray !== undefined) throw new Error(`an address has no parameter ${JSON.stringify(stray)}`);
   if (!sentinel) {
-    if (steps.length > 1) throw new Error("after the host of an address stands the number of a database, or nothing");
+    if (steps.length > 1) throw new Error("only the number of a database may follow the host of an address");
     const { host, port } = readHost(hosts, REDIS_PORT);
     const db = readDatabase(steps[0]);
     return { label: `${scheme}://${hosts}${db > 0 ? `/${db}` : ""}`, options: { ...common, host, port, db } };
   }
   const [name, number, ...more] = steps;
-  if (!name || more.length > 0) throw new Error("after the Sentinels of an address stands the name of their master");
+  if (!name || more.length > 0)
+    throw new Error("only the name of a master, and the number of a database, may follow the Sentinels of an address");
   const [username, password] = SENTINEL_NAMES.map((each) => named.get(each) ?? undefined);
   return {
     label: `${scheme}+sentinel://${hosts}/${name}`,
@@ -88,19 +89,19 @@ function decode(text: string): string {
   try {
     return decodeURIComponent(text);
   } catch {
-    throw new Error("a % in an address begins two hexadecimal digits");
+    throw new Error("two hexadecimal digits must follow a % in an address");
   }
 }
 
 function readHost(text: string, usualPort: number): { host: string; port: number } {
   const [, host, port] = HOST.exec(text) ?? [];
   const number = port === undefined ? usualPort : Number(port);
-  if (!host || number < 1 || number > 65_535) throw new Error("an address names a host, and a port from 1 to 65535");
+  if (!host || number < 1 || number > 65_535) throw new Error("an address needs a host, and a port from 1 to 65535");
   return { host: host.replace(/^\[|\]$/g, ""), port: number };
 }
 
 function readDatabase(text: string | undefined): number {
   if (text === undefined || text === "") return 0;
-  if (!/^\d{1,4}$/.test(text)) throw new Error("the database of an address is a number");
+  if (!/^\d{1,4}$/.test(text)) throw new Error("the database of an address must be a number");
   return Number(text);
 }

@@ -1,18 +1,21 @@
-import type { Clock, Timer } from "../protocol/clock.ts";
 import { AppError } from "../protocol/errors.ts";
-import type { Logger } from "../protocol/logger.ts";
+import type { Clock, Timer } from "../protocol/ports/clock.ts";
+import type { Logger } from "../protocol/ports/logger.ts";
 import { type Bus, type Listener, MAX_BUS_MESSAGE, type Unsubscribe } from "./bus.ts";
 import { readRedisAddresses } from "./redis-address.ts";
 import { RedisLink } from "./redis-link.ts";
 import { weigh } from "./rendezvous.ts";
 
-/** Connections that are lost together come back one after the other: whoever mends what was lost does it once, in ms. */
+/**
+ * Connections that are lost together come back one by one; their recoveries within this time are reported as one, in
+ * ms.
+ */
 const TOGETHER_MS = 50;
 
 export interface RedisBusOptions {
-  /** The addresses of independent servers, in any order; the same on all nodes. Each topic has its server among them. */
+  /** The addresses of independent servers, in any order; the same on all nodes. Each topic is mapped to one of them. */
   urls: readonly string[];
-  /** Names the store: nodes of another do not hear these, on whatever servers they meet (rule C20). */
+  /** Identifies the store: nodes of another store on the same servers do not receive these messages (rule C20). */
   epoch: string;
   clock: Clock;
   newId: () => string;
@@ -20,9 +23,9 @@ export interface RedisBusOptions {
 }
 
 /**
- * The bus over Redis pub/sub. Once it is open it stays: servers may go and come back.
+ * Open the bus over Redis pub/sub. Once open, it survives servers that go away and come back.
  *
- * @throws Error with a sentence for the operator when a server cannot be had
+ * @throws Error with a sentence for the operator when a server cannot be used
  */
 export async function openRedisBus({ urls, epoch, ...rest }: RedisBusOptions): Promise<Bus> {
   const addresses = readRedisAddresses(urls);
@@ -62,13 +65,13 @@ class RedisBus implements Bus {
   async publish(topic: string, message: Uint8Array): Promise<void> {
     if (this.#isClosed) return;
     if (message.byteLength > MAX_BUS_MESSAGE) {
-      this.#log.error({ topic, bytes: message.byteLength }, "a message is too heavy for the bus, and is lost");
+      this.#log.error({ topic, bytes: message.byteLength }, "a message exceeds the size limit of the bus and is lost");
       return;
     }
     await this.#linkOf(topic).publish(topic, message);
   }
 
-  /** Who listens elsewhere is not known here. */
+  /** Always true: this node does not know the listeners of other nodes. */
   isHeard(): boolean {
     return true;
   }
@@ -114,7 +117,7 @@ class RedisBus implements Bus {
   }
 }
 
-/** The same function may listen twice: each of its listenings is its own. */
+/** The same function may listen twice: each registration is separate. */
 function enlist(listeners: Set<() => void>, listener: () => void): Unsubscribe {
   const own = () => listener();
   listeners.add(own);

@@ -1,32 +1,32 @@
 import type { Redis } from "ioredis";
-import type { Clock } from "../protocol/clock.ts";
+import type { Clock } from "../protocol/ports/clock.ts";
 import type { RedisAddress, RedisOptions } from "./redis-address.ts";
 
-/** How long a server may take to let this node in when it starts, in ms. */
+/** How long connecting and logging in may take when a node starts, in ms. */
 const OPEN_MS = 5_000;
-/** How long a server may take to accept a connection, in ms, and how long a Sentinel to answer; the next one is asked then. */
+/** How long a server may take to accept a connection, and a Sentinel to answer before the next one is tried, in ms. */
 const CONNECT_MS = 2_000;
 const SENTINEL_MS = 1_000;
-/** Between two tries to connect again, in ms: twice as long each time, up to here. */
+/** The pause between two attempts to reconnect, in ms; it doubles from the first to the maximum. */
 const MAX_BACKOFF_MS = 1_000;
 const FIRST_BACKOFF_MS = 50;
-/** A connection on which an answer is due and nothing comes for so long is given up, in ms. */
+/** A connection that owes an answer and has been silent for this long is closed, in ms. */
 const SILENCE_MS = 5_000;
-/** A connection that is being closed and whose other end says nothing is cut after so long, in ms. */
+/** A connection that is closing is destroyed when the other end has not reacted for this long, in ms. */
 const GOODBYE_MS = 500;
 
 /**
- * Connect to a server. Once connected, it connects again for ever; what was asked on a connection that broke is
- * rejected, never sent twice.
+ * Connect to a server. After the first connection the client reconnects without limit. Commands that were pending on a
+ * broken connection are rejected, never sent twice.
  *
- * @throws Error with a sentence for the operator when it cannot be had, or does not let this node in
+ * @throws Error with a sentence for the operator when the server cannot be reached or refuses the login
  */
 export async function connectRedis(
   { label, options: where }: RedisAddress,
   clock: Clock,
   options: RedisOptions = {},
 ): Promise<Redis> {
-  // The vendor is loaded where Redis is used, and nowhere else.
+  // Load the vendor library lazily, only where Redis is used.
   const { Redis } = await import("ioredis");
   let isOpen = false;
   let reason = "it does not answer";
@@ -36,7 +36,7 @@ export async function connectRedis(
     lazyConnect: true,
     retryStrategy: retry,
     sentinelRetryStrategy: retry,
-    // A server that was a master, and has become a replica of another.
+    // The server was a master and has become a replica.
     reconnectOnError: (error) => error.message.startsWith("READONLY"),
     connectTimeout: CONNECT_MS,
     sentinelCommandTimeout: SENTINEL_MS,
@@ -58,14 +58,14 @@ export async function connectRedis(
     return redis;
   } catch {
     redis.disconnect();
-    // The failure itself is not kept as its cause: it may hold the command that logs in.
+    // Do not keep the failure as the cause: it may contain the login command.
     throw new Error(`INTERLOCK_BUS: ${label} cannot be used: ${reason}`);
   } finally {
     late.cancel();
   }
 }
 
-/** What a failure says. Its other properties are not for logs: the command that failed may hold a password. */
+/** The message of a failure. Its other properties must not be logged: the failed command may contain a password. */
 export function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const { message, code } = error as Error & { code?: unknown };

@@ -1,6 +1,6 @@
 import type { Redis } from "ioredis";
-import type { Clock } from "../protocol/clock.ts";
-import type { Logger } from "../protocol/logger.ts";
+import type { Clock } from "../protocol/ports/clock.ts";
+import type { Logger } from "../protocol/ports/logger.ts";
 import type { Listener, Unsubscribe } from "./bus.ts";
 import { Pulse } from "./pulse.ts";
 import type { RedisAddress } from "./redis-address.ts";
@@ -8,15 +8,15 @@ import { connectRedis, reasonOf } from "./redis-client.ts";
 import { RedisSubscriber } from "./redis-subscriber.ts";
 import { weigh } from "./rendezvous.ts";
 
-/** How long the first message may take to come back, in ms. */
+/** How long the first beats may take to come back when the link opens, in ms. */
 const BEGIN_MS = 3_000;
-/** How long a publisher is kept waiting for the server, in ms. */
+/** How long a publisher waits for the server, in ms. */
 const PUBLISH_MS = 100;
-/** Bytes the server may owe an answer for; what comes on top of them is lost. Two hundred of the heaviest messages. */
+/** Bytes of published messages without an acknowledgement; further messages are dropped. About 256 of maximum size. */
 const MAX_UNANSWERED = 16_777_216;
 /**
- * Connections that listen: a server that finds one too far behind cuts it off, with all its channels
- * (`client-output-buffer-limit`, 32 MiB), so no single one carries all.
+ * Subscribing connections. The server cuts a connection that lags too far behind, with all its channels
+ * (`client-output-buffer-limit`, 32 MiB), so the channels are spread over several.
  */
 const LISTENING = 4;
 
@@ -24,31 +24,31 @@ const SILENCE = "it does not answer";
 
 export interface RedisLinkOptions {
   address: RedisAddress;
-  /** Stands before the names of all channels. */
+  /** Prefix of all channel names. */
   prefix: string;
   clock: Clock;
   newId: () => string;
   log: Logger;
-  /** Nothing arrives any more, that is known. */
+  /** Called when messages are known not to arrive. */
   onAway: () => void;
-  /** It is there again, and messages may have been lost. */
+  /** Called when the server is reachable again; messages may have been lost. */
   onRecovered: () => void;
 }
 
-/** One server, as this node is connected to it: a connection to publish on, and several to listen on. */
+/** This node's link to one server: one connection that publishes and several that subscribe. */
 export class RedisLink {
   readonly #options: RedisLinkOptions;
   readonly #publisher: Redis;
   readonly #subscribers: RedisSubscriber[];
   readonly #pulse: Pulse;
-  /** Nobody else publishes on channels with this in their name. */
+  /** Makes the beat channels unique to this link. */
   readonly #nonce: string;
-  /** Why nothing arrives, should nothing arrive. */
+  /** The last known reason for a failure; logged when the server goes away. */
   #reason = SILENCE;
   #unanswered = 0;
   #onRefused: (() => void) | undefined;
 
-  /** @throws Error with a sentence for the operator when the server cannot be had */
+  /** @throws Error with a sentence for the operator when the server cannot be used */
   static async open(options: RedisLinkOptions): Promise<RedisLink> {
     const { address, clock } = options;
     const opened = await Promise.allSettled(Array.from({ length: 1 + LISTENING }, () => connectRedis(address, clock)));
@@ -77,7 +77,7 @@ export class RedisLink {
       });
     }
     const onRestored = () => {
-      if (!this.isAway) log.info({ server: label }, "a connection that listens to Redis was lost, and is made again");
+      if (!this.isAway) log.info({ server: label }, "a Redis subscriber connection was lost and has been restored");
       onRecovered();
     };
     this.#subscribers = listening.map(
@@ -90,12 +90,12 @@ export class RedisLink {
         this.#publisher.publish(this.#beatChannel(line), beat).catch((error) => this.#refused(error));
       },
       onAway: () => {
-        log.warn({ server: label, reason: this.#reason }, "Redis is away: commands wait for it, reading goes on");
+        log.warn({ server: label, reason: this.#reason }, "Redis is away: commands are refused, reads continue");
         onAway();
       },
       onBack: () => {
         this.#reason = SILENCE;
-        log.info({ server: label }, "Redis is there again");
+        log.info({ server: label }, "Redis is reachable again");
         onRecovered();
       },
       onHopeless: (lines) => {
@@ -109,10 +109,10 @@ export class RedisLink {
     return this.#pulse.isAway;
   }
 
-  /** Resolves when the server has it, or after 100 ms. What cannot be sent is lost. */
+  /** Resolves when the server has acknowledged the message, or after 100 ms. A message that cannot be sent is lost. */
   publish(topic: string, message: Uint8Array): Promise<void> {
     const weight = message.byteLength;
-    // What a frozen server finds when it wakes is of no use to anybody.
+    // Do not queue messages for a frozen server: they would be stale when it wakes.
     if (this.isAway || this.#unanswered + weight > MAX_UNANSWERED) return Promise.resolve();
     this.#unanswered += weight;
     return new Promise((resolve) => {
@@ -127,9 +127,9 @@ export class RedisLink {
     });
   }
 
-  /** @throws AppError `unavailable` when the server does not acknowledge it in time */
+  /** @throws AppError `unavailable` when the server does not acknowledge the subscription in time */
   subscribe(topic: string, listener: Listener): Promise<Unsubscribe> {
-    // Other bits than those that chose this server among several.
+    // Use other bits of the hash than the choice of the server did, so that the two choices are independent.
     const line = (weigh(topic) >>> 16) % LISTENING;
     return this.#subscribers[line]!.subscribe(this.#options.prefix + topic, listener);
   }
@@ -140,7 +140,7 @@ export class RedisLink {
     for (const subscriber of this.#subscribers) subscriber.close();
   }
 
-  /** Resolves when what is published comes back. */
+  /** Resolves when a published beat has come back on every subscriber. */
   async #begin(): Promise<void> {
     const { clock, address } = this.#options;
     const decoder = new TextDecoder();
@@ -174,7 +174,7 @@ export class RedisLink {
     return `${this.#options.prefix}pulse.${this.#nonce}.${line}`;
   }
 
-  /** A command failed. That its connection broke is no reason: why it broke is told by the connection. */
+  /** A command failed. Only the server's own replies count as a reason; the connection reports why it broke itself. */
   #refused(error: Error): void {
     if (error.name !== "ReplyError") return;
     this.#reason = reasonOf(error);

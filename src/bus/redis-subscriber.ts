@@ -1,33 +1,33 @@
 import type { Redis } from "ioredis";
-import type { Clock } from "../protocol/clock.ts";
 import { AppError } from "../protocol/errors.ts";
+import type { Clock } from "../protocol/ports/clock.ts";
 import type { Listener, Unsubscribe } from "./bus.ts";
 
 /** How long the server may take to acknowledge a subscription, in ms. */
 const ACKNOWLEDGE_MS = 2_000;
-/** Channels asked for at a time when all are asked for again: one write of some 50 KB. */
+/** Channels per command when a new connection subscribes to all channels again: one write of about 50 KB. */
 const CHANNELS_AT_A_TIME = 1_000;
 
 interface Channel {
   readonly listeners: Set<Listener>;
-  /** Settled when the server has acknowledged it on the connection there is. */
+  /** Settled when the server has acknowledged the channel on the current connection. */
   live: PromiseWithResolvers<void>;
   isLive: boolean;
 }
 
 export interface RedisSubscriberOptions {
-  /** Connected already. */
+  /** A client that is connected. */
   redis: Redis;
   clock: Clock;
-  /** All channels are heard again, after they were not. */
+  /** Called when all channels are subscribed again after a lost connection. */
   onRestored: () => void;
-  /** The server does not take a subscription. */
+  /** Called when the server refuses a subscription. */
   onRefused: (error: Error) => void;
 }
 
 /**
- * One connection that listens. What is wanted is kept here and asked for anew on every connection, acknowledgement by
- * acknowledgement: the client library forgets channels whose acknowledgement is lost with their connection.
+ * One subscribing connection. It keeps the list of wanted channels itself and subscribes to them again on every new
+ * connection: the client library forgets a channel whose acknowledgement was lost with its connection.
  */
 export class RedisSubscriber {
   readonly #options: RedisSubscriberOptions;
@@ -43,10 +43,10 @@ export class RedisSubscriber {
     redis.on("ready", () => void this.#restore());
   }
 
-  /** @throws AppError `unavailable` when the server does not acknowledge it in time */
+  /** @throws AppError `unavailable` when the server does not acknowledge the subscription in time */
   async subscribe(name: string, listener: Listener): Promise<Unsubscribe> {
     const channel = this.#channels.get(name) ?? this.#begin(name);
-    // The same function may listen twice: each subscription is its own.
+    // The same function may subscribe twice: each subscription is separate.
     const own: Listener = (message) => listener(message);
     channel.listeners.add(own);
     const forget = () => {
@@ -58,9 +58,9 @@ export class RedisSubscriber {
     throw new AppError("unavailable", "the bus did not acknowledge a subscription");
   }
 
-  /** Give the connection up for another: nothing comes on it. */
+  /** Replace the connection, because nothing arrives on it. */
   replace(): void {
-    // One that is being made has its own patience, and would not survive it.
+    // A connection attempt has its own timeout, and a disconnect would abort it.
     if (this.#redis.status === "ready") this.#redis.disconnect(true);
   }
 
@@ -72,27 +72,28 @@ export class RedisSubscriber {
   #begin(name: string): Channel {
     const channel: Channel = { listeners: new Set(), live: Promise.withResolvers(), isLive: false };
     this.#channels.set(name, channel);
-    if (this.#redis.status === "ready") void this.#ask([[name, channel]]);
+    if (this.#redis.status === "ready") void this.#request([[name, channel]]);
     return channel;
   }
 
   #end(name: string): void {
     this.#channels.delete(name);
-    // Without a connection there is nothing to end: the next one asks for what is wanted then.
+    // Without a connection there is nothing to unsubscribe: the next connection requests only the channels still
+    // wanted.
     if (this.#redis.status === "ready") this.#redis.unsubscribe(name).catch(() => {});
   }
 
   /** @returns whether the server acknowledged them all */
-  async #ask(wanted: readonly [string, Channel][]): Promise<boolean> {
+  async #request(wanted: readonly [string, Channel][]): Promise<boolean> {
     try {
       await this.#redis.subscribe(...wanted.map(([name]) => name));
     } catch (error) {
       this.#options.onRefused(error as Error);
-      // The next connection asks for all of them; there is one soon, even where it is the server that refused.
+      // The next connection requests all channels; replace this one so that it comes soon, even if the server refused.
       this.replace();
       return false;
     }
-    // One that was ended meanwhile, and perhaps begun anew, waits for an acknowledgement of its own.
+    // A channel that was removed meanwhile, and perhaps added again, waits for its own acknowledgement.
     for (const [name, channel] of wanted) {
       if (this.#channels.get(name) !== channel) continue;
       channel.isLive = true;
@@ -108,7 +109,7 @@ export class RedisSubscriber {
         const channel = this.#channels.get(name);
         return channel ? [[name, channel]] : [];
       });
-      if (wanted.length > 0 && !(await this.#ask(wanted))) return;
+      if (wanted.length > 0 && !(await this.#request(wanted))) return;
     }
     this.#options.onRestored();
   }
@@ -124,7 +125,7 @@ export class RedisSubscriber {
   #hear(name: string, message: Uint8Array): void {
     const listeners = this.#channels.get(name)?.listeners;
     if (!listeners) return;
-    // A copy where it matters: a listener may subscribe or unsubscribe others.
+    // Iterate over a copy: a listener may subscribe or unsubscribe others.
     for (const listener of listeners.size === 1 ? listeners : [...listeners]) listener(message);
   }
 

@@ -1,28 +1,28 @@
 import type { Redis } from "ioredis";
-import type { Clock } from "../protocol/clock.ts";
 import { AppError } from "../protocol/errors.ts";
+import type { Clock } from "../protocol/ports/clock.ts";
 import { readRedisAddresses } from "./redis-address.ts";
 import { connectRedis } from "./redis-client.ts";
-import type { TicketStore } from "./tickets.ts";
+import type { TicketStore } from "./ticket-store.ts";
 
-/** How long a client that shows a ticket is kept waiting for the server, in ms. */
+/** How long a client that redeems a ticket waits for the server, in ms. */
 const ANSWER_MS = 100;
 
 export interface RedisTicketsOptions {
   /** The addresses of the bus; tickets are on one of its servers, the same for all nodes. */
   urls: readonly string[];
-  /** Names the store: another's tickets are no tickets here (rule C20). */
+  /** Identifies the store: tickets of another store are not valid here (rule C20). */
   epoch: string;
   clock: Clock;
 }
 
-/** Tickets that all gateways of a store share. Redis forgets them by itself, and hands out each once. */
+/** Tickets shared by all gateways of a store. Redis expires them, and GETDEL returns each at most once. */
 export class RedisTickets implements TicketStore {
-  /** Fails fast. Whatever else gateways count together goes over it too. */
+  /** Fails fast. The gateways' shared rate-limit counters use it too. */
   readonly connection: Redis;
   readonly #prefix: string;
 
-  /** @throws Error with a sentence for the operator when the server cannot be had */
+  /** @throws Error with a sentence for the operator when the server cannot be used */
   static async open({ urls, epoch, clock }: RedisTicketsOptions): Promise<RedisTickets> {
     const [address] = readRedisAddresses(urls);
     return new RedisTickets(await connectRedis(address!, clock, { commandTimeout: ANSWER_MS }), epoch);
@@ -46,7 +46,7 @@ export class RedisTickets implements TicketStore {
   }
 }
 
-/** What went wrong stays here: a failure of the vendor's carries its command, and with it the ticket. */
+/** Drop the vendor's error: it carries the failed command, which contains the ticket. */
 async function reach<T>(answer: Promise<T>): Promise<T> {
   try {
     return await answer;

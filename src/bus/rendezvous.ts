@@ -1,12 +1,14 @@
+import { fnv1a } from "../protocol/internal/hash.ts";
+
 /**
- * Who looks after which share: for each share the node whose hash with it is highest (Thaler and Ravishankar, "A
- * Name-Based Mapping Scheme for Rendezvous", 1996). All nodes that see the same members come to the same answer, and
- * when one goes only its own shares move.
+ * Assign each share to the node whose hash with it is highest (Thaler and Ravishankar, "A Name-Based Mapping Scheme for
+ * Rendezvous", 1996). All nodes that see the same members compute the same assignment, and when a node leaves, only its
+ * own shares move.
  *
- * @returns by share, 0 to `count - 1`, the node's id; empty without nodes
+ * @returns the node id per share, indexed 0 to `count - 1`; empty when there are no nodes
  */
 export function ownersOf(nodeIds: readonly string[], count: number): string[] {
-  // Equal hashes go to the same node whatever the order of the list.
+  // Sorting breaks ties between equal hashes the same way on every node.
   const sorted = [...new Set(nodeIds)].sort();
   if (sorted.length === 0) return [];
   return Array.from({ length: count }, (_, share) => {
@@ -23,10 +25,9 @@ export function ownersOf(nodeIds: readonly string[], count: number): string[] {
   });
 }
 
-/** 32 bits of FNV-1a, finished as murmur3 does, so that similar names weigh very differently. */
+/** FNV-1a with murmur3's finalizer, so that similar names get very different weights. Unsigned, 32 bits. */
 export function weigh(text: string): number {
-  let hash = 0x811c9dc5;
-  for (let index = 0; index < text.length; index++) hash = Math.imul(hash ^ text.charCodeAt(index), 0x01000193);
+  let hash = fnv1a(text);
   hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
   hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35);
   return (hash ^ (hash >>> 16)) >>> 0;

@@ -4,14 +4,17 @@ import type { Stage } from "./drive-stage.ts";
 
 export interface Scene {
   title: string;
-  /** What it is about, in a line. */
+  /** A summary of the scene, in one line. */
   story: string;
-  /** Plays it and checks what became of it. */
+  /** Play the scene and check its outcome. */
   play(stage: Stage): Promise<void>;
 }
 
-/** The numbers of the shipped catalogue that the scenes are about. */
-export const CAST: Readonly<Record<string, { priority: number; interruptible: boolean }>> = {
+/** The agents that scenes need. */
+export type Cast = Readonly<Record<string, { priority: number; interruptible: boolean }>>;
+
+/** The values of the shipped catalogue that the scenes depend on. */
+export const CAST: Cast = {
   phone_agent: { priority: 90, interruptible: false },
   navigation_agent: { priority: 80, interruptible: false },
   planner_agent: { priority: 60, interruptible: true },
@@ -46,7 +49,7 @@ const call: Scene = {
 
 const smallTalk: Scene = {
   title: "Small talk has to wait for the navigation · 导航中拒绝闲聊",
-  story: "The car is being guided. Somebody wants to hear a joke, and is told why not.",
+  story: "The car is being guided. A passenger wants to hear a joke, and is told why not.",
   async play(stage) {
     const { session: navigation } = await stage.start("navigation_agent");
     await stage.say(navigation.id, "导航回家");
@@ -73,7 +76,7 @@ const windows: Scene = {
   async play(stage) {
     const { session: planner } = await stage.start("planner_agent");
     const planned = stage.ask(planner.id, "规划明天的行程");
-    // Judged below, also when it fails while the rest is still going on.
+    // The await below handles a rejection; this only prevents an unhandled rejection until then.
     planned.catch(() => {});
     await stage.hear(planner.id, 3);
     const refusal = await stage.refusalOf("vehicle_control_agent");
@@ -113,7 +116,7 @@ const weather: Scene = {
   },
 };
 
-/** The four scenes of the priority rules, in the order in which they are told. */
+/** The four scenes of the priority rules, in the order in which they are played. */
 export const SCENES: readonly Scene[] = [call, smallTalk, windows, weather];
 
 function isPreempted(decision: Decision | undefined, challenger: number, holder: number): boolean {
@@ -126,7 +129,7 @@ function isRefused(decision: Decision | undefined, challenger: number, holder: n
   return decision.challenger.priority === challenger && decision.holder?.priority === holder;
 }
 
-/** A refusal is not in any session's log, so it is waited for on the floor. */
+/** Wait for a refusal on the floor's stream, because no session's log contains it. */
 function untilRefused(stage: Stage, agentId: string): Promise<void> {
   const isIt = (decision: Decision) => decision.outcome === "rejected" && decision.challenger.agentId === agentId;
   return stage.until("the refusal on the floor's stream", () =>
@@ -148,7 +151,7 @@ function transitionSeen(stage: Stage, sessionId: string, event: string): boolean
   return stage.transitionsOf(sessionId).some(({ data }) => data.event === event);
 }
 
-/** No text of it between its pause and its return, in the order in which the connection heard it. */
+/** Whether the session sent no text between its pause and its resumption, in the connection's order of events. */
 function isSilentWhilePaused({ heard }: Stage, sessionId: string): boolean {
   const own = heard.filter((event) => event.sessionId === sessionId);
   const paused = own.findIndex((event) => event.type === "session_transition" && event.data.to === "paused");
@@ -157,7 +160,7 @@ function isSilentWhilePaused({ heard }: Stage, sessionId: string): boolean {
   return !own.slice(paused, resumed).some((event) => event.type === "delta");
 }
 
-/** What was interrupted came back by itself, and the same message goes on from where it stood. */
+/** Check that the interrupted session resumed by itself and continued the same message where it stopped. */
 function checkResumed(stage: Stage, sessionId: string, before: MessageText | undefined): void {
   const after = stage.messageOf(sessionId);
   const isSame = before !== undefined && before.messageId === after?.messageId;

@@ -8,37 +8,37 @@ import type { ServerEvent, ServerEventOf } from "../client/server-event.ts";
 import type { Decision } from "../protocol/decision.ts";
 import { type FloorId, floorOf, type SessionId } from "../protocol/ids.ts";
 
-/** What a scene expects, and whether it was so. */
+/** An expectation of a scene, and whether it holds. */
 export interface Check {
   text: string;
   holds: boolean;
 }
 
-/** A scene could not be played to its end. */
+/** The scene could not be completed. */
 export class SceneFault extends Error {}
 
 export interface StageOptions {
   client: Client;
   userId: string;
-  /** What is waited for comes within so many ms, or the scene breaks off. */
+  /** How long to wait for each expected event before the scene fails, in ms. */
   patienceMs: number;
   signal?: AbortSignal | undefined;
 }
 
-/** Where one scene is played: a user of its own, its floor, and everything that is heard of both. */
+/** The environment of one scene: its own user, the user's floor, and all events of both. */
 export class Stage {
   readonly client: Client;
   readonly userId: string;
   readonly floorId: FloorId;
-  /** What happened on the floor, in its order. */
+  /** The floor's events, in order. */
   readonly floor: ServerEvent[] = [];
-  /** What the user's connection was told: the sessions' events, with their texts. */
+  /** The events that the user's connection received: those of the sessions, including texts. */
   readonly heard: ServerEvent[] = [];
   readonly checks: Check[] = [];
   readonly #options: StageOptions;
   readonly #streams: EventStream[];
   readonly #texts = new MessageTexts();
-  /** What each session's agent said last. */
+  /** The newest message of each session's agent. */
   readonly #said = new Map<string, MessageText>();
   readonly #watchers = new Set<() => void>();
   #connectionId = "";
@@ -56,7 +56,7 @@ export class Stage {
     void this.#follow(floor, (event) => this.floor.push(event));
   }
 
-  /** @throws SceneFault, or what keeps the streams from opening */
+  /** @throws SceneFault on a timeout, or the error that prevents the streams from opening */
   static async open(options: StageOptions): Promise<Stage> {
     const stage = new Stage(options);
     try {
@@ -68,14 +68,14 @@ export class Stage {
     return stage;
   }
 
-  /** A session of this agent, which has the floor at once; a refusal throws. */
+  /** Create a session of this agent that takes the floor at once. @throws ClientError when it is refused */
   start(agentId: string): Promise<SessionAnswer> {
     const { userId } = this;
     const connectionId = this.#connectionId;
     return this.client.createSession({ agentId, userId, connectionId, activate: true }, this.#abortable);
   }
 
-  /** The refusal of a session that must not have the floor; undefined if it got it. */
+  /** Request a session that must be refused, and return the decision; undefined if it got the floor. */
   async refusalOf(agentId: string): Promise<Decision | undefined> {
     try {
       await this.start(agentId);
@@ -90,7 +90,7 @@ export class Stage {
     await this.client.send({ type: "chat", sessionId, content }, this.#abortable);
   }
 
-  /** Say it, and hear the answer to its end. */
+  /** Send a message and wait for the complete reply. */
   async ask(sessionId: string, content: string): Promise<string> {
     const ended = this.#count("complete", sessionId);
     await this.say(sessionId, content);
@@ -98,32 +98,32 @@ export class Stage {
     return this.messageOf(sessionId)?.text ?? "";
   }
 
-  /** The newest message of the session's agent, as far as it has got. */
+  /** The newest message of the session's agent, as far as it was received. */
   messageOf(sessionId: string): MessageText | undefined {
     return this.#said.get(sessionId);
   }
 
-  /** Until the session's agent has said so many pieces more. */
+  /** Wait until the session's agent has sent this many further deltas. */
   async hear(sessionId: string, pieces: number): Promise<void> {
     const before = this.#count("delta", sessionId);
     await this.until(`${pieces} pieces of text`, () => this.#count("delta", sessionId) >= before + pieces);
   }
 
-  /** The session's transitions, with their places among the floor's events. */
+  /** The session's transitions, with their indexes among the floor's events. */
   transitionsOf(sessionId: string): { index: number; data: ServerEventOf<"session_transition">["data"] }[] {
     return this.floor.flatMap((event, index) =>
       event.type === "session_transition" && event.sessionId === sessionId ? [{ index, data: event.data }] : [],
     );
   }
 
-  /** Life goes on for so many ms. */
+  /** Let this many ms pass. */
   async pass(ms: number): Promise<void> {
     const { signal } = this.#options;
     await delay(ms, signal);
     signal?.throwIfAborted();
   }
 
-  /** @throws SceneFault when it takes too long or the streams are refused; the signal's reason when it is aborted */
+  /** Wait for a condition. @throws SceneFault on a timeout, the error of a failed stream, or the signal's reason */
   until(what: string, isSo: () => boolean): Promise<void> {
     const { patienceMs, signal } = this.#options;
     return new Promise((resolve, reject) => {
@@ -152,7 +152,7 @@ export class Stage {
     this.checks.push({ text, holds });
   }
 
-  /** Leaves nothing running on the server: no music plays on for nobody. */
+  /** Stop all sessions of the scene on the server, and close the streams. */
   async close(): Promise<void> {
     try {
       await this.client.stopAll(this.floorId);
@@ -163,7 +163,7 @@ export class Stage {
     }
   }
 
-  /** How many sessions were active together, at the worst moment. */
+  /** The maximum number of sessions that were active at the same time. */
   get mostActive(): number {
     return this.floor.reduce((most, _, index) => Math.max(most, activeIn(this.floor.slice(0, index + 1)).size), 0);
   }
@@ -196,7 +196,7 @@ export class Stage {
   }
 }
 
-/** Who is active after these events. */
+/** The ids of the sessions that are active after these events. */
 function activeIn(events: readonly ServerEvent[]): Set<string> {
   const active = new Set<string>();
   for (const event of events) {

@@ -2,33 +2,47 @@ import { randomUUID } from "node:crypto";
 import type { AgentView } from "../client/answers.ts";
 import { type Client, createClient } from "../client/client.ts";
 import { ClientError } from "../client/client-error.ts";
-import type { Output } from "./check.ts";
-import { CAST, SCENES, type Scene } from "./drive-scenes.ts";
+import type { Output } from "./check/check.ts";
+import { CAR_CAST, CAR_SCENES } from "./drive-car.ts";
+import { CAST, type Cast, SCENES, type Scene } from "./drive-scenes.ts";
 import { SceneFault, Stage } from "./drive-stage.ts";
 import { type Line, narrate } from "./narration.ts";
 import { type Paint, paintFor } from "./paint.ts";
 import { cutToWidth, fitToWidth, plainLine, widthOf, wrapToWidth } from "./text-width.ts";
 import { drawLegend, drawTimeline, readTimeline } from "./timeline.ts";
 
-/** Where the timeline goes; a terminal says that it is one. */
+/** The destination of the timeline; `isTTY` is true for a terminal. */
 export interface Screen extends Output {
   isTTY?: boolean | undefined;
 }
 
 export interface DriveOptions {
-  /** What a scene waits for comes within so many ms, or it breaks off; default 10 000. */
+  /** How long a scene waits for each expected event before it fails, in ms; default 10 000. */
   patienceMs?: number | undefined;
-  /** Ends the drive, and whatever it runs on the server. */
+  /** Ends the drive and its sessions on the server. */
   signal?: AbortSignal | undefined;
   env?: Readonly<Record<string, string | undefined>> | undefined;
 }
 
-/** What is said to one who may not act for others: theirs looks as if it were not there. */
+/** The error codes for a caller that may not act for other users, whose sessions then appear not to exist. */
 const LOCKED_OUT: ReadonlySet<string> = new Set(["unauthorized", "forbidden", "not_found"]);
 const WIDTH = 100;
-/** What was said is told in so many lines at most. */
+/** The maximum number of lines for one text. */
 const MAX_LINES = 3;
 const PATIENCE_MS = 10_000;
+
+interface Drive {
+  title: string;
+  cast: Cast;
+  scenes: readonly Scene[];
+}
+
+/** The drives, one for each catalogue that ships. */
+const FOUR_SCENES: Drive = { title: "Four scenes of a drive", cast: CAST, scenes: SCENES };
+const DRIVES: readonly Drive[] = [
+  FOUR_SCENES,
+  { title: "A drive in which several are heard together", cast: CAR_CAST, scenes: CAR_SCENES },
+];
 
 interface Played {
   passed: boolean;
@@ -36,11 +50,11 @@ interface Played {
 }
 
 /**
- * `interlock drive [URL]`: play the four scenes of the priority rules against a running node, each with a user of its
- * own, and print what happened as a timeline. A node that wants to know who asks is shown `INTERLOCK_TOKEN`, which is to
- * be an operator's: the users are made up.
+ * `interlock drive [URL]`: play the scenes of the node's catalogue against it, each with a user of its own, and print what
+ * happened as a timeline. If the node requires authentication, `INTERLOCK_TOKEN` must be an
+ * operator's token, because the users are generated.
  *
- * @returns the exit code: 0 when every scene went as the rules say, else 1
+ * @returns the exit code: 0 when every scene followed the rules, else 1
  */
 export async function drive(baseUrl: string, out: Screen, options: DriveOptions = {}): Promise<number> {
   const { env = process.env, signal } = options;
@@ -50,18 +64,18 @@ export async function drive(baseUrl: string, out: Screen, options: DriveOptions 
     const token = env["INTERLOCK_TOKEN"];
     const client = createClient({ baseUrl, ...(token && { headers: { Authorization: `Bearer ${token}` } }) });
     const { agents } = await client.listAgents({ signal });
-    const strangers = findStrangers(agents);
-    if (strangers.length > 0) {
+    const found = DRIVES.find(({ cast }) => findStrangers(agents, cast).length === 0);
+    if (!found) {
       print("The scenes are written for the shipped catalogue, and this node has another:");
-      for (const stranger of strangers) print(`  ${stranger}`);
+      for (const stranger of findStrangers(agents, FOUR_SCENES.cast)) print(`  ${stranger}`);
       return 1;
     }
-    print(paint("title", "Four scenes of a drive"));
+    print(paint("title", found.title));
     print(`${baseUrl} · ${drawLegend(paint)}`);
     const nameOf = namesOf(agents);
     const drove = randomUUID().slice(0, 8);
     const played: Played[] = [];
-    for (const [index, scene] of SCENES.entries()) {
+    for (const [index, scene] of found.scenes.entries()) {
       print();
       print(paint("title", `${index + 1}  ${scene.title}`));
       for (const line of wrapToWidth(scene.story, WIDTH - 3)) print(`   ${paint("quiet", line)}`);
@@ -119,15 +133,15 @@ async function play(scene: Scene, setting: Setting): Promise<Played> {
   return { passed: stage.checks.every(({ holds }) => holds), durationMs: timeline.durationMs };
 }
 
-/** Seconds, who, and what; no line is wider than the page. */
+/** Lay out lines as time, agent and text, at most `WIDTH` columns wide. */
 function layOut(lines: readonly Line[], startedAt: number, nameOf: Setting["nameOf"], paint: Paint): string[] {
   const nameColumns = Math.max(0, ...lines.map(({ agentId }) => widthOf(nameOf(agentId))));
   const room = WIDTH - nameColumns - 14;
   return lines.flatMap(({ at, agentId, mark, style, text }) => {
     const seconds = paint("quiet", `${(Math.max(0, at - startedAt) / 1_000).toFixed(1)} s`.padStart(8));
     const head = `${seconds}  ${fitToWidth(nameOf(agentId), nameColumns)}  `;
-    const told = wrapToWidth(cutToWidth(plainLine(text), room * MAX_LINES), room);
-    return told.map((piece, index) => {
+    const pieces = wrapToWidth(cutToWidth(plainLine(text), room * MAX_LINES), room);
+    return pieces.map((piece, index) => {
       const marked = index === 0 ? `${mark} ${piece}` : `  ${piece}`;
       return (index === 0 ? head : " ".repeat(nameColumns + 12)) + (style ? paint(style, marked) : marked);
     });
@@ -139,7 +153,8 @@ function sumUp(played: readonly Played[], paint: Paint, print: Setting["print"])
   const seconds = (played.reduce((sum, { durationMs }) => sum + durationMs, 0) / 1_000).toFixed(1);
   print();
   if (passed === played.length) {
-    print(paint("active", `All ${passed} scenes went as the rules say, in ${seconds} s.`));
+    const all = passed === 1 ? "The scene" : `All ${passed} scenes`;
+    print(paint("active", `${all} went as the rules say, in ${seconds} s.`));
     return 0;
   }
   const numbers = played.flatMap((scene, index) => (scene.passed ? [] : [index + 1])).join(", ");
@@ -147,9 +162,9 @@ function sumUp(played: readonly Played[], paint: Paint, print: Setting["print"])
   return 1;
 }
 
-/** Agents that the scenes need and this node lacks, or has with other numbers. */
-function findStrangers(agents: readonly AgentView[]): string[] {
-  return Object.entries(CAST).flatMap(([id, { priority, interruptible }]) => {
+/** The agents of the scenes that this node lacks or configures differently, one sentence each. */
+function findStrangers(agents: readonly AgentView[], cast: Cast): string[] {
+  return Object.entries(cast).flatMap(([id, { priority, interruptible }]) => {
     const agent = agents.find((each) => each.id === id);
     if (!agent) return [`there is no ${id}`];
     const lines: string[] = [];
@@ -164,7 +179,7 @@ function namesOf(agents: readonly AgentView[]): (agentId: string) => string {
   return (agentId) => names.get(agentId) ?? agentId;
 }
 
-/** Whether there is nobody to go on with. */
+/** Whether the node is unreachable, so that no further scene can be played. */
 const isLost = (fault: unknown): boolean => fault instanceof ClientError && fault.code === "unreachable";
 
 function explain(error: unknown, baseUrl: string): string {
@@ -175,7 +190,7 @@ function explain(error: unknown, baseUrl: string): string {
     return `What answers at ${baseUrl} is not Interlock. ${error.message}`;
   }
   if (error instanceof ClientError && LOCKED_OUT.has(error.code)) {
-    return `The node at ${baseUrl} does not let just anybody in: set INTERLOCK_TOKEN to an operator's token or key.`;
+    return `The node at ${baseUrl} requires authentication: set INTERLOCK_TOKEN to an operator's token or key.`;
   }
   if (error instanceof ClientError) return `the server refused with ${error.code}: ${error.message}`;
   if (error instanceof SceneFault || error instanceof TypeError) return error.message;

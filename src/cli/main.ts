@@ -1,43 +1,174 @@
-#!/usr/bin/env node
-import { readSettings } from "../config/settings.ts";
-import { checkCatalog } from "./check.ts";
+import { VERSION } from "../app.ts";
+import { suggest } from "../config/nearest.ts";
+import { readSettings, SETTINGS } from "../config/settings.ts";
+import { checkCatalog } from "./check/check.ts";
+import { MATRIX_FORMATS } from "./check/matrix.ts";
 import { drive } from "./drive.ts";
+import { CHART_FORMATS, machinesText } from "./machines.ts";
 import { serve } from "./serve.ts";
+import { helpOf, MISUSED, readFlags, readOne, type Verb } from "./verb.ts";
+
+const LOCAL_NODE = "http://127.0.0.1:3000";
+
+const VERBS: readonly Verb[] = [
+  {
+    name: "serve",
+    synopsis: "[--port 3000] [--config FILE] …",
+    summary: "Run a node until it is told to stop (SIGTERM, SIGINT, SIGHUP).",
+    details: () => [
+      "Every setting is a flag and an environment variable; a flag beats its variable.",
+      ...SETTINGS.map(({ name, flag, default: standard, meaning }): [string, string] => [
+        `${flag} (${name})`,
+        `${meaning.replaceAll("`", "")} Default: ${standard}.`,
+      ]),
+    ],
+    run: serve,
+  },
+  {
+    name: "check",
+    synopsis: "[FILE] [--matrix [--format text|markdown|json]]",
+    summary: "Validate a catalogue of agents, and warn of effects its author may not expect.",
+    details: () => [
+      "FILE is by default the file a node would use: INTERLOCK_CONFIG, or config/agents_config.yaml.",
+      ["--matrix", "Print what happens when each agent asks while each other has the floor, in place of warnings."],
+      ["--format", "How the matrix is printed: text for 80 columns, the default; markdown; json for programs."],
+      "Exit code: 0, with warnings or without; 1 with its faults; 2 if it cannot be read.",
+    ],
+    run: async (args) => {
+      const read = readFlags(args, { matrix: { type: "boolean" }, format: { type: "string" } });
+      if ("fault" in read) return misuse("check", read.fault);
+      const [file = usualCatalogPath(), more] = read.positionals;
+      const { matrix = false, format = "text" } = read.values;
+      const shown = MATRIX_FORMATS.find((each) => each === format);
+      if (more !== undefined) return misuse("check", `${more} is an extra argument`);
+      if (!shown) return misuse("check", "--format is text, markdown or json");
+      if (read.values.format !== undefined && !matrix) return misuse("check", "--format needs --matrix");
+      endQuietlyWithoutReader(() => process.exit(0));
+      return await checkCatalog(file, process.stdout, process.env, matrix ? shown : undefined);
+    },
+  },
+  {
+    name: "drive",
+    synopsis: "[URL]",
+    summary: "Play four scenes of a drive against a running node and print who had the floor, and why.",
+    details: () => [
+      `URL is ${LOCAL_NODE} by default. The node has to use the shipped catalogue; with config/car.yaml it plays a scene in which several are heard together.`,
+      ["INTERLOCK_TOKEN", "An operator's token or key, for a node that asks for one."],
+      "Exit code: 0, or 1 if a scene did not go as the rules say.",
+    ],
+    run: async (args) => {
+      const read = readOne(args);
+      if ("fault" in read) return misuse("drive", read.fault);
+      const url = read.value ?? LOCAL_NODE;
+      if (!isNodeUrl(url)) return misuse("drive", `${url} is not a URL like ${LOCAL_NODE}`);
+      const stopping = new AbortController();
+      process.once("SIGINT", () => stopping.abort());
+      let hasReader = true;
+      endQuietlyWithoutReader(() => {
+        hasReader = false;
+        // Abort first, which ends the drive's sessions on the server.
+        stopping.abort();
+      });
+      const code = await drive(url, process.stdout, { signal: stopping.signal });
+      return hasReader ? code : 0;
+    },
+  },
+  {
+    name: "machines",
+    synopsis: "[--format mermaid|json]",
+    summary: "Print the statecharts of a floor and of a session, read off the machines themselves.",
+    details: () => [
+      "mermaid, the default: diagrams for a page of Markdown. json: states, events and guards, for programs.",
+    ],
+    run: async (args) => {
+      const read = readFlags(args, { format: { type: "string", default: "mermaid" } });
+      if ("fault" in read) return misuse("machines", read.fault);
+      const format = CHART_FORMATS.find((each) => each === read.values.format);
+      if (!format || read.positionals.length > 0) return misuse("machines", "--format is mermaid or json");
+      return print(machinesText(format));
+    },
+  },
+  {
+    name: "inspect",
+    synopsis: "[URL] [--floor ID]… [--port 8081]",
+    summary: "Show what happens on a running node to consumers of @statelyai/inspect, such as Stately's inspector.",
+    details: () => [
+      `URL is ${LOCAL_NODE} by default. Without --floor it shows the floors that are in use, now and later.`,
+      "Readers connect by WebSocket to the printed address. It is on loopback only, and contains a token.",
+      ["INTERLOCK_TOKEN", "A token or key, for a node that asks for one. It sees what its owner may see."],
+      ["INTERLOCK_INSPECT_TOKEN", "The token that readers must present. Default: a random one for each start."],
+    ],
+    run: async (args) => {
+      const flags = { floor: { type: "string", multiple: true }, port: { type: "string", default: "8081" } } as const;
+      const read = readFlags(args, flags);
+      if ("fault" in read) return misuse("inspect", read.fault);
+      const [url = LOCAL_NODE, more] = read.positionals;
+      const port = Number(read.values.port);
+      if (more !== undefined) return misuse("inspect", `${more} is an extra argument`);
+      if (!isNodeUrl(url)) return misuse("inspect", `${url} is not a URL like ${LOCAL_NODE}`);
+      if (!/^\d{1,5}$/.test(read.values.port) || port > 65_535) return misuse("inspect", "--port is 0 to 65535");
+      const { inspect } = await import("./inspect.ts");
+      const stopping = new AbortController();
+      for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => stopping.abort());
+      const { INTERLOCK_TOKEN: nodeToken, INTERLOCK_INSPECT_TOKEN: token } = process.env;
+      return await inspect(
+        url,
+        { floorIds: read.values.floor ?? [], port, signal: stopping.signal, nodeToken, token },
+        (address) => print(`Inspectors connect to ${address}\n`),
+        (why) => process.stderr.write(`interlock: ${why}\n`),
+      );
+    },
+  },
+];
+const NAMES = VERBS.map(({ name }) => name);
 
 const USAGE = `interlock: which agent session has the floor
 
-  interlock serve [--port 3000] [--config FILE] …   run a node; every setting is a flag, see docs/operations.md
-  interlock check [FILE]                            is this a catalogue of agents? exit code 0, or 1 with its faults
-  interlock drive [URL]                             play four scenes of a drive against a running node and print who
-                                                    had the floor, and why; default http://127.0.0.1:3000; exit code 0,
-                                                    or 1 if a scene did not go as the rules say. INTERLOCK_TOKEN is an
-                                                    operator's token or key, for a node that asks for one
+${VERBS.map(({ name, synopsis, summary }) => `  interlock ${name} ${synopsis}\n      ${summary}\n`).join("")}
+  interlock <command> --help
+      What a command takes.
+  interlock --version
 `;
 
-const [command, ...rest] = process.argv.slice(2);
-switch (command) {
-  case "serve":
-    await serve(rest);
-    break;
-  case "check": {
-    const fallback = readSettings(process.env);
-    const path = rest[0] ?? (fallback.ok ? fallback.settings.configPath : "config/agents_config.yaml");
-    process.exitCode = await checkCatalog(path, process.stdout);
-    break;
-  }
-  case "drive": {
-    const stopping = new AbortController();
-    process.once("SIGINT", () => stopping.abort());
-    const options = { signal: stopping.signal };
-    process.exitCode = await drive(rest[0] ?? "http://127.0.0.1:3000", process.stdout, options);
-    break;
-  }
-  case "help":
-  case "--help":
-  case "-h":
-    process.stdout.write(USAGE);
-    break;
-  default:
-    process.stderr.write(command === undefined ? USAGE : `interlock: there is no command ${command}\n\n${USAGE}`);
-    process.exitCode = 2;
+const isNodeUrl = (url: string) => /^https?:\/\/./.test(url) && URL.canParse(url);
+const isHelp = (arg: string | undefined) => arg === "--help" || arg === "-h" || arg === "help";
+const isVersion = (arg: string | undefined) => arg === "--version" || arg === "-v" || arg === "version";
+
+async function main([name, ...args]: readonly string[]): Promise<number | undefined> {
+  const asked = isHelp(name) ? args[0] : name;
+  const verb = VERBS.find((each) => each.name === asked);
+  if (verb && (isHelp(name) || args.some((arg) => arg === "--help" || arg === "-h"))) return print(helpOf(verb));
+  if (verb) return await verb.run(args);
+  if (asked === undefined && isHelp(name)) return print(USAGE);
+  if (isVersion(name)) return print(`${VERSION}\n`);
+  const fault = asked === undefined ? "" : `interlock: there is no command ${asked}${suggest(asked, NAMES)}\n\n`;
+  process.stderr.write(`${fault}${USAGE}`);
+  return MISUSED;
 }
+
+function print(text: string): number {
+  endQuietlyWithoutReader(() => process.exit(0));
+  process.stdout.write(text);
+  return 0;
+}
+
+function misuse(verb: string, fault: string): number {
+  process.stderr.write(`interlock: ${fault}; see interlock ${verb} --help\n`);
+  return MISUSED;
+}
+
+/** End normally when the reader of the pipe has left, as in `interlock … | head`. */
+function endQuietlyWithoutReader(end: () => void): void {
+  process.stdout.on("error", (error: NodeJS.ErrnoException) => {
+    if (error.code !== "EPIPE") throw error;
+    end();
+  });
+}
+
+function usualCatalogPath(): string {
+  const reading = readSettings({ INTERLOCK_CONFIG: process.env["INTERLOCK_CONFIG"] });
+  return reading.ok ? reading.settings.configPath : "config/agents_config.yaml";
+}
+
+const code = await main(process.argv.slice(2));
+if (code !== undefined) process.exitCode = code;

@@ -4,7 +4,7 @@ import type { Decision } from "../protocol/decision.ts";
 import type { Transition } from "../protocol/event.ts";
 import type { Style } from "./paint.ts";
 
-/** One thing that happened, told. */
+/** One event, described in a line. */
 export interface Line {
   /** ms since 1970. */
   at: number;
@@ -14,59 +14,59 @@ export interface Line {
   text: string;
 }
 
-/** A line before neighbours are joined. */
+/** A line before texts of the same agent are joined. */
 interface Piece extends Line {
-  /** Its message began in an earlier piece. */
+  /** The piece continues a message that began earlier. */
   isMore?: boolean;
 }
 
 type Names = (agentId: string) => string;
 
 /**
- * What happened on a floor, in sentences: who got it, who lost it and why, and what was said meanwhile.
+ * Describe what happened on a floor: which agent got it, which lost it and why, and what was said.
  *
- * @param heard the events of its sessions in the order in which a connection was told them, texts among them
- * @param floor the floor's own events: a refusal that left no session stands nowhere else
+ * @param heard the events of its sessions, including texts, in the order in which a connection received them
+ * @param floor the floor's own events: only they contain a refusal that left no session
  */
 export function narrate(heard: readonly ServerEvent[], floor: readonly ServerEvent[], nameOf: Names): Line[] {
-  const lines = tellHeard(heard, nameOf);
+  const lines = describeEvents(heard, nameOf);
   for (const event of floor) {
     if (event.type !== "arbitration" || event.sessionId !== undefined) continue;
     const at = Date.parse(event.timestamp);
     const later = lines.findIndex((line) => line.at > at);
     const { agentId } = event.data.challenger;
-    const told = tellBlocked(event.data).map((each) => ({ at, agentId, ...each }));
-    lines.splice(later < 0 ? lines.length : later, 0, ...told);
+    const refusal = describeBlocked(event.data).map((each) => ({ at, agentId, ...each }));
+    lines.splice(later < 0 ? lines.length : later, 0, ...refusal);
   }
   return joinTexts(lines);
 }
 
-function tellHeard(events: readonly ServerEvent[], nameOf: Names): Piece[] {
+function describeEvents(events: readonly ServerEvent[], nameOf: Names): Piece[] {
   const lines: Piece[] = [];
   const agents = new Map<string, string>();
-  /** What was decided about a session, until it comes into force. */
+  /** The newest grant of each session, for the transition that follows it. */
   const decided = new Map<string, Decision>();
-  const texts = new TextTeller();
+  const texts = new NewTexts();
   for (const event of events) {
     const { sessionId = "" } = event;
     if (event.type === "session_created") agents.set(sessionId, event.data.agentId);
     if (event.type === "arbitration" && event.data.outcome === "granted") decided.set(sessionId, event.data);
-    const told = [...tellEvent(event, decided.get(sessionId), nameOf), ...texts.tell(event)];
+    const described = [...describeEvent(event, decided.get(sessionId), nameOf), ...texts.take(event)];
     const agentId = agents.get(sessionId) ?? sessionId;
     const at = Date.parse(event.timestamp);
-    for (const each of told) lines.push({ at, agentId, ...each });
+    for (const each of described) lines.push({ at, agentId, ...each });
   }
   return lines;
 }
 
-type Told = Omit<Piece, "at" | "agentId">;
+type Description = Omit<Piece, "at" | "agentId">;
 
-function tellEvent(event: ServerEvent, decision: Decision | undefined, nameOf: Names): Told[] {
+function describeEvent(event: ServerEvent, decision: Decision | undefined, nameOf: Names): Description[] {
   switch (event.type) {
     case "session_transition":
-      return tellTransition(event.data, decision, nameOf);
+      return describeTransition(event.data, decision, nameOf);
     case "arbitration":
-      return event.data.outcome === "granted" ? [] : tellBlocked(event.data);
+      return event.data.outcome === "granted" ? [] : describeBlocked(event.data);
     case "error":
       return [{ mark: "✗", style: "refused", text: `fails: ${event.data.message} (${event.data.errorCode})` }];
     default:
@@ -74,20 +74,36 @@ function tellEvent(event: ServerEvent, decision: Decision | undefined, nameOf: N
   }
 }
 
-function tellTransition({ event, by }: Transition, decision: Decision | undefined, nameOf: Names): Told[] {
+function describeTransition(transition: Transition, decision: Decision | undefined, nameOf: Names): Description[] {
+  const { event, from, reason, by, level = 0 } = transition;
+  const volume = level === 0 ? "at its own volume" : `${-level} dB quieter`;
   switch (event) {
     case "activate":
       return [{ mark: "▶", style: "active", text: `has the floor${decision ? whyGranted(decision, nameOf) : ""}` }];
+    case "duck": {
+      const beneath = by ? ` beneath ${nameOf(by.agentId)}` : "";
+      const verb = from === "created" ? "starts" : from === "paused" ? "comes back" : "goes on";
+      return [{ mark: "▽", style: "ducked", text: `${verb}${beneath}, ${volume}` }];
+    }
     case "resume":
+      if (from.startsWith("ducked")) return [{ mark: "▶", style: "active", text: "is in front, at its own volume" }];
       return [{ mark: "▶", style: "active", text: `goes on${decision ? whyGranted(decision, nameOf) : ""}` }];
     case "preempt":
+      if (reason === "restricted") return [{ mark: "‖", style: "paused", text: "is paused: it is not allowed now" }];
       return [{ mark: "‖", style: "paused", text: by ? `is paused for ${nameOf(by.agentId)}` : "is paused" }];
     case "pause":
       return [{ mark: "‖", style: "paused", text: "is paused by its user" }];
     case "yield":
+      if (reason === "lease_expired") {
+        const then = from === "paused" ? ": it does not come back by itself" : "";
+        return [{ mark: "‖", style: "paused", text: `is not heard from any more${then}` }];
+      }
+      if (reason === "max_hold") return [{ mark: "‖", style: "paused", text: "was in front for as long as it may be" }];
       return [{ mark: "‖", style: "paused", text: "has done its turn and gives the floor back" }];
     case "archive":
     case "expire":
+      if (reason === "replaced" && by)
+        return [{ mark: "■", style: "quiet", text: `is replaced by ${nameOf(by.agentId)}` }];
       return [{ mark: "■", style: "quiet", text: "ends" }];
     default:
       return [];
@@ -102,13 +118,13 @@ function whyGranted({ reason, challenger, holder, say }: Decision, nameOf: Names
   return `: ${challenger.priority} > ${holder.priority}, and ${nameOf(holder.agentId)} ${right} ${words}`;
 }
 
-function tellBlocked({ outcome, reason, challenger, holder, wouldNeed, say }: Decision): Told[] {
+function describeBlocked({ outcome, reason, challenger, holder, wouldNeed, say }: Decision): Description[] {
   const sign = reason === "equal_priority" ? "=" : reason === "lower_priority" ? "<" : "against";
   const numbers = holder ? `${challenger.priority} ${sign} ${holder.priority} ` : "";
   const isQueued = outcome === "queued";
   const style = isQueued ? "waiting" : "refused";
   const text = `${isQueued ? "waits" : "is refused"}: ${numbers}(${reason}) “${say}”`;
-  const lines: Told[] = [{ mark: isQueued ? "·" : "✗", style, text }];
+  const lines: Description[] = [{ mark: isQueued ? "·" : "✗", style, text }];
   if (wouldNeed !== undefined) lines.push({ mark: " ", style: "quiet", text: `would need ${wouldNeed}` });
   return lines;
 }
@@ -116,24 +132,26 @@ function tellBlocked({ outcome, reason, challenger, holder, wouldNeed, say }: De
 const HEARD = "‹";
 const SAID = "›";
 
-/** What is new of each message, piece by piece. */
-class TextTeller {
+/** Extracts the new text of each message, piece by piece. */
+class NewTexts {
   readonly #texts = new MessageTexts();
-  /** How much of a message was told. */
-  readonly #told = new Map<string, number>();
+  /** The length of each message's text that was already returned, in UTF-16 units. */
+  readonly #lengths = new Map<string, number>();
 
-  tell(event: ServerEvent): Told[] {
+  take(event: ServerEvent): Description[] {
     const message = this.#texts.take(event);
     if (!message) return [];
     const { messageId, agent, text } = message;
-    const from = this.#told.get(messageId) ?? 0;
+    const from = this.#lengths.get(messageId) ?? 0;
     if (text.length <= from) return [];
-    this.#told.set(messageId, text.length);
-    return [{ mark: agent ? SAID : HEARD, text: text.slice(from), isMore: from > 0 }];
+    this.#lengths.set(messageId, text.length);
+    // A delta contains the new text: slicing it out of the whole text would copy the whole text each time.
+    const added = event.type === "delta" ? event.data.text.slice(from - event.data.offset) : text.slice(from);
+    return [{ mark: agent ? SAID : HEARD, text: added, isMore: from > 0 }];
   }
 }
 
-/** What an agent said without anything happening in between is one line; text that goes on says so. */
+/** Join consecutive texts of one agent into one line. A text that continues an earlier one begins with an ellipsis. */
 function joinTexts(pieces: readonly Piece[]): Line[] {
   const lines: Line[] = [];
   for (const { isMore, ...line } of pieces) {

@@ -3,6 +3,7 @@ import { styleText } from "node:util";
 const STYLES = {
   title: "bold",
   active: "green",
+  ducked: "blue",
   paused: "yellow",
   waiting: "cyan",
   refused: "red",
@@ -10,14 +11,14 @@ const STYLES = {
 } as const;
 export type Style = keyof typeof STYLES;
 
-/** Gives a text its colour, or leaves it as it is. */
+/** Colours a text, or returns it unchanged. */
 export type Paint = (style: Style, text: string) => string;
 
 export const plain: Paint = (_, text) => text;
 
 const coloured: Paint = (style, text) => styleText(STYLES[style], text, { validateStream: false });
 
-/** Colours are for terminals, and for people who did not set `NO_COLOR`. */
+/** Colours on a terminal, unless `NO_COLOR` is set. */
 export function paintFor(
   screen: { isTTY?: boolean | undefined },
   env: Readonly<Record<string, string | undefined>>,

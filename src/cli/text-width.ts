@@ -1,20 +1,20 @@
-/** What takes two columns on a terminal: Chinese, Japanese and Korean script, full-width forms, emoji. */
+/** Graphemes that take two columns on a terminal: Chinese, Japanese and Korean script, full-width forms, emoji. */
 const WIDE =
   /^(?:[\u1100-\u115F\u2E80-\u303E\u3041-\uA4CF\uA960-\uA97F\uAC00-\uD7A3\uF900-\uFAFF\uFE10-\uFE19\uFE30-\uFE6F\uFF01-\uFF60\uFFE0-\uFFE6\u{20000}-\u{3FFFD}]|\p{Emoji_Presentation}|.\uFE0F)/u;
-/** What takes none by itself. */
+/** Characters that take no column by themselves. */
 const NONE = /^[\p{Mn}\p{Me}\p{Cf}]+$/u;
 const CONTROL = /[\p{Cc}\p{Zl}\p{Zp}]+/gu;
 
 const graphemes = new Intl.Segmenter(undefined, { granularity: "grapheme" });
 
-/** How many columns a text takes; characters of ambiguous width count as one. */
+/** The width of a text in columns. Characters of ambiguous width count as one. */
 export function widthOf(text: string): number {
   let width = 0;
   for (const { segment } of graphemes.segment(text)) width += columnsOf(segment);
   return width;
 }
 
-/** The text, or its beginning and an ellipsis, in at most so many columns. */
+/** The text in at most `columns` columns; a longer one is cut and ends with an ellipsis. */
 export function cutToWidth(text: string, columns: number): string {
   if (widthOf(text) <= columns) return text;
   let width = 1;
@@ -27,13 +27,13 @@ export function cutToWidth(text: string, columns: number): string {
   return columns > 0 ? `${kept}…` : "";
 }
 
-/** The text in exactly so many columns: cut, or followed by spaces. */
+/** The text in exactly `columns` columns: cut, or padded with spaces. */
 export function fitToWidth(text: string, columns: number): string {
   const cut = cutToWidth(text, columns);
   return cut + " ".repeat(columns - widthOf(cut));
 }
 
-/** The text in lines of at most so many columns, broken at spaces where there are any, else between characters. */
+/** The text in lines of at most `columns` columns, broken at spaces if there are any, else between characters. */
 export function wrapToWidth(text: string, columns: number): string[] {
   const lines: string[] = [];
   let line = "";
@@ -54,7 +54,7 @@ export function wrapToWidth(text: string, columns: number): string[] {
   return line === "" ? lines : [...lines, line];
 }
 
-/** One line, and nothing in it that a terminal would obey. */
+/** The text as one line without control characters, which a terminal would interpret. */
 export function plainLine(text: string): string {
   return text.replace(CONTROL, " ").trim();
 }

@@ -4,7 +4,7 @@ import type { WrittenState } from "../protocol/event.ts";
 import { type Paint, plain } from "./paint.ts";
 import { fitToWidth, widthOf } from "./text-width.ts";
 
-export type Standing = "active" | "paused" | "waiting";
+export type Standing = "active" | "ducked" | "paused" | "waiting";
 
 /** Times in ms after the first event. */
 export interface Span {
@@ -22,14 +22,14 @@ export interface TimelineRow {
   refusedAtMs: number[];
 }
 
-/** How the sessions of one floor stood, from the first event to the last. */
+/** The states of a floor's sessions, from the first event to the last. */
 export interface Timeline {
   durationMs: number;
-  /** In the order in which they came. */
+  /** In the order in which the sessions appeared. */
   rows: TimelineRow[];
 }
 
-/** Read a floor's events, in their order, as a timeline. Its times are the events' own. */
+/** Build a timeline from a floor's events, given in order. Times come from the events' timestamps. */
 export function readTimeline(events: readonly ServerEvent[]): Timeline {
   const startedAt = timeOf(events[0]);
   const durationMs = timeOf(events.at(-1)) - startedAt;
@@ -67,12 +67,12 @@ export function readTimeline(events: readonly ServerEvent[]): Timeline {
     const { sessionId } = event;
     if (event.type === "session_created") {
       const { agentId, priority } = event.data;
-      // An agent that was refused before, and now has a session, goes on in its row.
+      // An agent that was refused before and now gets a session continues in its row.
       const refused = rows.find((row) => row.sessionId === undefined && row.agentId === agentId);
       if (refused) refused.sessionId = sessionId;
       else rowOf(sessionId, agentId, priority);
     } else if (event.type === "arbitration") {
-      // Only a session that exists afterwards is named beside the data.
+      // The event has a `sessionId` only if the challenger's session exists after the decision.
       decide(event.data, sessionId, atMs);
     } else if (event.type === "session_transition") {
       const row = rows.find((each) => each.sessionId === sessionId);
@@ -84,28 +84,35 @@ export function readTimeline(events: readonly ServerEvent[]): Timeline {
 
 function standingIn(state: WrittenState): Standing | undefined {
   if (state.startsWith("active")) return "active";
+  if (state.startsWith("ducked")) return "ducked";
   return state === "paused" ? "paused" : undefined;
 }
 
 const timeOf = (event: ServerEvent | undefined): number => (event ? Date.parse(event.timestamp) : 0);
 
 export interface DrawOptions {
-  /** Columns of the whole chart. */
+  /** The width of the whole chart, in columns. */
   width: number;
-  /** What to call an agent. */
+  /** The display name of an agent. */
   nameOf: (agentId: string) => string;
   paint?: Paint;
 }
 
-const MARKS: Readonly<Record<Standing | "refused", string>> = { active: "█", paused: "░", waiting: "·", refused: "✗" };
+const MARKS: Readonly<Record<Standing | "refused", string>> = {
+  active: "█",
+  ducked: "▒",
+  paused: "░",
+  waiting: "·",
+  refused: "✗",
+};
 const LABEL_COLUMNS = 24;
 const TICK_COLUMNS = 10;
-/** What one column may stand for, in ms: every tenth column is a number of seconds that people count in. */
+/** The possible durations of one column, in ms: every tenth column then falls on a round number of seconds. */
 const STEPS_MS = [50, 100, 200, 500, 1_000, 2_000, 3_000, 6_000, 12_000, 30_000, 60_000];
 
 /**
- * The timeline as lines: a row per session, and below them the seconds. A column shows how the session stood in its
- * middle; what was shorter than that has a column all the same.
+ * Draw the timeline as lines: one row per session, and below them an axis in seconds. A column shows the session's
+ * state at the column's middle. A span that is too short to cover a middle still gets one column.
  */
 export function drawTimeline({ durationMs, rows }: Timeline, options: DrawOptions): string[] {
   const { width, nameOf, paint = plain } = options;
@@ -143,7 +150,7 @@ function drawRow({ spans, refusedAtMs }: TimelineRow, columns: number, stepMs: n
   return cells;
 }
 
-/** Neighbours of one kind share their colour. */
+/** Paint runs of equal cells together, which keeps the output short. */
 function paintRow(cells: readonly Cell[], paint: Paint): string {
   let line = "";
   for (let start = 0; start < cells.length; ) {
@@ -156,7 +163,7 @@ function paintRow(cells: readonly Cell[], paint: Paint): string {
   return line;
 }
 
-/** Ticks and their seconds, the last of them with its unit. */
+/** The ticks and their labels in seconds; the last label has the unit. */
 function drawAxis(columns: number, stepMs: number, room: number): [string, string] {
   let ticks = "";
   let seconds = "";
@@ -170,8 +177,8 @@ function drawAxis(columns: number, stepMs: number, room: number): [string, strin
   return [ticks.trimEnd(), seconds.trimEnd()];
 }
 
-/** What the marks mean, in one line. */
+/** The legend of the marks, in one line. */
 export function drawLegend(paint: Paint = plain): string {
-  const kinds = ["active", "paused", "waiting", "refused"] as const;
+  const kinds = ["active", "ducked", "paused", "waiting", "refused"] as const;
   return kinds.map((kind) => `${paint(kind, MARKS[kind])} ${kind}`).join("   ");
 }

@@ -1,18 +1,20 @@
 import type { Decision } from "../protocol/decision.ts";
+import type { FloorSummary, Reservation } from "../protocol/floor.ts";
+import type { SwitchOutcome } from "../protocol/internal/reply.ts";
 import type { LogLine, Message } from "../protocol/message.ts";
-import type { SwitchOutcome } from "../protocol/reply.ts";
 import type { AgentInfo, Session } from "../protocol/session.ts";
+import type { LoggedServerEvent } from "./server-event.ts";
 
-/** `position`, here and below: where the log stood with this answer, good to open a stream with. */
+/** `position`, here and below: the log's position at this answer. A stream can be opened with it. */
 export interface SessionAnswer {
   session: Session;
-  /** What the arbiter said, where it was asked. */
+  /** The arbiter's decision, if the command requested the floor. */
   decision?: Decision;
   position?: string;
 }
 
 export interface LoadedSession {
-  /** With its newest messages; `hasMore` says that there are older ones. */
+  /** The session with its newest messages. `hasMore`: there are older ones. */
   session: Session & { messages: Message[]; hasMore: boolean };
   position: string;
 }
@@ -33,6 +35,47 @@ export interface MessagePage {
   position: string;
 }
 
+/** What is said of an agent that is defined in the database. What is left out is as its base has it. */
+export interface DefinitionSettings {
+  /** The agent of the catalogue's file whose model it has, and whose tools at most. */
+  basedOn: string;
+  label?: string;
+  description?: string;
+  instructions?: string;
+  tools?: string[];
+  maxSteps?: number;
+  subAgents?: string[];
+  maxDepth?: number;
+  priority?: number;
+  interruptible?: boolean;
+  enabled?: boolean;
+}
+
+export interface Definition extends DefinitionSettings {
+  /** The agent's id. */
+  id: string;
+  name: string;
+  workspaceId: string;
+  /** Why it is no agent now. */
+  fault?: string;
+}
+
+export interface DefinitionAnswer {
+  definition: Definition;
+}
+
+export interface DefinitionPage {
+  /** By id. */
+  definitions: Definition[];
+  hasMore: boolean;
+}
+
+export interface QueuePage {
+  /** The next turn first. */
+  messages: Message[];
+  hasMore: boolean;
+}
+
 export interface LogPage {
   logs: LogLine[];
   hasMore: boolean;
@@ -41,11 +84,32 @@ export interface LogPage {
 export interface FloorView {
   floorId: string;
   holder: Session | null;
+  /**
+   * The sessions heard alongside the holder, highest priority first. Absent where the catalogue does not allow this.
+   */
+  ducked?: Session[];
+  /** The restrictions that the floor's flags switch on. Absent where the catalogue has none. */
+  restrictedBy?: string[];
   paused: Session[];
   queued: Session[];
+  /** For whom the idle floor is reserved. */
+  reserved?: Reservation;
   flags: Record<string, boolean>;
   /** The newest 50. */
   decisions: Decision[];
+  position: string;
+}
+
+export interface FloorPage {
+  /** In the order of their ids. */
+  floors: FloorSummary[];
+  hasMore: boolean;
+}
+
+export interface FloorLogPage {
+  /** Newest first, each with its position in the floor's log. */
+  events: (LoggedServerEvent & { position: string })[];
+  hasMore: boolean;
   position: string;
 }
 
@@ -53,8 +117,12 @@ export interface AgentView extends AgentInfo {
   priority: number;
   interruptible: boolean;
   capabilities: string[];
-  /** Whether it could answer now. */
+  /** Whether the agent could answer now. */
   available: boolean;
+  /** Present where the agent plays for itself: its sessions take no turns. */
+  external?: boolean;
+  /** How often its sessions have to be heard from, in ms. */
+  leaseMs?: number;
 }
 
 export interface AgentsAnswer {
@@ -67,9 +135,9 @@ export interface MessageAnswer {
   messageId?: string;
   runId?: string;
   decision?: Decision;
-  /** What a `switch_agent` came to; with an `errorCode` the agent stayed. */
+  /** The outcome of a `switch_agent`. With an `errorCode` the agent stayed the same. */
   outcome?: SwitchOutcome;
-  /** What a turn took the place of. */
+  /** What the new turn replaced. */
   interrupted?: { runId: string; messageId: string };
   position?: string;
 }

@@ -1,4 +1,4 @@
-/** Resolves after so many ms, or at once when the signal is aborted. */
+/** Resolves after this many ms, or at once when the signal is aborted. */
 export type Delay = (ms: number, signal?: AbortSignal) => Promise<void>;
 
 export const delay: Delay = (ms, signal) =>
@@ -14,10 +14,10 @@ export const delay: Delay = (ms, signal) =>
   });
 
 /**
- * How long to wait before the next try, in ms: doubled with each that failed, up to `maxMs`, and spread over the upper
- * half of that, so that clients that failed together do not come back together.
+ * The delay before the next attempt, in ms. It doubles with each failed attempt up to `maxMs`, and is random within its
+ * upper half, so that clients that failed together do not return together.
  *
- * @param failed tries so far, from 1
+ * @param failed failed attempts so far, from 1
  */
 export function backoffMs(failed: number, bounds: { firstMs: number; maxMs: number }, random: () => number): number {
   const fullMs = Math.min(bounds.maxMs, bounds.firstMs * 2 ** (failed - 1));

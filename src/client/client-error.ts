@@ -3,42 +3,45 @@ import { ERRORS, type ErrorCode } from "../protocol/errors.ts";
 import type { AgentInfo } from "../protocol/session.ts";
 
 /**
- * The server's codes, and two of the way there: `unreachable`, nothing came back, so what was asked may have happened;
- * `unexpected_answer`, something came back that this server does not say.
+ * The server's error codes, and two for the transport. `unreachable`: no answer arrived, so the request may have taken
+ * effect. `unexpected_answer`: the answer is not one of this server's.
  */
 export type ClientErrorCode = ErrorCode | "unreachable" | "unexpected_answer";
 
-/** What a failure says beside its code and its text. */
+/** The details of a failure, besides its code and text. */
 export interface ClientErrorFacts {
-  /** The key the write was sent with; with it the write can be repeated without a second effect. */
+  /** The key of the write. With it the write can be repeated without a second effect. */
   commandId?: string;
   /** Why the floor was refused. */
   decision?: Decision;
-  /** What is wrong with the request, place by place. */
+  /** What is wrong with the request, by place. */
   issues?: { path: string; message: string }[];
-  /** The commands that the session's state does allow. */
+  /** The commands that the session's state allows. */
   allowed?: string[];
   availableAgents?: AgentInfo[];
-  /** By which the server's log knows the request. */
+  /** The id of the request in the server's log. */
   traceId?: string;
   [more: string]: unknown;
 }
 
 export interface ClientErrorOptions {
-  /** The HTTP status; 0 when there was no answer. */
+  /** The HTTP status; 0 if no answer arrived. */
   status: number;
   retryable: boolean;
   facts?: ClientErrorFacts;
-  /** The server asks to wait so long, in ms. */
+  /** The delay that the server requests, in ms. */
   retryAfterMs?: number | undefined;
   cause?: unknown;
 }
 
-/** A request that failed. What the caller aborted is no failure: that throws the signal's own reason. */
+/** A failed request. An aborted request throws the reason of its signal instead. */
 export class ClientError extends Error {
   readonly code: ClientErrorCode;
   readonly status: number;
-  /** Whether asking again can succeed; only `unreachable`, `busy`, `unavailable` and `too_many_requests` want the same key. */
+  /**
+   * Whether a repeat can succeed. `unreachable`, `busy`, `unavailable` and `too_many_requests` must be repeated with
+   * the same key.
+   */
   readonly retryable: boolean;
   readonly facts: ClientErrorFacts;
   readonly retryAfterMs: number | undefined;
@@ -53,20 +56,23 @@ export class ClientError extends Error {
     this.retryAfterMs = options.retryAfterMs;
   }
 
-  /** Whether the outcome is unknown or put off, so that the same request, with the same key, is to be sent again. */
+  /** Whether the outcome is unknown or deferred, so that the request should be sent again with the same key. */
   get wantsRepeat(): boolean {
     if (this.code === "unreachable") return true;
     return this.code !== "unexpected_answer" && ERRORS[this.code]?.retry === "yes";
   }
 }
 
-/** No answer: the connection failed, or took too long. */
+/** The error for a connection that failed or timed out. */
 export function unreachable(url: string, cause: unknown): ClientError {
   const { origin } = new URL(url);
   return new ClientError("unreachable", `${origin} does not answer.`, { status: 0, retryable: true, cause });
 }
 
-/** The failure an answer tells of. A proxy's 502, 503 or 504 counts as `unavailable`: behind it anything may have happened. */
+/**
+ * The error for a failed answer. A proxy's 502, 503 or 504 counts as `unavailable`, because the request may have taken
+ * effect.
+ */
 export async function failureOf(response: Response): Promise<ClientError> {
   const { status } = response;
   const retryAfterMs = readRetryAfter(response.headers.get("retry-after"));
@@ -103,7 +109,7 @@ function parseProblem(text: string): ProblemBody | undefined {
   }
 }
 
-/** Seconds only: dates would be compared with a clock that may be wrong. */
+/** Accepts seconds only: a date would be compared with a clock that may be wrong. */
 function readRetryAfter(header: string | null): number | undefined {
   return header !== null && /^\d{1,6}$/.test(header) ? Number(header) * 1_000 : undefined;
 }

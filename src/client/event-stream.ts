@@ -5,59 +5,68 @@ import type { HeaderSource } from "./requester.ts";
 import { SeenEvents } from "./seen-events.ts";
 import { parseServerEvent, type ServerEvent } from "./server-event.ts";
 
-/** How a stream stands: it asks, it is carried, or it waits to ask again. */
+/** The state of a stream: connecting, open, or waiting to reconnect. */
 export type StreamStatus = "connecting" | "open" | "waiting";
 
+/** Details of the status. */
+export interface StreamState {
+  /** While `waiting`: for how long, in ms. */
+  waitMs?: number | undefined;
+  /** While `waiting`: why the last attempt failed. Absent if the connection broke or the server ended it. */
+  failure?: ClientError | undefined;
+}
+
 export interface EventStreamOptions {
-  /** The address to ask when one stands at this position; undefined: from the beginning. */
+  /** The address for a position; undefined: from the beginning. */
   urlAt: (position: string | undefined) => string;
-  /** Where to begin: what `position` said, on an earlier stream or in an answer. */
+  /** The position to begin after, from an earlier stream or an answer. */
   position?: string | undefined;
   /** Ends the stream, without an error. */
   signal?: AbortSignal | undefined;
   headers?: HeaderSource | undefined;
+  /** Fetch a ticket for each connection, instead of sending headers. A ticket opens one stream and expires soon. */
+  ticket?: ((signal: AbortSignal) => Promise<string>) | undefined;
   fetch?: typeof globalThis.fetch | undefined;
-  /** 0 to 1; spreads reconnections. */
+  /** A random number from 0 to 1. Spreads reconnections. */
   random?: (() => number) | undefined;
   delay?: Delay | undefined;
-  /** A connection on which nothing comes for so long is dead, in ms; default 45 000, three heartbeats. */
+  /** A connection without any bytes for this long is considered dead, in ms. Default: 45 000, three heartbeats. */
   silenceMs?: number | undefined;
-  onStatus?: ((status: StreamStatus) => void) | undefined;
+  onStatus?: ((status: StreamStatus, state?: StreamState) => void) | undefined;
 }
 
-/** Events as they come, for one `for await`. */
+/** A stream of events, for one `for await` loop. */
 export interface EventStream extends AsyncIterable<ServerEvent, void, undefined> {
-  /** Where the reader stands: after the event it was given last. It outlives the stream, the process too. */
+  /** The reader's position, after the last event it received. It stays valid after the stream and the process end. */
   readonly position: string | undefined;
-  /** Ends the stream, also while somebody waits for its next event. */
+  /** Ends the stream, even while the loop waits for the next event. */
   close(): void;
 }
 
-/** Characters of one event. The server's largest are a message's text and what stands around it. */
+/** Characters of one event. The server's largest events hold a message's text. */
 const MAX_EVENT = 8_388_608;
-/** Until the server says otherwise. */
+/** The delay before a reconnection until the server sets another, in ms. */
 const RETRY_MS = 2_000;
-/** Neither a server nor a row of failures makes a reader wait longer. */
+/** The longest delay, whatever the server sets and however many attempts failed, in ms. */
 const MAX_RETRY_MS = 30_000;
-/** Not even with `retry: 0` does a reader knock on a closed door without a pause. */
+/** The shortest delay, even for `retry: 0`, in ms. */
 const MIN_BACKOFF_MS = 100;
 const SILENCE_MS = 45_000;
 
 /**
- * Follow a stream, whatever happens on the way. A connection that breaks, falls silent or is sent away comes back after
- * the position of the last event, as soon as the server wants it to; no event is handed on twice. It ends when the
- * server says that nothing will follow (`bye ended`, 204), when it is aborted, and with a `ClientError` when it is
- * refused for good. `bye` and `reset` are handed on as well: after a `reset` the reader has missed something and reads
- * the state anew.
+ * Follow a stream across disconnections. A connection that breaks, falls silent or is ended by the server is reopened
+ * after the position of the last event, when the server allows it. No event is delivered twice. The stream ends when
+ * the server reports that nothing follows (`bye ended`, 204), when it is aborted, and with a `ClientError` for a final
+ * refusal. `bye` and `reset` are delivered too: after a `reset` the reader has missed events and reads the state again.
  *
- * Nothing is read ahead of the reader but the piece of the network's that holds the next event: who does not take its
- * events makes the server hold them back.
+ * The stream reads at most the network chunk with the next event ahead, so a reader that pauses makes the server hold
+ * events back.
  */
 export function openEvents(options: EventStreamOptions): EventStream {
   return new Reader(options);
 }
 
-/** What a connection brought, in its order. */
+/** What a connection delivered, in order. */
 type Item = { position: string } | { event: ServerEvent };
 
 class Reader implements EventStream {
@@ -67,10 +76,14 @@ class Reader implements EventStream {
   readonly #seen = new SeenEvents();
   #position: string | undefined;
   #retryMs = RETRY_MS;
-  /** Connections in a row that brought nothing. */
+  /** Consecutive connections that delivered nothing. */
   #failed = 0;
-  /** The server's word on when to come back, for the next time only. */
+  /** The delay that the server requested, for the next reconnection only. */
   #toldMs: number | undefined;
+  /** Why the last attempt failed. */
+  #failure: ClientError | undefined;
+  /** Whether a new token or ticket was fetched since the last event. */
+  #isRenewed = false;
   #isStarted = false;
 
   constructor(options: EventStreamOptions) {
@@ -89,7 +102,7 @@ class Reader implements EventStream {
   }
 
   [Symbol.asyncIterator](): AsyncGenerator<ServerEvent, void, undefined> {
-    if (this.#isStarted) throw new TypeError("A stream is read once; open another.");
+    if (this.#isStarted) throw new TypeError("A stream can be read only once; open another.");
     this.#isStarted = true;
     return this.#events();
   }
@@ -100,8 +113,9 @@ class Reader implements EventStream {
       onStatus?.("connecting");
       const isOver = yield* this.#carry();
       if (isOver || this.#signal.aborted) return;
-      onStatus?.("waiting");
-      await wait(this.#pauseMs(), this.#signal);
+      const waitMs = this.#pauseMs();
+      onStatus?.("waiting", { waitMs, failure: this.#failure });
+      await wait(waitMs, this.#signal);
     }
   }
 
@@ -112,12 +126,14 @@ class Reader implements EventStream {
   async *#carry(): AsyncGenerator<ServerEvent, boolean, undefined> {
     const watch = new Watch(this.#options.silenceMs ?? SILENCE_MS, this.#signal);
     this.#failed += 1;
+    this.#failure = undefined;
     try {
       const response = await this.#open(watch);
       if (response === "over") return true;
       this.#options.onStatus?.("open");
       for await (const event of this.#read(response, watch)) {
         this.#failed = 0;
+        this.#isRenewed = false;
         yield event;
         if (this.#signal.aborted) return true;
         if (event.type !== "bye") continue;
@@ -128,19 +144,23 @@ class Reader implements EventStream {
       return false;
     } catch (error) {
       if (this.#signal.aborted) return true;
-      if (!(error instanceof ClientError) || !comesBack(error)) throw error;
+      if (!(error instanceof ClientError)) throw error;
+      if (!comesBack(error) && !this.#mayRenew(error)) throw error;
       this.#toldMs = error.retryAfterMs;
+      this.#failure = error;
       return false;
     } finally {
-      // Also where the reader walked away: nothing holds the connection any more.
+      // Also when the loop is left early: nothing holds the connection any longer.
       watch.end();
     }
   }
 
-  /** @throws ClientError when there is no stream to be had */
+  /** @throws ClientError if the stream cannot be opened */
   async #open(watch: Watch): Promise<Response | "over"> {
-    const { urlAt, headers, fetch = globalThis.fetch } = this.#options;
-    const url = urlAt(this.#position);
+    const { urlAt, ticket, fetch = globalThis.fetch } = this.#options;
+    const address = urlAt(this.#position);
+    const url = ticket ? withTicket(address, await watch.over(ticket(watch.signal))) : address;
+    const headers = ticket ? undefined : this.#options.headers;
     const given = typeof headers === "function" ? await headers() : headers;
     try {
       const response = await watch.over(
@@ -156,7 +176,7 @@ class Reader implements EventStream {
     }
   }
 
-  /** New events, one by one. A connection that breaks ends them; the next one brings the rest. */
+  /** The new events of one connection. A broken connection ends them; the next connection continues. */
   async *#read({ body, status }: Response, watch: Watch): AsyncGenerator<ServerEvent, void, undefined> {
     if (!body) return;
     const items: Item[] = [];
@@ -189,24 +209,38 @@ class Reader implements EventStream {
     }
   }
 
+  /** A token may expire and a ticket may be used up in transit, so credentials are fetched again once. */
+  #mayRenew({ status }: ClientError): boolean {
+    const { headers, ticket } = this.#options;
+    if (status !== 401 || this.#isRenewed || (!ticket && typeof headers !== "function")) return false;
+    this.#isRenewed = true;
+    return true;
+  }
+
   #pauseMs(): number {
     const { random = Math.random } = this.#options;
     const toldMs = this.#toldMs;
     this.#toldMs = undefined;
     if (toldMs !== undefined) return Math.min(Math.max(toldMs, 0), MAX_RETRY_MS);
-    // What one node's end cut off together does not come back together.
+    // Clients that one node disconnected together do not return together.
     if (this.#failed === 0) return Math.round(this.#retryMs * (1 + random() / 4));
     const firstMs = Math.max(this.#retryMs, MIN_BACKOFF_MS);
     return Math.max(firstMs, backoffMs(this.#failed, { firstMs, maxMs: MAX_RETRY_MS }, random));
   }
 }
 
-/** Whether another try may be let in: not where the server understood, and refused. */
+function withTicket(address: string, ticket: string): string {
+  const url = new URL(address);
+  url.searchParams.set("ticket", ticket);
+  return url.href;
+}
+
+/** Whether another attempt may succeed. It cannot after a definite refusal. */
 function comesBack({ code, status }: ClientError): boolean {
   return code === "unreachable" || status === 429 || status >= 500;
 }
 
-/** Cuts a connection on which nothing comes. A reader that takes its time is no silence: only waiting counts. */
+/** Aborts a connection that stays silent. Only time spent waiting for bytes counts, so a slow reader is no silence. */
 class Watch {
   readonly #silenceMs: number;
   readonly #cutting = new AbortController();

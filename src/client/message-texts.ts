@@ -1,44 +1,47 @@
 import type { AgentRef } from "../protocol/message.ts";
 import type { ServerEvent, ServerEventOf } from "./server-event.ts";
 
-/** A message's text as far as it is known. */
+/** A message's text, as far as it is known. */
 export interface MessageText {
   messageId: string;
   sessionId: string;
   runId: string | undefined;
-  /** Who writes it; undefined for what a user wrote. */
+  /** The agent that writes it; undefined for a user's message. */
   agent: AgentRef | undefined;
   text: string;
   reasoning: string;
-  /** More may come. */
+  /** Whether more may follow. */
   isStreaming: boolean;
 }
 
 interface Draft extends MessageText {
-  /** 0 where it is not known: a message that was joined in its middle does not say. */
+  /** 0 if unknown: the attempt of a message that was joined midway is not sent. */
   attempt: number;
 }
 
-/** Messages written at the same time; past it the oldest is given up. Sub-agents speak in parallel, by the dozen at most. */
+/**
+ * Messages that are written at the same time; beyond it the oldest is dropped. Sub-agents run a dozen in parallel at
+ * most.
+ */
 const MAX_DRAFTS = 256;
-/** Finished messages that are remembered, so that a late delta does not bring one back. */
+/** Finished messages that are remembered, so that a late delta does not revive one. */
 const MAX_FINISHED = 256;
 
 /**
- * Puts together what is being written: deltas by their offsets, and messages, which say what the text is so far or for
- * good. Feed it every event of a stream, in order; reconnections and repeats do no harm.
+ * Assembles messages that are being written from deltas, which carry offsets, and from message events, which carry the
+ * whole text so far. Feed it every event of a stream in order; reconnections and repeats are harmless.
  */
 export class MessageTexts {
-  /** By session and message: ids are unique within a session only. */
+  /** By session and message, because message ids are unique within a session only. */
   readonly #drafts = new Map<string, Draft>();
   readonly #finished = new Set<string>();
 
-  /** What is being written now, oldest first. */
+  /** The messages that are being written, oldest first. */
   get unfinished(): MessageText[] {
     return [...this.#drafts.values()];
   }
 
-  /** The message whose text the event changed, or ended, as it is now; undefined for any other event. */
+  /** The message whose text the event changed or completed; undefined for any other event. */
   take(event: ServerEvent): MessageText | undefined {
     switch (event.type) {
       case "delta":
@@ -62,7 +65,7 @@ export class MessageTexts {
     if (this.#finished.has(key)) return undefined;
     let draft = this.#drafts.get(key);
     if (!draft) {
-      // Its beginning was missed: a message will say what it is.
+      // The beginning of the text is missing. A message event will bring the whole.
       if (offset !== 0 || this.#isOutdated(sessionId, runId, attempt)) return undefined;
       draft = { messageId, sessionId, runId, agent, text: "", reasoning: "", isStreaming: true, attempt };
       this.#keep(key, draft);
@@ -92,7 +95,7 @@ export class MessageTexts {
       this.#keep(key, { ...whole, attempt: 0 });
       return whole;
     }
-    // Another node may be a little behind what this reader has: text only grows.
+    // Another node may be slightly behind what this reader has; text only grows.
     const text = known.text.startsWith(content) ? known.text : content;
     const thought = known.reasoning.startsWith(reasoning) ? known.reasoning : reasoning;
     if (text === known.text && thought === known.reasoning) return undefined;

@@ -1,20 +1,27 @@
 import { backoffMs, type Delay, delay } from "./backoff.ts";
 import { ClientError, failureOf, unexpectedAnswer, unreachable } from "./client-error.ts";
 
-/** Headers for every request, or where they come from: a token that runs out is asked for each time. */
+/**
+ * Headers for every request, or a function that returns them, which runs for each request because a token may expire.
+ */
 export type HeaderSource = Record<string, string> | (() => Record<string, string> | Promise<Record<string, string>>);
 
 export interface ClientOptions {
-  /** Where the server answers, `http://127.0.0.1:3000` say. A path in it stays in front of every route. */
+  /** The server's address, for example `http://127.0.0.1:3000`. A path in it is prefixed to every route. */
   baseUrl: string;
   fetch?: typeof globalThis.fetch | undefined;
   headers?: HeaderSource | undefined;
-  /** One try of a request may take so long, in ms; default 15 000, three times what the server takes at most. */
+  /**
+   * How streams authenticate. `ticket`: with a ticket from `POST /ticket` for each connection, so that the token is in
+   * no stream's request and a cross-origin page needs no preflight. Default: with the headers.
+   */
+  streamsBy?: "headers" | "ticket" | undefined;
+  /** Timeout of one attempt, in ms. Default: 15 000, three times the server's own limit. */
   timeoutMs?: number | undefined;
-  /** 0 to 1; spreads repeats. */
+  /** A random number from 0 to 1. Spreads repeats. */
   random?: (() => number) | undefined;
   delay?: Delay | undefined;
-  /** Makes idempotency keys: 1 to 128 visible characters, never the same twice. */
+  /** Makes idempotency keys: 1 to 128 visible characters, each unique. */
   newKey?: (() => string) | undefined;
 }
 
@@ -23,43 +30,54 @@ export interface ReadOptions {
 }
 
 export interface WriteOptions extends ReadOptions {
-  /** Default: a new one. The same key with the same request has one effect, however often it is sent. */
+  /**
+   * The idempotency key. Default: a new one. The same request with the same key has one effect, however often it is
+   * sent.
+   */
   idempotencyKey?: string | undefined;
 }
 
 export interface Request extends WriteOptions {
   method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
-  /** Its pieces, as they are. */
+  /** The segments of the path, unencoded. */
   path: readonly string[];
   query?: object | undefined;
   body?: object | undefined;
-  /** A status that answers too, beside 200. */
+  /** Lines of JSON, in place of a body. */
+  lines?: string | Blob | undefined;
+  /** The request may take minutes, because a history is copied. */
+  isLong?: boolean;
+  /** Additional headers, which override the client's. */
+  headers?: Record<string, string> | undefined;
+  /** A status besides 200 that counts as success. */
   accepts?: number;
 }
 
-/** What a stream comes back with, as a request does. */
+/** The options of a stream, which reconnects like a request is repeated. */
 interface StreamingParts {
   fetch: typeof globalThis.fetch;
   random: () => number;
   delay: Delay;
 }
 
-/** A request is sent so often at most; its last failure is thrown. */
+/** Attempts of a request. The last failure is thrown. */
 const MAX_TRIES = 5;
 const BETWEEN_TRIES = { firstMs: 200, maxMs: 5_000 };
-/** A server that asks for more patience than this is told to the caller at once. */
+/** If the server requests a longer delay than this, the failure is thrown at once, in ms. */
 const MAX_RETRY_AFTER_MS = 10_000;
 const TIMEOUT_MS = 15_000;
+/** The same for a request whose history may be long, in ms. */
+const LONG_TIMEOUT_MS = 600_000;
 
 /**
- * Requests and their answers. A write carries its key, and is repeated with it for as long as its outcome is unknown
- * or put off, within a bound; a read is repeated likewise.
+ * Sends requests and parses their answers. A write carries its idempotency key and is repeated with it, within a limit,
+ * while its outcome is unknown or deferred. A read is repeated likewise.
  */
 export class Requester {
   readonly #base: string;
   readonly #options: Omit<ClientOptions, "baseUrl" | "fetch" | "random" | "delay"> & StreamingParts;
 
-  /** @throws TypeError for a `baseUrl` that is no address */
+  /** @throws TypeError if `baseUrl` is not a valid address */
   constructor({ baseUrl, ...options }: ClientOptions) {
     const url = URL.parse(baseUrl);
     if (!url || !/^https?:$/.test(url.protocol) || url.search !== "" || url.hash !== "") {
@@ -68,7 +86,7 @@ export class Requester {
     this.#base = url.href.replace(/\/+$/, "");
     this.#options = {
       ...options,
-      // Not the function itself: browsers refuse a fetch that is called on anything but the window.
+      // Wrapped, because browsers refuse a `fetch` that is called on any object but the window.
       fetch: options.fetch ?? ((input, init) => globalThis.fetch(input, init)),
       random: options.random ?? Math.random,
       delay: options.delay ?? delay,
@@ -81,8 +99,8 @@ export class Requester {
   }
 
   /**
-   * The whole address of a route; what has no value is left out of the query, a list stands there entry by entry.
-   * @throws ClientError `bad_request` for an id that is none
+   * The full address of a route. Parameters without a value are left out; a list is repeated for each of its entries.
+   * @throws ClientError `bad_request` for an invalid id
    */
   urlOf(path: readonly string[], query: object = {}): string {
     const search = new URLSearchParams();
@@ -92,7 +110,7 @@ export class Requester {
     return `${this.#base}/${path.map(segment).join("/")}${search.size > 0 ? `?${search}` : ""}`;
   }
 
-  /** @throws ClientError; or the signal's reason, once it is aborted */
+  /** @throws ClientError; the signal's reason, if it is aborted */
   async json<T>(request: Request): Promise<T> {
     const response = await this.#send(request, async (response) => {
       try {
@@ -109,6 +127,11 @@ export class Requester {
   /** @throws like `json` */
   text(request: Request): Promise<string> {
     return this.#send(request, (response) => response.text());
+  }
+
+  /** @throws like `json` */
+  blob(request: Request): Promise<Blob> {
+    return this.#send(request, (response) => response.blob());
   }
 
   async #send<T>(request: Request, read: (response: Response) => Promise<T>): Promise<T> {
@@ -128,22 +151,23 @@ export class Requester {
   }
 
   async #try<T>(request: Request, key: string | undefined, read: (response: Response) => Promise<T>): Promise<T> {
-    const { method, path, query, body, signal, accepts } = request;
+    const { method, path, query, body, lines, signal, accepts, isLong } = request;
     signal?.throwIfAborted();
     const url = this.urlOf(path, query);
     const { fetch, headers, timeoutMs = TIMEOUT_MS } = this.#options;
     const given = typeof headers === "function" ? await headers() : headers;
-    const timeout = AbortSignal.timeout(timeoutMs);
+    const timeout = AbortSignal.timeout(isLong ? LONG_TIMEOUT_MS : timeoutMs);
     const hasBody = method !== "GET" && method !== "DELETE";
     try {
       const response = await fetch(url, {
         method,
         headers: {
           ...given,
-          ...(hasBody && { "content-type": "application/json" }),
+          ...request.headers,
+          ...(hasBody && { "content-type": lines === undefined ? "application/json" : "application/x-ndjson" }),
           ...(key !== undefined && { "idempotency-key": key }),
         },
-        ...(hasBody && { body: JSON.stringify(body ?? {}) }),
+        ...(hasBody && { body: lines ?? JSON.stringify(body ?? {}) }),
         signal: signal ? AbortSignal.any([signal, timeout]) : timeout,
       });
       if (!response.ok && response.status !== accepts) throw await failureOf(response);
@@ -156,15 +180,15 @@ export class Requester {
   }
 }
 
-/** 128 random bits. Not `randomUUID`: browsers have that on secure pages only. */
+/** 128 random bits. `randomUUID` exists on secure pages only. */
 function randomKey(): string {
   return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-/** A piece of a path. What an address would read as a step up, or as nothing, never was an id. */
+/** A segment of a path. An empty segment or a dot segment cannot be an id. */
 function segment(id: string): string {
   if (/^\.{0,2}$/.test(id)) {
-    throw new ClientError("bad_request", `"${id}" is no id.`, { status: 0, retryable: false });
+    throw new ClientError("bad_request", `"${id}" is not a valid id.`, { status: 0, retryable: false });
   }
   return encodeURIComponent(id);
 }

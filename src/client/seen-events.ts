@@ -1,15 +1,16 @@
+import { RecentMap } from "../protocol/recent-map.ts";
 import type { ServerEvent } from "./server-event.ts";
 
-/** Sessions whose place is remembered; the one heard of longest ago is forgotten. A floor may have thousands. */
+/** Sessions whose place is remembered; the least recently seen one is dropped. A floor may have thousands. */
 const MAX_SESSIONS = 1_024;
 
-/** How far a reader has come in each log, so that nothing is handed on twice, however often it is sent. */
+/** How far a reader has come in each log, so that no event is delivered twice. */
 export class SeenEvents {
-  /** The place in each session's log; the floor's own stands under "". Heard of last comes last. */
-  readonly #places = new Map<string, number>();
+  /** The place in each session's log. The key of the floor's own log is "". */
+  readonly #places = new RecentMap<string, number>(MAX_SESSIONS);
 
   /**
-   * Whether the event is new; from then on it is not.
+   * Whether the event is new. Records it as seen.
    * @param position the position that came with it
    */
   admit(event: ServerEvent, position: string | undefined): boolean {
@@ -23,13 +24,12 @@ export class SeenEvents {
     const known = this.#places.get(log);
     if (known !== undefined && place <= known) return false;
     this.#places.delete(log);
-    // The log of a session that is made anew under the same id begins anew.
+    // A session that is created again under the same id has a new log.
     if (event.type !== "session_transition" || event.data.to !== "deleted") this.#places.set(log, place);
-    if (this.#places.size > MAX_SESSIONS) this.#places.delete(this.#places.keys().next().value!);
     return true;
   }
 
-  /** The server goes on from elsewhere: what was seen says nothing about what comes. */
+  /** The server continues from another place, so the recorded places are void. */
   #reset({ sessionId, from }: { sessionId?: string | undefined; from?: number | undefined }): void {
     if (sessionId === undefined) this.#places.clear();
     else if (from === undefined) this.#places.delete(sessionId);

@@ -6,23 +6,26 @@ type DataOf<T extends EventType> = T extends LoggedType
     ? ReturnType<(typeof LIVE_EVENTS)[T]["parse"]>
     : never;
 
-/** An event of one type, as it stands behind `data:`. */
+/** An event of one type, as the JSON behind `data:`. */
 export interface ServerEventOf<T extends EventType> {
   type: T;
   data: DataOf<T>;
-  /** When it happened, ISO. */
+  /** When it happened, as an ISO date. */
   timestamp: string;
   sessionId?: string;
-  /** Its place in its session's log; absent for what is not logged. */
+  /** Its number in its session's log; absent for an event that is not logged. */
   seq?: number;
-  /** The interaction it is about. */
+  /** The interaction that it belongs to. */
   requestId?: string;
 }
 
-/** An event of any type this client knows. */
+/** An event of any type that this client knows. */
 export type ServerEvent = { [T in EventType]: ServerEventOf<T> }[EventType];
 
-/** Every type there is, without the schemas: those would bring a validator into every page. */
+/** A logged event, as in a page of a log. */
+export type LoggedServerEvent = { [T in LoggedType]: ServerEventOf<T> }[LoggedType];
+
+/** All types of events, without their schemas, which would add a validator to every page. */
 const KNOWN: Readonly<Record<EventType, true>> = {
   session_created: true,
   session_transition: true,
@@ -43,11 +46,12 @@ const KNOWN: Readonly<Record<EventType, true>> = {
   connected: true,
   agent_list: true,
   delta: true,
+  floor: true,
   reset: true,
   bye: true,
 };
 
-/** An event from the text behind `data:`. Undefined for what a client of this version does not know: it is skipped. */
+/** Parse an event from the text behind `data:`. Undefined for a type that this version of the client does not know. */
 export function parseServerEvent(text: string): ServerEvent | undefined {
   try {
     const event: unknown = JSON.parse(text);

@@ -1,13 +1,15 @@
+import { constants } from "node:fs";
 import { open } from "node:fs/promises";
 
 /**
- * A file's bytes, at most one more than allowed whatever the file's size says, so that a longer one is noticed and never
- * held.
+ * Read a file, but at most `maxBytes + 1` bytes, whatever size the file reports. The caller recognises a file that is
+ * too long by the extra byte, and its contents are never held in memory.
  *
- * @throws Error when there is no such file, it cannot be read, or it is no regular file
+ * @throws Error when the file does not exist, cannot be read, or is not a regular file
  */
 export async function readBounded(path: string, maxBytes: number): Promise<Buffer> {
-  const file = await open(path);
+  // Without O_NONBLOCK, opening a named pipe waits for a writer, in a thread that cannot be cancelled.
+  const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
   try {
     if (!(await file.stat()).isFile()) throw new Error("it is not a regular file");
     const buffer = Buffer.alloc(maxBytes + 1);
@@ -23,7 +25,7 @@ export async function readBounded(path: string, maxBytes: number): Promise<Buffe
   }
 }
 
-/** Why a file could not be read, as a sentence that reads on from its name. */
+/** Why a file could not be read, as a sentence to append to its name. */
 export function whyUnreadable(error: unknown): string {
   const { code, message } = error as NodeJS.ErrnoException;
   return code === "ENOENT" || code === "ENOTDIR" ? "there is no such file" : `the file cannot be read: ${message}`;

@@ -1,50 +1,98 @@
 const DAY_MS = 86_400_000;
 
 /**
- * Bounds no operator needs to turn. Rooms that may not know the settings get theirs from `app.ts`, or keep what is
- * theirs alone beside the code it bounds.
+ * Bounds that no operator needs to change. Modules that may not import the settings get theirs from `app.ts`, or define
+ * a bound that only they use beside the code it limits.
  */
 export const BOUNDS = {
-  /** Floors whose actors stay in memory; the one idle longest makes room and is loaded again when it is asked for. */
+  /**
+   * Floors whose actors stay in memory. Beyond it the floor that was idle longest is evicted; a later command reloads
+   * it.
+   */
   activeFloors: 4_096,
-  /** Messages of a session that come with `/session/load`: a screenful many times over, one page to read. */
+  /** Messages that `/session/load` returns: many screenfuls, in one read. */
   loadedMessages: 500,
+  /** Messages, and bytes with images, of a history that is copied or imported: it is written while its request waits. */
+  historyMessages: 100_000,
+  historyBytes: 268_435_456,
+  /** Histories that a node copies, imports or exports at once, and those of one caller. */
+  histories: 8,
+  callerHistories: 2,
+  /** The largest file of an import, in bytes: as much as a history may have, with its images in base64. */
+  importBytes: 402_653_184,
+  /** The longest line of an imported history, in bytes: a message of the greatest length, escaped. */
+  importedLineBytes: 2_097_152,
+  /** The size at which a page of waiting turns ends. */
+  queueBytes: 1_048_576,
+  /** Agents that operators define in the database, in all and for one workspace: every node keeps them in memory. */
+  definitions: 2_000,
+  workspaceDefinitions: 200,
   /** Decisions that a floor's view shows. */
   shownDecisions: 50,
 
-  /** Runs that one worker drives at once. They wait for networks, not for this process; memory is what limits them. */
+  /** Runs that one worker drives concurrently. They mostly wait for networks; memory limits their number. */
   runs: 256,
-  /** A run whose agent a worker lacks is left to other workers so long: a catalogue is everywhere by then. */
+  /** Concurrent runs of one owner: eight owners can fill a worker, but one cannot. */
+  ownerRuns: 32,
+  /** Additional runs that wait for a person: each checks with its floor every second whether it is still needed. */
+  waitingRuns: 512,
+  ownerWaitingRuns: 64,
+  /** How long a worker leaves a run of an agent it lacks to other workers: by then every node has the new catalogue. */
   lackingMs: 60_000,
 
-  /** Open event streams of one node; the next are sent elsewhere. Idle ones take 14 KB each. */
+  /** Connections in addition to event streams, for short requests. */
+  spareConnections: 2_048,
+  /** Requests that may wait on one connection behind the current one; with more, the connection is closed. */
+  pipelined: 32,
+  /** Bytes of request bodies in memory per node, received or in progress: a fraction of a 1 GiB container. */
+  bodyBytes: 134_217_728,
+  /** The same for one address, so that a single client cannot use all of it. */
+  addressBodyBytes: 33_554_432,
+  /** Bytes of each body that are not counted: small commands pass even when other clients use up the rest. */
+  freeBodyBytes: 4_096,
+  /** Bytes of responses that a node keeps for clients that have not read them. */
+  answerBytes: 134_217_728,
+  /** The same for one address. */
+  addressAnswerBytes: 33_554_432,
+  /** Bytes of each response that are not counted. */
+  freeAnswerBytes: 65_536,
+  /** Faults that one response lists. */
+  shownIssues: 20,
+
+  /**
+   * Open event streams of one node; further ones are refused so that clients try another node. An idle one takes 14 KB.
+   */
   streams: 10_000,
-  /** Bytes a reader may leave unread before it gets no more deltas. Beyond the kernel's own buffers, which hold megabytes. */
+  /**
+   * Unread bytes after which a reader gets no more deltas, in addition to the kernel's buffers, which hold megabytes.
+   */
   unsentBytes: 65_536,
-  /** A reader that takes nothing for so long is disconnected; it comes back with its position. */
+  /** A reader that has not drained its socket for this long is disconnected; it can resume from its position. */
   stallMs: 15_000,
-  /** Proxies close what is silent, mostly after 30 to 60 s. */
+  /** The interval of heartbeats: proxies close silent connections, mostly after 30 to 60 s. */
   heartbeatMs: 15_000,
-  /** What `retry:` tells a client to wait before it comes back. */
+  /** The reconnection delay that `retry:` announces to clients. */
   retryMs: 2_000,
-  /** Events of one floor kept in memory for readers that are a little behind; others read the store. */
+  /** Events of one floor kept in memory for readers that are slightly behind; others read the store. */
   keptEvents: 512,
   /** The same in bytes: an event may have 64 KiB. */
   keptBytes: 1_048_576,
-  /** Events read from the store at a time in a replay. */
+  /** Events per read from the store during a replay. */
   replayPage: 256,
-  /** How often followers are compared with the store (rule C18) … */
+  /** The interval at which followers are compared with the store (rule C18) … */
   reconcileMs: 1_000,
-  /** … and how many of them at a time: one query. */
+  /** … and the number of floors per query. */
   reconcileFloors: 1_000,
-  /** Living sessions one connection may follow: what its position, of 127 bytes, can name. */
+  /** Live sessions that one connection may follow: as many as its position of 127 bytes can name. */
   bindings: 8,
-  /** A connection's row stays so long after its last stream closed. */
+  /** How long a connection's row is kept after its last stream closed. */
   connectionMs: DAY_MS,
 
-  /** Receipts and tombstones: a client that repeats later than this has forgotten too. */
+  /** How long receipts and tombstones are kept; a client must not repeat a command later than this. */
   receiptMs: DAY_MS,
-  /** How often what is past its time is pruned, and how many rows at a time, so that no writer waits behind it. */
+  /** How long a history that is copied or imported is kept when nothing is added to it: its request has failed. */
+  stagedMs: 3_600_000,
+  /** The interval of pruning, and the rows per transaction, which stays short so that writers do not wait for it. */
   pruneMs: 60_000,
   prunePage: 1_000,
 } as const;

@@ -1,19 +1,19 @@
-/** Something wrong in a file, told to the person who edits it. */
+/** A fault in a file, for the person who edits it. */
 export interface Fault {
   /** From 1. */
   readonly line: number;
   /** From 1, in UTF-16 units. */
   readonly column: number;
-  /** Where in the file's tree, as in `agents[2].priority`; empty for the file as a whole. */
+  /** The path in the file's tree, as in `agents[2].priority`; empty for the file as a whole. */
   readonly path: string;
-  /** Reads on from the path: `must be at most 100, not 120`. */
+  /** Continues a sentence that begins with the path: `must be at most 100, not 120`. */
   readonly message: string;
 }
 
-/** A file with more faults than this is not the file that was meant: the rest is not told. */
+/** The maximum number of reported faults: a file with more is probably the wrong file. */
 export const MAX_FAULTS = 100;
 
-/** More steps than any place of the catalogue is deep. */
+/** The maximum number of steps in a described path; no path in a catalogue is that long. */
 const MAX_STEPS = 16;
 
 /** `["agents", 2, "a b"]` → `agents[2]["a b"]`. */
@@ -30,12 +30,12 @@ export function describePath(path: readonly PropertyKey[]): string {
   return path.length > MAX_STEPS ? `${steps}…` : steps;
 }
 
-/** What somebody wrote, as a sentence names it: never long, and nothing a terminal would obey. */
+/** Quote user text for a sentence: shortened, and with control characters escaped. */
 export function quote(text: string): string {
   return JSON.stringify(text.length > 40 ? `${text.slice(0, 40)}…` : text);
 }
 
-/** As a person reads them: from the top of the file, one for each place. */
+/** Sort faults from the top of the file, one per place, at most `MAX_FAULTS`. */
 export function sortFaults(faults: readonly Fault[]): Fault[] {
   const sorted = faults.toSorted((a, b) => a.line - b.line || a.column - b.column);
   const seen = new Set<string>();

@@ -1,28 +1,30 @@
 import { z } from "zod";
 import { Name } from "../protocol/ids.ts";
 import { readBounded, whyUnreadable } from "./bounded-file.ts";
-import { explain, flatten } from "./explanation.ts";
+import { explain, flatten } from "./catalog/explanation.ts";
+import { readYaml } from "./catalog/yaml-text.ts";
 import { type Fault, sortFaults } from "./fault.ts";
-import { readYaml } from "./yaml-text.ts";
 
-/** A key as the file has it: its hash, so that whoever reads the file can do nothing with it. */
+/** An entry of the file. It has a hash instead of the key, so that a reader of the file cannot use it. */
 const KeyEntry = z.strictObject({
   owner: Name,
-  /** Of the key's characters, as `printf %s "$key" | sha256sum` prints it. */
+  /** The hash of the key's characters, as `printf %s "$key" | sha256sum` prints it. */
   sha256: z.string().regex(/^[0-9a-f]{64}$/, "the SHA-256 of a key: 64 of 0-9 a-f"),
   operator: z.boolean().default(false),
 });
 export type KeyEntry = z.infer<typeof KeyEntry>;
 
-/** More keys than this belong to a service that gives out tokens. */
+/** The maximum number of keys; more callers need a service that issues tokens. */
 const MAX_KEYS = 10_000;
 const KeysFile = z.strictObject({ keys: z.array(KeyEntry).min(1).max(MAX_KEYS) });
-/** Ten thousand keys with long names; what is larger is some other file. */
+/** Enough for ten thousand keys with long names; a larger file is not a keys file. */
 const MAX_BYTES = 4_194_304;
 
 export type KeysReading = { ok: true; keys: KeyEntry[] } | { ok: false; faults: Fault[] };
 
-/** All keys, or every fault at once. What stands in the file is never repeated: it may be a key by mistake. */
+/**
+ * Parse a keys file. Returns all keys, or all faults. Faults never repeat the file's contents: they may include a key.
+ */
 export function readKeys(text: string): KeysReading {
   const yaml = readYaml(text);
   if (yaml.faults.length === 0 && (yaml.value === undefined || yaml.value === null)) {
@@ -40,7 +42,7 @@ export function readKeys(text: string): KeysReading {
   if (file.success) {
     const seen = new Set<string>();
     for (const [index, { sha256 }] of file.data.keys.entries()) {
-      if (seen.has(sha256)) tell(["keys", index, "sha256"], "value", "is there twice");
+      if (seen.has(sha256)) tell(["keys", index, "sha256"], "value", "is a duplicate");
       seen.add(sha256);
     }
     if (faults.length === 0) return { ok: true, keys: file.data.keys };
@@ -48,7 +50,7 @@ export function readKeys(text: string): KeysReading {
   return { ok: false, faults: sortFaults(faults) };
 }
 
-/** @throws Error that names every fault of the file and its place */
+/** Read a keys file. @throws Error that lists every fault with its place */
 export async function loadKeys(path: string): Promise<KeyEntry[]> {
   const reading = await readKeysOf(path);
   if (reading.ok) return reading.keys;
@@ -69,7 +71,7 @@ async function readKeysOf(path: string): Promise<KeysReading> {
   }
 }
 
-/** A sentence without what stands in the file: `must be text, not 7` → `must be text`. */
+/** Remove the file's value from a message: `must be text, not 7` → `must be text`. */
 const withoutValue = (message: string): string => message.replace(/, not .*$/su, "");
 
 function refuse(message: string): KeysReading {

@@ -1,24 +1,24 @@
-import { parseDuration } from "./duration.ts";
+import { parseDuration } from "./quantities.ts";
 
-/** So many in each window. */
+/** At most `max` requests in each window of `windowMs`. */
 export interface RateLimit {
   max: number;
   windowMs: number;
 }
 
-/** What is left out is not limited. */
+/** An absent limit means unlimited. */
 export interface RateLimits {
-  /** Requests of one owner; an event stream is one when it is opened. */
+  /** Requests of one owner; opening an event stream counts as one. */
   owner?: RateLimit;
-  /** Requests from one network address; for IPv6 from one /64, which is what a household has. */
+  /** Requests from one network address; for IPv6 from one /64, the size of a household's network. */
   address?: RateLimit;
-  /** Requests from one address that did not prove who they are from. */
+  /** Requests from one address that failed authentication. */
   refused?: RateLimit;
 }
 
 /**
- * Used with authentication, unless others are set. A client asks for what a person does, and asks again when it must; an
- * address may be that of a whole company; whoever is refused once a second guesses.
+ * The default limits with authentication. An owner's client sends what a person does, plus retries; an address may be
+ * shared by a whole company; one refusal per second indicates guessing.
  */
 export const USUAL_RATE_LIMITS: RateLimits = {
   owner: { max: 600, windowMs: 60_000 },
@@ -26,7 +26,7 @@ export const USUAL_RATE_LIMITS: RateLimits = {
   refused: { max: 60, windowMs: 60_000 },
 };
 
-/** The usual limits as they would be set. */
+/** The default limits in the notation of the setting. */
 export const USUAL_RATE_LIMITS_TEXT = "owner=600/1m,address=6000/1m,refused=60/1m";
 
 const LIMIT = /^(owner|address|refused)=(?:off|(\d{1,7})\/(\w+))$/;
@@ -34,7 +34,7 @@ const FORM = `must be off, or limits such as ${USUAL_RATE_LIMITS_TEXT}`;
 const MIN_WINDOW_MS = 1_000;
 const MAX_WINDOW_MS = 86_400_000;
 
-/** Limits that are not named stay as usual. A string is the fault. */
+/** Parse the setting. Limits that it does not name keep their defaults. Returns the fault as a string. */
 export function parseRateLimits(text: string): { value: RateLimits } | string {
   if (text === "off") return { value: {} };
   const limits = { ...USUAL_RATE_LIMITS };

@@ -1,21 +1,23 @@
+import { existsSync } from "node:fs";
 import { BlockList, isIP, isIPv6 } from "node:net";
+import { fileURLToPath } from "node:url";
 import { z } from "zod";
-import { PARTITIONS } from "../protocol/partition.ts";
-import { parseAuth } from "./auth.ts";
-import { duration } from "./duration.ts";
-import { explain, flatten } from "./explanation.ts";
+import { PARTITIONS } from "../protocol/internal/partition.ts";
+import { parseAuth } from "./auth-setting.ts";
+import { explain, flatten } from "./catalog/explanation.ts";
 import { readFlags } from "./flags.ts";
+import { nearest } from "./nearest.ts";
+import { duration, size } from "./quantities.ts";
 import { parseRateLimits, USUAL_RATE_LIMITS, USUAL_RATE_LIMITS_TEXT } from "./rate-limits.ts";
-import { size } from "./size.ts";
 
 const ROLES = ["gateway", "orchestrator", "worker"] as const;
 const LOG_LEVELS = ["fatal", "error", "warn", "info", "debug", "trace", "silent"] as const;
-/** Longer lists are no configuration any more; each entry is compared with on every request. */
+/** The maximum length of a list. Each request is compared with every entry. */
 const MAX_LIST = 64;
 
 /**
- * A value as `parse` reads it; a string it gives back is the fault. Values never stand in a fault: an address may hold
- * a password.
+ * A schema from a parser, which returns the value or a fault as a string. A fault never contains the value: an address
+ * may contain a password.
  */
 function read<T>(parse: (text: string) => { value: T } | string) {
   return z.string().transform((text, context) => {
@@ -34,7 +36,7 @@ function wholeNumber(min: number, max: number) {
   });
 }
 
-/** Names separated by commas; each is read by `parse`, which gives undefined for what it refuses. */
+/** A schema for a comma-separated list. `parse` reads each entry and returns undefined for an invalid one. */
 function list(what: string, parse: (name: string) => string | undefined) {
   return read((text) => {
     const names = text.split(",").map((name) => name.trim());
@@ -68,7 +70,7 @@ const REDIS = /^rediss?(\+sentinel)?:\/\/\S+$/;
 
 const bus = read<BusChoice>((text) => {
   if (text === "memory") return { value: { kind: "memory" } };
-  // The Sentinels of one address are separated by commas too.
+  // Split only before a scheme: the Sentinels of one address are separated by commas too.
   const urls = text.trim().split(/\s*,\s*(?=[a-z+]+:\/\/)/);
   if (urls.length > MAX_LIST) return `must have at most ${MAX_LIST} entries`;
   const wrong = urls.findIndex((url) => !REDIS.test(url));
@@ -96,22 +98,30 @@ const roles = read((text) => {
     : `must be some of ${ROLES.join(",")}, separated by commas`;
 });
 
-const origins = list("origins, as in https://app.example.com", (text) => {
+const origins = list("origins, as in https://app.example.com, or null", (text) => {
+  if (text === "null") return text;
   const url = URL.parse(text);
   return url && /^https?:$/.test(url.protocol) && url.href === `${url.origin}/` ? url.origin : undefined;
 });
 
 const hosts = list("host names without a port", (text) => (isHost(text) ? text.toLowerCase() : undefined));
 
-/** Every setting once: how it is read, its default, and what it means. `unset` says what its absence does. */
+const USUAL_CATALOG = "config/agents_config.yaml";
+/** The catalogue that is shipped with the program, for a working directory without one. */
+export const SHIPPED_CATALOG = fileURLToPath(new URL("../../config/agents_config.yaml", import.meta.url));
+
+/** All settings: how each is parsed, its default, and its meaning. `unset` describes the behaviour without a value. */
 const Variables = z.object({
   HOST: host.prefault("127.0.0.1").describe("The address to listen on."),
   PORT: wholeNumber(0, 65_535).prefault("3000").describe("The port to listen on; 0 picks a free one."),
   INTERLOCK_CONFIG: z
     .string()
     .max(4_096)
-    .prefault("config/agents_config.yaml")
-    .describe("The catalogue of agents; watched, and read again when it changes."),
+    .optional()
+    .meta({
+      unset: `${USUAL_CATALOG}, or the shipped one`,
+      description: "The catalogue of agents; watched, and read again when it changes.",
+    }),
   INTERLOCK_STORE: store
     .prefault("sqlite:data/interlock.db")
     .describe(
@@ -151,9 +161,16 @@ const Variables = z.object({
     description:
       "Addresses or networks of proxies that say truly, in `X-Forwarded-For` and `X-Forwarded-Proto`, for whom they ask.",
   }),
-  INTERLOCK_ORIGINS: origins
-    .optional()
-    .meta({ unset: "none", description: "Origins whose pages may call from a browser, separated by commas." }),
+  INTERLOCK_ADDRESS_CONNECTIONS: wholeNumber(1, 1_000_000)
+    .prefault("2048")
+    .describe(
+      "How many connections one network address may have, event streams among them; those of `INTERLOCK_PROXIES` may have any number.",
+    ),
+  INTERLOCK_ORIGINS: origins.optional().meta({
+    unset: "none",
+    description:
+      "Origins whose pages may call from a browser, separated by commas; `null` for pages opened from a file, and for every sandboxed frame.",
+  }),
   INTERLOCK_HOSTS: hosts
     .optional()
     .meta({ unset: "the address", description: "Further names this node answers to, separated by commas." }),
@@ -210,14 +227,14 @@ function flagOf(name: Variable): string {
     .replaceAll("_", "-")}`;
 }
 
-/** Everything an operator can decide. Durations in ms, sizes in bytes. */
+/** The settings of a node. Durations in ms, sizes in bytes. */
 export type Settings = ReturnType<typeof toSettings>;
 
 function toSettings(values: z.infer<typeof Variables>) {
   return {
     host: values.HOST,
     port: values.PORT,
-    configPath: values.INTERLOCK_CONFIG,
+    configPath: values.INTERLOCK_CONFIG ?? (existsSync(USUAL_CATALOG) ? USUAL_CATALOG : SHIPPED_CATALOG),
     store: values.INTERLOCK_STORE,
     bus: values.INTERLOCK_BUS,
     roles: values.INTERLOCK_ROLES,
@@ -227,11 +244,12 @@ function toSettings(values: z.infer<typeof Variables>) {
     issuer: values.INTERLOCK_ISSUER,
     audience: values.INTERLOCK_AUDIENCE,
     rateLimits: values.INTERLOCK_RATE_LIMITS ?? (values.INTERLOCK_AUTH === "none" ? {} : USUAL_RATE_LIMITS),
-    /** Whose word on where a request comes from counts. */
+    /** Proxies whose forwarding headers are trusted. */
     proxies: values.INTERLOCK_PROXIES ?? [],
-    /** Beside pages of the node's own. */
+    addressConnections: values.INTERLOCK_ADDRESS_CONNECTIONS,
+    /** Allowed origins, in addition to the node's own pages. */
     origins: values.INTERLOCK_ORIGINS ?? [],
-    /** Lower case; beside the address and the loopback names. */
+    /** Lower case, in addition to the address and the loopback names. */
     hosts: values.INTERLOCK_HOSTS ?? [],
     maxBodyBytes: values.INTERLOCK_MAX_BODY,
     commandDeadlineMs: values.INTERLOCK_COMMAND_DEADLINE,
@@ -246,17 +264,17 @@ function toSettings(values: z.infer<typeof Variables>) {
 }
 
 export interface SettingFault {
-  /** The variable, the flag, or both where a flag set the variable. */
+  /** The variable, the flag, or both if a flag set the variable. */
   name: string;
-  /** Reads on from the name. */
+  /** Continues a sentence that begins with the name. */
   message: string;
 }
 
 export type SettingsReading = { ok: true; settings: Settings } | { ok: false; faults: SettingFault[] };
 
 /**
- * The settings of a node, or every fault at once. A flag beats its variable; an empty variable counts as unset; what
- * nobody knows is a fault, because a misspelt setting is one that silently does nothing.
+ * Read the settings of a node. Returns them, or all faults at once. A flag overrides its variable, and an empty
+ * variable counts as unset. An unknown setting is a fault, because a misspelt setting would silently have no effect.
  *
  * @param flags the arguments after `serve`
  */
@@ -272,22 +290,22 @@ export function readSettings(
   const given: Partial<Record<Variable, string>> = {};
   const label = (name: Variable) => (byFlag.values.has(flagOf(name)) ? `${flagOf(name)} (${name})` : name);
   for (const name of NAMES) {
-    const text = byFlag.values.get(flagOf(name)) ?? env[name];
+    const text = byFlag.values.get(flagOf(name)) ?? (ownValue(env, name) || env[name]);
     if (text) given[name] = text;
   }
   for (const name of Object.keys(env).sort()) {
-    if (name.startsWith("INTERLOCK_") && !(name in Variables.shape) && !OF_KUBERNETES.test(name)) {
-      faults.push({ name, message: "is not a setting of this version" });
+    if (name.startsWith("INTERLOCK_") && !KNOWN.has(name) && !isFromElsewhere(name)) {
+      faults.push({ name, message: `is not a setting of this version${suggestVariable(name)}` });
     }
   }
   const values = Variables.safeParse(given, { error: explain });
   for (const { path, message } of values.success ? [] : flatten(values.error.issues)) {
     faults.push({ name: label(path[0] as Variable), message });
   }
-  // Looked at apart from the schema, so that it is told beside other faults.
+  // Checked outside the schema, so that it is reported together with other faults.
   const address = Variables.shape.HOST.safeParse(given.HOST);
   if (address.success && (given.INTERLOCK_AUTH ?? "none") === "none" && !isLoopback(address.data)) {
-    const message = `"none" would let in whoever can reach ${address.data}: without authentication HOST must be loopback`;
+    const message = `"none" would admit everyone who can reach ${address.data}: without authentication HOST must be loopback`;
     faults.push({ name: label("INTERLOCK_AUTH"), message });
   }
   if (values.success) faults.push(...findMisfits(values.data, label), ...findIdle(values.data, label));
@@ -296,7 +314,36 @@ export function readSettings(
     : { ok: false, faults };
 }
 
-/** Settings that are each in order and do not go together. */
+const PREFIX = "INTERLOCK_";
+
+/**
+ * The prefixed form of a name, as `INTERLOCK_PORT` for `PORT`. It takes precedence, because only this program uses it.
+ */
+function ownValue(env: Readonly<Record<string, string | undefined>>, name: Variable): string | undefined {
+  if (name.startsWith(PREFIX)) return undefined;
+  const text = env[`${PREFIX}${name}`];
+  return text !== undefined && ADDRESS_OF_SERVICE.test(text) ? undefined : text;
+}
+
+/** Compare without the prefix, which would make any two names look similar. */
+function suggestVariable(name: string): string {
+  const meant = nearest(
+    name.slice(PREFIX.length),
+    NAMES.map((known) => known.replace(PREFIX, "")),
+  );
+  return meant === undefined ? "" : `; did you mean ${PREFIX}${meant}?`;
+}
+
+/** The known variables. `INTERLOCK_TOKEN` is not a setting of a node: `drive` and `inspect` read it. */
+const KNOWN: ReadonlySet<string> = new Set([
+  ...NAMES,
+  ...NAMES.filter((name) => !name.startsWith(PREFIX)).map((name) => `${PREFIX}${name}`),
+  `${PREFIX}TOKEN`,
+]);
+/** The form of the value that Kubernetes gives `INTERLOCK_PORT`. */
+const ADDRESS_OF_SERVICE = /^(tcp|udp|sctp):\/\//;
+
+/** Find settings that are valid each but contradict each other. */
 function findMisfits(values: z.infer<typeof Variables>, label: (name: Variable) => string): SettingFault[] {
   const { INTERLOCK_STORE: store, INTERLOCK_BUS: bus, INTERLOCK_ROLES: roles } = values;
   if (store.kind === "sqlite" && bus.kind === "redis") {
@@ -307,13 +354,13 @@ function findMisfits(values: z.infer<typeof Variables>, label: (name: Variable) 
   if (bus.kind === "memory" && roles.length < ROLES.length) {
     const others =
       store.kind === "sqlite" ? "INTERLOCK_STORE=postgres://… and INTERLOCK_BUS=redis://…" : "INTERLOCK_BUS=redis://…";
-    const message = `leaves work to other nodes, and this one could not reach them: set ${others}, or play all of ${ROLES.join(",")}`;
+    const message = `leaves work to other nodes, which this one could not reach: set ${others}, or use all of ${ROLES.join(",")}`;
     return [{ name: label("INTERLOCK_ROLES"), message }];
   }
   return [];
 }
 
-/** Settings that would silently do nothing beside this `INTERLOCK_AUTH`. */
+/** Find settings that would have no effect with this `INTERLOCK_AUTH`. */
 function findIdle(values: z.infer<typeof Variables>, label: (name: Variable) => string): SettingFault[] {
   const { INTERLOCK_AUTH: auth } = values;
   const hasTokens = auth !== "none" && auth.kind !== "keys";
@@ -324,17 +371,22 @@ function findIdle(values: z.infer<typeof Variables>, label: (name: Variable) => 
   ];
   return needs
     .filter(([name, isMet]) => values[name] !== undefined && !isMet)
-    .map(([name, , what]) => ({ name: label(name), message: `means nothing without INTERLOCK_AUTH=${what}` }));
+    .map(([name, , what]) => ({ name: label(name), message: `has no effect without INTERLOCK_AUTH=${what}` }));
 }
 
-/** What Kubernetes puts into every container of a namespace that has a service called `interlock…`. */
+/** The variables that Kubernetes sets in every container of a namespace with a service named `interlock…`. */
 const OF_KUBERNETES = /^INTERLOCK(_\w+)?_(SERVICE_(HOST|PORT(_\w+)?)|PORT(_\d+_(TCP|UDP|SCTP)(_(ADDR|PORT|PROTO))?)?)$/;
+
+/**
+ * Whether another program sets this variable. Programs started by agents get `INTERLOCK_RUN`, and one may be a node.
+ */
+const isFromElsewhere = (name: string): boolean => name === "INTERLOCK_RUN" || OF_KUBERNETES.test(name);
 
 const loopback = new BlockList();
 loopback.addSubnet("127.0.0.0", 8, "ipv4");
 loopback.addAddress("::1", "ipv6");
 
-/** Whether an address or host name leads to this machine alone. */
+/** Whether an address or host name reaches only this machine. */
 export function isLoopback(address: string): boolean {
   if (isIP(address) === 0) return address.toLowerCase() === "localhost";
   return loopback.check(address, isIPv6(address) ? "ipv6" : "ipv4");

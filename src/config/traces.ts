@@ -1,8 +1,8 @@
-/** Where traces go, and which of them. */
+/** Where traces are sent, and which are sampled. */
 export interface TraceSettings {
-  /** Takes OTLP as JSON over HTTP. */
+  /** The endpoint for OTLP as JSON over HTTP. */
   url: string;
-  /** Whose traces are kept. `parent`: those of a traced caller are, and of one that is not are not. */
+  /** Which traces are kept; `ratio` is 0 to 1. `parent`: a caller's own sampling decision takes precedence. */
   sampler: { kind: "always" | "never" | "ratio"; ratio: number; parent: boolean };
 }
 
@@ -18,7 +18,7 @@ const SAMPLERS: Readonly<Record<string, Pick<TraceSettings["sampler"], "kind" | 
 };
 
 /**
- * What OpenTelemetry's own variables say of traces; undefined where they name no place to send them to.
+ * Read OpenTelemetry's variables for traces; undefined when they name no endpoint or disable tracing.
  *
  * @throws Error with a sentence for the operator
  */
@@ -36,7 +36,7 @@ export function readTraceSettings(env: Environment): TraceSettings | undefined {
   for (const name of ["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"] as const) {
     const protocol = env[name] || undefined;
     if (protocol === "http/json") break;
-    if (protocol !== undefined) throw new Error(`${name} must be "http/json": this program speaks no other`);
+    if (protocol !== undefined) throw new Error(`${name} must be "http/json": this program supports no other protocol`);
   }
   const kept = SAMPLERS[sampler];
   if (!kept) throw new Error(`OTEL_TRACES_SAMPLER must be one of ${Object.keys(SAMPLERS).join(", ")}`);
@@ -44,7 +44,9 @@ export function readTraceSettings(env: Environment): TraceSettings | undefined {
   if (!(share >= 0 && share <= 1)) throw new Error("OTEL_TRACES_SAMPLER_ARG must be a number from 0 to 1");
   const url = URL.parse(own === "" ? `${endpoint.replace(/\/$/, "")}/v1/traces` : own);
   if (!url || !/^https?:$/.test(url.protocol)) {
-    throw new Error(`${own === "" ? "OTEL_EXPORTER_OTLP_ENDPOINT" : "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"} is no URL`);
+    throw new Error(
+      `${own === "" ? "OTEL_EXPORTER_OTLP_ENDPOINT" : "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"} must be an http or https URL`,
+    );
   }
   return { url: url.href, sampler: { ...kept, ratio: share } };
 }

@@ -1,56 +1,64 @@
 import { createHmac, hash } from "node:crypto";
 import type { FastifyRequest } from "fastify";
-import type { Clock } from "../protocol/clock.ts";
-import type { Command, Envelope } from "../protocol/command.ts";
 import { AppError } from "../protocol/errors.ts";
 import { CommandId, type FloorId, type MessageId, type RunId, type SessionId } from "../protocol/ids.ts";
+import { broughtBy, type Command, type Envelope } from "../protocol/internal/command.ts";
+import type { Accepted, Reply } from "../protocol/internal/reply.ts";
+import type { Clock } from "../protocol/ports/clock.ts";
+import type { Trace } from "../protocol/ports/tracer.ts";
 import { logPosition } from "../protocol/position.ts";
-import type { Accepted, Reply } from "../protocol/reply.ts";
-import type { Trace } from "../protocol/tracer.ts";
-import type { Store } from "../store/store.ts";
-import { type Caller, maySee } from "./auth.ts";
+import type { ConnectionRow, Receipt, Slot, Store } from "../store/store.ts";
+import type { Caller } from "./access/caller.ts";
+import type { KnownPlaces } from "./access/known-places.ts";
+import type { Connections } from "./streams/connections.ts";
 
-/** One write of a caller, by which a repeat is known (rules C2 and C3). */
+/** What identifies a write of a caller, so that a repeat is recognised (rules C2 and C3). */
 export interface Identity {
   caller: Caller;
   commandId: string;
   bodyHash: string;
-  /** The client chose the key, so this may be a repeat. */
+  /** Whether the client chose the key, so that this may be a repeat. */
   isKeyed: boolean;
-  /** What it is part of, where that is traced. */
+  /** The trace that the write is part of, if it is traced. */
   trace?: Trace | undefined;
 }
 
 export interface CommandsOptions {
   ask: (envelope: Envelope) => Promise<Reply>;
-  store: Pick<Store, "epoch" | "secret" | "whereIs" | "findReceipts">;
+  store: Pick<Store, "epoch" | "secret" | "findReceipts">;
+  connections: Pick<Connections, "reserve" | "release" | "bindMade">;
+  places: KnownPlaces;
   clock: Clock;
   newId: () => string;
   deadlineMs: number;
 }
 
-/** Where a session lives, for callers who may know. */
-export interface Place {
+/** A command and the floor it is for. */
+export interface Write {
   floorId: FloorId;
-  ownerId: string | undefined;
+  command: Command;
 }
 
-/** Sessions whose place is remembered. */
-const MAX_PLACES = 10_000;
+/** How a session that a write creates is bound to a client's connection. Both functions run again for each repeat. */
+export interface MadeFor {
+  /** The connection to bind the session to, if any. */
+  connection: () => Promise<ConnectionRow | undefined>;
+  /** Where the session of this answer is; undefined if the write created none, or it is gone. */
+  find: (answer: Accepted) => Promise<Pick<Slot, "sessionId" | "floorId"> | undefined>;
+}
 
-/** Requests as commands: who asks what of which floor, under which key. */
+/** Sends the commands of requests to floors: who sends what to which floor, under which key. */
 export class Commands {
   readonly #options: CommandsOptions;
-  /** A session's floor and owner never change; the one learned last stands last. */
-  readonly #places = new Map<SessionId, Place>();
 
   constructor(options: CommandsOptions) {
     this.#options = options;
   }
 
   /**
-   * @param body as the schema left it; `connectionId` and `commandId` are no part of what is asked
-   * @throws AppError `bad_request` for a key that is none
+   * The identity of a write.
+   * @param body the validated body; `connectionId` and `commandId` are not part of its hash
+   * @throws AppError `bad_request` for a malformed key
    */
   identify(caller: Caller, request: FastifyRequest, body: object = {}): Identity {
     const header = request.headers["idempotency-key"];
@@ -72,13 +80,18 @@ export class Commands {
     };
   }
 
-  /** Keys made here rise with time, so that their receipts lie together. */
+  /** The identity of a write that no client repeats. */
+  newIdentity(caller: Caller, trace?: Trace): Identity {
+    return { caller, commandId: this.#newCommandId(), bodyHash: "", isKeyed: false, trace };
+  }
+
+  /** Keys made here rise with time, so that their receipts are stored together. */
   #newCommandId(): string {
     const { clock, newId } = this.#options;
     return `${clock.now().toString(36)}${newId()}`;
   }
 
-  /** An id that a repeat gets again and nobody else can guess (rule C3). */
+  /** An id that a repeat receives again and that cannot be guessed (rule C3). */
   deriveId<T extends SessionId | MessageId | RunId>({ caller, commandId }: Identity, kind: string): T {
     const hmac = createHmac("sha256", this.#options.store.secret);
     return hmac
@@ -88,41 +101,127 @@ export class Commands {
   }
 
   /**
-   * Ask a floor and wait for its answer.
+   * Run a write with exactly one effect (rule C3). First look for the answer to an earlier request with the same key,
+   * so that a repeat is not refused because of later changes. Then run `plan`, which may refuse, and reserve room on
+   * the connection. Then send the command. After its commit nothing refuses any more.
    * @throws AppError for a refusal, with its facts; `busy` and `unavailable` carry the key to repeat
    */
-  async ask(floorId: FloorId, command: Command, identity: Identity): Promise<Accepted> {
-    const reply = await this.#ask({
-      floorId,
-      caller: identity.caller.id,
-      commandId: identity.commandId,
-      bodyHash: identity.bodyHash,
-      deadline: this.#options.clock.now() + this.#options.deadlineMs,
-      trace: identity.trace,
-      command,
-    });
-    // It may be remembered here although it is gone.
-    if (!reply.ok && reply.code === "session_not_found" && "sessionId" in command) {
-      this.#places.delete(command.sessionId as SessionId);
+  async carryOut(identity: Identity, plan: () => Promise<Write>, madeFor?: MadeFor): Promise<Accepted> {
+    const before = await this.#findAnswer(identity);
+    if (before) {
+      if (madeFor) await this.#bindAgain(identity, before, madeFor);
+      return before;
     }
-    const answer = accepted(reply);
-    const { session } = answer;
-    if (session) this.#remember(session.id, { floorId, ownerId: session.ownerId });
-    return answer;
-  }
-
-  /** Ask what changes nothing: it needs no key and leaves no receipt. */
-  async look(floorId: FloorId, command: Command, trace?: Trace): Promise<Accepted> {
-    const { clock, deadlineMs, newId } = this.#options;
-    const deadline = clock.now() + deadlineMs;
-    return accepted(await this.#ask({ floorId, commandId: newId(), bodyHash: "", deadline, trace, command }));
+    try {
+      const write = await plan();
+      const sessionId = broughtBy(write.command);
+      const row = sessionId && (await madeFor?.connection());
+      return row ? await this.#askAndBind(write, identity, row, sessionId) : await this.#ask(write, identity);
+    } catch (error) {
+      // A concurrent request with the same key may have committed first and thereby caused this refusal.
+      const answer = isRefusal(error) ? await this.#findAnswer(identity) : undefined;
+      if (!answer) throw error;
+      return answer;
+    }
   }
 
   /**
-   * The answer a repeat got before, where what it is about is not in the request itself: it may mean something else by
-   * now (rule C3).
+   * Run a write that no floor decides, with exactly one effect (rule C3). `write` stores the receipt that it is given for
+   * its answer in the transaction of its effect; a receipt whose key exists refuses both.
    */
-  async findAnswer({ caller, commandId, bodyHash, isKeyed }: Identity): Promise<Accepted | undefined> {
+  async record<T extends object>(
+    identity: Identity,
+    write: (receiptOf: (answer: T) => Omit<Receipt, "floorId">) => Promise<T>,
+  ): Promise<T> {
+    const { caller, commandId, bodyHash } = identity;
+    const repeated = async () => {
+      const found = await this.#findAnswer(identity);
+      if (!found) return undefined;
+      const { ok: _, ...answer } = found;
+      return answer as T;
+    };
+    const before = await repeated();
+    if (before) return before;
+    const receiptOf = (answer: T) => ({
+      caller: caller.id,
+      commandId,
+      bodyHash,
+      reply: JSON.stringify({ ok: true, ...answer }),
+      at: this.#options.clock.now(),
+    });
+    try {
+      return await withKey(identity, () => write(receiptOf));
+    } catch (error) {
+      const answer = isRefusal(error) ? await repeated() : undefined;
+      if (!answer) throw error;
+      return answer;
+    }
+  }
+
+  /** Reserve room first, so that binding cannot fail once the session exists. */
+  async #askAndBind(write: Write, identity: Identity, row: ConnectionRow, sessionId: SessionId): Promise<Accepted> {
+    const { connections, clock, deadlineMs } = this.#options;
+    await connections.reserve(row, sessionId, clock.now() + 2 * deadlineMs);
+    let answer: Accepted;
+    try {
+      answer = await this.#ask(write, identity);
+    } catch (error) {
+      // If the outcome is unknown, keep the room until the reservation expires.
+      if (isRefusal(error)) await connections.release(row, sessionId);
+      throw error;
+    }
+    await withKey(identity, () => connections.bindMade(row, { sessionId, floorId: write.floorId }));
+    return answer;
+  }
+
+  /** Bind the session again, in case the first answer was lost before the session was bound. */
+  async #bindAgain(identity: Identity, answer: Accepted, { connection, find }: MadeFor): Promise<void> {
+    const place = await find(answer);
+    const row = place && (await connection().catch(undefinedForRefusal));
+    if (row) await withKey(identity, () => this.#options.connections.bindMade(row, place));
+  }
+
+  async #ask({ floorId, command }: Write, identity: Identity): Promise<Accepted> {
+    const { places, clock, deadlineMs } = this.#options;
+    const { caller, commandId, bodyHash, trace } = identity;
+    const deadline = clock.now() + deadlineMs;
+    const actsFor = actingFor(caller);
+    const envelope = { floorId, caller: caller.id, actsFor, commandId, bodyHash, deadline, trace, command };
+    const reply = await withKey(identity, () => this.#options.ask(envelope));
+    const sessionId = "sessionId" in command ? command.sessionId : undefined;
+    const isGone = reply.ok ? command.type === "session.delete" : reply.code === "session_not_found";
+    if (isGone && sessionId !== undefined) places.delete(sessionId);
+    const answer = accepted(reply);
+    const { session } = answer;
+    if (session) places.set({ sessionId: session.id, floorId: session.floorId, ownerId: session.ownerId });
+    return answer;
+  }
+
+  /** Send a command that changes nothing. It needs no key and leaves no receipt. */
+  async look(floorId: FloorId, command: Command, trace?: Trace): Promise<Accepted> {
+    const { clock, deadlineMs, newId } = this.#options;
+    const deadline = clock.now() + deadlineMs;
+    return accepted(await this.#options.ask({ floorId, commandId: newId(), bodyHash: "", deadline, trace, command }));
+  }
+
+  /** Send a command that may be repeated without harm. It needs no key and leaves no receipt. */
+  async renew(caller: Caller, floorId: FloorId, command: Command, trace?: Trace): Promise<Accepted> {
+    const { clock, deadlineMs, newId } = this.#options;
+    const deadline = clock.now() + deadlineMs;
+    const envelope = {
+      floorId,
+      actsFor: actingFor(caller),
+      commandId: newId(),
+      bodyHash: "",
+      deadline,
+      trace,
+      command,
+    };
+    return accepted(await this.#options.ask(envelope));
+  }
+
+  /** The earlier answer for this key, if any. @throws AppError if the earlier answer was a refusal */
+  async #findAnswer({ caller, commandId, bodyHash, isKeyed }: Identity): Promise<Accepted | undefined> {
     if (!isKeyed) return undefined;
     const [receipt] = await this.#options.store.findReceipts([{ caller: caller.id, commandId }]);
     if (!receipt) return undefined;
@@ -130,42 +229,33 @@ export class Commands {
     return accepted(JSON.parse(receipt.reply));
   }
 
-  /** @throws AppError `session_not_found`, also for what the caller may not see */
-  async locate(caller: Caller, sessionId: SessionId): Promise<Place> {
-    const place = this.#places.get(sessionId) ?? (await this.#findPlace(sessionId));
-    if (!place || !maySee(caller, place.ownerId)) throw new AppError("session_not_found");
-    return place;
-  }
-
-  async #findPlace(sessionId: SessionId): Promise<Place | undefined> {
-    const where = await this.#options.store.whereIs(sessionId);
-    if (!where || where.tombstone) return undefined;
-    const place = { floorId: where.floorId, ownerId: where.ownerId };
-    this.#remember(sessionId, place);
-    return place;
-  }
-
-  #remember(sessionId: SessionId, place: Place): void {
-    if (this.#places.has(sessionId)) return;
-    this.#places.set(sessionId, place);
-    if (this.#places.size > MAX_PLACES) this.#places.delete(this.#places.keys().next().value!);
-  }
-
-  /** Where a session's log stands with this answer. */
+  /** The position in the session's log at which this answer was committed. */
   positionOf({ seq }: { seq?: number | undefined }): { position?: string } {
     return seq === undefined ? {} : { position: logPosition(this.#options.store.epoch, seq) };
   }
+}
 
-  async #ask(envelope: Envelope): Promise<Reply> {
-    try {
-      return await this.#options.ask(envelope);
-    } catch (error) {
-      if (!(error instanceof AppError)) throw error;
-      const { code, message, facts } = error;
-      if (code !== "busy" && code !== "unavailable") throw error;
-      throw new AppError(code, message, { facts: { ...facts, commandId: envelope.commandId } });
-    }
+/** The owner whose sessions a caller's commands may change; undefined: all. */
+const actingFor = ({ isOperator, ownerId }: Caller) => (isOperator ? undefined : ownerId);
+
+/** Add the key to repeat to `busy` and `unavailable` errors. */
+async function withKey<T>({ commandId }: Identity, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (!(error instanceof AppError) || isRefusal(error)) throw error;
+    const { code, message, facts } = error;
+    throw new AppError(code, message, { facts: { ...facts, commandId }, cause: error });
   }
+}
+
+/** Whether the write had no effect. Only a refusal by the floor has a receipt; a repeat of any other is judged anew (rule C3). */
+function isRefusal(error: unknown): boolean {
+  return error instanceof AppError && !["busy", "unavailable", "internal"].includes(error.code);
+}
+
+function undefinedForRefusal(error: unknown): undefined {
+  if (!isRefusal(error)) throw error;
 }
 
 function accepted(reply: Reply): Accepted {

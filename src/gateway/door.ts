@@ -1,64 +1,102 @@
 import type {
   FastifyBaseLogger,
   FastifyInstance,
+  FastifyRequest,
   RawReplyDefaultExpression,
   RawRequestDefaultExpression,
   RawServerDefault,
 } from "fastify";
 import type { ZodTypeProvider } from "fastify-type-provider-zod";
 import type { Bus } from "../bus/bus.ts";
-import type { Catalog } from "../config/catalog.ts";
-import type { CatalogStatus } from "../config/watch.ts";
-import type { Clock } from "../protocol/clock.ts";
+import type { Catalog } from "../config/catalog/catalog.ts";
+import type { AgentDefinition } from "../config/catalog/definition.ts";
+import type { CatalogStatus } from "../config/catalog/watched-catalog.ts";
 import type { AgentId } from "../protocol/ids.ts";
-import type { Logger } from "../protocol/logger.ts";
-import type { Trace } from "../protocol/tracer.ts";
+import type { Clock } from "../protocol/ports/clock.ts";
+import type { Logger } from "../protocol/ports/logger.ts";
+import type { Trace } from "../protocol/ports/tracer.ts";
 import type { Store } from "../store/store.ts";
-import type { Authenticate, Caller } from "./auth.ts";
+import type { Authenticate, Caller } from "./access/caller.ts";
+import type { Tickets } from "./access/tickets.ts";
+import type { VisibleSessions } from "./access/visible-sessions.ts";
+import type { Chats } from "./chats.ts";
 import type { Commands } from "./commands.ts";
-import type { Connections } from "./connections.ts";
-import type { Followers } from "./followers.ts";
-import type { Streams } from "./streams.ts";
-import type { Tickets } from "./tickets.ts";
+import type { Histories } from "./histories/histories.ts";
+import type { BodyArrival } from "./http/json-bodies.ts";
+import type { PageFiles } from "./http/page-files.ts";
+import type { Connections } from "./streams/connections.ts";
+import type { FloorWatch } from "./streams/floor-watch.ts";
+import type { Followers } from "./streams/followers.ts";
+import type { Streams } from "./streams/open-streams.ts";
 
 declare module "fastify" {
   interface FastifyContextConfig {
-    /** Whoever can reach the node may ask. */
+    /** The route needs no authentication. */
     isOpen?: true;
-    /** It answers with events, and takes a ticket. */
+    /** The route is a probe for operations. */
+    isProbe?: true;
+    /** The route answers with an event stream and accepts a ticket. */
     isStream?: true;
+    /** The route's body may hold a whole conversation. */
+    isConversation?: true;
+    /** The route takes lines of JSON, as a stream. */
+    takesLines?: true;
   }
   interface FastifyRequest {
-    /** Once it is admitted; undefined where nobody is told apart. */
+    /** Set once the request is admitted; undefined when authentication is off. */
     caller: Caller | undefined;
-    /** Of what it asked a floor, so that a failure can be found in another node's log. */
+    /** The id of the command sent to a floor, to find a failure in another node's log. */
     commandId: string | undefined;
-    /** What is done for it is part of this; undefined where nobody traces it. */
+    /** The request's body, if it has one. */
+    arrival: BodyArrival | undefined;
+    /** The trace that the request is part of; undefined if it is not traced. */
     trace: Trace | undefined;
   }
 }
 
-/** What the routes work with. */
+/** The definitions of agents in the database, as this node knows them. */
+export interface Definitions {
+  all: () => readonly { id: AgentId; version: number; definition: AgentDefinition }[];
+  /** The catalogue of the file, without them. */
+  file: () => Catalog;
+  /** Read them if they changed. @throws AppError `unavailable` */
+  refresh: () => Promise<void>;
+  /** Let every node learn of a change. */
+  announce: () => Promise<void>;
+}
+
+/** What the routes depend on. */
 export interface Door {
   authenticate: Authenticate;
+  /** The caller on an open route; undefined for an unknown caller. */
+  recognize: (request: FastifyRequest) => Promise<Caller | undefined>;
   tickets: Tickets;
+  /** The sessions and floors that a caller may see. Routes have no other way to read them. */
+  visibleTo: (caller: Caller) => VisibleSessions;
   commands: Commands;
+  chats: Chats;
+  histories: Histories;
   connections: Connections;
   followers: Followers;
+  floorWatch: FloorWatch;
   streams: Streams;
   store: Store;
   bus: Bus;
   clock: Clock;
   catalog: () => Catalog;
+  /** The agents that operators defined in the database. */
+  definitions: Definitions;
   catalogStatus: () => CatalogStatus;
   /** Whether an agent could answer now: its key is set, its program is found. */
   isAvailable: (id: AgentId) => boolean;
-  /** What keeps this node from being ready; empty when it is. */
+  /** Why this node is not ready; empty when it is. */
   missing: () => string[];
-  /** Prometheus text. */
+  /** Metrics as Prometheus text. */
   metrics: () => Promise<{ contentType: string; text: string }>;
   version: string;
   log: Logger;
+  /** The built page; undefined if it was not built. */
+  page?: PageFiles | undefined;
 }
 
 export type Routes = FastifyInstance<

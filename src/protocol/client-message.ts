@@ -3,9 +3,9 @@ import { AgentId, CommandId, ConnectionId, MessageId, Name, RequestId, SessionId
 import { ConfirmationResponse, QuestionResponse } from "./interaction.ts";
 import { cleanText } from "./text.ts";
 
-/** A user's message, in UTF-16 units. Over it: `too_large`. */
+/** The maximum length of a user's message, in UTF-16 units. A longer one is refused with `too_large`. */
 export const MAX_CONTENT = 262_144;
-/** An image as it is sent, base64, in characters. */
+/** The maximum length of an image in base64, in characters. */
 export const MAX_IMAGE = 1_048_576;
 export const MAX_IMAGES = 8;
 
@@ -15,14 +15,30 @@ const target = {
   commandId: CommandId.optional(),
 };
 
-/** An image as a client sends it: base64 without a `data:` prefix. */
-export const ImageInput = z.object({
-  data: z
-    .string()
-    .min(1)
-    .regex(/^[A-Za-z0-9+/]+={0,2}$/, "base64"),
-  mimeType: z.string().regex(/^image\/[a-z0-9.+-]{1,64}$/, "image/…"),
-});
+const DATA_URI = /^data:(image\/[a-z0-9.+-]{1,64})(?:;[a-z0-9-]{1,32}=[^;,]{0,64}){0,4};base64,/i;
+const BASE64 = /^[A-Za-z0-9+/]+={0,2}$/;
+const MIME_TYPE = /^image\/[a-z0-9.+-]{1,64}$/;
+
+/** An image as a client sends it: base64, or a `data:` URI, whose media type then overrides `mimeType`. */
+export const ImageInput = z
+  .object({
+    data: z.string().min(1).meta({ description: "base64, or a data: URI" }),
+    mimeType: z
+      .string()
+      .regex(MIME_TYPE, "image/…")
+      .optional()
+      .meta({ description: "image/…; a data: URI has its own" }),
+  })
+  .transform(({ data, mimeType }, context) => {
+    const [prefix = "", named] = DATA_URI.exec(data) ?? [];
+    const bytes = data.slice(prefix.length);
+    const type = named?.toLowerCase() ?? mimeType;
+    const fault = (path: string, message: string) =>
+      context.issues.push({ code: "custom", path: [path], message, input: undefined });
+    if (!BASE64.test(bytes)) fault("data", "base64");
+    if (type === undefined) fault("mimeType", "image/…");
+    return { data: bytes, mimeType: type ?? "" };
+  });
 export type ImageInput = z.infer<typeof ImageInput>;
 
 const chat = {
@@ -38,20 +54,23 @@ const chat = {
 
 const AGENT_ID = /^[a-z0-9_-]+$/;
 
-/** What is wrong with the `agentId` of a `switch_agent`, white space around it aside; undefined when it could be one. */
+/**
+ * The error code for a malformed `agentId` of a `switch_agent`, ignoring surrounding white space; undefined if
+ * well-formed.
+ */
 export function findAgentIdFault(agentId: string): "invalid_agent_id" | "invalid_agent_id_format" | undefined {
   const trimmed = agentId.trim();
   if (trimmed === "") return "invalid_agent_id";
   return AGENT_ID.test(trimmed) ? undefined : "invalid_agent_id_format";
 }
 
-/** What `POST /message` takes. Unknown fields are ignored; an unknown `type` is a bad request. */
+/** The body of `POST /message`. Unknown fields are ignored; an unknown `type` is a `bad_request`. */
 export const ClientMessage = z
   .discriminatedUnion("type", [
     z.object({ type: z.literal("chat"), ...chat }),
     z.object({ type: z.literal("image"), ...chat }),
     z.object({ type: z.literal("abort"), ...target }),
-    /** Its `agentId` is checked by the session, so that each fault has its own code. */
+    /** The session checks `agentId`, so that each fault has its own code. */
     z.object({ type: z.literal("switch_agent"), ...target, agentId: z.string().max(1_024) }),
     z.object({
       type: z.literal("tool_confirmation_response"),

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { AgentId, SessionId } from "./ids.ts";
 
-/** One step on the way to an effective priority: where it came from and what it made of the number. */
+/** One step of computing an effective priority: its source and the resulting value. */
 export const PriorityStep = z.object({
   step: z.string().meta({ description: "`agent`, `override`, `rule:<name>` or `clamp`" }),
   adjust: z.number().optional(),
@@ -25,12 +25,17 @@ export const REASONS = [
   "stack_full",
   "queue_full",
   "queue_timeout",
+  "lease_expired",
+  "restricted",
+  "critical",
+  "replaced",
+  "beneath",
 ] as const;
 export type Reason = (typeof REASONS)[number];
 
 /**
- * What the arbiter decided and why: logged on the floor, in the challenger's session if there is one afterwards, and
- * returned to whoever asked. `rule` is the row of the table in docs/arbitration.md that applied.
+ * The arbiter's decision and its reason. It is logged on the floor and in the challenger's session, if that exists
+ * afterwards, and returned to the caller. `rule` is the row of the table in docs/arbitration.md that applied.
  */
 export const Decision = z
   .object({
@@ -47,6 +52,18 @@ export const Decision = z
       .object({ sessionId: SessionId, agentId: AgentId, priority: z.number(), interruptible: z.boolean() })
       .optional(),
     wouldNeed: z.string().optional(),
+    level: z.number().optional().meta({ description: "dB below its own volume at which the challenger is heard" }),
+    effects: z
+      .array(
+        z.object({
+          sessionId: SessionId,
+          agentId: AgentId,
+          becomes: z.enum(["active", "ducked", "paused", "archived"]),
+          level: z.number().optional(),
+        }),
+      )
+      .optional()
+      .meta({ description: "what happens to other sessions, in this order" }),
     say: z.string().meta({ description: "a sentence fit to be spoken" }),
   })
   .meta({ id: "Decision" });

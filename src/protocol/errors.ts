@@ -1,6 +1,6 @@
 /**
- * Every failure a client can meet. `status` is the HTTP answer; codes with `event` reach clients on the stream only;
- * `retry`: `yes` = repeat with the same key, `later` = ask again with a new key, `no` = it would fail again.
+ * Every error that a client can receive. `status` is the HTTP status; errors with `event` reach clients on the stream
+ * only. `retry`: `yes` = repeat with the same key, `later` = send again with a new key, `no` = it would fail again.
  */
 export const ERRORS = {
   bad_request: { status: 400, retry: "no", text: "The request is malformed." },
@@ -8,6 +8,7 @@ export const ERRORS = {
   forbidden: { status: 403, retry: "no", text: "This is not allowed." },
   session_not_found: { status: 404, retry: "no", text: "There is no such session." },
   not_found: { status: 404, retry: "no", text: "There is nothing here." },
+  method_not_allowed: { status: 405, retry: "no", text: "This address does not take this method." },
   not_acceptable: { status: 406, retry: "no", text: "This address answers with text/event-stream only." },
   rejected: { status: 409, retry: "later", text: "The floor is taken." },
   session_archived: { status: 409, retry: "no", text: "The session is archived." },
@@ -21,8 +22,8 @@ export const ERRORS = {
     text: "agentId contains invalid characters. Allowed: [a-z0-9_-]",
   },
   agent_not_found: { status: 404, retry: "no", text: "There is no such agent." },
-  interaction_not_found: { status: 404, retry: "no", text: "Nobody waits for this answer." },
-  interaction_timeout: { status: 408, retry: "no", text: "Nobody answered in time." },
+  interaction_not_found: { status: 404, retry: "no", text: "No question waits for this answer." },
+  interaction_timeout: { status: 408, retry: "no", text: "The question was not answered in time." },
   connection_not_found: { status: 404, retry: "no", text: "There is no such connection." },
   too_large: { status: 413, retry: "no", text: "The request is too large." },
   too_many_requests: { status: 429, retry: "yes", text: "Too many requests." },
@@ -40,10 +41,10 @@ export type ErrorCode = keyof typeof ERRORS;
 
 export const ERROR_CODES = Object.keys(ERRORS) as [ErrorCode, ...ErrorCode[]];
 
-/** A failure that is ours to tell: its text and facts may leave the server. Anything else is `internal`. */
+/** An error whose text and facts may leave the server. Clients see any other error as `internal`. */
 export class AppError extends Error {
   readonly code: ErrorCode;
-  /** What the answer says beside code and text: `decision`, `issues`, `allowed`, `availableAgents`, `commandId` … */
+  /** Further fields of the response: `decision`, `issues`, `allowed`, `availableAgents`, `commandId` … */
   readonly facts: Record<string, unknown>;
 
   constructor(code: ErrorCode, message?: string, options: { facts?: Record<string, unknown>; cause?: unknown } = {}) {

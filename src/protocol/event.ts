@@ -1,15 +1,17 @@
 import { z } from "zod";
 import { Decision } from "./decision.ts";
 import { ERROR_CODES } from "./errors.ts";
+import { FloorSummary, Reservation } from "./floor.ts";
 import { AgentId, type FloorSeq, MessageId, type RequestId, RunId, type Seq, SessionId } from "./ids.ts";
 import { ToolCall } from "./interaction.ts";
 import { AgentRef, Message, Usage } from "./message.ts";
-import { AgentInfo, Session, TokenUsage } from "./session.ts";
+import { ACTIVITIES, AgentInfo, Session, TokenUsage } from "./session.ts";
 
-/** The verbs of a session's life, as transitions name them. */
+/** The events that cause a session's transitions. */
 export const TRANSITION_EVENTS = [
   "activate",
   "preempt",
+  "duck",
   "resume",
   "pause",
   "yield",
@@ -31,6 +33,10 @@ export const WRITTEN_STATES = [
   "active.running",
   "active.waiting",
   "active.failed",
+  "ducked.idle",
+  "ducked.running",
+  "ducked.waiting",
+  "ducked.failed",
   "paused",
   "archived",
   "deleted",
@@ -41,13 +47,19 @@ export const Transition = z.object({
   from: z.enum(WRITTEN_STATES),
   to: z.enum(WRITTEN_STATES),
   event: z.enum(TRANSITION_EVENTS),
+  activity: z
+    .object({ from: z.enum(ACTIVITIES), to: z.enum(ACTIVITIES) })
+    .optional()
+    .meta({ description: "a change that `from` and `to` do not show: that of a paused session" }),
   reason: z.string().optional(),
   by: z.object({ sessionId: SessionId, agentId: AgentId }).optional(),
   runId: RunId.optional(),
+  /** Set when the session becomes ducked: its new volume in dB relative to its own, -60 to 0. */
+  level: z.number().optional(),
 });
 export type Transition = z.infer<typeof Transition>;
 
-/** Events that are logged: they have a `seq` and replay. */
+/** Events that are stored in the log: they have a `seq` and can be replayed. */
 export const LOGGED_EVENTS = {
   session_created: Session,
   session_transition: Transition,
@@ -72,14 +84,16 @@ export const LOGGED_EVENTS = {
     toolCall: ToolCall,
     isSensitive: z.boolean(),
     availableOptions: z.array(z.object({ value: z.string(), label: z.string() })),
+    expiresAt: z.number().optional().meta({ description: "when it runs out, ms since 1970" }),
   }),
   user_question_request: z.object({
     question: z.string(),
     options: z.array(z.string()),
     multiSelect: z.boolean().optional(),
+    expiresAt: z.number().optional().meta({ description: "when it runs out, ms since 1970" }),
   }),
   interaction_resolved: z.object({ by: z.enum(["client", "timeout", "abort"]) }),
-  usage: Usage,
+  usage: Usage.extend({ agent: AgentRef.optional() }),
   error: z.object({
     errorCode: z.enum(ERROR_CODES),
     message: z.string(),
@@ -95,12 +109,12 @@ export const LOGGED_EVENTS = {
     cancelled: z.literal(true).optional(),
   }),
   data: z.object({ name: z.string(), data: z.unknown(), agent: AgentRef }),
-  floor_updated: z.object({ flags: z.record(z.string(), z.boolean()) }),
+  floor_updated: z.object({ flags: z.record(z.string(), z.boolean()), reserved: Reservation.optional() }),
 } as const;
 export type LoggedType = keyof typeof LOGGED_EVENTS;
 export type LoggedData<T extends LoggedType> = z.infer<(typeof LOGGED_EVENTS)[T]>;
 
-/** A piece of a message that is still being written. `offset` and lengths in UTF-16 units. */
+/** A piece of a message that is still being written. `offset` is in UTF-16 units. */
 export const Delta = z.object({
   messageId: MessageId,
   runId: RunId,
@@ -109,51 +123,63 @@ export const Delta = z.object({
   offset: z.number().int(),
   text: z.string(),
   agent: AgentRef,
+  after: z
+    .string()
+    .optional()
+    .meta({ description: "in the first piece of a message: the newest tool call of its agent before it" }),
 });
 export type Delta = z.infer<typeof Delta>;
 
 export const BYE_REASONS = ["ended", "draining", "overloaded", "token_expired"] as const;
 export type ByeReason = (typeof BYE_REASONS)[number];
 
-/** Events that are not logged: a reader that was away has lost nothing by them. */
+/** Events that are not logged. A reader that misses them loses no data. */
 export const LIVE_EVENTS = {
   connected: z.object({ connectionId: z.string() }),
   agent_list: z.object({ agents: z.array(AgentInfo), currentAgentId: AgentId }),
   delta: Delta,
+  floor: FloorSummary,
   reset: z.object({ sessionId: SessionId.optional(), from: z.number().int().optional() }),
   bye: z.object({ reason: z.enum(BYE_REASONS), reconnectInMs: z.number().int().optional() }),
 } as const;
 export type LiveType = keyof typeof LIVE_EVENTS;
 export type EventType = LoggedType | LiveType;
 
-/** An event as the log keeps it: `json` is its data, serialised once. */
+/** An event as the log stores it. `json` is its data, serialised once. */
 export interface LogEntry {
   floorSeq: FloorSeq;
   sessionId?: SessionId | undefined;
-  /** Its place in the session's log; absent for what belongs to the floor alone. */
+  /** Its sequence number in the session's log; absent for events of the floor only. */
   seq?: Seq | undefined;
   type: LoggedType;
   requestId?: RequestId | undefined;
-  /** When it happened, ms since 1970. */
+  /** The time of the event, ms since 1970. */
   at: number;
   json: string;
+  /** Set when the event is created. Entries from the store lack it: `storedSubject` derives it from their data. */
+  subject?: Subject | undefined;
 }
 
-/**
- * What stands behind `data:` in a frame. The same bytes at birth and in a replay years later, so this is the only
- * place that writes it.
- */
-export function envelopeJson(event: {
-  type: EventType;
-  json: string;
-  at: number;
-  sessionId?: string | undefined;
-  seq?: number | undefined;
-  requestId?: string | undefined;
-}): string {
-  let text = `{"type":"${event.type}","data":${event.json},"timestamp":"${new Date(event.at).toISOString()}"`;
-  if (event.sessionId !== undefined) text += `,"sessionId":"${event.sessionId}"`;
-  if (event.seq !== undefined) text += `,"seq":${event.seq}`;
-  if (event.requestId !== undefined) text += `,"requestId":"${event.requestId}"`;
-  return `${text}}`;
+/** The subject of an event, from which followers know which unfinished messages and logs it ends. */
+export type Subject = { message: MessageId } | { run: RunId } | { state: WrittenState };
+
+/** Derive the subject of an event from its data; undefined for types that no follower acts on. */
+export function subjectOf(type: LoggedType, data: unknown): Subject | undefined {
+  switch (type) {
+    case "message":
+      return { message: (data as LoggedData<"message">).id };
+    case "complete":
+      return { run: (data as LoggedData<"complete">).runId };
+    case "session_transition":
+      return { state: (data as LoggedData<"session_transition">).to };
+    default:
+      return undefined;
+  }
+}
+
+/** The subject of an entry that may come from the store. */
+export function storedSubject({ type, json, subject }: LogEntry): Subject | undefined {
+  if (subject) return subject;
+  const hasSubject = type === "message" || type === "complete" || type === "session_transition";
+  return hasSubject ? subjectOf(type, JSON.parse(json)) : undefined;
 }

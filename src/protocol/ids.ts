@@ -1,14 +1,22 @@
 import { z } from "zod";
 import { cleanText } from "./text.ts";
 
-/** Ids that a client may choose, and those the server derives: they go into URLs, SSE frames and file names unescaped. */
+/** Ids chosen by clients or derived by the server. URLs, SSE frames and file names contain them unescaped. */
 const ID = /^[A-Za-z0-9_-]{1,64}$/;
-/** Printable ASCII without a space: what may stand in an `Idempotency-Key` header. */
+/** Printable ASCII without spaces: the values an `Idempotency-Key` header may have. */
 const VISIBLE = /^[\x21-\x7e]{1,128}$/;
-// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what it refuses
+// biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern must refuse control characters
 const NO_CONTROL = /^[^\u0000-\u001f\u007f-\u009f]{1,128}$/;
 
-export const SessionId = z.string().regex(ID, "1 to 64 of A-Z a-z 0-9 _ -").brand<"SessionId">();
+/**
+ * A session's id. It is an object key among the arbiter's children, so `__proto__`, `constructor` and the like are
+ * refused.
+ */
+export const SessionId = z
+  .string()
+  .regex(ID, "1 to 64 of A-Z a-z 0-9 _ -")
+  .refine((id) => !(id in {}), "reserved")
+  .brand<"SessionId">();
 export type SessionId = z.infer<typeof SessionId>;
 
 export const MessageId = z.string().regex(ID, "1 to 64 of A-Z a-z 0-9 _ -").brand<"MessageId">();
@@ -17,11 +25,11 @@ export type MessageId = z.infer<typeof MessageId>;
 export const RunId = z.string().regex(ID).brand<"RunId">();
 export type RunId = z.infer<typeof RunId>;
 
-/** An interaction an agent waits for: a confirmation or a question. */
+/** The id of an interaction that an agent waits for: a confirmation or a question. */
 export const RequestId = z.string().regex(ID).brand<"RequestId">();
 export type RequestId = z.infer<typeof RequestId>;
 
-/** A run or a timer that is wanted; new each time it is wanted (rule C7). No `:` in it. */
+/** The id of an effect: a run or a timer. Each request for one gets a new id (rule C7). Contains no `:`. */
 export const EffectId = z
   .string()
   .regex(/^[A-Za-z0-9_.-]{1,128}$/)
@@ -37,7 +45,7 @@ export const ConnectionId = z
   .brand<"ConnectionId">();
 export type ConnectionId = z.infer<typeof ConnectionId>;
 
-/** The catalogue's `name` of an agent. Also a key of records: `__proto__` and friends are no names. */
+/** The catalogue's `name` of an agent. It is an object key, so `__proto__` and the like are refused. */
 export const AgentId = z
   .string()
   .regex(/^[a-z0-9_-]{1,64}$/, "1 to 64 of a-z 0-9 _ -")
@@ -45,28 +53,28 @@ export const AgentId = z
   .brand<"AgentId">();
 export type AgentId = z.infer<typeof AgentId>;
 
-/** A person or a place as the application names it: `userId`, `zone`, `workspaceId`. */
+/** The application's name for a person or a place: `userId`, `zone`, `workspaceId`. */
 export const Name = z.string().regex(NO_CONTROL, "1 to 128 characters without control characters").overwrite(cleanText);
 
 const FLOOR = /^(?:u:[^/:]{1,1200}(?:\/[^/:]{1,1200})?|s:[A-Za-z0-9_-]{1,64})$/;
 
-/** `u:<user>`, `u:<user>/<zone>` (both percent-encoded by themselves) or `s:<session>`. */
+/** `u:<user>`, `u:<user>/<zone>` (user and zone percent-encoded separately) or `s:<session>`. */
 export const FloorId = z.string().regex(FLOOR, "u:<user>, u:<user>/<zone> or s:<session>").brand<"FloorId">();
 export type FloorId = z.infer<typeof FloorId>;
 
-/** A place in a session's log, dense from 1. 0 is before the first event. */
+/** A sequence number in a session's log, from 1 without gaps. 0 is the position before the first event. */
 export type Seq = number;
-/** A place in a floor's log, dense from 1. */
+/** A sequence number in a floor's log, from 1 without gaps. */
 export type FloorSeq = number;
 
-/** Which floor a session competes for. A session without a user has one of its own. */
+/** The floor that a session competes for. A session without a user has its own floor. */
 export function floorOf(sessionId: SessionId, userId: string | undefined, zone: string | undefined): FloorId {
   if (userId === undefined) return `s:${sessionId}` as FloorId;
   const user = encodeURIComponent(userId.toWellFormed());
   return (zone === undefined ? `u:${user}` : `u:${user}/${encodeURIComponent(zone.toWellFormed())}`) as FloorId;
 }
 
-/** The user whose floor it is, or undefined for a floor that belongs to one session. */
+/** The user of a floor; undefined for the floor of a single session. */
 export function userOf(floorId: FloorId): string | undefined {
   if (!floorId.startsWith("u:")) return undefined;
   const user = floorId.slice(2).split("/", 1)[0]!;
@@ -77,7 +85,7 @@ export function userOf(floorId: FloorId): string | undefined {
   }
 }
 
-/** One spelling per floor: `u:a%62` and `u:ab` name the same user. Undefined when it is no floor id. */
+/** Parse and normalise a floor id: `u:a%62` and `u:ab` name the same user. Undefined if malformed. */
 export function parseFloorId(text: string): FloorId | undefined {
   if (!FLOOR.test(text)) return undefined;
   if (text.startsWith("s:")) return text as FloorId;

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { RequestId } from "./ids.ts";
 import { cleanText } from "./text.ts";
 
-/** A tool an agent wants to call. `arguments` is JSON text, as providers send it. */
+/** A tool call that an agent requests. `arguments` is JSON text, as providers send it. */
 export const ToolCall = z
   .object({
     toolCallId: z.string().min(1).max(256),
@@ -18,7 +18,7 @@ export const CONFIRMATION_OPTIONS = [
   { value: "reject", label: "Reject" },
 ] as const;
 
-/** Something an agent waits for a person to settle. */
+/** An interaction that an agent waits for: a person must confirm a tool call or answer a question. */
 export const Interaction = z.discriminatedUnion("kind", [
   z.object({
     kind: z.literal("confirmation"),
@@ -38,14 +38,14 @@ export type Interaction = z.infer<typeof Interaction>;
 
 const text = (max: number) => z.string().max(max).overwrite(cleanText);
 
-/** What a client may send as the `response` to a `tool_confirmation_request`. */
+/** The `response` of a client to a `tool_confirmation_request`. */
 export const ConfirmationResponse = z.union([
   z.enum(["approve", "approve_always", "reject"]),
   z.object({ type: z.literal("reject_with_reply"), reason: text(16_384) }),
   z.object({ rejectWithReply: text(16_384) }),
 ]);
 
-/** What a client may send as the `response` to a `user_question_request`. */
+/** The `response` of a client to a `user_question_request`. */
 export const QuestionResponse = z.union([
   text(16_384),
   z.object({
@@ -57,7 +57,7 @@ export const QuestionResponse = z.union([
   z.object({ cancelled: z.literal(true) }),
 ]);
 
-/** An answer as the agent gets it. */
+/** An answer as the agent receives it. */
 export const Answer = z.discriminatedUnion("kind", [
   z.object({
     kind: z.literal("confirmation"),

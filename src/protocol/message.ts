@@ -1,13 +1,17 @@
 import { z } from "zod";
 import { MessageId, RunId, SessionId } from "./ids.ts";
 
-/** Who wrote it: the session's agent, or a sub-agent it called; `path` is the chain of calls, from the master. */
+/**
+ * Who wrote it: the session's agent, or a sub-agent it called. `path` names the agents from the master to this one;
+ * `calls` holds the ids of the tool calls between them, which tells apart two sub-agents of one name.
+ */
 export const AgentRef = z
   .object({
     kind: z.enum(["master", "sub"]),
     name: z.string(),
     depth: z.number().int(),
     path: z.array(z.string()),
+    calls: z.array(z.string()).optional(),
   })
   .meta({ id: "AgentRef" });
 export type AgentRef = z.infer<typeof AgentRef>;
@@ -16,7 +20,7 @@ export function masterRef(name: string): AgentRef {
   return { kind: "master", name, depth: 0, path: [name] };
 }
 
-/** What a provider counted for one run, in tokens. */
+/** The usage that a provider reported for one run, in tokens. */
 export const Usage = z
   .object({
     prompt_tokens: z.number().int().nonnegative(),
@@ -28,6 +32,19 @@ export const Usage = z
   .meta({ id: "Usage" });
 export type Usage = z.infer<typeof Usage>;
 
+export function addUsage(sum: Usage, more: Usage): Usage {
+  const add = (key: keyof Usage) => (sum[key] ?? 0) + (more[key] ?? 0);
+  const created = add("cache_creation_input_tokens");
+  const read = add("cache_read_input_tokens");
+  return {
+    prompt_tokens: add("prompt_tokens"),
+    completion_tokens: add("completion_tokens"),
+    total_tokens: add("total_tokens"),
+    ...(created > 0 && { cache_creation_input_tokens: created }),
+    ...(read > 0 && { cache_read_input_tokens: read }),
+  };
+}
+
 /** An image that was stored: its bytes are read at `/session/{id}/images/{hash}`. */
 export const ImageRef = z
   .object({ hash: z.string().regex(/^[a-f0-9]{64}$/), mimeType: z.string(), bytes: z.number().int() })
@@ -38,7 +55,14 @@ export const ROLES = ["user", "assistant", "system", "tool"] as const;
 export const MESSAGE_STATUSES = ["queued", "running", "success", "error", "interrupted"] as const;
 export type MessageStatus = (typeof MESSAGE_STATUSES)[number];
 
-/** Times in ms since 1970. The key is (session, id). */
+/**
+ * Why a reply is incomplete although its run succeeded: the model reached its length limit, the provider's content
+ * filter cut the reply, or it has no text.
+ */
+export const FINISH_REASONS = ["length", "content_filter", "empty"] as const;
+export type FinishReason = (typeof FINISH_REASONS)[number];
+
+/** A message of a session. Times in ms since 1970. The key is (session, id). */
 export const Message = z
   .object({
     id: MessageId,
@@ -51,6 +75,8 @@ export const Message = z
     agent: AgentRef.optional(),
     runId: RunId.optional(),
     output: z.string().optional(),
+    /** Absent when the reply is complete. */
+    finishReason: z.enum(FINISH_REASONS).optional(),
     errorMessage: z.string().optional(),
     usage: Usage.optional(),
     createdAt: z.number(),
@@ -60,7 +86,7 @@ export const Message = z
   .meta({ id: "Message" });
 export type Message = z.infer<typeof Message>;
 
-/** A line an agent logged while it ran. */
+/** A line that an agent logged during a run. */
 export const LogLine = z
   .object({ id: z.string(), stream: z.enum(["stdout", "stderr"]), text: z.string(), timestamp: z.number() })
   .meta({ id: "LogLine" });

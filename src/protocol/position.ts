@@ -1,42 +1,51 @@
 import type { ConnectionId, Seq } from "./ids.ts";
 
 /**
- * Where a reader stands; the SSE `id`, and what `Last-Event-ID` brings back. Letters, digits, `.`, `_`, `-` only and
- * under 128 bytes: it has to survive headers, query strings and proxies.
+ * A reader's position in a log: the SSE `id`, which the client sends back in `Last-Event-ID`. It has only letters,
+ * digits, `.`, `_` and `-` and is shorter than 128 bytes, so that it survives headers, query strings and proxies.
  */
 
-/** How far a connection's reader has come in the session of one of its slots. */
+/** The position of a connection's reader in the session of one slot. */
 export interface SlotPlace {
   slot: number;
   seq: Seq;
 }
 
-export type ConnectionPosition = { epoch: string; connectionId: ConnectionId; slots: SlotPlace[] };
+export interface ConnectionPosition {
+  epoch: string;
+  connectionId: ConnectionId;
+  /** Live bindings only, ordered by slot (rule C19). */
+  slots: SlotPlace[];
+  /**
+   * Slots below this number had been opened. A slot below it that `slots` does not list has been delivered to its end.
+   * Undefined in positions from older releases: then every ended slot counts as delivered.
+   */
+  known?: number | undefined;
+}
 
 const MAX_LENGTH = 127;
 const LOG_POSITION = /^([a-z0-9]{1,6})\.(\d{1,15})$/;
 const CONNECTION_POSITION =
-  /^([a-z0-9]{1,6})\.([A-Za-z0-9_-]{1,12})\.((?:[a-z0-9]+_[a-z0-9]+(?:-[a-z0-9]+_[a-z0-9]+)*)?)$/;
+  /^([a-z0-9]{1,6})\.([A-Za-z0-9_-]{1,12})\.((?:[a-z0-9]+_[a-z0-9]+(?:-[a-z0-9]+_[a-z0-9]+)*)?)(?:\.([a-z0-9]{1,6}))?$/;
 
-/** The position in a session's or a floor's log. */
+/** Format a position in a session's or a floor's log. */
 export function logPosition(epoch: string, seq: number): string {
   return `${epoch}.${seq}`;
 }
 
-/** Undefined for what is no position at all; the epoch is for the caller to compare. */
+/** Parse a log position; undefined if malformed. The caller must compare the epoch. */
 export function parseLogPosition(text: string): { epoch: string; seq: number } | undefined {
   const match = LOG_POSITION.exec(text);
   return match ? { epoch: match[1]!, seq: Number(match[2]) } : undefined;
 }
 
-/** `slots` are those of live bindings only, in the order of their slots (rule C19). */
-export function connectionPosition(epoch: string, connectionId: string, slots: readonly SlotPlace[]): string {
+export function connectionPosition({ epoch, connectionId, slots, known }: ConnectionPosition): string {
   let text = `${epoch}.${connectionId}.`;
   for (let index = 0; index < slots.length; index++) {
     const { slot, seq } = slots[index]!;
     text += `${index === 0 ? "" : "-"}${slot.toString(36)}_${seq.toString(36)}`;
   }
-  return text;
+  return known === undefined ? text : `${text}.${known.toString(36)}`;
 }
 
 export function parseConnectionPosition(text: string): ConnectionPosition | undefined {
@@ -44,11 +53,13 @@ export function parseConnectionPosition(text: string): ConnectionPosition | unde
   const match = CONNECTION_POSITION.exec(text);
   if (!match) return undefined;
   const slots: SlotPlace[] = [];
+  const named = new Set<number>();
   for (const place of match[3] === "" ? [] : match[3]!.split("-")) {
     const [slot, seq] = place.split("_").map((digits) => Number.parseInt(digits, 36));
-    if (!Number.isSafeInteger(slot) || !Number.isSafeInteger(seq)) return undefined;
-    if (slots.some((known) => known.slot === slot)) return undefined;
+    if (!Number.isSafeInteger(slot) || !Number.isSafeInteger(seq) || named.has(slot!)) return undefined;
+    named.add(slot!);
     slots.push({ slot: slot!, seq: seq! });
   }
-  return { epoch: match[1]!, connectionId: match[2] as ConnectionId, slots };
+  const known = match[4] === undefined ? undefined : Number.parseInt(match[4], 36);
+  return { epoch: match[1]!, connectionId: match[2] as ConnectionId, slots, ...(known !== undefined && { known }) };
 }

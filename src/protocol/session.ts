@@ -1,7 +1,7 @@
 import { z } from "zod";
-import { AgentId, FloorId, SessionId } from "./ids.ts";
+import { AgentId, FloorId, MessageId, SessionId } from "./ids.ts";
 
-export const STATES = ["created", "active", "paused", "archived"] as const;
+export const STATES = ["created", "active", "ducked", "paused", "archived"] as const;
 export type SessionState = (typeof STATES)[number];
 
 export const ACTIVITIES = ["idle", "running", "waiting", "failed"] as const;
@@ -23,7 +23,19 @@ export type TokenUsage = z.infer<typeof TokenUsage>;
 
 export const NEW_TITLE = "New Session";
 
-/** A session as every answer shows it. Times in ms since 1970. */
+export const ORIGINS = ["fork", "edit", "rollback", "import"] as const;
+
+/** Where a session's first messages are from. */
+export const Origin = z
+  .object({
+    by: z.enum(ORIGINS),
+    sessionId: SessionId.optional().meta({ description: "the session whose messages were copied" }),
+    messageId: MessageId.optional().meta({ description: "the last message that was copied; absent if there was none" }),
+  })
+  .meta({ id: "Origin" });
+export type Origin = z.infer<typeof Origin>;
+
+/** A session as all responses show it. Times in ms since 1970. */
 export const Session = z
   .object({
     id: SessionId,
@@ -35,10 +47,20 @@ export const Session = z
     ownerId: z.string().optional(),
     floorId: FloorId,
     workspaceId: z.string().optional(),
+    origin: Origin.optional(),
     state: z.enum(STATES),
     activity: z.enum(ACTIVITIES),
     pausedBy: z.enum(PAUSED_BY).optional(),
+    level: z.number().optional().meta({ description: "of a ducked session: dB below its own volume, -60 to 0" }),
     queuedAt: z.number().optional(),
+    leaseMs: z
+      .number()
+      .optional()
+      .meta({ description: "while its participant has to be heard from: how often at least, in ms" }),
+    leaseUntil: z
+      .number()
+      .optional()
+      .meta({ description: "until when it keeps its place, at least, without a further heartbeat" }),
     priority: z.number(),
     interruptible: z.boolean(),
     createdAt: z.number(),
@@ -55,3 +77,23 @@ export type Session = z.infer<typeof Session>;
 /** An agent as lists show it. */
 export const AgentInfo = z.object({ id: AgentId, name: z.string(), description: z.string() }).meta({ id: "AgentInfo" });
 export type AgentInfo = z.infer<typeof AgentInfo>;
+
+const JSON_OF = new WeakMap<Session, string>();
+
+/** A session as JSON. Its row, receipt and reply share one immutable object, so it is serialised once. */
+export function sessionJson(session: Session): string {
+  let json = JSON_OF.get(session);
+  if (json === undefined) {
+    json = JSON.stringify(session);
+    JSON_OF.set(session, json);
+  }
+  return json;
+}
+
+/** A reply as JSON; the JSON of its session is reused. */
+export function answerJson(answer: object): string {
+  const { session, ...rest } = answer as { session?: Session };
+  const json = JSON.stringify(rest);
+  if (session === undefined) return json;
+  return `${json === "{}" ? "{" : `${json.slice(0, -1)},`}"session":${sessionJson(session)}}`;
+}

@@ -1,6 +1,6 @@
 /**
- * Text as it may enter the house. SQLite, PostgreSQL, JSON and SSE disagree about NUL and lone surrogates,
- * so neither gets past an edge.
+ * Clean text at the system's edges. SQLite, PostgreSQL, JSON and SSE treat NUL and lone surrogates differently, so
+ * neither may enter.
  */
 
 const NUL = /\0/g;

@@ -1,26 +1,29 @@
 import type { Delta } from "../protocol/event.ts";
 import type { MessageId, RunId } from "../protocol/ids.ts";
-import type { AgentRef, MessageStatus, Usage } from "../protocol/message.ts";
-import type { ReportPart } from "../protocol/run.ts";
+import type { ReportPart } from "../protocol/internal/run.ts";
+import { type AgentRef, addUsage, type FinishReason, type MessageStatus, type Usage } from "../protocol/message.ts";
 import { cleanText, cutText } from "../protocol/text.ts";
 
-/** A message longer than this goes on in another, in UTF-16 units. */
+/** The longest message, in UTF-16 units; longer text continues in another message. */
 const MAX_MESSAGE_UNITS = 131_072;
-/** A piece that is streamed, in UTF-16 units: six bytes each at worst, and still light enough for the bus (rule C22). */
+/** The longest streamed piece, in UTF-16 units: at six bytes per unit it still fits a bus message (rule C22). */
 const MAX_PIECE_UNITS = 8_192;
-/** Reasoning kept with a message, in UTF-16 units; all of it is streamed. */
+/** Reasoning stored with a message, in UTF-16 units; longer reasoning is streamed but not stored. */
 const MAX_REASONING_UNITS = 32_768;
-/** The length of a session's summary, in UTF-16 units. */
+/** The longest summary of a session, in UTF-16 units. */
 const SUMMARY_UNITS = 120;
+
+/** The first half of a surrogate pair at the end of a piece; the next piece starts with the second half. */
+const HALF_PAIR = /[\uD800-\uDBFF]$/;
 
 export interface MessageWriterOptions {
   runId: RunId;
   attempt: number;
-  /** Speaks where a part names nobody. */
+  /** The author of parts without an agent. */
   master: AgentRef;
-  /** For the floor: durable, in order. */
+  /** Reports to the floor: durable, in order. */
   report: (part: ReportPart) => void;
-  /** For readers: at once, and lost if nobody listens. */
+  /** Streams to readers at once; lost if no reader is connected. */
   stream: (delta: Delta) => void;
 }
 
@@ -30,12 +33,22 @@ interface OpenMessage {
   length: number;
   reasoning: string;
   reasoningLength: number;
+  finishReason?: FinishReason;
 }
 
-/** Makes messages of what an agent says: one is being written at a time, and its ids differ per attempt (rule C15). */
+/**
+ * Makes messages of what agents say: each speaker is writing one at a time, and their ids differ per attempt (rule C15).
+ */
 export class MessageWriter {
   readonly #options: MessageWriterOptions;
-  #open: OpenMessage | undefined;
+  /** The message that each speaker is writing: those of sub-agents that work side by side grow side by side. */
+  readonly #open = new Map<string, OpenMessage>();
+  /** The first half of a surrogate pair that ended a speaker's last piece. */
+  readonly #halves = new Map<string, { kind: Delta["kind"]; agent: AgentRef; text: string }>();
+  /** What was counted for a speaker and stands with none of its messages yet. */
+  readonly #usage = new Map<string, Usage>();
+  /** The newest tool call of each speaker. */
+  readonly #calls = new Map<string, string>();
   #count = 0;
   #summary = "";
 
@@ -43,7 +56,7 @@ export class MessageWriter {
     this.#options = options;
   }
 
-  /** The beginning of what was said last. */
+  /** The beginning of the last message, on one line; undefined if it has no text. */
   get summary(): string | undefined {
     const line = this.#summary.trim().replace(/\s+/g, " ");
     if (line === "") return undefined;
@@ -51,47 +64,112 @@ export class MessageWriter {
   }
 
   write(kind: Delta["kind"], text: string, agent = this.#options.master): void {
-    let rest = cleanText(text);
+    const whole = this.#takeHalf(kind, agent) + text;
+    const half = HALF_PAIR.exec(whole)?.[0] ?? "";
+    let rest = cleanText(whole.slice(0, whole.length - half.length));
     while (rest !== "") {
       const message = this.#openFor(agent);
       const piece = cutText(rest, Math.max(2, Math.min(MAX_PIECE_UNITS, MAX_MESSAGE_UNITS - message.length)));
       rest = rest.slice(piece.length);
       this.#append(message, kind, piece);
-      if (message.length >= MAX_MESSAGE_UNITS) this.close();
+      if (message.length >= MAX_MESSAGE_UNITS) this.close(agent);
     }
+    if (half !== "") this.#halves.set(speakerOf(agent), { kind, agent, text: half });
   }
 
-  /** The message that is being written, or a new one: lines of a log belong to it. */
+  /** The pending half of a surrogate pair, if this piece continues it; otherwise the half is written by itself. */
+  #takeHalf(kind: Delta["kind"], agent: AgentRef): string {
+    const half = this.#halves.get(speakerOf(agent));
+    if (half && half.kind !== kind) this.#writeHalf(agent);
+    const text = this.#halves.get(speakerOf(agent))?.text ?? "";
+    this.#halves.delete(speakerOf(agent));
+    return text;
+  }
+
+  /** Its other half did not come. */
+  #writeHalf(agent: AgentRef): void {
+    const half = this.#halves.get(speakerOf(agent));
+    this.#halves.delete(speakerOf(agent));
+    if (half) this.write(half.kind, cleanText(half.text), half.agent);
+  }
+
+  /** The message that the speaker is writing, or a new one: lines of a log belong to it. */
   current(agent = this.#options.master): MessageId {
     return this.#openFor(agent).id;
   }
 
-  /** The message under way is complete. */
-  close(status: MessageStatus = "success", rest: { usage?: Usage; output?: string; errorMessage?: string } = {}): void {
-    const message = this.#open;
+  /** The message that the speaker is writing will not be whole. A reply without any text becomes an empty message. */
+  finish(reason: FinishReason, agent = this.#options.master): void {
+    this.#writeHalf(agent);
+    this.#openFor(agent).finishReason = reason;
+  }
+
+  /** Tokens that were counted for a speaker: they stand with its next message that is closed. */
+  count(usage: Usage, agent = this.#options.master): void {
+    const speaker = speakerOf(agent);
+    const sum = this.#usage.get(speaker);
+    this.#usage.set(speaker, sum ? addUsage(sum, usage) : usage);
+  }
+
+  /** A speaker called a tool. Its messages up to now are complete, and the next one comes after the call. */
+  noteCall(toolCallId: string, agent = this.#options.master): void {
+    this.close(agent);
+    this.#calls.set(speakerOf(agent), toolCallId);
+  }
+
+  /** The speaker's message under way is complete. */
+  close(
+    agent = this.#options.master,
+    status: MessageStatus = "success",
+    rest: { output?: string; errorMessage?: string } = {},
+  ): void {
+    this.#writeHalf(agent);
+    const speaker = speakerOf(agent);
+    const message = this.#open.get(speaker);
     if (!message) return;
-    this.#open = undefined;
+    this.#open.delete(speaker);
     const parts = message.reasoning === "" ? undefined : [{ type: "reasoning", text: message.reasoning }];
-    this.#options.report({ kind: "close", messageId: message.id, status, ...(parts && { parts }), ...rest });
+    const usage = this.#usage.get(speaker);
+    this.#usage.delete(speaker);
+    const { id: messageId, finishReason } = message;
+    const how = { ...(parts && { parts }), ...(finishReason && { finishReason }), ...(usage && { usage }) };
+    this.#options.report({ kind: "close", messageId, status, ...how, ...rest });
+  }
+
+  /** A call has come to its end: so have the messages of the sub-agents that it set to work. */
+  closeCall(toolCallId: string): void {
+    for (const { agent } of [...this.#open.values()]) if (agent.calls?.includes(toolCallId)) this.close(agent);
+  }
+
+  /** End all open messages. */
+  closeAll(status: MessageStatus = "success"): void {
+    for (const { agent } of [...this.#halves.values()]) this.#writeHalf(agent);
+    for (const { agent } of [...this.#open.values()]) this.close(agent, status);
   }
 
   #openFor(agent: AgentRef): OpenMessage {
-    if (this.#open && isSame(this.#open.agent, agent)) return this.#open;
-    this.close();
+    const speaker = speakerOf(agent);
+    const open = this.#open.get(speaker);
+    if (open) return open;
     const { runId, attempt, report } = this.#options;
     const id = `${runId}-${attempt}-${this.#count++}` as MessageId;
-    this.#open = { id, agent, length: 0, reasoning: "", reasoningLength: 0 };
+    const message = { id, agent, length: 0, reasoning: "", reasoningLength: 0 };
+    this.#open.set(speaker, message);
     report({ kind: "open", messageId: id, agent });
-    return this.#open;
+    return message;
   }
 
   #append(message: OpenMessage, kind: Delta["kind"], text: string): void {
     const { runId, attempt, report, stream } = this.#options;
     const offset = kind === "text" ? message.length : message.reasoningLength;
-    stream({ messageId: message.id, runId, attempt, kind, offset, text, agent: message.agent });
+    const { id: messageId, agent } = message;
+    const after = message.length + message.reasoningLength > 0 ? undefined : this.#calls.get(speakerOf(agent));
+    stream({ messageId, runId, attempt, kind, offset, text, agent, ...(after !== undefined && { after }) });
     if (kind === "reasoning") {
       message.reasoningLength += text.length;
-      message.reasoning = cutText(message.reasoning + text, MAX_REASONING_UNITS);
+      // Full reasoning is not copied again for each further piece.
+      const room = MAX_REASONING_UNITS - message.reasoning.length;
+      if (room > 0) message.reasoning += cutText(text, room);
       return;
     }
     if (message.length === 0) this.#summary = "";
@@ -101,5 +179,7 @@ export class MessageWriter {
   }
 }
 
-const isSame = (one: AgentRef, other: AgentRef): boolean =>
-  one === other || (one.kind === other.kind && one.path.join("/") === other.path.join("/"));
+/** Tells apart the speakers of a run: agents by their path, and sub-agents of one path by the calls that led to them. */
+function speakerOf({ kind, path, calls = [] }: AgentRef): string {
+  return [kind, ...path, ...calls].join("\n");
+}

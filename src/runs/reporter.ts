@@ -1,28 +1,28 @@
-import type { Clock, Timer } from "../protocol/clock.ts";
-import { sleep } from "../protocol/clock.ts";
-import type { Command } from "../protocol/command.ts";
 import { AppError } from "../protocol/errors.ts";
 import type { RunId, SessionId } from "../protocol/ids.ts";
-import type { Reply } from "../protocol/reply.ts";
-import type { ReportPart, RunOutcome, Standing } from "../protocol/run.ts";
+import type { Command } from "../protocol/internal/command.ts";
+import type { Reply } from "../protocol/internal/reply.ts";
+import type { ReportPart, RunOutcome, Standing } from "../protocol/internal/run.ts";
+import type { Clock, Timer } from "../protocol/ports/clock.ts";
+import { sleep } from "../protocol/ports/clock.ts";
 
-/** A part is reported at most so long after it came, in ms … */
+/** The longest delay of a part's report, in ms … */
 const REPORT_AFTER_MS = 250;
-/** … or when so much waits, in UTF-16 units. */
+/** … unless this much text waits, in UTF-16 units. */
 const REPORT_AT_UNITS = 4_096;
-/** What is not acknowledged yet, in UTF-16 units; over it the agent is not pulled (rule C12). */
+/** Unacknowledged parts, in UTF-16 units; above it the driver stops pulling the agent (rule C12). */
 const MAX_UNACKNOWLEDGED_UNITS = 262_144;
-/** Units and parts in one report. */
+/** The largest report, in UTF-16 units and in parts. */
 const MAX_REPORT_UNITS = 32_768;
 const MAX_REPORT_PARTS = 500;
-/** How long a silent attempt waits before it asks whether it is wanted, in ms (rule C13) … */
+/** A silent attempt asks so often whether it is still wanted, in ms (rule C13) … */
 const STILL_AFTER_MS = 5_000;
-/** … and while it is held, or waits for an answer. */
+/** … and so often while it is held or waits for an answer. */
 const STILL_WAITING_MS = 1_000;
-/** Between two tries of a report, in ms; doubled up to the longest. */
+/** The first pause between two tries of a report, in ms; it doubles up to the longest. */
 const FIRST_RETRY_MS = 100;
 const LONGEST_RETRY_MS = 5_000;
-/** A floor that answers `internal` so often will not take the report any more. */
+/** After so many errors other than `unavailable` and `busy` the reporter gives up. */
 const MAX_FAULTS = 5;
 
 export interface ReporterOptions {
@@ -30,17 +30,17 @@ export interface ReporterOptions {
   runId: RunId;
   attempt: number;
   clock: Clock;
-  /** Asks the session's floor; rejects with an `AppError` when it cannot be had. */
+  /** Sends a command to the session's floor; rejects with an `AppError` if the floor is unreachable. */
   ask: (command: Command) => Promise<Reply>;
-  /** The floor's word on the attempt, whenever it says one. */
+  /** Called with each of the floor's decisions about the attempt. */
   onStanding: (standing: Standing) => void;
-  /** The floor takes no report of this attempt any more. */
+  /** Called when the reporter has given up: the floor accepts no report of this attempt. */
   onLost: (error: unknown) => void;
 }
 
 /**
- * What an attempt tells its floor: numbered, in order, one report in flight, repeated until it is taken (rule C12).
- * While there is nothing to tell, it asks whether the attempt is still wanted (rule C13).
+ * Sends an attempt's reports to its floor: numbered, in order, one in flight, repeated until acknowledged (rule C12).
+ * Between reports it asks whether the attempt is still wanted (rule C13).
  */
 export class Reporter {
   readonly #options: ReporterOptions;
@@ -64,7 +64,7 @@ export class Reporter {
     this.#plan();
   }
 
-  /** Resolves when there is room for more; an agent is not pulled before. */
+  /** Resolves when the reporter can buffer more parts. Await it before each pull of the agent. */
   async room(): Promise<void> {
     if (this.#isClosed || this.#units <= MAX_UNACKNOWLEDGED_UNITS) return;
     this.#room ??= Promise.withResolvers();
@@ -85,26 +85,26 @@ export class Reporter {
     else this.#plan();
   }
 
-  /** Report now, even if there is nothing to tell. */
+  /** Report now, even without parts. */
   flush(): void {
     this.#isUrgent = true;
     this.#plan();
   }
 
-  /** An attempt that is held, or waits for an answer, asks more often whether anything changed. */
+  /** `false` for an attempt that is held or waits for an answer: it asks more often whether it is still wanted. */
   setPatience(isPatient: boolean): void {
     this.#isPatient = isPatient;
     this.#plan();
   }
 
-  /** The last report; resolves when the floor has taken it, or never will. */
+  /** Send the last report. Resolves when the floor has acknowledged it, or the reporter has given up. */
   async finish(outcome: RunOutcome): Promise<void> {
     this.#outcome = outcome;
     this.flush();
     await this.#finished.promise;
   }
 
-  /** Nothing more is told. */
+  /** Stop reporting; unacknowledged parts are dropped. */
   close(): void {
     this.#isClosed = true;
     this.#timer?.timer.cancel();
@@ -155,7 +155,7 @@ export class Reporter {
     this.#options.onStanding(standing);
   }
 
-  /** At most one report's worth; what follows a question waits for the next, so that order is kept. */
+  /** The parts of the next report, within its limits. A question ends a report, so that order is kept. */
   #takeParts(): ReportPart[] {
     let units = 0;
     let count = 0;
@@ -176,7 +176,7 @@ export class Reporter {
       try {
         const reply = await ask(command);
         if (reply.ok && reply.standing && reply.standing.expected === undefined) return reply.standing;
-        throw new Error("the floor lacks reports that it has acknowledged", { cause: reply });
+        throw new Error("the floor expects a report that it has acknowledged already", { cause: reply });
       } catch (error) {
         const isPassing = error instanceof AppError && (error.code === "unavailable" || error.code === "busy");
         if (!isPassing) faults += 1;
@@ -197,12 +197,12 @@ export class Reporter {
       const reply = await ask({ type: "run.still", sessionId, runId, attempt });
       if (reply.ok && reply.standing && !this.#isClosed) onStanding(reply.standing);
     } catch {
-      // It asks again soon: a floor that cannot be had now is asked later.
+      // The floor is unreachable; the next plan asks again.
     }
   }
 }
 
-/** What a part takes: its words, or all of it where it is more than words. */
+/** A part's size in UTF-16 units: its text, or its whole JSON for parts other than text. */
 function unitsOf(part: ReportPart): number {
   return part.kind === "append" ? part.text.length : JSON.stringify(part).length;
 }

@@ -1,19 +1,24 @@
 import type { Agent, NewInteraction, Part, RunControl, Turn } from "../agents/agent.ts";
-import type { Clock, Timer } from "../protocol/clock.ts";
 import { AppError } from "../protocol/errors.ts";
 import type { Delta } from "../protocol/event.ts";
 import type { RequestId } from "../protocol/ids.ts";
 import type { Answer, Interaction } from "../protocol/interaction.ts";
-import type { Logger } from "../protocol/logger.ts";
-import { type ImageRef, masterRef, type Usage } from "../protocol/message.ts";
-import type { RunOutcome, Standing } from "../protocol/run.ts";
+import type { RunOutcome, Standing } from "../protocol/internal/run.ts";
+import { type ImageRef, masterRef } from "../protocol/message.ts";
+import type { Clock, Timer } from "../protocol/ports/clock.ts";
+import type { Logger } from "../protocol/ports/logger.ts";
 import { MessageWriter } from "./message-writer.ts";
 import { Reporter, type ReporterOptions } from "./reporter.ts";
 
-/** Lines a run may log, in UTF-16 units; the rest is cut, and the last line says so (rule C12). */
+/** The longest log of a run, in UTF-16 units; the rest is dropped, and the last line says so (rule C12). */
 const MAX_LOG_UNITS = 1_048_576;
-/** How long an agent that was told to stop may take before it is left alone, in ms. */
-const STOP_MS = 5_000;
+/** Text and reasoning of one run, in UTF-16 units: about a hundred times the longest answer of a model (rule C12). */
+const MAX_REPLY_UNITS = 4_194_304;
+/**
+ * How long the driver waits for a stopped agent, in ms: as long as an agent's program gets to end, and less than the
+ * session's next attempt waits for it (rule C16).
+ */
+const STOP_MS = 9_000;
 
 export interface RunDriverOptions extends Pick<ReporterOptions, "sessionId" | "ask"> {
   agent: Agent;
@@ -21,16 +26,20 @@ export interface RunDriverOptions extends Pick<ReporterOptions, "sessionId" | "a
   clock: Clock;
   newId: () => string;
   loadImage: (image: ImageRef) => Promise<Uint8Array>;
+  /** The name of this worker's disk, if workers have separate disks. */
+  home?: string | undefined;
   stream: (delta: Delta) => void;
-  /** The attempt was told to hold, or to go on. */
+  /** Called when the floor holds the attempt, or lets it go on. */
   onHold: (isHeld: boolean) => void;
-  /** Says with every line which run it is about. */
+  /** Called when the attempt begins or stops waiting for a person. */
+  onWait: (isWaiting: boolean) => void;
+  /** Adds the run's ids to every line. */
   log: Logger;
 }
 
 class Stopped extends Error {}
 
-/** Drives one attempt: pulls its agent, reports what it says, and obeys the floor's word on it. */
+/** Drives one attempt: pulls its agent, reports the agent's parts, and follows the floor's decisions. */
 export class RunDriver {
   readonly #options: RunDriverOptions;
   readonly #abort = new AbortController();
@@ -38,10 +47,10 @@ export class RunDriver {
   readonly #writer: MessageWriter;
   readonly #asked = new Map<RequestId, (answer: Answer) => void>();
   #held: PromiseWithResolvers<void> | undefined;
-  /** Rejects what the driver waits for. */
+  /** Rejects the promise that the driver awaits. */
   #interrupt: ((reason: Error) => void) | undefined;
-  #usage: Usage | undefined;
   #logUnits = 0;
+  #replyUnits = 0;
   #givenBack: RunOutcome | undefined;
 
   constructor(options: RunDriverOptions) {
@@ -65,27 +74,31 @@ export class RunDriver {
     return this.#held !== undefined;
   }
 
-  /** Nothing more is to come but its outcome. */
+  /** Whether a question to a person is unanswered. */
+  get isWaiting(): boolean {
+    return this.#asked.size > 0;
+  }
+
+  /** Whether the attempt is stopping: only its outcome is still to be reported. */
   get isEnding(): boolean {
     return this.#abort.signal.aborted;
   }
 
-  /** Pull the agent to its end, report how it ended, and say so. Never rejects. */
-  async run(): Promise<RunOutcome["kind"]> {
+  /** Pull the agent to its end, report the outcome, and return it. Never rejects. */
+  async run(): Promise<RunOutcome> {
     const end = await this.#pullToTheEnd();
     const outcome = end.kind === "stopped" && this.#givenBack ? this.#givenBack : end;
-    if (outcome.kind === "done") this.#writer.close("success", this.#usage && { usage: this.#usage });
-    else this.#writer.close(outcome.kind === "failed" ? "error" : "interrupted");
-    // Whatever the agent left behind, a question or a delay, ends with it.
+    this.#writer.closeAll(outcome.kind === "done" ? "success" : outcome.kind === "failed" ? "error" : "interrupted");
+    // A question or a delay that the agent left behind ends with the run.
     this.#abort.abort(new Stopped("the run has ended"));
     await this.#reporter.finish(outcome);
-    return outcome.kind;
+    return outcome;
   }
 
-  /** The floor's word: go on, stop pulling, or end; and answers, perhaps for the second time. */
+  /** Follow the floor's decision: go on, hold, or stop. Its answers may be repeated ones. */
   obey({ standing, answers }: Standing): void {
     for (const answer of answers) this.answer(answer);
-    if (standing === "stop") this.stop("the floor does not want it any more");
+    if (standing === "stop") this.stop("the floor stopped the run");
     else this.#setHeld(standing === "hold");
   }
 
@@ -100,13 +113,13 @@ export class RunDriver {
     this.#held?.resolve();
   }
 
-  /** Stop, and let another attempt begin: at once, or (`yielded`) when the session is resumed. */
+  /** Stop, and let another attempt begin: at once, or when the session is resumed (`yielded`). */
   giveBack(yielded: boolean): void {
     this.#givenBack ??= { kind: "lost", yielded };
     this.stop(yielded ? "it was held too long" : "the worker is shutting down");
   }
 
-  /** End without another word: the floor cannot be had. */
+  /** Stop without a last report, because the floor is unreachable. */
   abandon(): void {
     this.#reporter.close();
     this.stop("the worker is gone");
@@ -119,20 +132,25 @@ export class RunDriver {
     } else {
       this.#held?.resolve();
       this.#held = undefined;
-      // The floor hears at once that somebody still drives it.
+      // Show the floor at once that the attempt still has a driver.
       this.#reporter.flush();
     }
     this.#setPatience();
     this.#options.onHold(isHeld);
   }
 
+  #noteWaiting(): void {
+    this.#setPatience();
+    this.#options.onWait(this.isWaiting);
+  }
+
   #setPatience(): void {
-    this.#reporter.setPatience(!this.isHeld && this.#asked.size === 0);
+    this.#reporter.setPatience(!this.isHeld && !this.isWaiting);
   }
 
   #giveUp(error: unknown): void {
-    this.#options.log.error({ err: error }, "the floor takes no report of this run");
-    this.stop("the floor takes no report");
+    this.#options.log.error({ err: error }, "the floor rejects the reports of this run");
+    this.stop("the floor rejects the reports");
   }
 
   async #pullToTheEnd(): Promise<RunOutcome> {
@@ -145,7 +163,7 @@ export class RunDriver {
           await this.#untilWanted();
           const next = await this.#interruptible(parts.next());
           if (next.done) return { kind: "done", ...withSummary(this.#writer.summary) };
-          // What came while the session was paused is said when it goes on.
+          // A part that arrived while the session was paused is reported after the resume.
           await this.#untilWanted();
           this.#take(next.value);
         }
@@ -164,7 +182,7 @@ export class RunDriver {
     this.#abort.signal.throwIfAborted();
   }
 
-  /** Settles as `promise` does, or rejects when the run is stopped. One at a time. */
+  /** Settles like `promise`, or rejects when the run is stopped. One call at a time. */
   #interruptible<T>(promise: Promise<T>): Promise<T> {
     return new Promise((resolve, reject) => {
       this.#interrupt = reject;
@@ -172,7 +190,7 @@ export class RunDriver {
     });
   }
 
-  /** Let the agent clean up; one that does not come to an end is left alone. */
+  /** Let the agent clean up, for at most `STOP_MS`. */
   async #leave(parts: AsyncIterator<Part>): Promise<void> {
     let timer: Timer | undefined;
     const tooLong = new Promise<void>((resolve) => {
@@ -187,16 +205,18 @@ export class RunDriver {
   }
 
   #failure(error: unknown): RunOutcome {
+    const { log, agent } = this.#options;
     if (error instanceof AppError && error.code !== "internal") {
+      const { code, message, cause } = error;
+      log.warn({ agentId: agent.id, code, reason: cause instanceof Error ? cause.message : message }, "a run failed");
       const retryAfterMs = error.facts["retryAfterMs"];
       return {
         kind: "failed",
-        code: error.code,
-        message: error.message,
+        code,
+        message,
         ...(typeof retryAfterMs === "number" && { retryAfterMs }),
       };
     }
-    const { log, agent } = this.#options;
     log.error({ err: error, agentId: agent.id }, "an agent failed");
     const { message } = new AppError("internal");
     return { kind: "failed", code: "internal", message };
@@ -208,29 +228,52 @@ export class RunDriver {
     switch (part.type) {
       case "text":
       case "reasoning":
+        this.#measure(part.text);
         return this.#writer.write(part.type, part.text, agent);
       case "message":
-        this.#writer.close();
+        this.#measure(part.content);
+        this.#writer.close(agent);
         this.#writer.write("text", part.content, agent);
-        return this.#writer.close("success", part.output === undefined ? {} : { output: part.output });
+        return this.#writer.close(agent, "success", part.output === undefined ? {} : { output: part.output });
       case "tool-call":
-        this.#writer.close();
-        return reporter.add({ kind: "tool_call", call: part.call, agent });
+        this.#writer.noteCall(part.call.toolCallId, agent);
+        reporter.add({ kind: "tool_call", call: part.call, agent });
+        // Readers see the call while its tool works.
+        return reporter.flush();
       case "tool-result": {
-        this.#writer.close();
         const { toolCallId, toolName, content, status } = part;
+        this.#writer.close(agent);
+        this.#writer.closeCall(toolCallId);
         return reporter.add({ kind: "tool_result", toolCallId, toolName, content, status, agent });
       }
+      case "finish":
+        this.#options.log.warn({ agentId: agent.name, finishReason: part.reason }, "a reply is incomplete");
+        return this.#writer.finish(part.reason, agent);
       case "usage":
-        this.#usage = part.usage;
-        return reporter.add({ kind: "usage", usage: part.usage });
+        this.#writer.count(part.usage, agent);
+        return reporter.add({ kind: "usage", usage: part.usage, ...(part.agent && { agent: part.agent }) });
       case "provider-session":
-        return reporter.add({ kind: "provider_session", id: part.id });
+        return reporter.add({
+          kind: "provider_session",
+          ...(part.id !== undefined && { id: part.id }),
+          ...(part.isLocal && this.#options.home !== undefined && { home: this.#options.home }),
+        });
+      case "exit": {
+        const { code, signal, durationMs } = part;
+        return reporter.add({ kind: "data", name: "exit", data: { code, signal, durationMs }, agent });
+      }
       case "data":
         return reporter.add({ kind: "data", name: part.name, data: part.data, agent });
       case "log":
         return this.#log(part.stream, part.text, agent);
     }
+  }
+
+  /** @throws AppError `too_large` if the run exceeds `MAX_REPLY_UNITS`; the text so far is kept */
+  #measure(text: string): void {
+    this.#replyUnits += text.length;
+    if (this.#replyUnits <= MAX_REPLY_UNITS) return;
+    throw new AppError("too_large", "The reply is longer than 4,194,304 characters, and was cut there.");
   }
 
   #log(stream: "stdout" | "stderr", text: string, agent: ReturnType<typeof masterRef>): void {
@@ -248,9 +291,11 @@ export class RunDriver {
   #control(): RunControl {
     return {
       signal: this.#abort.signal,
+      untilWanted: () => this.#untilWanted(),
       loadImage: this.#options.loadImage,
       ask: (interaction) => this.#ask(interaction),
       sleep: (delayMs) => this.#sleep(delayMs),
+      after: (delayMs, callback) => this.#options.clock.after(delayMs, callback),
     };
   }
 
@@ -261,7 +306,7 @@ export class RunDriver {
     });
   }
 
-  /** A promise that the end of the run rejects; what `start` returns is called when it is settled. */
+  /** A promise that rejects when the run ends. `start` returns its clean-up, which runs when the promise settles. */
   async #unlessStopped<T>(start: (resolve: (value: T) => void) => () => void): Promise<T> {
     const { signal } = this.#abort;
     signal.throwIfAborted();
@@ -281,13 +326,13 @@ export class RunDriver {
     const requestId = this.#options.newId() as RequestId;
     return this.#unlessStopped<Answer>((resolve) => {
       this.#asked.set(requestId, resolve);
-      this.#writer.close();
+      this.#writer.closeAll();
       this.#reporter.add({ kind: "ask", interaction: { ...interaction, requestId } as Interaction });
       this.#reporter.flush();
-      this.#setPatience();
+      this.#noteWaiting();
       return () => {
         this.#asked.delete(requestId);
-        this.#setPatience();
+        this.#noteWaiting();
       };
     });
   }

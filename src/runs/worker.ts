@@ -1,29 +1,28 @@
-import type { Agent, Turn } from "../agents/agent.ts";
+import type { Agent } from "../agents/agent.ts";
 import type { Bus, Unsubscribe } from "../bus/bus.ts";
-import type { Processing, RunQueue } from "../bus/run-queue.ts";
-import { readMessage } from "../protocol/bus-message.ts";
-import { type Clock, sleep, type Timer } from "../protocol/clock.ts";
-import type { Command, Envelope } from "../protocol/command.ts";
-import type { RunEffect } from "../protocol/effect.ts";
 import { AppError } from "../protocol/errors.ts";
-import { envelopeJson } from "../protocol/event.ts";
-import { dataFrame, encodeFloorMessage, floorTopic, runTopic } from "../protocol/floor-message.ts";
-import type { AgentId, RunId, SessionId } from "../protocol/ids.ts";
-import { type Logger, withFacts } from "../protocol/logger.ts";
-import type { Message } from "../protocol/message.ts";
-import type { Reply } from "../protocol/reply.ts";
-import { type RunOutcome, RunSignal, type RunTask } from "../protocol/run.ts";
-import { type Tracer, traceIdOf } from "../protocol/tracer.ts";
+import { dataFrame, envelopeJson } from "../protocol/frames.ts";
+import type { AgentId, RunId } from "../protocol/ids.ts";
+import { readMessage } from "../protocol/internal/bus-message.ts";
+import type { Command, Envelope } from "../protocol/internal/command.ts";
+import { HandedOver, type RunEffect } from "../protocol/internal/effect.ts";
+import { encodeFloorMessage, floorTopic, homeTopic, runTopic } from "../protocol/internal/floor-message.ts";
+import type { Reply } from "../protocol/internal/reply.ts";
+import { type RunOutcome, RunSignal, type RunTask } from "../protocol/internal/run.ts";
+import { type Clock, sleep, type Timer } from "../protocol/ports/clock.ts";
+import { type Logger, withFacts } from "../protocol/ports/logger.ts";
+import { type Tracer, traceIdOf } from "../protocol/ports/tracer.ts";
+import type { Processing, RunQueue } from "../queue/run-queue.ts";
 import type { Store } from "../store/store.ts";
+import { Places, type PlacesOptions } from "./places.ts";
 import { RunDriver } from "./run-driver.ts";
+import { readTurn } from "./turn-reader.ts";
 
-/** Messages of the conversation that an agent is given. */
-const HISTORY_MESSAGES = 200;
-/** How long a driver of the run has to say that it drives it, in ms (rule C10). */
+/** How long a worker waits for an answer from the run's present driver, in ms (rule C10). */
 const WHO_DRIVES_MS = 250;
-/** Before each try to take a run whose floor cannot be asked, in ms; after the last it waits for the next sweep. */
+/** The pause before each try to claim a run from an unreachable floor, in ms; then the next sweep offers the run. */
 const PAUSES_MS = [0, 250, 500, 1_000, 1_000, 1_000];
-/** Words on an attempt that are kept until it is driven; the last ones say what is wanted of it. */
+/** Signals kept until the attempt's driver starts; the newest ones count. */
 const MAX_HEARD = 16;
 
 export interface WorkerOptions {
@@ -31,41 +30,53 @@ export interface WorkerOptions {
   bus: Bus;
   store: Pick<Store, "epoch" | "listMessages" | "findMessage" | "getBlob">;
   ask: (envelope: Envelope) => Promise<Reply>;
-  agents: { find(id: AgentId): Agent | undefined };
+  agents: {
+    find(id: AgentId): Agent | undefined;
+    /** Whether this machine has the programs that the agent needs. */
+    canRun(id: AgentId): boolean;
+    /** End the agents' programs at once. */
+    close?(): Promise<void>;
+  };
   clock: Clock;
   newId: () => string;
-  /** An ask of this worker is given up after so long, in ms; reports are repeated. */
+  /** The deadline of this worker's commands, in ms; reports are repeated after it. */
   askTimeoutMs: number;
-  /** Runs under way at a time, those that are held not counted. */
-  concurrency: number;
-  /** Runs that may be held; over it the one held longest is ended, to start again when it is resumed (rule C14). */
+  /** Concurrent runs, in total and per owner; `Places` defines which runs count. */
+  places: Omit<PlacesOptions, "onTurn">;
+  /** Held runs; above it the one held longest ends, and starts again when its session is resumed (rule C14). */
   maxHeld: number;
   holdTimeoutMs: number;
   /**
-   * How long a run whose agent this worker does not know is left to workers that do, in ms: while releases change, some
-   * have a newer catalogue (rule C24). Then it fails. Default: 0, where there is no other worker.
+   * How long a run with an unknown agent is left to other workers, in ms: during a rolling update some of them have a newer
+   * catalogue (rule C24). After that the run fails. Default: 0, for a single worker.
    */
   lackingMs?: number | undefined;
+  /**
+   * The name of this worker's disk, if workers have separate disks: this worker gets the runs of the conversations stored
+   * there (rule C16). Absent: all workers share one disk.
+   */
+  home?: string | undefined;
   log: Logger;
   metrics: WorkerMetrics;
-  /** A run was given to this worker, so many ms after a worker was wished for. */
+  /** Called when this worker has claimed a run, `waitMs` after the run was due. */
   onTaken?: (waitMs: number) => void;
-  /** For runs that are part of something. */
+  /** Traces the runs that belong to a trace. */
   tracer?: Tracer | undefined;
 }
 
 export interface WorkerMetrics {
-  runEnded(agentId: string, outcome: string, durationMs: number): void;
-  runsUnderWay(count: number, held: number): void;
+  /** `code`: the error code of a failed run. */
+  runEnded(agentId: string, outcome: string, durationMs: number, code?: string): void;
+  runsUnderWay(count: number, held: number, waiting: number): void;
 }
 
-/** A run from the moment it is taken until its attempt is over. */
+/** A run from its claim to the end of its attempt. */
 interface Taken {
-  /** It was wished for again meanwhile. */
+  /** The queue offered the run again meanwhile. */
   isWishedAgain: boolean;
-  /** The floor gave it to this worker. */
+  /** The floor accepted this worker's claim. */
   isOurs: boolean;
-  /** Words on the attempt that came before its agent was started. */
+  /** Signals that arrived before the attempt's driver started. */
   heard: RunSignal[];
 }
 
@@ -77,55 +88,70 @@ interface Drive {
 }
 
 /**
- * Takes runs from the queue and drives them. What it says counts only while its attempt is the floor's newest, so that
- * a worker that was given up for dead changes nothing when it comes back (rules C10 to C14).
+ * Takes runs from the queue and drives them. The floor accepts reports of its newest attempt only, so that a worker that
+ * was considered dead changes nothing when it comes back (rules C10 to C14).
  */
 export class Worker {
   readonly #options: WorkerOptions;
-  /** By run: one attempt of a run at a time. */
+  /** One attempt per run at a time. */
   readonly #drives = new Map<RunId, Drive>();
   readonly #taken = new Map<RunId, Taken>();
+  readonly #places: Places;
   #processing: Processing | undefined;
+  #leaveHome: Unsubscribe | undefined;
   #isStopping = false;
   readonly #stopping = Promise.withResolvers<void>();
 
   constructor(options: WorkerOptions) {
     this.#options = options;
+    // If the queue is full or unreachable, the next sweep offers the run again.
+    const onTurn = (effect: RunEffect) => void options.queue.add(effect).catch(() => {});
+    this.#places = new Places({ ...options.places, onTurn });
   }
 
   async start(): Promise<void> {
-    const { queue, concurrency } = this.#options;
+    const { queue, home, bus, store } = this.#options;
+    const { concurrency } = this.#places;
+    if (home !== undefined) {
+      const topic = homeTopic(store.epoch, home);
+      this.#leaveHome = await bus.subscribe(topic, (message) => this.#takeHandedOver(message));
+    }
     this.#processing = await queue.process("run", (effect) => this.#take(effect), { concurrency });
   }
 
   /**
-   * Take no more. What runs may come to its end for so long; then it is given back to its floor. What is held gives its
-   * place back at once. A floor that does not take it within `giveBackMs` finds out by silence.
+   * Take no more runs. Active runs may end within `graceMs`; the worker then gives the rest back to their floors. Held runs
+   * are given back at once. A floor that stays unreachable for `giveBackMs` detects the lost
+   * attempts by their missing reports.
    */
   async stop({ graceMs, giveBackMs }: { graceMs: number; giveBackMs: number }): Promise<void> {
     const { clock } = this.#options;
     this.#isStopping = true;
     this.#stopping.resolve();
+    this.#leaveHome?.();
     const ended = this.#processing?.stop() ?? Promise.resolve();
     for (const { driver } of this.#drives.values()) if (driver.isHeld) driver.giveBack(true);
     await Promise.race([ended, sleep(clock, graceMs)]);
     for (const { driver } of this.#drives.values()) driver.giveBack(false);
     await Promise.race([ended, sleep(clock, giveBackMs)]);
     for (const { driver } of this.#drives.values()) driver.abandon();
+    // The agents' programs must not outlive this node.
+    await this.#options.agents.close?.();
     await ended;
   }
 
-  /** Resolves when the run needs this worker no more, whatever became of it. */
+  /** Resolves when this worker is done with the run, with any outcome. */
   async #take(effect: RunEffect): Promise<void> {
     const { runId } = effect;
     if (this.#isStopping || this.#leavesToOthers(effect)) return;
     const before = this.#taken.get(runId);
     if (before) {
-      // While its attempt goes on there is none to be had. One that is being claimed, or is ending, the floor may have
-      // given up already.
+      // A running attempt needs no second one. But the floor may have given up an attempt that is being claimed or is
+      // ending.
       if (this.#drives.get(runId)?.driver.isEnding !== false) before.isWishedAgain = true;
       return;
     }
+    if (!this.#places.take(effect)) return;
     const taken: Taken = { isWishedAgain: false, isOurs: false, heard: [] };
     this.#taken.set(runId, taken);
     try {
@@ -135,16 +161,18 @@ export class Worker {
       }
     } finally {
       this.#taken.delete(runId);
+      this.#places.release(runId);
+      this.#count();
     }
   }
 
-  /** @returns false when its floor could not be asked: it may be there again soon */
+  /** @returns false if the floor is unreachable for now */
   async #tryToTake(effect: RunEffect, taken: Taken, isFirst: boolean): Promise<boolean> {
     const { runId } = effect;
     const { bus, store, clock, log, onTaken } = this.#options;
     let unsubscribe: Unsubscribe | undefined;
     try {
-      // Before the claim, so that no word on the attempt is missed.
+      // Subscribe before the claim, so that no signal is missed.
       unsubscribe = await bus.subscribe(runTopic(store.epoch, runId), (message) => this.#hear(runId, message));
       do {
         taken.isWishedAgain = false;
@@ -159,7 +187,7 @@ export class Worker {
     } catch (error) {
       const isPassing = !taken.isOurs && error instanceof AppError && error.code === "unavailable";
       if (isFirst || !isPassing) {
-        log.warn({ err: error, ...factsOf(effect) }, "a run could not be taken; it is tried again");
+        log.warn({ err: error, ...factsOf(effect) }, "a run could not be claimed; the worker tries again");
       }
       return !isPassing;
     } finally {
@@ -167,10 +195,24 @@ export class Worker {
     }
   }
 
-  /** The store still has the wish, and the next sweep offers it to whoever is free. */
-  #leavesToOthers({ agentId, dueAt }: RunEffect): boolean {
-    const { agents, clock, lackingMs = 0 } = this.#options;
-    return clock.now() < dueAt + lackingMs && agents.find(agentId) === undefined;
+  /**
+   * Whether to leave the run, for a while, to workers that have its agent or the disk with its conversation. The store keeps
+   * the effect, and the next sweep offers it again.
+   */
+  #leavesToOthers(effect: RunEffect): boolean {
+    const { agents, clock, lackingMs = 0, home, bus, store } = this.#options;
+    if (clock.now() >= effect.dueAt + lackingMs) return false;
+    if (effect.home !== undefined && effect.home !== home) {
+      void bus.publish(homeTopic(store.epoch, effect.home), encode(effect));
+      return true;
+    }
+    return !agents.canRun(effect.agentId);
+  }
+
+  /** Take a run that another worker passed on, because its conversation is stored on this worker's disk. */
+  #takeHandedOver(message: Uint8Array): void {
+    const effect = readMessage(HandedOver, message);
+    if (effect && this.#taken.size < this.#places.concurrency) void this.#take(effect);
   }
 
   async #claim(effect: RunEffect): Promise<RunTask | undefined> {
@@ -184,7 +226,7 @@ export class Worker {
     return reply.ok ? reply.task : undefined;
   }
 
-  /** Whether some worker says that it drives the run. */
+  /** Ask all workers whether one of them drives the run. */
   async #isDriven(runId: RunId): Promise<boolean> {
     const { bus, store, newId, clock } = this.#options;
     const replyTo = `driver.${newId()}`;
@@ -219,15 +261,15 @@ export class Worker {
     }
   }
 
-  /** @returns how it ended, as this worker saw it */
+  /** @returns the outcome as this worker saw it */
   async #drive(effect: RunEffect, task: RunTask): Promise<RunOutcome["kind"]> {
-    const { agents, bus, store, clock, newId, log, metrics } = this.#options;
+    const { agents, bus, store, clock, newId, home, log, metrics } = this.#options;
     const { sessionId, floorId } = effect;
     const { attempt, agentId } = task;
     const begunAt = clock.now();
     const about = { sessionId, runId: task.runId, attempt };
     const agent = agents.find(agentId);
-    const turn = agent && (await this.#turnOf(sessionId, task));
+    const turn = agent && (await readTurn(store, sessionId, task, home));
     if (!turn) {
       const message = agent ? "The message of this run is gone." : `Invalid agent ID: ${agentId}`;
       const outcome = {
@@ -235,7 +277,10 @@ export class Worker {
         code: agent ? ("internal" as const) : ("agent_not_found" as const),
         message,
       };
+      const reason = agent ? "the message to answer is gone" : "the catalogue has no such agent";
+      log.warn({ ...factsOf(effect), attempt, agentId, code: outcome.code, reason }, "a run failed");
       await this.#ask(effect, { type: "run.report", ...about, n: 1, parts: [], outcome });
+      metrics.runEnded(agentId, outcome.kind, clock.now() - begunAt, outcome.code);
       return outcome.kind;
     }
     const topic = floorTopic(store.epoch, floorId);
@@ -256,13 +301,15 @@ export class Worker {
           return blob.bytes;
         },
         stream: (delta) => {
-          // Whoever reads later finds the text in the store.
+          // Later readers get the text from the store.
           if (!bus.isHeard(topic)) return;
           const json = JSON.stringify(delta);
           const frame = dataFrame(envelopeJson({ type: "delta", json, at: clock.now(), sessionId }));
           void bus.publish(topic, encodeFloorMessage({ kind: "delta", floorId, sessionId, frame }));
         },
+        home,
         onHold: (isHeld) => this.#setHeld(drive, isHeld),
+        onWait: () => this.#count(),
       }),
     };
     this.#drives.set(task.runId, drive);
@@ -270,29 +317,14 @@ export class Worker {
     for (const signal of this.#taken.get(task.runId)?.heard.splice(0) ?? []) this.#obey(drive, signal);
     try {
       const outcome = await drive.driver.run();
-      metrics.runEnded(agentId, outcome, clock.now() - begunAt);
-      return outcome;
+      const code = outcome.kind === "failed" ? outcome.code : undefined;
+      metrics.runEnded(agentId, outcome.kind, clock.now() - begunAt, code);
+      return outcome.kind;
     } finally {
       this.#setHeld(drive, false);
       this.#drives.delete(task.runId);
       this.#count();
     }
-  }
-
-  /**
-   * The conversation up to the message that is to be answered: what was said while it waited stands behind it in the
-   * store, and so does what earlier attempts of this run said.
-   */
-  async #turnOf(sessionId: SessionId, task: RunTask): Promise<Turn | undefined> {
-    const { store } = this.#options;
-    const { runId, attempt, messageId, providerSessionId, workspaceId, approvedTools } = task;
-    const input = await store.findMessage(sessionId, messageId);
-    const page = input && (await store.listMessages(sessionId, { before: messageId, limit: HISTORY_MESSAGES }));
-    const later = input && (await store.listMessages(sessionId, { after: messageId, limit: HISTORY_MESSAGES }));
-    if (!input || !page || !later) return undefined;
-    const said = later.messages.filter(({ role }) => role !== "user");
-    const history = inTurn([...page.messages, ...said]);
-    return { runId, attempt, sessionId, workspaceId, input, history, providerSessionId, approvedTools };
   }
 
   #hear(runId: RunId, message: Uint8Array): void {
@@ -315,7 +347,7 @@ export class Worker {
     else drive.driver.obey({ standing: signal.signal, answers: [] });
   }
 
-  /** Held runs give their place back: fifty held songs must not keep a call from running (rule C14). */
+  /** Held runs give their place back: fifty paused songs must not keep a call from running (rule C14). */
   #setHeld(drive: Drive, isHeld: boolean): void {
     const { clock, maxHeld, holdTimeoutMs } = this.#options;
     drive.held?.timer.cancel();
@@ -332,31 +364,25 @@ export class Worker {
   }
 
   #count(): void {
-    const held = [...this.#drives.values()].filter((drive) => drive.held).length;
-    this.#processing?.setConcurrency(this.#options.concurrency + held);
-    this.#options.metrics.runsUnderWay(this.#drives.size - held, held);
+    for (const [runId, { held, driver }] of this.#drives) {
+      this.#places.set(runId, held ? "held" : driver.isWaiting ? "waiting" : "running");
+    }
+    const held = this.#places.count("held");
+    const waiting = this.#places.count("waiting");
+    this.#processing?.setConcurrency(this.#places.concurrency);
+    this.#options.metrics.runsUnderWay(this.#drives.size - held - waiting, held, waiting);
   }
 
   #ask({ floorId, trace }: RunEffect, command: Command): Promise<Reply> {
     const { ask, newId, clock, askTimeoutMs } = this.#options;
     const deadline = clock.now() + askTimeoutMs;
-    // Whether a run is still wanted is asked again and again, and comes to nothing: no trace need show it.
+    // `run.still` repeats often and changes nothing, so traces leave it out.
     const part = trace !== undefined && command.type !== "run.still" && { trace };
     return ask({ floorId, commandId: newId(), bodyHash: "", deadline, command, ...part });
   }
 }
 
-/** Answers behind what they answer, also where another message came between. */
-function inTurn(messages: readonly Message[]): Message[] {
-  const first = new Map<string, number>();
-  for (const [index, { runId }] of messages.entries()) {
-    if (runId !== undefined && !first.has(runId)) first.set(runId, index);
-  }
-  const places = new Map(messages.map((message, index) => [message, first.get(message.runId ?? "") ?? index]));
-  return messages.toSorted((one, other) => places.get(one)! - places.get(other)!);
-}
-
-/** What a log tells of a run. */
+/** The fields of a run in a log line. */
 const factsOf = ({ floorId, sessionId, runId, trace }: RunEffect): object => {
   return { floorId, sessionId, runId, ...(trace !== undefined && { traceId: traceIdOf(trace) }) };
 };

@@ -4,7 +4,7 @@ const EPOCH_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz";
 const EPOCH_LENGTH = 6;
 const SECRET_BYTES = 32;
 
-/** What names a store; made with it, once. */
+/** A store's identity, created with the store. */
 export interface Meta {
   epoch: string;
   secret: string;

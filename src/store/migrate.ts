@@ -1,34 +1,33 @@
 import { readdir, readFile } from "node:fs/promises";
 
-/** A step forward of a database's shape; there is no way back but a backup. */
+/** One step to a newer schema. Migrations only go forward; a backup is the way back. */
 export interface Migration {
-  /** 1, 2, 3 …: the version the database has afterwards. */
+  /** The version of the database after this step: 1, 2, 3 … */
   version: number;
   name: string;
   sql: string;
 }
 
-/** What carries migrations out, one per kind of database. */
+/** Applies migrations to one kind of database. */
 export interface MigrationTarget {
-  /** Which database it is, as a person would find it. */
+  /** The database's name in messages to operators. */
   readonly name: string;
-  /** 0 for a new one. */
+  /** The current version; 0 for a new database. */
   version(): Promise<number>;
-  /** The whole step and its version in one transaction, or nothing of it. */
+  /** Apply the step and its version in one transaction. */
   apply(migration: Migration): Promise<void>;
 }
 
 const FILE = /^(\d{4})_[a-z0-9_]+\.sql$/;
 
-/** The migrations of a dialect: beside `src` when run from source, inside `dist` when built. */
+/** The migrations of a dialect: beside `src`, and beside `dist` in a build. */
 export function migrationsFolder(dialect: "sqlite" | "postgres"): URL {
-  const isSource = import.meta.url.endsWith(".ts");
-  return new URL(`${isSource ? "../../" : "../"}migrations/${dialect}/`, import.meta.url);
+  return new URL(`../../migrations/${dialect}/`, import.meta.url);
 }
 
 /**
- * The migrations in a folder, in their order: `0001_name.sql`, `0002_…`. Other files are left alone.
- * @throws Error when a number is missing or there twice
+ * The migrations in a folder, in order: `0001_name.sql`, `0002_…`. Other files are ignored.
+ * @throws Error if a number is missing or used twice
  */
 export async function listMigrations(folder: URL): Promise<Migration[]> {
   const names = (await readdir(folder)).filter((name) => FILE.test(name)).sort();
@@ -42,8 +41,8 @@ export async function listMigrations(folder: URL): Promise<Migration[]> {
 }
 
 /**
- * Bring a database to this program's newest version.
- * @throws Error when the database is newer than the program, or a step fails; steps before that one stay
+ * Migrate a database to this program's newest version.
+ * @throws Error if the database is newer than the program, or a step fails; earlier steps remain applied
  */
 export async function migrate(target: MigrationTarget, migrations: readonly Migration[]): Promise<void> {
   const current = await target.version();

@@ -1,30 +1,34 @@
-import type { Clock, Timer } from "../protocol/clock.ts";
-import type { Logger } from "../protocol/logger.ts";
+import type { Clock, Timer } from "../protocol/ports/clock.ts";
+import type { Logger } from "../protocol/ports/logger.ts";
 import type { Store } from "./store.ts";
 
 export interface RetentionOptions {
-  store: Pick<Store, "prune">;
+  store: Pick<Store, "prune" | "doubtUntil" | "saveDoubt">;
   clock: Clock;
   log: Logger;
-  /** How often, and how many rows at a time. */
+  /** The interval between passes in ms, and the rows per step. */
   everyMs: number;
   limit: number;
-  /** Receipts and tombstones are kept so long. */
+  /** How long receipts and tombstones are kept, in ms. */
   receiptMs: number;
-  /** Events of archived sessions are kept so long; undefined keeps them for ever. */
+  /** How long a staged session is kept to which nothing is added, in ms. */
+  stagedMs: number;
+  /** How long events of archived sessions are kept, in ms; undefined: forever. */
   retentionMs: number | undefined;
-  /** After the wall clock jumped nothing is pruned for so long: what it says is in doubt (rule C9). */
+  /** How long pruning pauses after the wall clock jumped, in ms, because its time is in doubt (rule C9). */
   doubtMs: number;
-  /** Whether it is this node that prunes, of several on one store. */
+  /** Whether this node does the pruning, where several nodes share a store. */
   isMine: () => boolean;
 }
 
-/** Forgets what is past its time, a little at a time, so that no writer waits behind it. */
+/** Deletes expired rows in small steps, so that no writer waits for long. */
 export class Retention {
   readonly #options: RetentionOptions;
   #timer: Timer | undefined;
   #pruning: Promise<void> | undefined;
   #doubtfulUntil = 0;
+  /** The store records the doubt, so that it outlives this process. */
+  #isDoubtSaved = true;
   #isStopped = false;
 
   constructor(options: RetentionOptions) {
@@ -46,27 +50,54 @@ export class Retention {
     await this.#pruning;
   }
 
-  /** The wall clock jumped. */
+  /** Pause pruning: the wall clock jumped. */
   suspend(): void {
     this.#doubtfulUntil = this.#options.clock.now() + this.#options.doubtMs;
+    this.#isDoubtSaved = false;
+    void this.#saveDoubt();
   }
 
-  /** Prune until there is nothing more to prune. Never rejects. */
+  /** Prune until no expired rows are left. Never rejects. */
   async prune(): Promise<void> {
-    const { store, clock, log, limit, receiptMs, retentionMs, isMine } = this.#options;
+    const { store, clock, log, limit, receiptMs, stagedMs, retentionMs, isMine } = this.#options;
     try {
+      await this.#recallDoubt();
       for (let isMore = true; isMore && !this.#isStopped && isMine(); ) {
         const now = clock.now();
         if (now < this.#doubtfulUntil) return;
         isMore = await store.prune({
           now,
           receiptsBefore: now - receiptMs,
+          stagedBefore: now - stagedMs,
           ...(retentionMs !== undefined && { eventsBefore: now - retentionMs }),
           limit,
         });
       }
     } catch (error) {
-      log.warn({ err: error }, "what is past its time could not be pruned");
+      log.warn({ err: error }, "expired rows could not be pruned");
+    }
+  }
+
+  /**
+   * Load a doubt that an earlier process or another node recorded; save this node's if it could not be saved before.
+   */
+  async #recallDoubt(): Promise<void> {
+    const { store, clock, doubtMs } = this.#options;
+    if (!this.#isDoubtSaved) await this.#saveDoubt();
+    const latest = clock.now() + doubtMs;
+    const saved = await store.doubtUntil();
+    this.#doubtfulUntil = Math.max(this.#doubtfulUntil, Math.min(saved, latest));
+    // The clock that recorded it was ahead and no longer is, so the doubt must not last until that time.
+    if (saved > latest) await store.saveDoubt(latest);
+  }
+
+  async #saveDoubt(): Promise<void> {
+    const until = this.#doubtfulUntil;
+    try {
+      await this.#options.store.saveDoubt(until);
+      this.#isDoubtSaved = until === this.#doubtfulUntil;
+    } catch (error) {
+      this.#options.log.warn({ err: error }, "the doubt about the clock could not be saved; it is tried again");
     }
   }
 }

@@ -1,11 +1,12 @@
-import type { Effect } from "../protocol/effect.ts";
 import type { LogEntry } from "../protocol/event.ts";
-import type { FloorId, MessageId, SessionId } from "../protocol/ids.ts";
+import type { Reservation } from "../protocol/floor.ts";
+import type { AgentId, FloorId, MessageId, SessionId } from "../protocol/ids.ts";
+import type { Effect } from "../protocol/internal/effect.ts";
 import type { Message, MessageStatus } from "../protocol/message.ts";
 import type { Session } from "../protocol/session.ts";
-import type { ConnectionRow } from "./store.ts";
+import type { ConnectionRow, DraftPage, FloorRow } from "./store.ts";
 
-/** Rows as the queries of every store select them, and what they stand for. */
+/** The rows that the queries of every store select, and their conversion to domain types. */
 
 export interface EventRow {
   floorSeq: number;
@@ -17,7 +18,7 @@ export interface EventRow {
   json: string;
 }
 
-/** `json`: the event's data, when the row does not have it whole. */
+/** `json`: the event's data, for a row that does not hold all of it. */
 export function entryOf(row: EventRow, json: string = row.json): LogEntry {
   const { floorSeq, sessionId, seq, type, requestId, at } = row;
   return {
@@ -31,6 +32,29 @@ export function entryOf(row: EventRow, json: string = row.json): LogEntry {
   };
 }
 
+export interface FloorListRow {
+  floorId: FloorId;
+  ownerId: string | null;
+  head: number;
+  flags: string;
+  reserved: string | null;
+  sessionId: SessionId | null;
+  agentId: AgentId | null;
+  ducked: number;
+  paused: number;
+  queued: number;
+}
+
+export function floorOf({ flags, reserved, ownerId, sessionId, agentId, ...row }: FloorListRow): FloorRow {
+  return {
+    ...row,
+    ...(ownerId !== null && { ownerId }),
+    flags: JSON.parse(flags),
+    ...(reserved !== null && { reserved: JSON.parse(reserved) as Reservation }),
+    ...(sessionId !== null && { holder: { sessionId, agentId: agentId! } }),
+  };
+}
+
 export interface MessageRow {
   sessionId: SessionId;
   id: MessageId;
@@ -39,11 +63,21 @@ export interface MessageRow {
   content: string;
 }
 
+/** A message that is being written, with its place among the others. */
+export interface DraftRow extends MessageRow {
+  key: number;
+}
+
+/** A page of drafts. `hasMore`: whether further ones follow the last row. */
+export function draftPageOf(rows: readonly DraftRow[], hasMore: boolean): DraftPage {
+  return { messages: rows.map(messageOf), next: hasMore ? rows.at(-1)!.key : undefined };
+}
+
 export function messageOf({ sessionId, id, status, details, content }: MessageRow): Message {
   return { id, sessionId, ...(JSON.parse(details) as Omit<Message, "id" | "sessionId">), status, content };
 }
 
-/** All of a message that has no column of its own. */
+/** The fields of a message without a column of their own, as JSON. */
 export function detailsOf(message: Message): string {
   return JSON.stringify({ ...message, id: undefined, sessionId: undefined, status: undefined, content: undefined });
 }
@@ -79,30 +113,33 @@ export function sessionOf({ view }: ViewRow): Session {
   return JSON.parse(view);
 }
 
-/** What is searched of a session itself. A line break keeps the two apart. */
+/** The searchable text of a session. A line break separates its parts. */
 export function sessionText({ title, summary }: Session): string {
   return summary === undefined ? title : `${title}\n${summary}`;
 }
 
-/** What a change's events say of one session. */
+/** What the events of a change mean for one session's row. */
 export interface SessionNews {
-  /** When the first of them happened. */
+  /** When the session's first event of the change happened. */
   firstAt: number;
-  /** The place on the floor of its last transition. */
+  /** The place of the session's last transition in the floor's log. */
   transitionSeq?: number | undefined;
 }
 
-/** What events say of each session they name. */
+const STAYS_PAUSED = '{"from":"paused","to":"paused",';
+
+/** What the events of a change mean for each session. */
 export function newsOf(events: readonly LogEntry[]): Map<SessionId, SessionNews> {
   const news = new Map<SessionId, SessionNews>();
-  for (const { sessionId, at, type, floorSeq } of events) {
+  for (const { sessionId, at, type, floorSeq, json } of events) {
     if (sessionId === undefined) continue;
     let of = news.get(sessionId);
     if (!of) {
       of = { firstAt: at };
       news.set(sessionId, of);
     }
-    if (type === "session_transition") of.transitionSeq = floorSeq;
+    // A paused session whose activity changes keeps its place among the paused ones.
+    if (type === "session_transition" && !json.startsWith(STAYS_PAUSED)) of.transitionSeq = floorSeq;
   }
   return news;
 }

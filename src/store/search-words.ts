@@ -1,73 +1,97 @@
 import { cutText } from "../protocol/text.ts";
 
 /**
- * Text as words to index, the same for every store. Latin words stay whole, in lower case and without accents. Chinese,
- * Japanese and Korean have no words to a machine: a run of them becomes its overlapping pairs, and its last character
- * alone, so that every part of it is a sequence of words (正在导航 = 正在 在导 导航 航).
+ * Splits text into words for the search index, in the same way for every store. Latin words stay whole, in lower case
+ * and without accents. Chinese, Japanese and Korean text has no separators: a run of it becomes its overlapping pairs and
+ * its last character, so that every part of the run is a sequence of words (正在导航 = 正在 在导 导航 航).
  */
 
-/** What is indexed of a text, in UTF-16 units. */
+/** Indexed length of a text, in UTF-16 units. */
 const MAX_TEXT = 65_536;
-/** Longer words (encoded data, as a rule) are cut, in texts and queries alike. */
+/** Longer words (usually encoded data) are cut, in texts and queries alike. */
 const MAX_WORD = 64;
-/** What a query may hold, in UTF-16 units and in terms; the rest of it is ignored. */
+/** Longest query, in UTF-16 units and in terms; the rest is ignored. */
 const MAX_QUERY = 1_024;
 const MAX_TERMS = 16;
-/** The last place a `tsvector` can name. */
+/**
+ * Words of a query over all terms, and indexed places of each word of a text. A phrase is matched place by place, so
+ * these limits together bound what one text can cost one search: a text of one character repeated 65,536 times would
+ * cost seconds.
+ */
+const MAX_QUERY_WORDS = 32;
+const MAX_PLACES = 64;
+/** Replaces a word that has used up its places. It contains no letter, digit or mark, so no query can contain it. */
+const ELSEWHERE = "\uE000";
+/** The last position that a `tsvector` can store. */
 const MAX_POSITION = 16_383;
 
 const RUNS =
   /(?<cjk>[[\p{scx=Hani}\p{scx=Hira}\p{scx=Kana}\p{scx=Bopo}\p{scx=Hang}]&&[\p{L}\p{N}\p{M}]]+)|[[\p{L}\p{N}\p{M}]--[\p{scx=Hani}\p{scx=Hira}\p{scx=Kana}\p{scx=Bopo}\p{scx=Hang}]]+/gv;
+/**
+ * A run of combining marks, including the two half-width ones that become marks by normalisation. Normalisation sorts
+ * such a run in quadratic time, and no script uses more than a few, so the rest of a run is dropped.
+ */
+const LONG_RUN = /([\p{M}\uFF9E\uFF9F]{30})[\p{M}\uFF9E\uFF9F]+/gu;
 const ACCENTS = /(?<=\p{sc=Latn})\p{M}+/gu;
-// biome-ignore lint/suspicious/noControlCharactersInRegex: it says what ASCII is
+// biome-ignore lint/suspicious/noControlCharactersInRegex: the range is ASCII
 const ASCII = /^[\x00-\x7f]*$/;
 
-/** Words that must stand side by side, in this order. */
+/** Words that must be adjacent, in this order. */
 export interface SearchTerm {
   words: string[];
-  /** The last word may be the beginning of a longer one. */
+  /** The last word may be the prefix of a longer one. */
   isPrefix: boolean;
 }
 
-/** The words of a text, separated by spaces; empty when it has none. */
+/** The words of a text, separated by spaces; empty if it has none. */
 export function wordsOf(text: string): string {
   const words: string[] = [];
+  const places = new Map<string, number>();
+  const add = (word: string) => {
+    const place = (places.get(word) ?? 0) + 1;
+    places.set(word, place);
+    words.push(place > MAX_PLACES ? ELSEWHERE : word);
+  };
   for (const { run, isCjk } of runsOf(cutText(text, MAX_TEXT))) {
-    if (!isCjk) words.push(cutText(run, MAX_WORD));
+    if (!isCjk) add(cutText(run, MAX_WORD));
     else {
       const characters = [...run];
-      words.push(...pairsOf(characters), characters.at(-1)!);
+      for (const word of pairsOf(characters)) add(word);
+      add(characters.at(-1)!);
     }
   }
   return words.join(" ");
 }
 
-/** What a query asks for: all of these. Empty when it has no words. */
+/** The terms of a query, all of which must match. Empty if it has no words. */
 export function termsOf(query: string): SearchTerm[] {
   const terms: SearchTerm[] = [];
+  let room = MAX_QUERY_WORDS;
   for (const { run, isCjk } of runsOf(cutText(query, MAX_QUERY))) {
-    if (terms.length === MAX_TERMS) break;
+    if (terms.length === MAX_TERMS || room === 0) break;
     const characters = isCjk ? [...run] : [];
     if (characters.length === 1) terms.push({ words: characters, isPrefix: true });
-    else terms.push({ words: isCjk ? pairsOf(characters) : [cutText(run, MAX_WORD)], isPrefix: false });
+    else terms.push({ words: isCjk ? pairsOf(characters).slice(0, room) : [cutText(run, MAX_WORD)], isPrefix: false });
+    room -= terms.at(-1)!.words.length;
   }
   return terms;
 }
 
-/** The terms in SQLite's FTS5 language. Words hold letters, digits and marks only, so there is nothing to escape. */
+/** The terms in SQLite's FTS5 syntax. Words hold only letters, digits and marks, so nothing needs escaping. */
 export function fts5Query(terms: readonly SearchTerm[]): string {
   return terms.map(({ words, isPrefix }) => `"${words.join(" ")}"${isPrefix ? "*" : ""}`).join(" AND ");
 }
 
 /**
- * Words as a PostgreSQL `tsvector`, each with its places. Its positions end at 16,383 and it keeps 255 of each word: in
- * what is longer, single words are found and phrases of Chinese, Japanese and Korean only before that.
+ * Words as a PostgreSQL `tsvector` with their positions. Positions end at 16,383: beyond that, single words are found,
+ * but phrases of Chinese, Japanese and Korean are not.
  */
 export function tsVector(words: string): string {
   if (words === "") return "";
   return words
     .split(" ")
     .map((word, index) => (index < MAX_POSITION ? `'${word}':${index + 1}` : `'${word}'`))
+    .filter((word) => !word.startsWith(`'${ELSEWHERE}`))
     .join(" ");
 }
 
@@ -86,8 +110,8 @@ function* runsOf(text: string): Generator<{ run: string; isCjk: boolean }> {
 
 function fold(text: string): string {
   if (ASCII.test(text)) return text.toLowerCase();
-  // Compatibility forms may be many times longer than what they stand for.
-  const folded = cutText(text.normalize("NFKC"), MAX_TEXT).toLowerCase();
+  // Normalised compatibility forms may be many times longer than the original.
+  const folded = cutText(text.replace(LONG_RUN, "$1").normalize("NFKC"), MAX_TEXT).toLowerCase();
   return folded.normalize("NFD").replace(ACCENTS, "").normalize("NFC");
 }
 

@@ -1,97 +1,139 @@
 import type { Decision } from "../protocol/decision.ts";
-import type { Effect } from "../protocol/effect.ts";
 import type { LogEntry } from "../protocol/event.ts";
+import type { FloorState, Reservation } from "../protocol/floor.ts";
 import type { AgentId, ConnectionId, EffectId, FloorId, FloorSeq, MessageId, Seq, SessionId } from "../protocol/ids.ts";
+import type { Effect } from "../protocol/internal/effect.ts";
 import type { LogLine, Message, MessageStatus } from "../protocol/message.ts";
 import type { Session, SessionState } from "../protocol/session.ts";
 
 /**
- * Memory: the truth behind everything that was acknowledged. One implementation per database, one contract suite for
- * all. A method that cannot reach the database, or may not write to it, throws `AppError("unavailable")`.
+ * The system of record: it holds everything that was acknowledged. One implementation per database, and one contract
+ * suite for all. A method that cannot reach the database or write to it throws `AppError("unavailable")`.
  */
 export interface Store {
-  /** Names this store in positions; changes when it is made anew. At most 6 of a-z 0-9. */
+  /**
+   * Identifies this store in positions. Changes when the store is created again. At most 6 characters of a-z and 0-9.
+   */
   readonly epoch: string;
-  /** Random bytes made with the store: ids derived with them cannot be guessed (rule C3). */
+  /** Random bytes created with the store. Ids derived from them cannot be guessed (rule C3). */
   readonly secret: string;
 
-  // Floors: what the host writes.
+  // Floors: written by the host.
 
   loadFloor(id: FloorId): Promise<FloorRecord | undefined>;
   /**
-   * Commit a floor's change: all of it, durably, or nothing. `conflict`: the floor's version is not the expected one,
-   * or a key of the change (session, message, receipt) is taken. Changes of several floors may share a transaction;
-   * none fails by another's fault (rule C5).
+   * Commit a floor's change durably, all of it or nothing. `conflict`: the floor's version is not the expected one, or
+   * a key of the change (session, message, receipt) exists. Changes of several floors may share a transaction, but none
+   * fails because of another (rule C5).
    */
   commit(change: FloorChange): Promise<"committed" | "conflict">;
-  /** Whether a floor still has this version (rule C1). A store that has its data to itself need not look. */
+  /** Whether a floor still has this version (rule C1). A store with exclusive access to its data may return true. */
   confirm(id: FloorId, version: number): Promise<boolean>;
-  /** The row of a session, with what its machine remembers. */
+  /** The row of a session, with its machine's memory. */
   loadSession(id: SessionId): Promise<SessionRow | undefined>;
-  /** The messages of a floor that are still being written, with the text they have so far. */
-  loadDrafts(id: FloorId): Promise<Message[]>;
+  /** The rows of these sessions that exist, in any order. */
+  loadSessions(ids: readonly SessionId[]): Promise<SessionRow[]>;
+  /**
+   * The messages of a floor that are being written, with their text so far, oldest first. A page ends with the message
+   * that reaches the size limit of an answer (C30). Each page is a snapshot of its own.
+   * @param after the `next` of the page before
+   */
+  loadDrafts(id: FloorId, after?: number): Promise<DraftPage>;
   findMessage(sessionId: SessionId, id: MessageId): Promise<Message | undefined>;
-  /** Receipts that are there for these keys, in no order. */
+  /** The existing receipts for these keys, in any order. */
   findReceipts(keys: readonly ReceiptKey[]): Promise<Receipt[]>;
-  /** Effects that are due, by `dueAt` and id. */
+  /** The due effects, ordered by `dueAt` and id. */
   dueEffects(query: DueQuery): Promise<Effect[]>;
-  /** When the newest event was logged, ms since 1970; 0 for a new store. A clock that starts before it is wrong. */
+  /** When the newest event was logged, in ms since 1970; 0 for a new store. A clock that starts before it is wrong. */
   newestTime(): Promise<number>;
-  /** Move every effect's `dueAt` by so many ms: the wall clock jumped (rule C9). */
+  /** Shift the `dueAt` of every effect by this many ms, after the wall clock jumped (rule C9). */
   shiftEffects(byMs: number): Promise<void>;
+  /** Until when pruning is paused because the clock jumped, in ms since 1970; 0: no doubt (rule C9). */
+  doubtUntil(): Promise<number>;
+  saveDoubt(until: number): Promise<void>;
 
-  // What answers and streams read. Each is one consistent view: `head` and the rest belong together.
+  // Reads for answers and streams. Each is one consistent snapshot. A page ends after `limit` rows, or with the row
+  // that reaches the size limit in row-page.ts; it has at least one row if there is any (C30).
 
   whereIs(id: SessionId): Promise<Whereabouts | undefined>;
-  /** With its newest `messages`, oldest first. */
+  /** A session with its newest `messages` messages, oldest first. */
   viewSession(id: SessionId, messages: number): Promise<SessionView | undefined>;
   viewFloor(id: FloorId, limits: { sessions: number; decisions: number }): Promise<FloorView>;
   listSessions(query: SessionQuery): Promise<SessionPage>;
-  /** Oldest first; with neither `after` nor `before` the newest. Undefined without such a session. */
+  /** Oldest first; without `after` and `before`, the newest. Undefined for an unknown session. */
   listMessages(id: SessionId, range: MessageRange): Promise<MessagePage | undefined>;
   listLogs(id: SessionId, messageId: MessageId, range: { after?: string; limit: number }): Promise<LogPage>;
-  /** Events of a session's log after a place, in order. Undefined without such a session. */
+  /** Events of a session's log after a place, in order. Undefined for an unknown session. */
   readSessionLog(id: SessionId, after: Seq, limit: number): Promise<LogSlice | undefined>;
-  /** Events of a floor's log after a place, in order. A floor nobody has used yet has an empty log. */
+  /** Events of a floor's log after a place, in order. Empty for an unused floor. */
   readFloorLog(id: FloorId, after: FloorSeq, limit: number): Promise<LogSlice>;
-  /** Where each floor's log stands: one query, however many. Floors without a row are left out. */
+  /** Events of a floor's log before a place, newest first; without `before`, from the end. */
+  readFloorLogBack(id: FloorId, before: FloorSeq | undefined, limit: number): Promise<LogSlice>;
+  /** Used floors, by id. */
+  listFloors(query: FloorQuery): Promise<FloorPage>;
+  /** The head of each floor's log, in one query. Floors without a row are left out. */
   heads(ids: readonly FloorId[]): Promise<Map<FloorId, FloorSeq>>;
 
-  // Connections (rule C19) and blobs (rule C22): what a gateway writes.
+  // Connections (rule C19) and blobs (rule C22): written by a gateway.
 
   loadConnection(id: ConnectionId): Promise<ConnectionRow | undefined>;
-  /** Compare-and-set on `version` (0: there must be none); the row is kept with `version + 1`. */
+  /** Compare-and-set on `version` (0: no row may exist). The row is stored with `version + 1`. */
   saveConnection(row: ConnectionRow): Promise<"saved" | "conflict">;
   putBlob(sessionId: SessionId, blob: Blob): Promise<void>;
   getBlob(sessionId: SessionId, hash: string): Promise<Blob | undefined>;
 
-  /** Forget what is past its time, a bounded piece at a time; true while there is more. */
+  // Staged sessions: histories that are copied or imported in pieces, before a commit makes their sessions.
+
+  /**
+   * Add finished messages to a staged session, in this order; the first call makes it. Readers do not see it. It becomes
+   * a session by `FloorChange.adopted`, or is pruned. The messages have the id that their session is to have, and their
+   * images are stored under that id before.
+   */
+  stageMessages(stagedAs: StagedId, messages: readonly Message[], now: number): Promise<void>;
+  /** Let the next pruning delete it. Does nothing for a staged session that is unknown or was adopted. */
+  discardStaged(stagedAs: StagedId): Promise<void>;
+  /** Copy an image for a session that is being staged. @returns false if there is no such image */
+  copyBlob(from: SessionId, to: SessionId, hash: string, now: number): Promise<boolean>;
+
+  // Definitions of agents: written by a gateway, read by every node.
+
+  /** Rises with each change of a definition. */
+  definitionsVersion(): Promise<number>;
+  listDefinitions(): Promise<DefinitionRow[]>;
+  /**
+   * Compare-and-set on the definition's version, with the receipt of the write. `conflict`: the version is another one,
+   * or the receipt's key exists; nothing is written.
+   */
+  changeDefinition(change: DefinitionChange): Promise<"saved" | "conflict">;
+
+  /** Delete expired rows, a limited number at a time. True while more remain. */
   prune(limits: PruneLimits): Promise<boolean>;
   close(): Promise<void>;
 }
 
 export interface FloorRecord {
   version: number;
-  /** Where the floor's log stands. */
+  /** The head of the floor's log. */
   head: FloorSeq;
-  /** Written and read by the host alone. */
+  /** Written and read by the host only. */
   snapshot: string;
   format: number;
 }
 
-/** A floor's whole change. What it does not name stays as it is. */
+/** All changes of one commit to a floor. Rows that are not listed stay unchanged. */
 export interface FloorChange {
   floorId: FloorId;
-  /** The version it was made from; 0 for a floor without a row. Committed as `expected + 1`. */
+  /** The version that the change is based on; 0 for a floor without a row. Committed as `expected + 1`. */
   expected: number;
-  /** Ids that it takes to be nobody's: a session with one of them, or the tombstone of one, is a conflict. */
+  /** Ids expected to be unused. An existing session or tombstone with one of them is a conflict. */
   free: SessionId[];
   snapshot: string;
   format: number;
-  /** The floor's log after the change. */
+  /** The head of the floor's log after the change. */
   head: FloorSeq;
   flags: Record<string, boolean>;
-  /** Put whole: as they are after the change. */
+  reserved?: Reservation | undefined;
+  /** The whole rows, as they are after the change. */
   sessions: SessionRow[];
   messages: MessageWrite[];
   logs: LogRow[];
@@ -100,20 +142,30 @@ export interface FloorChange {
   effectsRemoved: EffectId[];
   receipts: Receipt[];
   deleted: DeletedSession[];
+  /** Staged sessions that become sessions of this change, with their messages. One that is gone is a conflict. */
+  adopted?: AdoptedHistory[] | undefined;
+}
+
+/** The id of a staged session. It begins with `~`, so it is no session's id. */
+export type StagedId = `~${string}`;
+
+export interface AdoptedHistory {
+  sessionId: SessionId;
+  stagedAs: StagedId;
 }
 
 export interface SessionRow {
   session: Session;
-  /** What its machine remembers beside what answers show, as JSON. */
+  /** The machine's internal state that answers do not show, as JSON. */
   memory: string;
-  /** Where its log stands. */
+  /** The head of the session's log. */
   head: Seq;
 }
 
 export type MessageWrite =
-  /** A new message; its id being taken is a conflict. */
+  /** A new message. An existing id is a conflict. */
   | { kind: "add"; message: Message }
-  /** A message that is there, put whole. */
+  /** An existing message, replaced as a whole. */
   | { kind: "put"; message: Message }
   | { kind: "append"; sessionId: SessionId; id: MessageId; text: string }
   | { kind: "status"; sessionId: SessionId; id: MessageId; status: MessageStatus }
@@ -130,7 +182,7 @@ export interface ReceiptKey {
   commandId: string;
 }
 
-/** The recorded outcome of a command. The key is unique over all floors (rule C2). */
+/** The recorded outcome of a command. The key is unique across floors (rule C2). */
 export interface Receipt extends ReceiptKey {
   floorId: FloorId;
   bodyHash: string;
@@ -139,20 +191,20 @@ export interface Receipt extends ReceiptKey {
   at: number;
 }
 
-/** A session that is gone: its rows go, a tombstone stays for late readers (rule C20). */
+/** A deleted session: its rows are removed, and a tombstone remains for late readers (rule C20). */
 export interface DeletedSession {
   sessionId: SessionId;
-  /** Its last event; the session's head is that event's `seq`. */
+  /** The session's last event. Its `seq` is the head of the session's log. */
   last: LogEntry;
   at: number;
 }
 
 export interface DueQuery {
-  /** Due at or before it. */
+  /** Effects due at or before this time, in ms since 1970. */
   until: number;
-  /** Those that come after this one. */
+  /** Effects after this one. */
   after?: Pick<Effect, "id" | "dueAt"> | undefined;
-  /** Those of floors in these partitions (rule C8); undefined: all. */
+  /** Effects of floors in these partitions (rule C8); undefined: all. */
   partitions?: readonly number[] | undefined;
   limit: number;
 }
@@ -160,7 +212,7 @@ export interface DueQuery {
 export interface Whereabouts {
   floorId: FloorId;
   ownerId?: string | undefined;
-  /** There when the session is deleted, for a day. */
+  /** Present for a day after the session is deleted. */
   tombstone?: { head: Seq; last: LogEntry } | undefined;
 }
 
@@ -174,13 +226,48 @@ export interface SessionView {
 export interface FloorView {
   head: FloorSeq;
   flags: Record<string, boolean>;
+  /** For whom the idle floor is reserved. */
+  reserved?: Reservation | undefined;
   holder?: Session | undefined;
-  /** The one paused last comes first. */
+  /** The sessions heard alongside the holder, highest priority first. */
+  ducked: Session[];
+  /** Most recently paused first. */
   paused: Session[];
-  /** The one that has waited longest comes first. */
+  /** Longest waiting first. */
   queued: Session[];
-  /** The newest last. */
+  /** Newest last. */
   decisions: Decision[];
+}
+
+export interface FloorQuery {
+  /** Floors after this id. */
+  after?: FloorId | undefined;
+  /** Only these floors. */
+  ids?: readonly FloorId[] | undefined;
+  state?: FloorState | undefined;
+  /** Floors with a session of this owner. */
+  ownerId?: string | undefined;
+  limit: number;
+}
+
+export interface FloorPage {
+  /** By id. */
+  floors: FloorRow[];
+  hasMore: boolean;
+}
+
+/** A floor and the number of its sessions by state. */
+export interface FloorRow {
+  floorId: FloorId;
+  /** The session's owner; set only for a floor of a single session. */
+  ownerId?: string | undefined;
+  head: FloorSeq;
+  flags: Record<string, boolean>;
+  reserved?: Reservation | undefined;
+  holder?: { sessionId: SessionId; agentId: AgentId } | undefined;
+  ducked: number;
+  paused: number;
+  queued: number;
 }
 
 export interface SessionQuery {
@@ -188,6 +275,8 @@ export interface SessionQuery {
   pageSize: number;
   /** Words in titles, summaries and messages, or a session's id. */
   q?: string | undefined;
+  /** With `q`: the id of a session that matches regardless of its words. Default: `q` itself. */
+  id?: string | undefined;
   state?: SessionState | undefined;
   agentId?: AgentId | undefined;
   userId?: string | undefined;
@@ -205,14 +294,22 @@ export interface SessionPage {
 export interface MessageRange {
   after?: MessageId | undefined;
   before?: MessageId | undefined;
+  /** Without `after`: the oldest messages, in place of the newest. */
+  fromStart?: boolean | undefined;
   limit: number;
 }
 
 export interface MessagePage {
   messages: Message[];
   hasMore: boolean;
-  /** Where the session's log stands. */
+  /** The head of the session's log. */
   head: Seq;
+}
+
+export interface DraftPage {
+  messages: Message[];
+  /** After what the next page begins; undefined for the last page. */
+  next?: number | undefined;
 }
 
 export interface LogPage {
@@ -222,22 +319,24 @@ export interface LogPage {
 
 export interface LogSlice {
   entries: LogEntry[];
-  /** Where the log stands. */
+  /** The head of the log. */
   head: number;
-  /** Events at or below are pruned: reading from before it has a hole. */
+  /** Events up to this place are pruned, so a read from before it has a gap. */
   lowWater: number;
 }
 
-/** Which sessions a client's connection is bound to. */
+/** The sessions that a client's connection is bound to. */
 export interface ConnectionRow {
   id: ConnectionId;
   ownerId?: string | undefined;
-  /** Where sessions made through it belong, unless they say otherwise. */
+  /** Defaults for sessions that are created through this connection. */
   userId?: string | undefined;
   zone?: string | undefined;
-  /** Appended, never reordered or reused: positions name them by index. */
+  /** Appended, never reordered or reused: positions name slots by index. */
   slots: Slot[];
-  /** ms since 1970; the row goes then. */
+  /** Reservations for sessions that are about to be created, until a time in ms since 1970. */
+  reserved?: { sessionId: SessionId; until: number }[] | undefined;
+  /** When the row expires, in ms since 1970. */
   expiresAt: number;
   version: number;
 }
@@ -245,10 +344,28 @@ export interface ConnectionRow {
 export interface Slot {
   sessionId: SessionId;
   floorId: FloorId;
-  /** The place its events start after. */
+  /** The session's events after this place are sent. */
   from: Seq;
-  /** Its last event was sent: the slot is free, and no position names it. */
+  /** The slot's last event was sent: the slot is free, and no position names it. */
   ended?: true | undefined;
+}
+
+/** An agent that operators defined. */
+export interface DefinitionRow {
+  /** The agent's id. */
+  id: AgentId;
+  version: number;
+  /** What the definition says, as JSON. */
+  body: string;
+}
+
+export interface DefinitionChange {
+  id: AgentId;
+  /** The version that is changed; 0: there must be no definition of this id. It is saved as `expected + 1`. */
+  expected: number;
+  /** Undefined: it is deleted. */
+  body: string | undefined;
+  receipt: Omit<Receipt, "floorId">;
 }
 
 export interface Blob {
@@ -261,10 +378,12 @@ export interface Blob {
 
 export interface PruneLimits {
   now: number;
-  /** Events of archived sessions that are older go; undefined keeps everything. */
+  /** Older events of archived sessions are deleted; undefined keeps all. */
   eventsBefore?: number | undefined;
-  /** Receipts and tombstones that are older go. */
+  /** Older receipts and tombstones are deleted. */
   receiptsBefore: number;
-  /** At most so many rows of each kind. */
+  /** Staged sessions to which nothing was added since are deleted; undefined keeps all. */
+  stagedBefore?: number | undefined;
+  /** At most this many rows of each kind. */
   limit: number;
 }

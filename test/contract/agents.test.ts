@@ -1,6 +1,8 @@
 import { createRegistry } from "../../src/agents/registry.ts";
 import type { AgentId } from "../../src/protocol/ids.ts";
 import { makeCatalog } from "../support/catalog.ts";
+import { gone } from "../support/processes.ts";
+import { acpAdapter, commandAdapter, programSubject } from "../support/programs.ts";
 import { startProviderServer } from "../support/provider-server.ts";
 import { WIRES } from "../support/provider-wire.ts";
 import { type AgentSubject, agentContract, SPOKEN } from "./agent-contract.ts";
@@ -28,6 +30,30 @@ agentContract("scripted", async (): Promise<AgentSubject> => {
     fails: () => "fail",
     released: async () => {},
     close: async () => {},
+  };
+});
+
+agentContract("acp", async (): Promise<AgentSubject> => {
+  const subject = programSubject({}, acpAdapter());
+  return {
+    agent: subject.agent,
+    speaks: () => "speak",
+    stalls: () => "stall",
+    fails: () => "limited",
+    released: () => gone(subject.tag),
+    close: () => subject.close(),
+  };
+});
+
+agentContract("command, jsonl", async (): Promise<AgentSubject> => {
+  const subject = programSubject({}, { ...commandAdapter("jsonl"), format: "jsonl" });
+  return {
+    agent: subject.agent,
+    speaks: () => "speak",
+    stalls: () => "stall",
+    fails: () => "fail",
+    released: () => gone(subject.tag),
+    close: () => subject.close(),
   };
 });
 

@@ -3,11 +3,11 @@ import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 import { Redis } from "ioredis";
 import { expect, onTestFinished, test, vi } from "vitest";
-import { openBullmqQueue } from "../../src/bus/bullmq-queue.ts";
-import type { RunQueue } from "../../src/bus/run-queue.ts";
-import type { Clock } from "../../src/protocol/clock.ts";
-import type { Effect, RunEffect } from "../../src/protocol/effect.ts";
 import type { AgentId, EffectId, FloorId, RunId, SessionId } from "../../src/protocol/ids.ts";
+import type { Effect, RunEffect } from "../../src/protocol/internal/effect.ts";
+import type { Clock } from "../../src/protocol/ports/clock.ts";
+import { openBullmqQueue } from "../../src/queue/bullmq-queue.ts";
+import type { RunQueue } from "../../src/queue/run-queue.ts";
 import { BullmqQueues } from "../support/bullmq-queues.ts";
 import { chooseRedisProcess, type RedisProcess, redis, startRedis } from "../support/redis-server.ts";
 import { describeWith } from "../support/server-choice.ts";
@@ -151,7 +151,7 @@ describeWith(redis, await chooseRedisProcess(), "the run queue over BullMQ", () 
     }
   });
 
-  test("goes by the store's time where a node's own is ahead of it: nothing is begun early", async () => {
+  test("uses the store's time when a node's own clock is ahead: no run begins early", async () => {
     const server = await startOne();
     const queues = await openOn(server);
     const { clock } = queues;
@@ -219,7 +219,7 @@ describeWith(redis, await chooseRedisProcess(), "the run queue over BullMQ", () 
     expect([strangers.begun, work.begun]).toEqual([[foreign.id], [run.id]]);
   });
 
-  test("begins nothing on a node that stops: what was on its way there another has", async () => {
+  test("begins no run on a stopping node: another node gets what was on its way", async () => {
     const server = await startOne();
     const queues = await openOn(server);
     const [stopping, staying] = [await queues.open(), await queues.open()];
@@ -262,7 +262,7 @@ describeWith(redis, await chooseRedisProcess(), "the run queue over BullMQ", () 
     const server = await startOne();
     const queue = await (await openOn(server)).open();
     await take(queue);
-    await take(queue).catch((error: Error) => expect(error.message).toBe("runs have a handler already"));
+    await take(queue).catch((error: Error) => expect(error.message).toBe("the queue runs already has a handler"));
     await queue.close();
     const admin = new Redis(server.url);
     onTestFinished(() => admin.disconnect());

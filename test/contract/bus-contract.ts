@@ -60,7 +60,7 @@ export function busContract(name: string, open: () => Promise<BusSubject>): void
       expect(Buffer.from(await received.promise).equals(Buffer.from(bytes))).toBe(true);
     });
 
-    test("keeps topics apart, whatever their names have in common", async () => {
+    test("keeps topics apart, even when one's name begins with another's", async () => {
       const topics = ["a", "a.b", "a.*", "A", "u:张三/后", "a b"];
       const listeners = [];
       for (const topic of topics) listeners.push(await listen(other, topic));
@@ -92,7 +92,7 @@ export function busContract(name: string, open: () => Promise<BusSubject>): void
       expect(wasInside).toEqual([false]);
     });
 
-    test("publishes to nobody without complaint, and keeps nothing for who comes later", async () => {
+    test("publishes to a topic without subscribers without an error, and keeps nothing for later subscribers", async () => {
       await one.publish("nobody", encode("early"));
       // Behind it, so that it has gone its way when this one has.
       const echo = await listen(one, "nobody");
@@ -104,7 +104,7 @@ export function busContract(name: string, open: () => Promise<BusSubject>): void
       expect(heard).toEqual(["late"]);
     });
 
-    test("tells nobody who unsubscribed, and the others on", async () => {
+    test("sends nothing to a subscriber that unsubscribed, and goes on with the others", async () => {
       const [left, stays] = [await listen(other, "topic"), await listen(other, "topic")];
       await one.publish("topic", encode("first"));
       await left.until("first");
@@ -116,7 +116,7 @@ export function busContract(name: string, open: () => Promise<BusSubject>): void
       expect(stays.heard).toEqual(["first", "second"]);
     });
 
-    test("hears what is published from the moment a subscription is there, the first time and again", async () => {
+    test("delivers everything published after a subscription is confirmed, the first time and again", async () => {
       for (let round = 0; round < 50; round++) {
         const first = await listen(other, "moment");
         await one.publish("moment", encode("1"));
@@ -130,7 +130,7 @@ export function busContract(name: string, open: () => Promise<BusSubject>): void
       }
     });
 
-    test("carries many topics at once, each to whom it concerns", async () => {
+    test("carries many topics at once, each to its subscribers", async () => {
       const topics = Array.from({ length: 500 }, (_, index) => `many.${index}`);
       const listeners = await Promise.all(topics.map((topic) => listen(other, topic)));
       for (const topic of topics) void one.publish(topic, encode(topic));
@@ -170,7 +170,7 @@ export function busContract(name: string, open: () => Promise<BusSubject>): void
       expect(heard).toEqual(["1", "again 2", "again end"]);
     });
 
-    test("knows of a topic somebody listens to that it is heard", async () => {
+    test("reports that a topic with a subscriber is heard", async () => {
       const { unsubscribe } = await listen(one, "heard");
       expect(one.isHeard("heard")).toBe(true);
       unsubscribe();
@@ -180,14 +180,14 @@ export function busContract(name: string, open: () => Promise<BusSubject>): void
       expect([one.isAway(), one.isAway("topic")]).toEqual([false, false]);
     });
 
-    test("offers to tell that it is away, and of what was lost, and to forget that", () => {
+    test("reports that it is away and that messages were lost, and stops reporting on request", () => {
       for (const forget of [one.onAway(() => {}), one.onRecovered(() => {})]) {
         forget();
         forget();
       }
     });
 
-    test("that is closed delivers nothing more, and still never fails who publishes", async () => {
+    test("that is closed delivers nothing more, and publishing to it still does not fail", async () => {
       const { heard } = await listen(other, "end");
       await other.close();
       await one.publish("end", encode("too late"));

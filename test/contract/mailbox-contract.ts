@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { Mailbox, type MailboxOptions, type Serve } from "../../src/bus/mailbox.ts";
-import type { Envelope } from "../../src/protocol/command.ts";
+import { Mailbox, type MailboxOptions, type Serve } from "../../src/cluster/mailbox.ts";
 import { AppError, type ErrorCode } from "../../src/protocol/errors.ts";
 import type { FloorId } from "../../src/protocol/ids.ts";
-import type { Reply } from "../../src/protocol/reply.ts";
+import type { Envelope } from "../../src/protocol/internal/command.ts";
+import type { Reply } from "../../src/protocol/internal/reply.ts";
 import { FaultyBus } from "../support/faulty-bus.ts";
 import { VirtualClock } from "../support/virtual-clock.ts";
 import type { BusSubject } from "./bus-contract.ts";
@@ -50,6 +50,12 @@ export function mailboxContract(name: string, open: () => Promise<BusSubject>): 
       await subject.close();
     });
 
+    /** Time passes on every node. */
+    const pass = async (ms: number) => {
+      await server.clock.advance(ms);
+      await asker.clock.advance(ms);
+    };
+
     const envelopeOf = (commandId = `command${++ids}`): Envelope => ({
       floorId: "u:ann" as FloorId,
       caller: "ann",
@@ -85,7 +91,7 @@ export function mailboxContract(name: string, open: () => Promise<BusSubject>): 
         (error) => error,
       );
 
-    test("an ask is answered by whoever serves the floor, with the envelope as it was sent", async () => {
+    test("an ask is answered by the node that serves the floor, which gets the envelope as it was sent", async () => {
       const { served } = await serveAll();
       const envelope = envelopeOf();
       expect(await asker.mailbox.ask(envelope)).toEqual(replyOf(envelope.commandId));
@@ -120,7 +126,7 @@ export function mailboxContract(name: string, open: () => Promise<BusSubject>): 
       }
     });
 
-    test("an ask that nobody answers is unavailable when its deadline has passed, and not before", async () => {
+    test("an unanswered ask is unavailable when its deadline has passed, and not before", async () => {
       const asked = failureOf(asker.mailbox.ask(envelopeOf()));
       let isOver = false;
       void asked.then(() => {
@@ -137,18 +143,18 @@ export function mailboxContract(name: string, open: () => Promise<BusSubject>): 
       asker.bus.fates.push("lose", "lose");
       const envelope = envelopeOf();
       const asked = asker.mailbox.ask(envelope);
-      await asker.clock.advance(2 * ASK_AGAIN_MS);
+      await pass(2 * ASK_AGAIN_MS);
       expect(await asked).toEqual(replyOf(envelope.commandId));
       expect(served).toEqual([envelope]);
     });
 
-    test("an answer that was lost is asked for again: whoever serves sees the same command twice", async () => {
+    test("a lost answer is asked for again: the serving node gets the same command twice", async () => {
       const { served, until } = await serveAll();
       server.bus.fates.push("lose");
       const envelope = envelopeOf();
       const asked = asker.mailbox.ask(envelope);
       await until(1);
-      await asker.clock.advance(ASK_AGAIN_MS);
+      await pass(ASK_AGAIN_MS);
       expect(await asked).toEqual(replyOf(envelope.commandId));
       expect(served).toEqual([envelope, envelope]);
     });
@@ -182,7 +188,7 @@ export function mailboxContract(name: string, open: () => Promise<BusSubject>): 
       expect(answers).toEqual([replyOf("answer1"), replyOf("answer2")]);
     });
 
-    test("an answer that comes after the deadline is nobody's", async () => {
+    test("an answer that comes after the deadline is dropped", async () => {
       const gate = Promise.withResolvers<Reply>();
       const { until } = await serveAll(() => gate.promise);
       const asked = failureOf(asker.mailbox.ask(envelopeOf()));
@@ -195,14 +201,56 @@ export function mailboxContract(name: string, open: () => Promise<BusSubject>): 
       expect(await answered).toEqual(replyOf("late"));
     });
 
-    test("a message that comes after its deadline is never served", async () => {
+    test.each([
+      ["agree", 0],
+      ["differ: the owner's is ahead", 600_000],
+      ["differ: the owner's is behind", -600_000],
+    ])("a message that comes after its deadline is never served, where the clocks %s", async (_, byMs) => {
       const { served } = await serveAll();
-      asker.bus.fates.push("delay");
+      server.clock.jump(byMs);
+      asker.bus.fates.push(...Array.from({ length: DEADLINE_MS / ASK_AGAIN_MS + 1 }, () => "delay" as const));
       const asked = failureOf(asker.mailbox.ask(envelopeOf()));
-      await server.clock.advance(DEADLINE_MS + 1);
-      await asker.bus.deliverLate();
+      await pass(DEADLINE_MS + 1);
       expect((await asked).code).toBe("unavailable");
-      expect(served).toEqual([]);
+      asker.bus.fates.length = 0;
+      await asker.bus.deliverLate();
+      const next = envelopeOf();
+      expect(await asker.mailbox.ask(next)).toEqual(replyOf(next.commandId));
+      expect(served.map(({ commandId }) => commandId)).toEqual([next.commandId]);
+    });
+
+    test.each([600_000, -600_000])(
+      "an ask is answered where the owner's clock differs by %i ms, and has the time that the asker gave it",
+      async (byMs) => {
+        const { served } = await serveAll();
+        server.clock.jump(byMs);
+        const envelope = envelopeOf();
+        expect(await asker.mailbox.ask(envelope)).toEqual(replyOf(envelope.commandId));
+        expect(served).toEqual([{ ...envelope, deadline: server.clock.now() + DEADLINE_MS }]);
+      },
+    );
+
+    test("an ask that waited long on the bus is begun when its asker says that it still waits", async () => {
+      const { served } = await serveAll();
+      asker.bus.fates.push("delay", "lose");
+      const envelope = envelopeOf();
+      const asked = asker.mailbox.ask(envelope);
+      server.clock.jump(-600_000);
+      await pass(ASK_AGAIN_MS);
+      await asker.bus.deliverLate();
+      expect(await asked).toEqual(replyOf(envelope.commandId));
+      expect(served).toHaveLength(1);
+    });
+
+    test("an ask of a former release, without its remaining time, is limited by its deadline", async () => {
+      const { served, until } = await serveAll();
+      const ask = (envelope: Envelope) =>
+        asker.bus.publish(TOPIC, new TextEncoder().encode(JSON.stringify({ replyTo: "r", askId: "a", envelope })));
+      await ask({ ...envelopeOf(), deadline: server.clock.now() - 1 });
+      const timely = envelopeOf();
+      await ask(timely);
+      await until(1);
+      expect(served).toEqual([timely]);
     });
 
     test("a command of a newer release is not known here: unavailable, and it is not served", async () => {
@@ -234,7 +282,7 @@ export function mailboxContract(name: string, open: () => Promise<BusSubject>): 
       expect(replies).toEqual([]);
     });
 
-    test("an answer that makes no sense is none: the ask goes on until it has one", async () => {
+    test("an answer that cannot be parsed is ignored, and the ask goes on until a valid one comes", async () => {
       const heard = new Promise<string>((resolve) => {
         void server.bus.subscribe(TOPIC, (message) => resolve(new TextDecoder().decode(message)));
       });
@@ -292,7 +340,7 @@ export function mailboxContract(name: string, open: () => Promise<BusSubject>): 
       }
     });
 
-    test("what is too heavy for one message goes in several, there and back", async () => {
+    test("a command too large for one message travels in several, and so does its answer", async () => {
       const { served } = await serveAll(async ({ commandId }) => ({
         ok: false,
         code: "busy",
@@ -316,7 +364,7 @@ export function mailboxContract(name: string, open: () => Promise<BusSubject>): 
       const command = { type: "floor.what_if" as const, agentId: "a".repeat(250_000) };
       const envelope = { ...envelopeOf(), command };
       const asked = asker.mailbox.ask(envelope);
-      await asker.clock.advance(ASK_AGAIN_MS);
+      await pass(ASK_AGAIN_MS);
       expect(await asked).toEqual(replyOf(envelope.commandId));
       await asker.bus.deliverLate();
       const next = envelopeOf();
@@ -324,7 +372,7 @@ export function mailboxContract(name: string, open: () => Promise<BusSubject>): 
       expect(served).toEqual([envelope, next]);
     });
 
-    test("what is too heavy for any number of messages is refused, and an answer like that is internal", async () => {
+    test("a command too large for several messages is refused, and such an answer is internal", async () => {
       const agentId = "a".repeat(5_000_000);
       const command = { type: "floor.what_if" as const, agentId };
       expect((await failureOf(asker.mailbox.ask({ ...envelopeOf(), command }))).code).toBe("too_large");
@@ -386,7 +434,7 @@ export function mailboxContract(name: string, open: () => Promise<BusSubject>): 
       expect([first.served.length, second.served.length]).toEqual([0, 1]);
     });
 
-    test("a node that stops leaves nobody waiting, and no timer", async () => {
+    test("a node that stops ends its waiting asks and leaves no timer", async () => {
       const asked = [failureOf(asker.mailbox.ask(envelopeOf())), failureOf(asker.mailbox.ask(envelopeOf()))];
       asker.mailbox.stop();
       for (const failure of asked) expect((await failure).code).toBe("unavailable");

@@ -1,4 +1,4 @@
-import { openPostgresStore } from "../../src/store/postgres.ts";
+import { openPostgresStore } from "../../src/store/postgres/postgres-store.ts";
 import { serverOf } from "../support/postgres-place.ts";
 import { POSTGRES } from "../support/postgres-server.ts";
 import { chooseServer, describeWith } from "../support/server-choice.ts";

@@ -109,13 +109,13 @@ describeWith(POSTGRES, choice, "a PostgreSQL server that fails", (start) => {
       const codes = new Set(writers.flatMap((writer) => [...writer.codes]));
       expect(codes).toEqual(new Set(["unavailable"]));
       // Told when it went and when it came back, and not with every statement between.
-      const told = ["the database does not do what it is asked", "the database does what it is asked again"];
+      const told = ["the database does not answer statements", "the database answers statements again"];
       expect(new Set(log.lines)).toEqual(new Set(told));
       expect(log.lines.length).toBeLessThan(20);
     }, 60_000);
   }
 
-  test("and answers nothing any more: whatever is asked is unavailable, and all goes on when it answers", async () => {
+  test("and answers no query: every call is unavailable, and works again when the server answers", async () => {
     const url = await makeDatabase(server());
     const proxy = await StallingProxy.start(url);
     const road = Object.assign(new URL(url), { port: String(proxy.port) }).href;
@@ -149,10 +149,10 @@ describeWith(POSTGRES, choice, "a PostgreSQL server that fails", (start) => {
       expect(told).not.toContain(decodeURIComponent(new URL(url).password));
     }
     await store.close();
-    expect(log.lines).toEqual(["the database does not do what it is asked"]);
+    expect(log.lines).toEqual(["the database does not answer statements"]);
   });
 
-  test("and cuts off one statement of many hurts that one alone", async () => {
+  test("and cuts off one statement of many fails that one alone", async () => {
     const url = await makeDatabase(server());
     const store = await openNode(url);
     const floors = Array.from({ length: 8 }, (_, n) => new FloorWriter(store, `u:${n}`));

@@ -1,14 +1,15 @@
 import pg from "pg";
 import { expect, onTestFinished, test } from "vitest";
 import type { AgentId, EffectId, FloorId, MessageId, SessionId } from "../../src/protocol/ids.ts";
-import { ChangeWriter } from "../../src/store/postgres-change.ts";
-import { faultOf } from "../../src/store/postgres-fault.ts";
-import { type Database, POOL_CONFIG, StatementRefused } from "../../src/store/postgres-pool.ts";
-import { Pruner } from "../../src/store/postgres-pruner.ts";
-import { SessionList } from "../../src/store/postgres-session-list.ts";
-import { SmallWriter } from "../../src/store/postgres-small-writer.ts";
-import { StateReader } from "../../src/store/postgres-state.ts";
-import { ViewReader } from "../../src/store/postgres-views.ts";
+import { type Database, POOL_CONFIG, StatementRefused } from "../../src/store/postgres/connection-pool.ts";
+import { FloorCommit } from "../../src/store/postgres/floor-commit.ts";
+import { PruneQueries } from "../../src/store/postgres/prune-queries.ts";
+import { SessionListQuery } from "../../src/store/postgres/session-list-query.ts";
+import { SmallWriter } from "../../src/store/postgres/small-writer.ts";
+import { faultOf } from "../../src/store/postgres/sql-state.ts";
+import { StagedQueries } from "../../src/store/postgres/staged-queries.ts";
+import { StateQueries } from "../../src/store/postgres/state-queries.ts";
+import { ViewQueries } from "../../src/store/postgres/view-queries.ts";
 import type { SessionQuery, Store } from "../../src/store/store.ts";
 import { FloorWriter, makeMessage } from "../support/floor-writer.ts";
 import { askDatabase, makeDatabase, openNode, serverOf } from "../support/postgres-place.ts";
@@ -150,9 +151,9 @@ const LISTS: Partial<SessionQuery>[] = [
 
 /** Ask everything a store is asked, on rows that are there. */
 async function askAll(db: Database, name: string): Promise<void> {
-  const changes = new ChangeWriter(db);
+  const changes = new FloorCommit(db);
   const small = new SmallWriter(db);
-  const [state, views, list] = [new StateReader(db), new ViewReader(db), new SessionList(db)];
+  const [state, views, list] = [new StateQueries(db), new ViewQueries(db), new SessionListQuery(db)];
   const floor = new FloorWriter({ commit: (change) => changes.commit(change) } as Store, `u:${name}`);
   const [a, m] = [name as SessionId, "m" as MessageId];
   const image = { hash: "a".repeat(64), mimeType: "image/png", bytes: 1 };
@@ -180,12 +181,14 @@ async function askAll(db: Database, name: string): Promise<void> {
   await state.loadFloor(floor.id);
   await state.confirm(floor.id, 1);
   await state.loadSession(a);
+  await state.loadSessions([a]);
   await state.loadDrafts(floor.id);
   await state.findMessage(a, m);
   await state.findReceipts([{ caller: "ann", commandId: name }]);
   await state.dueEffects({ until: 100, limit: 10 });
   await state.dueEffects({ until: 100, after: { dueAt: 1, id: "e1" as EffectId }, partitions: [1, 2], limit: 10 });
   await state.newestTime();
+  await state.doubtUntil();
   await state.loadConnection(name as never);
   await state.getBlob(a, image.hash);
   await views.whereIs(a);
@@ -196,13 +199,34 @@ async function askAll(db: Database, name: string): Promise<void> {
   await views.listLogs(a, m, { after: "1", limit: 10 });
   await views.readSessionLog(a, 0, 10);
   await views.readFloorLog(floor.id, 0, 10);
+  await views.readFloorLogBack(floor.id, undefined, 10);
+  for (const state of [undefined, "held", "waiting", "idle"] as const) await views.listFloors({ state, limit: 10 });
   await views.heads([floor.id, "u:1" as FloorId]);
   for (const query of LISTS) await list.list({ page: 0, pageSize: 10, includeArchived: false, ...query });
 
   const connection = { id: name as never, slots: [], expiresAt: 1 };
   for (const version of [0, 1]) await small.saveConnection({ ...connection, version });
   await small.shiftEffects(1);
-  await new Pruner(db).prune({ now: 10, receiptsBefore: 10, eventsBefore: 10, limit: 5 });
+  await small.saveDoubt(1);
+  await new PruneQueries(db).prune({ now: 10, receiptsBefore: 10, eventsBefore: 10, limit: 5 });
+  const staged = new StagedQueries(db);
+  const [copy, made] = [`c${name}` as SessionId, `~${name}` as const];
+  const receipt = { caller: "ops", commandId: name, bodyHash: "b", at: 1, reply: "{}" };
+  await small.changeDefinition({ id: name as never, expected: 0, body: "{}", receipt });
+  await small.changeDefinition({
+    id: name as never,
+    expected: 1,
+    body: undefined,
+    receipt: { ...receipt, commandId: `${name}2` },
+  });
+  await state.definitionsVersion();
+  await staged.copyBlob(a, copy, image.hash, 1);
+  await staged.stage(made, [makeMessage(copy, m, { images: [image] })], 1);
+  await staged.stage(made, [makeMessage(copy, "n")], 2);
+  await staged.discard("~nothing");
+  await floor.write({ sessions: [floor.session(copy)], adopted: [{ sessionId: copy, stagedAs: made }] });
+  await staged.stage(`~old-${name}`, [makeMessage(copy, m, { images: [image] })], 1);
+  await new PruneQueries(db).prune({ now: 10, receiptsBefore: 10, stagedBefore: 10, limit: 5 });
   await floor.write({ messages: [{ kind: "remove", sessionId: a, id: m }] });
   const last = floor.event("session_transition", {}, { session: a });
   await floor.write({ deleted: [{ sessionId: a, last, at: 1 }] });

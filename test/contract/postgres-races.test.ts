@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import type { Effect } from "../../src/protocol/effect.ts";
 import type { EffectId, FloorId, SessionId } from "../../src/protocol/ids.ts";
-import type { PostgresStore } from "../../src/store/postgres.ts";
+import type { Effect } from "../../src/protocol/internal/effect.ts";
+import type { PostgresStore } from "../../src/store/postgres/postgres-store.ts";
 import { Chance } from "../support/chance.ts";
 import { DAY, FloorWriter, makeMessage, NOON } from "../support/floor-writer.ts";
 import { askDatabase, makeDatabase, openNode, serverOf } from "../support/postgres-place.ts";
@@ -95,7 +95,7 @@ describeWith(POSTGRES, await chooseServer(POSTGRES), "several nodes on one Postg
     expect(await countDeadlocks(url)).toBe(0);
   });
 
-  test("pruning and moving what is due go on beside commits, on several nodes at once", async () => {
+  test("pruning, and moving due effects, run beside commits, on several nodes at once", async () => {
     const { nodes, url } = await openNodes(3);
     const floors = Array.from({ length: 10 }, (_, n) => new FloorWriter(nodes[n % 3]!, `u:${n}`));
     const effectIds = (n: number, turn: number) => {
@@ -137,7 +137,7 @@ describeWith(POSTGRES, await chooseServer(POSTGRES), "several nodes on one Postg
     expect(await countDeadlocks(url)).toBe(0);
   });
 
-  test("whoever reads sees one moment: a head and what belongs to it", async () => {
+  test("a reader sees one moment: a head and the rows that belong to it", async () => {
     const { nodes } = await openNodes(2);
     const [writer, reader] = nodes as [PostgresStore, PostgresStore];
     const floor = new FloorWriter(writer);

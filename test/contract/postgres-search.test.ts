@@ -57,7 +57,7 @@ describeWith(POSTGRES, await chooseServer(POSTGRES), "search on PostgreSQL", (st
     expect(hits).toBeGreaterThan(50);
   });
 
-  test("finds single words wherever they stand in a text of any length", async () => {
+  test("finds single words at every place of a text of any length", async () => {
     const store = await openNode(await makeDatabase(server()));
     const floor = new FloorWriter(store);
     const han = Array.from({ length: 30_000 }, (_, n) => String.fromCodePoint(0x4e00 + (n % 20_000))).join("");

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { FloorId, SessionId } from "../../src/protocol/ids.ts";
-import { openPostgresStore } from "../../src/store/postgres.ts";
+import { openPostgresStore } from "../../src/store/postgres/postgres-store.ts";
 import { FloorWriter, makeMessage } from "../support/floor-writer.ts";
 import { freePort } from "../support/free-port.ts";
 import { askDatabase, makeDatabase, openNode, serverOf } from "../support/postgres-place.ts";
@@ -49,6 +49,24 @@ describeWith(POSTGRES, await chooseServer(POSTGRES), "a PostgreSQL store", (star
       expect(await store.loadFloor("u:ann" as FloorId)).toMatchObject({ version: 1, snapshot: "theirs" });
     });
 
+    test("its functions are applied again when their files differ from what was applied", async () => {
+      const url = await empty();
+      await (await openNode(url)).close();
+      const bodyOf = async () => {
+        const [row] = await askDatabase(url, "SELECT prosrc FROM pg_proc WHERE proname = 'shift_effects'");
+        return (row as { prosrc: string }).prosrc;
+      };
+      const shipped = await bodyOf();
+      const other = "CREATE OR REPLACE FUNCTION interlock.shift_effects(by_ms bigint) RETURNS void LANGUAGE sql AS ''";
+      await askDatabase(url, other);
+      await (await openNode(url)).close();
+      // What was applied last is what the files say: nothing is done.
+      expect(await bodyOf()).toBe("");
+      await askDatabase(url, "UPDATE interlock.functions SET digest = 'older' WHERE name = 'shift_effects.sql'");
+      await (await openNode(url)).close();
+      expect(await bodyOf()).toBe(shipped);
+    });
+
     test("a database newer than the program is refused, and stays as it is", async () => {
       const url = await empty();
       await (await openNode(url)).close();
@@ -83,7 +101,7 @@ describeWith(POSTGRES, await chooseServer(POSTGRES), "a PostgreSQL store", (star
       await askDatabase(url, `DROP ROLE tenant_${process.pid}`);
     });
 
-    test("who cannot be let in is told why, by the setting's name and without the password", async () => {
+    test("a refused login is reported with the setting's name and without the password", async () => {
       const url = await empty();
       const { hostname, port } = new URL(url);
       const nobody = String(await freePort());
@@ -99,7 +117,7 @@ describeWith(POSTGRES, await chooseServer(POSTGRES), "a PostgreSQL store", (star
           altered(url, { port: nobody }),
           `there is no connection to PostgreSQL at ${hostname}:${nobody} (INTERLOCK_STORE)`,
         ],
-        ["postgres://ann:opensesame@[/x", "INTERLOCK_STORE is not an address as in postgres://"],
+        ["postgres://ann:opensesame@[/x", "INTERLOCK_STORE must be an address such as postgres://"],
       ] as const;
       const secrets = ["opensesame", decodeURIComponent(new URL(url).password)];
       for (const [address, sentence] of refusals) {
@@ -131,11 +149,11 @@ describeWith(POSTGRES, await chooseServer(POSTGRES), "a PostgreSQL store", (star
       await askDatabase(url, `ALTER DATABASE ${new URL(url).pathname.slice(1)} SET default_transaction_read_only = on`);
       await expect(store.confirm(new FloorWriter(store).id, 0)).rejects.toMatchObject({ code: "unavailable" });
       await expect(new FloorWriter(store).write()).rejects.toMatchObject({ code: "unavailable" });
-      expect(log.lines).toEqual(["the database does not do what it is asked"]);
+      expect(log.lines).toEqual(["the database does not answer statements"]);
     });
   });
 
-  test("a database that may lose what it acknowledged is warned of", async () => {
+  test("a database that may lose acknowledged commits causes a warning", async () => {
     const url = await empty();
     const log = new KeptLog();
     await askDatabase(url, `ALTER DATABASE ${new URL(url).pathname.slice(1)} SET synchronous_commit = off`);
@@ -155,7 +173,7 @@ describeWith(POSTGRES, await chooseServer(POSTGRES), "a PostgreSQL store", (star
     expect(await store.timeOffset()).toBeLessThan(offset);
   });
 
-  test("what no text may hold is replaced on its way in, and hurts nobody", async () => {
+  test("characters that PostgreSQL's text cannot hold are replaced before they are written, and nothing fails", async () => {
     const store = await openNode(await empty());
     const floor = new FloorWriter(store);
     const message = makeMessage("a", "m", { content: "one\0two \ud800 three", errorMessage: "\udc00\0" });
@@ -166,7 +184,7 @@ describeWith(POSTGRES, await chooseServer(POSTGRES), "a PostgreSQL store", (star
     expect((await store.readFloorLog(floor.id, 0, 1)).entries).toEqual([event]);
   });
 
-  test("a change that names what is not there is refused as its own fault, in words without anybody's data", async () => {
+  test("a change that names a missing row is refused as its own fault, without any data in the message", async () => {
     const store = await openNode(await empty());
     const floor = new FloorWriter(store);
     const message = makeMessage("nobody", "m", { content: "a secret" });

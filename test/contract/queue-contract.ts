@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import type { RunQueue } from "../../src/bus/run-queue.ts";
-import type { Clock } from "../../src/protocol/clock.ts";
-import type { Effect, RunEffect, TimerEffect } from "../../src/protocol/effect.ts";
 import type { AgentId, EffectId, FloorId, RunId, SessionId } from "../../src/protocol/ids.ts";
+import type { Effect, RunEffect, TimerEffect } from "../../src/protocol/internal/effect.ts";
+import type { Clock } from "../../src/protocol/ports/clock.ts";
+import type { RunQueue } from "../../src/queue/run-queue.ts";
 
 /** A queue to test, and the clock by which it tells what is due: a real one. */
 export interface QueueSubject {
@@ -89,7 +89,7 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
       expect(work.begun).toEqual([run, next]);
     });
 
-    test("keeps what is added until somebody carries it out", async () => {
+    test("keeps an added effect until a handler carries it out", async () => {
       const runs = [runOf(), runOf(), runOf()];
       for (const run of runs) await queue.add(run);
       const work = await carryOut("run");
@@ -127,7 +127,7 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
       expect(early).toEqual([false, false, false, false, false]);
     });
 
-    test("lets what is due now pass what is due later", async () => {
+    test("delivers an effect that is due now before one that is due later", async () => {
       const work = await carryOut("run", 1);
       const later = runOf({ dueAt: subject.clock.now() + 100, priority: 100 });
       await queue.add(later);
@@ -177,7 +177,7 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
       runs.finish(run);
     });
 
-    test("forgets an effect whose handler fails: it can be added again, and nothing else is hurt", async () => {
+    test("forgets an effect whose handler fails: it can be added again, and other effects are not affected", async () => {
       const work = await carryOut("run", 1, { atOnce: false });
       const [run, next] = [runOf(), runOf()];
       await queue.add(run);

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { MemoryQueue } from "../../src/bus/memory-queue.ts";
-import { SystemClock } from "../../src/clock.ts";
-import type { TimerEffect } from "../../src/protocol/effect.ts";
 import type { EffectId, FloorId } from "../../src/protocol/ids.ts";
+import type { TimerEffect } from "../../src/protocol/internal/effect.ts";
+import { MemoryQueue } from "../../src/queue/memory-queue.ts";
+import { SystemClock } from "../../src/system-clock.ts";
 import { BullmqQueues } from "../support/bullmq-queues.ts";
 import { type RedisServer, redis } from "../support/redis-server.ts";
 import { chooseServer, describeWith } from "../support/server-choice.ts";
@@ -67,7 +67,7 @@ describe("the memory queue", () => {
     expect(fired).toEqual(["soon"]);
   });
 
-  test("refuses what is due so far ahead that no timer reaches there", async () => {
+  test("refuses an effect due further ahead than a timer can wait", async () => {
     const clock = new VirtualClock();
     const queue = new MemoryQueue(clock);
     await expect(queue.add(timerOf("far", clock.now() + 2 ** 31))).rejects.toThrow(RangeError);
@@ -77,6 +77,6 @@ describe("the memory queue", () => {
   test("has one handler for each kind", async () => {
     const queue = new MemoryQueue(new VirtualClock());
     await queue.process("timer", async () => {}, { concurrency: 1 });
-    await expect(queue.process("timer", async () => {}, { concurrency: 1 })).rejects.toThrow("handler already");
+    await expect(queue.process("timer", async () => {}, { concurrency: 1 })).rejects.toThrow("already have a handler");
   });
 });

@@ -2,10 +2,10 @@ import { randomUUID } from "node:crypto";
 import { Redis } from "ioredis";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { type Bus, MAX_BUS_MESSAGE } from "../../src/bus/bus.ts";
-import { Mailbox } from "../../src/bus/mailbox.ts";
-import { SystemClock } from "../../src/clock.ts";
-import type { Envelope } from "../../src/protocol/command.ts";
+import { Mailbox } from "../../src/cluster/mailbox.ts";
 import type { FloorId } from "../../src/protocol/ids.ts";
+import type { Envelope } from "../../src/protocol/internal/command.ts";
+import { SystemClock } from "../../src/system-clock.ts";
 import { RedisBuses } from "../support/redis-buses.ts";
 import { chooseRedisProcess, type RedisProcess, redis, startRedis } from "../support/redis-server.ts";
 import { describeWith } from "../support/server-choice.ts";
@@ -192,7 +192,7 @@ describeWith(redis, await chooseRedisProcess(), "the bus over a Redis in trouble
     expect(served.at(-1)).toBe("afterwards");
   });
 
-  test("that is started again with nothing in it hears what was heard before; one outage is told once", async () => {
+  test("that restarts empty carries all subscriptions again, and reports one outage once", async () => {
     const server = await startOne();
     const buses = busesOf([server.url]);
     const bus = await buses.connect();
@@ -207,7 +207,10 @@ describeWith(redis, await chooseRedisProcess(), "the bus over a Redis in trouble
     await back;
     await bus.publish("topic", encode("hello"));
     expect(await heard.promise).toBe("hello");
-    expect(buses.log.lines).toEqual(["Redis is away: commands wait for it, reading goes on", "Redis is there again"]);
+    expect(buses.log.lines).toEqual([
+      "Redis is away: commands are refused, reads continue",
+      "Redis is reachable again",
+    ]);
   });
 
   test("is away in part where one of several servers is, and the other topics go on", async () => {
@@ -247,7 +250,7 @@ describeWith(redis, await chooseRedisProcess(), "the bus over a Redis in trouble
     for (const name of channels as string[]) expect(name).toMatch(new RegExp(`^(${mine.epoch}|${theirs.epoch})\\.`));
   });
 
-  test("loses what is too heavy, says so, and carries on", async () => {
+  test("drops a message that is too large, reports it, and carries on", async () => {
     const server = await startOne();
     const buses = busesOf([server.url]);
     const bus = await buses.connect();
@@ -257,7 +260,7 @@ describeWith(redis, await chooseRedisProcess(), "the bus over a Redis in trouble
     await bus.publish("topic", new Uint8Array(MAX_BUS_MESSAGE));
     await untilHeard(bus, "topic");
     expect(heard[0]).toBe(MAX_BUS_MESSAGE);
-    expect(buses.log.lines).toEqual(["a message is too heavy for the bus, and is lost"]);
+    expect(buses.log.lines).toEqual(["a message exceeds the size limit of the bus and is lost"]);
   });
 
   test("leaves no connection behind when it is closed", async () => {

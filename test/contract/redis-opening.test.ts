@@ -55,7 +55,7 @@ describeWith(redis, await chooseRedisProcess(), "opening a bus over Redis", () =
     await expectHeard((await startGuarded()).url);
   });
 
-  test("with a wrong password, or none, is refused in a sentence that does not show it", async () => {
+  test("with a wrong or missing password is refused in a sentence that does not show it", async () => {
     const { port } = await startGuarded();
     const wrong = await refusal(`redis://:hunter2@127.0.0.1:${port}`);
     expect(wrong).toMatch(`INTERLOCK_BUS: redis://127.0.0.1:${port} cannot be used: WRONGPASS`);
@@ -109,7 +109,7 @@ describeWith(redis, await chooseRedisProcess(), "opening a bus over Redis", () =
     );
   });
 
-  test("is encrypted where the address says so, and the other end is who it says", async () => {
+  test("is encrypted if the address says so, and the server's certificate is checked", async () => {
     const folder = await makeFolder();
     const [key, certificate] = [join(folder, "key.pem"), join(folder, "certificate.pem")];
     const words = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=redis";

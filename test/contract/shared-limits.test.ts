@@ -4,8 +4,8 @@ import type { ZodTypeProvider } from "fastify-type-provider-zod";
 import { Redis } from "ioredis";
 import { expect, onTestFinished, test } from "vitest";
 import { RedisTickets } from "../../src/bus/redis-tickets.ts";
-import { SystemClock } from "../../src/clock.ts";
-import { limitRates } from "../../src/gateway/rate-limits.ts";
+import { limitRates } from "../../src/gateway/access/rate-limiter.ts";
+import { SystemClock } from "../../src/system-clock.ts";
 import { redis } from "../support/redis-server.ts";
 import { chooseServer, describeWith } from "../support/server-choice.ts";
 
@@ -70,7 +70,7 @@ describeWith(redis, await chooseServer(redis, { own: true }), "requests counted 
     for (const key of keys) expect(await one.counters.pttl(key)).toBeGreaterThan(0);
   });
 
-  test("are let in when the counters cannot be reached: they keep nobody out by themselves", async () => {
+  test("are admitted when the shared counters cannot be reached", async () => {
     const server = await start();
     const gateway = await openGateway(server.url, randomUUID());
     const another = await openGateway(server.url, randomUUID());

@@ -1,11 +1,12 @@
 import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { expect, onTestFinished, test } from "vitest";
 import type { AgentId } from "../../src/protocol/ids.ts";
-import { prepareFile } from "../../src/store/sqlite-file.ts";
-import { JobWriter } from "../../src/store/sqlite-job-writer.ts";
-import { SessionList } from "../../src/store/sqlite-session-list.ts";
-import { StateReader } from "../../src/store/sqlite-state.ts";
-import { ViewReader } from "../../src/store/sqlite-views.ts";
+import { prepareFile } from "../../src/store/sqlite/database-file.ts";
+import { FileGuard } from "../../src/store/sqlite/file-identity.ts";
+import { SessionList } from "../../src/store/sqlite/session-list.ts";
+import { StateReader } from "../../src/store/sqlite/state-reader.ts";
+import { ViewReader } from "../../src/store/sqlite/view-reader.ts";
+import { JobWriter } from "../../src/store/sqlite/writer/job-writer.ts";
 import type { SessionQuery } from "../../src/store/store.ts";
 import { makeFolder } from "../support/sqlite-place.ts";
 
@@ -18,6 +19,8 @@ const MEANT = [
   /^SCAN receipts$/,
   // A list without a person or an owner goes through all sessions, newest first.
   /^SCAN sessions USING (COVERING )?INDEX sessions_by_activity$/,
+  // Every node keeps all of them.
+  /^SCAN agent_definitions$/,
   // To count them all is to look at them all, in whatever index is the smallest.
   /^SCAN sessions USING COVERING INDEX/,
 ];
@@ -56,10 +59,12 @@ class WatchedDatabase extends DatabaseSync {
 test("every statement finds its rows by an index", async () => {
   const { file, remove } = await makeFolder();
   onTestFinished(remove);
-  await prepareFile({ file, isDurable: false }, 0);
+  await prepareFile({ file, isDurable: false }, { now: 0, checksPages: true });
   const db = new WatchedDatabase(file);
   onTestFinished(() => db.close());
-  for (const Part of [JobWriter, StateReader, ViewReader]) new Part(db);
+  new JobWriter(db, new FileGuard(file, undefined));
+  new StateReader(db, () => {});
+  new ViewReader(db, () => {});
   const list = new SessionList(db);
   for (const query of LISTS) list.list({ page: 0, pageSize: 10, includeArchived: false, ...query });
 
@@ -73,7 +78,9 @@ test("every statement finds its rows by an index", async () => {
   expect(slow).toEqual([]);
 
   const sorting = statements.filter((sql) => db.plan(sql).includes("USE TEMP B-TREE FOR ORDER BY"));
-  expect(sorting.filter((sql) => !sql.includes("hits"))).toEqual([]);
+  // The ducked sessions of one floor are few: max_paused bounds them.
+  const isShort = (sql: string) => sql.includes("hits") || sql.includes("standing < 0");
+  expect(sorting.filter((sql) => !isShort(sql))).toEqual([]);
 });
 
 const isMeant = (step: string): boolean => MEANT.some((pattern) => pattern.test(step));

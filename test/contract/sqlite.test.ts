@@ -1,13 +1,25 @@
 import { execFile } from "node:child_process";
-import { copyFile, mkdir, readdir, rename, stat, writeFile } from "node:fs/promises";
+import {
+  chmod,
+  copyFile,
+  link as hardLink,
+  mkdir,
+  open as openFile,
+  readdir,
+  rename,
+  rm,
+  stat,
+  symlink,
+  writeFile,
+} from "node:fs/promises";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { promisify } from "node:util";
 import type { Worker } from "node:worker_threads";
 import { beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
 import { AppError } from "../../src/protocol/errors.ts";
-import type { FloorId, SessionId } from "../../src/protocol/ids.ts";
-import { openSqliteStore } from "../../src/store/sqlite.ts";
+import type { FloorId, MessageId, SessionId } from "../../src/protocol/ids.ts";
+import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { FloorWriter, makeMessage } from "../support/floor-writer.ts";
 import { KeptLog, makeFolder, StandingClock } from "../support/sqlite-place.ts";
@@ -16,6 +28,8 @@ import { StoreProcess } from "../support/store-process.ts";
 const run = promisify(execFile);
 const ANN = "u:ann" as FloorId;
 const A = "a" as SessionId;
+/** A page of the database, in bytes. */
+const PAGE = 4_096;
 
 let folder: string;
 let file: string;
@@ -31,10 +45,41 @@ beforeEach(async () => {
 });
 
 /** Open the file; closed when the test ends, if not before. */
-async function open(path = file): Promise<Store> {
-  const store = await openSqliteStore({ file: path, clock, log });
+async function open(path = file, options?: { startCheckSize: number }): ReturnType<typeof openSqliteStore> {
+  const store = await openSqliteStore({ file: path, clock, log, ...options });
   onTestFinished(() => store.close());
   return store;
+}
+
+/** The threads that this test starts from now on. */
+function keepThreads(): Worker[] {
+  const threads: Worker[] = [];
+  const keep = (thread: Worker) => threads.push(thread);
+  process.on("worker", keep);
+  onTestFinished(() => void process.off("worker", keep));
+  return threads;
+}
+
+/** Messages that `fill` writes. */
+const MESSAGES = 50;
+
+/** Fill the file with a floor's messages. Returns its number of pages. */
+async function fill(): Promise<number> {
+  const store = await open();
+  const floor = new FloorWriter(store);
+  for (let n = 0; n < MESSAGES; n++) {
+    const message = makeMessage("a", `m${n}`, { content: "x".repeat(4_000) });
+    await floor.write({ sessions: [floor.session("a")], messages: [{ kind: "add", message }] });
+  }
+  await store.close();
+  return (await stat(file)).size / PAGE;
+}
+
+/** Overwrite a page of a database; its first page has the number 0. */
+async function damage(path: string, page: number): Promise<void> {
+  const handle = await openFile(path, "r+");
+  await handle.write(Buffer.alloc(PAGE, 0xa5), 0, PAGE, page * PAGE);
+  await handle.close();
 }
 
 /** Open the file in a process of its own. */
@@ -62,6 +107,41 @@ describe("opening a SQLite file", () => {
     await (await start()).kill();
   });
 
+  test("a link to a file leads to the same owner, and a file with two names is refused", async () => {
+    const link = join(folder, "link.db");
+    const other = join(folder, "elsewhere", "other.db");
+    await symlink(file, link);
+    // A link to what is not there yet is the file that is made.
+    const store = await open(link);
+    await expect(start()).rejects.toThrow(`${file} is in use by another Interlock`);
+    await expect(open()).rejects.toThrow(`${file} is in use by another Interlock`);
+    await mkdir(join(folder, "elsewhere"));
+    await hardLink(file, other);
+    await expect(open(other)).rejects.toThrow(`${other} has 2 names (hard links)`);
+    await rm(other);
+    expect(await new FloorWriter(store).write()).toBe("committed");
+    await store.close();
+    expect((await (await open()).loadFloor(ANN))?.version).toBe(1);
+  });
+
+  test("only its owner may read its files, including existing ones and its folder", async () => {
+    const path = join(folder, "a", "b", "interlock.db");
+    const modes = async (...names: string[]) =>
+      await Promise.all(names.map(async (name) => ((await stat(join(folder, name))).mode & 0o777).toString(8)));
+    const before = process.umask(0o022);
+    onTestFinished(() => void process.umask(before));
+    const store = await open(path);
+    await new FloorWriter(store).write();
+    const files = ["", "-lock", "-wal", "-shm"].map((suffix) => `a/b/interlock.db${suffix}`);
+    expect(await modes("a", "a/b", ...files)).toEqual(["700", "700", "600", "600", "600", "600"]);
+    await store.close();
+    await chmod(path, 0o644);
+    await chmod(join(folder, "a"), 0o755);
+    await open(path);
+    // A folder that was there is its maker's business.
+    expect(await modes("a", ...files)).toEqual(["755", "600", "600", "600", "600"]);
+  });
+
   test("an owner that was killed leaves the file to the next one", async () => {
     const owner = await start();
     await expect(open()).rejects.toThrow("in use");
@@ -79,7 +159,7 @@ describe("opening a SQLite file", () => {
     await expect(open()).rejects.toThrow("run a newer Interlock, or restore a backup made before the upgrade");
   });
 
-  test("what is no database of ours is refused with a sentence, and stays as it is", async () => {
+  test("a file that is not Interlock's database is refused with a sentence, and stays as it is", async () => {
     const text = join(folder, "notes.txt");
     await writeFile(text, "remember the milk");
     await expect(open(text)).rejects.toThrow(`${text} is not a SQLite database`);
@@ -91,6 +171,50 @@ describe("opening a SQLite file", () => {
     await mkdir(join(folder, "folder"));
     await expect(open(join(folder, "folder"))).rejects.toThrow("cannot be opened");
     expect((await stat(text)).size).toBe(17);
+  });
+
+  test("a damaged database is refused with the fault and the remedy", async () => {
+    const pages = await fill();
+    for (const page of [1, Math.floor(pages / 2)]) {
+      const copy = join(folder, `damaged${page}.db`);
+      await copyFile(file, copy);
+      await damage(copy, page);
+      await expect(open(copy)).rejects.toThrow(`${copy} is damaged (`);
+      await expect(open(copy)).rejects.toThrow("restore a backup");
+    }
+  });
+
+  test("a large damaged database is served, and its log has the fault and the remedy", async () => {
+    const page = Math.floor((await fill()) / 2);
+    await damage(file, page);
+    const error = log.nextError();
+    const store = await open(file, { startCheckSize: page * PAGE });
+    const fault = await error;
+    expect(fault).toContain(`${file} is damaged (`);
+    expect(fault).toContain("restore a backup");
+    expect(store.isDamaged).toBe(true);
+    expect((await store.loadFloor(ANN))?.version).toBe(MESSAGES);
+    await store.saveDoubt(1);
+  });
+
+  test("a large sound database passes its check", async () => {
+    await fill();
+    const threads = keepThreads();
+    const store = await open(file, { startCheckSize: 0 });
+    // -1: the thread has ended.
+    await vi.waitUntil(() => threads[1]?.threadId === -1, { timeout: 20_000 });
+    expect(store.isDamaged).toBe(false);
+    expect(log.lines).toEqual([]);
+  });
+
+  test("the check of a large database ends with the store", async () => {
+    await fill();
+    const threads = keepThreads();
+    const store = await open(file, { startCheckSize: 0 });
+    await store.close();
+    // -1: the thread has ended.
+    expect(threads.map(({ threadId }) => threadId)).toEqual([-1, -1]);
+    expect((await readdir(folder)).sort()).toEqual(["interlock.db", "interlock.db-lock"]);
   });
 
   test("a file that could not be opened is not kept locked", async () => {
@@ -164,18 +288,20 @@ describe("a store that cannot write", () => {
       for (const end = count + 300; count < end; count++) expect(await write(count)).toBe("committed");
       await owner.kill();
       const store = await open();
-      expect((await store.viewSession(A, 1_000))?.messages).toHaveLength(count);
+      // A page of so many long messages ends by its bytes; the session's row counts all of them.
+      const recovered = (await store.viewSession(A, 1))!;
+      expect(recovered.session.messageCount).toBe(count);
+      expect(recovered.messages.map(({ id }) => id)).toEqual([`m${count - 1}`]);
+      const oldest = await store.listMessages(A, { after: "m0" as MessageId, limit: 1 });
+      expect(oldest?.messages.map(({ id }) => id)).toEqual(["m1"]);
     },
     30_000,
   );
 
   /** The store, and the thread that writes for it. */
   async function openWithThread(): Promise<{ store: Store; thread: Worker }> {
-    const threads: Worker[] = [];
-    const keep = (thread: Worker) => threads.push(thread);
-    process.on("worker", keep);
+    const threads = keepThreads();
     const store = await open();
-    process.off("worker", keep);
     return { store, thread: threads[0]! };
   }
 
@@ -223,13 +349,116 @@ describe("a store that cannot write", () => {
     expect(log.lines).toContain("the writer's thread could not be started");
   });
 
-  test("a change that cannot be sent to a thread hurts nobody else", async () => {
+  test("a file that is moved away while it is open takes no write that a restart would not find", async () => {
+    const store = await open();
+    const floor = new FloorWriter(store);
+    await floor.write();
+    await rename(file, `${file}.away`);
+    await expect(floor.write()).rejects.toMatchObject({ code: "unavailable" });
+    await copyFile(`${file}.away`, file);
+    await expect(floor.write()).rejects.toMatchObject({ code: "unavailable" });
+    await rename(`${file}.away`, file);
+    expect(await floor.write()).toBe("committed");
+    expect(log.lines).toEqual(["the database refuses writes", "the database takes writes again"]);
+  });
+
+  test("a write-ahead log that is removed while it is open refuses writes, and what was written before is kept", async () => {
+    const store = await open();
+    const floor = new FloorWriter(store);
+    for (let n = 0; n < 3; n++) await floor.write();
+    await rm(`${file}-wal`);
+    await expect(floor.write()).rejects.toMatchObject({ code: "unavailable" });
+    await store.close();
+    expect((await (await open()).loadFloor(ANN))?.version).toBeGreaterThanOrEqual(3);
+  });
+
+  test("a change that cannot be sent to the thread fails alone", async () => {
     const store = await open();
     const [ann, bob] = [new FloorWriter(store), new FloorWriter(store, "u:bob")];
     const broken = { ...ann.change(), snapshot: (() => "") as unknown as string };
     const results = await Promise.allSettled([store.commit(broken), bob.write()]);
     expect(results.map(({ status }) => status)).toEqual(["rejected", "fulfilled"]);
     expect((results[0] as PromiseRejectedResult).reason).not.toBeInstanceOf(AppError);
+  });
+});
+
+describe("what the writer's thread remembers of rows", () => {
+  test("is forgotten when its transaction is rolled back: one change's failure does not make others conflict", async () => {
+    const store = await open();
+    const ann = new FloorWriter(store);
+    const bob = new FloorWriter(store, "u:bob");
+    await ann.write({ sessions: [ann.session("a")] });
+    await bob.write({ sessions: [bob.session("b")] });
+    for (let round = 0; round < 3; round++) {
+      // In one turn, so in one transaction: it is rolled back and each is done alone.
+      const missing = { kind: "append" as const, sessionId: "b" as SessionId, id: "gone" as never, text: "?" };
+      const [good, bad] = await Promise.allSettled([
+        store.commit(ann.change({ sessions: [ann.session("a", { title: `round ${round}` })] })),
+        store.commit(bob.change({ sessions: [bob.session("b")], messages: [missing] })),
+      ]);
+      expect(good).toEqual({ status: "fulfilled", value: "committed" });
+      expect(bad).toMatchObject({ reason: { name: "JobFailed" } });
+      ann.version += 1;
+    }
+    expect(await store.confirm(ANN, 4)).toBe(true);
+    expect(await store.confirm(bob.id, 1)).toBe(true);
+    expect((await store.loadSession(A))?.session.title).toBe("round 2");
+  });
+
+  test("is compared with the row once more: a row that another process wrote is a conflict, and not overwritten", async () => {
+    const store = await open();
+    const ann = new FloorWriter(store);
+    await ann.write({ sessions: [ann.session("a")] });
+    const other = new DatabaseSync(file);
+    other.exec("UPDATE floors SET version = 7");
+    other.close();
+    expect(await store.commit(ann.change({ receipts: [ann.receipt("c1")] }))).toBe("conflict");
+    // Nothing of it is left, and the next change is made from what is there.
+    expect(await store.findReceipts([{ caller: "ann", commandId: "c1" }])).toEqual([]);
+    ann.version = 7;
+    expect(await store.commit(ann.change({ receipts: [ann.receipt("c1")] }))).toBe("committed");
+    expect(await store.confirm(ANN, 8)).toBe(true);
+  });
+
+  test("covers the columns that are searched, listed and moved: title, state and last activity", async () => {
+    const store = await open();
+    const ann = new FloorWriter(store);
+    const found = async (query: object) => {
+      const page = { page: 0, pageSize: 10, includeArchived: true };
+      return (await store.listSessions({ ...page, ...query })).sessions.map(({ id, title }) => `${id} ${title}`);
+    };
+    await ann.write({ sessions: [ann.session("a", { title: "first" }), ann.session("b", { title: "other" })] });
+    await ann.write({ sessions: [ann.session("a", { title: "second" })] });
+    expect(await found({ q: "first" })).toEqual([]);
+    expect(await found({ q: "second" })).toEqual(["a second"]);
+    await ann.write({ sessions: [ann.session("a", { title: "second", state: "archived" })] });
+    expect(await found({ state: "archived" })).toEqual(["a second"]);
+    await ann.write({ sessions: [ann.session("b", { title: "other", lastActivityAt: clock.now() + 9_000_000 })] });
+    expect(await found({})).toEqual(["b other", "a second"]);
+    // After a restart nothing is remembered.
+    await store.close();
+    const again = await open();
+    const later = new FloorWriter(again);
+    later.version = ann.version;
+    later.head = ann.head;
+    await later.write({ sessions: [ann.session("a", { title: "third", state: "archived" })] });
+    const page = { page: 0, pageSize: 10, includeArchived: true };
+    expect((await again.listSessions({ ...page, q: "second" })).total).toBe(0);
+    expect((await again.listSessions({ ...page, q: "third" })).total).toBe(1);
+  });
+
+  test("a receipt whose key is taken, or the second of a change that is, leaves nothing of the change", async () => {
+    const store = await open();
+    const ann = new FloorWriter(store);
+    const bob = new FloorWriter(store, "u:bob");
+    await ann.write({ receipts: [ann.receipt("taken")] });
+    await bob.write({});
+    const receipts = [bob.receipt("new"), bob.receipt("taken")];
+    expect(await store.commit(bob.change({ sessions: [bob.session("b")], receipts }))).toBe("conflict");
+    expect(await store.findReceipts([{ caller: "ann", commandId: "new" }])).toEqual([]);
+    expect(await store.loadSession("b" as SessionId)).toBeUndefined();
+    expect(await store.confirm(bob.id, 1)).toBe(true);
+    expect(await store.commit(bob.change({ receipts: [bob.receipt("new")] }))).toBe("committed");
   });
 });
 

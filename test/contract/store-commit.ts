@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
-import type { Effect } from "../../src/protocol/effect.ts";
 import type { EffectId, FloorId, MessageId, SessionId } from "../../src/protocol/ids.ts";
-import { partitionOf } from "../../src/protocol/partition.ts";
+import type { Effect } from "../../src/protocol/internal/effect.ts";
+import { partitionOf } from "../../src/protocol/internal/partition.ts";
 import { FloorWriter, makeMessage, NOON } from "../support/floor-writer.ts";
 import type { StoreStage } from "./store-contract.ts";
 
@@ -10,7 +10,7 @@ const M = "m" as MessageId;
 
 export function commitContract(stage: StoreStage): void {
   describe("commits", () => {
-    test("a floor nobody has used has no record, and version 0", async () => {
+    test("an unused floor has no record, and version 0", async () => {
       const { store } = stage;
       expect(await store.loadFloor("u:nobody" as FloorId)).toBeUndefined();
       expect(await store.confirm("u:nobody" as FloorId, 0)).toBe(true);
@@ -45,6 +45,16 @@ export function commitContract(stage: StoreStage): void {
       expect(await store.loadSession("b" as SessionId)).toBeUndefined();
       expect(await store.findMessage(A, M)).toBeUndefined();
       expect(await store.findReceipts([{ caller: "ann", commandId: "c" }])).toEqual([]);
+    });
+
+    test("of several sessions, those that exist are read together", async () => {
+      const { store } = stage;
+      const floor = new FloorWriter(store);
+      await floor.write({ sessions: [floor.session("a"), floor.session("b")] });
+      const rows = await store.loadSessions(["b", "missing", "a"] as SessionId[]);
+      const both = [await store.loadSession(A), await store.loadSession("b" as SessionId)];
+      expect(rows.toSorted((one, other) => one.session.id.localeCompare(other.session.id))).toEqual(both);
+      expect(await store.loadSessions([])).toEqual([]);
     });
 
     test("of many changes made from the same version at once, one is committed", async () => {
@@ -114,7 +124,7 @@ export function commitContract(stage: StoreStage): void {
       expect((await store.whereIs(A))?.floorId).toBe("u:ann");
     });
 
-    test("an id that a change takes to be free is nobody's and was nobody's, or nothing is written", async () => {
+    test("a change that creates an id writes nothing if the id is or was in use", async () => {
       const { store } = stage;
       const [ann, bob] = [new FloorWriter(store, "u:ann"), new FloorWriter(store, "u:bob")];
       const make = (floor: FloorWriter, id: string) =>
@@ -168,9 +178,9 @@ export function commitContract(stage: StoreStage): void {
       await floor.write({ messages: [{ kind: "append", sessionId: A, id: M, text: " in Gr" }] });
       await floor.write({ messages: [{ kind: "append", sessionId: A, id: M, text: "een 🎷" }] });
       expect(await store.findMessage(A, M)).toEqual({ ...draft, content: "Blue in Green 🎷" });
-      expect(await store.loadDrafts(floor.id)).toEqual([{ ...draft, content: "Blue in Green 🎷" }]);
+      expect(await store.loadDrafts(floor.id)).toEqual({ messages: [{ ...draft, content: "Blue in Green 🎷" }] });
       await floor.write({ messages: [{ kind: "status", sessionId: A, id: M, status: "interrupted" }] });
-      expect(await store.loadDrafts(floor.id)).toEqual([]);
+      expect(await store.loadDrafts(floor.id)).toEqual({ messages: [] });
       const done = {
         ...draft,
         status: "success" as const,
@@ -191,8 +201,8 @@ export function commitContract(stage: StoreStage): void {
         const message = makeMessage(id.slice(2), "m", { status: "running" });
         await floor.write({ sessions: [floor.session(id.slice(2))], messages: [{ kind: "add", message }] });
       }
-      const drafts = await store.loadDrafts("u:bob" as FloorId);
-      expect(drafts.map(({ sessionId }) => sessionId)).toEqual(["bob"]);
+      const { messages } = await store.loadDrafts("u:bob" as FloorId);
+      expect(messages.map(({ sessionId }) => sessionId)).toEqual(["bob"]);
     });
 
     test("effects come when they are due, by time and id, and a page after another", async () => {

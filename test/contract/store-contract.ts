@@ -1,10 +1,13 @@
 import { afterEach, beforeEach, describe } from "vitest";
 import type { Store } from "../../src/store/store.ts";
 import { commitContract } from "./store-commit.ts";
+import { definitionContract } from "./store-definitions.ts";
 import { lifeContract } from "./store-life.ts";
 import { logContract } from "./store-log.ts";
+import { pageContract } from "./store-pages.ts";
 import { pruneContract } from "./store-prune.ts";
 import { searchContract } from "./store-search.ts";
+import { stagedContract } from "./store-staged.ts";
 import { viewContract } from "./store-views.ts";
 
 /** Where a store lies, empty at first. */
@@ -50,7 +53,17 @@ export function storeContract(name: string, makePlace: () => Promise<StorePlace>
         return store;
       },
     };
-    for (const contract of [commitContract, logContract, viewContract, searchContract, pruneContract, lifeContract]) {
+    for (const contract of [
+      commitContract,
+      logContract,
+      pageContract,
+      viewContract,
+      searchContract,
+      pruneContract,
+      lifeContract,
+      stagedContract,
+      definitionContract,
+    ]) {
       contract(stage);
     }
   });

@@ -34,7 +34,7 @@ export function logContract(stage: StoreStage): void {
       expect((await store.readFloorLog(floor.id, 99, 10)).entries).toEqual([]);
     });
 
-    test("no session has no log, a floor nobody has used an empty one", async () => {
+    test("an unknown session has no log, and an unused floor an empty one", async () => {
       const { store } = stage;
       expect(await store.readSessionLog(A, 0, 10)).toBeUndefined();
       expect(await store.readFloorLog("u:nobody" as FloorId, 0, 10)).toEqual({ entries: [], head: 0, lowWater: 0 });
@@ -49,7 +49,7 @@ export function logContract(stage: StoreStage): void {
       expect((await store.readSessionLog(A, 0, 10))?.entries).toEqual(events);
     });
 
-    test("a message's event stays what it was when the message changes or goes", async () => {
+    test("a message's event stays the same when the message changes or is deleted", async () => {
       const { store } = stage;
       const floor = new FloorWriter(store);
       const contents = [
@@ -76,7 +76,7 @@ export function logContract(stage: StoreStage): void {
       expect((await store.readFloorLog(floor.id, 0, 10)).entries).toEqual(events);
     });
 
-    test("an event tells the text its message had then, whatever the same change made of it", async () => {
+    test("an event carries the text its message had then, although the same change went on to alter it", async () => {
       const { store } = stage;
       const floor = new FloorWriter(store);
       const message = makeMessage("a", "m", { content: "so long a text that it would be kept once ".repeat(4) });
@@ -144,7 +144,7 @@ export function logContract(stage: StoreStage): void {
       expect((await store.listSessions(query)).sessions.map(({ id }) => id)).toEqual(["b"]);
     });
 
-    test("nobody knows where a session is that never was", async () => {
+    test("a session that never existed is not located", async () => {
       expect(await stage.store.whereIs(A)).toBeUndefined();
     });
   });

@@ -14,6 +14,15 @@ export function pruneContract(stage: StoreStage): void {
     return [log?.entries.map(({ seq }) => seq), log?.lowWater];
   };
 
+  test("a doubt about the clock is kept, and replaced by the next one", async () => {
+    const { store } = stage;
+    expect(await store.doubtUntil()).toBe(0);
+    await store.saveDoubt(NOON + DAY);
+    expect(await store.doubtUntil()).toBe(NOON + DAY);
+    await store.saveDoubt(NOON);
+    expect(await store.doubtUntil()).toBe(NOON);
+  });
+
   describe("pruning", () => {
     test("receipts go after their time, a piece after another", async () => {
       const { store } = stage;

@@ -65,7 +65,7 @@ export function searchContract(stage: StoreStage): void {
       return floor;
     }
 
-    test("finds whole Latin words anywhere, whatever their case and accents", async () => {
+    test("finds whole Latin words anywhere, regardless of case and accents", async () => {
       await write({
         title: { title: "Café crème" },
         summary: { summary: "We spoke of a CAFE." },

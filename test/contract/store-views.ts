@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import type { FloorId, MessageId, SessionId } from "../../src/protocol/ids.ts";
 import type { LogLine } from "../../src/protocol/message.ts";
 import type { Session } from "../../src/protocol/session.ts";
+import type { FloorQuery } from "../../src/store/store.ts";
 import { FloorWriter, makeMessage, NOON } from "../support/floor-writer.ts";
 import type { StoreStage } from "./store-contract.ts";
 
@@ -94,12 +95,12 @@ export function viewContract(stage: StoreStage): void {
   });
 
   describe("floors", () => {
-    test("a floor nobody has used is empty", async () => {
-      const empty = { head: 0, flags: {}, paused: [], queued: [], decisions: [] };
+    test("an unused floor is empty", async () => {
+      const empty = { head: 0, flags: {}, ducked: [], paused: [], queued: [], decisions: [] };
       expect(await stage.store.viewFloor("u:nobody" as FloorId, LIMITS)).toEqual(empty);
     });
 
-    test("show their holder, who was paused last first, and who has waited longest first", async () => {
+    test("show their holder, the paused sessions, last paused first, and the queued ones, longest waiting first", async () => {
       const { store } = stage;
       const floor = new FloorWriter(store);
       const paused = (name: string, over: Partial<Session> = {}) => floor.session(name, { state: "paused", ...over });
@@ -132,7 +133,145 @@ export function viewContract(stage: StoreStage): void {
       expect([later.holder?.id, ...later.paused.map((session) => session.id)]).toEqual(["p1", "p2", "p3"]);
     });
 
-    test("show their last decisions, the newest last, and nobody else's", async () => {
+    test("show and count the ducked sessions, the highest priority first", async () => {
+      const { store } = stage;
+      const floor = new FloorWriter(store);
+      const ducked = (name: string, priority: number) => floor.session(name, { state: "ducked", priority, level: -14 });
+      await floor.write({
+        sessions: [ducked("low", 9), ducked("high", 80), floor.session("h", { state: "active" }), ducked("mid", 20)],
+      });
+      const idsOf = async (limit: number) =>
+        (await store.viewFloor(floor.id, { sessions: limit, decisions: 1 })).ducked.map(({ id }) => id);
+      expect(await idsOf(9)).toEqual(["high", "mid", "low"]);
+      expect(await idsOf(1)).toEqual(["high"]);
+      expect((await store.listFloors({ limit: 9 })).floors).toMatchObject([
+        { ducked: 3, paused: 0, queued: 0, holder: { sessionId: "h" } },
+      ]);
+      expect((await store.listSessions({ page: 0, pageSize: 9, state: "ducked", includeArchived: false })).total).toBe(
+        3,
+      );
+
+      // The holder leaves and the floor is reserved: whoever is ducked stays so, and the floor is waited for.
+      await floor.write({ sessions: [floor.session("h", { state: "archived" })] });
+      expect((await store.listFloors({ limit: 9, state: "waiting" })).floors).toMatchObject([{ ducked: 3 }]);
+      const paused = floor.event("session_transition", { to: "paused" }, { session: "mid" });
+      await floor.write({ sessions: [floor.session("mid", { state: "paused" })], events: [paused] });
+      await floor.write({ sessions: [floor.session("low", { state: "paused" }), ducked("high", 80)] });
+      const view = await store.viewFloor(floor.id, LIMITS);
+      expect(view.ducked.map(({ id }) => id)).toEqual(["high"]);
+      expect(view.paused.map(({ id }) => id)).toContain("low");
+      expect(view.paused.map(({ id }) => id)).toContain("mid");
+      expect((await store.listFloors({ limit: 9 })).floors).toMatchObject([{ ducked: 1, paused: 2 }]);
+    });
+
+    test("keep the order of paused sessions when the activity of one changes", async () => {
+      const { store } = stage;
+      const floor = new FloorWriter(store);
+      const paused = (name: string) => floor.session(name, { state: "paused" });
+      for (const name of ["first", "second"]) {
+        const pause = floor.event("session_transition", { from: "active.running", to: "paused" }, { session: name });
+        await floor.write({ sessions: [paused(name)], events: [pause] });
+      }
+      const ended = floor.event(
+        "session_transition",
+        { from: "paused", to: "paused", event: "done" },
+        { session: "first" },
+      );
+      await floor.write({ sessions: [paused("first")], events: [ended] });
+      const view = await store.viewFloor(floor.id, LIMITS);
+      expect(view.paused.map(({ id }) => id)).toEqual(["second", "first"]);
+    });
+
+    test("show the session that they are reserved for, until the reservation ends", async () => {
+      const { store } = stage;
+      const floor = new FloorWriter(store);
+      const reserved = { sessionId: "p" as SessionId, until: NOON };
+      await floor.write({ sessions: [floor.session("p", { state: "paused" })], reserved });
+      expect(await store.viewFloor(floor.id, LIMITS)).toMatchObject({ reserved });
+      expect((await store.listFloors({ limit: 9 })).floors).toMatchObject([{ floorId: floor.id, reserved, paused: 1 }]);
+      await floor.write({ sessions: [floor.session("p", { state: "active" })] });
+      expect(await store.viewFloor(floor.id, LIMITS)).not.toHaveProperty("reserved");
+    });
+
+    test("are listed by id, page by page, by state, and to their owners", async () => {
+      const { store } = stage;
+      const floors = ["u:ann", "u:ann/rear", "u:bob", "u:cid"].map((id) => new FloorWriter(store, id));
+      const [ann, rear, bob, cid] = floors as [FloorWriter, FloorWriter, FloorWriter, FloorWriter];
+      const alone = new FloorWriter(store, "s:alone");
+      await ann.write({
+        sessions: [
+          ann.session("holder", { state: "active", ownerId: "ann" }),
+          ann.session("p1", { state: "paused", ownerId: "ann" }),
+          ann.session("q1", { queuedAt: NOON, ownerId: "ann" }),
+        ],
+        flags: { emergency: true },
+      });
+      await rear.write({ sessions: [rear.session("r", { state: "paused", ownerId: "ann" })] });
+      await bob.write({ sessions: [bob.session("b", { queuedAt: NOON, ownerId: "bob" })] });
+      await cid.write({ sessions: [cid.session("c", { state: "archived", ownerId: "cid" })] });
+      await alone.write({ sessions: [alone.session("alone", { state: "active", ownerId: "ann" })] });
+      const idsOf = async (query: Partial<FloorQuery>) => {
+        const page = await store.listFloors({ limit: 9, ...query });
+        return page.floors.map(({ floorId }) => floorId as string);
+      };
+
+      const first = await store.listFloors({ limit: 2 });
+      expect(first.hasMore).toBe(true);
+      expect(first.floors).toEqual([
+        {
+          floorId: "s:alone",
+          ownerId: "ann",
+          head: 0,
+          flags: {},
+          ducked: 0,
+          paused: 0,
+          queued: 0,
+          holder: expect.anything(),
+        },
+        {
+          ...{ floorId: "u:ann", head: 0, flags: { emergency: true }, ducked: 0, paused: 1, queued: 1 },
+          holder: { sessionId: "holder", agentId: ann.session("holder").agentId },
+        },
+      ]);
+      expect(await idsOf({ after: "u:ann" as FloorId })).toEqual(["u:ann/rear", "u:bob", "u:cid"]);
+      expect(await idsOf({ state: "held" })).toEqual(["s:alone", "u:ann"]);
+      expect(await idsOf({ state: "waiting" })).toEqual(["u:ann/rear", "u:bob"]);
+      expect(await idsOf({ state: "idle" })).toEqual(["u:cid"]);
+      expect(await idsOf({ ownerId: "ann" })).toEqual(["s:alone", "u:ann", "u:ann/rear"]);
+      expect(await idsOf({ ids: ["u:bob", "u:none"] as FloorId[] })).toEqual(["u:bob"]);
+      expect(await idsOf({ ownerId: "bob", state: "held" })).toEqual([]);
+    });
+
+    test("have a log that is read from its end, deleted sessions' last events included", async () => {
+      const { store } = stage;
+      const floor = new FloorWriter(store);
+      const other = new FloorWriter(store, "u:bob");
+      await other.write({ events: [other.event("floor_updated", {})] });
+      await floor.write({ events: [floor.event("floor_updated", { flags: {} })] });
+      await floor.write({
+        sessions: [floor.session("a")],
+        events: [floor.event("session_created", {}, { session: "a" })],
+      });
+      const last = floor.event("session_transition", { to: "deleted" }, { session: "a" });
+      await floor.write({ deleted: [{ sessionId: "a" as SessionId, last, at: last.at }] });
+      await floor.write({ events: [floor.event("floor_updated", { flags: {} })] });
+      const placesOf = async (before: number | undefined, limit: number) =>
+        (await store.readFloorLogBack(floor.id, before, limit)).entries.map(({ floorSeq }) => floorSeq);
+      expect(await placesOf(undefined, 9)).toEqual([4, 3, 1]);
+      expect(await placesOf(undefined, 2)).toEqual([4, 3]);
+      expect(await placesOf(3, 2)).toEqual([1]);
+      expect(await placesOf(1, 2)).toEqual([]);
+      const whole = await store.readFloorLogBack(floor.id, undefined, 9);
+      const onward = await store.readFloorLog(floor.id, 0, 9);
+      expect(whole).toEqual({ ...onward, entries: onward.entries.toReversed() });
+      expect(await store.readFloorLogBack("u:nobody" as FloorId, undefined, 9)).toEqual({
+        entries: [],
+        head: 0,
+        lowWater: 0,
+      });
+    });
+
+    test("show their last decisions, the newest last, and no other floor's", async () => {
       const { store } = stage;
       const [ann, bob] = [new FloorWriter(store, "u:ann"), new FloorWriter(store, "u:bob")];
       const decide = (floor: FloorWriter, say: string) => floor.event("arbitration", { say });

@@ -1,4 +1,4 @@
-import { openSqliteStore } from "../../src/store/sqlite.ts";
+import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { KeptLog, makeFolder, StandingClock } from "../support/sqlite-place.ts";
 import { storeContract } from "./store-contract.ts";
 

@@ -1,5 +1,5 @@
 import { describe, expect, onTestFinished, test } from "vitest";
-import type { TicketStore } from "../../src/bus/tickets.ts";
+import type { TicketStore } from "../../src/bus/ticket-store.ts";
 
 export interface TicketPlace {
   /** The tickets as one more gateway has them. */
@@ -27,7 +27,7 @@ export function ticketContract(name: string, open: () => Promise<TicketPlace>): 
       expect(await tickets.take("two")).toBe('{"id":"bob"}');
     });
 
-    test("that nobody put are none", async () => {
+    test("that were never put are unknown", async () => {
       const tickets = await (await start()).connect();
       expect(await tickets.take("made-up")).toBeUndefined();
     });

@@ -3,7 +3,7 @@ import { inspect } from "node:util";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { MemoryTickets } from "../../src/bus/memory-tickets.ts";
 import { RedisTickets } from "../../src/bus/redis-tickets.ts";
-import { SystemClock } from "../../src/clock.ts";
+import { SystemClock } from "../../src/system-clock.ts";
 import { type RedisServer, redis } from "../support/redis-server.ts";
 import { chooseServer, describeWith } from "../support/server-choice.ts";
 import { VirtualClock } from "../support/virtual-clock.ts";
@@ -66,7 +66,7 @@ describeWith(redis, await chooseServer(redis), "over Redis", (start) => {
     expect(inspect(ours, { depth: 9 })).not.toContain("hidden");
   });
 
-  test("tickets of another store are none", async () => {
+  test("tickets of another store are unknown", async () => {
     const [ours, theirs] = [await open(server.url, "ours"), await open(server.url, "theirs")];
     onTestFinished(() => {
       for (const tickets of [ours, theirs]) tickets.close();

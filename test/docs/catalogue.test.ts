@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import { Adapter } from "../../src/config/adapter.ts";
-import { CatalogFile } from "../../src/config/catalog.ts";
-import { readCatalog } from "../../src/config/catalog-file.ts";
+import { Adapter } from "../../src/config/catalog/adapter.ts";
+import { CatalogFile } from "../../src/config/catalog/catalog.ts";
+import { readCatalog } from "../../src/config/catalog/catalog-file.ts";
 import { readKeys } from "../../src/config/keys-file.ts";
 import { mentions, readPage, readPages } from "./page.ts";
 

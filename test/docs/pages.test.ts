@@ -6,7 +6,9 @@ import { anchorOf, type Block, codeOf, type Page, readPage, readPages, root } fr
 
 const pages = readPages();
 const { scripts } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as { scripts: object };
-const sources = readdirSync(join(root, "src"), { recursive: true, encoding: "utf8" });
+const sources = ["src", "page", "examples"].flatMap((folder) =>
+  readdirSync(join(root, folder), { recursive: true, encoding: "utf8" }),
+);
 /** What is not to be edited afterwards may name what is gone. */
 const living = pages.filter(({ path }) => !path.startsWith("docs/adr/") && path !== "CHANGELOG.md");
 
@@ -34,7 +36,7 @@ describe("every page", () => {
 
   test("names files that are there", () => {
     const named = living.flatMap((page) => codeOf(page.prose).map((code) => ({ path: page.path, code })));
-    const paths = named.filter(({ code }) => /^(src|test|docs|config|migrations|bench)\/[\w./-]+$/.test(code));
+    const paths = named.filter(({ code }) => /^(src|test|docs|config|migrations|bench|examples)\/[\w./-]+$/.test(code));
     const files = named.filter(({ code }) => /^[\w-]+\.ts$/.test(code));
     expect(paths.length).toBeGreaterThan(15);
     // Tables of rooms name files as src has them.
@@ -65,9 +67,9 @@ describe("every page", () => {
   });
 });
 
-test("the house of docs/architecture.md has the files that src has", () => {
+test("the house of docs/architecture.md has the files that src and page have", () => {
   const house = readPage("docs/architecture.md").blocks.find(({ text }) => text.includes("\nsrc/\n"))!;
-  const names = house.text.match(/[\w*-]+\.ts\b/g)!;
+  const names = house.text.match(/[\w*-]+\.tsx?\b/g)!;
   expect(names.length).toBeGreaterThan(40);
   const isThere = (name: string) => {
     const pattern = new RegExp(`(^|/)${name.replaceAll("*", "[\\w-]*").replaceAll(".", "\\.")}$`);
@@ -97,6 +99,8 @@ function common({ info, text }: Block): unknown {
 test.each([
   ["README.md", "README.zh.md"],
   ["docs/guide-agents.md", "docs/guide-agents.zh.md"],
+  ["docs/external-players.md", "docs/external-players.zh.md"],
+  ["docs/doors.md", "docs/doors.zh.md"],
 ])("pages in two languages have the same headings and the same commands: %s", (english, chinese) => {
   const [one, other] = [readPage(english), readPage(chinese)];
   expect(other.headings.map(({ level }) => level)).toEqual(one.headings.map(({ level }) => level));

@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { text as textOf } from "node:stream/consumers";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { BARE_ENV } from "../support/bare-env.ts";
 import { freePort } from "../support/free-port.ts";
 import { askDatabase, serverOf } from "../support/postgres-place.ts";
 import { POSTGRES } from "../support/postgres-server.ts";
@@ -48,7 +49,7 @@ describeWith(POSTGRES, await chooseServer(POSTGRES), "several nodes, as pages sh
   const run = (words: readonly string[], env: Record<string, string> = {}): ChildProcess => {
     const child = spawn(process.execPath, words, {
       cwd: root,
-      env: { PATH: process.env["PATH"], ...env },
+      env: { ...BARE_ENV, ...env },
       stdio: ["ignore", "pipe", "ignore"],
     });
     closing.push(() => child.kill("SIGKILL"));
@@ -77,7 +78,7 @@ describeWith(POSTGRES, await chooseServer(POSTGRES), "several nodes, as pages sh
       const child = run(at > 0 ? words.with(at, port) : words, { ...env, ...(at === 0 && { PORT: port }) });
       nodes.push(child);
       const [said] = await once(child.stdout!.setEncoding("utf8"), "data");
-      printed += String(said).replace(port, shownPort);
+      printed += `${String(said).split("\n", 1)[0]!.replace(port, shownPort)}\n`;
       if (line.includes("gateway")) url = `http://127.0.0.1:${port}`;
     }
     const stop = async () => {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { MAX_BATCH, MAX_WAITING } from "../../src/actors/hosted-floor.ts";
-import { MAX_LOSSES, MAX_TURNS } from "../../src/actors/session-context.ts";
+import { MAX_BATCH, MAX_WAITING } from "../../src/actors/host/hosted-floor.ts";
+import { MAX_LOSSES, MAX_TURNS } from "../../src/actors/session/session-context.ts";
 import { BOUNDS } from "../../src/config/bounds.ts";
 import { SETTINGS } from "../../src/config/settings.ts";
 import { Metrics } from "../../src/metrics.ts";
@@ -17,12 +17,15 @@ import {
 import { CONFIRMATION_OPTIONS } from "../../src/protocol/interaction.ts";
 import { Message } from "../../src/protocol/message.ts";
 import { Session } from "../../src/protocol/session.ts";
-import { MAX_GROUP, MAX_WAITING as MAX_WRITES } from "../../src/store/group-commit.ts";
+import { MAX_WAITING as MAX_WRITES } from "../../src/store/sqlite/writer/write-queue.ts";
+import { MAX_GROUP } from "../../src/store/sqlite/writer/writer-job.ts";
 import { codeOf, mentions, readPage, tablesOf } from "./page.ts";
 
 const protocol = readPage("docs/protocol.md");
 const operations = readPage("docs/operations.md");
 const arbitration = readPage("docs/arbitration.md");
+
+const MIB = 1_048_576;
 
 /** The names in the first column. */
 const namesIn = (rows: readonly string[][]) => rows.map(([cell]) => codeOf(cell!)[0]);
@@ -128,8 +131,16 @@ describe("docs/operations.md", () => {
 
   test("has every metric, with its type and its meaning", async () => {
     const none = () => 0;
-    const gauges = { connections: none, floors: none, followed: none, commands: none, asks: none, shares: none };
-    const { text } = await new Metrics({ ...gauges, isBusAway: () => false }).read();
+    const gauges = {
+      connections: none,
+      floors: none,
+      followed: none,
+      commands: none,
+      asks: none,
+      shares: none,
+      allShares: none,
+    };
+    const { text } = await new Metrics({ ...gauges, isBusAway: () => false, droppedLines: () => 0 }).read();
     const heads = text.matchAll(/^# HELP (interlock_\S+) (.+)\n# TYPE \S+ (\S+)$/gm);
     const counted = [...heads].map(([, name, help, type]) => [`\`${name}\``, type, help]);
     expect(counted.length).toBeGreaterThan(5);
@@ -146,6 +157,12 @@ describe("docs/operations.md", () => {
     ["turns that wait in a session", MAX_TURNS],
     ["lost attempts of a run", MAX_LOSSES],
     ["event streams", BOUNDS.streams],
+    ["connections of any kind", BOUNDS.streams + BOUNDS.spareConnections],
+    ["requests that wait on a connection behind the one under way", BOUNDS.pipelined],
+    ["bodies over 4 KiB that arrive or are worked on", BOUNDS.addressBodyBytes / MIB, BOUNDS.bodyBytes / MIB],
+    ["answers over 64 KiB that are not read", BOUNDS.addressAnswerBytes / MIB, BOUNDS.answerBytes / MIB],
+    ["an answer that a client does not read", BOUNDS.stallMs / 1_000],
+    ["faults that an answer names in `issues`", BOUNDS.shownIssues],
     ["events of a floor kept for readers", BOUNDS.keptEvents, BOUNDS.keptBytes / 1_048_576],
     ["unsent bytes of a reader", BOUNDS.unsentBytes],
     ["a reader that takes nothing", BOUNDS.stallMs / 1_000],

@@ -64,6 +64,21 @@ it.concurrent("the four scenes go as the rules say, and the timeline tells how",
   expect(sessions.filter(({ state }) => state === "active")).toEqual([]);
 }, 60_000);
 
+it.concurrent("against the car a prompt is heard over the music and in a call, and the timeline tells how", async () => {
+  const flags = ["--store", "sqlite::memory:", "--config", "config/car.yaml"];
+  await using server = await ServerProcess.start({ flags });
+  const { code, text, lines } = await printed(server.url);
+  expect(text).not.toContain("not so");
+  expect(code).toBe(0);
+  expect(lines.at(-2)).toMatch(/^The scene went as the rules say, in \d+\.\d s\.$/);
+  for (const line of lines) expect(widthOf(line), line).toBeLessThanOrEqual(100);
+  const told = toldIn(sceneOf(text, 1));
+  expect(told).toContain("Music ▽ goes on beneath Navigation prompt, 14 dB quieter");
+  expect(told).toContain("Music ▶ is in front, at its own volume");
+  expect(told).toContain("Music ‖ is paused for Phone");
+  expect(told).toContain("Navigation prompt ▽ starts, at its own volume");
+}, 60_000);
+
 it.concurrent("where no server answers, a sentence says so", async () => {
   const server = await ServerProcess.start();
   await server.kill();
@@ -74,7 +89,7 @@ it.concurrent("where no server answers, a sentence says so", async () => {
   );
 });
 
-it.concurrent("a node that wants to know who asks is shown a token, and one who has none is told so", async () => {
+it.concurrent("against a node with authentication it sends the token, and without one it says that a token is needed", async () => {
   const [user, operator] = ["user-key-0123456789abcdef0123456789", "ops-key-0123456789abcdef01234567890"];
   const folder = await mkdtemp(join(tmpdir(), "interlock-drive-"));
   try {
@@ -88,7 +103,7 @@ it.concurrent("a node that wants to know who asks is shown a token, and one who 
     for (const env of [{}, { INTERLOCK_TOKEN: "wrong" }, { INTERLOCK_TOKEN: user }]) {
       const { code, text } = await printed(server.url, { env });
       expect(code).toBe(1);
-      expect(text).toContain(`The node at ${server.url} does not let just anybody in: set INTERLOCK_TOKEN`);
+      expect(text).toContain(`The node at ${server.url} requires authentication: set INTERLOCK_TOKEN`);
     }
     const { code, text } = await printed(server.url, { env: { INTERLOCK_TOKEN: operator } });
     expect(text).toContain("All 4 scenes went as the rules say");
@@ -98,13 +113,13 @@ it.concurrent("a node that wants to know who asks is shown a token, and one who 
   }
 }, 60_000);
 
-it.concurrent("what is no address is told", async () => {
+it.concurrent("an invalid address is reported", async () => {
   const { code, text } = await printed("nowhere");
   expect(code).toBe(1);
   expect(text).toBe("baseUrl must be an address with http or https, without query: nowhere\n");
 });
 
-it.concurrent("a server with other numbers is told which ones the scenes need", async () => {
+it.concurrent("against a server with other priorities it names the ones that the scenes need", async () => {
   const folder = await mkdtemp(join(tmpdir(), "interlock-drive-"));
   try {
     const shipped = await readFile("config/agents_config.yaml", "utf8");

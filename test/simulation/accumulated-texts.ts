@@ -1,6 +1,6 @@
 import type { Delta } from "../../src/protocol/event.ts";
 import type { Message } from "../../src/protocol/message.ts";
-import { must } from "./must.ts";
+import { must } from "../support/must.ts";
 import { textOf } from "./scripts.ts";
 
 /**

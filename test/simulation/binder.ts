@@ -1,5 +1,5 @@
-import { sleep } from "../../src/protocol/clock.ts";
 import type { SessionId } from "../../src/protocol/ids.ts";
+import { sleep } from "../../src/protocol/ports/clock.ts";
 import type { Cluster } from "./cluster.ts";
 import type { ConnectionReading } from "./connection-reading.ts";
 import { visit } from "./visit.ts";
@@ -18,12 +18,12 @@ export async function bindMade(
   while (world.broken === undefined) {
     const node = cluster.pickGateway();
     const bind = async () => {
-      await node!.gateway!.bind(id, sessionId, floorId);
-      return "bound" as const;
+      return (await node!.gateway!.bind(id, sessionId, floorId)) ? "bound" : "no room";
     };
-    if (node && (await visit(world, node, bind)) === "bound") {
-      trace.add("binder", `${sessionId} is bound to ${id}`);
-      return reading.endBinding(sessionId);
+    const outcome = node ? await visit(world, node, bind) : "cut";
+    if (outcome !== "cut") {
+      trace.add("binder", `${sessionId} at ${id}: ${outcome}`);
+      return outcome === "bound" ? reading.endBinding(sessionId) : reading.giveUpBinding(sessionId);
     }
     await sleep(clock, 50 + chance.below(400));
   }

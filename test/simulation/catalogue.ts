@@ -1,11 +1,14 @@
-import type { Catalog } from "../../src/config/catalog.ts";
+import type { Catalog } from "../../src/config/catalog/catalog.ts";
 import { makeCatalog } from "../support/catalog.ts";
 import type { Chance } from "../support/chance.ts";
 
 export const AGENTS = ["music", "weather", "phone", "chat"] as const;
+/** Flags by which floors are restricted, where their catalogue says so. */
+export const RESTRICTING = ["quiet", "locked"] as const;
 
 /** Agents that compete in every way there is. Times are short, so that a history of a minute meets them. */
-export function drawCatalog(chance: Chance): Catalog {
+export function drawCatalog(chance: Chance, shares?: true): Catalog {
+  const isShared = chance.percent(50) || shares;
   const agents = AGENTS.map((name) => ({
     name,
     priority: chance.pick([10, 20, 20, 50, 90]),
@@ -26,5 +29,33 @@ export function drawCatalog(chance: Chance): Catalog {
     max_paused: chance.pick([1, 2, 32]),
     max_queued: chance.pick([0, 1, 16]),
   };
-  return makeCatalog(agents, { policy });
+  if (!isShared) return makeCatalog(agents, { policy });
+  const lease = chance.pick(["1s", "2s"]);
+  const shared = agents.map((agent) => ({ ...agent, ...drawShared(chance), ...(chance.percent(30) && { lease }) }));
+  return makeCatalog(shared, { policy, restrictions: chance.percent(50) ? drawRestrictions(chance) : [] });
 }
+
+/** How the sessions of an agent are heard with others. */
+function drawShared(chance: Chance): Record<string, unknown> {
+  const level = () => chance.pick([0, -6, -14, -24, "pause"]);
+  const isCritical = chance.percent(12);
+  const ducks = chance.percent(60);
+  return {
+    ...(chance.percent(60) && {
+      beneath: { all: level(), ...(chance.percent(40) && { [chance.pick(AGENTS)]: level() }) },
+    }),
+    ...(ducks && { when_preempted: "duck" }),
+    ...(ducks && chance.percent(50) && { when_blocked: "duck" }),
+    ...(isCritical && { critical: true, when_blocked: "reject" }),
+    ...(chance.percent(25) && { replaces: AGENTS.filter(() => chance.percent(40)) }),
+    ...(chance.percent(25) && { max_hold: chance.pick(["400ms", "2s", "6s"]) }),
+  };
+}
+
+const drawRestrictions = (chance: Chance) =>
+  RESTRICTING.map((name, index) => ({
+    name,
+    when: name,
+    allow: AGENTS.filter(() => chance.percent(50)),
+    others: index === 0 ? "pause" : "stop",
+  }));

@@ -1,13 +1,13 @@
 import { isDeepStrictEqual } from "node:util";
-import { type Clock, sleep } from "../../src/protocol/clock.ts";
-import type { Envelope } from "../../src/protocol/command.ts";
 import type { Decision } from "../../src/protocol/decision.ts";
 import { AppError, type ErrorCode } from "../../src/protocol/errors.ts";
 import type { FloorId } from "../../src/protocol/ids.ts";
-import type { Reply } from "../../src/protocol/reply.ts";
+import type { Envelope } from "../../src/protocol/internal/command.ts";
+import type { Reply } from "../../src/protocol/internal/reply.ts";
+import { type Clock, sleep } from "../../src/protocol/ports/clock.ts";
+import { must } from "../support/must.ts";
 import type { Cluster } from "./cluster.ts";
 import type { Wish } from "./commands.ts";
-import { must } from "./must.ts";
 import type { NodeProcess } from "./node.ts";
 import { visit } from "./visit.ts";
 import type { World } from "./world.ts";
@@ -126,7 +126,7 @@ export class Client {
     const node = this.#cluster.pickGateway();
     if (!node) return "cut";
     const isLost = !this.#world.isFair && this.#world.chance.percent(5);
-    const outcome = await visit(this.#world, node, () => ask(node, envelope));
+    const outcome = await visit(this.#world, node, () => askNode(node, envelope));
     return isLost ? "cut" : outcome;
   }
 
@@ -155,7 +155,8 @@ export class Client {
 
   /** What is answered without a receipt was true at some instant between question and answer. */
   #mustBeTrue(reply: Reply, askedAt: number): void {
-    if (!reply.ok || !reply.decision) return;
+    // A restriction is asked before anybody else on the floor.
+    if (!reply.ok || !reply.decision || reply.decision.reason === "restricted") return;
     const told: Decision["holder"] = reply.decision.holder;
     const holders = this.#world.watch.floor(this.floorId).holdersBetween(askedAt, this.#world.clock.now());
     must(
@@ -165,7 +166,8 @@ export class Client {
   }
 }
 
-async function ask(node: NodeProcess, envelope: Omit<Envelope, "deadline">): Promise<Outcome> {
+/** One command to one node, as its gateway passes it on. */
+export async function askNode(node: NodeProcess, envelope: Omit<Envelope, "deadline">): Promise<Outcome> {
   try {
     return { reply: await node.ask(envelope) };
   } catch (error) {

@@ -48,12 +48,13 @@ export class Cluster {
 
   /** A door that somebody outside would try. */
   pickGateway(): NodeProcess | undefined {
-    const ready = this.processes.filter((process) => process.gateway && process.isReady);
+    const ready = this.processes.filter((process) => process.gateway && process.isReady && !process.isCutOff);
     return ready.length > 0 ? this.#world.chance.pick(ready) : undefined;
   }
 
-  /** Whatever is dead is started again; the operator does it. */
+  /** Whatever is dead is started again; the operator does it, unless the database's clock is wrong just then. */
   restartDead(): void {
+    if (this.#world.databaseClock.errs) return;
     for (const node of this.#nodes) {
       if (!node.process.life.isDead) continue;
       node.generation += 1;

@@ -1,7 +1,7 @@
-import type { SessionContext } from "../../src/actors/session-context.ts";
-import type { Command, NewSession } from "../../src/protocol/command.ts";
+import type { SessionContext } from "../../src/actors/session/session-context.ts";
 import type { AgentId, FloorId, MessageId, RunId, SessionId } from "../../src/protocol/ids.ts";
-import { AGENTS } from "./catalogue.ts";
+import type { Command, NewSession } from "../../src/protocol/internal/command.ts";
+import { AGENTS, RESTRICTING } from "./catalogue.ts";
 import type { World } from "./world.ts";
 
 /** A command, and by what everybody sees that it was carried out. */
@@ -12,6 +12,10 @@ export interface Wish {
   /** The session that is to be there for the mark to be seen. */
   sessionId?: SessionId | undefined;
 }
+
+/** Characters of a heavy message. */
+const HEAVY_LEAST = 100_000;
+const HEAVY_MORE = 150_000;
 
 const VERBS = ["activate", "activate", "resume", "resume", "pause", "archive", "stop", "abort", "delete"] as const;
 
@@ -55,6 +59,16 @@ function chat(world: World, _: FloorId, commandId: string, sessionId: SessionId)
   return { command: { type: "session.chat", sessionId, turn }, mark: `message ${turn.messageId}`, sessionId };
 }
 
+/** A turn that is larger than a page of a log, or nearly: a history has room for a few of them. */
+function heavy(world: World, floorId: FloorId, commandId: string, sessionId: SessionId): Wish {
+  const { chance } = world;
+  if (!world.takeHeavy()) return chat(world, floorId, commandId, sessionId);
+  const words = `words of ${commandId} `;
+  const content = words.repeat(Math.floor((HEAVY_LEAST + chance.below(HEAVY_MORE)) / words.length));
+  const turn = { ...turnOf(world, commandId), content };
+  return { command: { type: "session.chat", sessionId, turn }, mark: `message ${turn.messageId}`, sessionId };
+}
+
 function verb({ chance }: World, _: FloorId, __: string, sessionId: SessionId): Wish {
   return { command: { type: `session.${chance.pick(VERBS)}`, sessionId } };
 }
@@ -65,9 +79,16 @@ export function rename(_: World, __: FloorId, commandId: string, sessionId: Sess
 }
 
 function ofFloor({ chance }: World, _: FloorId, commandId: string): Wish {
-  const what = chance.below(6);
+  const what = chance.below(9);
   if (what === 0) return { command: { type: "floor.stop" } };
   if (what === 1) return { command: { type: "floor.stop_all" } };
+  if (what === 2 || what === 3) {
+    return { command: { type: "floor.patch_flags", flags: { [chance.pick(RESTRICTING)]: chance.percent(60) } } };
+  }
+  if (what === 4) {
+    const name = `patch-${commandId}`;
+    return { command: { type: "floor.patch_flags", flags: { [name]: true } }, mark: `patched ${name}` };
+  }
   return flag(commandId);
 }
 
@@ -98,5 +119,5 @@ function other(world: World, floorId: FloorId, commandId: string, sessionId: Ses
   return chat(world, floorId, commandId, sessionId);
 }
 
-const KINDS = { chat, verb, rename, ofFloor, look, other };
+const KINDS = { chat, heavy, verb, rename, ofFloor, look, other };
 export type Kind = keyof typeof KINDS;

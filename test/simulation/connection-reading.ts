@@ -1,10 +1,11 @@
+import { BOUNDS } from "../../src/config/bounds.ts";
 import type { Delta, LogEntry } from "../../src/protocol/event.ts";
 import type { ConnectionId, FloorId, SessionId } from "../../src/protocol/ids.ts";
 import type { Message } from "../../src/protocol/message.ts";
 import { parseConnectionPosition } from "../../src/protocol/position.ts";
+import { must } from "../support/must.ts";
 import { AccumulatedTexts } from "./accumulated-texts.ts";
 import type { GatewaySide, Opening } from "./gateway-side.ts";
-import { must } from "./must.ts";
 import type { Reading } from "./reader.ts";
 import type { Wire } from "./wire.ts";
 import type { World } from "./world.ts";
@@ -19,6 +20,8 @@ interface Bound {
   since?: number | undefined;
   /** It was given the end of the session. */
   hasEnd: boolean;
+  /** It was told that more sessions came and went than a position names: this one may be among them. */
+  mayBeSkipped?: true;
 }
 
 /** A client's connection, with whatever sessions it is bound to, from the first event of each. */
@@ -48,10 +51,8 @@ export class ConnectionReading implements Reading {
 
   get isComplete(): boolean {
     const { watch } = this.#world;
-    return this.#bound.entries().every(([sessionId, { seq, since, hasEnd }]) => {
-      if (since === undefined || hasEnd) return true;
-      // A position does not tell a slot that ended before it was ever named from one whose end was seen (rule C19).
-      if (seq === 0 && watch.endOf(sessionId) !== undefined) return true;
+    return this.#bound.entries().every(([sessionId, { seq, since, hasEnd, mayBeSkipped }]) => {
+      if (since === undefined || hasEnd || mayBeSkipped) return true;
       return seq === watch.logOf(sessionId).at(-1)?.seq;
     });
   }
@@ -68,12 +69,22 @@ export class ConnectionReading implements Reading {
     this.#bound.get(sessionId)!.since = this.#world.clock.now();
   }
 
+  /** The connection had no room. An earlier request may have bound it all the same, and it was given its end since. */
+  giveUpBinding(sessionId: SessionId): void {
+    if (this.#bound.get(sessionId)!.seq === 0) this.#bound.delete(sessionId);
+  }
+
   open(gateway: GatewaySide, position: string | undefined, wire: Wire): Promise<Opening> {
     return gateway.openConnection(position, wire);
   }
 
   reconnect(): void {
-    this.#cameAt = this.#world.clock.now();
+    const { clock, watch } = this.#world;
+    for (const [id, { since, hasEnd }] of this.#bound) {
+      const endedAway = since !== undefined && !hasEnd && watch.endOf(id) !== undefined;
+      if (endedAway) this.#world.count("sessions that ended while their reader was away");
+    }
+    this.#cameAt = clock.now();
     this.#texts.reconnect();
   }
 
@@ -81,7 +92,7 @@ export class ConnectionReading implements Reading {
     const bound = sessionId === undefined ? undefined : this.#bound.get(sessionId);
     if (bound?.since === undefined) return false;
     if (this.#world.clock.now() < Math.max(bound.since, this.#cameAt) + CARRIED_MS) return false;
-    return !bound.hasEnd && bound.seq < seq!;
+    return !bound.hasEnd && !bound.mayBeSkipped && bound.seq < seq!;
   }
 
   end(answer: string): void {
@@ -106,6 +117,7 @@ export class ConnectionReading implements Reading {
   takeLogged(id: string, text: string): void {
     const { watch } = this.#world;
     const { type, data, sessionId, seq } = JSON.parse(text) as Frame;
+    if (type === "reset" && sessionId === undefined) return this.#skip();
     const bound = this.#bound.get(sessionId);
     const told = () => `${this.standing} and was given ${id} ${text.slice(0, 300)}`;
     must(bound !== undefined && !bound.hasEnd && seq > bound.seq, told);
@@ -120,6 +132,14 @@ export class ConnectionReading implements Reading {
     must(position !== undefined && position.connectionId === this.#id, told);
     const isNamed = position.slots.some((slot) => slot.seq === seq);
     must(isNamed || bound.hasEnd, () => `${told()}, and its place is not named`);
+  }
+
+  /** More sessions ended while it was away than a position can name: which of them it is not told cannot be seen. */
+  #skip(): void {
+    const { watch } = this.#world;
+    const ended = [...this.#bound].filter(([id, { hasEnd }]) => !hasEnd && watch.endOf(id) !== undefined);
+    must(this.#bound.size > BOUNDS.bindings, () => `${this.standing} and was given a reset`);
+    for (const [, bound] of ended) bound.mayBeSkipped = true;
   }
 
   #follow(bound: Bound, type: string, data: object): void {

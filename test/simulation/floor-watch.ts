@@ -1,21 +1,30 @@
-import type { Floor } from "../../src/actors/arbitration.ts";
-import type { SessionContext } from "../../src/actors/session-context.ts";
-import type { Catalog } from "../../src/config/catalog.ts";
-import type { Decision } from "../../src/protocol/decision.ts";
-import type { LogEntry, Transition } from "../../src/protocol/event.ts";
+import type { ArbiterContext } from "../../src/actors/floor/arbiter-step.ts";
+import { type Floor, rulesOf } from "../../src/actors/floor/arbitration.ts";
+import type { SessionContext } from "../../src/actors/session/session-context.ts";
+import type { Catalog } from "../../src/config/catalog/catalog.ts";
+import type { LogEntry } from "../../src/protocol/event.ts";
 import type { FloorId, FloorSeq, RunId, Seq, SessionId } from "../../src/protocol/ids.ts";
 import type { Message } from "../../src/protocol/message.ts";
 import type { FloorChange, SessionRow } from "../../src/store/store.ts";
-import { must } from "./must.ts";
+import { checkArrangement } from "../support/arrangement-check.ts";
+import { FloorLogCheck } from "../support/floor-log-check.ts";
+import { must } from "../support/must.ts";
 import { textOf } from "./scripts.ts";
 
-type Memory = Pick<SessionContext, "run" | "stopping" | "idleTimerId" | "pauseTimerId">;
+type Memory = Pick<SessionContext, "run" | "stopping" | "idleTimerId" | "pauseTimerId" | "holdTimerId" | "lease">;
+
+/** How far the clocks of sound nodes may be apart, in ms. */
+export const APART_MS = 100;
+/** A commit is made at most so long after its commands were carried out, in ms. */
+export const LATE_MS = 60_000;
 
 /** Who held the floor, or was about to, from an instant on. */
 interface Holding {
   from: number;
-  sessionId: SessionId | undefined;
+  sessionIds: readonly (SessionId | undefined)[];
 }
+
+type Snapshot = { actors: { context: Pick<ArbiterContext, "floor" | "flags"> } };
 
 /**
  * One floor as its commits tell of it: whatever nodes, networks and clocks do, what must always hold
@@ -28,13 +37,17 @@ export class FloorWatch {
   head: FloorSeq = 0;
   /** Attempts that were given out after a first one. */
   replaced = 0;
+  /** Sessions that lapsed, and when that was committed. */
+  readonly lapses: { sessionId: SessionId; at: number }[] = [];
   /** Everything that was ever logged, also of sessions that are gone. */
   readonly log: LogEntry[] = [];
-  readonly #states = new Map<SessionId, string>();
+  readonly #check: FloorLogCheck;
   readonly #seqs = new Map<SessionId, Seq>();
   /** Runs that were accepted and have not ended. */
   readonly #openRuns = new Map<RunId, SessionId>();
   readonly #endedRuns = new Set<RunId>();
+  /** Messages of agents as they were completed last. */
+  readonly #said = new Map<string, string>();
   /** The newest attempt of each run, and whether it could report, from each instant on at which that changed. */
   readonly #attempts = new Map<RunId, { from: number; attempt: number; isLive: boolean }[]>();
   /** The run of each session that has one. */
@@ -42,15 +55,14 @@ export class FloorWatch {
   readonly #wanted = new Set<string>();
   /** Effects that each session names. */
   readonly #named = new Map<SessionId, string[]>();
-  #decision: Decision | undefined;
-  #lacksEvents = false;
   /** When commits were made in which more happened than is written: commands of one batch see each other's floor. */
   readonly #unclear: number[] = [];
-  readonly #holdings: Holding[] = [{ from: Number.NEGATIVE_INFINITY, sessionId: undefined }];
+  readonly #holdings: Holding[] = [{ from: Number.NEGATIVE_INFINITY, sessionIds: [undefined] }];
 
   constructor(floorId: FloorId, catalog: Catalog) {
     this.floorId = floorId;
     this.#catalog = catalog;
+    this.#check = new FloorLogCheck(catalog);
   }
 
   /** Runs that were accepted and have not ended. */
@@ -65,7 +77,7 @@ export class FloorWatch {
       const until = this.#holdings[index + 1]?.from ?? Number.POSITIVE_INFINITY;
       return holding.from <= to && until >= from;
     });
-    return new Set(within.map(({ sessionId }) => sessionId));
+    return new Set(within.flatMap(({ sessionIds }) => sessionIds));
   }
 
   /** Whether an attempt could report at some instant between two, and whether there was one at which it could not. */
@@ -87,42 +99,46 @@ export class FloorWatch {
       change.expected === this.version,
       () => `version ${this.version} was overwritten by a change of ${change.expected}`,
     );
-    this.#decision = undefined;
     const lasts = new Set(change.deleted.map(({ last }) => last));
     const entries = [...change.events, ...lasts].sort((one, other) => one.floorSeq - other.floorSeq);
     this.#isDense(change, entries);
     // Of a session that is gone only its last event is kept: what else became of it in this commit nobody can tell.
     for (const { sessionId } of change.deleted) this.#forget(sessionId, at);
-    this.#lacksEvents = lasts.size > 0;
-    const transitions = entries.filter(({ type }) => type === "session_transition").length;
-    const mayReserve = this.#catalog.policy.resumeDelayMs > 0 && transitions > 1;
-    if (this.#lacksEvents || mayReserve) this.#unclear.push(at);
+    const changes = entries.filter(({ type }) => type === "session_transition" || type === "floor_updated").length;
+    const mayReserve = this.#catalog.policy.resumeDelayMs > 0 && changes > 1;
+    if (lasts.size > 0 || mayReserve) this.#unclear.push(at);
+    let place = this.head;
     for (const entry of entries) {
+      this.#isDated(entry, at);
       this.log.push(entry);
+      if (entry.floorSeq !== place + 1 || lasts.has(entry)) this.#check.skip();
+      place = entry.floorSeq;
       if (!lasts.has(entry)) this.#follow(entry);
       // Commands of one batch are answered after its commit, each by what it found.
-      if (entry.type === "session_transition") this.#hold(this.#active[0], at);
+      if (entry.type === "session_transition") this.#hold(at);
+      if (/"reason":"lease_expired"/.test(entry.json)) this.lapses.push({ sessionId: entry.sessionId!, at });
     }
+    this.#check.end(entries.at(-1)?.at ?? Number.NEGATIVE_INFINITY);
     for (const write of change.messages) {
       this.#attemptIsNewest("message" in write ? write.message.id : write.id);
       if ("message" in write) messageIsTrue(write.message);
     }
     for (const row of change.sessions) this.#rowAgrees(row, at);
     this.#effectsAreNew(change);
-    const floor = (JSON.parse(change.snapshot) as { actors: { context: { floor: Floor } } }).actors.context.floor;
+    const { floor, flags } = (JSON.parse(change.snapshot) as Snapshot).actors.context;
     this.#machinesAgree(floor, change);
+    checkArrangement(floor, rulesOf(this.#catalog, flags));
+    this.#replacedAreGone(floor, entries);
     this.#effectsAreNamed(floor);
-    this.#hold(floor.holder?.sessionId ?? floor.reserved?.sessionId, at);
+    this.#hold(at, floor.reserved?.sessionId);
     this.version += 1;
     this.head = change.head;
   }
 
-  get #active(): SessionId[] {
-    return [...this.#states].filter(([, state]) => state.startsWith("active")).map(([id]) => id);
-  }
-
-  #hold(sessionId: SessionId | undefined, from: number): void {
-    if (this.#holdings.at(-1)!.sessionId !== sessionId) this.#holdings.push({ from, sessionId });
+  /** Whom a what-if may name from now on: who is in front, or about to be, and where they can be in the way, the ducked. */
+  #hold(from: number, reserved?: SessionId): void {
+    const sessionIds = [this.#check.active[0] ?? reserved, ...this.#check.ducked];
+    if (this.#holdings.at(-1)!.sessionIds.join() !== sessionIds.join()) this.#holdings.push({ from, sessionIds });
   }
 
   /** Places follow one another, on the floor and in each session, without a hole and without a second. */
@@ -139,52 +155,29 @@ export class FloorWatch {
     }
   }
 
+  /** The time of a floor never goes back, and is never that of a clock that errs (rule C9). */
+  #isDated(entry: LogEntry, at: number): void {
+    const beforeMs = at - entry.at;
+    must(beforeMs > -APART_MS && beforeMs < LATE_MS, () => `place ${entry.floorSeq} is dated ${beforeMs} ms before`);
+    const last = this.log.at(-1);
+    must(!last || entry.at >= last.at, () => `place ${entry.floorSeq} is dated before place ${last?.floorSeq}`);
+  }
+
   #follow(entry: LogEntry): void {
     const { sessionId, seq, type, json } = entry;
     if (sessionId === undefined) {
-      if (type === "arbitration") this.#decide(entry);
+      this.#check.take(entry);
       return;
     }
     const before = this.#seqs.get(sessionId) ?? 0;
     must(seq === before + 1, () => `${sessionId} stands at ${before} and event ${seq} was written`);
     this.#seqs.set(sessionId, seq!);
-    const state = this.#states.get(sessionId);
+    const state = this.#check.stateOf(sessionId);
     must(state !== "archived", () => `${sessionId} is archived and ${type} was written`);
     must((state === undefined) === (type === "session_created"), () => `${sessionId} is ${state}: ${type}`);
-    if (type === "session_created") this.#states.set(sessionId, "created");
-    else if (type === "arbitration") this.#decide(entry);
-    else if (type === "session_transition") this.#step(sessionId, JSON.parse(json) as Transition);
-    else if (type === "message") this.#say(sessionId, JSON.parse(json) as Message);
+    this.#check.take(entry);
+    if (type === "message") this.#say(sessionId, JSON.parse(json) as Message);
     else if (type === "complete") this.#complete((JSON.parse(json) as { runId: RunId }).runId);
-  }
-
-  #decide({ sessionId, json }: LogEntry): void {
-    const decision = JSON.parse(json) as Decision;
-    this.#decision = decision;
-    if (decision.outcome !== "rejected" || sessionId === undefined) return;
-    must(sessionId !== decision.holder?.sessionId, () => `the holder's log tells of a rejection: ${sessionId}`);
-  }
-
-  #step(id: SessionId, { from, to, event, by }: Transition): void {
-    const state = this.#states.get(id);
-    must(from === state, () => `${id} goes from ${from}, but was ${state}`);
-    must(from !== "paused" || /^(active|archived)/.test(to), () => `paused ${id} became ${to}`);
-    this.#states.set(id, to);
-    if (event === "preempt" && !this.#lacksEvents) this.#preemptionIsLawful(id, by?.sessionId);
-    if (!to.startsWith("active")) return;
-    must(this.#active.length === 1, () => `two are active at one instant: ${this.#active}`);
-  }
-
-  /** Nobody is paused but by a decision that says so, and that may say so. */
-  #preemptionIsLawful(id: SessionId, by: SessionId | undefined): void {
-    const decision = this.#decision;
-    const told = () => `${id} was preempted by ${by}: ${JSON.stringify(decision)}`;
-    must(decision?.reason === "preempted" && decision.outcome === "granted", told);
-    must(decision.holder?.sessionId === id && decision.challenger.sessionId === by, told);
-    const holder = this.#catalog.agents.get(decision.holder.agentId)!;
-    const { priority } = decision.challenger;
-    must(holder.interruptible || priority >= (holder.preemptionThreshold ?? Number.POSITIVE_INFINITY), told);
-    must(priority >= decision.holder.priority, told);
   }
 
   #say(sessionId: SessionId, message: Message): void {
@@ -192,8 +185,18 @@ export class FloorWatch {
       must(!this.#endedRuns.has(message.runId!), () => `run ${message.runId} began after it had ended`);
       this.#openRuns.set(message.runId!, sessionId);
     } else {
-      must(this.#openRuns.has(message.runId!), () => `${message.id} was completed after its run`);
+      this.#attemptSays(message);
     }
+  }
+
+  /** A message is complete once. One that was cut off may come again with its last words, and only grows by that. */
+  #attemptSays({ id, runId, status, content }: Message): void {
+    const before = this.#said.get(id);
+    const isCutOff = status === "interrupted" || status === "error";
+    must(this.#openRuns.has(runId!) || isCutOff, () => `${id} was completed after its run`);
+    must(before === undefined || isCutOff, () => `${id} was completed twice`);
+    must(content.startsWith(before ?? ""), () => `${id} was ${before}, and became ${content}`);
+    this.#said.set(id, content);
   }
 
   #complete(runId: RunId): void {
@@ -227,7 +230,7 @@ export class FloorWatch {
 
   #forget(id: SessionId, at: number): void {
     this.#noteAttempt(id, undefined, at);
-    this.#states.delete(id);
+    this.#check.forget(id);
     this.#seqs.delete(id);
     this.#named.delete(id);
     for (const [runId, sessionId] of this.#openRuns) if (sessionId === id) this.#openRuns.delete(runId);
@@ -235,17 +238,37 @@ export class FloorWatch {
 
   #rowAgrees({ session, head, memory }: SessionRow, at: number): void {
     const { id, state, activity } = session;
-    const written = state === "active" ? `active.${activity}` : state;
-    must(this.#states.get(id) === written, () => `${id} is ${written}, its log says ${this.#states.get(id)}`);
+    const written = state === "active" || state === "ducked" ? `${state}.${activity}` : state;
+    must(this.#check.stateOf(id) === written, () => `${id} is ${written}, its log says ${this.#check.stateOf(id)}`);
     must(this.#seqs.get(id) === head, () => `${id} stands at ${head}, its log at ${this.#seqs.get(id)}`);
-    const { run, stopping, idleTimerId, pauseTimerId } = JSON.parse(memory) as Memory;
+    const { run, stopping, idleTimerId, pauseTimerId, holdTimerId, lease } = JSON.parse(memory) as Memory;
     this.#noteAttempt(id, run, at);
     const timers = run?.interactions.map(({ timerId }) => timerId) ?? [];
-    const named = [run?.effectId, run?.nudgeId, stopping?.timerId, idleTimerId, pauseTimerId, ...timers];
+    const named = [
+      run?.effectId,
+      run?.nudgeId,
+      stopping?.timerId,
+      idleTimerId,
+      pauseTimerId,
+      holdTimerId,
+      lease?.timerId,
+      ...timers,
+    ];
     this.#named.set(
       id,
       named.filter((name) => name !== undefined),
     );
+  }
+
+  /** 16: when a session came to the front, those that it replaces left, wherever they stood. */
+  #replacedAreGone({ holder, ducked, paused, queued }: Floor, entries: readonly LogEntry[]): void {
+    const { front } = this.#check;
+    if (!holder || front?.sessionId !== holder.sessionId || front.floorSeq <= this.head) return;
+    for (const { sessionId, agentId } of [...ducked, ...paused, ...queued]) {
+      if (!this.#check.isReplacedBy(holder.sessionId, sessionId)) continue;
+      const hasCome = entries.some((entry) => entry.sessionId === sessionId && entry.floorSeq > front.floorSeq);
+      must(hasCome, () => `16: ${sessionId} of ${agentId} stays, and ${holder.sessionId} replaces it`);
+    }
   }
 
   #effectsAreNew({ effectsAdded, effectsRemoved }: FloorChange): void {
@@ -262,17 +285,23 @@ export class FloorWatch {
     for (const id of this.#wanted) must(named.has(id), () => `effect ${id} is there and nobody names it`);
   }
 
-  #machinesAgree({ holder, paused, reserved }: Floor, { sessions }: FloorChange): void {
-    must(!(holder && reserved), () => "the floor is held and reserved");
-    const active = this.#active;
+  #machinesAgree({ holder, ducked, paused }: Floor, { sessions }: FloorChange): void {
+    const { active } = this.#check;
     must(
       active.join() === (holder?.sessionId ?? ""),
       () => `${active} is active, ${holder?.sessionId} holds the floor`,
     );
+    const beneath = ducked.map(({ sessionId }) => sessionId).sort();
+    must(
+      this.#check.ducked.sort().join() === beneath.join(),
+      () => `${this.#check.ducked} are ducked, listed ${beneath}`,
+    );
     for (const { sessionId } of paused) {
-      must(this.#states.get(sessionId) === "paused", () => `${sessionId} waits to be resumed and is not paused`);
+      must(this.#check.stateOf(sessionId) === "paused", () => `${sessionId} waits to be resumed and is not paused`);
     }
     for (const { session } of sessions) {
+      const level = ducked.find(({ sessionId }) => sessionId === session.id)?.level;
+      must(session.level === level, () => `${session.id} is at level ${session.level}, listed at ${level}`);
       if (session.state !== "paused") continue;
       const waits = paused.some(({ sessionId }) => sessionId === session.id);
       must(waits === (session.pausedBy === "preemption"), () => `${session.id} is paused by ${session.pausedBy}`);

@@ -1,17 +1,17 @@
 import { describe, expect, onTestFinished, test, vi } from "vitest";
-import { Host } from "../../src/actors/host.ts";
-import type { RunQueue } from "../../src/bus/run-queue.ts";
-import { ConnectionFloor } from "../../src/gateway/connection-floor.ts";
-import { Follower } from "../../src/gateway/follower.ts";
-import { SseWriter } from "../../src/gateway/sse-writer.ts";
-import type { Command } from "../../src/protocol/command.ts";
-import type { RunEffect } from "../../src/protocol/effect.ts";
+import { Host } from "../../src/actors/host/host.ts";
+import { ConnectionFloor } from "../../src/gateway/streams/connection-floor.ts";
+import { Follower } from "../../src/gateway/streams/follower.ts";
+import { SseWriter } from "../../src/gateway/streams/sse-writer.ts";
 import { AppError } from "../../src/protocol/errors.ts";
-import { runTopic } from "../../src/protocol/floor-message.ts";
 import type { AgentId, FloorId, SessionId } from "../../src/protocol/ids.ts";
+import type { Command } from "../../src/protocol/internal/command.ts";
+import type { RunEffect } from "../../src/protocol/internal/effect.ts";
+import { runTopic } from "../../src/protocol/internal/floor-message.ts";
+import type { Reply } from "../../src/protocol/internal/reply.ts";
 import type { Message } from "../../src/protocol/message.ts";
 import { logPosition, parseConnectionPosition } from "../../src/protocol/position.ts";
-import type { Reply } from "../../src/protocol/reply.ts";
+import type { RunQueue } from "../../src/queue/run-queue.ts";
 import { Worker } from "../../src/runs/worker.ts";
 import type { Store } from "../../src/store/store.ts";
 import { makeCatalog } from "../support/catalog.ts";
@@ -131,12 +131,12 @@ function makeHost(store: Store): { tell: (command: LooseCommand) => Promise<Repl
     newId: () => `${ids++}`,
     catalog: () => makeCatalog([{ name: "music" }]),
     arm() {},
-    metrics: { command() {}, batch() {}, conflict() {}, broken() {} },
+    metrics: { command() {}, batch() {}, conflict() {}, lapsed() {}, broken() {} },
   });
   const floorId = "u:ann" as FloorId;
   const deadline = clock.now() + 1_000;
   const tell = (command: LooseCommand) =>
-    host.deliver({ floorId, commandId: `${ids++}`, bodyHash: "", deadline, command: command as Command });
+    host.dispatch({ floorId, commandId: `${ids++}`, bodyHash: "", deadline, command: command as Command });
   return { tell, log };
 }
 
@@ -161,11 +161,11 @@ describe("a floor that another node commits to while it is read (history 172)", 
     await tell({ type: "run.claim", sessionId: "music", runId: "run", claimId: "c", asked: false });
     await tell(report(1, 0));
     let isFirst = true;
-    const loadDrafts = async (id: FloorId) => {
+    const loadDrafts = async (id: FloorId, after?: number) => {
       // The other node takes the next report after the floor's row was read.
       if (isFirst) await tell(report(2, 2));
       isFirst = false;
-      return store.loadDrafts(id);
+      return store.loadDrafts(id, after);
     };
     const other = makeHost(withMethods(store, { loadDrafts }));
     const standing = { standing: "go", answers: [] };
@@ -173,6 +173,35 @@ describe("a floor that another node commits to while it is read (history 172)", 
     expect(await other.tell(report(3, 4))).toMatchObject({ ok: true, standing });
     expect(other.log.lines).toEqual([]);
     expect(store.messagesOf("music" as SessionId).at(-1)?.content).toBe("lalala");
+  });
+});
+
+describe("a floor whose unfinished messages fill several pages", () => {
+  test("is continued by another node with all of them", async () => {
+    const store = new MemoryStore();
+    const { tell } = makeHost(store);
+    const agent = { kind: "master" as const, name: "music", depth: 0, path: ["music"] };
+    const messageIds = ["m0", "m1", "m2"];
+    const report = (n: number, offset: number): LooseCommand => ({
+      ...{ type: "run.report", sessionId: "music", runId: "run", attempt: 1, n },
+      parts: messageIds.flatMap((messageId) => [
+        ...(n === 1 ? [{ kind: "open" as const, messageId, agent }] : []),
+        { kind: "append" as const, messageId, offset, text: "la" },
+      ]),
+    });
+    const session = { sessionId: "music", agentId: "music", userId: "ann" };
+    await tell({ type: "session.create", sessionId: "music", session, activate: true });
+    await tell({ type: "session.chat", sessionId: "music", turn: { messageId: "t", runId: "run", content: "play" } });
+    await tell({ type: "run.claim", sessionId: "music", runId: "run", claimId: "c", asked: false });
+    await tell(report(1, 0));
+    const loadDrafts = async (id: FloorId, after = 0) => {
+      const { messages } = await store.loadDrafts(id);
+      return { messages: messages.slice(after, after + 1), next: after + 1 < messages.length ? after + 1 : undefined };
+    };
+    const other = makeHost(withMethods(store, { loadDrafts }));
+    expect(await other.tell(report(2, 2))).toMatchObject({ ok: true, standing: { standing: "go" } });
+    const contents = store.messagesOf("music" as SessionId).map(({ content }) => content);
+    expect(contents).toEqual(["play", "lala", "lala", "lala"]);
   });
 });
 
@@ -243,6 +272,8 @@ function openSide(replace: (store: MemoryStore) => Partial<Store> = () => ({})) 
     log: new KeptLog(),
     newId,
     random: () => 0,
+    resumePosition: (position) => position,
+    respond: (response) => response,
   });
   onTestFinished(() => gateway.stop());
   const pass = () => clock.runUntil(clock.now() + 50, () => false);
@@ -252,7 +283,7 @@ function openSide(replace: (store: MemoryStore) => Partial<Store> = () => ({})) 
     const receive = (text: string) => {
       heard += text;
     };
-    const wire = new Wire(life, clock, { receive, ended() {} });
+    const wire = new Wire(life, clock, { receive, overrun() {}, ended() {} });
     void open(wire);
     await pass();
     const placesOf = (session: string) => {
@@ -450,11 +481,11 @@ describe("a worker that was given a run and reads what was said before (history 
         getBlob: async () => undefined,
       },
       ask: (envelope) => ask(envelope.command),
-      agents: { find: () => agent },
+      agents: { find: () => agent, canRun: () => true },
       clock,
       newId: () => `id${ids++}`,
       askTimeoutMs: 5_000,
-      concurrency: 1,
+      places: { total: 1, perOwner: 1, waiting: 1, waitingPerOwner: 1 },
       maxHeld: 1,
       holdTimeoutMs: 60_000,
       log: new KeptLog(),

@@ -1,20 +1,29 @@
+import type { ServerResponse } from "node:http";
 import type { Bus } from "../../src/bus/bus.ts";
-import { ConnectionStream } from "../../src/gateway/connection-stream.ts";
-import { Connections } from "../../src/gateway/connections.ts";
-import { FloorStream } from "../../src/gateway/floor-stream.ts";
-import { placeFrame } from "../../src/gateway/follower.ts";
-import { Followers } from "../../src/gateway/followers.ts";
-import { keepListening } from "../../src/gateway/keep-listening.ts";
-import { type LogStreamOptions, SessionStream, startAfter } from "../../src/gateway/session-stream.ts";
-import { SseWriter } from "../../src/gateway/sse-writer.ts";
-import { type Stream, Streams } from "../../src/gateway/streams.ts";
-import type { Clock } from "../../src/protocol/clock.ts";
-import { connectionTopic } from "../../src/protocol/connection-message.ts";
+import { LOCAL } from "../../src/gateway/access/caller.ts";
+import { KnownPlaces } from "../../src/gateway/access/known-places.ts";
+import { VisibleSessions } from "../../src/gateway/access/visible-sessions.ts";
+import { ConnectionStream } from "../../src/gateway/streams/connection-stream.ts";
+import { Connections } from "../../src/gateway/streams/connections.ts";
+import { Followers } from "../../src/gateway/streams/followers.ts";
+import { keepListening } from "../../src/gateway/streams/keep-listening.ts";
+import {
+  floorLog,
+  LogStream,
+  type LogStreamOptions,
+  sessionLog,
+  startAfter,
+} from "../../src/gateway/streams/log-stream.ts";
+import { type Stream, Streams } from "../../src/gateway/streams/open-streams.ts";
+import { SseWriter } from "../../src/gateway/streams/sse-writer.ts";
 import { AppError } from "../../src/protocol/errors.ts";
-import { toWire } from "../../src/protocol/floor-message.ts";
+import { placeFrame } from "../../src/protocol/frames.ts";
 import type { ConnectionId, FloorId, SessionId } from "../../src/protocol/ids.ts";
-import type { Logger } from "../../src/protocol/logger.ts";
-import { logPosition, parseConnectionPosition } from "../../src/protocol/position.ts";
+import { connectionTopic } from "../../src/protocol/internal/connection-message.ts";
+import { toWire } from "../../src/protocol/internal/floor-message.ts";
+import type { Clock } from "../../src/protocol/ports/clock.ts";
+import type { Logger } from "../../src/protocol/ports/logger.ts";
+import { type ConnectionPosition, logPosition, parseConnectionPosition } from "../../src/protocol/position.ts";
 import type { ConnectionRow, Store } from "../../src/store/store.ts";
 import type { Wire } from "./wire.ts";
 
@@ -33,6 +42,8 @@ export interface GatewaySideOptions {
   /** Short enough to name a connection. */
   newId: () => string;
   random: () => number;
+  resumePosition: (position: ConnectionPosition) => ConnectionPosition;
+  respond: (response: ServerResponse) => ServerResponse;
 }
 
 /** A gateway's streams without its routes: what `GET …/events` does once the request is understood. */
@@ -71,10 +82,12 @@ export class GatewaySide {
     return this.#orSendAway(wire, () => this.#openConnection(position, wire));
   }
 
-  /** A session that was made through a connection is bound to it. */
-  async bind(connectionId: ConnectionId, sessionId: SessionId, floorId: FloorId): Promise<void> {
+  /** Bind a session that was made through a connection. @returns false if the connection has no room for it */
+  async bind(connectionId: ConnectionId, sessionId: SessionId, floorId: FloorId): Promise<boolean> {
     const row = await this.#connections.find(connectionId, undefined);
     await this.#connections.bindMade(row, { sessionId, floorId });
+    const { slots } = await this.#connections.find(connectionId, undefined);
+    return slots.some((slot) => slot.sessionId === sessionId);
   }
 
   /** What cannot be had just now is no reason to refuse a stream. */
@@ -84,7 +97,7 @@ export class GatewaySide {
     } catch (error) {
       if (!(error instanceof AppError) || error.status !== 503) throw error;
       const { clock } = this.#options;
-      const writer = new SseWriter(wire.asResponse, {}, clock.now());
+      const writer = new SseWriter(this.#options.respond(wire.asResponse), {}, clock.now());
       writer.bye("overloaded", clock.now(), this.streams.reconnectInMs());
       return "open";
     }
@@ -97,7 +110,7 @@ export class GatewaySide {
     if (where.tombstone) {
       const { head, last } = where.tombstone;
       if (startAfter(position, { epoch: store.epoch, head, lowWater: 0 }).after === head) return "over";
-      const writer = new SseWriter(wire.asResponse, {}, clock.now());
+      const writer = new SseWriter(this.#options.respond(wire.asResponse), {}, clock.now());
       writer.write(placeFrame(logPosition(store.epoch, head), toWire(last).frame));
       writer.bye("ended", clock.now());
       return "open";
@@ -110,7 +123,7 @@ export class GatewaySide {
     const isOver = view.session.state === "archived" && start.after === view.head;
     if (isOver && !start.reset) return "over";
     return this.#follow(where.floorId, wire, (options) => {
-      const stream = new SessionStream(options, id, start);
+      const stream = new LogStream(options, sessionLog(options.store, id), start);
       if (isOver) stream.writer.bye("ended", clock.now());
       return stream;
     });
@@ -118,16 +131,17 @@ export class GatewaySide {
 
   async #openConnection(text: string | undefined, wire: Wire): Promise<"open"> {
     const { store, clock, bus, log } = this.#options;
-    const position = text === undefined ? undefined : parseConnectionPosition(text);
+    const parsed = text === undefined ? undefined : parseConnectionPosition(text);
+    const position = parsed && this.#options.resumePosition(parsed);
     const resumed = position && (await this.#findResumed(position.connectionId));
     const row = resumed ?? (await this.#connections.open({}));
     const isReset = text !== undefined && !resumed;
-    const writer = new SseWriter(wire.asResponse, {}, clock.now());
+    const writer = new SseWriter(this.#options.respond(wire.asResponse), {}, clock.now());
     const connections = this.#connections;
     const { followers } = this;
     const agents = () => AGENTS;
-    const isVisible = () => true;
-    const options = { writer, connections, followers, store, clock, isVisible, agents, log };
+    const sessions = new VisibleSessions(LOCAL, { store, places: new KnownPlaces(clock) });
+    const options = { writer, connections, followers, store, clock, sessions, agents, log };
     const stream = new ConnectionStream(options, row);
     try {
       this.streams.add(stream);
@@ -154,7 +168,7 @@ export class GatewaySide {
     const { store } = this.#options;
     const { head, lowWater } = await store.readFloorLog(floorId, 0, 1);
     const start = startAfter(position, { epoch: store.epoch, head, lowWater });
-    return this.#follow(floorId, wire, (options) => new FloorStream(options, floorId, start));
+    return this.#follow(floorId, wire, (options) => new LogStream(options, floorLog(options.store, floorId), start));
   }
 
   async #follow(
@@ -164,7 +178,7 @@ export class GatewaySide {
   ): Promise<"open"> {
     const { store, clock } = this.#options;
     const follower = await this.followers.join(floorId);
-    const writer = new SseWriter(wire.asResponse, {}, clock.now());
+    const writer = new SseWriter(this.#options.respond(wire.asResponse), {}, clock.now());
     const stream = make({ writer, follower, store, clock, onClose: () => this.followers.leave(floorId) });
     this.streams.add(stream);
     stream.begin();

@@ -1,17 +1,17 @@
-import { sleep } from "../../src/protocol/clock.ts";
 import type { FloorId, SessionId } from "../../src/protocol/ids.ts";
+import { sleep } from "../../src/protocol/ports/clock.ts";
+import { must } from "../support/must.ts";
 import { bindMade } from "./binder.ts";
 import { Client } from "./client.ts";
 import { Cluster } from "./cluster.ts";
 import { drawWish, flag, rename } from "./commands.ts";
 import { ConnectionReading } from "./connection-reading.ts";
 import { LogReading } from "./log-reading.ts";
-import { must } from "./must.ts";
+import { BEAT_MS, Participants } from "./participants.ts";
 import { Promptness } from "./promptness.ts";
 import { Reader, type Reading } from "./reader.ts";
-import { type Seams, SOUND } from "./seams.ts";
 import { clearUp, drawWeather, strike } from "./weather.ts";
-import { World } from "./world.ts";
+import { type Staging, World } from "./world.ts";
 
 /** What became of a history. */
 export interface Outcome {
@@ -28,10 +28,14 @@ const LOOK_MS = 2_000;
 /** An effect that was due so long ago will not be carried out any more, in ms. */
 const OVERDUE_MS = 45_000;
 const MAX_READERS = 6;
+/** After this time other nodes own the floors of a node that cannot reach the store, in ms. */
+const TAKEN_OVER_MS = 20_000;
+/** A client has its answer, or has given up, after this many looks. */
+const ANSWERED_LOOKS = 60;
 
 /** Play one history: the same seed plays the same one. */
-export async function playHistory(seed: number, seams: Seams = SOUND): Promise<Outcome> {
-  const world = new World(seed, seams);
+export async function playHistory(seed: number, staging: Staging = {}): Promise<Outcome> {
+  const world = new World(seed, staging);
   const onRejection = (error: unknown) =>
     world.break(`a rejection nobody handles: ${(error as Error)?.stack ?? error}`);
   const { warn } = console;
@@ -55,6 +59,7 @@ class History {
   readonly #readers: Reader[] = [];
   readonly #connections = new Map<FloorId, ConnectionReading>();
   readonly #promptness: Promptness;
+  readonly #participants: Participants;
 
   constructor(world: World) {
     this.#world = world;
@@ -66,13 +71,14 @@ class History {
       }),
     );
     this.#promptness = new Promptness(world, this.#readers);
+    this.#participants = new Participants(world, this.#cluster);
   }
 
   async play(): Promise<void> {
     const phases = [
       () => this.#storm(),
       async () => clearUp(this.#world, this.#cluster),
-      () => this.#calm(),
+      () => this.#afterStorm(),
       () => this.#rest(),
       () => this.#end(),
     ];
@@ -97,6 +103,7 @@ class History {
     };
     for (const client of this.#clients) void every(paceMs, () => void this.#wish(client));
     for (const floorId of floorIds) {
+      if (this.#world.catalog.hasLeases) void every(BEAT_MS / 2, () => this.#participants.takeTurn(floorId));
       const reading = new ConnectionReading(floorId, this.#world);
       this.#connections.set(floorId, reading);
       this.#read(floorId);
@@ -105,6 +112,41 @@ class History {
     void every(chance.pick(theme.strikeMs), () => strike(this.#world, this.#cluster));
     void every(800, () => this.#disturbReader());
     await this.#pass(forMs);
+  }
+
+  #afterStorm(): Promise<void> {
+    const { isolates, errs } = this.#world.theme;
+    if (isolates) return this.#isolate();
+    return errs ? this.#misdate() : this.#calm();
+  }
+
+  /** The database's clock errs once more while nothing else is wrong: every command is answered meanwhile. */
+  async #misdate(): Promise<void> {
+    const { databaseClock, clock } = this.#world;
+    await this.#pass(Math.max(4_500, databaseClock.mayErrAt - clock.now()));
+    strike(this.#world, this.#cluster, "clockErrs");
+    for (let round = 0; round < 4; round++) {
+      for (const client of this.#clients) void this.#wish(client);
+      await this.#pass(2_000);
+    }
+  }
+
+  /** Cut one orchestrator off from the store alone: others take its floors, and every command is answered. */
+  async #isolate(): Promise<void> {
+    const { chance, trace, cutOff } = this.#world;
+    await this.#pass(4_500);
+    const { nodeName } = chance.pick(this.#cluster.processes.filter((process) => process.isOrchestrator));
+    trace.add(nodeName, "is cut off from the store");
+    this.#world.count("orchestrators that only the store did not answer");
+    cutOff.add(nodeName);
+    await this.#pass(TAKEN_OVER_MS);
+    for (const client of this.#clients) void this.#wish(client);
+    for (let looks = 0; looks < ANSWERED_LOOKS; looks++) {
+      await this.#pass(LOOK_MS);
+      if (this.#world.broken || this.#clients.every(({ waiting }) => waiting === 0)) break;
+    }
+    trace.add(nodeName, "reaches the store again");
+    cutOff.clear();
   }
 
   /** What is committed now is with every reader at once, those that have only just come among them. */
@@ -160,7 +202,8 @@ class History {
     if (overdue) return `effect ${overdue.id} is not carried out`;
     for (const { floorId } of watch.floors) {
       for (const { id, state, activity } of memory.sessionsOf(floorId)) {
-        if (state === "active" && (activity === "running" || activity === "waiting")) return `${id} is ${activity}`;
+        if ((state === "active" || state === "ducked") && (activity === "running" || activity === "waiting"))
+          return `${id} is ${activity}`;
       }
     }
     return undefined;
@@ -180,6 +223,7 @@ class History {
       }
     }
     for (const client of this.#clients) this.#world.expect(() => client.check());
+    this.#world.expect(() => this.#participants.check());
     for (const reader of this.#readers) reader.close();
     const { processes } = this.#cluster;
     const stopped = Promise.all(processes.map((process) => process.stop()));
@@ -212,7 +256,13 @@ class History {
     const { memory } = this.#world;
     for (const reader of this.#readers) {
       const { reading, openSince } = reader;
-      if (!(reading instanceof LogReading) || reading.sessionId === undefined || openSince === undefined) continue;
+      if (
+        !(reading instanceof LogReading) ||
+        reading.sessionId === undefined ||
+        openSince === undefined ||
+        reader.isStuffed
+      )
+        continue;
       for (const { id, status, content } of memory.messagesOf(reading.sessionId)) {
         if (status !== "running") continue;
         const text = reading.textOf(id) ?? "";
@@ -226,7 +276,8 @@ class History {
     const wish = drawWish(this.#world, client.floorId, commandId);
     const reply = await client.see(wish, commandId);
     if (!reply?.ok || !wish.mark?.startsWith("created")) return;
-    if (this.#world.chance.percent(50)) this.#read(client.floorId, wish.sessionId);
+    const { chance, theme } = this.#world;
+    if (!chance.percent(theme.binds)) this.#read(client.floorId, wish.sessionId);
     else void bindMade(this.#world, this.#cluster, this.#connections.get(client.floorId)!, wish.sessionId!);
   }
 
@@ -241,11 +292,11 @@ class History {
   }
 
   #disturbReader(): void {
-    const { chance } = this.#world;
+    const { chance, theme } = this.#world;
     if (this.#readers.length === 0) return;
     const reader = chance.pick(this.#readers);
-    if (chance.percent(70)) reader.cut();
-    else reader.stuff(chance.below(2_000));
+    if (chance.percent(theme.cuts)) reader.cut();
+    else reader.stuff(chance.below(theme.stuffMs));
   }
 
   #pass(ms: number): Promise<void> {

@@ -1,7 +1,8 @@
-import type { Processing, RunQueue } from "../../src/bus/run-queue.ts";
-import type { Effect } from "../../src/protocol/effect.ts";
 import { AppError } from "../../src/protocol/errors.ts";
 import type { EffectId } from "../../src/protocol/ids.ts";
+import type { Effect } from "../../src/protocol/internal/effect.ts";
+import type { Clock } from "../../src/protocol/ports/clock.ts";
+import type { Processing, RunQueue } from "../../src/queue/run-queue.ts";
 import type { Chance } from "../support/chance.ts";
 import type { Life } from "./life.ts";
 import type { SimClock } from "./sim-clock.ts";
@@ -85,8 +86,8 @@ export class JobQueue {
     this.#jobs.clear();
   }
 
-  /** The queue as one process has it. */
-  link(life: Life): RunQueue {
+  /** The queue as one process has it, which reckons by its own clock how long a job waits. */
+  link(life: Life, own: Clock): RunQueue {
     life.onDeath(() => {
       for (const consumer of this.#consumers) if (consumer.life === life) this.#consumers.delete(consumer);
     });
@@ -94,10 +95,11 @@ export class JobQueue {
     return {
       add: (effect) =>
         life.call((done, failed) => {
+          const delayMs = effect.dueAt - own.now();
           const isRefused = this.weather.refuse > 0 && chance.percent(this.weather.refuse);
           clock.after(1 + chance.below(TRAVEL_MS), () => {
             if (isRefused) return failed(new AppError("unavailable"));
-            this.#add(effect);
+            this.#add(effect, delayMs);
             clock.after(1 + chance.below(TRAVEL_MS), () => done(undefined));
           });
         }),
@@ -126,7 +128,7 @@ export class JobQueue {
     };
   }
 
-  #add(effect: Effect): void {
+  #add(effect: Effect, delayMs: number): void {
     if (this.#jobs.has(effect.id)) return;
     const { clock, chance, trace } = this.#options;
     const job: Job = { effect, isReady: false };
@@ -134,7 +136,7 @@ export class JobQueue {
     const isLate = this.weather.late > 0 && chance.percent(this.weather.late);
     const lateMs = isLate ? chance.below(this.weather.lateMs) : 0;
     if (isLate) trace.add("queue", `${effect.id} will be ${lateMs} ms late`);
-    clock.after(effect.dueAt - clock.now() + lateMs, () => {
+    clock.after(Math.max(0, delayMs) + lateMs, () => {
       job.isReady = true;
       if (this.#jobs.get(effect.id) === job) this.#handOut(job);
     });

@@ -1,4 +1,4 @@
-import type { Clock } from "../../src/protocol/clock.ts";
+import type { Clock } from "../../src/protocol/ports/clock.ts";
 import type { SimClock } from "./sim-clock.ts";
 
 /** What reaches a node from outside. Messages may be lost while it sleeps, all else waits for it. */

@@ -1,11 +1,15 @@
 import { parseArgs } from "node:util";
 import { type Outcome, playHistory } from "./history.ts";
+import { PLANTED } from "./planted.ts";
 import { playMany } from "./play-many.ts";
 import { report } from "./report.ts";
+import { THEMES, type ThemeName } from "./theme.ts";
+import type { Staging } from "./world.ts";
 
 /**
  * `npm run test:simulation -- --seed 42` plays one history and tells it; `-- --histories 20000 --from 1000000` plays
- * many, and tells the first that breaks. `--lines 400`: how much of it is told.
+ * many, and tells the first that breaks. `--theme slow` plays that theme alone, `--planted "keeps no receipts"` a system
+ * with that fault. `--lines 400`: how much of a history is told.
  */
 const { values } = parseArgs({
   options: {
@@ -13,6 +17,8 @@ const { values } = parseArgs({
     histories: { type: "string", default: "2000" },
     from: { type: "string", default: "1" },
     lines: { type: "string", default: "120" },
+    theme: { type: "string" },
+    planted: { type: "string" },
   },
 });
 
@@ -24,9 +30,19 @@ function count({ world }: Outcome): void {
   for (const [what, times] of world.counts) counts.set(what, (counts.get(what) ?? 0) + times);
 }
 
+function stage(): Staging {
+  const { theme, planted } = values;
+  if (theme !== undefined && !isTheme(theme)) throw new Error(`--theme: one of ${Object.keys(THEMES).join(", ")}`);
+  const fault = planted === undefined ? {} : PLANTED[planted];
+  if (!fault) throw new Error(`--planted: one of ${Object.keys(PLANTED).join("; ")}`);
+  return { ...fault, ...(theme !== undefined && { theme }) };
+}
+
+const isTheme = (name: string): name is ThemeName => Object.hasOwn(THEMES, name);
+
 async function playAsked(): Promise<Outcome | undefined> {
-  if (values.seed === undefined) return playMany(Number(values.from), Number(values.histories), undefined, count);
-  const outcome = await playHistory(Number(values.seed));
+  if (values.seed === undefined) return playMany(Number(values.from), Number(values.histories), stage(), count);
+  const outcome = await playHistory(Number(values.seed), stage());
   count(outcome);
   return outcome;
 }

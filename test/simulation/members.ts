@@ -1,4 +1,4 @@
-import type { Membership } from "../../src/bus/partitions.ts";
+import type { Membership } from "../../src/cluster/ownership.ts";
 import { AppError } from "../../src/protocol/errors.ts";
 import type { Chance } from "../support/chance.ts";
 import type { Life } from "./life.ts";
@@ -31,8 +31,16 @@ export class Members {
   }
 
   /** The list as one process has it. */
-  link(life: Life, nodeId: string, leaseMs: number): Membership {
+  link(life: Life, nodeId: string, leaseMs: number): Membership & { look(): Promise<string[]> } {
     return {
+      look: () =>
+        life.call((done, failed) => {
+          this.#travel(() => {
+            if (this.#happens(this.weather.fail)) return failed(new AppError("unavailable"));
+            const members = this.#present(nodeId);
+            this.#travel(() => done(members));
+          });
+        }),
       renew: () =>
         life.call((done, failed) => {
           this.#travel(() => {

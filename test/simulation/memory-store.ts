@@ -1,17 +1,23 @@
 import type { Decision } from "../../src/protocol/decision.ts";
-import type { Effect } from "../../src/protocol/effect.ts";
 import { AppError } from "../../src/protocol/errors.ts";
 import type { LogEntry } from "../../src/protocol/event.ts";
 import type { ConnectionId, EffectId, FloorId, FloorSeq, MessageId, Seq, SessionId } from "../../src/protocol/ids.ts";
+import type { Effect } from "../../src/protocol/internal/effect.ts";
+import { partitionOf } from "../../src/protocol/internal/partition.ts";
 import type { LogLine, Message } from "../../src/protocol/message.ts";
-import { partitionOf } from "../../src/protocol/partition.ts";
 import type { Session } from "../../src/protocol/session.ts";
+import { takePage, weightOfLine } from "../../src/store/row-page.ts";
+import { newsOf } from "../../src/store/rows.ts";
 import type {
   Blob,
   ConnectionRow,
   DeletedSession,
+  DraftPage,
   FloorChange,
+  FloorPage,
+  FloorQuery,
   FloorRecord,
+  FloorRow,
   FloorView,
   LogPage,
   LogSlice,
@@ -27,7 +33,7 @@ import type {
   Store,
   Whereabouts,
 } from "../../src/store/store.ts";
-import { byTime, idOf, keyOf, newest, receiptKey, sessionOf } from "./memory-rows.ts";
+import { byTime, firstOf, idOf, keyOf, logPage, newest, receiptKey, sessionOf } from "./memory-rows.ts";
 
 /** A session with all that goes when it is deleted. */
 interface StoredSession {
@@ -43,6 +49,7 @@ interface StoredSession {
 interface StoredFloor {
   record: FloorRecord;
   flags: Record<string, boolean>;
+  reserved: FloorChange["reserved"];
   events: LogEntry[];
 }
 
@@ -52,7 +59,9 @@ interface StoredFloor {
  */
 export class MemoryStore implements Store {
   readonly epoch = "sim1";
+  readonly #draftKeys = new Map<string, number>();
   readonly secret = "a secret of the simulation, long enough";
+  #doubtUntil = 0;
   readonly #floors = new Map<FloorId, StoredFloor>();
   readonly #sessions = new Map<SessionId, StoredSession>();
   readonly #tombstones = new Map<SessionId, Whereabouts & { floorId: FloorId }>();
@@ -123,11 +132,28 @@ export class MemoryStore implements Store {
     return row && { ...row, session: { ...row.session } };
   }
 
-  async loadDrafts(id: FloorId): Promise<Message[]> {
+  async loadSessions(ids: readonly SessionId[]): Promise<SessionRow[]> {
+    const rows = await Promise.all(ids.map((id) => this.loadSession(id)));
+    return rows.filter((row) => row !== undefined);
+  }
+
+  async loadDrafts(id: FloorId, after = 0): Promise<DraftPage> {
     this.#mustBeOpen();
     const sessions = [...this.#sessions.values()].filter(({ floorId }) => floorId === id);
     const messages = sessions.flatMap((session) => [...session.messages.values()]);
-    return messages.filter(({ status }) => status === "running").map((message) => ({ ...message }));
+    const drafts = messages.filter(({ status }) => status === "running");
+    const keyed = drafts.map((message) => ({ message, key: this.#draftKey(message) }));
+    const rest = keyed.filter(({ key }) => key > after).sort((a, b) => a.key - b.key);
+    const { page, hasMore } = takePage(rest, rest.length, ({ message }) => message.content.length);
+    return { messages: page.map(({ message }) => ({ ...message })), next: hasMore ? page.at(-1)!.key : undefined };
+  }
+
+  /** A draft's place among all, which stays the same while others finish. */
+  #draftKey({ sessionId, id }: Message): number {
+    const name = `${sessionId} ${id}`;
+    const key = this.#draftKeys.get(name) ?? this.#draftKeys.size + 1;
+    this.#draftKeys.set(name, key);
+    return key;
   }
 
   async findMessage(sessionId: SessionId, id: MessageId): Promise<Message | undefined> {
@@ -157,6 +183,14 @@ export class MemoryStore implements Store {
     return newest;
   }
 
+  async doubtUntil(): Promise<number> {
+    return this.#doubtUntil;
+  }
+
+  async saveDoubt(until: number): Promise<void> {
+    this.#doubtUntil = until;
+  }
+
   async shiftEffects(byMs: number): Promise<void> {
     this.#mustBeOpen();
     for (const effect of this.#effects.values()) {
@@ -184,36 +218,44 @@ export class MemoryStore implements Store {
   async viewFloor(id: FloorId, limits: { sessions: number; decisions: number }): Promise<FloorView> {
     this.#mustBeOpen();
     const floor = this.#floors.get(id);
-    if (!floor) return { head: 0, flags: {}, paused: [], queued: [], decisions: [] };
+    if (!floor) return { head: 0, flags: {}, ducked: [], paused: [], queued: [], decisions: [] };
     const stored = [...this.#sessions.values()].filter(({ floorId }) => floorId === id);
     const holder = stored.find(({ row }) => row.session.state === "active")?.row.session;
+    const ducked = stored.filter(({ row }) => row.session.state === "ducked");
     const paused = stored.filter(({ row }) => row.session.state === "paused");
     const queued = stored.filter(({ row }) => row.session.queuedAt !== undefined);
     const decisions = floor.events.filter(({ type }) => type === "arbitration");
+    ducked.sort((one, other) => other.row.session.priority - one.row.session.priority);
     paused.sort((one, other) => other.pausedAt - one.pausedAt);
     queued.sort((one, other) => one.row.session.queuedAt! - other.row.session.queuedAt!);
     return {
       head: floor.record.head,
       flags: floor.flags,
+      ...(floor.reserved && { reserved: floor.reserved }),
       ...(holder && { holder }),
+      ducked: ducked.slice(0, limits.sessions).map(({ row }) => row.session),
       paused: paused.slice(0, limits.sessions).map(({ row }) => row.session),
       queued: queued.slice(0, limits.sessions).map(({ row }) => row.session),
       decisions: decisions.slice(-limits.decisions).map(({ json }) => JSON.parse(json) as Decision),
     };
   }
 
-  async listSessions({ q, page, pageSize, includeArchived }: SessionQuery): Promise<SessionPage> {
+  async listSessions({ q, state, page, pageSize, includeArchived }: SessionQuery): Promise<SessionPage> {
     this.#mustBeOpen();
     const says = ({ row, messages }: StoredSession) =>
       [row.session.title, ...[...messages.values()].map(({ content }) => content)].join("\n");
     const found = [...this.#sessions.values()]
       .filter(({ row }) => includeArchived || row.session.state !== "archived")
+      .filter(({ row }) => state === undefined || row.session.state === state)
       .filter((stored) => q === undefined || says(stored).includes(q))
       .map(({ row }) => row.session);
     return { sessions: found.slice(page * pageSize, (page + 1) * pageSize), total: found.length };
   }
 
-  async listMessages(id: SessionId, { after, before, limit }: MessageRange): Promise<MessagePage | undefined> {
+  async listMessages(
+    id: SessionId,
+    { after, before, fromStart, limit }: MessageRange,
+  ): Promise<MessagePage | undefined> {
     this.#mustBeOpen();
     const session = this.#sessions.get(id);
     if (!session) return undefined;
@@ -225,9 +267,9 @@ export class MemoryStore implements Store {
       return index;
     };
     const end = before === undefined ? all.length : indexOf(before);
-    if (after === undefined) return { head, ...newest(all.slice(0, end), limit) };
-    const within = all.slice(indexOf(after) + 1, end);
-    return { head, messages: within.slice(0, limit), hasMore: within.length > limit };
+    if (after === undefined && !fromStart) return { head, ...newest(all.slice(0, end), limit) };
+    const from = after === undefined ? 0 : indexOf(after) + 1;
+    return { head, ...firstOf(all.slice(from, end), limit) };
   }
 
   async listLogs(id: SessionId, messageId: MessageId, range: { after?: string; limit: number }): Promise<LogPage> {
@@ -238,23 +280,69 @@ export class MemoryStore implements Store {
     const lines = [...(session.logs.get(messageId)?.values() ?? [])];
     const from = range.after === undefined ? 0 : lines.findIndex((line) => line.id === range.after) + 1;
     if (from === 0 && range.after !== undefined) throw new AppError("not_found");
-    return { logs: lines.slice(from, from + range.limit), hasMore: lines.length > from + range.limit };
+    const { page, hasMore } = takePage(lines.slice(from), range.limit, weightOfLine);
+    return { logs: page, hasMore };
   }
 
   async readSessionLog(id: SessionId, after: Seq, limit: number): Promise<LogSlice | undefined> {
     this.#mustBeOpen();
     const session = this.#sessions.get(id);
     if (!session) return undefined;
-    const entries = session.events.filter(({ seq }) => seq! > after).slice(0, limit);
-    return { entries: entries.map((entry) => ({ ...entry })), head: session.row.head, lowWater: 0 };
+    const later = session.events.filter(({ seq }) => seq! > after);
+    return { entries: logPage(later, limit), head: session.row.head, lowWater: 0 };
   }
 
   async readFloorLog(id: FloorId, after: FloorSeq, limit: number): Promise<LogSlice> {
     this.#mustBeOpen();
     const floor = this.#floors.get(id);
     if (!floor) return { entries: [], head: 0, lowWater: 0 };
-    const entries = floor.events.filter(({ floorSeq }) => floorSeq > after).slice(0, limit);
+    const later = floor.events.filter(({ floorSeq }) => floorSeq > after);
+    return { entries: logPage(later, limit), head: floor.record.head, lowWater: 0 };
+  }
+
+  async readFloorLogBack(id: FloorId, before: FloorSeq | undefined, limit: number): Promise<LogSlice> {
+    this.#mustBeOpen();
+    const floor = this.#floors.get(id);
+    if (!floor) return { entries: [], head: 0, lowWater: 0 };
+    const older = floor.events.filter(({ floorSeq }) => before === undefined || floorSeq < before);
+    const entries = older.slice(-limit).reverse();
     return { entries: entries.map((entry) => ({ ...entry })), head: floor.record.head, lowWater: 0 };
+  }
+
+  async listFloors({ after, ids, state, ownerId, limit }: FloorQuery): Promise<FloorPage> {
+    this.#mustBeOpen();
+    const rows = [...this.#floors].map(([floorId, { record, flags, reserved }]) => {
+      const sessions = [...this.#sessions.values()].filter((stored) => stored.floorId === floorId);
+      const views = sessions.map(({ row }) => row.session);
+      const holder = views.find((session) => session.state === "active");
+      const { ownerId } = views.find((session) => floorId === `s:${session.id}`) ?? {};
+      return {
+        isOf: (owner: string) => views.some((session) => session.ownerId === owner),
+        row: {
+          floorId,
+          ...(ownerId !== undefined && { ownerId }),
+          head: record.head,
+          flags,
+          ...(reserved && { reserved }),
+          ...(holder && { holder: { sessionId: holder.id, agentId: holder.agentId } }),
+          ducked: views.filter((session) => session.state === "ducked").length,
+          paused: views.filter((session) => session.state === "paused").length,
+          queued: views.filter((session) => session.queuedAt !== undefined).length,
+        },
+      };
+    });
+    const stateOf = ({ holder, ducked, paused, queued }: FloorRow) =>
+      holder ? "held" : ducked + paused + queued > 0 ? "waiting" : "idle";
+    const found = rows
+      .filter(
+        ({ row, isOf }) => (after === undefined || row.floorId > after) && (ownerId === undefined || isOf(ownerId)),
+      )
+      .map(({ row }) => row)
+      .filter(
+        (row) => (ids === undefined || ids.includes(row.floorId)) && (state === undefined || stateOf(row) === state),
+      )
+      .sort((one, other) => (one.floorId < other.floorId ? -1 : 1));
+    return { floors: found.slice(0, limit), hasMore: found.length > limit };
   }
 
   async heads(ids: readonly FloorId[]): Promise<Map<FloorId, FloorSeq>> {
@@ -283,6 +371,30 @@ export class MemoryStore implements Store {
   async getBlob(sessionId: SessionId, hash: string): Promise<Blob | undefined> {
     this.#mustBeOpen();
     return this.#blobs.get(`${sessionId}/${hash}`);
+  }
+
+  async definitionsVersion(): Promise<number> {
+    return 0;
+  }
+
+  async listDefinitions(): Promise<never[]> {
+    return [];
+  }
+
+  changeDefinition(): never {
+    throw new Error("this store keeps no definitions");
+  }
+
+  stageMessages(): never {
+    throw new Error("this store stages no history");
+  }
+
+  discardStaged(): never {
+    throw new Error("this store stages no history");
+  }
+
+  copyBlob(): never {
+    throw new Error("this store stages no history");
   }
 
   prune(): never {
@@ -332,9 +444,9 @@ export class MemoryStore implements Store {
   }
 
   #write(change: FloorChange): void {
-    const { floorId, expected, head, snapshot, format, flags } = change;
+    const { floorId, expected, head, snapshot, format, flags, reserved } = change;
     const events = this.#floors.get(floorId)?.events ?? [];
-    this.#floors.set(floorId, { record: { version: expected + 1, head, snapshot, format }, flags, events });
+    this.#floors.set(floorId, { record: { version: expected + 1, head, snapshot, format }, flags, reserved, events });
     for (const row of change.sessions) this.#putSession(row, floorId);
     for (const write of change.messages) this.#writeMessage(write);
     for (const { sessionId, messageId, line } of change.logs) {
@@ -380,7 +492,8 @@ export class MemoryStore implements Store {
     if (entry.sessionId === undefined) return;
     const session = this.#sessions.get(entry.sessionId)!;
     session.events.push(entry);
-    if (entry.type === "session_transition") session.pausedAt = entry.floorSeq;
+    const { transitionSeq } = newsOf([entry]).get(entry.sessionId)!;
+    if (transitionSeq !== undefined) session.pausedAt = transitionSeq;
   }
 
   #delete({ sessionId, last }: DeletedSession, floorId: FloorId): void {

@@ -1,18 +1,23 @@
-import { Armer } from "../../src/actors/armer.ts";
-import { Host } from "../../src/actors/host.ts";
-import { Mailbox } from "../../src/bus/mailbox.ts";
-import { Partitions, partitionTopic } from "../../src/bus/partitions.ts";
-import type { Envelope } from "../../src/protocol/command.ts";
+import { Host } from "../../src/actors/host/host.ts";
+import type { Turn } from "../../src/agents/agent.ts";
+import { Mailbox } from "../../src/cluster/mailbox.ts";
+import { Ownership, partitionTopic } from "../../src/cluster/ownership.ts";
+import { StoreWatch } from "../../src/cluster/store-watch.ts";
 import type { AgentId, FloorId } from "../../src/protocol/ids.ts";
-import type { Logger } from "../../src/protocol/logger.ts";
-import type { Reply } from "../../src/protocol/reply.ts";
+import type { Envelope } from "../../src/protocol/internal/command.ts";
+import type { Reply } from "../../src/protocol/internal/reply.ts";
+import type { Clock } from "../../src/protocol/ports/clock.ts";
+import type { Logger } from "../../src/protocol/ports/logger.ts";
+import { Armer } from "../../src/queue/armer.ts";
 import { Worker } from "../../src/runs/worker.ts";
+import { must } from "../support/must.ts";
 import { GatewaySide } from "./gateway-side.ts";
 import { Life } from "./life.ts";
-import { must } from "./must.ts";
+import type { MemoryStore } from "./memory-store.ts";
 import type { NodeBus } from "./network.ts";
+import { NodeTime } from "./node-time.ts";
 import { createPlayer } from "./scripts.ts";
-import { linkStore } from "./store-link.ts";
+import { linkStore, type StoreWeather } from "./store-link.ts";
 import type { World } from "./world.ts";
 
 export type Role = "gateway" | "orchestrator" | "worker";
@@ -20,6 +25,8 @@ export type Role = "gateway" | "orchestrator" | "worker";
 /** Into how many shares floors are divided here: each is a subscription. */
 const SHARES = 4;
 const LEASE_MS = 3_000;
+/** A floor that does not exist: asking for it shows whether the store answers. */
+const NO_FLOOR = "u:" as FloorId;
 /** An ask of the system itself is given up after so long, in ms. */
 const ASK_MS = 5_000;
 /** Interactions run out fast, so that histories stay short. */
@@ -30,33 +37,47 @@ const MAX_FLOORS = 2;
 /** One process of a node, put together as the composition root does. */
 export class NodeProcess {
   readonly life: Life;
+  readonly nodeName: string;
   readonly bus: NodeBus;
   readonly gateway: GatewaySide | undefined;
   readonly #world: World;
+  /** Absent where the database's clock does not err: then the time is that of the process's machine. */
+  readonly #time: NodeTime | undefined;
+  readonly #clock: Clock;
   readonly #mailbox: Mailbox;
   readonly #ask: (envelope: Envelope) => Promise<Reply>;
   readonly #host: Host | undefined;
   readonly #armer: Armer | undefined;
-  readonly #partitions: Partitions | undefined;
+  readonly #partitions: Ownership | undefined;
+  readonly #storeWatch: StoreWatch | undefined;
   readonly #worker: Worker | undefined;
   #runsUnderWay = 0;
   #isReady = false;
 
   constructor(world: World, nodeName: string, generation: number, roles: ReadonlySet<Role>) {
     this.#world = world;
-    const { clock, network, chance, memory, seams, catalog, queue } = world;
+    this.nodeName = nodeName;
+    const { clock, network, chance, memory, seams, catalog, queue, databaseClock } = world;
     const name = `${nodeName}.${generation}`;
     this.life = new Life(name, clock, world.drawSkew());
     this.life.onDeath(() => world.count("nodes that died"));
     this.bus = network.attach(this.life, nodeName);
-    const own = this.life.clock;
     let ids = 0;
     const newId = () => `${nodeName}_${generation}_${ids++}`;
     const log = logInto(world, name);
-    const linked = { memory, clock, chance, trace: world.trace, weather: () => world.storeWeather };
+    const { databaseTime } = seams;
+    this.#time = world.theme.errs
+      ? new NodeTime({ life: this.life, database: databaseClock, databaseTime, log })
+      : undefined;
+    const own = this.#time?.clock ?? this.life.clock;
+    this.#clock = own;
+    const linked = { memory, clock, chance, trace: world.trace, weather: () => this.#storeWeather };
     const store = linkStore(this.life, linked);
     const topicOf = (floorId: FloorId) => partitionTopic(memory.epoch, floorId, SHARES);
-    const deliver = seams.serve((envelope) => this.#host!.deliver(envelope), memory);
+    const deliver = seams.serve((envelope) => {
+      world.noteDelivery(envelope);
+      return this.#host!.dispatch(envelope);
+    }, memory);
     this.#mailbox = new Mailbox({
       bus: this.bus,
       clock: own,
@@ -68,14 +89,15 @@ export class NodeProcess {
     this.#ask = (envelope) => this.#mailbox.ask(envelope);
     const common = { bus: this.bus, store, clock: own, newId, log };
     if (roles.has("orchestrator")) {
-      const queueLink = queue.link(this.life);
+      const queueLink = queue.link(this.life, own);
       const partitions = () => this.#partitions?.owned();
       this.#armer = new Armer({ ...common, queue: queueLink, ask: this.#ask, askTimeoutMs: ASK_MS, partitions });
+      const hostCatalog = seams.hostCatalog(catalog);
       this.#host = new Host({
         ...common,
         store: seams.hostStore(store),
         newId: seams.hostIds(newId),
-        catalog: () => catalog,
+        catalog: () => hostCatalog,
         interactionTimeoutMs: INTERACTION_MS,
         arm: (effect) => this.#armer!.arm(effect),
         maxFloors: MAX_FLOORS,
@@ -83,13 +105,23 @@ export class NodeProcess {
           command() {},
           batch() {},
           conflict: () => world.count("conflicts"),
+          lapsed: () => world.count("lapses"),
           // What broke is logged.
           broken() {},
         },
       });
-      this.#partitions = new Partitions({
+      const membership = world.members.link(this.life, name, LEASE_MS);
+      const storeWatch = new StoreWatch({
+        clock: this.life.clock,
+        probe: () => store.confirm(NO_FLOOR, 0),
+        areOthersThere: async () => (await membership.look()).some((member) => member !== name),
+        leaseMs: LEASE_MS,
+      });
+      this.#storeWatch = storeWatch;
+      this.#partitions = new Ownership({
         bus: this.bus,
-        membership: world.members.link(this.life, name, LEASE_MS),
+        membership,
+        storeWatch: seams.storeWatch(storeWatch),
         clock: own,
         nodeId: name,
         epoch: memory.epoch,
@@ -103,11 +135,11 @@ export class NodeProcess {
     if (roles.has("worker")) {
       this.#worker = new Worker({
         ...common,
-        queue: queue.link(this.life),
+        queue: queue.link(this.life, own),
         ask: this.#checked(this.#ask),
-        agents: { find: (id) => findAgent(world, id) },
+        agents: { find: (id) => findAgent(world, id), canRun: (id) => findAgent(world, id) !== undefined },
         askTimeoutMs: ASK_MS,
-        concurrency: 4,
+        places: { total: 4, perOwner: 3, waiting: 4, waitingPerOwner: 2 },
         maxHeld: 2,
         holdTimeoutMs: 6_000,
         metrics: {
@@ -119,7 +151,14 @@ export class NodeProcess {
       });
     }
     if (roles.has("gateway")) {
-      this.gateway = new GatewaySide({ ...common, bus: seams.gatewayBus(this.bus), random: () => chance.next() });
+      this.gateway = new GatewaySide({
+        ...common,
+        bus: seams.gatewayBus(this.bus),
+        store: seams.gatewayStore(store),
+        random: () => chance.next(),
+        resumePosition: seams.resumePosition,
+        respond: seams.respond,
+      });
       this.#ask = seams.gatewayAsk(this.#ask, newId);
     }
     void this.#start();
@@ -130,13 +169,27 @@ export class NodeProcess {
     return this.#isReady && !this.life.isDead;
   }
 
+  /** Whether the store does not answer this node now. */
+  get isCutOff(): boolean {
+    return this.#world.cutOff.has(this.nodeName);
+  }
+
+  get isOrchestrator(): boolean {
+    return this.#host !== undefined;
+  }
+
+  get #storeWeather(): StoreWeather {
+    const { storeWeather } = this.#world;
+    return this.isCutOff ? { ...storeWeather, isAway: true } : storeWeather;
+  }
+
   get isDriving(): boolean {
     return this.#runsUnderWay > 0;
   }
 
   /** A client's command; its deadline is this node's to set. */
   ask(envelope: Omit<Envelope, "deadline">): Promise<Reply> {
-    return this.#ask({ ...envelope, deadline: this.life.clock.now() + ASK_MS });
+    return this.#ask({ ...envelope, deadline: this.#clock.now() + ASK_MS });
   }
 
   /** Stop in the orderly way. */
@@ -146,7 +199,9 @@ export class NodeProcess {
     await this.#worker?.stop({ graceMs: 2_000, giveBackMs: 2_000 });
     await this.#partitions?.stop(1_000);
     await this.#armer?.stop();
+    this.#storeWatch?.stop();
     this.#mailbox.stop();
+    this.#time?.stop();
   }
 
   /** What is left of it after it has stopped. */
@@ -186,9 +241,11 @@ export class NodeProcess {
 
   async #start(): Promise<void> {
     try {
+      await this.#time?.start();
       await this.#mailbox.start();
       this.gateway?.start();
       await this.#worker?.start();
+      this.#storeWatch?.start();
       await this.#partitions?.start();
       await this.#armer?.start();
       this.#isReady = true;
@@ -202,7 +259,19 @@ export class NodeProcess {
 
 function findAgent(world: World, id: AgentId) {
   const entry = world.catalog.agents.get(id);
-  return entry && createPlayer(id, entry.adapter);
+  return entry && createPlayer(id, entry.adapter, (turn) => world.expect(() => isWhole(turn, world.memory)));
+}
+
+/** The conversation that a turn brings may begin late, but it has no hole and nothing twice. */
+function isWhole({ runId, sessionId, input, history }: Turn, memory: MemoryStore): void {
+  const given = history.map(({ id }) => id);
+  must(new Set(given).size === given.length, () => `the turn of ${runId} has a message twice: ${given}`);
+  const asked = memory.messagesOf(sessionId).flatMap(({ id, role }) => (role === "user" ? [id] : []));
+  const first = history.find(({ role }) => role === "user");
+  const from = first ? asked.indexOf(first.id) : -1;
+  if (from < 0) return;
+  const missing = asked.slice(from, asked.indexOf(input.id)).filter((id) => !given.includes(id));
+  must(missing.length === 0, () => `the turn of ${runId} lacks ${missing}`);
 }
 
 /** What is an error to a node is one to the history: it may not happen, whatever the weather. */

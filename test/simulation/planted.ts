@@ -1,47 +1,158 @@
-import type { SessionContext } from "../../src/actors/session-context.ts";
+import type { ServerResponse } from "node:http";
+import type { SessionContext } from "../../src/actors/session/session-context.ts";
 import type { Bus, Listener, Unsubscribe } from "../../src/bus/bus.ts";
-import type { Command } from "../../src/protocol/command.ts";
+import type { AgentEntry, Catalog } from "../../src/config/catalog/catalog.ts";
+import { DatabaseTime } from "../../src/database-time.ts";
+import type { LogEntry } from "../../src/protocol/event.ts";
 import type { CommandId } from "../../src/protocol/ids.ts";
-import type { FloorChange } from "../../src/store/store.ts";
+import type { Command } from "../../src/protocol/internal/command.ts";
+import type { FloorChange, LogSlice } from "../../src/store/store.ts";
 import { MemoryStore } from "./memory-store.ts";
-import { type Seams, SOUND } from "./seams.ts";
+import type { Staging } from "./world.ts";
 
-/** Faults as somebody might make them, each in one seam. A simulation that does not find them is worth nothing. */
-export const PLANTED: Record<string, Partial<Seams>> = {
-  "commits without comparing versions": { openStore: () => new CarelessStore() },
+/**
+ * Faults as a programmer might make them, each in one seam, and the theme whose histories find them soonest. A
+ * simulation that does not find them is worth nothing.
+ */
+export const PLANTED: Record<string, Staging> = {
+  "commits without comparing versions": { theme: "busy", seams: { openStore: () => new CarelessStore() } },
 
   "answers what changes nothing from memory": {
-    hostStore: (store) => ({ ...store, confirm: async () => true }),
+    theme: "parted",
+    seams: { hostStore: (store) => ({ ...store, confirm: async () => true }) },
   },
 
   "takes reports of attempts that were replaced": {
-    serve: (serve, memory) => (envelope) => serve({ ...envelope, command: asCurrent(envelope.command, memory) }),
-  },
-
-  "takes a repeat for a new command": {
-    gatewayAsk: (ask, newId) => (envelope) =>
-      ask(envelope.caller === undefined ? envelope : { ...envelope, commandId: newId() as CommandId }),
-  },
-
-  "keeps no receipts": {
-    hostStore: (store) => ({
-      ...store,
-      commit: (change) => store.commit({ ...change, receipts: [] }),
-      findReceipts: async () => [],
-    }),
-  },
-
-  "uses ids of effects again": {
-    hostIds: () => {
-      let count = 0;
-      return () => `again${count++ % 4}`;
+    theme: "working",
+    seams: {
+      serve: (serve, memory) => (envelope) => serve({ ...envelope, command: asCurrent(envelope.command, memory) }),
     },
   },
 
-  "lets readers go live before the bus has acknowledged": { gatewayBus: (bus) => new HastyBus(bus) },
+  "takes a repeat for a new command": {
+    theme: "busy",
+    seams: {
+      gatewayAsk: (ask, newId) => (envelope) =>
+        ask(envelope.caller === undefined ? envelope : { ...envelope, commandId: newId() as CommandId }),
+    },
+  },
+
+  "keeps no receipts": {
+    theme: "busy",
+    seams: {
+      hostStore: (store) => ({
+        ...store,
+        commit: (change) => store.commit({ ...change, receipts: [] }),
+        findReceipts: async () => [],
+      }),
+    },
+  },
+
+  "uses ids of effects again": {
+    theme: "busy",
+    seams: {
+      hostIds: () => {
+        let count = 0;
+        return () => `again${count++ % 4}`;
+      },
+    },
+  },
+
+  "lets readers go live before the bus has acknowledged": {
+    theme: "busy",
+    seams: { gatewayBus: (bus) => new HastyBus(bus) },
+  },
+
+  "counts every session that a returning client does not name, and that has ended, as told": {
+    theme: "absent",
+    seams: { resumePosition: ({ known: _, ...position }) => position },
+  },
+
+  "keeps its floors though the store answers other nodes and not this one": {
+    theme: "isolated",
+    seams: { storeWatch: () => undefined },
+  },
+
+  "believes the first comparison that shows another time": {
+    theme: "erring",
+    seams: { databaseTime: (offsetMs) => new Credulous(offsetMs) },
+  },
+
+  "lets every session be heard beneath every other": {
+    theme: "together",
+    seams: { hostCatalog: (catalog) => withAgents(catalog, { beneath: [["all", -6]], whenPreempted: "duck" }) },
+  },
+
+  "restricts no session": {
+    theme: "together",
+    seams: { hostCatalog: (catalog) => ({ ...catalog, restrictions: [] }) },
+  },
+
+  "leaves the sessions on the floor that a new one replaces": {
+    theme: "together",
+    seams: { hostCatalog: (catalog) => withAgents(catalog, { replaces: [] }) },
+  },
+
+  "lets a change of one flag take the others away": {
+    theme: "together",
+    seams: {
+      serve: (serve) => (envelope) => {
+        const { command } = envelope;
+        if (command.type !== "floor.patch_flags") return serve(envelope);
+        return serve({ ...envelope, command: { ...command, type: "floor.flags" } });
+      },
+    },
+  },
+
+  "takes a page that ends early for the end of the log": {
+    theme: "heavy",
+    seams: {
+      gatewayStore: (store) => ({
+        ...store,
+        readSessionLog: async (id, after, limit) => {
+          const slice = await store.readSessionLog(id, after, limit);
+          return slice && endEarly(slice, limit, ({ seq }) => seq!);
+        },
+        readFloorLog: async (id, after, limit) =>
+          endEarly(await store.readFloorLog(id, after, limit), limit, ({ floorSeq }) => floorSeq),
+      }),
+    },
+  },
+
+  "does not notice that a reader takes nothing": { theme: "slow", seams: { respond: withoutBacklog } },
 };
 
-export const seamsOf = (planted: Partial<Seams>): Seams => ({ ...SOUND, ...planted });
+/** A response that says that all was taken. */
+function withoutBacklog(response: ServerResponse): ServerResponse {
+  return new Proxy(response, {
+    get(target, name, itself) {
+      if (name === "socket") return itself;
+      if (name === "writableLength") return 0;
+      const value: unknown = Reflect.get(target, name, target);
+      return typeof value === "function" ? value.bind(target) : value;
+    },
+  });
+}
+
+/** A page of fewer entries than were asked for counts as the last one. */
+function endEarly(slice: LogSlice, limit: number, placeOf: (entry: LogEntry) => number): LogSlice {
+  const last = slice.entries.at(-1);
+  return last && slice.entries.length < limit ? { ...slice, head: placeOf(last) } : slice;
+}
+
+/** The catalogue, with something else said of all its agents, where they share floors at all. */
+function withAgents(catalog: Catalog, change: Partial<AgentEntry>): Catalog {
+  if (!catalog.isShared) return catalog;
+  return { ...catalog, agents: new Map([...catalog.agents].map(([id, agent]) => [id, { ...agent, ...change }])) };
+}
+
+/** Every comparison counts at once. */
+class Credulous extends DatabaseTime {
+  override compare(offsetMs: number): boolean {
+    super.compare(offsetMs);
+    return super.compare(offsetMs);
+  }
+}
 
 class CarelessStore extends MemoryStore {
   override commit(change: FloorChange): Promise<"committed" | "conflict"> {

@@ -1,5 +1,5 @@
 import { type Outcome, playHistory } from "./history.ts";
-import { type Seams, SOUND } from "./seams.ts";
+import type { Staging } from "./world.ts";
 
 /**
  * Play one history after another until one is broken: that one is given back, played again with all there is to know
@@ -8,13 +8,13 @@ import { type Seams, SOUND } from "./seams.ts";
 export async function playMany(
   from: number,
   count: number,
-  seams: Seams = SOUND,
+  staging: Staging = {},
   onPlayed: (outcome: Outcome) => void = () => {},
 ): Promise<Outcome | undefined> {
   for (let seed = from; seed < from + count; seed++) {
-    const outcome = await withoutStacks(() => playHistory(seed, seams));
+    const outcome = await withoutStacks(() => playHistory(seed, staging));
     onPlayed(outcome);
-    if (outcome.broken !== undefined) return await playHistory(seed, seams);
+    if (outcome.broken !== undefined) return await playHistory(seed, staging);
     // Whoever waits for the real world gets a turn.
     await new Promise((resolve) => setImmediate(resolve));
   }

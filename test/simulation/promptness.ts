@@ -1,6 +1,6 @@
 import type { LogEntry } from "../../src/protocol/event.ts";
 import type { FloorId } from "../../src/protocol/ids.ts";
-import { must } from "./must.ts";
+import { must } from "../support/must.ts";
 import type { Reader } from "./reader.ts";
 import type { World } from "./world.ts";
 
@@ -31,7 +31,7 @@ export class Promptness {
   #follow(floorId: FloorId, entry: LogEntry): void {
     const { clock } = this.#world;
     for (const reader of this.#readers) {
-      if (reader.openSince === undefined || !reader.reading.lacks(floorId, entry)) continue;
+      if (reader.openSince === undefined || reader.isStuffed || !reader.reading.lacks(floorId, entry)) continue;
       const { connections } = reader;
       clock.after(PROMPT_MS, () => {
         if (reader.connections !== connections || reader.openSince === undefined) return;

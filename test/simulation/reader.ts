@@ -1,6 +1,6 @@
-import { type Clock, sleep } from "../../src/protocol/clock.ts";
 import type { LogEntry } from "../../src/protocol/event.ts";
 import type { FloorId } from "../../src/protocol/ids.ts";
+import { type Clock, sleep } from "../../src/protocol/ports/clock.ts";
 import type { Cluster } from "./cluster.ts";
 import type { GatewaySide, Opening } from "./gateway-side.ts";
 import type { NodeProcess } from "./node.ts";
@@ -10,6 +10,11 @@ import type { World } from "./world.ts";
 const TRAVEL_MS = 3;
 /** A stream that says nothing for so long is given up; a sound one says something every 15 s. */
 const SILENCE_MS = 20_000;
+/** A gateway has cut off a reader that took nothing for this long, even if the gateway slept meanwhile, in ms. */
+const STALLED_MS = 32_000;
+/** How long a reader that is cut off stays away in fair weather, at most, in ms. */
+const FAIR_AWAY_MS = 400;
+const LONG_AWAY_MS = 1_000;
 
 /** What is read, and whether it is what must be read. What is not is thrown as `Broken`. */
 export interface Reading {
@@ -76,13 +81,20 @@ export class Reader {
     return this.#isOver || this.reading.isComplete;
   }
 
+  /** It takes nothing just now. */
+  get isStuffed(): boolean {
+    return this.#wire?.isStuffed === true;
+  }
+
   get standing(): string {
     return `${this.name} of ${this.reading.standing}${this.#isOver ? ", the end" : ""}`;
   }
 
   /** It is cut off, and comes back. */
   cut(): void {
-    this.#drop();
+    const { chance, theme, isFair } = this.#world;
+    const vanishes = !isFair && chance.percent(theme.vanishes);
+    this.#drop(vanishes ? chance.below(theme.awayMs) : 0);
     void this.#return();
   }
 
@@ -98,14 +110,18 @@ export class Reader {
     this.#drop();
   }
 
-  #drop(): void {
+  /** @param unnoticedMs how long its gateway does not notice */
+  #drop(unnoticedMs = 0): void {
     this.#openSince = undefined;
-    this.#wire?.leave();
+    this.#wire?.leave(unnoticedMs);
     this.#wire = undefined;
   }
 
   async #return(): Promise<void> {
-    await sleep(this.#world.clock as Clock, 20 + this.#world.chance.below(400));
+    const { clock, chance, theme, isFair } = this.#world;
+    const awayMs = 20 + chance.below(isFair ? FAIR_AWAY_MS : theme.awayMs);
+    if (awayMs > LONG_AWAY_MS) this.#world.count("readers that were away for long");
+    await sleep(clock as Clock, awayMs);
     if (!this.#wire) await this.#connect();
   }
 
@@ -136,8 +152,11 @@ export class Reader {
       receive: (text) => {
         if (this.#wire === wire) this.#receive(text);
       },
+      overrun: (bytes) => this.#world.break(`${this.name} takes nothing, and ${bytes} bytes wait for it`),
       ended: () => {
-        if (this.#wire === wire) this.cut();
+        if (this.#wire !== wire) return;
+        if (wire.isStuffed) this.#world.count("readers that were cut off for taking nothing");
+        this.cut();
       },
     });
     this.#wire = wire;
@@ -148,7 +167,12 @@ export class Reader {
   #watchSilence(wire: Wire): void {
     this.#world.clock.after(SILENCE_MS / 4, () => {
       if (this.#wire !== wire) return;
-      if (this.#world.clock.now() - this.#lastWordAt > SILENCE_MS) this.cut();
+      const now = this.#world.clock.now();
+      const unreadMs = now - (wire.unreadSince ?? now);
+      if (unreadMs > STALLED_MS) this.#world.break(`${this.name} took nothing for ${unreadMs} ms, and was not cut off`);
+      // The gateway is not silent: the reader does not listen.
+      if (wire.isStuffed) this.#lastWordAt = now;
+      if (now - this.#lastWordAt > SILENCE_MS) this.cut();
       else this.#watchSilence(wire);
     });
   }

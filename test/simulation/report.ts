@@ -6,6 +6,6 @@ export function report({ seed, broken, world }: Outcome, lines = 120): string {
   return [
     `history ${seed} ${verdict}`,
     world.trace.last(lines),
-    `play it again: npm run test:simulation -- --seed ${seed}`,
+    `play it again: npm run test:simulation -- --seed ${seed} --theme ${world.themeName}`,
   ].join("\n");
 }

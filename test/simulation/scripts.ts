@@ -38,13 +38,19 @@ export function textOf(messageId: string): string | undefined {
   return Array.from({ length: count }, (_, piece) => pieceOf(Number(attempt), Number(index), piece)).join("");
 }
 
-/** An agent that plays the script of each run it is given. */
-export function createPlayer(id: AgentId, { yields, restartable }: Pick<Agent, "yields" | "restartable">): Agent {
+/** An agent that plays the script of each run it is given. `onTurn` is told of each turn before it is played. */
+export function createPlayer(
+  id: AgentId,
+  { yields, restartable }: Pick<Agent, "yields" | "restartable">,
+  onTurn: (turn: Turn) => void = () => {},
+): Agent {
   return {
     id,
     yields,
     restartable,
-    async *run({ runId, attempt }: Turn, control: RunControl): AsyncGenerator<Part> {
+    async *run(turn: Turn, control: RunControl): AsyncGenerator<Part> {
+      onTurn(turn);
+      const { runId, attempt } = turn;
       const { messages, between, delayMs, ending } = scriptOf(runId);
       for (const [index, count] of messages.entries()) {
         if (index > 0) yield* pause(between, `${runId}-${attempt}`, control);

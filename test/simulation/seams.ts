@@ -1,7 +1,12 @@
+import type { ServerResponse } from "node:http";
 import type { Bus } from "../../src/bus/bus.ts";
-import type { Serve } from "../../src/bus/mailbox.ts";
-import type { Envelope } from "../../src/protocol/command.ts";
-import type { Reply } from "../../src/protocol/reply.ts";
+import type { Serve } from "../../src/cluster/mailbox.ts";
+import type { StoreWatch } from "../../src/cluster/store-watch.ts";
+import type { Catalog } from "../../src/config/catalog/catalog.ts";
+import { DatabaseTime } from "../../src/database-time.ts";
+import type { Envelope } from "../../src/protocol/internal/command.ts";
+import type { Reply } from "../../src/protocol/internal/reply.ts";
+import type { ConnectionPosition } from "../../src/protocol/position.ts";
 import type { Store } from "../../src/store/store.ts";
 import { MemoryStore } from "./memory-store.ts";
 
@@ -10,19 +15,34 @@ export type Ask = (envelope: Envelope) => Promise<Reply>;
 /** Where a node is put together, and where a fault can be planted in it. Each gets the sound part and gives back one. */
 export interface Seams {
   openStore(): MemoryStore;
+  /** How a process judges comparisons with the database's clock, from its first one on. */
+  databaseTime(offsetMs: number): DatabaseTime;
   hostStore(store: Store): Store;
+  hostCatalog(catalog: Catalog): Catalog;
   /** Ids that a host makes of a delivery. */
   hostIds(newId: () => string): () => string;
+  storeWatch(watch: StoreWatch): StoreWatch | undefined;
   serve(serve: Serve, memory: MemoryStore): Serve;
   gatewayAsk(ask: Ask, newId: () => string): Ask;
   gatewayBus(bus: Bus): Bus;
+  gatewayStore(store: Store): Store;
+  /** The position that the client of a connection comes back with, as the gateway reads it. */
+  resumePosition(position: ConnectionPosition): ConnectionPosition;
+  /** What a stream is written to. */
+  respond(response: ServerResponse): ServerResponse;
 }
 
 export const SOUND: Seams = {
   openStore: () => new MemoryStore(),
+  databaseTime: (offsetMs) => new DatabaseTime(offsetMs),
   hostStore: (store) => store,
+  hostCatalog: (catalog) => catalog,
   hostIds: (newId) => newId,
+  storeWatch: (watch) => watch,
   serve: (serve) => serve,
   gatewayAsk: (ask) => ask,
   gatewayBus: (bus) => bus,
+  gatewayStore: (store) => store,
+  resumePosition: (position) => position,
+  respond: (response) => response,
 };

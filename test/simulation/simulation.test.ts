@@ -1,24 +1,8 @@
 import { describe, expect, test } from "vitest";
+import { describeHistories } from "./histories.ts";
 import { playHistory } from "./history.ts";
-import { playMany } from "./play-many.ts";
-import { report } from "./report.ts";
 
-/** How many histories, and from which seed: `SIMULATION_HISTORIES=20000 SIMULATION_FROM=1000000 npm test`. */
-const HISTORIES = Number(process.env["SIMULATION_HISTORIES"] ?? 2_000);
-const FROM = Number(process.env["SIMULATION_FROM"] ?? 1);
-const BLOCK = 100;
-
-const blocks = Array.from({ length: Math.ceil(HISTORIES / BLOCK) }, (_, index) => {
-  const from = FROM + index * BLOCK;
-  return [from, Math.min(from + BLOCK, FROM + HISTORIES) - 1] as const;
-});
-
-describe("several nodes, whatever the network, the store, the queue and the nodes themselves do", () => {
-  test.each(blocks)("keep what is promised in histories %i to %i", async (first, last) => {
-    const failed = await playMany(first, last - first + 1);
-    if (failed) expect.fail(report(failed));
-  });
-});
+describeHistories(1);
 
 describe("a history", () => {
   test("is the same for the same seed, whatever was played before it", async () => {
@@ -43,8 +27,21 @@ describe("a history", () => {
       "runs stopped",
       "runs failed",
       "attempts replaced",
+      "heartbeats answered",
+      "lapses",
       "answers that were lost",
       "readers that came back",
+      "readers that were away for long",
+      "orchestrators that only the store did not answer",
+      "errors of the database's clock",
+      "heavy messages",
+      "sessions ducked",
+      "sessions beneath",
+      "sessions critical",
+      "sessions replaced",
+      "sessions restricted",
+      "readers that were cut off for taking nothing",
+      "sessions that ended while their reader was away",
       "nodes that died",
       "nodes that slept",
       "questions answered",

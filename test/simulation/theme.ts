@@ -14,7 +14,26 @@ export interface Theme {
   blows: BlowKind[];
   /** How often it is a node that drives a run that is hit, in percent. */
   hitsDrivers: number;
+  /** How long a reader that is cut off stays away during the storm, at most, in ms. */
+  awayMs: number;
+  /** How often a disturbed reader is cut off, in percent; otherwise it takes nothing for a while … */
+  cuts: number;
+  /** … of at most so long, in ms. */
+  stuffMs: number;
+  /** How often its gateway does not notice at once, in percent. */
+  vanishes: number;
+  /** How often a session that was made is bound to a connection, in percent; the others have readers of their own. */
+  binds: number;
+  /** After the storm one orchestrator stays cut off from the store for a while. */
+  isolates?: true;
+  /** All nodes follow the database's clock, which errs now and then, and once more after the storm. */
+  errs?: true;
+  /** Agents can be heard together, replaced and restricted in every history, not only in some. */
+  shares?: true;
 }
+
+const AWAY_MS = 400;
+const STUFF_MS = 2_000;
 
 /** Everything at once. */
 const BUSY: Theme = {
@@ -24,6 +43,11 @@ const BUSY: Theme = {
   strikeMs: [700, 1_500, 4_000],
   blows: ["crash", "crash", "sleep", "sleep", "breakBus", "breakBus", "split", "storeGoes", "forgetJobs"],
   hitsDrivers: 50,
+  awayMs: AWAY_MS,
+  cuts: 70,
+  stuffMs: STUFF_MS,
+  vanishes: 0,
+  binds: 50,
 };
 
 /** Runs that go on for a while, and workers that fall silent and come back. */
@@ -34,6 +58,11 @@ const WORKING: Theme = {
   strikeMs: [500, 1_000],
   blows: ["sleep", "sleep", "sleep", "sleep", "breakBus", "breakBus", "crash", "split"],
   hitsDrivers: 85,
+  awayMs: AWAY_MS,
+  cuts: 70,
+  stuffMs: STUFF_MS,
+  vanishes: 0,
+  binds: 50,
 };
 
 /** Several nodes that believe a floor is theirs, and know different things of it. */
@@ -44,6 +73,99 @@ const PARTED: Theme = {
   strikeMs: [500, 1_000],
   blows: ["split", "split", "split", "split", "breakBus", "sleep"],
   hitsDrivers: 20,
+  awayMs: AWAY_MS,
+  cuts: 70,
+  stuffMs: STUFF_MS,
+  vanishes: 0,
+  binds: 50,
 };
 
-export const drawTheme = (chance: Chance): Theme => chance.pick([BUSY, BUSY, WORKING, PARTED]);
+/** Readers that are away while sessions are bound to their connections, are used, and end. */
+const ABSENT: Theme = {
+  stormMs: [4_000, 7_000],
+  paceMs: [150, 300],
+  wishes: ["verb", "verb", "verb", "verb", "rename", "chat", "ofFloor", "other"],
+  strikeMs: [1_500, 4_000],
+  blows: ["crash", "breakBus", "storeGoes", "sleep"],
+  hitsDrivers: 20,
+  awayMs: 4_000,
+  cuts: 70,
+  stuffMs: STUFF_MS,
+  vanishes: 60,
+  binds: 90,
+};
+
+/** Nodes that cannot reach the store while their bus works. */
+const ISOLATED: Theme = {
+  ...BUSY,
+  paceMs: [300, 600],
+  strikeMs: [1_500, 4_000],
+  blows: ["cutFromStore", "cutFromStore", "crash", "sleep", "breakBus"],
+  isolates: true,
+};
+
+/** Readers that take nothing for so long that their gateway has to cut them off. */
+const SLOW: Theme = {
+  stormMs: [4_000, 7_000],
+  paceMs: [150],
+  wishes: ["chat", "verb", "rename", "rename", "ofFloor", "other"],
+  strikeMs: [1_500, 4_000],
+  blows: ["crash", "breakBus", "sleep"],
+  hitsDrivers: 20,
+  awayMs: AWAY_MS,
+  cuts: 20,
+  stuffMs: 60_000,
+  vanishes: 0,
+  binds: 50,
+};
+
+/** A database's clock that is wrong for a moment. */
+const ERRING: Theme = {
+  ...BUSY,
+  stormMs: [11_000, 15_000],
+  paceMs: [600, 1_200],
+  strikeMs: [2_000, 4_000],
+  blows: ["clockErrs", "clockErrs", "clockErrs", "crash", "sleep", "breakBus", "storeGoes"],
+  errs: true,
+};
+
+/** Messages so large that pages of logs and conversations end after one or two of them. */
+const HEAVY: Theme = {
+  stormMs: [3_000, 5_000],
+  paceMs: [300, 600],
+  wishes: ["heavy", "heavy", "chat", "verb", "ofFloor", "other"],
+  strikeMs: [1_500, 4_000],
+  blows: ["crash", "breakBus", "storeGoes", "sleep"],
+  hitsDrivers: 20,
+  awayMs: 3_000,
+  cuts: 80,
+  stuffMs: STUFF_MS,
+  vanishes: 30,
+  binds: 40,
+};
+
+/** Sessions that are heard together, replace one another, and are restricted by flags from several sides. */
+const TOGETHER: Theme = {
+  ...BUSY,
+  paceMs: [150, 300],
+  wishes: ["chat", "chat", "verb", "verb", "verb", "ofFloor", "ofFloor", "ofFloor", "look", "other"],
+  shares: true,
+};
+
+export const THEMES = {
+  busy: BUSY,
+  working: WORKING,
+  parted: PARTED,
+  absent: ABSENT,
+  slow: SLOW,
+  isolated: ISOLATED,
+  erring: ERRING,
+  heavy: HEAVY,
+  together: TOGETHER,
+} as const satisfies Record<string, Theme>;
+export type ThemeName = keyof typeof THEMES;
+
+/** A busy history meets the most kinds of faults, so it is drawn twice as often. */
+const DRAWN: readonly ThemeName[] = ["busy", ...(Object.keys(THEMES) as ThemeName[])];
+
+export const drawTheme = (chance: Chance): ThemeName => chance.pick(DRAWN);

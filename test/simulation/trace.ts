@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import type { Clock } from "../../src/protocol/clock.ts";
+import type { Clock } from "../../src/protocol/ports/clock.ts";
 
 /** What happened in a history, line by line: the same seed writes the same lines. */
 export class Trace {

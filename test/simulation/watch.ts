@@ -1,10 +1,19 @@
-import type { Catalog } from "../../src/config/catalog.ts";
-import { envelopeJson, type LogEntry } from "../../src/protocol/event.ts";
+import type { Catalog } from "../../src/config/catalog/catalog.ts";
+import type { LogEntry } from "../../src/protocol/event.ts";
+import { envelopeJson } from "../../src/protocol/frames.ts";
 import type { FloorId, SessionId } from "../../src/protocol/ids.ts";
 import type { Message } from "../../src/protocol/message.ts";
 import type { FloorChange } from "../../src/store/store.ts";
-import { FloorWatch } from "./floor-watch.ts";
-import { must } from "./must.ts";
+import { must } from "../support/must.ts";
+import { APART_MS, FloorWatch, LATE_MS } from "./floor-watch.ts";
+
+interface FloorUpdate {
+  flags: Record<string, boolean>;
+  reserved?: object;
+}
+
+/** No effect is wanted later than this, in ms: the times in the catalogue are shorter. */
+const LONGEST_MS = 60_000;
 
 /** All that was ever committed, checked as it is committed, and remembered for whoever is to be measured by it. */
 export class Watch {
@@ -14,8 +23,11 @@ export class Watch {
   readonly #texts = new WeakMap<LogEntry, string>();
   /** Sessions whose log has ended, and whether they are gone. */
   readonly #over = new Map<SessionId, "archived" | "deleted">();
-  readonly #effectIds = new Set<string>();
+  /** When each effect that was ever wanted is due. */
+  readonly #effects = new Map<string, number>();
   readonly #marks = new Map<string, number>();
+  /** Flags and reservation of each floor as its log told them last. */
+  readonly #updates = new Map<FloorId, { flags: string; reserved: string | undefined }>();
   /** Told of each event once it is committed. */
   onEvent: (floorId: FloorId, entry: LogEntry) => void = () => {};
 
@@ -64,9 +76,11 @@ export class Watch {
 
   /** A change was committed. */
   take(change: FloorChange, at: number): void {
-    for (const { id } of change.effectsAdded) {
-      must(!this.#effectIds.has(id), () => `effect id ${id} was used a second time`);
-      this.#effectIds.add(id);
+    for (const { id, dueAt } of change.effectsAdded) {
+      must(!this.#effects.has(id), () => `effect id ${id} was used a second time`);
+      const inMs = dueAt - at;
+      must(inMs > -LATE_MS && inMs < LONGEST_MS, () => `effect ${id} is due in ${inMs} ms`);
+      this.#effects.set(id, dueAt);
     }
     this.floor(change.floorId).take(change, at);
     for (const entry of change.events) this.#note(change.floorId, entry);
@@ -76,6 +90,12 @@ export class Watch {
     }
   }
 
+  /** A timer is delivered to its floor. */
+  timerFires(id: string, at: number): void {
+    const earlyMs = (this.#effects.get(id) ?? at) - at;
+    must(earlyMs < APART_MS, () => `timer ${id} fires ${earlyMs} ms early`);
+  }
+
   #note(floorId: FloorId, entry: LogEntry): void {
     const { sessionId } = entry;
     if (sessionId !== undefined) {
@@ -83,13 +103,13 @@ export class Watch {
       this.#sessions.set(sessionId, log);
       log.push(entry);
     }
-    this.#mark(entry);
+    this.#mark(floorId, entry);
     this.onEvent(floorId, entry);
   }
 
-  #mark({ type, sessionId, json }: LogEntry): void {
+  #mark(floorId: FloorId, { type, sessionId, json }: LogEntry): void {
     if (type === "session_created") this.#count(`created ${sessionId}`);
-    else if (type === "floor_updated") this.#count(`flags ${json}`);
+    else if (type === "floor_updated") this.#markFlags(floorId, JSON.parse(json) as FloorUpdate);
     else if (type === "session_updated") {
       const { title } = JSON.parse(json) as { title?: string };
       if (title !== undefined) this.#count(`title ${title}`);
@@ -99,6 +119,20 @@ export class Watch {
     } else if (type === "session_transition" && json.includes('"to":"archived"')) {
       this.#over.set(sessionId!, "archived");
     }
+  }
+
+  /** A reservation that begins or ends is told with the flags as they are: only what changes flags is a command's. */
+  #markFlags(floorId: FloorId, { flags, reserved }: FloorUpdate): void {
+    const now = { flags: JSON.stringify({ flags }), reserved: JSON.stringify(reserved) };
+    const before = this.#updates.get(floorId);
+    this.#updates.set(floorId, now);
+    const had = before ? Object.keys((JSON.parse(before.flags) as FloorUpdate).flags) : [];
+    const names = Object.keys(flags);
+    // Flags are replaced by a set of one, and changed one by one: a change of one never takes another away.
+    const lost = had.filter((name) => !names.includes(name));
+    must(lost.length === 0 || (names.length === 1 && names[0]!.startsWith("flag-")), () => `${floorId} lost ${lost}`);
+    for (const name of names) if (name.startsWith("patch-") && !had.includes(name)) this.#count(`patched ${name}`);
+    if (now.flags !== before?.flags || now.reserved === before.reserved) this.#count(`flags ${now.flags}`);
   }
 
   #count(mark: string): void {

@@ -10,6 +10,10 @@ const SLEEP_MS = 6_000;
 const LAST_SLEEP_MS = 3_000;
 /** How long a fault of the network or the store lasts, in ms. */
 const FAULT_MS = 4_000;
+/** How long a node may be cut off from the store, beyond the leases after which others take its floors, in ms. */
+const CUT_OFF_MS = 15_000;
+/** How long the database's clock errs at most, in ms: less than the pause between two comparisons. */
+const ERROR_MS = 9_900;
 /** A node is started again after so long, in ms. */
 const RESTART_MS = 2_500;
 
@@ -97,14 +101,42 @@ const storeGoes: Blow = (world) => {
   });
 };
 
+/** The bus of the node works, so the others hear it. */
+const cutFromStore: Blow = ({ trace, chance, clock, cutOff }, cluster) => {
+  const { nodeName } = cluster.pick();
+  trace.add(nodeName, "is cut off from the store");
+  cutOff.add(nodeName);
+  clock.after(chance.below(CUT_OFF_MS), () => {
+    trace.add(nodeName, "reaches the store again");
+    cutOff.delete(nodeName);
+  });
+};
+
+/** It is right again before any node can compare a second time, and stays right until all of them have. */
+const clockErrs: Blow = (world, cluster) => {
+  const { databaseClock, clock, chance, trace } = world;
+  const isStarting = cluster.processes.some(({ life, isReady }) => !life.isDead && !isReady);
+  // A node that starts knows no other time than the one that it reads.
+  if (isStarting || clock.now() < databaseClock.mayErrAt) return;
+  const errorMs = chance.pick([-10_800_000, -600_000, -8_000, 8_000, 600_000, 10_800_000]) + chance.below(1_000);
+  trace.add("database", `errs by ${errorMs} ms`);
+  world.count("errors of the database's clock");
+  databaseClock.err(errorMs);
+  clock.after(chance.below(ERROR_MS), () => {
+    trace.add("database", "has the right time again");
+    databaseClock.correct();
+    cluster.restartDead();
+  });
+};
+
 const forgetJobs: Blow = ({ queue }) => queue.forget();
 
-const BLOWS = { crash, sleep, breakBus, split, storeGoes, forgetJobs };
+const BLOWS = { crash, sleep, breakBus, split, storeGoes, cutFromStore, clockErrs, forgetJobs };
 export type BlowKind = keyof typeof BLOWS;
 
 /** Something breaks. */
-export function strike(world: World, cluster: Cluster): void {
-  BLOWS[world.chance.pick(world.theme.blows)](world, cluster);
+export function strike(world: World, cluster: Cluster, blow = world.chance.pick(world.theme.blows)): void {
+  BLOWS[blow](world, cluster);
 }
 
 /** Nothing goes wrong any more, and whatever is down is up again. */
@@ -116,6 +148,8 @@ export function clearUp(world: World, cluster: Cluster): void {
   world.members.weather = FAIR_MEMBERS;
   world.members.island = new Set();
   world.storeWeather = FAIR_STORE;
+  world.cutOff.clear();
+  world.databaseClock.correct();
   for (const { life } of cluster.processes) {
     life.live();
     world.clock.after(LAST_SLEEP_MS, () => life.wake({ losesMessages: false }));

@@ -5,15 +5,19 @@ import type { SimClock } from "./sim-clock.ts";
 /** The kernel's buffers are small here: so many times what is unread counts as unsent. */
 const SCALE = 64;
 const TRAVEL_MS = 2;
+/** Characters that may wait unread, besides the largest frame: the bound of a stream and a few frames more. */
+const MAX_UNREAD = 131_072;
 
 export interface WireListener {
   /** What was written, in its order. */
   receive(text: string): void;
+  /** The gateway keeps writing to a reader that takes nothing. */
+  overrun(bytes: number): void;
   /** The gateway ended it in an orderly way, or it broke. */
   ended(isClean: boolean): void;
 }
 
-/** One response between a gateway and a reader: as much of `ServerResponse` as a stream touches. */
+/** One response between a gateway and a reader: as much of `ServerResponse` and its socket as a stream touches. */
 export class Wire {
   readonly #life: Life;
   readonly #clock: SimClock;
@@ -26,6 +30,7 @@ export class Wire {
   #unreadBytes = 0;
   #taken = 0;
   #isStuffed = false;
+  #unreadSince: number | undefined;
 
   constructor(life: Life, clock: SimClock, listener: WireListener) {
     this.#life = life;
@@ -44,17 +49,28 @@ export class Wire {
     return this.#state === "closed";
   }
 
+  get socket(): this {
+    return this;
+  }
+
+  get writable(): boolean {
+    return this.#state === "open";
+  }
+
+  get writableEnded(): boolean {
+    return false;
+  }
+
   get writableLength(): number {
     return this.#unreadBytes * SCALE;
   }
 
-  get socket() {
-    return {
-      bytesWritten: this.#taken,
-      writableLength: 0,
-      writableEnded: false,
-      resetAndDestroy: () => this.destroy(),
-    };
+  get bytesWritten(): number {
+    return this.#taken + this.writableLength;
+  }
+
+  resetAndDestroy(): void {
+    this.destroy();
   }
 
   writeHead(): void {}
@@ -72,6 +88,10 @@ export class Wire {
     const text = typeof chunk === "string" ? chunk : Buffer.from(chunk).toString();
     this.#unread.push(text);
     this.#unreadBytes += text.length;
+    this.#unreadSince ??= this.#clock.now();
+    // One frame, of any size, takes a stream past its bound, and a few small ones that cannot wait come on top.
+    if (this.#unreadBytes > MAX_UNREAD && this.#unreadBytes - this.#largestUnread > MAX_UNREAD)
+      this.#listener.overrun(this.#unreadBytes);
     if (!this.#isStuffed) this.#clock.after(TRAVEL_MS, () => this.#take());
   }
 
@@ -86,6 +106,19 @@ export class Wire {
     this.#close(false);
   }
 
+  /** Since when text waits that the reader does not take; undefined when none does. */
+  get unreadSince(): number | undefined {
+    return this.#isStuffed && this.#state === "open" ? this.#unreadSince : undefined;
+  }
+
+  get isStuffed(): boolean {
+    return this.#isStuffed;
+  }
+
+  get #largestUnread(): number {
+    return Math.max(...this.#unread.map(({ length }) => length));
+  }
+
   // What the reader does.
 
   /** Take nothing more for a while. */
@@ -94,9 +127,10 @@ export class Wire {
     if (!isStuffed) this.#take();
   }
 
-  /** Go away without a word. */
-  leave(): void {
+  /** Go away without a word. Until the gateway notices, what it writes is lost. */
+  leave(unnoticedMs = 0): void {
     this.#hasReaderLeft = true;
+    if (unnoticedMs > 0) return void this.#clock.after(unnoticedMs, () => this.leave());
     if (this.#state === "closed") return;
     this.#state = "closed";
     this.#clock.after(TRAVEL_MS, () => this.#life.enter(() => this.#emit("close")));
@@ -105,6 +139,7 @@ export class Wire {
   #take(): void {
     if (this.#isStuffed || this.#hasReaderLeft) return;
     const wasBehind = this.#unreadBytes > 0;
+    this.#unreadSince = undefined;
     for (const text of this.#unread.splice(0)) {
       this.#unreadBytes -= text.length;
       this.#taken += text.length;

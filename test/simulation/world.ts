@@ -1,56 +1,78 @@
-import type { Catalog } from "../../src/config/catalog.ts";
+import type { Catalog } from "../../src/config/catalog/catalog.ts";
 import type { FloorId } from "../../src/protocol/ids.ts";
+import type { Envelope } from "../../src/protocol/internal/command.ts";
 import type { FloorChange } from "../../src/store/store.ts";
 import { Chance } from "../support/chance.ts";
+import { Broken } from "../support/must.ts";
 import { drawCatalog } from "./catalogue.ts";
+import { DatabaseClock } from "./database-clock.ts";
 import { describeChange, describeMessage } from "./description.ts";
 import { JobQueue } from "./job-queue.ts";
 import { Members } from "./members.ts";
 import type { MemoryStore } from "./memory-store.ts";
-import { Broken } from "./must.ts";
 import { Network } from "./network.ts";
-import type { Seams } from "./seams.ts";
+import { type Seams, SOUND } from "./seams.ts";
 import { SimClock } from "./sim-clock.ts";
 import { FAIR_STORE, type StoreWeather } from "./store-link.ts";
-import { drawTheme, type Theme } from "./theme.ts";
+import { drawTheme, THEMES, type Theme, type ThemeName } from "./theme.ts";
 import { Trace } from "./trace.ts";
 import { Watch } from "./watch.ts";
 
 /** How far clocks of nodes may be apart, in ms. */
 const SKEW_MS = 40;
 
+/** Heavy messages of one history at most. */
+const MAX_HEAVY = 8;
+
+/** How a history differs from what its seed says. */
+export interface Staging {
+  /** Default: drawn. */
+  theme?: ThemeName | undefined;
+  /** A planted fault. Default: none. */
+  seams?: Partial<Seams>;
+}
+
 /** All that a history is made of, from one seed; what happens in it is drawn from `chance`, and from nothing else. */
 export class World {
   readonly clock = new SimClock();
   readonly chance: Chance;
   readonly trace: Trace;
+  readonly themeName: ThemeName;
   readonly theme: Theme;
   readonly catalog: Catalog;
   readonly seams: Seams;
   readonly memory: MemoryStore;
+  readonly databaseClock: DatabaseClock;
   readonly network: Network;
   readonly queue: JobQueue;
   readonly members: Members;
   readonly watch: Watch;
   readonly floorIds: readonly FloorId[];
   storeWeather: StoreWeather = FAIR_STORE;
+  /** Nodes that the store does not answer, while it answers the others and their bus works. */
+  readonly cutOff = new Set<string>();
   /** Nothing goes wrong any more. */
   isFair = false;
   readonly #counts = new Map<string, number>();
+  #heavyLeft = MAX_HEAVY;
   #broken: string | undefined;
 
-  constructor(seed: number, seams: Seams) {
+  constructor(seed: number, { theme, seams = {} }: Staging) {
     const { clock } = this;
     this.chance = new Chance(seed);
     const { chance } = this;
     this.trace = new Trace(clock);
     const { trace } = this;
-    this.seams = seams;
-    this.theme = drawTheme(chance);
-    this.catalog = drawCatalog(chance);
+    this.seams = { ...SOUND, ...seams };
+    // It is drawn in any case, so that a theme that is named changes nothing else.
+    const drawn = drawTheme(chance);
+    this.themeName = theme ?? drawn;
+    this.theme = THEMES[this.themeName];
+    this.catalog = drawCatalog(chance, this.theme.shares);
     this.watch = new Watch(this.catalog);
-    this.memory = seams.openStore();
+    this.memory = this.seams.openStore();
     this.memory.onCommit = (change) => this.#observe(change);
+    this.databaseClock = new DatabaseClock({ clock, chance, isAway: () => this.storeWeather.isAway });
     this.network = new Network({ clock, chance, trace, describe: describeMessage });
     this.queue = new JobQueue({ clock, chance, trace });
     this.members = new Members(clock, chance);
@@ -78,6 +100,14 @@ export class World {
     }
   }
 
+  /** Whether there may be another heavy message: they cost time. */
+  takeHeavy(): boolean {
+    if (this.#heavyLeft === 0) return false;
+    this.#heavyLeft -= 1;
+    this.count("heavy messages");
+    return true;
+  }
+
   /** Count something worth knowing about many histories. */
   count(what: string): void {
     this.#counts.set(what, (this.#counts.get(what) ?? 0) + 1);
@@ -92,9 +122,25 @@ export class World {
     return this.chance.below(SKEW_MS) - SKEW_MS / 2;
   }
 
+  /** A command reaches its floor's owner. */
+  noteDelivery({ command }: Envelope): void {
+    if (command.type === "timer") this.expect(() => this.watch.timerFires(command.timerId, this.clock.now()));
+  }
+
+  #countEvents({ events }: FloorChange): void {
+    for (const { type, json } of events) {
+      if (type === "session_transition" && json.includes('"event":"duck"')) this.count("sessions ducked");
+      if (type !== "arbitration" && !json.includes('"reason":"restricted"')) continue;
+      for (const reason of ["beneath", "critical", "replaced", "restricted"]) {
+        if (json.includes(`"reason":"${reason}"`)) this.count(`sessions ${reason}`);
+      }
+    }
+  }
+
   #observe(change: FloorChange): void {
     this.count("commits");
     this.trace.add("store", () => describeChange(change));
+    this.#countEvents(change);
     this.expect(() => this.watch.take(change, this.clock.now()));
   }
 }

@@ -1,8 +1,8 @@
 import { randomUUID } from "node:crypto";
-import { openBullmqQueue } from "../../src/bus/bullmq-queue.ts";
-import type { RunQueue } from "../../src/bus/run-queue.ts";
-import { SystemClock } from "../../src/clock.ts";
-import type { Clock } from "../../src/protocol/clock.ts";
+import type { Clock } from "../../src/protocol/ports/clock.ts";
+import { openBullmqQueue } from "../../src/queue/bullmq-queue.ts";
+import type { RunQueue } from "../../src/queue/run-queue.ts";
+import { SystemClock } from "../../src/system-clock.ts";
 import { KeptLog } from "./sqlite-place.ts";
 
 /** The run queue as the nodes of one store have it, over one Redis. */

@@ -1,10 +1,16 @@
-import { type Catalog, CatalogFile, toCatalog } from "../../src/config/catalog.ts";
+import { type Catalog, CatalogFile, toCatalog } from "../../src/config/catalog/catalog.ts";
 
 type File = Record<string, unknown>;
 
 /** A catalogue written as the file would be. */
 export function makeCatalog(agents: File[], rest: File = {}): Catalog {
   return toCatalog(CatalogFile.parse({ agents, ...rest }), "test");
+}
+
+/** A catalogue as the text of its file. */
+export function readCatalog(text: string): Catalog {
+  const { agents, ...rest } = JSON.parse(text) as { agents: File[] } & File;
+  return makeCatalog(agents, rest);
 }
 
 /** The agents of the rules' examples: music 20, weather 30, phone 90, and navigation 80 that yields to nobody. */

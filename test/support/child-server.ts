@@ -1,10 +1,16 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { writeFile } from "node:fs/promises";
+import { existsSync } from "node:fs";
+import { readFile, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { onTestFinished } from "vitest";
-import { makeFolder } from "./sqlite-place.ts";
+import type { FinishReason, MessageStatus } from "../../src/protocol/message.ts";
+import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
+import { BARE_ENV } from "./bare-env.ts";
+import { readCatalog } from "./catalog.ts";
+import { KeptLog, makeFolder, StandingClock } from "./sqlite-place.ts";
+import { checkStoredFloors } from "./stored-floors-check.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const ADDRESS = /^Interlock is listening on (http:\/\/\S+)$/m;
@@ -16,6 +22,9 @@ export interface LogLine {
   level: number;
   msg: string;
   floorId?: string;
+  lines?: number;
+  agentId?: string;
+  finishReason?: string;
   err?: { message?: string };
 }
 
@@ -26,6 +35,8 @@ export interface Exit {
 
 export interface ServerHouse {
   readonly file: string;
+  /** Do not check the floors at the end: the test breaks the database, or changes what it was decided by. */
+  leaveUnchecked(): void;
   /** A node that is about to start. Whatever happens to the test, the process does not outlive it. */
   begin(options?: StartOptions): ChildServer;
   /**
@@ -39,10 +50,15 @@ export interface StartOptions {
   settings?: Record<string, string>;
   /** No file the node writes may grow over it, as on a full disk. */
   maxFileKib?: number;
+  /** Where the shell sends its output instead of here: `2>/dev/full`. */
+  redirection?: string;
+  /** Its stderr is a pipe that is not read. */
+  isDeaf?: boolean;
 }
 
 /**
- * A database file and a catalogue in a private folder, and the nodes that are started on them.
+ * A database file and a catalogue in a private folder, and the nodes that are started on them. At the end every floor of
+ * the file is checked, unless the catalogue was changed meanwhile.
  * @param atEnd what is given to it is called at the end, last given first called; default: the end of the test
  */
 export async function makeHouse(
@@ -54,22 +70,42 @@ export async function makeHouse(
   atEnd(remove);
   const config = join(folder, "agents.yaml");
   // JSON is YAML.
-  await writeFile(config, JSON.stringify(catalog));
+  const text = JSON.stringify(catalog);
+  await writeFile(config, text);
+  let isChecked = settings["INTERLOCK_STORE"] === undefined;
+  atEnd(async () => {
+    if (!isChecked || !(await stat(config)).isFile()) return;
+    if ((await readFile(config, "utf8")) === text) await checkFile(file, text);
+  });
   const common = { PORT: "0", INTERLOCK_STORE: `sqlite:${file}`, INTERLOCK_CONFIG: config, ...settings };
-  const begin = ({ settings: more = {}, maxFileKib }: StartOptions = {}) => {
-    const server = new ChildServer({ ...common, ...more }, maxFileKib);
+  const begin = ({ settings: more = {}, ...options }: StartOptions = {}) => {
+    const server = new ChildServer({ ...common, ...more }, options);
     atEnd(() => server.kill());
     return server;
   };
   return {
     file,
     begin,
+    leaveUnchecked() {
+      isChecked = false;
+    },
     async start(options) {
       const server = begin(options);
       await server.listening();
       return server;
     },
   };
+}
+
+/** What the nodes left on a file that is theirs alone. */
+async function checkFile(file: string, catalog: string): Promise<void> {
+  if (!existsSync(file)) return;
+  const store = await openSqliteStore({ file, clock: new StandingClock(), log: new KeptLog() });
+  try {
+    await checkStoredFloors(store, readCatalog(catalog));
+  } finally {
+    await store.close();
+  }
 }
 
 /** A real node in a process of its own, on a free port. */
@@ -81,12 +117,14 @@ export class ChildServer {
   #url: string | undefined;
   #stdout = "";
   #stderr = "";
+  #heard: (() => void) | undefined;
 
-  constructor(env: Record<string, string>, maxFileKib?: number) {
+  constructor(env: Record<string, string>, { maxFileKib, redirection = "", isDeaf = false }: StartOptions = {}) {
     const limit = maxFileKib === undefined ? "" : `ulimit -S -f ${maxFileKib}; `;
-    const child = spawn("bash", ["-c", `${limit}exec "$0" "$@"`, process.execPath, "src/cli/main.ts", "serve"], {
+    const command = `${limit}exec "$0" "$@" ${redirection}`;
+    const child = spawn("bash", ["-c", command, process.execPath, "src/cli/main.ts", "serve"], {
       cwd: ROOT,
-      env: { PATH: process.env["PATH"], ...env },
+      env: { ...BARE_ENV, ...env },
       stdio: ["ignore", "pipe", "pipe"],
     });
     this.#child = child;
@@ -95,16 +133,41 @@ export class ChildServer {
       this.#url ??= ADDRESS.exec(this.#stdout)?.[1];
       if (this.#url) this.#address.resolve();
     });
-    child.stderr.setEncoding("utf8").on("data", (text: string) => {
+    if (!isDeaf) this.#listen();
+    this.ended = once(child, isDeaf ? "exit" : "close").then(([code, signal]) => ({ code, signal }));
+  }
+
+  #listen(): void {
+    this.#child.stderr!.setEncoding("utf8").on("data", (text: string) => {
       this.#stderr += text;
+      this.#heard?.();
     });
-    this.ended = once(child, "close").then(([code, signal]) => ({ code, signal }));
+  }
+
+  /** Read a log that was not read, until a line is as it should be; `work` makes the node say more, again and again. */
+  async hear(isIt: (line: LogLine) => boolean, work: () => Promise<void>): Promise<void> {
+    this.#listen();
+    while (!this.log.some(isIt)) await work();
+  }
+
+  /** Resolves when a line of its log is as it should be. */
+  async logged(isIt: (line: LogLine) => boolean): Promise<void> {
+    while (!this.log.some(isIt)) {
+      const heard = new Promise<void>((resolve) => {
+        this.#heard = resolve;
+      });
+      await Promise.race([heard, this.ended.then(() => Promise.reject(new Error(`the node ended\n${this.#stderr}`)))]);
+    }
   }
 
   /** @throws Error with what it printed, when it ends before */
   async listening(): Promise<void> {
     await Promise.race([this.#address.promise, this.ended]);
     if (!this.#url) throw new Error(`the node did not start\n${this.#stderr}`);
+  }
+
+  get pid(): number {
+    return this.#child.pid!;
   }
 
   get url(): string {
@@ -178,6 +241,13 @@ export interface AnswerBody {
   archived: string[];
   status: string;
   session: { id: string; title: string; state: string; activity: string; messageCount: number };
-  messages: { id: string; role: string; content: string; status: string; runId: string }[];
+  messages: {
+    id: string;
+    role: string;
+    content: string;
+    status: MessageStatus;
+    runId: string;
+    finishReason?: FinishReason;
+  }[];
   holder: { id: string } | null;
 }

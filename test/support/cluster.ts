@@ -1,9 +1,13 @@
 import { afterAll, afterEach, beforeAll, onTestFinished } from "vitest";
+import { openPostgresStore } from "../../src/store/postgres/postgres-store.ts";
+import { readCatalog } from "./catalog.ts";
 import { type ChildServer, makeHouse, type ServerHouse } from "./child-server.ts";
 import { askDatabase, serverOf } from "./postgres-place.ts";
 import { POSTGRES, type PostgresServer } from "./postgres-server.ts";
 import { chooseRedisProcess, type RedisProcess, redis } from "./redis-server.ts";
 import { chooseServer, describeWith } from "./server-choice.ts";
+import { KeptLog, StandingClock } from "./sqlite-place.ts";
+import { checkStoredFloors } from "./stored-floors-check.ts";
 
 /** All nodes of this file; what they logged is told where a test fails, this much of it. */
 const begun: ChildServer[] = [];
@@ -52,6 +56,16 @@ export interface ClusterOptions {
   atEnd?: AtEnd;
 }
 
+/** What the nodes left in their database. */
+async function checkDatabase(url: string, catalog: string): Promise<void> {
+  const store = await openPostgresStore({ url, clock: new StandingClock(), log: new KeptLog() });
+  try {
+    await checkStoredFloors(store, readCatalog(catalog));
+  } finally {
+    await store.close();
+  }
+}
+
 /** Nodes in processes of their own, over a database of their own. None outlives the test. */
 export class Cluster {
   readonly storeUrl: string;
@@ -68,6 +82,7 @@ export class Cluster {
   ): Promise<Cluster> {
     const { url, drop } = await postgres().makeDatabase();
     atEnd(drop);
+    atEnd(() => checkDatabase(url, JSON.stringify(catalog)));
     const shared = { INTERLOCK_STORE: url, INTERLOCK_BUS: bus().url, LOG_LEVEL: "warn", ...settings };
     return new Cluster(url, await makeHouse(catalog, shared, atEnd));
   }

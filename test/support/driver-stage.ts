@@ -1,6 +1,6 @@
 import type { Delta } from "../../src/protocol/event.ts";
 import type { SessionId } from "../../src/protocol/ids.ts";
-import type { RunOutcome } from "../../src/protocol/run.ts";
+import type { RunOutcome } from "../../src/protocol/internal/run.ts";
 import { RunDriver } from "../../src/runs/run-driver.ts";
 import { FloorInHand } from "./floor-in-hand.ts";
 import { Puppet, type PuppetRun } from "./puppet.ts";
@@ -27,6 +27,7 @@ export interface DriverStage {
 export async function drive(
   agent = new Puppet(),
   onDelta: (driver: RunDriver) => void = () => {},
+  home?: string,
 ): Promise<DriverStage> {
   const clock = new VirtualClock();
   const floor = new FloorInHand();
@@ -48,9 +49,11 @@ export async function drive(
       deltas.push(delta);
       onDelta(driver);
     },
+    home,
     onHold: (isHeld) => void holds.push(isHeld),
+    onWait: () => {},
   });
-  void driver.run().then((kind) => {
+  void driver.run().then(({ kind }) => {
     outcome = kind;
   });
   await clock.advance(0);

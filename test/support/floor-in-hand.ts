@@ -1,6 +1,6 @@
-import type { Command, CommandOf } from "../../src/protocol/command.ts";
-import type { Reply } from "../../src/protocol/reply.ts";
-import type { ReportPart, Standing } from "../../src/protocol/run.ts";
+import type { Command, CommandOf } from "../../src/protocol/internal/command.ts";
+import type { Reply } from "../../src/protocol/internal/reply.ts";
+import type { ReportPart, Standing } from "../../src/protocol/internal/run.ts";
 
 /** What a worker speaks to: a floor that takes every report unless it is told otherwise. */
 export class FloorInHand {

@@ -1,9 +1,10 @@
 import type { Fact } from "../../src/actors/facts.ts";
-import type { Delivery, FloorActors } from "../../src/actors/floor-actors.ts";
-import { writtenState } from "../../src/actors/session-context.ts";
+import type { Delivery, FloorActors } from "../../src/actors/host/floor-actors.ts";
+import { writtenState } from "../../src/actors/session/session-context.ts";
 import type { Decision } from "../../src/protocol/decision.ts";
 import type { Transition } from "../../src/protocol/event.ts";
 import type { SessionId } from "../../src/protocol/ids.ts";
+import type { Activity } from "../../src/protocol/session.ts";
 
 type EventFact = Extract<Fact, { type: "event" }>;
 
@@ -13,6 +14,8 @@ type EventFact = Extract<Fact, { type: "event" }>;
  */
 export class FloorInvariants {
   readonly #states = new Map<SessionId, string>();
+  /** What each session is busy with, by its transitions: a paused one's change of activity is told, too. */
+  readonly #activities = new Map<SessionId, Activity>();
   readonly #openRuns = new Set<string>();
   readonly #endedRuns = new Set<string>();
   readonly #effects = new Set<string>();
@@ -37,7 +40,10 @@ export class FloorInvariants {
     if (fact.type !== "event") return;
     const { event } = fact;
     const id = event.sessionId!;
-    if (event.type === "session_created") this.#states.set(id, "created");
+    if (event.type === "session_created") {
+      this.#states.set(id, "created");
+      this.#activities.set(id, "idle");
+    }
     if (event.type === "complete") {
       must(this.#openRuns.delete(event.data.runId), `run ${event.data.runId} ended without having begun, or twice`);
       must(!this.#endedRuns.has(event.data.runId), `run ${event.data.runId} ended twice`);
@@ -48,11 +54,20 @@ export class FloorInvariants {
     must(active.length <= 1, `two are active at one instant: ${active.map(([who]) => who)}`);
   }
 
-  #step(id: SessionId, { from, to, event }: Transition, before: FloorActors["context"]["floor"]): void {
+  #step(id: SessionId, transition: Transition, before: FloorActors["context"]["floor"]): void {
+    const { from, to, event, activity } = transition;
     must(this.#states.get(id) === from, `${id} goes from ${from}, but was ${this.#states.get(id)}`);
     must(from !== "archived" || to === "deleted", `archived ${id} became ${to}`);
-    must(from !== "paused" || /^(active|archived|deleted)/.test(to), `paused ${id} became ${to}`);
+    const changesActivity = to === "paused" && activity !== undefined;
+    must(from !== "paused" || changesActivity || /^(active|archived|deleted)/.test(to), `paused ${id} became ${to}`);
+    if (activity) {
+      must(to === "paused", `the transition of ${id} to ${to} names its activity twice`);
+      const { from: was, to: is } = activity;
+      must(was === this.#activities.get(id) && was !== is, `${id} goes from ${was} to ${is} while paused`);
+    }
     this.#states.set(id, to);
+    const written = activity?.to ?? (to.split(".")[1] as Activity | undefined);
+    if (written) this.#activities.set(id, written);
     if (event === "preempt") {
       const holder = before.holder;
       must(holder?.sessionId === id, `${id} was preempted and did not hold the floor`);
@@ -104,6 +119,10 @@ export class FloorInvariants {
       must(
         known === undefined || known === writtenState(value),
         `${context.id} is ${writtenState(value)}, told ${known}`,
+      );
+      must(
+        known !== "paused" || this.#activities.get(context.id) === value.activity,
+        `paused ${context.id} is ${value.activity}, told ${this.#activities.get(context.id)}`,
       );
     }
   }

@@ -1,12 +1,13 @@
 import type { z } from "zod";
-import type { Fact } from "../../src/actors/facts.ts";
-import { type Delivery, FloorActors } from "../../src/actors/floor-actors.ts";
-import { memoryOf, recallSession, writtenState } from "../../src/actors/session-context.ts";
-import type { Catalog } from "../../src/config/catalog.ts";
-import type { Command } from "../../src/protocol/command.ts";
+import type { Fact, Given } from "../../src/actors/facts.ts";
+import { type Delivery, FloorActors } from "../../src/actors/host/floor-actors.ts";
+import { memoryOf, recallSession, writtenState } from "../../src/actors/session/session-context.ts";
+import type { Catalog } from "../../src/config/catalog/catalog.ts";
 import type { LoggedData } from "../../src/protocol/event.ts";
 import type { FloorId, SessionId } from "../../src/protocol/ids.ts";
-import type { Reply } from "../../src/protocol/reply.ts";
+import type { Command } from "../../src/protocol/internal/command.ts";
+import type { Reply } from "../../src/protocol/internal/reply.ts";
+import { throughRows } from "./persisted-floor.ts";
 
 type Loose<T> = T extends z.$brand
   ? string
@@ -36,15 +37,13 @@ export class FloorStage {
   }
 
   deliver(command: LooseCommand): Delivery {
-    const given = {
-      now: this.now,
-      stamp: `e${this.#stamp++}`,
-      catalog: this.catalog,
-      interactionTimeoutMs: 300_000,
-    };
-    const delivery = this.actors.deliver({ ...(command as Command), given });
+    const delivery = this.actors.apply({ ...(command as Command), given: this.given(this.#stamp++) });
     this.facts.push(...delivery.facts);
     return delivery;
+  }
+
+  given(stamp: number): Given {
+    return { now: this.now, stamp: `e${stamp}`, catalog: this.catalog, interactionTimeoutMs: 300_000 };
   }
 
   ask(command: LooseCommand): Reply {
@@ -79,11 +78,11 @@ export class FloorStage {
     return standing && writtenState(standing.value);
   }
 
-  /** Carry the floor over to new actors, as a restart does: who matters by the snapshot, all others by their rows. */
+  /** Carry the floor over to new actors, as a restart does: by the floor's snapshot and the rows of its sessions. */
   restart(): void {
     const former = this.actors;
     const mattering = former.mattering();
-    this.actors = new FloorActors(this.#floorId, JSON.parse(former.persist()));
+    this.actors = new FloorActors(this.#floorId, throughRows(former));
     for (const id of former.sessionIds) {
       const { context, value, view } = former.standing(id)!;
       const { lifecycle, activity } = value;

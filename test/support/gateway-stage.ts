@@ -1,8 +1,8 @@
 import { onTestFinished } from "vitest";
 import type { Bus } from "../../src/bus/bus.ts";
-import { createGateway, type Gateway } from "../../src/gateway/app.ts";
-import type { Clock } from "../../src/protocol/clock.ts";
+import { createGateway, type Gateway } from "../../src/gateway/gateway.ts";
 import { AppError } from "../../src/protocol/errors.ts";
+import type { Clock } from "../../src/protocol/ports/clock.ts";
 import type { Store } from "../../src/store/store.ts";
 import { EXAMPLE_AGENTS, makeCatalog } from "./catalog.ts";
 import { KeptLog } from "./sqlite-place.ts";
@@ -27,6 +27,7 @@ export async function openGateway(parts: { store: Store; bus: Bus; clock: Clock 
     newId: () => `id_${String(ids++).padStart(9, "0")}`,
     random: () => 0.5,
     catalog: () => catalog,
+    definitions: { all: () => [], file: () => catalog, refresh: async () => {}, announce: async () => {} },
     catalogStatus: () => ({ hash: catalog.hash, loadedAt: 0 }),
     isAvailable: () => true,
     missing: () => [],
@@ -35,6 +36,7 @@ export async function openGateway(parts: { store: Store; bus: Bus; clock: Clock 
     log,
     origin: { host: "127.0.0.1", hosts: [], origins: [] },
     proxies: [],
+    addressConnections: 2_048,
     maxBodyBytes: 65_536,
     commandDeadlineMs: 5_000,
     onCut: () => {

@@ -1,13 +1,13 @@
-import { Host } from "../../src/actors/host.ts";
-import type { HostMetrics } from "../../src/actors/hosted-floor.ts";
+import { Host } from "../../src/actors/host/host.ts";
+import type { HostMetrics } from "../../src/actors/host/hosted-floor.ts";
 import type { Bus } from "../../src/bus/bus.ts";
 import { MemoryBus } from "../../src/bus/memory-bus.ts";
-import type { Catalog } from "../../src/config/catalog.ts";
-import type { Command } from "../../src/protocol/command.ts";
-import type { Effect } from "../../src/protocol/effect.ts";
-import { decodeFloorMessage, type FloorMessage, floorTopic } from "../../src/protocol/floor-message.ts";
+import type { Catalog } from "../../src/config/catalog/catalog.ts";
 import type { FloorId } from "../../src/protocol/ids.ts";
-import type { Reply } from "../../src/protocol/reply.ts";
+import type { Command } from "../../src/protocol/internal/command.ts";
+import type { Effect } from "../../src/protocol/internal/effect.ts";
+import { decodeFloorMessage, type FloorMessage, floorTopic } from "../../src/protocol/internal/floor-message.ts";
+import type { Reply } from "../../src/protocol/internal/reply.ts";
 import type { Store } from "../../src/store/store.ts";
 import { EXAMPLE_AGENTS, makeCatalog } from "./catalog.ts";
 import type { LooseCommand } from "./floor-stage.ts";
@@ -26,6 +26,8 @@ interface Asking {
   commandId?: string;
   bodyHash?: string;
   deadline?: number;
+  /** The owner on whose sessions alone it may act. */
+  actsFor?: string;
 }
 
 interface StageOptions {
@@ -40,6 +42,7 @@ class KeptMetrics implements HostMetrics {
   /** What broke. */
   readonly breaks: string[] = [];
   conflicts = 0;
+  lapses = 0;
 
   command(): void {}
 
@@ -49,6 +52,10 @@ class KeptMetrics implements HostMetrics {
 
   conflict(): void {
     this.conflicts += 1;
+  }
+
+  lapsed(sessions: number): void {
+    this.lapses += sessions;
   }
 
   broken(kind: string): void {
@@ -115,11 +122,12 @@ export class HostStage {
 
   /** Rejects as the host does. */
   async ask(command: LooseCommand, asking: Asking = {}): Promise<Reply> {
-    const { floorId = "u:ann", caller = "ann", bodyHash = "body" } = asking;
+    const { floorId = "u:ann", caller = "ann", bodyHash = "body", actsFor } = asking;
     const { commandId = `${this.#node}-command${this.#asked++}`, deadline = this.clock.now() + DEADLINE_MS } = asking;
-    return await this.host.deliver({
+    return await this.host.dispatch({
       floorId: floorId as FloorId,
       ...(caller !== null && { caller }),
+      actsFor,
       commandId,
       bodyHash,
       deadline,
@@ -135,11 +143,16 @@ export class HostStage {
     );
   }
 
-  create(sessionId: string, agentId: string, asking: Asking & { activate?: boolean } = {}): Promise<Reply> {
-    const { activate = true, floorId = "u:ann" } = asking;
+  create(
+    sessionId: string,
+    agentId: string,
+    asking: Asking & { activate?: boolean; ownerId?: string } = {},
+  ): Promise<Reply> {
+    const { activate = true, floorId = "u:ann", ownerId } = asking;
     const userId = floorId.slice(2);
+    const owner = ownerId === undefined ? {} : { ownerId };
     return this.ask(
-      { type: "session.create", sessionId, session: { sessionId, agentId, userId }, activate },
+      { type: "session.create", sessionId, session: { sessionId, agentId, userId, ...owner }, activate },
       { ...asking, floorId },
     );
   }

@@ -1,11 +1,11 @@
 import { onTestFinished } from "vitest";
 import type { Agent } from "../../src/agents/agent.ts";
 import { MemoryBus } from "../../src/bus/memory-bus.ts";
-import { MemoryQueue } from "../../src/bus/memory-queue.ts";
-import type { Envelope } from "../../src/protocol/command.ts";
-import type { RunEffect } from "../../src/protocol/effect.ts";
 import type { AgentId, EffectId, FloorId, MessageId, RunId, SessionId } from "../../src/protocol/ids.ts";
-import type { Reply } from "../../src/protocol/reply.ts";
+import type { Envelope } from "../../src/protocol/internal/command.ts";
+import type { RunEffect } from "../../src/protocol/internal/effect.ts";
+import type { Reply } from "../../src/protocol/internal/reply.ts";
+import { MemoryQueue } from "../../src/queue/memory-queue.ts";
 import { Worker, type WorkerOptions } from "../../src/runs/worker.ts";
 import { messageOf } from "./run-stage.ts";
 import { KeptLog } from "./sqlite-place.ts";
@@ -55,11 +55,11 @@ export async function startLoneWorker(
       listMessages: async () => ({ messages: [], hasMore: false, head: 0 }),
       getBlob: async () => undefined,
     },
-    agents: { find: () => agent },
+    agents: { find: () => agent, canRun: () => true },
     clock,
     newId: () => "id",
     askTimeoutMs: 1_000,
-    concurrency: 1,
+    places: { total: 1, perOwner: 1, waiting: 1, waitingPerOwner: 1 },
     maxHeld: 1,
     holdTimeoutMs: 1_000,
     log: new KeptLog(),

@@ -1,4 +1,4 @@
-import type { Membership } from "../../src/bus/partitions.ts";
+import type { Membership } from "../../src/cluster/ownership.ts";
 import { AppError } from "../../src/protocol/errors.ts";
 import type { VirtualClock } from "./virtual-clock.ts";
 
@@ -21,13 +21,19 @@ export class MemberList {
         if (this.isAway) throw new AppError("unavailable");
         const now = this.#clock.now();
         this.#until.set(nodeId, now + this.#leaseMs);
-        return [...this.#until].filter(([, until]) => until > now).map(([id]) => id);
+        return this.present();
       },
       leave: async () => {
         if (this.isAway) throw new AppError("unavailable");
         this.#until.delete(nodeId);
       },
     };
+  }
+
+  /** Members whose lease lasts. */
+  present(): string[] {
+    const now = this.#clock.now();
+    return [...this.#until].filter(([, until]) => until > now).map(([id]) => id);
   }
 
   /** As if the server had started empty. */

@@ -7,8 +7,8 @@ import { type App, createApp } from "../../src/app.ts";
 import { readSettings } from "../../src/config/settings.ts";
 import type { Decision } from "../../src/protocol/decision.ts";
 import { ERRORS, type ErrorCode } from "../../src/protocol/errors.ts";
+import type { SwitchOutcome } from "../../src/protocol/internal/reply.ts";
 import type { LogLine, Message } from "../../src/protocol/message.ts";
-import type { SwitchOutcome } from "../../src/protocol/reply.ts";
 import type { AgentInfo, Session } from "../../src/protocol/session.ts";
 import { E2E_AGENTS } from "./e2e-catalog.ts";
 import { PublishedSchemas } from "./published-schema.ts";
@@ -27,6 +27,8 @@ export interface NodeOptions {
   env?: Record<string, string>;
   /** Whether the log may tell of failures. Default: a failure that was logged fails the test that stops the node. */
   mayFail?: boolean;
+  /** Where the built page lies. Default: where the app looks for it. */
+  pageFolder?: string;
 }
 
 /** What answers hold. What a particular answer lacks is undefined, whatever the type says. */
@@ -67,7 +69,7 @@ export interface AnswerBody {
   commandId: string;
   status: string;
   missing: string[];
-  catalog: { hash: string; loadedAt: number; faults: { line: number; message: string }[] };
+  catalog: { hash: string; loadedAt: number; faultCount: number; faults: { line: number; message: string }[] };
 }
 
 export interface Answer {
@@ -106,7 +108,14 @@ export class NodeUnderTest {
     this.#faults = faults;
   }
 
-  static async start({ agents = E2E_AGENTS, catalog, settings, env = {}, mayFail = false }: NodeOptions = {}) {
+  static async start({
+    agents = E2E_AGENTS,
+    catalog,
+    settings,
+    env = {},
+    mayFail = false,
+    pageFolder,
+  }: NodeOptions = {}) {
     const folder = await mkdtemp(join(tmpdir(), "interlock-e2e-"));
     const configPath = join(folder, "agents_config.yaml");
     await writeFile(configPath, JSON.stringify({ agents, ...(catalog ?? { default_agent: "general" }) }));
@@ -121,7 +130,7 @@ export class NodeUnderTest {
     if (!reading.ok) throw new Error(`the test's settings are faulty: ${JSON.stringify(reading.faults)}`);
     const faults: unknown[] = [];
     const log = { debug() {}, info() {}, warn() {}, error: (...entry: unknown[]) => void faults.push(entry) };
-    const app = createApp({ settings: reading.settings, env, log });
+    const app = createApp({ settings: reading.settings, env, log, ...(pageFolder !== undefined && { pageFolder }) });
     const { url } = await app.start();
     const node = new NodeUnderTest(app, url, folder, mayFail, faults);
     const { text } = await node.send("GET", "/openapi.json");
@@ -183,7 +192,8 @@ export class NodeUnderTest {
         for await (const chunk of response) chunks.push(chunk as Buffer);
         const bytes = Buffer.concat(chunks);
         const text = bytes.toString();
-        const isJson = response.headers["content-type"]?.startsWith("application/json");
+        const { "content-type": type, "content-encoding": encoding } = response.headers;
+        const isJson = encoding === undefined && type?.startsWith("application/json");
         const body = (isJson && text !== "" ? JSON.parse(text) : undefined) as AnswerBody;
         resolve({ status: response.statusCode ?? 0, headers: response.headers, text, bytes, body });
       });

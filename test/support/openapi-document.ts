@@ -19,12 +19,18 @@ const SecurityScheme = z.union([
   }),
 ]);
 
+const Text = z.string().trim().min(1);
+
 const Operation = z.strictObject({
+  tags: z.tuple([z.string()]),
+  operationId: z.string().regex(/^[a-z]+([A-Z][a-z]+)+$/),
+  summary: Text.regex(/^[A-Z].*[^.]$/),
+  description: Text.regex(/^[A-Z].*\.$/),
   parameters: z
     .array(
       z.strictObject({
         name: z.string(),
-        in: z.enum(["path", "query"]),
+        in: z.enum(["path", "query", "header"]),
         required: z.boolean(),
         schema: Schema,
         description: z.string().optional(),
@@ -33,8 +39,8 @@ const Operation = z.strictObject({
     .optional(),
   requestBody: z.strictObject({ required: z.boolean(), content: Content }).optional(),
   responses: z.record(
-    z.string().regex(/^([1-5]\d\d|default)$/),
-    z.strictObject({ description: z.string().min(1), content: Content.optional() }),
+    z.string().regex(/^([1-5]\d\d|4XX|default)$/),
+    z.strictObject({ description: Text, content: Content.optional() }),
   ),
   security: Security.optional(),
 });
@@ -45,14 +51,18 @@ export const OpenApiDocument = z.strictObject({
   info: z.strictObject({
     title: z.string().min(1),
     version: z.string().min(1),
-    description: z.string(),
+    summary: Text,
+    description: Text,
+    contact: z.strictObject({ name: Text }),
     license: z.strictObject({ name: z.string(), identifier: z.string() }),
   }),
+  servers: z.tuple([z.strictObject({ url: z.literal("/"), description: Text })]),
+  tags: z.array(z.strictObject({ name: z.string(), description: Text })),
   components: z.strictObject({
     schemas: z.record(z.string().regex(/^[a-zA-Z0-9._-]+$/), Schema),
     securitySchemes: z.record(z.string(), SecurityScheme).optional(),
   }),
-  security: Security.optional(),
+  security: Security,
   paths: z.record(
     z.string().startsWith("/"),
     z.partialRecord(z.enum(["get", "put", "post", "delete", "patch"]), Operation),

@@ -35,6 +35,7 @@ export class Page {
     source.onopen = () => {
       this.opens += 1;
       for (const transcript of this.#transcripts.values()) transcript.reconnect();
+      this.#tellChange();
     };
     source.onmessage = ({ data }) => this.#take(JSON.parse(data));
   }
@@ -61,7 +62,7 @@ export class Page {
     return [...this.transcriptOf(sessionId).writing.values()];
   }
 
-  /** Resolves when it holds; looked at with each event. Rejects when it was given what it must never be given. */
+  /** Resolves when it holds; looked at with each event and each opening. Rejects when it was given what it must never be given. */
   async until(holds: () => boolean): Promise<void> {
     for (;;) {
       if (this.faults.length > 0) throw new Error(this.faults.join("\n"));
@@ -77,6 +78,10 @@ export class Page {
     } catch (error) {
       this.faults.push((error as Error).message);
     }
+    this.#tellChange();
+  }
+
+  #tellChange(): void {
     const told = this.#changed;
     this.#changed = Promise.withResolvers();
     told.resolve();

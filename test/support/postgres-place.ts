@@ -1,6 +1,10 @@
 import pg from "pg";
 import { afterAll, beforeAll, onTestFinished } from "vitest";
-import { openPostgresStore, type PostgresOptions, type PostgresStore } from "../../src/store/postgres.ts";
+import {
+  openPostgresStore,
+  type PostgresOptions,
+  type PostgresStore,
+} from "../../src/store/postgres/postgres-store.ts";
 import type { PostgresServer } from "./postgres-server.ts";
 import { KeptLog, StandingClock } from "./sqlite-place.ts";
 

@@ -1,7 +1,7 @@
 import { EventEmitter, once } from "node:events";
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { type TokenCounts, WIRES, type Wire, type WireError } from "./provider-wire.ts";
+import { type TokenCounts, WIRES, type Wire, type WireCall, type WireEnding, type WireError } from "./provider-wire.ts";
 
 /** What the server does with one request. */
 type ProviderReply =
@@ -10,12 +10,13 @@ type ProviderReply =
       readonly reasoning?: readonly string[];
       /** One delta each. */
       readonly text?: readonly string[];
+      readonly calls?: readonly WireCall[];
       readonly usage?: TokenCounts;
       /**
-       * How the stream ends: whole (the default), by the provider's own filter, with the connection cut, closed in good
-       * order but before its end, never, or with an error.
+       * How the stream ends: whole (the default), by the provider's own filter, at the model's length limit, with the
+       * connection cut, closed in good order but before its end, never, or with an error.
        */
-      readonly ending?: "whole" | "filtered" | "cut" | "early" | "never" | WireError;
+      readonly ending?: WireEnding | "cut" | "early" | "never" | WireError;
     }
   | {
       readonly kind: "refusal";
@@ -46,8 +47,8 @@ export interface ProviderServer {
 }
 
 /**
- * A model provider on this machine that speaks the wire formats of OpenAI responses, OpenAI chat completions and
- * Anthropic messages, told apart by the path.
+ * A model provider on this machine that speaks the wire formats of OpenAI responses, OpenAI chat completions,
+ * Anthropic messages and Gemini, told apart by the path.
  */
 export async function startProviderServer(): Promise<ProviderServer> {
   const requests: ProviderRequest[] = [];
@@ -93,12 +94,14 @@ async function play(reply: ProviderReply, wire: Wire, response: ServerResponse):
     response.end(JSON.stringify(wire.refusal({ type: "some_error", message: "some message", ...reply.error })));
     return;
   }
-  const { reasoning, text, usage = { input: 1, output: 1 }, ending = "whole" } = reply;
+  const { reasoning, text, calls, usage = { input: 1, output: 1 }, ending = "whole" } = reply;
   response.writeHead(200, { "content-type": "text/event-stream" });
   let frames = wire.open();
   if (reasoning) frames += wire.reasoning(reasoning);
   if (text) frames += wire.text(text);
-  if (ending === "whole" || ending === "filtered") frames += wire.close(usage, ending === "filtered");
+  if (calls) frames += wire.calls(calls);
+  if (ending === "whole") frames += wire.close(usage, calls ? "calls" : "whole");
+  if (ending === "filtered" || ending === "length") frames += wire.close(usage, ending);
   if (typeof ending === "object") frames += wire.error(ending);
   // Ended only when the frames left: a cut that overtakes them would be a cut before the answer.
   await new Promise<void>((resolve) => response.write(frames, () => resolve()));

@@ -1,4 +1,4 @@
-/** The streamed answers of three kinds of model provider, frame by frame, as they stand on the wire. */
+/** The streamed answers of four kinds of model provider, frame by frame, as they stand on the wire. */
 
 /** Tokens as a test states them: `input` counts the cached ones too. */
 export interface TokenCounts {
@@ -14,14 +14,26 @@ export interface WireError {
   readonly message: string;
 }
 
+/** What ended an answer: it is whole, the provider's filter, or the model's length limit. */
+export type WireEnding = "whole" | "calls" | "filtered" | "length";
+
+/** A call of a tool, as a model writes it. */
+export interface WireCall {
+  readonly id: string;
+  readonly name: string;
+  /** JSON text; not always well-formed. */
+  readonly arguments: string;
+}
+
 export interface Wire {
   /** Where this provider's clients post to, under the base URL. */
   readonly path: string;
   open(): string;
   reasoning(deltas: readonly string[]): string;
   text(deltas: readonly string[]): string;
-  /** The end of a whole answer; `isFiltered` where the provider's own filter ended it. */
-  close(usage: TokenCounts, isFiltered: boolean): string;
+  calls(calls: readonly WireCall[]): string;
+  /** The end of an answer, in good order. */
+  close(usage: TokenCounts, ending: WireEnding): string;
   /** An error in a stream that began with status 200. */
   error(error: WireError): string;
   /** The body of an answer whose status says that it failed. */
@@ -52,7 +64,20 @@ const responses: Wire = {
     const frames = deltas.map((delta) => named("response.output_text.delta", { ...place, delta }));
     return outputItem(1, { type: "message", id: "msg_1" }, frames);
   },
-  close({ input, output, cacheRead = 0 }, isFiltered) {
+  calls: (calls) =>
+    calls
+      .map(({ id, name, arguments: text }, index) => {
+        const item = { type: "function_call", id: `fc_${id}`, call_id: id, name };
+        const output_index = 2 + index;
+        return [
+          named("response.output_item.added", { output_index, item: { ...item, arguments: "" } }),
+          named("response.function_call_arguments.delta", { item_id: item.id, output_index, delta: text }),
+          named("response.function_call_arguments.done", { item_id: item.id, output_index, arguments: text }),
+          named("response.output_item.done", { output_index, item: { ...item, arguments: text, status: "completed" } }),
+        ].join("");
+      })
+      .join(""),
+  close({ input, output, cacheRead = 0 }, ending) {
     const usage = {
       input_tokens: input,
       input_tokens_details: { cached_tokens: cacheRead },
@@ -60,9 +85,9 @@ const responses: Wire = {
       output_tokens_details: { reasoning_tokens: 0 },
       total_tokens: input + output,
     };
-    return isFiltered
-      ? named("response.incomplete", { response: { usage, incomplete_details: { reason: "content_filter" } } })
-      : named("response.completed", { response: { usage } });
+    if (ending === "whole" || ending === "calls") return named("response.completed", { response: { usage } });
+    const reason = ending === "filtered" ? "content_filter" : "max_output_tokens";
+    return named("response.incomplete", { response: { usage, incomplete_details: { reason } } });
   },
   error: ({ type, message }) =>
     named("error", { sequence_number: 9, error: { type, code: type, message, param: null } }),
@@ -80,14 +105,21 @@ const completions: Wire = {
   open: () => chunk({ role: "assistant", content: "" }),
   reasoning: (deltas) => deltas.map((delta) => chunk({ reasoning_content: delta })).join(""),
   text: (deltas) => deltas.map((delta) => chunk({ content: delta })).join(""),
-  close({ input, output, cacheRead = 0 }, isFiltered) {
+  calls: (calls) =>
+    calls
+      .map(({ id, name, arguments: text }, index) =>
+        chunk({ tool_calls: [{ index, id, type: "function", function: { name, arguments: text } }] }),
+      )
+      .join(""),
+  close({ input, output, cacheRead = 0 }, ending) {
     const usage = {
       prompt_tokens: input,
       completion_tokens: output,
       total_tokens: input + output,
       prompt_tokens_details: { cached_tokens: cacheRead },
     };
-    return chunk({}, isFiltered ? "content_filter" : "stop") + unnamed({ ...CHUNK, choices: [], usage }) + DONE;
+    const reason = { whole: "stop", calls: "tool_calls", filtered: "content_filter", length: "length" }[ending];
+    return chunk({}, reason) + unnamed({ ...CHUNK, choices: [], usage }) + DONE;
   },
   error: ({ type, message }) => unnamed({ error: { type, message } }),
   refusal: ({ type, message }) => ({ error: { type, message } }),
@@ -96,7 +128,7 @@ const completions: Wire = {
 const DONE = "data: [DONE]\n\n";
 const CHUNK = { id: "chatcmpl-1", object: "chat.completion.chunk", created: 1, model: "model" };
 
-function chunk(delta: Record<string, string>, finish_reason: string | null = null): string {
+function chunk(delta: Record<string, unknown>, finish_reason: string | null = null): string {
   return unnamed({ ...CHUNK, choices: [{ index: 0, delta, finish_reason }] });
 }
 
@@ -120,14 +152,22 @@ const messages: Wire = {
       { type: "text", text: "" },
       deltas.map((text) => ({ type: "text_delta", text })),
     ),
-  close({ input, output, cacheRead = 0, cacheWrite = 0 }, isFiltered) {
+  calls: (calls) =>
+    calls
+      .map(({ id, name, arguments: text }, index) => {
+        const input = { type: "input_json_delta", partial_json: text };
+        return contentBlock(2 + index, { type: "tool_use", id, name, input: {} }, [input]);
+      })
+      .join(""),
+  close({ input, output, cacheRead = 0, cacheWrite = 0 }, ending) {
     const usage = {
       input_tokens: input - cacheRead - cacheWrite,
       output_tokens: output,
       cache_read_input_tokens: cacheRead,
       cache_creation_input_tokens: cacheWrite,
     };
-    const delta = { stop_reason: isFiltered ? "refusal" : "end_turn", stop_sequence: null };
+    const reasons = { whole: "end_turn", calls: "tool_use", filtered: "refusal", length: "max_tokens" };
+    const delta = { stop_reason: reasons[ending], stop_sequence: null };
     return named("message_delta", { delta, usage }) + named("message_stop");
   },
   error: (error) => named("error", { error }),
@@ -140,4 +180,38 @@ function contentBlock(index: number, content_block: object, deltas: readonly obj
   return [start, ...frames, named("content_block_stop", { index })].join("");
 }
 
-export const WIRES = { openai: responses, "openai-compatible": completions, anthropic: messages } as const;
+/** Provider `google`: streamed content of Gemini. */
+const contents: Wire = {
+  path: ":streamGenerateContent?alt=sse",
+  open: () => "",
+  reasoning: (deltas) => deltas.map((text) => candidate([{ text, thought: true }])).join(""),
+  text: (deltas) => deltas.map((text) => candidate([{ text }])).join(""),
+  calls: (calls) =>
+    calls
+      .map(({ id, name, arguments: text }) => candidate([{ functionCall: { id, name, args: JSON.parse(text) } }]))
+      .join(""),
+  close({ input, output, cacheRead = 0 }, ending) {
+    const usageMetadata = {
+      promptTokenCount: input,
+      candidatesTokenCount: output,
+      totalTokenCount: input + output,
+      cachedContentTokenCount: cacheRead,
+    };
+    const finishReason = { whole: "STOP", calls: "STOP", filtered: "SAFETY", length: "MAX_TOKENS" }[ending];
+    return unnamed({ candidates: [{ index: 0, content: { role: "model", parts: [] }, finishReason }], usageMetadata });
+  },
+  error: ({ type, message }) =>
+    unnamed({ error: { code: type.startsWith("rate_limit") ? 429 : 500, status: type.toUpperCase(), message } }),
+  refusal: ({ type, message }) => ({ error: { code: 400, status: type.toUpperCase(), message } }),
+};
+
+function candidate(parts: readonly object[]): string {
+  return unnamed({ candidates: [{ index: 0, content: { role: "model", parts } }] });
+}
+
+export const WIRES = {
+  openai: responses,
+  "openai-compatible": completions,
+  anthropic: messages,
+  google: contents,
+} as const;

@@ -1,5 +1,5 @@
-import { openBullmqQueue } from "../../src/bus/bullmq-queue.ts";
-import { SystemClock } from "../../src/clock.ts";
+import { openBullmqQueue } from "../../src/queue/bullmq-queue.ts";
+import { SystemClock } from "../../src/system-clock.ts";
 import { KeptLog } from "./sqlite-place.ts";
 
 /** A process of its own that takes every run and comes to an end with none: it tells which it took. */

@@ -11,7 +11,7 @@ type AnswerWithoutId = WithoutId<Answer>;
 /** Where one run of an agent is played without a worker: time, the user and the stored images are in hand. */
 export interface RunStage {
   readonly control: RunControl;
-  /** Every wait that was asked for, in ms. */
+  /** Every wait that was asked for, in ms; timers not counted. */
   readonly sleeps: readonly number[];
   /** Everything the user was asked. */
   readonly asked: readonly NewInteraction[];
@@ -21,9 +21,12 @@ export interface RunStage {
   /** Move the clock, and wake all whose time has come. */
   advance(ms: number): void;
   /** Resolves at the next wait that is asked for, or the next question. */
-  next(what: "sleep" | "question"): Promise<unknown>;
+  next(what: "sleep" | "question" | "timer" | "gate"): Promise<unknown>;
+  /** The run is paused: what cannot be undone has to wait until it goes on. */
+  hold(): void;
+  goOn(): void;
   abort(): void;
-  /** What the run still holds: waits that were not woken, listeners on its signal. */
+  /** What the run still holds: waits and timers that are not over, listeners on its signal. */
   leftovers(): { sleepers: number; listeners: number };
 }
 
@@ -68,8 +71,14 @@ export function createRunStage({ time = "jumps" }: { time?: "jumps" | "stands" }
     }
   }
 
+  let held: PromiseWithResolvers<void> | undefined;
   const control: RunControl = {
     signal,
+    async untilWanted() {
+      heard.emit("gate");
+      while (held && !signal.aborted) await held.promise;
+      signal.throwIfAborted();
+    },
     sleep: (delayMs) =>
       untilAborted<void>((wake) => {
         const sleeper = { dueAt: now + delayMs, wake: () => wake() };
@@ -79,6 +88,12 @@ export function createRunStage({ time = "jumps" }: { time?: "jumps" | "stands" }
         if (time === "jumps") advance(delayMs);
         return () => sleepers.delete(sleeper);
       }),
+    after: (delayMs, callback) => {
+      const sleeper = { dueAt: now + delayMs, wake: callback };
+      sleepers.add(sleeper);
+      heard.emit("timer");
+      return { cancel: () => void sleepers.delete(sleeper) };
+    },
     ask: (interaction) =>
       untilAborted<Answer>((resolve) => {
         asked.push(interaction);
@@ -106,7 +121,17 @@ export function createRunStage({ time = "jumps" }: { time?: "jumps" | "stands" }
     },
     advance,
     next: (what) => once(heard, what),
-    abort: () => abort.abort(new Error("aborted by the test")),
+    hold() {
+      held ??= Promise.withResolvers();
+    },
+    goOn() {
+      held?.resolve();
+      held = undefined;
+    },
+    abort() {
+      abort.abort(new Error("aborted by the test"));
+      held?.resolve();
+    },
     leftovers: () => ({ sleepers: sleepers.size, listeners: getEventListeners(signal, "abort").length }),
   };
 }

@@ -1,4 +1,5 @@
-import { describe, test } from "vitest";
+import { describe } from "vitest";
+import { reportUntested } from "./untested.ts";
 
 /** For one test. A real server shares the machine with everything else that is tested at that time. */
 const PATIENCE_MS = 30_000;
@@ -58,15 +59,7 @@ export function describeWith<S extends TestServer>(
   suite: (start: () => Promise<S>) => void,
 ): void {
   if ("start" in choice) return void describe(name, { timeout: PATIENCE_MS }, () => suite(choice.start));
-  const reason = `needs ${kind}: ${choice.missing}`;
-  if (process.env["CI"]) {
-    test(`${name} (${reason})`, () => {
-      throw new Error(`${name} was not tested: it ${reason}`);
-    });
-  } else {
-    console.warn(`SKIPPED: ${name} (${reason})`);
-    describe.skip(`${name} (${reason})`, () => suite(() => Promise.reject(new Error(reason))));
-  }
+  reportUntested(name, `needs ${kind}: ${choice.missing}`);
 }
 
 let dockerAnswers: Promise<boolean> | undefined;

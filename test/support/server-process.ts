@@ -1,10 +1,16 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
+import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
+import { BARE_ENV } from "./bare-env.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
+/** What `npm start` gives to Node: the options of V8, the program and its command. */
+const START: string[] = JSON.parse(readFileSync(`${ROOT}package.json`, "utf8"))
+  .scripts.start.split(" ")
+  .slice(1);
 /** A start, or an orderly end, that takes longer is none. */
-const PATIENCE_MS = 15_000;
+const PATIENCE_MS = 60_000;
 const ADDRESS = /\bhttp:\/\/\S+/;
 
 export interface ServerOptions {
@@ -41,9 +47,9 @@ export class ServerProcess {
 
   /** @throws Error with what it printed, when it does not start */
   static async start({ flags = ["--store", "sqlite::memory:"], env = {} }: ServerOptions = {}): Promise<ServerProcess> {
-    const child = spawn(process.execPath, ["src/cli/main.ts", "serve", "--port", "0", ...flags], {
+    const child = spawn(process.execPath, [...START, "--port", "0", ...flags], {
       cwd: ROOT,
-      env: { PATH: process.env["PATH"], ...env },
+      env: { ...BARE_ENV, ...env },
       stdio: ["ignore", "pipe", "pipe"],
     });
     running.add(child);

@@ -1,8 +1,8 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Clock } from "../../src/protocol/clock.ts";
-import type { Logger } from "../../src/protocol/logger.ts";
+import type { Clock } from "../../src/protocol/ports/clock.ts";
+import type { Logger } from "../../src/protocol/ports/logger.ts";
 import { NOON } from "./floor-writer.ts";
 
 /** A clock that stands still until it is moved; nothing waits on it. */
@@ -21,6 +21,7 @@ export class StandingClock implements Clock {
 /** Keeps what is logged. */
 export class KeptLog implements Logger {
   readonly lines: string[] = [];
+  #error = Promise.withResolvers<string>();
 
   debug(): void {}
 
@@ -34,6 +35,13 @@ export class KeptLog implements Logger {
 
   error(_facts: object, message: string): void {
     this.lines.push(message);
+    this.#error.resolve(message);
+    this.#error = Promise.withResolvers();
+  }
+
+  /** Resolves with the next error. */
+  nextError(): Promise<string> {
+    return this.#error.promise;
   }
 }
 

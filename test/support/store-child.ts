@@ -1,4 +1,4 @@
-import { openSqliteStore } from "../../src/store/sqlite.ts";
+import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { KeptLog, StandingClock } from "./sqlite-place.ts";
 import type { StoreCall } from "./store-process.ts";

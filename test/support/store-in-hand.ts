@@ -30,6 +30,7 @@ export class StoreInHand {
     const counted = [
       "loadFloor",
       "loadSession",
+      "loadSessions",
       "findReceipts",
       "confirm",
       "findMessage",

@@ -1,6 +1,6 @@
 import { onTestFinished } from "vitest";
-import type { Clock } from "../../src/protocol/clock.ts";
-import { openSqliteStore } from "../../src/store/sqlite.ts";
+import type { Clock } from "../../src/protocol/ports/clock.ts";
+import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { KeptLog, StandingClock } from "./sqlite-place.ts";
 

@@ -1,4 +1,4 @@
-import type { Clock, Timer } from "../../src/protocol/clock.ts";
+import type { Clock, Timer } from "../../src/protocol/ports/clock.ts";
 import { NOON } from "./floor-writer.ts";
 
 interface Waiting {

@@ -1,15 +1,15 @@
 import { onTestFinished } from "vitest";
-import { Armer } from "../../src/actors/armer.ts";
 import type { Agent } from "../../src/agents/agent.ts";
 import type { Bus } from "../../src/bus/bus.ts";
-import { MemoryQueue } from "../../src/bus/memory-queue.ts";
-import type { Envelope } from "../../src/protocol/command.ts";
 import { AppError } from "../../src/protocol/errors.ts";
 import type { LogEntry } from "../../src/protocol/event.ts";
 import type { FloorId, SessionId } from "../../src/protocol/ids.ts";
+import type { Envelope } from "../../src/protocol/internal/command.ts";
+import type { Reply } from "../../src/protocol/internal/reply.ts";
 import type { Message } from "../../src/protocol/message.ts";
-import type { Reply } from "../../src/protocol/reply.ts";
-import { Worker, type WorkerMetrics } from "../../src/runs/worker.ts";
+import { Armer } from "../../src/queue/armer.ts";
+import { MemoryQueue } from "../../src/queue/memory-queue.ts";
+import { Worker, type WorkerMetrics, type WorkerOptions as WorkerSettings } from "../../src/runs/worker.ts";
 import { makeCatalog } from "./catalog.ts";
 import { HostStage } from "./host-stage.ts";
 import { Puppet } from "./puppet.ts";
@@ -32,9 +32,12 @@ const CATALOG = makeCatalog([
 
 export interface WorkerOptions {
   concurrency?: number;
+  /** Default: an owner may have all of `concurrency`, eight runs may wait for a person, four of them for one owner's. */
+  places?: Partial<WorkerSettings["places"]>;
   maxHeld?: number;
   holdTimeoutMs?: number;
   lackingMs?: number;
+  home?: string;
 }
 
 /** One worker of several, on the bus and the queue of its own process, and what it counts. */
@@ -44,8 +47,12 @@ export class WorkerUnderTest {
   readonly log = new KeptLog();
   /** Runs that ended here, as `agent outcome`. */
   readonly ended: string[] = [];
-  /** Runs under way, and those that are held. */
-  counts = { underWay: 0, held: 0 };
+  /** Runs under way, those that are held, and those that wait for a person where there are any. */
+  counts: { underWay: number; held: number; waiting?: number } = { underWay: 0, held: 0 };
+  /** Agents whose programs it does not have. */
+  readonly lacks = new Set<string>();
+  /** The queue gives it runs. */
+  isOffered = true;
   /** Its process hears nothing and is heard by nobody. */
   isCutOff = false;
   /** What it asked floors, repeats too. */
@@ -54,15 +61,15 @@ export class WorkerUnderTest {
   constructor(
     stage: WorkerStage,
     name: string,
-    { concurrency = 8, maxHeld = 50, holdTimeoutMs = 300_000, lackingMs = 0 }: WorkerOptions,
+    { concurrency = 8, places = {}, maxHeld = 50, holdTimeoutMs = 300_000, lackingMs = 0, home }: WorkerOptions,
   ) {
     const { floors, bus, agents } = stage;
     const { clock, store } = floors;
     this.queue = new MemoryQueue(clock);
     const metrics: WorkerMetrics = {
       runEnded: (agentId, outcome) => void this.ended.push(`${agentId} ${outcome}`),
-      runsUnderWay: (underWay, held) => {
-        this.counts = { underWay, held };
+      runsUnderWay: (underWay, held, waiting) => {
+        this.counts = { underWay, held, ...(waiting > 0 && { waiting }) };
       },
     };
     let ids = 0;
@@ -71,14 +78,15 @@ export class WorkerUnderTest {
       bus: this.#busOf(bus),
       store: store.store,
       ask: (envelope) => this.#ask(floors, envelope),
-      agents: { find: (id) => agents.get(id) },
+      agents: { find: (id) => agents.get(id), canRun: (id) => agents.has(id) && !this.lacks.has(id) },
       clock,
       newId: () => `${name}-${ids++}`,
       askTimeoutMs: 5_000,
-      concurrency,
+      places: { total: concurrency, perOwner: concurrency, waiting: 8, waitingPerOwner: 4, ...places },
       maxHeld,
       holdTimeoutMs,
       lackingMs,
+      home,
       log: this.log,
       metrics,
     });
@@ -107,7 +115,7 @@ export class WorkerUnderTest {
   async #ask(floors: HostStage, envelope: Envelope): Promise<Reply> {
     this.asked.push(envelope);
     if (this.isCutOff) throw new AppError("unavailable");
-    return await floors.host.deliver(envelope);
+    return await floors.host.dispatch(envelope);
   }
 }
 
@@ -132,14 +140,14 @@ export class WorkerStage {
         // At least once: every worker is given every run, and the floor says whose it is.
         add: async (effect) => {
           if (effect.kind === "timer") await timers.add(effect);
-          else await Promise.all(this.#workers.map(({ queue }) => queue.add(effect)));
+          else await Promise.all(this.#workers.filter((each) => each.isOffered).map(({ queue }) => queue.add(effect)));
         },
         process: timers.process.bind(timers),
         close: () => timers.close(),
       },
       clock,
       newId: () => `timer-${ids++}`,
-      ask: (envelope) => host.deliver(envelope),
+      ask: (envelope) => host.dispatch(envelope),
       askTimeoutMs: 5_000,
       log,
     });

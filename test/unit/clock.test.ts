@@ -1,12 +1,15 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import { SystemClock } from "../../src/clock.ts";
+import { DatabaseTime, keepComparing } from "../../src/database-time.ts";
+import { SystemClock } from "../../src/system-clock.ts";
+import { KeptLog } from "../support/sqlite-place.ts";
+import { VirtualClock } from "../support/virtual-clock.ts";
 
 const BOOT = Date.UTC(2026, 0, 1, 12);
 
 /** A clock over a wall clock and a monotonic one that are moved by hand. */
-function makeClock({ at = BOOT } = {}) {
+function makeClock({ at = BOOT, mayFall = false } = {}) {
   const time = { wall: at, monotonic: 1_000 };
-  const clock = new SystemClock({ wall: () => time.wall, monotonic: () => time.monotonic });
+  const clock = new SystemClock({ wall: () => time.wall, monotonic: () => time.monotonic, mayFall });
   const jumps: number[] = [];
   clock.onJump((byMs) => jumps.push(byMs));
   return {
@@ -65,7 +68,21 @@ describe("the time of a process", () => {
     expect(jumps).toEqual([]);
   });
 
-  test("starts where it is told, if the wall clock is behind that, and follows the wall once it is ahead", () => {
+  test("goes back where it may, when the wall clock had been ahead by more than 5 s, and by no less", () => {
+    const { clock, jumps, pass, set } = makeClock({ mayFall: true });
+    set(600_000);
+    clock.compare();
+    set(-600_000);
+    pass(1_000);
+    clock.compare();
+    expect(clock.now()).toBe(BOOT + 1_000);
+    set(-5_000);
+    clock.compare();
+    expect(clock.now()).toBe(BOOT + 1_000);
+    expect(jumps).toEqual([600_000]);
+  });
+
+  test("starts at the given time if the wall clock is behind it, and follows the wall clock once it is ahead", () => {
     const { clock, jumps, pass, set } = makeClock({ at: Date.UTC(1970, 0, 1) });
     clock.startAt(BOOT);
     expect(clock.now()).toBe(BOOT);
@@ -79,7 +96,7 @@ describe("the time of a process", () => {
     expect(jumps).toEqual([3_600_000]);
   });
 
-  test("does not go back to where it is told to start", () => {
+  test("does not go back to the given start", () => {
     const { clock } = makeClock();
     clock.startAt(BOOT - 1);
     clock.startAt(0);
@@ -88,7 +105,7 @@ describe("the time of a process", () => {
 });
 
 describe("a jump of the wall clock", () => {
-  test("forward by more than 5 s is told to all who listen, with how far it was", () => {
+  test("forward by more than 5 s is reported to all listeners, with its length", () => {
     const { clock, jumps, set } = makeClock();
     const others: number[] = [];
     clock.onJump((byMs) => others.push(byMs));
@@ -99,7 +116,7 @@ describe("a jump of the wall clock", () => {
     expect(clock.now()).toBe(BOOT + 5_001);
   });
 
-  test("is told once", () => {
+  test("is reported once", () => {
     const { clock, jumps, pass, set } = makeClock();
     set(60_000);
     for (let times = 0; times < 3; times += 1) {
@@ -109,7 +126,7 @@ describe("a jump of the wall clock", () => {
     expect(jumps).toEqual([60_000]);
   });
 
-  test("of 5 s or less is followed without a word", () => {
+  test("of 5 s or less is followed without a report", () => {
     const { clock, jumps, set } = makeClock();
     set(5_000);
     clock.compare();
@@ -127,7 +144,7 @@ describe("a jump of the wall clock", () => {
     expect(jumps).toEqual([]);
   });
 
-  test("is told when time has moved already, so that whoever hears of it asks what time it is", () => {
+  test("is reported after the clock has moved, so that its listeners read the new time", () => {
     const { clock, set } = makeClock();
     const heard: number[] = [];
     clock.onJump(() => heard.push(clock.now()));
@@ -173,4 +190,61 @@ test("the clock of this machine goes forward", () => {
   const before = clock.now();
   expect(Math.abs(before - Date.now())).toBeLessThan(60_000);
   expect(clock.now()).toBeGreaterThanOrEqual(before);
+});
+
+describe("how far the database's clock is ahead", () => {
+  test("follows small changes at once, and a jump when the next comparison shows it too", () => {
+    const time = new DatabaseTime(100);
+    expect([time.compare(-4_000), time.offsetMs]).toEqual([true, -4_000]);
+    expect([time.compare(600_000), time.offsetMs]).toEqual([false, -4_000]);
+    expect([time.compare(-3_000), time.offsetMs]).toEqual([true, -3_000]);
+    expect([time.compare(600_000), time.offsetMs]).toEqual([false, -3_000]);
+    expect([time.compare(600_400), time.offsetMs]).toEqual([true, 600_400]);
+    expect([time.compare(0), time.offsetMs]).toEqual([false, 600_400]);
+    expect([time.compare(900_000), time.offsetMs]).toEqual([false, 600_400]);
+    expect([time.compare(899_000), time.offsetMs]).toEqual([true, 899_000]);
+  });
+});
+
+describe("a node that keeps comparing", () => {
+  test("shows an error that passes within the pause to one comparison, however slow the database is", async () => {
+    const clock = new VirtualClock();
+    const time = new DatabaseTime(0);
+    let errorMs = 0;
+    const seen: number[] = [];
+    const delays = [9_000];
+    const measure = async () => {
+      await new Promise<void>((resolve) => void clock.after(delays.shift() ?? 0, resolve));
+      seen.push(errorMs);
+      return errorMs;
+    };
+    const stop = keepComparing(time, { measure, clock, log: new KeptLog() });
+    await clock.advance(18_000);
+    errorMs = 600_000;
+    await clock.advance(9_900);
+    errorMs = 0;
+    await clock.advance(12_000);
+    expect(seen).toEqual([600_000, 0, 0]);
+    expect(time.offsetMs).toBe(0);
+    stop();
+    expect(clock.timerCount).toBe(0);
+  });
+
+  test("goes on after a comparison that failed, and compares no more once it is stopped", async () => {
+    const clock = new VirtualClock();
+    const time = new DatabaseTime(0);
+    const answers = [new Error("away"), 400];
+    const measure = async () => {
+      const answer = answers.shift();
+      if (typeof answer !== "number") throw answer;
+      return answer;
+    };
+    const stop = keepComparing(time, { measure, clock, log: new KeptLog() });
+    await clock.advance(10_000);
+    expect(time.offsetMs).toBe(0);
+    await clock.advance(10_000);
+    expect(time.offsetMs).toBe(400);
+    stop();
+    expect(clock.timerCount).toBe(0);
+  });
 });

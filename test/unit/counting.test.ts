@@ -1,9 +1,9 @@
 import { expect, onTestFinished, test } from "vitest";
-import { Mailbox } from "../../src/bus/mailbox.ts";
-import { Follower } from "../../src/gateway/follower.ts";
-import type { Envelope } from "../../src/protocol/command.ts";
-import { encodeFloorMessage, floorTopic } from "../../src/protocol/floor-message.ts";
+import { Mailbox } from "../../src/cluster/mailbox.ts";
+import { Follower } from "../../src/gateway/streams/follower.ts";
 import type { FloorId } from "../../src/protocol/ids.ts";
+import type { Envelope } from "../../src/protocol/internal/command.ts";
+import { encodeFloorMessage, floorTopic } from "../../src/protocol/internal/floor-message.ts";
 import { FaultyBus } from "../support/faulty-bus.ts";
 import { FloorFeed } from "../support/floor-feed.ts";
 import { HostStage } from "../support/host-stage.ts";
@@ -64,7 +64,7 @@ test("a mailbox counts the asks that wait, here and elsewhere, and those that it
   expect([mailbox.underWay, repeated]).toEqual([1, 0]);
   await clock.advance(1_100);
   expect(repeated).toBe(2);
-  const refused = expect(elsewhere).rejects.toThrow("nobody answered");
+  const refused = expect(elsewhere).rejects.toThrow("did not answer in time");
   await clock.advance(5_000);
   await refused;
   expect(mailbox.underWay).toBe(0);

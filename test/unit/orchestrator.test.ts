@@ -1,19 +1,19 @@
 import { expect, onTestFinished, test, vi } from "vitest";
 import type { Bus } from "../../src/bus/bus.ts";
-import { Mailbox } from "../../src/bus/mailbox.ts";
 import { MemoryBus } from "../../src/bus/memory-bus.ts";
-import { MemoryQueue } from "../../src/bus/memory-queue.ts";
-import { SystemClock } from "../../src/clock.ts";
+import { Mailbox } from "../../src/cluster/mailbox.ts";
 import { readSettings } from "../../src/config/settings.ts";
 import { Metrics } from "../../src/metrics.ts";
 import { newId } from "../../src/new-id.ts";
 import { Orchestrator } from "../../src/orchestrator.ts";
-import type { RunEffect } from "../../src/protocol/effect.ts";
+import type { RunEffect } from "../../src/protocol/internal/effect.ts";
+import { MemoryQueue } from "../../src/queue/memory-queue.ts";
+import { SystemClock } from "../../src/system-clock.ts";
 import { FloorWriter } from "../support/floor-writer.ts";
 import { KeptLog } from "../support/sqlite-place.ts";
 import { openTemporaryStore } from "../support/temporary-store.ts";
 
-test("what is due is armed again as soon as a bus is there that may have forgotten it", async () => {
+test("due effects are armed again as soon as a bus is back that may have lost them", async () => {
   const clock = new SystemClock();
   const store = await openTemporaryStore(clock);
   const queue = new MemoryQueue(clock);
@@ -34,12 +34,18 @@ test("what is due is armed again as soon as a bus is there that may have forgott
   const log = new KeptLog();
   const orchestrator = new Orchestrator({
     settings: reading.settings,
-    shape: { store, bus, queue, clock, hasOwnTime: true },
+    shape: { store, bus, queue, clock, stopwatch: clock, hasOwnTime: true, isDamaged: () => false },
     catalog: () => Promise.reject(new Error("nobody asks for agents")) as never,
     mailbox: new Mailbox({ bus, clock, newId, nodeId: "alone", topicOf: String }),
     nodeId: "alone",
     log,
-    metrics: new Metrics({ ...gauges, shares: nothing, isBusAway: () => false }),
+    metrics: new Metrics({
+      ...gauges,
+      shares: nothing,
+      allShares: nothing,
+      isBusAway: () => false,
+      droppedLines: () => 0,
+    }),
   });
   onTestFinished(async () => {
     await orchestrator.stop(0);

@@ -9,7 +9,7 @@ const TAKEN_OVER_MS = 15_000;
 const UNDER_WAY_MS = 20_000;
 
 /** Nobody looked after the floor; that a database with too little of the processor is slow is another thing. */
-const isUnheard = (failure: string) => failure.includes("nobody answered");
+const isUnheard = (failure: string) => failure.includes("did not answer in time");
 
 await describeClusters("who looks after a floor", (servers) => {
   /** Which of the nodes answers for each user's floor: found by asking, as nobody tells. */

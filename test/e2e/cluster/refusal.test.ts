@@ -52,12 +52,12 @@ const CASES: [name: string, settings: (servers: ClusterServers) => Promise<Recor
   [
     "a gateway without Redis",
     async () => ({ INTERLOCK_BUS: "memory", INTERLOCK_ROLES: "gateway" }),
-    /^interlock: the settings cannot be used\n {2}INTERLOCK_ROLES leaves work to other nodes, .+ INTERLOCK_BUS=redis:\/\/….*$/,
+    /^interlock: the settings cannot be used\n {2}INTERLOCK_ROLES leaves work to other nodes, .+ INTERLOCK_BUS=redis:\/\/….*\nSee interlock serve --help\.$/,
   ],
   [
     "a SQLite file with Redis",
     async () => ({ INTERLOCK_STORE: "sqlite:floors.db" }),
-    /^interlock: the settings cannot be used\n {2}INTERLOCK_BUS cannot be Redis while the store is SQLite: .+$/,
+    /^interlock: the settings cannot be used\n {2}INTERLOCK_BUS cannot be Redis while the store is SQLite: .+\nSee interlock serve --help\.$/,
   ],
 ];
 

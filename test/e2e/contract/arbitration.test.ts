@@ -56,7 +56,7 @@ describe("a request for the floor", () => {
     expect(await ann.see(music.id)).toMatchObject({ state: "paused", pausedBy: "preemption" });
   });
 
-  test("of small talk during navigation is rejected as lower, not because navigation yields to nobody", async () => {
+  test("of small talk during navigation is rejected as lower, not because navigation is not interruptible", async () => {
     const ann = new E2eClient(node);
     await ann.hold("navigation");
     expect((await refused(start(ann, "chat"))).decision).toMatchObject({ reason: "lower_priority", rule: 5 });
@@ -126,7 +126,7 @@ describe("a request for the floor", () => {
     expect((await ann.floor()).holder!.id).toBe(music.id);
   });
 
-  test("of another zone, or of a session without a user, competes with nobody either", async () => {
+  test("of another zone, or of a session without a user, competes with no other session", async () => {
     const ann = new E2eClient(node);
     await ann.hold("phone");
     expect((await accepted(ann.askToCreate({ agentId: "music", activate: true, zone: "rear" }))).session.state).toBe(
@@ -174,7 +174,7 @@ describe("the end of an interruption", () => {
     expect((await ann.floor()).holder!.id).toBe(chat.id);
   });
 
-  test("leaves the floor free where the user stopped what was interrupted", async () => {
+  test("leaves the floor free if the user stopped the interrupted session", async () => {
     const ann = new E2eClient(node);
     const music = await ann.hold("music");
     const phone = await ann.hold("phone");
@@ -184,7 +184,7 @@ describe("the end of an interruption", () => {
     expect((await ann.see(music.id)).state).toBe("archived");
   });
 
-  test("wakes nobody whom the user had paused", async () => {
+  test("wakes no session that the user had paused", async () => {
     const ann = new E2eClient(node);
     const music = await ann.hold("music");
     await accepted(ann.on(music.id, "pause"));
@@ -193,7 +193,7 @@ describe("the end of an interruption", () => {
     expect(await ann.see(music.id)).toMatchObject({ state: "paused", pausedBy: "user" });
   });
 
-  test("wakes nobody whose agent resumes by hand", async () => {
+  test("wakes no session whose agent resumes by hand", async () => {
     const ann = new E2eClient(lenient);
     const byhand = await ann.hold("byhand");
     const phone = await ann.hold("phone");
@@ -220,7 +220,7 @@ describe("an explicit resume", () => {
     expect((await ann.see(weather.id)).state).toBe("paused");
   });
 
-  test("of a greater one is rejected by a lesser holder that yields to nobody", async () => {
+  test("of higher priority is rejected by a holder that is not interruptible", async () => {
     const ann = new E2eClient(lenient);
     const planner = await ann.hold("planner");
     await accepted(ann.on(planner.id, "pause"));
@@ -243,7 +243,7 @@ describe("a session that waits", () => {
     expect(await ann.see(session.id)).not.toHaveProperty("queuedAt");
   });
 
-  test("comes after a paused one that is greater, and before nobody it came after", async () => {
+  test("comes after a paused session of higher priority, and never before an earlier one of the same priority", async () => {
     const ann = new E2eClient(node);
     const music = await ann.hold("music");
     const phone = await ann.hold("phone");

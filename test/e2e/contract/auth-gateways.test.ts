@@ -57,7 +57,7 @@ describeWith(POSTGRES, await chooseServer(POSTGRES), "several gateways", (startP
     expect((await refused(here.get(hers))).errorCode).toBe("session_not_found");
   });
 
-  test("resume a connection on any of them for its owner, and for nobody else", async () => {
+  test("resume a connection on any of them for its owner only", async () => {
     const [here, there] = nodes;
     const stream = await new Caller(here, ANN).stream("/events?userId=ann");
     const { connectionId } = (await stream.next()).data;

@@ -39,7 +39,7 @@ function checkRefusal({ status, body, headers }: Answer): void {
 }
 
 describe("an owner", () => {
-  test("who asks too often is told when to come back, and nothing has changed", async () => {
+  test("a caller over the limit learns when to come back, and its request has no effect", async () => {
     const { ann, bob } = await start(`owner=3/${LONG},address=off,refused=off`);
     const { session } = await accepted(ann.post("/session/create", { agentId: "chat" }));
     await accepted(ann.get(`/session/${session.id}`));
@@ -53,7 +53,7 @@ describe("an owner", () => {
     expect((await accepted(bob.get("/session/list"))).total).toBe(0);
   });
 
-  test("has made what it was let make, and no more", async () => {
+  test("has made the sessions that were admitted, and no more", async () => {
     const { node, ann } = await start(`owner=5/${LONG},address=off,refused=off`);
     const made = await Promise.all(Array.from({ length: 12 }, () => ann.post("/session/create", { agentId: "chat" })));
     const statuses = made.map(({ status }) => status).toSorted();
@@ -76,7 +76,7 @@ describe("an owner", () => {
     }
   });
 
-  test("is counted whatever it shows: a key, a cookie or a ticket", async () => {
+  test("is counted with every credential: a key, a cookie or a ticket", async () => {
     const { node, ann } = await start(`owner=4/${LONG},address=off,refused=off`);
     const { ticket } = (await accepted(ann.post("/ticket"))) as unknown as { ticket: string };
     expect((await (await node.stream(`/events?ticket=${ticket}`)).next()).type).toBe("connected");
@@ -123,8 +123,9 @@ describe("the streams of an owner", () => {
 });
 
 describe("an address", () => {
-  test("is counted for all who ask from it, known or not", async () => {
-    const { node, ann, bob } = await start(`owner=off,address=4/${LONG},refused=off`);
+  test("is counted for all callers of one address, authenticated or not", async () => {
+    // One of these was for `/openapi.json`, when the node was started.
+    const { node, ann, bob } = await start(`owner=off,address=5/${LONG},refused=off`);
     await accepted(ann.get("/agents"));
     await accepted(bob.get("/agents"));
     expect((await node.get("/agents")).status).toBe(401);
@@ -134,7 +135,23 @@ describe("an address", () => {
     for (const path of ["/health", "/ready"]) expect((await node.get(path)).status).toBe(200);
   });
 
-  test("is what a trusted proxy says, and nobody else", async () => {
+  test.each([
+    ["GET", "/openapi.json", 200],
+    ["DELETE", "/cookie", 200],
+    ["GET", "/nothing", 404],
+    ["PUT", "/agents", 405],
+    ["GET", "/%zz", 400],
+    ["GET", "/health", 200],
+  ])("is counted also for public and for unknown paths: %s %s", async (method, path, status) => {
+    const { node } = await start(`owner=off,address=2/${LONG},refused=off`);
+    expect((await node.send(method, path)).status).toBe(status);
+    checkRefusal(await node.send("GET", "/openapi.json"));
+    checkRefusal(await node.send("GET", "/nothing"));
+    checkRefusal(await node.send("GET", "/%zz"));
+    expect((await node.send("GET", "/health")).status).toBe(200);
+  });
+
+  test("is taken from a trusted proxy's header, and from no other client's", async () => {
     const from = (address: string) => ({ headers: { "X-Forwarded-For": address } });
     const proxied = await start(`owner=off,address=1/${LONG},refused=off`, { INTERLOCK_PROXIES: "127.0.0.0/8" });
     await accepted(proxied.ann.get("/agents", from("198.51.100.1")));
@@ -147,16 +164,16 @@ describe("an address", () => {
     checkRefusal(await proxied.ann.get("/agents", from("2001:db8:1:2:ffff::9")));
     await accepted(proxied.ann.get("/agents", from("2001:db8:1:3::1")));
 
-    const direct = await start(`owner=off,address=1/${LONG},refused=off`);
+    const direct = await start(`owner=off,address=2/${LONG},refused=off`);
     await accepted(direct.ann.get("/agents", from("198.51.100.1")));
     checkRefusal(await direct.ann.get("/agents", from("198.51.100.2")));
   });
 });
 
-describe("who guesses", () => {
+describe("guessing a key", () => {
   const guess = (node: NodeUnderTest, key: string) => new Caller(node, key).get("/agents");
 
-  test("is stopped, while who is known from before is not", async () => {
+  test("is limited per address, except for callers that authenticated there before", async () => {
     const { node, ann, bob } = await start(`owner=off,address=off,refused=3/${LONG}`);
     await accepted(ann.get("/agents"));
     expect((await node.get("/agents")).status).toBe(401);
@@ -171,7 +188,7 @@ describe("who guesses", () => {
     checkRefusal(await bob.get("/agents"));
   });
 
-  test("is another than who is refused for what it asks", async () => {
+  test("is counted apart from requests that are refused for other reasons", async () => {
     const { ann } = await start(`owner=off,address=off,refused=1/${LONG}`);
     for (let index = 0; index < 4; index++) {
       expect((await refused(ann.get("/session/nowhere"))).errorCode).toBe("session_not_found");
@@ -209,7 +226,7 @@ describe("a request", () => {
     });
   });
 
-  test("that is none is told so in the same words", async () => {
+  test("that is malformed gets the same error", async () => {
     const { node } = await start("off");
     const { head, body } = await say(node, "HELLO\r\n\r\n");
     expect(head).toMatch(/^HTTP\/1\.1 400 Bad Request\r\n/);

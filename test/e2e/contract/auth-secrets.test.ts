@@ -65,7 +65,7 @@ test("no key, no ticket and no guess is in what a node logs or answers, at any l
   }
 });
 
-test("no token, and not what it was signed with, is in what a node logs or answers, at any level", async () => {
+test("no token and no signing key is in a node's log or answers, at any level", async () => {
   const secret = await writeTemporary("secret", SECRET, onTestFinished);
   const server = await start({ INTERLOCK_AUTH: `jwt:${secret}` });
   const tokens = await Promise.all([
@@ -83,7 +83,7 @@ test("no token, and not what it was signed with, is in what a node logs or answe
   }
 });
 
-test("what cannot be fetched is told of with its address, and without the token that asked for it", async () => {
+test("a failed fetch is logged with its address, and without the token that caused it", async () => {
   await using issuer = await TokenIssuer.start();
   issuer.isDown = true;
   const key = await issuer.makeKey();

@@ -37,7 +37,7 @@ describe("a connection", () => {
     const stream = await node.stream(`/events?sessionId=${session.id}`);
     const connected = await stream.next();
     for (const type of ["agent_list", "agent_list"]) expect((await stream.next()).type).toBe(type);
-    await vi.waitFor(() => expect(stream.lastEventId).toMatch(/\.0_1$/));
+    await vi.waitFor(() => expect(stream.lastEventId).toMatch(/\.0_1\.1$/));
     await stream.close();
     const again = await node.stream(`/events?lastEventId=${stream.lastEventId}`);
     expect((await again.next()).data).toEqual(connected.data);
@@ -70,7 +70,7 @@ describe("a connection", () => {
     expect(events[1]!.seq).toBe(head + 1);
   });
 
-  test("is told the agent of each session it is bound to, after each binding", async () => {
+  test("gets the agent of each session it is bound to, after each binding", async () => {
     const ann = new E2eClient(node);
     const { stream, connectionId } = await ann.connect();
     for (const agentId of ["music", "chat", "planner"]) {
@@ -120,7 +120,7 @@ describe("a connection", () => {
     expect((await ann.see(chat.sessionId)).userId).toBe(ann.userId);
   });
 
-  test("that nobody has is not found, by whatever names it; nothing is made", async () => {
+  test("that does not exist is not found by any route, and nothing is made", async () => {
     const ann = new E2eClient(node);
     const { id: sessionId } = await ann.create("music");
     const connectionId = "nobody";
@@ -165,7 +165,7 @@ describe("?sessionId=", () => {
 });
 
 describe("a connection that asks for more than there may be", () => {
-  test("is bound to the first eight, and told of the rest", async () => {
+  test("is bound to the first eight, and gets an error for each of the rest", async () => {
     const ann = new E2eClient(node);
     const sessions = [];
     for (let made = 0; made < 10; made += 1) sessions.push(await ann.create("music"));
@@ -237,7 +237,7 @@ describe("eight live bindings", () => {
 });
 
 describe("a connection that comes back", () => {
-  test("has the same id, its bindings, and each event once, wherever it left", async () => {
+  test("has the same id and bindings, and gets each event once, from any position", async () => {
     const ann = new E2eClient(node);
     const { stream, connectionId } = await ann.connect();
     const one = await ann.hold("music", { connectionId });
@@ -259,7 +259,7 @@ describe("a connection that comes back", () => {
     }
   });
 
-  test("with a position of another store, or none at all, is a new one, and told to read anew", async () => {
+  test("with a position of another store, or a malformed one, is a new one, and gets a reset", async () => {
     for (const position of ["zzzzzz.abc.0_1", "nonsense", "abc.1", "x".repeat(200)]) {
       const stream = await node.stream("/events", { "Last-Event-ID": position });
       expect(typesOf([await stream.next(), await stream.next()])).toEqual(["connected", "agent_list"]);
@@ -270,7 +270,7 @@ describe("a connection that comes back", () => {
     }
   });
 
-  test("finds what it was unbound from gone: a session deleted meanwhile ends with its last event", async () => {
+  test("gets the last event of a bound session that was deleted meanwhile", async () => {
     const ann = new E2eClient(node);
     const { stream, connectionId } = await ann.connect();
     const { id } = await ann.create("music", { connectionId });

@@ -1,6 +1,7 @@
 import { afterAll, describe, expect, test } from "vitest";
 import { accepted, E2eClient, refused } from "../../support/e2e-client.ts";
 import { NodeUnderTest } from "../../support/node-under-test.ts";
+import { RawSocket } from "../../support/raw-socket.ts";
 
 const LISTED = "https://app.example.com";
 
@@ -60,14 +61,14 @@ describe("a body", () => {
     }
   });
 
-  test("that is too large is 413, whoever reads it", async () => {
+  test("that is too large is 413 on every route", async () => {
     const big = "x".repeat(5_000);
     expect((await refused(node.post("/session/create", { title: big }))).errorCode).toBe("too_large");
     expect((await refused(node.post("/message", { type: "chat", content: big }))).errorCode).toBe("too_large");
     expect((await refused(node.patch("/session/x", { title: big }))).errorCode).toBe("too_large");
   });
 
-  test("may hold fields nobody knows", async () => {
+  test("may hold unknown fields", async () => {
     const { session } = await accepted(node.post("/session/create", { priority: 100, nested: { a: [1] } }));
     await accepted(node.post(`/session/${session.id}/activate`, { force: true }));
     await accepted(node.patch(`/session/${session.id}`, { title: "x", state: "archived" }));
@@ -77,20 +78,45 @@ describe("a body", () => {
 
 describe("an address", () => {
   test.each([
-    ["GET", "/"],
     ["GET", "/nothing"],
     ["POST", "/session"],
     ["GET", "/session/create/x/y"],
-    ["PUT", "/message"],
-    ["DELETE", "/agents"],
     ["GET", "/agents/"],
-    ["PATCH", "/floor/u%3Aann"],
-    ["HEAD", "/agents"],
-  ])("that nobody answers, as %s %s, is 404", async (method, path) => {
+    ["PUT", "/session//messages"],
+  ])("that does not exist, as %s %s, is 404", async (method, path) => {
     const headers = { "Content-Type": "application/json" };
     const { status, body } = await node.send(method, path, headers);
     expect(status).toBe(404);
     if (method !== "HEAD") expect(body).toMatchObject({ success: false, errorCode: "not_found", retryable: false });
+  });
+
+  test.each([
+    ["PUT", "/message", "POST"],
+    ["DELETE", "/agents", "GET"],
+    ["PATCH", "/floor/u%3Aann", "GET"],
+    ["PUT", "/session/x?y=1", "DELETE, GET, PATCH"],
+    ["HEAD", "/agents", "GET"],
+    ["PROPFIND", "/session/list", "DELETE, GET, PATCH"],
+    ["QUERY", "/events", "GET"],
+    ["TRACE", "/cookie", "DELETE, POST"],
+  ])("that is asked by another method, as %s %s, is 405 and names those it has", async (method, path, allow) => {
+    const { status, headers, body } = await node.send(method, path, { "Content-Type": "application/json" });
+    expect([status, headers["allow"]]).toEqual([405, allow]);
+    if (method === "HEAD") return;
+    expect(body).toMatchObject({ success: false, errorCode: "method_not_allowed", retryable: false });
+    expect(body.allowed).toEqual(allow.split(", "));
+  });
+
+  test("that is requested by an unknown method is 405 too, and bytes that are not HTTP are 400", async () => {
+    const ask = async (line: string) => {
+      const client = await RawSocket.open(node.url);
+      await client.send(`${line}\r\nHost: 127.0.0.1\r\n\r\n`);
+      await client.closed;
+      return client.text;
+    };
+    expect(await ask("BREW /agents HTTP/1.1")).toMatch(/^HTTP\/1\.1 405 .*\r\nAllow: GET\r\n/s);
+    expect(await ask("BREW /nothing HTTP/1.1")).toMatch(/^HTTP\/1\.1 404 /);
+    expect(await ask("BREW/agents")).toMatch(/^HTTP\/1\.1 400 /);
   });
 
   test.each(["/session/%zz", "/floor/%zz", "/%zz", "/session/%E0%A4%A/messages"])(
@@ -101,7 +127,7 @@ describe("an address", () => {
   );
 
   test.each(["/session/%00", "/session/..%2f..%2fetc", `/session/${"x".repeat(65)}`, "/session/a.b/messages"])(
-    "with an id that is none, as %s, is 400 and names it",
+    "with a malformed id, as %s, is 400 and names it",
     async (path) => {
       const answer = await refused(node.get(path));
       expect(answer.errorCode).toBe("bad_request");
@@ -112,18 +138,48 @@ describe("an address", () => {
 
 describe("a write", () => {
   test.each([
-    undefined,
     "text/plain",
     "application/x-www-form-urlencoded",
     "multipart/form-data; boundary=x",
     "application/jsonp",
     "text/json",
   ])("with the content type %s is 400, with a body and without", async (type) => {
-    const headers = type === undefined ? {} : { "Content-Type": type };
     for (const content of [undefined, "{}"]) {
-      const { status, body } = await node.send("POST", "/session/create", headers, content);
+      const { status, body } = await node.send("POST", "/session/create", { "Content-Type": type }, content);
       expect([status, body.errorCode]).toEqual([400, "bad_request"]);
     }
+  });
+
+  test("without a content type is 400 with a body, whether its length is known or not", async () => {
+    for (const headers of [{ "Content-Length": 2 }, { "Transfer-Encoding": "chunked" }]) {
+      const { status, body } = await node.send("POST", "/session/create", headers, "{}");
+      expect([status, body.errorCode]).toEqual([400, "bad_request"]);
+    }
+  });
+
+  test("by POST without a body needs no content type, and means the same as an empty object", async () => {
+    for (const headers of [{}, { "Content-Length": 0 }]) {
+      const made = await node.send("POST", "/session/create", headers);
+      expect(made.status).toBe(200);
+      const { id } = made.body.session;
+      for (const verb of ["activate", "pause", "resume", "archive", "stop"]) {
+        expect((await node.send("POST", `/session/${id}/${verb}`, headers)).status, verb).toBe(200);
+      }
+      for (const path of ["/floor/u%3Aann/stop", "/floor/u%3Aann/stop-all", "/ticket", "/cookie"]) {
+        expect((await node.send("POST", path, headers)).status, path).toBe(200);
+      }
+    }
+  });
+
+  test("without a body and a content type is 403 where a browser says that another site made it", async () => {
+    const asked = (headers: Record<string, string>) => node.send("POST", "/floor/u%3Aann/stop-all", headers);
+    for (const site of ["cross-site", "same-site"]) {
+      expect((await asked({ "Sec-Fetch-Site": site })).status, site).toBe(403);
+    }
+    for (const site of ["same-origin", "none"])
+      expect((await asked({ "Sec-Fetch-Site": site })).status, site).toBe(200);
+    for (const Origin of ["null", "https://evil.example"]) expect((await asked({ Origin })).status, Origin).toBe(403);
+    expect((await asked({ Origin: LISTED, "Sec-Fetch-Site": "cross-site" })).status).toBe(200);
   });
 
   test.each([
@@ -141,7 +197,7 @@ describe("a write", () => {
     }
   });
 
-  test("by DELETE without a body needs none", async () => {
+  test("by DELETE needs no body", async () => {
     expect((await node.send("DELETE", "/session/x")).body).toEqual({ success: true, deleted: false });
   });
 });
@@ -207,7 +263,7 @@ describe("a page of another origin", () => {
     expect((await stream.next()).type).toBe("connected");
   });
 
-  test("that is listed is told what it may send before it sends it", async () => {
+  test("that is listed gets an answer to its preflight", async () => {
     const { status, headers, text } = await node.send("OPTIONS", "/session/x", {
       Origin: LISTED,
       "Access-Control-Request-Method": "PATCH",

@@ -17,7 +17,7 @@ const node = await NodeUnderTest.start({
 afterAll(() => node.stop());
 
 describe("a floor", () => {
-  test("shows its holder, who is paused, who waits, its flags and its decisions", async () => {
+  test("shows its holder, the paused and queued sessions, its flags and its decisions", async () => {
     const ann = new E2eClient(node);
     const chat = await ann.hold("chat");
     const music = await ann.hold("music");
@@ -45,7 +45,7 @@ describe("a floor", () => {
     expect((await ann.floor()).paused).toMatchObject([{ id, pausedBy: "user" }]);
   });
 
-  test("that nobody has used yet is empty, not an error", async () => {
+  test("that is unused is empty, not an error", async () => {
     const ann = new E2eClient(node);
     expect(await ann.floor()).toEqual({
       success: true,
@@ -141,7 +141,7 @@ describe("stop", () => {
     expect((await ann.see(phone.id)).state).toBe("archived");
   });
 
-  test("of all archives the holder, those paused by preemption and those that wait, and wakes nobody", async () => {
+  test("of all archives the holder and the preempted and queued sessions, and wakes no session", async () => {
     const ann = new E2eClient(node);
     const own = await ann.hold("weather");
     await accepted(ann.on(own.id, "pause"));
@@ -159,7 +159,7 @@ describe("stop", () => {
 describe("flags", () => {
   const setFlags = (ann: E2eClient, flags: unknown) => node.put(`${ann.floorPath}/flags`, flags);
 
-  test("replace the whole set, and are told on the floor", async () => {
+  test("replace the whole set, and are logged on the floor", async () => {
     const ann = new E2eClient(node);
     const stream = await node.stream(`${ann.floorPath}/events`);
     expect(await accepted(setFlags(ann, { emergency: true, night: false }))).toEqual({
@@ -173,7 +173,7 @@ describe("flags", () => {
     expect((await ann.floor()).flags).toEqual({});
   });
 
-  test("change what later requests count, through priority_rules, and nobody who has the floor already", async () => {
+  test("change the priority of later requests, through priority_rules, but not the holder's", async () => {
     const ann = new E2eClient(node);
     const navigation = await ann.hold("phone");
     expect((await refused(ann.askToCreate({ agentId: "vehicle", activate: true }))).decision.reason).toBe(
@@ -198,7 +198,7 @@ describe("flags", () => {
     expect((await ann.see(planner.id)).state).toBe("paused");
   });
 
-  test("count on their own floor alone, and what they make of a number stays within 0 and 100", async () => {
+  test("count on their own floor alone, and a priority that they change stays within 0 and 100", async () => {
     const [ann, bob] = [new E2eClient(node), new E2eClient(node)];
     await accepted(setFlags(ann, { quiet: true }));
     expect((await bob.hold("music")).priority).toBe(20);

@@ -109,7 +109,7 @@ describe("the same key", () => {
     expect((await ann.floor()).flags).toEqual({});
   });
 
-  test("means the same request whatever the order of its fields, its defaults, and what nobody knows of it", async () => {
+  test("means the same request regardless of field order, explicit defaults and unknown fields", async () => {
     const ann = new E2eClient(node);
     const options = { key: newKey() };
     const send = (raw: string) => accepted(node.post("/session/create", undefined, { ...options, raw }));
@@ -154,7 +154,7 @@ describe("the same key without a session in the request", () => {
     );
   });
 
-  test("makes one session of a quick chat, and binds it to whichever connection asks", async () => {
+  test("makes one session of a quick chat, and binds it to each connection that repeats it", async () => {
     const ann = new E2eClient(node);
     const options = { key: newKey() };
     const chat = { type: "chat", content: "play", userId: ann.userId };
@@ -166,7 +166,7 @@ describe("the same key without a session in the request", () => {
     expect((await accepted(node.get(`/session/list?userId=${ann.userId}`))).total).toBe(1);
   });
 
-  test("makes one session, and binds it to whichever connection asks: once, even when it has ended there", async () => {
+  test("makes one session, and binds it to each connection that repeats it: once, even when it has ended there", async () => {
     const ann = new E2eClient(node);
     const options = { key: newKey() };
     const [one, other] = [await ann.connect(), await ann.connect()];
@@ -270,7 +270,7 @@ describe("a key", () => {
     expect(await accepted(node.post("/session/create", {}, { key }))).toEqual(first);
   });
 
-  test("makes ids that nobody can guess from it", async () => {
+  test("makes ids that cannot be guessed from it", async () => {
     const [one, two] = [newKey(), newKey()];
     const first = await accepted(node.post("/session/create", {}, { key: one }));
     const second = await accepted(node.post("/session/create", {}, { key: two }));

@@ -44,6 +44,7 @@ describe("a confirmation", () => {
         { value: "reject_with_reply", label: expect.any(String) },
         { value: "reject", label: expect.any(String) },
       ],
+      expiresAt: expect.any(Number),
     });
     expect(request.requestId).toMatch(/^[A-Za-z0-9_-]{1,64}$/);
     const call = stream.events.find(({ type }) => type === "tool_call")!;
@@ -140,7 +141,7 @@ describe("a question", () => {
 });
 
 describe("an answer", () => {
-  test("is taken once: whoever is second finds nobody waiting", async () => {
+  test("is accepted once: a second answer is interaction_not_found", async () => {
     const asked = await ask("ask");
     const { ann, sessionId, requestId } = asked;
     const message = { type: "user_question_response", sessionId, requestId, response: "a" };
@@ -150,7 +151,7 @@ describe("an answer", () => {
     expect((await refused(ann.send(message))).errorCode).toBe("interaction_not_found");
   });
 
-  test("to a request nobody made, of the other kind, or where nothing runs finds nobody waiting", async () => {
+  test("to an unknown request, of the other kind, or without a run is interaction_not_found", async () => {
     const { ann, sessionId, requestId } = await ask("ask");
     const wrong = [
       { type: "user_question_response", sessionId, requestId: "unknown", response: "a" },
@@ -185,7 +186,7 @@ describe("an answer", () => {
 });
 
 describe("a request that is pending", () => {
-  test("ends with an abort, and then nobody waits for its answer", async () => {
+  test("ends with an abort, and a later answer is interaction_not_found", async () => {
     const { ann, sessionId, stream, requestId } = await ask("ask");
     await accepted(ann.send({ type: "abort", sessionId }));
     const events = await stream.until("complete");

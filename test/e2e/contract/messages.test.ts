@@ -10,7 +10,7 @@ const said = async (ann: E2eClient, sessionId: string, by: "user" | "assistant")
   (await ann.messages(sessionId)).filter(({ role }) => role === by).map(({ content }) => content);
 
 describe("a quick chat", () => {
-  test("makes a session with what it says of it, asks for the floor, and is its first turn", async () => {
+  test("makes a session with the given fields, requests the floor, and is its first turn", async () => {
     const ann = new E2eClient(node);
     const about = { userId: ann.userId, zone: "rear", workspaceId: "w", agentId: "music" };
     const answer = await accepted(ann.send({ type: "chat", content: "hello", ...about }));
@@ -30,7 +30,7 @@ describe("a quick chat", () => {
     expect(await said(ann, answer.sessionId, "user")).toEqual(["hello", "hello again"]);
   });
 
-  test("without a word about who and what has the default agent and a floor of its own", async () => {
+  test("without agent and user has the default agent and a floor of its own", async () => {
     const { body } = await node.post("/message", { type: "chat", content: "hello" });
     const session = (await accepted(node.get(`/session/${body.sessionId}`))).session;
     expect(session).toMatchObject({ agentId: "general", floorId: `s:${body.sessionId}` });
@@ -47,7 +47,7 @@ describe("a quick chat", () => {
     expect(sessions.map(({ agentId }) => agentId)).toEqual(["phone"]);
   });
 
-  test.each(["nobody", "off"])("with the agent %s finds none and leaves nothing", async (agentId) => {
+  test.each(["nobody", "off"])("with the agent %s is agent_not_found and leaves nothing", async (agentId) => {
     const ann = new E2eClient(node);
     const answer = await refused(ann.send({ type: "chat", content: "hello", userId: ann.userId, agentId }));
     expect(answer.errorCode).toBe("agent_not_found");
@@ -158,7 +158,7 @@ describe("a message's id", () => {
     expect(await said(ann, id, "user")).toEqual(["hello"]);
   });
 
-  test("with the same content again is the same while its run is under way, whatever its agent does when busy", async () => {
+  test("with the same content again is the same while its run is under way, for every when_busy", async () => {
     for (const agent of ["general", "stacker", "hasty"]) {
       const ann = new E2eClient(node);
       const { id } = await ann.hold(agent);
@@ -225,7 +225,9 @@ describe("a chat while a run is under way", () => {
     const stream = await ann.follow(id);
     await accepted(ann.send({ type: "abort", sessionId: id }));
     for (let run = 0; run < 3; run += 1) await stream.find("complete");
-    const runs = stream.events.filter(({ type, data }) => type === "message" && data["role"] === "assistant");
+    const runs = stream.events.filter(
+      ({ type, data }) => type === "message" && data["status"] === "success" && data["role"] === "assistant",
+    );
     expect(runs.map(({ data }) => data["content"])).toEqual(["Hello there.", "Hello there."]);
     expect((await ann.messages(id)).filter(({ status }) => status === "queued")).toEqual([]);
   });
@@ -275,7 +277,7 @@ describe("a chat while a run is under way", () => {
 });
 
 describe("an abort", () => {
-  test("ends the run and keeps what it had said", async () => {
+  test("ends the run and keeps its text", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("general");
     const { runId } = await accepted(ann.say(id, "play"));
@@ -342,16 +344,19 @@ describe("a message", () => {
     expect(await accepted(node.post("/message", { type, sessionId: "nowhere" }))).toEqual({ success: true });
   });
 
-  test.each(["abort", "pause", "resume", "archive"])("that says %s to nobody finds no session", async (type) => {
-    expect((await refused(node.post("/message", { type }))).errorCode).toBe("session_not_found");
-  });
+  test.each(["abort", "pause", "resume", "archive"])(
+    "of type %s without a session is session_not_found",
+    async (type) => {
+      expect((await refused(node.post("/message", { type }))).errorCode).toBe("session_not_found");
+    },
+  );
 
-  test("names a connection that is not there in vain", async () => {
+  test("that names an unknown connection is connection_not_found", async () => {
     const answer = await refused(node.post("/message", { type: "chat", content: "hello", connectionId: "nobody" }));
     expect(answer.errorCode).toBe("connection_not_found");
   });
 
-  test("is about the session bound last to its connection, where it names none", async () => {
+  test("without a session is about the one bound last to its connection", async () => {
     const ann = new E2eClient(node);
     const stream = await node.stream(`/events?userId=${ann.userId}`);
     const { connectionId } = (await stream.find("connected")).data as { connectionId: string };
@@ -360,7 +365,7 @@ describe("a message", () => {
     expect((await accepted(ann.send({ type: "archive", connectionId }))).sessionId).toBe(last.id);
   });
 
-  test("that fails is told to the session's readers, or to the connection it names alone", async () => {
+  test("that fails is reported to the session's readers, or only to the connection that it names", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.create("music");
     const reader = await ann.follow(id);

@@ -1,8 +1,15 @@
-import { afterAll, describe, expect, test } from "vitest";
+import { afterAll, describe, expect, onTestFinished, test } from "vitest";
+import { LIVE_EVENTS, LOGGED_EVENTS } from "../../../src/protocol/event.ts";
+import { Caller, keysFile, writeTemporary } from "../../support/callers.ts";
 import { E2E_AGENTS, scripted } from "../../support/e2e-catalog.ts";
 import { accepted, E2eClient, refused } from "../../support/e2e-client.ts";
 import { NodeUnderTest } from "../../support/node-under-test.ts";
 import { OpenApiDocument, type Operation, referencesIn } from "../../support/openapi-document.ts";
+
+interface Discriminator {
+  propertyName: string;
+  mapping: Record<string, string>;
+}
 
 const node = await NodeUnderTest.start();
 afterAll(() => node.stop());
@@ -40,6 +47,7 @@ describe("/ready", () => {
     let { catalog } = await ready();
     while (!catalog.faults) ({ catalog } = await ready());
     expect(catalog).toMatchObject({ hash: before.hash, loadedAt: before.loadedAt });
+    expect(catalog.faultCount).toBe(catalog.faults.length);
     expect(catalog.faults.map(({ line }) => line)).toEqual(expect.arrayContaining([3, 4]));
     const ann = new E2eClient(reloaded);
     expect((await ann.hold("music")).priority).toBe(20);
@@ -54,7 +62,7 @@ describe("/ready", () => {
     await reloaded.stop();
   });
 
-  test("a new catalogue counts for those who ask from then on: who has the floor, and who is woken, keeps its numbers", async () => {
+  test("a new catalogue applies to later requests: the holder and resumed sessions keep their numbers", async () => {
     const reloaded = await NodeUnderTest.start();
     const ann = new E2eClient(reloaded);
     const music = await ann.hold("music");
@@ -71,7 +79,7 @@ describe("/ready", () => {
     await reloaded.stop();
   });
 
-  test("an agent that left the catalogue is told from one that is switched off, by sessions that were made before", async () => {
+  test("sessions made before distinguish an agent that left the catalogue from a disabled one", async () => {
     const reloaded = await NodeUnderTest.start();
     const ann = new E2eClient(reloaded);
     const [gone, off] = [await ann.create("music"), await ann.create("chat")];
@@ -87,8 +95,34 @@ describe("/ready", () => {
   });
 });
 
+test("/ready tells of a catalogue's faults that there are some, and only operators what they are", async () => {
+  const [OPS, ANN] = ["ops-key-0123456789abcdef0123456789", "ann-key-0123456789abcdef0123456789"];
+  const entries = [
+    { owner: "ops", key: OPS, operator: true },
+    { owner: "ann", key: ANN },
+  ];
+  const keys = await writeTemporary("keys.yaml", keysFile(entries), onTestFinished);
+  const settings = { INTERLOCK_AUTH: `keys:${keys}`, INTERLOCK_RATE_LIMITS: "refused=2/1d" };
+  const guarded = await NodeUnderTest.start({ settings, mayFail: true });
+  onTestFinished(() => guarded.stop());
+  await guarded.writeCatalog("agents:\n  - name: general\n    priority: sk-secret-value\n");
+  const ready = async (key?: string) => {
+    const caller = key === undefined ? guarded : new Caller(guarded, key);
+    return (await accepted(caller.get("/ready"))).catalog;
+  };
+  while ((await ready()).faultCount === undefined);
+  const { hash, loadedAt } = await ready();
+  expect(await ready()).toEqual({ hash, loadedAt, faultCount: 1 });
+  expect(await ready(ANN)).toEqual({ hash, loadedAt, faultCount: 1 });
+  expect((await ready(OPS)).faults).toMatchObject([{ line: 3, path: "agents[0].priority" }]);
+  // It is no place to try keys at either.
+  await ready("guess-1");
+  await ready("guess-2");
+  expect((await new Caller(guarded, "guess-3").get("/agents")).status).toBe(429);
+});
+
 describe("/metrics", () => {
-  test("is what Prometheus reads, and counts what was commanded", async () => {
+  test("is Prometheus text, and counts commands", async () => {
     const counted = async () => {
       const { text } = await node.get("/metrics");
       return Number(/interlock_commands_total\{type="session.create",outcome="ok"\} (\d+)/.exec(text)?.[1] ?? 0);
@@ -124,42 +158,120 @@ describe("/openapi.json", async () => {
     })),
   );
 
-  test("has every route of the contract, and no other", () => {
-    expect(operations.map(({ name }) => name).toSorted()).toEqual(
-      [
-        "POST /session/create",
-        "POST /session/load",
-        "GET /session/list",
-        "GET /session/{id}",
-        "PATCH /session/{id}",
-        "DELETE /session/{id}",
-        "GET /session/{id}/messages",
-        "DELETE /session/{id}/messages/{messageId}",
-        "GET /session/{id}/messages/{messageId}/logs",
-        "GET /session/{id}/images/{hash}",
-        "POST /session/{id}/activate",
-        "POST /session/{id}/pause",
-        "POST /session/{id}/resume",
-        "POST /session/{id}/archive",
-        "POST /session/{id}/stop",
-        "GET /session/{id}/events",
-        "GET /floor/{id}",
-        "POST /floor/{id}/stop",
-        "POST /floor/{id}/stop-all",
-        "PUT /floor/{id}/flags",
-        "POST /floor/{id}/what-if",
-        "GET /floor/{id}/events",
-        "GET /agents",
-        "POST /message",
-        "GET /events",
-        "POST /ticket",
-        "POST /cookie",
-        "DELETE /cookie",
-        "GET /health",
-        "GET /ready",
-        "GET /metrics",
-      ].toSorted(),
+  const componentAt = (reference: string) =>
+    document.components.schemas[reference.replace("#/components/schemas/", "")];
+
+  test("has every route of the contract, and no other, each under an id that stays", () => {
+    const ids = Object.fromEntries(operations.map(({ name, operation }) => [operation.operationId, name]));
+    expect(ids).toEqual({
+      createSession: "POST /session/create",
+      loadSession: "POST /session/load",
+      listSessions: "GET /session/list",
+      getSession: "GET /session/{id}",
+      renameSession: "PATCH /session/{id}",
+      deleteSession: "DELETE /session/{id}",
+      listMessages: "GET /session/{id}/messages",
+      withdrawMessage: "DELETE /session/{id}/messages/{messageId}",
+      listLogLines: "GET /session/{id}/messages/{messageId}/logs",
+      getImage: "GET /session/{id}/images/{hash}",
+      activateSession: "POST /session/{id}/activate",
+      pauseSession: "POST /session/{id}/pause",
+      resumeSession: "POST /session/{id}/resume",
+      archiveSession: "POST /session/{id}/archive",
+      stopSession: "POST /session/{id}/stop",
+      streamSession: "GET /session/{id}/events",
+      getFloor: "GET /floor/{id}",
+      listFloors: "GET /floors",
+      listFloorEvents: "GET /floor/{id}/log",
+      stopFloor: "POST /floor/{id}/stop",
+      stopAllOnFloor: "POST /floor/{id}/stop-all",
+      setFloorFlags: "PUT /floor/{id}/flags",
+      changeFloorFlags: "PATCH /floor/{id}/flags",
+      previewDecision: "POST /floor/{id}/what-if",
+      streamFloor: "GET /floor/{id}/events",
+      streamFloors: "GET /floors/events",
+      listAgents: "GET /agents",
+      sendMessage: "POST /message",
+      streamConnection: "GET /events",
+      createTicket: "POST /ticket",
+      setCookie: "POST /cookie",
+      clearCookie: "DELETE /cookie",
+      getHealth: "GET /health",
+      getReadiness: "GET /ready",
+      getMetrics: "GET /metrics",
+      forkSession: "POST /session/{id}/fork",
+      rollBackSession: "POST /session/{id}/rollback",
+      resendMessage: "POST /session/{id}/messages/{messageId}/resend",
+      editMessage: "POST /session/{id}/messages/{messageId}/edit",
+      exportSession: "GET /session/{id}/export",
+      importSession: "POST /session/import",
+      listQueue: "GET /session/{id}/queue",
+      listDefinitions: "GET /agents/definitions",
+      createDefinition: "POST /agents/definitions",
+      getDefinition: "GET /agents/definitions/{id}",
+      changeDefinition: "PATCH /agents/definitions/{id}",
+      deleteDefinition: "DELETE /agents/definitions/{id}",
+      createChatCompletion: "POST /v1/chat/completions",
+      createResponse: "POST /v1/responses",
+      listModels: "GET /v1/models",
+      getModel: "GET /v1/models/{model}",
+      postChat: "POST /api/chat",
+      resumeChat: "GET /api/chat/{id}/stream",
+      abortChat: "DELETE /api/chat/{id}/stream",
+      callMcp: "POST /mcp",
+    });
+    expect(Object.keys(ids)).toHaveLength(operations.length);
+  });
+
+  test("describes each route, in one of the described groups", () => {
+    // That each has an id, a summary, a description and a tag is part of what `OpenApiDocument` reads.
+    const described = document.tags.map(({ name }) => name);
+    expect([...new Set(operations.flatMap(({ operation }) => operation.tags))].toSorted()).toEqual(
+      described.toSorted(),
     );
+    const summaries = operations.map(({ operation }) => operation.summary);
+    expect(new Set(summaries).size).toBe(summaries.length);
+  });
+
+  test("has every event as a component, and lists those of each stream", () => {
+    const carried = (path: string) => {
+      const { content } = document.paths[path]!.get!.responses["200"]!;
+      const { $ref } = content!["text/event-stream"]!.schema as { $ref: string };
+      const union = componentAt($ref) as { oneOf: { $ref: string }[]; discriminator: Discriminator };
+      const { propertyName, mapping } = union.discriminator;
+      expect(propertyName).toBe("type");
+      expect(Object.values(mapping)).toEqual(union.oneOf.map((each) => each.$ref));
+      for (const [type, place] of Object.entries(mapping)) {
+        expect(componentAt(place), type).toMatchObject({ properties: { type: { const: type } } });
+      }
+      return Object.keys(mapping);
+    };
+    const logged = Object.keys(LOGGED_EVENTS);
+    const ofSessions = logged.filter((type) => type !== "floor_updated");
+    const ends = ["reset", "bye"];
+    const ofFloor = ["session_created", "session_transition", "arbitration", "agent_switched", "floor_updated"];
+    expect(carried("/session/{id}/events")).toEqual([...ofSessions, "delta", ...ends]);
+    expect(carried("/floor/{id}/events")).toEqual([...ofFloor, ...ends]);
+    expect(carried("/floors/events").toSorted()).toEqual(["bye", "floor", "reset"]);
+    const ofConnection = carried("/events");
+    expect(ofConnection).toEqual(["connected", "agent_list", ...ofSessions, "delta", ...ends]);
+    const all = [...ofConnection, "floor", "floor_updated"];
+    expect(all.toSorted()).toEqual([...logged, ...Object.keys(LIVE_EVENTS)].toSorted());
+  });
+
+  test("declares the key of each write that takes one, and the position of each stream that has one", () => {
+    const headed = (header: string) =>
+      operations
+        .filter(({ operation }) =>
+          operation.parameters?.some(({ name, in: place }) => place === "header" && name === header),
+        )
+        .map(({ operation }) => operation.operationId);
+    expect(headed("Last-Event-ID").toSorted()).toEqual(["streamConnection", "streamFloor", "streamSession"]);
+    const writes = operations
+      .filter(({ operation }) => operation.requestBody)
+      .map(({ operation }) => operation.operationId);
+    const keyless = ["loadSession", "previewDecision", "createTicket", "setCookie", "clearCookie", "callMcp"];
+    expect(headed("Idempotency-Key").toSorted()).toEqual(writes.filter((id) => !keyless.includes(id)).toSorted());
   });
 
   test("declares each parameter of a path, and refers to nothing that is not there", () => {
@@ -168,17 +280,28 @@ describe("/openapi.json", async () => {
       expect(declared ?? [], name).toEqual([...path.matchAll(/\{(\w+)\}/g)].map(([, parameter]) => parameter));
     }
     const components = new Set(Object.keys(document.components.schemas).map((each) => `#/components/schemas/${each}`));
-    for (const reference of referencesIn(document)) expect(components, reference).toContain(reference);
+    const references = referencesIn(document);
+    for (const reference of references) expect(components, reference).toContain(reference);
+    for (const component of components) expect(references, component).toContain(component);
   });
 
-  test("has a schema for each success, and one Problem for all failures", () => {
+  test("requires no credential when authentication is off", () => {
+    expect(document.security).toEqual([]);
+    expect(document.components.securitySchemes).toBeUndefined();
+    for (const { name, operation } of operations) expect(operation.security, name).toBeUndefined();
+  });
+
+  test("has a schema for each success, and one Problem for all failures but those in the words of OpenAI", () => {
     expect(document.components.schemas).toHaveProperty("Problem");
     for (const { name, operation } of operations) {
-      expect(Object.keys(operation.responses), name).toEqual(expect.arrayContaining(["200", "default"]));
+      expect(Object.keys(operation.responses), name).toEqual(expect.arrayContaining(["200", "4XX", "default"]));
       expect(operation.responses["200"]!.content, name).toBeDefined();
-      expect(operation.responses["default"]!.content, name).toEqual({
-        "application/json": { schema: { $ref: "#/components/schemas/Problem" } },
-      });
+      const problem = name.includes(" /v1/") ? "OpenAiProblem" : "Problem";
+      for (const failure of ["4XX", "default"]) {
+        expect(operation.responses[failure]!.content, name).toEqual({
+          "application/json": { schema: { $ref: `#/components/schemas/${problem}` } },
+        });
+      }
     }
   });
 
@@ -186,9 +309,15 @@ describe("/openapi.json", async () => {
     const needed = operations.filter(({ operation }) => operation.requestBody?.required).map(({ name }) => name);
     expect(needed.toSorted()).toEqual([
       "PATCH /session/{id}",
+      "POST /agents/definitions",
+      "POST /api/chat",
       "POST /floor/{id}/what-if",
       "POST /message",
+      "POST /session/import",
       "POST /session/load",
+      "POST /session/{id}/messages/{messageId}/edit",
+      "POST /v1/chat/completions",
+      "POST /v1/responses",
     ]);
   });
 });

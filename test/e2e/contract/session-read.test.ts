@@ -73,7 +73,7 @@ describe("messages", () => {
     expect(await page("?before=m1")).toEqual({ said: ["hello 0"], hasMore: false });
   });
 
-  test("have everything the contract says of them", async () => {
+  test("have every field of the contract", async () => {
     const ann = new E2eClient(node);
     const { id } = await conversation(ann, 1);
     const [asked, said] = await ann.messages(id);
@@ -125,6 +125,10 @@ describe("messages", () => {
   test("have a log, which is empty where the agent logged nothing", async () => {
     const ann = new E2eClient(node);
     const { id } = await conversation(ann, 1);
+    for (const after of ["%00", "a%20b", "%F0%9F%8E%B7"]) {
+      const refused = await node.send("GET", `/session/${id}/messages/m0/logs?after=${after}`);
+      expect(refused.status, after).toBe(400);
+    }
     expect(await accepted(node.get(`/session/${id}/messages/m0/logs?limit=10`))).toEqual({
       success: true,
       logs: [],

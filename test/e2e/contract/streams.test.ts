@@ -123,7 +123,7 @@ describe("the stream of a session", () => {
     expect(events.map(({ seq, type }) => seq ?? type)).toEqual([1, 2, 3, 4, "bye"]);
   });
 
-  test("is no more for a reader who has the last event of an archived session: 204", async () => {
+  test("is 204 for a reader that has the last event of an archived session", async () => {
     const ann = new E2eClient(node);
     const { id, path, epoch } = await withLog(ann, 2);
     await accepted(ann.on(id, "archive"));
@@ -180,7 +180,7 @@ describe("the stream of a session", () => {
     },
   );
 
-  test("of an archived session with a position that is none resets, and ends", async () => {
+  test("of an archived session with a malformed position resets, and ends", async () => {
     const ann = new E2eClient(node);
     const { id, path } = await withLog(ann, 1);
     await accepted(ann.on(id, "archive"));

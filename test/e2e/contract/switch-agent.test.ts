@@ -9,7 +9,7 @@ const switchTo = (sessionId: string, agentId: unknown, fields: Record<string, un
   node.post("/message", { type: "switch_agent", sessionId, agentId, ...fields });
 
 describe("switch_agent", () => {
-  test("changes the agent of the session: told in the answer, in the log, and by the next turn", async () => {
+  test("changes the agent of the session: in the answer, in the log, and in the next turn", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("general");
     await ann.talk(id, "hello");

@@ -113,7 +113,7 @@ describe("idle_timeout", () => {
 });
 
 describe("max_pause", () => {
-  test("archives what was paused for longer, whoever paused it", async () => {
+  test("archives a session that was paused for longer, by its user or by preemption", async () => {
     const ann = new E2eClient(node);
     for (const pausedBy of ["preemption", "user"]) {
       const { id } = await ann.hold("fleeting");
@@ -167,7 +167,7 @@ describe("queue_timeout", () => {
 });
 
 describe("resume_delay", () => {
-  test("waits before what was interrupted goes on", async () => {
+  test("waits before the interrupted session resumes", async () => {
     const ann = new E2eClient(soon);
     const music = await ann.hold("music");
     const stream = await ann.follow(music.id);
@@ -178,7 +178,7 @@ describe("resume_delay", () => {
     expect(resumed.data).toMatchObject({ from: "paused", event: "resume", reason: "resumed" });
   });
 
-  test("leaves the floor without a holder meanwhile, and lets nothing lesser in", async () => {
+  test("keeps the floor without a holder meanwhile, and rejects sessions of lower priority", async () => {
     const ann = new E2eClient(slow);
     const weather = await ann.hold("weather");
     const phone = await ann.hold("phone");

@@ -10,7 +10,7 @@ const logged = (events: readonly StreamEvent[]) => events.filter(({ seq }) => se
 
 /** One turn of a session that has just been made, up to the transition that ends it. */
 async function turn(content: string, agentId = "general", ann = new E2eClient(node)) {
-  const { id } = await ann.hold(agentId);
+  const { id } = await ann.hold(agentId, { title: "Given" });
   const stream = await ann.follow(id);
   await stream.findState(id, "active.idle");
   const answer = await accepted(ann.say(id, content));
@@ -21,7 +21,7 @@ async function turn(content: string, agentId = "general", ann = new E2eClient(no
 }
 
 describe("a whole turn", () => {
-  test("is told from the user's message to complete, in this order", async () => {
+  test("is logged from the user's message to complete, in this order", async () => {
     const { id, answer, events } = await turn("hello");
     const { messageId, runId } = answer;
     expect(typesOf(logged(events))).toEqual([
@@ -163,7 +163,7 @@ describe("a turn that fails", () => {
 });
 
 describe("a turn that is interrupted", () => {
-  test("is held where its agent holds: no word is lost, none is said twice, none is shown while it is paused", async () => {
+  test("is held if its agent yields by hold: no word is lost, repeated, or shown during the pause", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("music");
     const stream = await ann.follow(id);
@@ -183,7 +183,7 @@ describe("a turn that is interrupted", () => {
     expect(all.join("")).toBe("tick ".repeat(40));
   });
 
-  test("begins again where its agent does not hold: what was said is kept as interrupted", async () => {
+  test("begins again if its agent yields by abort: its text is kept as interrupted", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("restless");
     const stream = await ann.follow(id);
@@ -204,7 +204,7 @@ describe("a turn that is interrupted", () => {
 });
 
 describe("a turn with a sub-agent", () => {
-  test("tells and keeps the words of both, each with who said them", async () => {
+  test("sends and keeps the text of both, each with its author", async () => {
     const { ann, id, events } = await turn("browse");
     expect(typesOf(logged(events)).slice(2, -4)).toEqual(["tool_call", "usage", "message", "tool_result"]);
     const call = events.find(({ type }) => type === "tool_call")!.data;

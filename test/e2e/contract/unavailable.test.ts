@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { MemoryBus } from "../../../src/bus/memory-bus.ts";
-import { SystemClock } from "../../../src/clock.ts";
+import { SystemClock } from "../../../src/system-clock.ts";
 import { openGateway } from "../../support/gateway-stage.ts";
 import type { AnswerBody } from "../../support/node-under-test.ts";
 import { openTemporaryStore } from "../../support/temporary-store.ts";

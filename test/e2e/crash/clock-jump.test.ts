@@ -2,6 +2,7 @@ import { afterEach, beforeEach, expect, onTestFinished, test, vi } from "vitest"
 import { scripted } from "../../support/e2e-catalog.ts";
 import { accepted, E2eClient } from "../../support/e2e-client.ts";
 import { NodeUnderTest } from "../../support/node-under-test.ts";
+import { makeFolder } from "../../support/sqlite-place.ts";
 import { turn } from "../../support/virtual-clock.ts";
 
 /** A head unit has no clock of its own: it boots in 1970, and hears the time from a satellite some minutes later. */
@@ -27,7 +28,16 @@ beforeEach(() => {
     toFake: ["Date", "performance", "setTimeout", "clearTimeout", "setInterval", "clearInterval"],
   });
 });
-afterEach(() => void vi.useRealTimers());
+
+/** The nodes of the test. They stop while virtual time passes: timers that they wait for would never fire in real time. */
+const nodes: NodeUnderTest[] = [];
+afterEach(async () => {
+  try {
+    for (const node of nodes.splice(0)) await whileTimePasses(node.stop());
+  } finally {
+    vi.useRealTimers();
+  }
+});
 
 /** So much time passes, a piece at a time: what it sets in motion comes to rest in between. */
 async function pass(ms: number): Promise<void> {
@@ -37,12 +47,20 @@ async function pass(ms: number): Promise<void> {
   }
 }
 
+/** Time passes while a node starts or stops: what it waits for there may be a timer too. */
+async function whileTimePasses<T>(work: Promise<T>): Promise<T> {
+  let isDone = false;
+  const end = () => {
+    isDone = true;
+  };
+  work.then(end, end);
+  while (!isDone) await pass(SECOND / 10);
+  return await work;
+}
+
 async function startNode(settings: Record<string, string> = {}): Promise<NodeUnderTest> {
   const node = await NodeUnderTest.start({ agents, settings });
-  onTestFinished(() => {
-    vi.useRealTimers();
-    return node.stop();
-  });
+  nodes.push(node);
   return node;
 }
 
@@ -126,7 +144,28 @@ test("nothing is pruned by a clock that has just jumped", async () => {
   expect(bound.state).toBe("created");
 });
 
-test("a clock that was set back, or goes a little wrong, disturbs nobody", async () => {
+test("nothing is forgotten when the node is started again after its clock jumped", async () => {
+  const { file, remove } = await makeFolder();
+  onTestFinished(remove);
+  const settings = { INTERLOCK_STORE: `sqlite:${file}` };
+  const first = await NodeUnderTest.start({ agents, settings });
+  const ann = new E2eClient(first);
+  const { id } = await ann.hold("general");
+  const key = "before-the-jump";
+  const said = await ann.say(id, "hello", { id: "m1" }, { key });
+  await pass(30 * SECOND);
+  await learnTheTime();
+  await pass(SECOND);
+  await whileTimePasses(first.stop());
+  const second = await whileTimePasses(startNode(settings));
+  // The hour of pruning comes several times.
+  await pass(3 * MINUTE);
+  const again = new E2eClient(second);
+  await again.create("general");
+  expect((await again.say(id, "hello", { id: "m1" }, { key })).text).toBe(said.text);
+});
+
+test("a clock that was set back, or drifts a little, has no effect on sessions", async () => {
   const node = await startNode();
   const ann = new E2eClient(node);
   const { id } = await ann.hold("brief");

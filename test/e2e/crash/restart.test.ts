@@ -70,6 +70,10 @@ beforeAll(async () => {
   server = await house.start();
   connection = await new SessionReader(`${server.url}/events`).open();
   connectionId = (await connection.stream.next("connected")).data.connectionId;
+  // Beside a second connection, the sessions that name none are not bound to the first.
+  const other = await new SessionReader(`${server.url}/events`).open();
+  await other.stream.next("connected");
+  closing.push(async () => other.close());
   const body = { id: "bound", agentId: "phone", userId: "bound", activate: true, connectionId };
   const session = (await server.post("/session/create", body)).body.position;
   const floor = (await server.ask("GET", "/floor/u%3Abound")).body.position;
@@ -105,7 +109,7 @@ afterAll(async () => {
 });
 
 describe("a run that was under way when its node was killed", () => {
-  test("runs again where its agent may be started again, and what was said is kept", async () => {
+  test("runs again if its agent is restartable, and its text is kept", async () => {
     await completed("singer");
     const runId = runIds.get("singer");
     const answers = await answersOf("singer");
@@ -119,7 +123,7 @@ describe("a run that was under way when its node was killed", () => {
     expect((await sessionOf("singer")).activity).toBe("idle");
   });
 
-  test("fails where its agent may not, says so, and keeps what was said", async () => {
+  test("fails if its agent is not restartable, reports it, and keeps its text", async () => {
     await completed("teller");
     expect(eventsOf("teller", "error").map(({ data }) => data.errorCode)).toEqual(["run_lost"]);
     expect(eventsOf("teller", "complete").map(({ data }) => data.runId)).toEqual([runIds.get("teller")]);
@@ -146,7 +150,7 @@ describe("a run that was under way when its node was killed", () => {
     expect(answers[1]!.content).toBe(WHOLE);
   });
 
-  test("asks anew what it had asked, and takes the answer", async () => {
+  test("asks its question again, and accepts the answer", async () => {
     await readerOf("asker").until(() => eventsOf("asker", "user_question_request").length === 2);
     const [old, again] = eventsOf("asker", "user_question_request");
     const resolved = eventsOf("asker", "interaction_resolved");

@@ -73,7 +73,7 @@ describe("what the Dockerfile puts together", () => {
       printed += piece;
       if (printed.includes("\n")) break;
     }
-    expect(printed).toBe(`Interlock is listening on http://127.0.0.1:${port}\n`);
+    expect(printed).toMatch(new RegExp(`^Interlock is listening on http://127.0.0.1:${port}\n`));
     const [healthy] = await once(node(check, { PORT: env.PORT }), "exit");
     expect(healthy).toBe(0);
     const ended = once(server, "exit");

@@ -4,6 +4,8 @@ import { makeHouse } from "../../support/child-server.ts";
 
 test("a failure is found in the log by the answer's traceId, and from there by its command, floor and session", async () => {
   const house = await makeHouse({ agents: [{ name: "general" }] });
+  // Its floor is broken on purpose.
+  house.leaveUnchecked();
   const first = await house.start();
   await first.post("/session/create", { id: "broken", userId: "ann", activate: true });
   await first.kill();

@@ -61,7 +61,7 @@ describeWith(POSTGRES, await chooseServer(POSTGRES), "three nodes, one of each r
     expect(await read(orchestrator, "interlock_commit_seconds_count")).toBeGreaterThan(0);
     expect(await read(orchestrator, "interlock_shares_owned")).toBe(256);
     expect(await read(worker, "interlock_run_wait_seconds_count")).toBe(1);
-    expect(await read(worker, 'interlock_run_seconds_count{agent="music",outcome="done"}')).toBe(1);
+    expect(await read(worker, 'interlock_run_seconds_count{agent="music",outcome="done",code=""}')).toBe(1);
 
     // The last spans of each are sent when it stops.
     for (const role of ["gateway", "worker", "orchestrator"] as const) await nodes[role].stop();

@@ -61,7 +61,7 @@ describe("a traced node", () => {
     collector.below(reports[0]!, "commit");
   });
 
-  test("begins a trace where the caller has none, and its answer names it", async () => {
+  test("begins a trace if the caller sent none, and its answer names it", async () => {
     const { collector, node, user } = await startTraced();
     const { traceId } = await refused(user.on("nobody", "pause"));
     const malformed = { traceparent: "00-0-0-01" };
@@ -84,7 +84,7 @@ describe("a traced node", () => {
     expect(run).toMatchObject({ isError: true, facts: { "interlock.outcome": "failed", "interlock.attempt": 1 } });
   });
 
-  test("leaves out what is not sampled: for a caller that is not, or by its share", async () => {
+  test("leaves out unsampled traces: by the caller's flag, or by the sampling share", async () => {
     const { collector, node, user } = await startTraced();
     const { id } = await user.hold("music", {});
     await accepted(user.say(id, "nod", {}, { headers: { traceparent: CALLER.traceparent.replace(/01$/, "00") } }));

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { EXAMPLE_AGENTS, makeCatalog } from "../../support/catalog.ts";
 import { decisionOf, FloorStage } from "../../support/floor-stage.ts";
+import { persistWhole } from "../../support/persisted-floor.ts";
 
 /** The table of cases of docs/arbitration.md, row by row. */
 
@@ -29,7 +30,7 @@ describe("a request", () => {
     expect(floor.transitions(facts)).toEqual(["music active.idle→paused", "phone created→active.idle"]);
   });
 
-  test("of a lower priority is told so even where the holder would yield to nobody", () => {
+  test("of a lower priority gets the reason lower_priority even if the holder is not interruptible", () => {
     const floor = stage();
     floor.create("navigation");
     const reply = floor.create("chat");
@@ -38,7 +39,7 @@ describe("a request", () => {
     expect(floor.state("chat")).toBeUndefined();
   });
 
-  test("of a higher priority is rejected by a holder that is not interruptible, whose log stays as it was", () => {
+  test("of a higher priority is rejected by a holder that is not interruptible, and leaves the holder's log untouched", () => {
     const floor = stage();
     floor.create("navigation");
     const { facts, reply } = floor.deliver({
@@ -58,7 +59,7 @@ describe("a request", () => {
     expect(floor.state("navigation")).toBe("active.idle");
   });
 
-  test("at the holder's preemption_threshold is granted all the same", () => {
+  test("at the holder's preemption_threshold is granted although the holder is not interruptible", () => {
     const floor = stage({}, withAgent("navigation", { preemption_threshold: 90 }));
     floor.create("navigation");
     expect(decisionOf(floor.create("phone"))).toMatchObject({ outcome: "granted", reason: "preempted" });
@@ -116,7 +117,7 @@ describe("a request", () => {
 });
 
 describe("a release", () => {
-  test("gives the floor back to the one that was paused", () => {
+  test("gives the floor back to the paused session", () => {
     const floor = stage();
     floor.create("music");
     floor.create("weather");
@@ -137,7 +138,7 @@ describe("a release", () => {
     }
   });
 
-  test("passes over one that was archived while it was paused, and the holder hears nothing of that", () => {
+  test("skips a session that was archived while it was paused, without an event on the holder's log", () => {
     const floor = stage();
     for (const agent of ["chat", "planner", "phone"]) floor.create(agent);
     const { facts } = floor.deliver({ type: "session.archive", sessionId: "planner" });
@@ -146,7 +147,7 @@ describe("a release", () => {
     expect(floor.state("chat")).toBe("active.idle");
   });
 
-  test("wakes nobody that was stopped meanwhile", () => {
+  test("resumes no session that was stopped meanwhile", () => {
     const floor = stage();
     floor.create("music");
     floor.create("phone");
@@ -213,7 +214,7 @@ describe("an explicit resume", () => {
     expect(floor.state("planner")).toBe("paused");
   });
 
-  test("never queues, whatever its agent does when blocked", () => {
+  test("never queues, for every when_blocked of its agent", () => {
     const floor = stage({}, withAgent("music", { when_blocked: "queue" }));
     floor.create("music");
     floor.create("phone");
@@ -234,7 +235,7 @@ describe("a queue", () => {
     expect(floor.events("arbitration").at(-1)).toMatchObject({ outcome: "granted", reason: "dequeued" });
   });
 
-  test("never grants what was withdrawn", () => {
+  test("never grants a withdrawn request", () => {
     const floor = stage({}, queueing);
     floor.create("phone");
     floor.create("chat");
@@ -243,7 +244,7 @@ describe("a queue", () => {
     expect(floor.state("chat")).toBe("archived");
   });
 
-  test("keeps its place for one that asks again", () => {
+  test("keeps the place of a session that asks again", () => {
     const floor = stage({}, queueing);
     floor.create("phone");
     floor.create("chat");
@@ -278,7 +279,7 @@ describe("a reserved floor", () => {
   const delayed = { policy: { resume_delay: "2s" } };
   const wakeTimer = (floor: FloorStage) => floor.actors.context.floor.reserved?.timerId as string;
 
-  test("has no holder and lets nothing lesser in", () => {
+  test("has no holder and rejects sessions of lower priority", () => {
     const floor = stage(delayed);
     floor.create("weather");
     floor.create("phone");
@@ -348,7 +349,7 @@ describe("stopping", () => {
     expect(floor.state("music")).toBe("active.idle");
   });
 
-  test("all archives everyone that competes and wakes nobody", () => {
+  test("all archives every competing session and resumes none", () => {
     const floor = stage({}, withAgent("chat", { when_blocked: "queue" }));
     floor.create("weather", { id: "mine" });
     floor.on("mine", "pause");
@@ -378,11 +379,11 @@ describe("what-if", () => {
   test("tells the decision that would be taken, and changes nothing", () => {
     const floor = stage();
     floor.create("navigation");
-    const before = floor.actors.persist();
+    const before = persistWhole(floor.actors);
     const { facts, reply } = floor.deliver({ type: "floor.what_if", agentId: "phone" });
     expect(decisionOf(reply)).toMatchObject({ outcome: "rejected", reason: "not_interruptible" });
     expect(decisionOf(floor.ask({ type: "floor.what_if", agentId: "nobody" }))).toMatchObject({ rule: 1 });
     expect(facts).toEqual([]);
-    expect(floor.actors.persist()).toBe(before);
+    expect(persistWhole(floor.actors)).toBe(before);
   });
 });

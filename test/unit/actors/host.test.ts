@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { AppError } from "../../../src/protocol/errors.ts";
-import { runTopic } from "../../../src/protocol/floor-message.ts";
+import { runTopic } from "../../../src/protocol/internal/floor-message.ts";
 import { makeCatalog } from "../../support/catalog.ts";
 import type { LooseCommand } from "../../support/floor-stage.ts";
 import { HostStage } from "../../support/host-stage.ts";
@@ -33,7 +33,7 @@ const report = (text: string): LooseCommand => ({
 });
 
 describe("what a commit asks for", () => {
-  test("is told, armed and signalled when it is durable, and not before", async () => {
+  test("is published, armed and signalled when it is durable, and not before", async () => {
     const stage = await openStage();
     await stage.create("music", "music");
     await stage.run("music", "r1");
@@ -84,7 +84,7 @@ describe("what a commit asks for", () => {
     expect(heard).toEqual([]);
   });
 
-  test("is told commit by commit, each from where the former ended", async () => {
+  test("is published commit by commit, each from where the former ended", async () => {
     const stage = await openStage();
     const heard = await stage.hear();
     await stage.create("music", "music");
@@ -100,7 +100,7 @@ describe("what a commit asks for", () => {
     ]);
   });
 
-  test("is told without the events where they are too heavy for the bus", async () => {
+  test("is published without the events if they are too large for the bus", async () => {
     const stage = await openStage();
     await stage.create("music", "music");
     const heard = await stage.hear();
@@ -110,7 +110,7 @@ describe("what a commit asks for", () => {
     expect(heard.map((message) => message.kind === "commit" && message.entries?.length)).toEqual([1, undefined]);
   });
 
-  test("of words alone is told as a checkpoint: how far the text is stored", async () => {
+  test("of text alone is published as a checkpoint: how far the text is stored", async () => {
     const stage = await openStage();
     await stage.create("music", "music");
     await stage.run("music", "r1");
@@ -191,7 +191,7 @@ describe("floors that are kept warm", () => {
   });
 });
 
-describe("what is no command", () => {
+describe("an invalid command", () => {
   const events = [
     "xstate.stop",
     "xstate.init",

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { MAX_BATCH, MAX_WAITING } from "../../../src/actors/hosted-floor.ts";
-import type { Catalog } from "../../../src/config/catalog.ts";
+import { MAX_BATCH, MAX_WAITING } from "../../../src/actors/host/hosted-floor.ts";
+import type { Catalog } from "../../../src/config/catalog/catalog.ts";
 import { AppError } from "../../../src/protocol/errors.ts";
 import { HostStage } from "../../support/host-stage.ts";
 
@@ -25,7 +25,7 @@ async function openFloor(): Promise<HostStage> {
 const names = (count: number, prefix = "s") => Array.from({ length: count }, (_, n) => `${prefix}${n}`);
 
 describe("one batch at a time", () => {
-  test("what comes while a commit is under way enters no actor, and shares the next commits, 64 to each", async () => {
+  test("commands that arrive during a commit enter no actor, and share the next commits, 64 to each", async () => {
     const stage = await openFloor();
     stage.store.hold();
     const first = stage.create("first", "chat", { activate: false });
@@ -41,7 +41,7 @@ describe("one batch at a time", () => {
     expect(stage.store.changes.slice(2).map(({ receipts }) => receipts.length)).toEqual([MAX_BATCH, MAX_BATCH, 3]);
   });
 
-  test("what is asked for in one turn of the event loop shares the first commit, in the order of asking", async () => {
+  test("commands of one turn of the event loop share the first commit, in the order in which they were sent", async () => {
     const stage = await openFloor();
     const titles = ["one", "two", "three"];
     await Promise.all(titles.map((title) => stage.rename("music", title)));
@@ -50,7 +50,7 @@ describe("one batch at a time", () => {
     expect(events.map(({ json }) => JSON.parse(json).title)).toEqual(titles);
   });
 
-  test("nobody of a batch is answered before its commit", async () => {
+  test("no command of a batch is answered before its commit", async () => {
     const stage = await openFloor();
     stage.store.hold();
     let answered = 0;
@@ -157,7 +157,7 @@ describe("a repeat", () => {
     expect(replies.map((reply) => reply.ok && reply.session?.title)).toEqual(["hers", "his"]);
   });
 
-  test("after the answer is answered from the receipt, word for word, whatever happened since", async () => {
+  test("after the answer is answered from the receipt, word for word, although other commands followed", async () => {
     const stage = await openFloor();
     const first = await stage.rename("music", "first", { commandId: "one" });
     await stage.rename("music", "second");
@@ -280,7 +280,7 @@ describe("a conflict", () => {
 });
 
 describe("a commit that fails", () => {
-  test("leaves nobody answered, and nothing in memory", async () => {
+  test("answers no command, and leaves nothing in memory", async () => {
     const stage = await openFloor();
     stage.store.fates.push({ refuseWith: new AppError("unavailable") });
     const asked = [stage.rename("music", "lost"), stage.create("call", "phone")];
@@ -290,7 +290,7 @@ describe("a commit that fails", () => {
     expect(reply.ok && reply.session?.title).not.toBe("lost");
   });
 
-  test("after it was written has its outcome told to whoever repeats the command", async () => {
+  test("after the write gives its outcome to a repeat of the command", async () => {
     const stage = await openFloor();
     stage.store.fates.push({ loseAnswerWith: new AppError("unavailable") });
     expect(await stage.failureOf(stage.create("call", "phone", { commandId: "one" }))).toBe("unavailable");
@@ -306,7 +306,7 @@ describe("a commit that fails", () => {
   });
 
   test.each(["alone", "with others"])(
-    "in a way nobody knows, after it was written, is answered from the receipt (%s)",
+    "with an unknown outcome, after it was written, is answered from the receipt (%s)",
     async (how) => {
       const stage = await openFloor();
       stage.store.fates.push({ loseAnswerWith: new Error("the answer made no sense") });
@@ -320,7 +320,7 @@ describe("a commit that fails", () => {
     },
   );
 
-  test("in a way nobody knows, and was not written, is internal for the culprit alone", async () => {
+  test("with an unknown error before the write is internal for the faulty command only", async () => {
     const stage = await openFloor();
     const fault = new Error("no such column");
     stage.store.fates.push({ refuseWith: fault }, "commit", { refuseWith: fault });
@@ -355,6 +355,7 @@ describe("a floor whose row cannot be read here", () => {
   /** The next time the floor is loaded its row is like this. */
   async function withRow(over: { format?: number; rewrite?: (snapshot: string) => string }): Promise<HostStage> {
     const stage = await openFloor();
+    await stage.run("music", "r1");
     await stage.create("well", "music", { floorId: "u:bob" });
     const { head, version, snapshot, format } = (await stage.store.store.loadFloor("u:ann" as never))!;
     const nothing = { free: [], sessions: [], events: [], receipts: [], effectsAdded: [], effectsRemoved: [] };
@@ -379,22 +380,68 @@ describe("a floor whose row cannot be read here", () => {
     ["is no JSON", () => "{"],
     ["is no object", () => "null"],
     ["is of another machine", edit((whole) => ({ ...whole, machine: "toaster" }))],
-    ["lacks where its logs stand", edit((whole) => ({ ...whole, seqs: undefined }))],
+    ["lacks its sessions", edit((whole) => ({ ...whole, sessions: undefined }))],
+    ["has a session without a row", edit((whole) => ({ ...whole, sessions: ["gone"] }))],
+    ["has a session of another floor", edit((whole) => ({ ...whole, sessions: ["music", "well"] }))],
+    ["has a run whose session it lacks", edit((whole) => ({ ...whole, sessions: [] }))],
     ["lacks its time", edit((whole) => ({ ...whole, lastNow: "noon" }))],
     ["has no actors", edit((whole) => ({ ...whole, actors: {} }))],
     ["has a state that was removed", edit((whole) => ({ ...whole, actors: { ...whole.actors, value: "levitating" } }))],
+  ])("because it %s is out of order, and no other floor is", async (_, rewrite) => {
+    await checkOutOfOrder(await withRow({ rewrite }));
+  });
+
+  /** The snapshot as format 2 had it: with the sessions inside. */
+  const withChild = (child: object) =>
+    edit(({ actors }) => ({
+      machine: "arbiter",
+      lastNow: 1,
+      seqs: {},
+      actors: { ...actors, children: { music: child } },
+    }));
+  const snapshot = { status: "active", value: { lifecycle: "active", activity: "running" }, context: {} };
+
+  test.each([
+    ["lacks where its logs stand", edit((whole) => whole)],
     [
       "has a session in a state that was removed",
-      (snapshot: string) => snapshot.replace('"lifecycle":"active"', '"lifecycle":"levitating"'),
+      withChild({ src: "session", snapshot: { ...snapshot, value: { lifecycle: "levitating", activity: "idle" } } }),
     ],
-    ["has a session of another machine", (snapshot: string) => snapshot.replace('"src":"session"', '"src":"toaster"')],
-  ])("because it %s is out of order, and no other floor is", async (_, rewrite) => {
-    const stage = await withRow({ rewrite });
+    ["has a session of another machine", withChild({ src: "toaster", snapshot })],
+  ])("because an older release wrote it and it %s is out of order, and no other floor is", async (_, rewrite) => {
+    await checkOutOfOrder(await withRow({ rewrite, format: 2 }));
+  });
+
+  async function checkOutOfOrder(stage: HostStage): Promise<void> {
     const { snapshot } = (await stage.store.store.loadFloor("u:ann" as never))!;
     const asked = [stage.rename("music", "a"), stage.rename("music", "b")];
     expect(await Promise.all(asked.map((each) => stage.failureOf(each)))).toEqual(["internal", "internal"]);
     expect(stage.metrics.breaks).toEqual(["snapshot", "snapshot"]);
     expect((await stage.rename("well", "c", { floorId: "u:bob" })).ok).toBe(true);
     expect((await stage.store.store.loadFloor("u:ann" as never))!.snapshot).toBe(snapshot);
+  }
+
+  test("unless another node wrote it meanwhile: a session that is deleted between the two reads is a conflict", async () => {
+    const stage = await openFloor();
+    const other = stage.neighbour();
+    const deleted = Promise.withResolvers<void>();
+    other.store.waiting.set("loadSessions", deleted.promise);
+    const renamed = other.rename("music", "too late");
+    await stage.ask({ type: "session.delete", sessionId: "music" });
+    deleted.resolve();
+    expect(await renamed).toMatchObject({ ok: false, code: "session_not_found" });
+    expect([other.metrics.conflicts, other.metrics.breaks]).toEqual([1, []]);
   });
+});
+
+test("effects requested while a floor's time is ahead of the clock are due by the clock", async () => {
+  const stage = await HostStage.open();
+  await stage.create("music", "music");
+  stage.clock.jump(600_000);
+  await stage.rename("music", "in the future");
+  stage.clock.jump(-600_000);
+  stage.armed.length = 0;
+  const turn = { messageId: "m", runId: "r", content: "go" };
+  await stage.ask({ type: "session.chat", sessionId: "music", turn });
+  expect(stage.armed.map(({ kind, dueAt }) => [kind, dueAt <= stage.clock.now()])).toEqual([["run", true]]);
 });

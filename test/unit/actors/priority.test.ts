@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { effectivePriority } from "../../../src/actors/priority.ts";
+import { effectivePriority } from "../../../src/actors/floor/priority.ts";
 import { makeCatalog } from "../../support/catalog.ts";
 
 const noon = Date.UTC(2026, 5, 1, 12);

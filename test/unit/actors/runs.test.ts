@@ -1,9 +1,10 @@
 import { describe, expect, test } from "vitest";
 import { createActor } from "xstate";
-import { arbiterMachine } from "../../../src/actors/arbiter.ts";
 import type { Fact } from "../../../src/actors/facts.ts";
+import { arbiterMachine } from "../../../src/actors/floor/arbiter.ts";
 import { EXAMPLE_AGENTS, makeCatalog } from "../../support/catalog.ts";
 import { FloorStage } from "../../support/floor-stage.ts";
+import { persistWhole } from "../../support/persisted-floor.ts";
 
 const scripted = (changes: Record<string, unknown> = {}) => ({ kind: "scripted", ...changes });
 const withMusic = (changes: Record<string, unknown>) =>
@@ -43,7 +44,7 @@ const wishes = (facts: readonly Fact[]) =>
 const withdrawn = (facts: readonly Fact[]) => facts.flatMap((fact) => (fact.type === "effect.remove" ? [fact.id] : []));
 
 describe("a turn", () => {
-  test("keeps the user's message, wishes for a worker and runs", () => {
+  test("keeps the user's message, requests a worker and runs", () => {
     const floor = new FloorStage(withMusic({}));
     floor.create("music");
     const { facts, reply } = floor.deliver({
@@ -52,7 +53,8 @@ describe("a turn", () => {
       turn: { messageId: "m1", runId: "r1", content: "play" },
     });
     expect(reply).toMatchObject({ ok: true, messageId: "m1", runId: "r1" });
-    expect(facts.map((fact) => fact.type)).toEqual(["message.add", "effect.add", "event"]);
+    // The events: it is named after its first message, and runs.
+    expect(facts.map((fact) => fact.type)).toEqual(["message.add", "event", "effect.add", "event"]);
     expect(floor.state("music")).toBe("active.running");
   });
 
@@ -72,7 +74,7 @@ describe("a turn", () => {
     expect(floor.state("music")).toBe("active.running");
   });
 
-  test("that would create a session leaves none behind when it is rejected", () => {
+  test("that would create a session leaves no session behind when it is rejected", () => {
     const floor = new FloorStage(withMusic({}));
     floor.create("phone");
     const reply = floor.ask({
@@ -107,7 +109,7 @@ describe("a turn", () => {
     expect(interrupting.state("music")).toBe("active.running");
   });
 
-  test("that waits can be withdrawn; one that runs cannot", () => {
+  test("that waits can be withdrawn; a running turn cannot", () => {
     const floor = playing({ when_busy: "enqueue" });
     floor.chat("music", "m2");
     expect(floor.ask({ type: "session.withdraw", sessionId: "music", messageId: "m2" })).toMatchObject({
@@ -144,7 +146,7 @@ describe("an attempt", () => {
     expect(floor.claim("music", "run-m1", "other", false)).toMatchObject({ task: { attempt: 2 } });
   });
 
-  test("that is not the newest changes nothing and is told to stop", () => {
+  test("of an older attempt changes nothing, and the attempt has to stop", () => {
     const floor = playing();
     floor.claim("music", "run-m1", "other");
     const { facts, reply } = floor.deliver({
@@ -161,7 +163,77 @@ describe("an attempt", () => {
     expect(floor.state("music")).toBe("active.running");
   });
 
-  test("that was replaced leaves what it said, marked as interrupted", () => {
+  test("that is being stopped has its last words kept: once, in order, and until it has stopped", () => {
+    const floor = playing();
+    floor.on("music", "abort");
+    const last = (n: number, offset: number, text: string, outcome?: { kind: "stopped" }) => {
+      const parts = [{ kind: "append" as const, messageId: "a1", offset, text }];
+      const about = { sessionId: "music", runId: "run-m1", attempt: 1 };
+      return floor.deliver({ type: "run.report", ...about, n, parts, ...(outcome && { outcome }) }).facts;
+    };
+    const extends_ = (text: string, offset: number) => [
+      expect.objectContaining({ type: "message.extend", messageId: "a1", text, offset }),
+    ];
+    expect(last(3, 10, "too early")).toEqual([]);
+    expect(last(2, 5, " lu")).toEqual(extends_(" lu", 5));
+    expect(last(2, 5, " lu")).toEqual([]);
+    expect(last(3, 8, " lo", { kind: "stopped" })).toEqual(expect.arrayContaining(extends_(" lo", 8)));
+    expect(last(4, 11, " li")).toEqual([]);
+  });
+
+  test("that is being stopped may begin messages with its last words, and nothing else", () => {
+    const floor = playing();
+    floor.on("music", "abort");
+    const { facts } = floor.deliver({
+      type: "run.report",
+      sessionId: "music",
+      runId: "run-m1",
+      attempt: 1,
+      n: 2,
+      parts: [
+        { kind: "close", messageId: "a1", status: "success" },
+        { kind: "usage", usage: { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 } },
+        { kind: "open", messageId: "b1", agent: author },
+        { kind: "append", messageId: "b1", offset: 0, text: "oh" },
+        { kind: "append", messageId: "elsewhere", offset: 0, text: "not mine" },
+        { kind: "open", messageId: "empty", agent: author },
+      ],
+    });
+    expect(facts).toMatchObject([
+      { type: "message.add", message: { id: "b1", content: "oh", status: "interrupted", agent: author } },
+    ]);
+  });
+
+  test.each(["archive", "stop"] as const)(
+    "has its last words kept beyond %s, after which nothing is logged",
+    (verb) => {
+      const floor = playing();
+      floor.on("music", verb);
+      const append = (n: number, offset: number, text: string, outcome?: { kind: "stopped" }) => {
+        const parts = [{ kind: "append" as const, messageId: "a1", offset, text }];
+        const about = { sessionId: "music", runId: "run-m1", attempt: 1 };
+        return floor.deliver({ type: "run.report", ...about, n, parts, ...(outcome && { outcome }) }).facts;
+      };
+      const { timerId } = floor.actors.standing("music" as never)!.context.stopping!;
+      expect(append(2, 5, " lu")).toEqual([
+        { type: "message.extend", sessionId: "music", messageId: "a1", offset: 5, text: " lu", isLogOver: true },
+      ]);
+      const last = append(3, 8, " lo", { kind: "stopped" });
+      expect(last).toContainEqual(expect.objectContaining({ type: "message.extend", text: " lo", isLogOver: true }));
+      expect(last).toContainEqual({ type: "effect.remove", id: timerId });
+      expect(append(4, 11, " li")).toEqual([]);
+    },
+  );
+
+  test("whose session was deleted has no last words, and no timer waits for them", () => {
+    const floor = playing();
+    floor.on("music", "abort");
+    const { timerId } = floor.actors.standing("music" as never)!.context.stopping!;
+    const { facts } = floor.deliver({ type: "session.delete", sessionId: "music" });
+    expect(facts).toContainEqual({ type: "effect.remove", id: timerId });
+  });
+
+  test("that was replaced leaves its text, marked as interrupted", () => {
     const floor = playing();
     const { facts } = floor.deliver({
       type: "run.claim",
@@ -193,7 +265,7 @@ describe("an attempt", () => {
     expect(floor.events("error")).toMatchObject([{ errorCode: "run_lost" }]);
   });
 
-  test("given back by its worker is wished for again, under a new id", () => {
+  test("that its worker gives back is requested again, under a new id", () => {
     const floor = playing();
     const first = wishes(floor.facts)[0]!;
     const { facts } = floor.deliver({
@@ -246,7 +318,27 @@ describe("reports", () => {
     expect(floor.claim("music", "run-m2")).toMatchObject({ task: { providerSessionId: "p-1" } });
   });
 
-  test("of a failure keep what was said and let the user try again", () => {
+  test("go where the provider's session lies, until that session is lost", () => {
+    const floor = playing();
+    floor.report("music", "run-m1", 2, {
+      parts: [{ kind: "provider_session", id: "p-1", home: "here" }],
+      outcome: { kind: "done" },
+    });
+    floor.chat("music", "m2");
+    expect(wishes(floor.facts).at(-1)).toMatchObject({ runId: "run-m2", home: "here" });
+    expect(floor.claim("music", "run-m2")).toMatchObject({
+      task: { providerSessionId: "p-1", providerHome: "here", heardUpTo: "m1" },
+    });
+    floor.report("music", "run-m2", 1, { parts: [{ kind: "provider_session" }], outcome: { kind: "done" } });
+    const { context } = floor.actors.standing("music" as never)!;
+    expect([context.agentSessions, context.agentHomes]).toEqual([{}, undefined]);
+    expect(floor.events("session_updated")).toContainEqual({ agentSessions: {} });
+    floor.chat("music", "m3");
+    expect(wishes(floor.facts).at(-1)).toMatchObject({ runId: "run-m3" });
+    expect(wishes(floor.facts).at(-1)).not.toHaveProperty("home");
+  });
+
+  test("of a failure keep the text and let the user try again", () => {
     const floor = playing();
     floor.report("music", "run-m1", 2, {
       outcome: { kind: "failed", code: "provider_rate_limited", message: "slow down", retryAfterMs: 900 },
@@ -309,7 +401,7 @@ describe("a pause", () => {
     expect(floor.claim("music", "run-m1", "next")).toMatchObject({ task: { attempt: 2 } });
   });
 
-  test("of a run nobody drives any more drops the claim, and the resume wishes for another worker", () => {
+  test("of a run without a worker drops the claim, and the resume requests another worker", () => {
     const floor = playing();
     floor.on("music", "pause");
     expect(floor.claim("music", "run-m1", "other")).not.toHaveProperty("task");
@@ -319,7 +411,7 @@ describe("a pause", () => {
 });
 
 describe("an abort", () => {
-  test("ends the run, what it said is kept, and nothing running is no error", () => {
+  test("ends the run and keeps its text, and without a run is no error", () => {
     const floor = playing();
     const { facts } = floor.deliver({ type: "session.abort", sessionId: "music" });
     expect(facts.filter((fact) => fact.type === "event").map((fact) => fact.event.type)).toEqual([
@@ -401,6 +493,29 @@ describe("an interaction", () => {
     floor.on("music", "abort");
     expect(floor.events("interaction_resolved")).toEqual([{ by: "abort" }]);
   });
+
+  test("ends when another worker claims the run, and the transition says that the turn began again", () => {
+    const floor = asking();
+    const { facts } = floor.deliver({
+      type: "run.claim",
+      sessionId: "music",
+      runId: "run-m1",
+      claimId: "c2",
+      asked: true,
+    });
+    expect(floor.events("interaction_resolved", facts)).toEqual([{ by: "abort" }]);
+    const again = { from: "active.waiting", to: "active.running", event: "turn" };
+    expect(floor.events("session_transition", facts)).toMatchObject([again]);
+  });
+
+  test("ends when its worker gives the run back, and the transition says that the turn begins again", () => {
+    const floor = asking();
+    const outcome = { kind: "lost" as const, yielded: false };
+    const report = { type: "run.report" as const, sessionId: "music", runId: "run-m1", attempt: 1, n: 3 };
+    const { facts } = floor.deliver({ ...report, parts: [], outcome });
+    const again = { from: "active.waiting", to: "active.running", event: "turn" };
+    expect(floor.events("session_transition", facts)).toMatchObject([again]);
+  });
 });
 
 describe("between turns", () => {
@@ -460,7 +575,7 @@ describe("switching the agent", () => {
     expect(floor.actors.standing("music" as never)!.context.claim.agentId).toBe("music");
   });
 
-  test("changes the session's numbers and preempts nobody", () => {
+  test("changes the session's priority and preempts no session", () => {
     const floor = new FloorStage(withMusic({}));
     floor.create("music");
     floor.create("weather");
@@ -496,10 +611,10 @@ describe("a floor that is carried over", () => {
     floor.actors.release();
     expect(floor.actors.takeTouched()).toEqual([]);
     expect([...floor.actors.mattering()]).toEqual(["music"]);
-    expect(Object.keys(JSON.parse(floor.actors.persist()).children)).toEqual(["music"]);
+    expect(Object.keys(JSON.parse(persistWhole(floor.actors)).children)).toEqual(["music"]);
   });
 
-  test("keeps only the few that were used last warm beside those that matter", () => {
+  test("keeps only the most recently used sessions warm beside the competing ones", () => {
     const floor = playing();
     for (let index = 0; index < 40; index++) floor.create("weather", { id: `w${index}`, activate: false });
     floor.actors.release();
@@ -512,9 +627,9 @@ describe("a floor that is carried over", () => {
   test("is written as XState itself would write it", () => {
     const floor = playing();
     floor.create("phone");
-    const before = floor.actors.persist();
+    const before = persistWhole(floor.actors);
     floor.restart();
-    expect(floor.actors.persist()).toBe(before);
+    expect(JSON.parse(persistWhole(floor.actors))).toEqual(JSON.parse(before));
     const actor = createActor(arbiterMachine, { input: { floorId: "u:ann" as never }, snapshot: JSON.parse(before) });
     expect(JSON.parse(before)).toEqual(JSON.parse(JSON.stringify(actor.getPersistedSnapshot())));
   });

@@ -1,14 +1,15 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { type AnyStateMachine, createActor, createMachine, type InspectionEvent } from "xstate";
-import { arbiterMachine } from "../../../src/actors/arbiter.ts";
-import { BrokenActors, FloorActors } from "../../../src/actors/floor-actors.ts";
-import { sessionMachine } from "../../../src/actors/session.ts";
-import { memoryOf } from "../../../src/actors/session-context.ts";
-import type { Catalog } from "../../../src/config/catalog.ts";
+import { arbiterMachine } from "../../../src/actors/floor/arbiter.ts";
+import { BrokenActors, FloorActors } from "../../../src/actors/host/floor-actors.ts";
+import { memoryOf } from "../../../src/actors/session/session-context.ts";
+import { sessionMachine } from "../../../src/actors/session/session-machine.ts";
+import type { Catalog } from "../../../src/config/catalog/catalog.ts";
 import type { FloorId, SessionId } from "../../../src/protocol/ids.ts";
 import { EXAMPLE_AGENTS, makeCatalog } from "../../support/catalog.ts";
 import { FloorStage, type LooseCommand } from "../../support/floor-stage.ts";
+import { persistWhole } from "../../support/persisted-floor.ts";
 
 /** What XState 5 does not do for us (docs/architecture.md), each with what is done about it. */
 
@@ -56,7 +57,7 @@ describe("a delay or a piece of work that a machine asks XState for does not sur
     return asks;
   }
 
-  test("so the machines ask for none", () => {
+  test("so the machines request no delays", () => {
     expect([...asksOf(sessionMachine), ...asksOf(arbiterMachine)]).toEqual([]);
     const sinful = createMachine({
       initial: "a",
@@ -69,14 +70,16 @@ describe("a delay or a piece of work that a machine asks XState for does not sur
     const folder = new URL("../../../src/actors/", import.meta.url);
     const sins = /\b(?:fromPromise|fromCallback|fromObservable|fromTransition|waitFor|setTimeout)\b|\bdelay:/;
     expect(sins.test('raise({ type: "later" }, { delay: 10 })')).toBe(true);
-    const files = readdirSync(folder).filter((file) => /^(?:session|arbiter)/.test(file));
+    const files = ["floor/", "session/"].flatMap((room) =>
+      readdirSync(new URL(room, folder)).map((file) => room + file),
+    );
     expect(files.length).toBeGreaterThan(8);
     expect(files.filter((file) => sins.test(readFileSync(new URL(file, folder), "utf8")))).toEqual([]);
   });
 
   test("and a restore does nothing and says nothing", () => {
     const floor = busyFloor();
-    const persisted = floor.actors.persist();
+    const persisted = persistWhole(floor.actors);
     const done: string[] = [];
     const inspect = (event: InspectionEvent) => {
       if (event.type === "@xstate.action") done.push(event.action.type);
@@ -86,7 +89,7 @@ describe("a delay or a piece of work that a machine asks XState for does not sur
     actor.start();
     expect(done).toEqual([]);
     const restored = new FloorActors(FLOOR, JSON.parse(persisted));
-    expect([restored.takeTouched(), restored.persist()]).toEqual([[], persisted]);
+    expect([restored.takeTouched(), persistWhole(restored)]).toEqual([[], persisted]);
     expect(restored.sessionIds.sort()).toEqual(["music", "patient", "stacker"]);
   });
 });
@@ -96,7 +99,7 @@ describe("a snapshot of anything else is accepted silently", () => {
 
   /** What the machines would be given to restore, with a change. */
   function changed(change: (persisted: Persisted) => void): unknown {
-    const persisted = JSON.parse(busyFloor().actors.persist()) as Persisted;
+    const persisted = JSON.parse(persistWhole(busyFloor().actors)) as Persisted;
     change(persisted);
     return persisted;
   }
@@ -222,7 +225,7 @@ describe("an event that a state does not know is ignored silently", () => {
     },
   );
 
-  test("and what a state does not allow is refused with what it does", () => {
+  test("and a command that a state does not allow is refused with those it does", () => {
     const commandOf = new Map(COMMANDS.map((command) => [command.type.replace("session.", ""), command]));
     for (const make of [STATES["created"]!, STATES["queued"]!]) {
       for (const verb of ["pause", "resume"] as const) {
@@ -239,14 +242,14 @@ describe("an event that a state does not know is ignored silently", () => {
   });
 
   test.each(["xstate.stop", "xstate.done.actor.s", "xstate.error.actor.s", "xstate.init", "leave", "left", "nonsense"])(
-    "so what is none, %s, breaks the actors it is delivered to, in place of being obeyed",
+    "so a malformed command, %s, breaks the actors that get it instead of being obeyed",
     (type) => {
       const floor = STATES["active.idle"]!();
-      const before = floor.actors.persist();
+      const before = persistWhole(floor.actors);
       expect(() => floor.ask({ type } as never)).toThrow(BrokenActors);
       expect(() => STATES["active.idle"]!().ask({ type, sessionId: "s" } as never)).toThrow(BrokenActors);
       // Whoever loads the floor again finds it as it was.
-      expect(new FloorActors(FLOOR, JSON.parse(before)).persist()).toBe(before);
+      expect(persistWhole(new FloorActors(FLOOR, JSON.parse(before)))).toBe(before);
     },
   );
 });
@@ -269,7 +272,7 @@ describe("a throw within a machine kills the actor for good, and perhaps the pro
     ["a session that is asked directly", "stacker", (floor: FloorStage) => floor.on("stacker", "pause")],
   ])("so it ends the actors of its floor and nothing else: thrown by %s", (_, bomb, ask) => {
     const floor = busyFloor();
-    const persisted = floor.actors.persist();
+    const persisted = persistWhole(floor.actors);
     floor.catalog = withBomb(bomb);
     expect(() => ask(floor)).toThrow(BrokenActors);
     // They are useless from then on, and say so; what was asked is written nowhere.
@@ -293,7 +296,7 @@ describe("a snapshot grows with what a machine remembers", () => {
       playTurn(floor, `${turn}`);
       floor.actors.release();
       const { context } = floor.actors.standing("music" as SessionId)!;
-      sizes.push(floor.actors.persist().length + memoryOf(context).length);
+      sizes.push(persistWhole(floor.actors).length + memoryOf(context).length);
     }
     // Numbers get longer: what is left is a few digits.
     expect(Math.abs(sizes[599]! - sizes[299]!)).toBeLessThan(64);

@@ -21,8 +21,18 @@ beforeEach(async () => {
 });
 afterEach(() => server.close());
 
-function model(provider: string, { random = 0, ...rest }: { random?: number } & Record<string, unknown> = {}): Agent {
-  const adapter = { kind: "ai-sdk", provider, model: "model-x", base_url: server.baseUrl, api_key_env: "MY_KEY" };
+function model(
+  provider: string,
+  { random = 0, adapter: more = {}, ...rest }: { random?: number; adapter?: object } & Record<string, unknown> = {},
+): Agent {
+  const adapter = {
+    ...more,
+    kind: "ai-sdk",
+    provider,
+    model: "model-x",
+    base_url: server.baseUrl,
+    api_key_env: "MY_KEY",
+  };
   const catalog = makeCatalog([{ name: "subject", adapter, ...rest }]);
   const registry = createRegistry({ catalog: () => catalog, env: { MY_KEY: `${KEY}\n` }, random: () => random });
   return registry.find("subject" as AgentId)!;
@@ -58,11 +68,12 @@ describe.each(Object.keys(WIRES) as (keyof typeof WIRES)[])("%s", (provider) => 
     server.willReply({ kind: "stream", text: ["ok"] });
     await play(model(provider, { instructions: "Be brief." }), turnOf(PROMPT));
     const [request] = server.requests;
-    expect(request!.path).toBe(`/v1${WIRES[provider].path}`);
-    expect([request!.headers.authorization, request!.headers["x-api-key"]]).toContain(
-      provider === "anthropic" ? KEY : `Bearer ${KEY}`,
-    );
-    expect(JSON.parse(request!.body)).toMatchObject({ model: "model-x", stream: true });
+    expect(request!.path).toBe(`/v1${provider === "google" ? "/models/model-x" : ""}${WIRES[provider].path}`);
+    const { authorization, "x-api-key": anthropic, "x-goog-api-key": google } = request!.headers;
+    expect([authorization, anthropic, google].filter(Boolean)).toEqual([
+      provider === "anthropic" || provider === "google" ? KEY : `Bearer ${KEY}`,
+    ]);
+    if (provider !== "google") expect(JSON.parse(request!.body)).toMatchObject({ model: "model-x", stream: true });
     expect(request!.body).toContain("Be brief.");
     expect(request!.body).toContain(PROMPT);
   });
@@ -76,7 +87,7 @@ describe.each(Object.keys(WIRES) as (keyof typeof WIRES)[])("%s", (provider) => 
     expect(server.requests[0]!.body).toContain("image/png");
   });
 
-  test("takes a 429 for what it is, once, with the time to come back", async () => {
+  test("reports a 429 as provider_rate_limited, after one request, with the time to come back", async () => {
     server.willReply({ kind: "refusal", status: 429, headers: { "retry-after": "7" } });
     const { parts, failure } = await playToFailure(model(provider), turnOf(PROMPT));
     expect(parts).toEqual([]);
@@ -139,7 +150,21 @@ describe.each(Object.keys(WIRES) as (keyof typeof WIRES)[])("%s", (provider) => 
     server.willReply({ kind: "stream", ending: "filtered" });
     expect((await playToFailure(model(provider), turnOf(PROMPT))).failure).toMatchObject({ code: "provider_refused" });
     server.willReply({ kind: "stream", text: ["I would rather not."], ending: "filtered" });
-    expect(textOf(await play(model(provider), turnOf(PROMPT)))).toBe("I would rather not.");
+    const parts = await play(model(provider), turnOf(PROMPT));
+    expect(textOf(parts)).toBe("I would rather not.");
+    expect(parts.at(-1)).toEqual({ type: "finish", reason: "content_filter" });
+  });
+
+  test.each([
+    ["cut at the model's length limit", { text: ["Hel"], ending: "length" }, "length"],
+    ["without a word", {}, "empty"],
+    ["of reasoning alone", { reasoning: ["Hm."] }, "empty"],
+    ["that is whole", { text: ["Hel"] }, undefined],
+  ] as const)("tells that a reply is not whole: %s", async (_, reply, reason) => {
+    server.willReply({ kind: "stream", ...reply });
+    const parts = await play(model(provider), turnOf(PROMPT));
+    expect(parts.filter(({ type }) => type === "finish")).toEqual(reason ? [{ type: "finish", reason }] : []);
+    expect(server.requests).toHaveLength(1);
   });
 
   test("lets the connection go before the first word when it is aborted", async () => {
@@ -154,7 +179,50 @@ describe.each(Object.keys(WIRES) as (keyof typeof WIRES)[])("%s", (provider) => 
     expect(server.requests).toHaveLength(1);
   });
 
-  test("never tells the key or the prompt, whatever fails, and prints nothing past the log", async () => {
+  test.each([
+    ["before a word of its answer", { kind: "stream", ending: "never" }, ""],
+    ["in the middle of it", { kind: "stream", text: ["Hel"], ending: "never" }, "Hel"],
+  ] as const)("gives a provider up that falls silent %s, and does not ask again", async (_, reply, said) => {
+    server.willReply(reply);
+    const stage = createRunStage({ time: "stands" });
+    const patient = { first_token_timeout: "20s", next_token_timeout: "5s" };
+    const parts = model(provider, { adapter: patient }).run(turnOf(PROMPT), stage.control)[Symbol.asyncIterator]();
+    const arrived = server.nextRequest();
+    if (said !== "") expect(await parts.next()).toMatchObject({ value: { text: said } });
+    const armed = said === "" ? arrived : stage.next("timer");
+    const next = parts.next();
+    let hasFailed = false;
+    const failed = next.then(
+      () => expect.unreachable(),
+      (failure) => {
+        hasFailed = true;
+        return failure;
+      },
+    );
+    await armed;
+    stage.advance(said === "" ? 19_999 : 4_999);
+    await new Promise(setImmediate);
+    expect(hasFailed).toBe(false);
+    // What the provider sent before it fell silent may still come in.
+    for (; !hasFailed; await new Promise(setImmediate)) stage.advance(said === "" ? 1 : 5_000);
+    const failure = await failed;
+    expect(failure).toMatchObject({ code: "provider_unreachable", message: "The model's provider fell silent." });
+    expect(failure.cause.message).toBe(said === "" ? "no token for 20000 ms" : "no further token for 5000 ms");
+    await (await arrived).closed;
+    expect([server.requests.length, stage.sleeps]).toEqual([1, []]);
+    expect(stage.leftovers()).toEqual({ sleepers: 0, listeners: 0 });
+  });
+
+  test("does not hold the time against the provider in which it is not listened to", async () => {
+    server.willReply({ kind: "stream", text: ["Hel", "lo"] });
+    const stage = createRunStage({ time: "stands" });
+    const parts = model(provider).run(turnOf(PROMPT), stage.control)[Symbol.asyncIterator]();
+    await parts.next();
+    stage.advance(3_600_000);
+    expect(await parts.next()).toMatchObject({ value: { text: "lo" } });
+  });
+
+  test("never logs the key or the prompt, for any failure, and prints nothing beside the log", async () => {
     const spies = [
       vi.spyOn(process.stderr, "write").mockReturnValue(true),
       vi.spyOn(console, "error").mockReturnValue(),
@@ -181,6 +249,29 @@ describe.each(Object.keys(WIRES) as (keyof typeof WIRES)[])("%s", (provider) => 
       for (const spy of spies) spy.mockRestore();
     }
   });
+});
+
+test("several providers answer side by side in one process, each at its address with its own key", async () => {
+  const providers = Object.keys(WIRES) as (keyof typeof WIRES)[];
+  const keyOf = (provider: string) => `key-of-${provider}`;
+  const variable = (provider: string) => `KEY_${provider.replaceAll("-", "_")}`;
+  const catalog = makeCatalog(
+    providers.map((provider) => ({
+      name: provider,
+      adapter: { kind: "ai-sdk", provider, model: provider, base_url: server.baseUrl, api_key_env: variable(provider) },
+    })),
+  );
+  const env = Object.fromEntries(providers.map((provider) => [variable(provider), keyOf(provider)]));
+  const registry = createRegistry({ catalog: () => catalog, env });
+  for (const _ of providers) server.willReply({ kind: "stream", text: ["ok"] });
+  const turns = providers.map((provider) => play(registry.find(provider as AgentId)!, turnOf(`to ${provider}`)));
+  expect((await Promise.all(turns)).map((parts) => textOf(parts))).toEqual(providers.map(() => "ok"));
+  const heard = server.requests.map(({ headers, body }) => {
+    const { authorization, "x-api-key": anthropic, "x-goog-api-key": google } = headers;
+    const key = String(authorization ?? anthropic ?? google).replace("Bearer ", "");
+    return [key, providers.find((provider) => body.includes(`to ${provider}"`))];
+  });
+  expect(heard.toSorted()).toEqual(providers.map((provider) => [keyOf(provider), provider]).toSorted());
 });
 
 test("jitter takes up to half of a wait off", async () => {
@@ -216,7 +307,7 @@ test("an abort between two tries ends the run without another", async () => {
   expect(server.requests).toHaveLength(1);
 });
 
-test("an address where nobody listens is unreachable", async () => {
+test("an address without a listener is provider_unreachable", async () => {
   const gone = await startProviderServer();
   await gone.close();
   const adapter = { kind: "ai-sdk", provider: "openai-compatible", model: "m", base_url: gone.baseUrl };
@@ -225,7 +316,7 @@ test("an address where nobody listens is unreachable", async () => {
   expect((await playToFailure(agent, turnOf(PROMPT))).failure).toMatchObject({ code: "provider_unreachable" });
 });
 
-test("a compatible server without a key is sent none", async () => {
+test("a compatible server without a key gets no Authorization header", async () => {
   const adapter = { kind: "ai-sdk", provider: "openai-compatible", model: "m", base_url: server.baseUrl };
   const catalog = makeCatalog([{ name: "subject", adapter }]);
   const agent = createRegistry({ catalog: () => catalog, env: { OPENAI_API_KEY: KEY } }).find("subject" as AgentId)!;
@@ -235,7 +326,7 @@ test("a compatible server without a key is sent none", async () => {
   expect(server.requests[0]!.body).toContain('"include_usage":true');
 });
 
-test("counts are whole and not below nothing, whatever a server counts", async () => {
+test("token counts are whole and not negative, for any count of the server", async () => {
   server.willReply({ kind: "stream", text: ["ok"], usage: { input: 10.6, output: -1 } });
   const parts = await play(model("openai-compatible"), turnOf(PROMPT));
   expect(parts.at(-1)).toEqual({

@@ -11,8 +11,8 @@ const read = (history: Message[], input = "now") =>
 const linesOf = async (history: Message[], input = "now") =>
   (await read(history, input)).map(({ role, content }) => `${role}: ${content}`);
 
-describe("what a model is told of a conversation", () => {
-  test("what was said before, and then the user's message", async () => {
+describe("what a model receives of a conversation", () => {
+  test("the conversation so far, and then the user's message", async () => {
     expect(await linesOf([messageOf("user", "one"), messageOf("assistant", "two")])).toEqual([
       "user: one",
       "assistant: two",
@@ -25,7 +25,7 @@ describe("what a model is told of a conversation", () => {
     expect(await linesOf(history)).toContain("assistant: tw");
   });
 
-  test("not what failed, nor what waits, nor what is no talk", async () => {
+  test("no failed, queued, system, tool, empty or sub-agent messages", async () => {
     const sub = { kind: "sub", name: "s", depth: 1, path: ["m", "s"] } as const;
     const history = [
       messageOf("user", "one"),

@@ -52,7 +52,7 @@ describe("the failure behind an error of the SDK", () => {
     expect(codeOf(new TypeError("terminated"))).toBe("provider_unreachable");
   });
 
-  test("a fault of ours stays what it is, and so does a failure that is told already", () => {
+  test("an AppError and an unknown error are passed on unchanged", () => {
     const fault = new TypeError("x is undefined");
     expect(toProviderFailure(fault)).toBe(fault);
     const told = new AppError("provider_refused", "The model's provider filtered the reply.");

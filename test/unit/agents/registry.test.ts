@@ -68,6 +68,23 @@ describe("availability", () => {
     return found;
   };
 
+  test("an agent that is a program is available where the program and its folder are found", () => {
+    const programs = makeCatalog([
+      { name: "there", adapter: { kind: "command", command: "env" } },
+      { name: "path", adapter: { kind: "acp", profile: "kimi", command: process.execPath } },
+      { name: "missing", adapter: { kind: "acp", profile: "kimi" } },
+      { name: "folder", adapter: { kind: "command", command: "env", cwd: "/nowhere" } },
+    ]);
+    const problemsOf = (isWorker: boolean) => {
+      const registry = createRegistry({ catalog: () => programs, env: { PATH: "/usr/bin:/bin" }, isWorker });
+      return [...programs.agents.keys()].map((name) => registry.findProblem(id(name)));
+    };
+    const missing = "the program kimi is not found";
+    expect(problemsOf(true)).toEqual([undefined, undefined, missing, "the folder /nowhere is not there"]);
+    // A gateway does not run agents, and cannot tell what there is on workers.
+    expect(problemsOf(false)).toEqual([undefined, undefined, undefined, undefined]);
+  });
+
   test("an agent is available when it is enabled and its key is there", () => {
     expect(problems({})).toEqual({
       off: "it is disabled",
@@ -82,7 +99,7 @@ describe("availability", () => {
     ]);
   });
 
-  test("an empty key is none, and neither is one that no header could carry", () => {
+  test("an empty key counts as missing, and so does one that no header can carry", () => {
     expect(problems({ MY_KEY: " \n" })["named"]).toBe("the environment variable MY_KEY is not set");
     expect(problems({ MY_KEY: "one\ntwo" })["named"]).toBe(
       "the environment variable MY_KEY holds characters that no key has",

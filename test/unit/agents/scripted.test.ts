@@ -18,7 +18,7 @@ const callsOf = (parts: readonly Part[]) => parts.flatMap((part) => (part.type =
 const resultsOf = (parts: readonly Part[]) => parts.flatMap((part) => (part.type === "tool-result" ? [part] : []));
 
 describe("which rule is played", () => {
-  test("the first that fits wins, whatever the case of its letters", async () => {
+  test("the first match wins, regardless of case", async () => {
     const agent = scripted({ match: "天气|weather", say: "Sunny." }, { match: "weather", say: "Rain." });
     expect(textOf(await play(agent, turnOf("The WEATHER, please")))).toBe("Sunny.");
     expect(textOf(await play(agent, turnOf("今天天气怎么样")))).toBe("Sunny.");
@@ -28,13 +28,13 @@ describe("which rule is played", () => {
     expect(textOf(await play(scripted({ say: "Yes." }), turnOf("anything")))).toBe("Yes.");
   });
 
-  test("without a rule that fits, the message is said back", async () => {
+  test("without a matching rule, the message is echoed", async () => {
     expect(await play(scripted({ match: "x", say: "y" }), turnOf("hello"))).toEqual([
       { type: "text", text: "You said: hello" },
     ]);
   });
 
-  test("a long message is said back in pieces that cut no character in two", async () => {
+  test("a long message is echoed in pieces that cut no character in two", async () => {
     const message = "🎵".repeat(10_000);
     const texts = textsOf(await play(scripted(), turnOf(message)));
     expect(texts.join("")).toBe(`You said: ${message}`);
@@ -56,7 +56,7 @@ describe("saying", () => {
     expect(stage.sleeps).toEqual([30, 30]);
   });
 
-  test("repeats all its texts as often as it is told", async () => {
+  test("repeats all its texts the configured number of times", async () => {
     const parts = await play(scripted({ say: ["♪ ", "♫ "], repeat: 3, delay: "500ms" }), turnOf("play"));
     expect(textOf(parts)).toBe("♪ ♫ ♪ ♫ ♪ ♫ ");
     expect(textsOf(parts)).toHaveLength(6);
@@ -76,7 +76,7 @@ describe("saying", () => {
     expect(stage.leftovers()).toEqual({ sleepers: 0, listeners: 0 });
   });
 
-  test("counts the tokens it is told to have used, at the end", async () => {
+  test("reports the configured token usage at the end", async () => {
     const parts = await play(scripted({ say: "ok", usage: { input: 12, output: 7 } }), turnOf("go"));
     expect(parts.at(-1)).toEqual({
       type: "usage",
@@ -112,7 +112,7 @@ describe("asking", () => {
     expect(textOf(await question({ selected: ["a"], customInput: "neither" }).parts)).toBe("You chose a.");
   });
 
-  test("leaves an answer as it was given, also one that looks like a placeholder", async () => {
+  test("leaves an answer unchanged, even if it looks like a placeholder", async () => {
     expect(textOf(await question({ selected: ["$& {result} {answer}"] }).parts)).toBe(
       "You chose $& {result} {answer}.",
     );
@@ -122,7 +122,7 @@ describe("asking", () => {
     expect(textOf(await question({ selected: [], cancelled: true }).parts)).toBe("Never mind.");
   });
 
-  test("ends with the run when nobody answers", async () => {
+  test("ends with the run when no answer comes", async () => {
     const stage = createRunStage();
     const asked = stage.next("question");
     const end = playToFailure(agent, turnOf("which"), stage);
@@ -174,7 +174,7 @@ describe("confirming", () => {
     expect(textOf((await decide({ verdict: "approve_always" })).parts)).toBe("Deleted.");
   });
 
-  test("asks nobody for a tool that is approved for the session", async () => {
+  test("does not ask for a tool that is approved for the session", async () => {
     const stage = createRunStage();
     const parts = await play(agent, turnOf("delete", { approvedTools: ["delete_file"] }), stage);
     expect(stage.asked).toEqual([]);
@@ -207,7 +207,7 @@ describe("failing", () => {
     { say: "fine" },
   );
 
-  test("fails as often as it is told in a session, by the history alone", async () => {
+  test("fails the configured number of times in a session, by the history alone", async () => {
     const turn = turnOf("flaky");
     const { parts, failure } = await playToFailure(agent, turn);
     expect(parts).toEqual([]);
@@ -224,7 +224,7 @@ describe("failing", () => {
     expect((await playToFailure(agent, { ...turn, history })).failure).toBeDefined();
   });
 
-  test("has the sentence of its code where the rule gives none", async () => {
+  test("has the sentence of its code unless the rule gives one", async () => {
     const { failure } = await playToFailure(scripted({ fail: { code: "provider_refused" } }), turnOf("go"));
     expect(failure).toMatchObject({ message: "The model's provider refused the request." });
   });

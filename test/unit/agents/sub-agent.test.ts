@@ -50,10 +50,10 @@ const delegating = (name: string, to: string, rest: object = {}) => ({
 const speaking = (name: string, ...say: string[]) => ({ name, adapter: { kind: "scripted", replies: [{ say }] } });
 
 describe("a sub-agent that works", () => {
-  test("its parts are told with who said them, and its text is the result", async () => {
+  test("its parts carry their author, and its text is the result", async () => {
     const house = makeHouse([{ name: "master" }, speaking("browser", "It is ", "raining.")]);
     const { parts, result } = await ask(house, "master", "browser");
-    const agent = { kind: "sub", name: "browser", depth: 1, path: ["master", "browser"] };
+    const agent = { kind: "sub", name: "browser", depth: 1, path: ["master", "browser"], calls: ["call_1"] };
     expect(parts).toEqual([
       { type: "text", text: "It is ", agent },
       { type: "text", text: "raining.", agent },
@@ -74,7 +74,7 @@ describe("a sub-agent that works", () => {
     expect(seen).toMatchObject({ input: { id: "call_1", role: "user", content: "t" } });
   });
 
-  test("the result is what it said itself, each message apart", async () => {
+  test("the result is its own text, each message apart", async () => {
     const other: AgentRef = { kind: "sub", name: "x", depth: 2, path: ["master", "browser", "x"] };
     const house = makeHouse([{ name: "master" }, { name: "browser" }], {
       async *browser() {
@@ -162,7 +162,7 @@ describe("a call that is refused", () => {
     });
   });
 
-  test("an agent asks only those on its list, if it has one", async () => {
+  test("an agent calls only the sub-agents on its list, if it has one", async () => {
     const house = makeHouse([
       { name: "one", sub_agents: ["two"] },
       speaking("two", "ok"),
@@ -255,7 +255,7 @@ describe("calls side by side", () => {
 });
 
 describe("a sub-agent that fails", () => {
-  test("its failure is the answer, with the code, after what it said", async () => {
+  test("its failure is the answer, with the code, after its text", async () => {
     const house = makeHouse([{ name: "master" }, { name: "browser" }], {
       async *browser() {
         yield { type: "text", text: "Let me" };
@@ -270,7 +270,7 @@ describe("a sub-agent that fails", () => {
     });
   });
 
-  test("a fault of ours is told without its text, and heard inside", async () => {
+  test("an internal error is reported without its text, and logged", async () => {
     const fault = new TypeError("secret.undefined is not a function");
     const house = makeHouse([{ name: "master" }, { name: "browser" }], {
       // biome-ignore lint/correctness/useYield: it fails before it says anything

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { MemoryBus } from "../../../src/bus/memory-bus.ts";
-import { Partitions, partitionTopic } from "../../../src/bus/partitions.ts";
+import { Ownership, partitionTopic } from "../../../src/cluster/ownership.ts";
+import { StoreWatch } from "../../../src/cluster/store-watch.ts";
 import type { FloorId } from "../../../src/protocol/ids.ts";
 import { MemberList } from "../../support/member-list.ts";
 import { VirtualClock } from "../../support/virtual-clock.ts";
@@ -16,11 +17,15 @@ class Cluster {
   /** Topic → nodes that answer on it. */
   readonly answering = new Map<string, Set<string>>();
   readonly takings: string[] = [];
+  readonly watches = new Map<string, StoreWatch>();
+  /** Nodes that the store does not answer. */
+  readonly cut = new Set<string>();
 
-  async node(nodeId: string, count = 256): Promise<Partitions> {
-    const partitions = new Partitions({
+  async node(nodeId: string, count = 256): Promise<Ownership> {
+    const partitions = new Ownership({
       bus: this.bus,
       membership: this.members.of(nodeId),
+      storeWatch: this.watch(nodeId),
       clock: this.clock,
       nodeId,
       epoch: "e",
@@ -37,6 +42,20 @@ class Cluster {
     await partitions.start();
     await this.settle();
     return partitions;
+  }
+
+  watch(nodeId: string): StoreWatch {
+    const watch = new StoreWatch({
+      clock: this.clock,
+      probe: async () => {
+        if (this.cut.has(nodeId)) throw new Error("cut off");
+      },
+      areOthersThere: async () => this.members.present().some((each) => each !== nodeId),
+      leaseMs: LEASE_MS,
+    });
+    watch.start();
+    this.watches.set(nodeId, watch);
+    return watch;
   }
 
   /** Who answers for a floor. */
@@ -93,7 +112,7 @@ describe("which node looks after which floors", () => {
     expect(new Set(FLOORS.flatMap((floor) => cluster.whoAnswers(floor)))).toEqual(new Set(["b"]));
   });
 
-  test("the last node to stop waits for nobody", async () => {
+  test("the last node to stop does not wait", async () => {
     const cluster = new Cluster();
     const only = await cluster.node("a");
     await only.stop(Number.MAX_SAFE_INTEGER);
@@ -110,7 +129,7 @@ describe("which node looks after which floors", () => {
     expect(survivor.owned()).toBeUndefined();
   });
 
-  test("while the members cannot be told, a node keeps what it has", async () => {
+  test("a node keeps its floors while the list of members cannot be read", async () => {
     const cluster = new Cluster();
     const first = await cluster.node("a");
     await cluster.node("b");
@@ -154,5 +173,36 @@ describe("which node looks after which floors", () => {
     const second = await cluster.node("b", 4);
     expect(FLOORS.map((floor) => cluster.whoAnswers(floor, 4).length)).toEqual(FLOORS.map(() => 1));
     expect((first.owned()?.length ?? 0) + (second.owned()?.length ?? 0)).toBe(256);
+  });
+});
+
+describe("a node that is cut off from the store alone", () => {
+  test("leaves its floors to the others, says so, and has its share again when the store answers it", async () => {
+    const cluster = new Cluster();
+    await cluster.node("a");
+    await cluster.node("b");
+    const before = FLOORS.map((floor) => cluster.whoAnswers(floor));
+    cluster.cut.add("a");
+    await cluster.pass(5 * LEASE_MS);
+    expect(FLOORS.map((floor) => cluster.whoAnswers(floor))).toEqual(FLOORS.map(() => ["b"]));
+    expect([cluster.watches.get("a")!.isCutOff, cluster.watches.get("b")!.isCutOff]).toEqual([true, false]);
+    cluster.cut.clear();
+    await cluster.pass(2 * LEASE_MS);
+    expect(FLOORS.map((floor) => cluster.whoAnswers(floor))).toEqual(before);
+    expect(cluster.watches.get("a")!.isCutOff).toBe(false);
+  });
+
+  test("keeps its floors if the store answers no other node either, and no node is reported as cut off", async () => {
+    const cluster = new Cluster();
+    await cluster.node("a");
+    await cluster.node("b");
+    const before = FLOORS.map((floor) => cluster.whoAnswers(floor));
+    cluster.cut.add("a").add("b");
+    await cluster.pass(6 * LEASE_MS);
+    expect(FLOORS.map((floor) => cluster.whoAnswers(floor))).toEqual(before);
+    expect([...cluster.watches.values()].map(({ isCutOff }) => isCutOff)).toEqual([false, false]);
+    cluster.cut.clear();
+    await cluster.pass(3 * LEASE_MS);
+    expect(FLOORS.map((floor) => cluster.whoAnswers(floor))).toEqual(before);
   });
 });

@@ -75,7 +75,7 @@ describe("an address of Redis", () => {
     expect(() => read(text)).not.toThrow(/secret/);
   });
 
-  test("is one of several, which nodes agree on whatever the order", () => {
+  test("is one of several, on which nodes agree regardless of order", () => {
     const labels = (urls: string[]) => readRedisAddresses(urls).map(({ label }) => label);
     expect(labels(["redis://b", "redis://:x@a"])).toEqual(["redis://a", "redis://b"]);
     expect(labels(["redis://:y@a", "redis://b"])).toEqual(["redis://a", "redis://b"]);

@@ -4,11 +4,11 @@ import { ownersOf } from "../../../src/bus/rendezvous.ts";
 const tally = (owners: readonly string[]) => Object.groupBy(owners, (owner) => owner);
 
 describe("rendezvous hashing", () => {
-  test("all nodes come to the same answer, in whatever order they see each other", () => {
+  test("all nodes come to the same answer, regardless of the order in which they see each other", () => {
     expect(ownersOf(["c", "a", "b"], 256)).toEqual(ownersOf(["a", "b", "c", "a"], 256));
   });
 
-  test("every share has one owner, and none has nearly all or nearly nothing", () => {
+  test("every share has one owner, and no owner has nearly all or nearly nothing", () => {
     const shares = tally(ownersOf(["node-1", "node-2", "node-3", "node-4"], 256));
     const sizes = Object.values(shares).map((owned) => owned!.length);
     expect(sizes.reduce((sum, size) => sum + size)).toBe(256);
@@ -17,7 +17,7 @@ describe("rendezvous hashing", () => {
     expect(Math.max(...sizes)).toBeLessThan(112);
   });
 
-  test("when a node goes, only what it had moves", () => {
+  test("when a node leaves, only its floors move", () => {
     const before = ownersOf(["a", "b", "c"], 256);
     const after = ownersOf(["a", "c"], 256);
     const moved = before.flatMap((owner, share) => (owner === after[share] ? [] : [owner]));
@@ -25,7 +25,7 @@ describe("rendezvous hashing", () => {
     expect(moved).toHaveLength(before.filter((owner) => owner === "b").length);
   });
 
-  test("nobody looks after anything where there is nobody", () => {
+  test("without nodes no floor has an owner", () => {
     expect(ownersOf([], 256)).toEqual([]);
   });
 });

@@ -25,7 +25,7 @@ function tell(heard: ServerEvent[], floor: ServerEvent[] = []): string[] {
   return lines.map(({ agentId, mark, text }) => `${agentId} ${mark} ${text}`);
 }
 
-it("who gets the floor is told with the reason, once it is so", () => {
+it("a granted request is told with its reason, once it is committed", () => {
   const lines = tell([
     created("m", "music"),
     created("c", "chat"),
@@ -47,7 +47,7 @@ it("who gets the floor is told with the reason, once it is so", () => {
   ]);
 });
 
-it("who does not get it is told why, and what it would need", () => {
+it("a refused request is told with its reason, and the priority it would need", () => {
   const wouldNeed = "priority > 5";
   const lines = tell([
     created("c", "chat"),
@@ -95,4 +95,42 @@ it("what is said in one go is one line, and nothing is told twice", () => {
     event("message", whole, "m"),
   ]);
   expect(lines).toEqual(["music ‹ count", "music › one two", "music ‖ is paused by its user", "music › … three"]);
+});
+
+it("an expired lease is told for the holder, and for the session that would have resumed", () => {
+  const lines = tell([
+    created("m", "music"),
+    moved("m", "yield", { from: "active.idle", to: "paused", reason: "lease_expired" }),
+    moved("m", "yield", { from: "paused", to: "paused", reason: "lease_expired" }),
+  ]);
+  expect(lines).toEqual([
+    "music ‖ is not heard from any more",
+    "music ‖ is not heard from any more: it does not come back by itself",
+  ]);
+});
+
+it("a ducked session is told with its level, and why others went silent or ended", () => {
+  const by = { sessionId: "c", agentId: "chat" };
+  const lines = tell([
+    created("m", "music"),
+    moved("m", "duck", { from: "active.idle", to: "ducked.idle", level: -14, by }),
+    moved("m", "duck", { from: "ducked.idle", to: "ducked.idle", level: 0 }),
+    moved("m", "resume", { from: "ducked.idle", to: "active.idle" }),
+    moved("m", "yield", { from: "active.idle", reason: "max_hold" }),
+    moved("m", "duck", { from: "paused", to: "ducked.idle", level: -6 }),
+    moved("m", "preempt", { from: "ducked.idle", reason: "restricted" }),
+    moved("m", "archive", { from: "paused", to: "archived", reason: "replaced", by }),
+    created("p", "prompt"),
+    moved("p", "duck", { from: "created", to: "ducked.idle", level: 0, by }),
+  ]);
+  expect(lines).toEqual([
+    "music ▽ goes on beneath CHAT, 14 dB quieter",
+    "music ▽ goes on, at its own volume",
+    "music ▶ is in front, at its own volume",
+    "music ‖ was in front for as long as it may be",
+    "music ▽ comes back, 6 dB quieter",
+    "music ‖ is paused: it is not allowed now",
+    "music ■ is replaced by CHAT",
+    "prompt ▽ starts beneath CHAT, at its own volume",
+  ]);
 });

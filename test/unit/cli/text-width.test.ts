@@ -39,7 +39,7 @@ it("a text is made to fit a column", () => {
   expect(fitToWidth("电话通信", 6)).toBe("电话… ");
 });
 
-it("a text is broken at spaces, or where there are none between characters", () => {
+it("a text is broken at spaces, or between characters if it has no spaces", () => {
   expect(wrapToWidth("one two three", 7)).toEqual(["one two", "three"]);
   expect(wrapToWidth("one two three", 8)).toEqual(["one two", "three"]);
   expect(wrapToWidth("导航中暂时无法闲聊", 9)).toEqual(["导航中暂", "时无法闲", "聊"]);

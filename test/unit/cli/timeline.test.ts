@@ -73,7 +73,7 @@ it("a session is told as spans, by the events' own times", () => {
   ]);
 });
 
-it("who is active, who is paused, and the seconds stand below one another, in Chinese too", () => {
+it("active and paused sessions and the seconds are aligned, in Chinese too", () => {
   expect(call().draw()).toEqual([
     "音乐 20   ██████████░░░░░░░░░░██████████",
     "Phone 90            ██████████",
@@ -82,7 +82,7 @@ it("who is active, who is paused, and the seconds stand below one another, in Ch
   ]);
 });
 
-it("who waits in the queue is marked until its turn, and what is still open lasts to the end", () => {
+it("a queued session is marked until its turn, and an open span lasts to the end", () => {
   const history = new History()
     .created(0, "phone")
     .became(0, "phone", "active.idle")
@@ -123,7 +123,7 @@ it("a refusal has its place, also without a session, and a session that comes la
   ]);
 });
 
-it("what was shorter than a column is seen all the same", () => {
+it("a span shorter than a column is shown nevertheless", () => {
   const history = new History()
     .created(0, "music")
     .became(0, "music", "active.idle")
@@ -163,5 +163,16 @@ it("colours are for terminals whose owner did not refuse them", () => {
   expect(music).toBe(
     "音乐 20   \u001b[32m██████████\u001b[39m\u001b[33m░░░░░░░░░░\u001b[39m\u001b[32m██████████\u001b[39m",
   );
-  expect(drawLegend()).toBe("█ active   ░ paused   · waiting   ✗ refused");
+  expect(drawLegend()).toBe("█ active   ▒ ducked   ░ paused   · waiting   ✗ refused");
+});
+
+it("a session that is heard beneath another has a mark of its own", () => {
+  const lines = new History()
+    .created(0, "music")
+    .became(0, "music", "active.idle")
+    .became(10_000, "music", "ducked.running")
+    .became(20_000, "music", "active.idle")
+    .became(30_000, "music", "archived")
+    .draw(46);
+  expect(lines[0]).toMatch(/^音乐 20 +█+▒+█+$/);
 });

@@ -48,6 +48,23 @@ it("every route has a method that asks it as the protocol says", async () => {
     [() => client.deleteSession("s"), "DELETE /session/s", ""],
     [() => client.listMessages("s", { before: "m", limit: 2 }), "GET /session/s/messages?before=m&limit=2"],
     [() => client.withdrawMessage("s", "m"), "DELETE /session/s/messages/m", ""],
+    [() => client.listAgents({ workspaceId: "w" }), "GET /agents?workspaceId=w"],
+    [
+      () => client.createDefinition({ name: "a", workspaceId: "w", basedOn: "b" }),
+      "POST /agents/definitions",
+      '{"name":"a","workspaceId":"w","basedOn":"b"}',
+    ],
+    [() => client.listDefinitions({ workspaceId: "w", limit: 2 }), "GET /agents/definitions?workspaceId=w&limit=2"],
+    [() => client.getDefinition("a-1"), "GET /agents/definitions/a-1"],
+    [() => client.changeDefinition("a-1", { label: null }), "PATCH /agents/definitions/a-1", '{"label":null}'],
+    [() => client.deleteDefinition("a-1"), "DELETE /agents/definitions/a-1", ""],
+    [() => client.forkSession("s", { messageId: "m" }), "POST /session/s/fork", '{"messageId":"m"}'],
+    [() => client.rollBackSession("s", { turns: 2 }), "POST /session/s/rollback", '{"turns":2}'],
+    [() => client.resendMessage("s", "m"), "POST /session/s/messages/m/resend", "{}"],
+    [() => client.editMessage("s", "m", { content: "b" }), "POST /session/s/messages/m/edit", '{"content":"b"}'],
+    [() => client.exportSession("s", "jsonl"), "GET /session/s/export?format=jsonl"],
+    [() => client.importSession("{}\n{}", { userId: "ann" }), "POST /session/import?userId=ann", "{}\n{}"],
+    [() => client.listQueue("s", { after: "m" }), "GET /session/s/queue?after=m"],
     [() => client.listLogs("s", "m", { after: "3" }), "GET /session/s/messages/m/logs?after=3"],
     [() => client.activateSession("s"), "POST /session/s/activate", "{}"],
     [() => client.pauseSession("s"), "POST /session/s/pause", "{}"],
@@ -71,7 +88,8 @@ it("every route has a method that asks it as the protocol says", async () => {
     const { method, url, headers, body: sent } = server.heard.at(-1)!;
     expect(`${method} ${url}`).toBe(expected);
     expect(sent).toBe(body);
-    expect(headers["content-type"], expected).toBe(body === "" ? undefined : "application/json");
+    const type = expected.includes("import") ? "application/x-ndjson" : "application/json";
+    expect(headers["content-type"], expected).toBe(body === "" ? undefined : type);
     expect(headers["idempotency-key"] ?? "", expected).toMatch(method === "GET" ? /^$/ : KEY);
   }
   const keys = server.heard.map(({ headers }) => headers["idempotency-key"]).filter((key) => key !== undefined);
@@ -89,7 +107,7 @@ it("a path in the base address stays in front of every route", async () => {
   expect(server.heard[0]!.url).toBe("/car/agents");
 });
 
-it("what is no address is refused at once", () => {
+it("an invalid address is refused at once", () => {
   for (const baseUrl of ["", "localhost:3000", "/api", "ftp://host", "http://host/?a=b"]) {
     expect(() => createClient({ baseUrl }), baseUrl).toThrow(TypeError);
   }
@@ -115,7 +133,7 @@ it("a write that met busy, unavailable, a broken connection and a proxy's page i
   expect(place.waits).toEqual([200, 400, 800, 1_600]);
 });
 
-it("a broken answer counts as none", async () => {
+it("a broken answer counts as no answer", async () => {
   const half: Answer = (response) => {
     response.writeHead(200, { "content-type": "application/json", "content-length": 100 });
     response.write('{"success":true,', () => response.destroy());
@@ -143,7 +161,7 @@ it("after five tries the last failure is thrown, with the key to repeat", async 
   expect(place.server.heard.map(({ headers }) => headers["idempotency-key"])).toEqual(Array(5).fill("mine"));
 });
 
-it("where nobody listens the failure says so", async () => {
+it("the failure says that nothing listens at the address", async () => {
   const server = await SmallServer.start(OK);
   const { url } = server;
   await server[Symbol.asyncDispose]();
@@ -182,7 +200,7 @@ it("too many requests wait as long as the server asks, unless that is too long",
   expect(place.waits).toEqual([3_000]);
 });
 
-it("somebody else's answer is told apart", async () => {
+it("an answer that is not Interlock's is recognised", async () => {
   const page: Answer = (response) => response.writeHead(200, { "content-type": "text/html" }).end("<h1>Hello</h1>");
   const missing: Answer = (response) => response.writeHead(404).end("no such page");
   await using place = await stage([page, missing]);
@@ -191,7 +209,7 @@ it("somebody else's answer is told apart", async () => {
   expect(place.server.heard).toHaveLength(2);
 });
 
-it("a node that is not ready says what it lacks", async () => {
+it("a node that is not ready names what is missing", async () => {
   await using place = await stage([json({ status: "not_ready", missing: ["store"] }, 503)]);
   expect(await place.client.getReadiness()).toEqual({ status: "not_ready", missing: ["store"] });
   expect(place.server.heard).toHaveLength(1);

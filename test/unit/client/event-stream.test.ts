@@ -59,7 +59,7 @@ it("a position without an event counts, and so does one from before", async () =
   expect(urls(place.server)).toEqual(["/events?lastEventId=e.5", "/events?lastEventId=e.7"]);
 });
 
-it("half an event is none: it comes whole the next time", async () => {
+it("half an event is not delivered: it comes whole the next time", async () => {
   await using place = await stage([stream([frame(1), frame(2).slice(0, -1)], "cut"), stream([frame(2)])]);
   expect(seqs(await all(place.events))).toEqual([1, 2]);
   expect(urls(place.server)[1]).toBe("/events?lastEventId=e.1");
@@ -75,7 +75,7 @@ it("no event is handed on twice, however often it is sent", async () => {
   expect(events.map(({ sessionId, seq }) => `${sessionId}${seq}`)).toEqual(["s1", "t1", "s2", "s3"]);
 });
 
-it("what the floor says of itself is known by its position", async () => {
+it("a floor's own events are known by their position", async () => {
   const flags = (id: string) => liveFrame("floor_updated", { flags: {} }, id);
   await using place = await stage([stream([flags("e.4"), flags("e.6")], "cut"), stream([flags("e.6"), flags("e.9")])]);
   expect(await all(place.events)).toHaveLength(3);
@@ -110,7 +110,7 @@ it("a reader comes back when `retry:` says so", async () => {
   expect(place.waits).toEqual([700, 700, 30_000]);
 });
 
-it("without a word from the server it comes back after two seconds, a little later than the others", async () => {
+it("without `retry:` from the server it comes back after two seconds plus a random delay", async () => {
   await using place = await stage([stream([frame(1)])], { random: () => 1 });
   await all(place.events);
   expect(place.waits).toEqual([2_500]);
@@ -268,7 +268,7 @@ it("an abort ends it quietly, while it waits for an event and while it waits to 
   expect(waiting.server.heard).toHaveLength(1);
 });
 
-it("closing ends it for whoever waits, and gives the connection back", async () => {
+it("closing ends the wait for an event, and releases the connection", async () => {
   const { promise: isGone, resolve: gone } = Promise.withResolvers<void>();
   const open: Answer = (response) => {
     response.on("close", gone);
@@ -284,7 +284,7 @@ it("closing ends it for whoever waits, and gives the connection back", async () 
   await isGone;
 });
 
-it("who leaves the loop gives the connection back", async () => {
+it("leaving the loop releases the connection", async () => {
   const { promise: isGone, resolve: gone } = Promise.withResolvers<void>();
   const open: Answer = (response) => {
     response.on("close", gone);

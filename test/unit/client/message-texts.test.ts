@@ -42,7 +42,7 @@ describe("the text of a message", () => {
     ]);
   });
 
-  it("takes of a delta only what it does not have", () => {
+  it("applies only the new part of a delta", () => {
     expect(follow(delta(0, "abcd"), delta(0, "abcd"), delta(2, "cd"), delta(2, "cdef"), delta(0, "abcdefg"))).toEqual([
       "abcd",
       undefined,
@@ -101,7 +101,7 @@ describe("the text of a message", () => {
   });
 });
 
-describe("what is being written", () => {
+describe("an unfinished message", () => {
   const idsOf = (texts: MessageTexts) => texts.unfinished.map(({ messageId }: MessageText) => messageId);
 
   it("ends with its run, of that session alone", () => {

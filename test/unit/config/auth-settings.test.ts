@@ -40,18 +40,18 @@ describe("INTERLOCK_AUTH", () => {
       expect(faultsOf({ INTERLOCK_AUTH: text })).toEqual(["INTERLOCK_AUTH: must name a key set by http or https"]);
     }
     expect(faultsOf({ INTERLOCK_AUTH: "jwt:https://me:hush@id.example/keys" })).toEqual([
-      "INTERLOCK_AUTH: must name a key set that anybody may read, without a password",
+      "INTERLOCK_AUTH: must name a public key set, by a URL without a password",
     ]);
   });
 
-  it("lets a node listen where others can reach it, unless it is none", () => {
+  it("lets a node listen on an address that others can reach, unless it is off", () => {
     for (const auth of [JWT, KEYS]) expect(settingsOf({ ...auth, HOST: "0.0.0.0" }).host).toBe("0.0.0.0");
     expect(faultsOf({ HOST: "0.0.0.0" })).toHaveLength(1);
   });
 });
 
 describe("INTERLOCK_RATE_LIMITS", () => {
-  it("are none without authentication, and the usual ones with it", () => {
+  it("are off without authentication, and the defaults with it", () => {
     expect(settingsOf({}).rateLimits).toEqual({});
     expect(settingsOf(KEYS).rateLimits).toEqual(USUAL_RATE_LIMITS);
     expect(parseRateLimits(USUAL_RATE_LIMITS_TEXT)).toEqual({ value: USUAL_RATE_LIMITS });
@@ -92,9 +92,9 @@ describe("INTERLOCK_PROXIES", () => {
 
 describe("a setting that would do nothing", () => {
   it.each([
-    [{ INTERLOCK_ISSUER: "me" }, "INTERLOCK_ISSUER: means nothing without INTERLOCK_AUTH=jwt:…"],
-    [{ ...KEYS, INTERLOCK_AUDIENCE: "me" }, "INTERLOCK_AUDIENCE: means nothing without INTERLOCK_AUTH=jwt:…"],
-    [{ INTERLOCK_RATE_LIMITS: "off" }, "INTERLOCK_RATE_LIMITS: means nothing without INTERLOCK_AUTH=jwt:… or keys:…"],
+    [{ INTERLOCK_ISSUER: "me" }, "INTERLOCK_ISSUER: has no effect without INTERLOCK_AUTH=jwt:…"],
+    [{ ...KEYS, INTERLOCK_AUDIENCE: "me" }, "INTERLOCK_AUDIENCE: has no effect without INTERLOCK_AUTH=jwt:…"],
+    [{ INTERLOCK_RATE_LIMITS: "off" }, "INTERLOCK_RATE_LIMITS: has no effect without INTERLOCK_AUTH=jwt:… or keys:…"],
   ])("is a fault: %o", (env, fault) => {
     expect(faultsOf(env as unknown as Record<string, string>)).toEqual([fault]);
     expect(faultsOf({ ...JWT, ...env, INTERLOCK_AUTH: JWT.INTERLOCK_AUTH })).toEqual([]);

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { readCatalog } from "../../../src/config/catalog-file.ts";
+import { readCatalog } from "../../../src/config/catalog/catalog-file.ts";
 
 /** Whatever somebody's hand or a torn write makes of the shipped file, reading it ends in a catalogue or in faults. */
 

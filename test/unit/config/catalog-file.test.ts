@@ -3,7 +3,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { loadCatalog, readCatalog } from "../../../src/config/catalog-file.ts";
+import { loadCatalog, readCatalog } from "../../../src/config/catalog/catalog-file.ts";
 
 /** The faults of a text as `line:column path: message`. */
 function faultsOf(text: string): string[] {
@@ -55,7 +55,7 @@ describe("a valid file", () => {
   });
 });
 
-describe("a file that is no catalogue at all", () => {
+describe("a file that is not a catalogue", () => {
   it.each([
     ["is empty", "", "1:1 : the file is empty: it needs at least a list of agents"],
     ["has only comments", "# nothing\n", "1:1 : the file is empty: it needs at least a list of agents"],
@@ -70,7 +70,7 @@ describe("a file that is no catalogue at all", () => {
 
 describe("a fault of syntax", () => {
   it.each([
-    ["a tab", "agents:\n\t- name: a\n", "2:1 agents: a tab stands at the beginning of the line"],
+    ["a tab", "agents:\n\t- name: a\n", "2:1 agents: the line begins with a tab"],
     [
       "a quote that is not closed",
       'agents:\n  - name: "a\n    priority: 5\n',
@@ -79,18 +79,18 @@ describe("a fault of syntax", () => {
     [
       "a bracket that is not closed",
       "agents:\n  - { name: a\n  - name: b\n",
-      "2:5 agents[0]: what is opened here is not",
+      "2:5 agents[0]: the bracket that opens here is not",
     ],
     [
       "a colon in plain text",
       "agents:\n  - name: a\n    label: b: c\n",
-      "3:12 agents[0].label.b: a key cannot stand here",
+      "3:12 agents[0].label.b: a key is not allowed here",
     ],
-    ["a tag nobody knows", "agents:\n  - name: !robot a\n", '2:11 agents[0].name: the tag "!robot" means nothing'],
+    ["a tag nobody knows", "agents:\n  - name: !robot a\n", '2:11 agents[0].name: the tag "!robot" is not supported'],
     ["a second document", "agents: [{ name: a }]\n---\nagents: []\n", "2:1 : a second document begins here"],
     ["a key that is a list", "agents: [{ name: a }]\n? [b]\n: c\n", "2:3 : a key must be text"],
     ["an escape nobody knows", 'agents:\n  - name: "\\q"\n', "2:12 agents[0].name: invalid escape sequence"],
-    ["an alias without its anchor", "agents:\n  - name: *a\n", '2:11 agents[0].name: the alias "a" stands for nothing'],
+    ["an alias without its anchor", "agents:\n  - name: *a\n", '2:11 agents[0].name: the alias "a" has no target'],
     ["an alias within its own anchor", "agents: &a [*a]\n", '1:13 agents[0]: the alias "a" contains itself'],
     ["a character nobody can store", 'agents:\n  - name: a\n    label: "\\0"\n', "3:12 agents[0].label: contains a"],
     ["half a surrogate pair", 'agents:\n  - name: a\n    label: "\\ud800"\n', "3:12 agents[0].label: contains a"],
@@ -125,7 +125,7 @@ describe("a fault of syntax", () => {
 
 describe("a fault of content", () => {
   it.each([
-    ["twice the same key", lines("agents:", "  - name: a", "    name: b"), "3:5 agents[0].name: is there twice"],
+    ["twice the same key", lines("agents:", "  - name: a", "    name: b"), "3:5 agents[0].name: is a duplicate key"],
     [
       "an unknown key",
       lines("agents:", "  - name: a", "    prio: 5"),
@@ -149,7 +149,7 @@ describe("a fault of content", () => {
     [
       "nothing at all",
       lines("agents:", "  - name: a", "    priority:"),
-      "3:14 agents[0].priority: must be a number, but nothing stands there",
+      "3:14 agents[0].priority: must be a number, but there is no value",
     ],
     [
       "too small",
@@ -211,17 +211,17 @@ describe("a fault of content", () => {
     [
       "an adapter nobody knows",
       lines("agents:", "  - name: a", "    adapter: { kind: magic }"),
-      '3:22 agents[0].adapter.kind: must be scripted or ai-sdk, not the text "magic"',
+      '3:22 agents[0].adapter.kind: must be scripted, ai-sdk, command, acp or external, not the text "magic"',
     ],
     [
       "an adapter without its kind",
       lines("agents:", "  - name: a", "    adapter: {}"),
-      "3:14 agents[0].adapter.kind: is missing; it must be scripted or ai-sdk",
+      "3:14 agents[0].adapter.kind: is missing; it must be scripted, ai-sdk, command, acp or external",
     ],
     [
       "a pattern that is none",
       lines("agents:", "  - name: a", '    adapter: { kind: scripted, replies: [{ match: "(" }] }'),
-      "3:51 agents[0].adapter.replies[0].match: is no regular expression: Unterminated group",
+      "3:51 agents[0].adapter.replies[0].match: is not a regular expression: Unterminated group",
     ],
     [
       "neither text nor list",
@@ -256,7 +256,7 @@ describe("a fault of content", () => {
     [
       "twice the same agent",
       lines("agents:", "  - name: a", "  - name: a"),
-      "3:11 agents[1].name: there is an agent a already",
+      "3:11 agents[1].name: there is already an agent a",
     ],
     [
       "a default agent nobody is",
@@ -288,13 +288,100 @@ describe("a fault of content", () => {
       lines("agents: [{ name: a }]", "user_preferences:", "  u:", "    agent_priority_overrides: { b: 1 }"),
       "4:33 user_preferences.u.agent_priority_overrides.b: there is no agent b",
     ],
+    [
+      "a session heard beneath nobody's name",
+      lines("agents:", "  - { name: a, beneath: { all: 0, b: -14 } }"),
+      "2:35 agents[0].beneath.b: there is no agent b",
+    ],
+    [
+      "a level that makes louder",
+      lines("agents:", "  - { name: a, beneath: { all: 3 } }"),
+      "agents[0].beneath.all: must be",
+    ],
+    [
+      "a replacement of nobody",
+      lines("agents:", "  - { name: a, replaces: [a, b] }"),
+      "2:30 agents[0].replaces[1]: there is no agent b",
+    ],
+    [
+      "a restriction that allows nobody known",
+      lines("agents: [{ name: a }]", "restrictions:", "  - { name: r, when: f, allow: [b] }"),
+      "3:33 restrictions[0].allow[0]: there is no agent b",
+    ],
+    [
+      "starting beneath another without playing quieter",
+      lines("agents:", "  - { name: a, when_blocked: duck }"),
+      "2:30 agents[0].when_blocked: needs when_preempted: duck",
+    ],
+    [
+      "a critical agent that is off",
+      lines("agents:", "  - { name: b }", "  - { name: a, critical: true, enabled: false }"),
+      "3:41 agents[1].enabled: must not be false: a critical agent is never refused",
+    ],
+    [
+      "a critical agent that says what happens when it is blocked",
+      lines("agents:", "  - { name: a, critical: true, when_blocked: queue }"),
+      "2:46 agents[0].when_blocked: has no meaning with critical",
+    ],
+    [
+      "a rule for a critical agent",
+      lines("agents: [{ name: a, critical: true }]", "priority_rules:", "  - { name: n, agents: [a], adjust: 1 }"),
+      "3:25 priority_rules[0].agents[0]: must not name a: the priority of a critical agent does not change",
+    ],
+    [
+      "an override for a critical agent",
+      lines(
+        "agents: [{ name: a, critical: true }]",
+        "user_preferences:",
+        "  u:",
+        "    agent_priority_overrides: { a: 1 }",
+      ),
+      "4:33 user_preferences.u.agent_priority_overrides.a: must not name a",
+    ],
+    [
+      "a lease that is too short to be kept",
+      lines("agents:", "  - { name: a, lease: 10ms }"),
+      "2:23 agents[0].lease: must be at least 1s",
+    ],
+    [
+      "a lease of no duration",
+      lines("agents:", "  - { name: a, lease: soon }"),
+      "2:23 agents[0].lease: must be a duration",
+    ],
+    [
+      "an external agent with keys of an adapter that answers",
+      lines("agents:", "  - { name: a, adapter: { kind: external, yields: hold } }"),
+      "2:43 agents[0].adapter.yields",
+    ],
+    ...[
+      ["instructions", "hello"],
+      ["tools", "[clock]"],
+      ["max_steps", "3"],
+      ["max_depth", "3"],
+      ["when_busy", "enqueue"],
+      ["after_turn", "yield"],
+    ].map(([key, value]): [string, string, string] => [
+      `an external agent that says ${key}`,
+      lines("agents:", `  - { name: a, ${key}: ${value}, adapter: { kind: external } }`),
+      `2:${18 + key!.length} agents[0].${key}: has no meaning with adapter external: the agent takes no turns`,
+    ]),
+    [
+      "an external agent that says idle_timeout",
+      lines("agents:", "  - { name: a, idle_timeout: 1m, adapter: { kind: external } }"),
+      "2:30 agents[0].idle_timeout: has no meaning with adapter external: the agent is never between two turns; max_hold",
+    ],
+    [
+      "an external agent that is asked by another",
+      lines("agents:", "  - { name: a, adapter: { kind: external } }", "  - { name: b, sub_agents: [a] }"),
+      "3:29 agents[1].sub_agents[0]: must not name a: an external agent takes no turns",
+    ],
   ])("is told at its place, and alone: %s", (_, text, fault) => {
     expect(faultsOf(text)).toEqual([expect.stringContaining(fault)]);
   });
 
   it("is found behind an alias, where the value stands", () => {
     expect(faultsOf(lines("agents:", "  - &a { name: a, priority: 500 }", "  - *a"))).toEqual([
-      "2:16 agents[1].name: there is an agent a already",
+      "2:16 agents[1].name: there is already an agent a",
       "2:29 agents[0].priority: must be at most 100, not 500",
       "2:29 agents[1].priority: must be at most 100, not 500",
     ]);

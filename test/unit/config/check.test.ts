@@ -2,7 +2,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
-import { checkCatalog } from "../../../src/cli/check.ts";
+import { checkCatalog } from "../../../src/cli/check/check.ts";
 
 let folder: string;
 let path: string;
@@ -13,10 +13,10 @@ beforeEach(async () => {
 afterEach(() => rm(folder, { recursive: true }));
 
 /** What is printed, line by line, and the exit code. */
-async function check(text?: string): Promise<{ code: number; lines: string[] }> {
+async function check(text?: string, env: Record<string, string> = {}): Promise<{ code: number; lines: string[] }> {
   if (text !== undefined) await writeFile(path, text);
   let printed = "";
-  const code = await checkCatalog(path, { write: (piece) => (printed += piece) });
+  const code = await checkCatalog(path, { write: (piece) => (printed += piece) }, env);
   expect(printed.endsWith("\n")).toBe(true);
   return { code, lines: printed.slice(0, -1).replaceAll(path, "FILE").split("\n") };
 }
@@ -46,6 +46,17 @@ it("no file is a sentence, with exit code 2", async () => {
   expect(await check()).toEqual({ code: 2, lines: ["FILE: there is no such file"] });
 });
 
+it("an agent whose provider's key is missing is a warning, unless it is disabled", async () => {
+  const adapter = "adapter: { kind: ai-sdk, provider: openai, model: m, api_key_env: MY_KEY }";
+  const text = `agents: [{ name: a, ${adapter} }, { name: b, enabled: false, ${adapter} }]\n`;
+  const first = expect.stringMatching(/no faults/);
+  expect(await check(text)).toEqual({
+    code: 0,
+    lines: [first, "warning: a cannot answer: the environment variable MY_KEY is not set"],
+  });
+  expect(await check(text, { MY_KEY: "sk-1" })).toEqual({ code: 0, lines: [first] });
+});
+
 it("a pair in which the more important agent is refused is a warning", async () => {
   const { code, lines } = await check(`agents:
   - { name: phone, priority: 90, interruptible: false }
@@ -68,6 +79,64 @@ it("no warning where a threshold was set, where both are equal, or where one of 
   expect(lines).toHaveLength(1);
 });
 
+it("a session that is not interruptible and that a critical one silences is a warning, until it can be ducked", async () => {
+  const car = (phone: string) => `agents:
+  - { name: chime, priority: 95, critical: true, beneath: { all: 0 } }
+  - { name: phone, priority: 90, interruptible: false${phone} }
+`;
+  expect((await check(car(""))).lines.slice(1)).toEqual([
+    "warning: chime is critical and silences phone, which is not interruptible: say when_preempted: duck for phone, and " +
+      "name it in chime's beneath, to have both heard; or give it pause there",
+  ]);
+  expect((await check(car(", when_preempted: duck"))).lines).toHaveLength(1);
+  for (const name of ["phone", "all"]) {
+    const lines = (await check(car("").replace("all: 0", `${name}: pause`))).lines;
+    expect(lines, `${name}: pause is meant`).toHaveLength(1);
+  }
+});
+
+it("an external agent without a lease is a warning, because nothing notices that its program died", async () => {
+  const player = (lease: string) => `agents: [{ name: player, adapter: { kind: external }${lease} }]\n`;
+  expect((await check(player(""))).lines.slice(1)).toEqual([
+    "warning: player plays for itself and has no lease: when its program dies, it keeps its place",
+  ]);
+  expect((await check(player(", lease: 5s"))).lines).toHaveLength(1);
+});
+
+it("an agent that may wait for ever is a warning that names for whom, unless one of the two has a limit", async () => {
+  const pair = (news: string, call: string) => `agents:
+  - { name: call, priority: 90${call} }
+  - { name: news, priority: 20, when_blocked: queue${news} }
+`;
+  expect((await check(pair("", ""))).lines.slice(1)).toEqual([
+    "warning: news may wait for ever behind call: it has no queue_timeout, and call has neither max_hold nor idle_timeout",
+  ]);
+  expect((await check(pair(", queue_timeout: 1m", ""))).lines).toHaveLength(1);
+  expect((await check(pair("", ", max_hold: 1m"))).lines).toHaveLength(1);
+  expect((await check(pair("", ", idle_timeout: 1m"))).lines).toHaveLength(1);
+});
+
+it("two agents that let all be heard beneath them, and of which neither can be, are a warning", async () => {
+  const pair = (other: string) => `agents:
+  - { name: radio, priority: 20, beneath: { all: -14 } }
+  - { name: news, priority: 30, beneath: { all: -14 }${other} }
+`;
+  expect((await check(pair(""))).lines.slice(1)).toEqual([
+    "warning: radio and news both let all be heard beneath them, but neither says when_preempted: duck, so one silences " +
+      "the other",
+  ]);
+  expect((await check(pair(", when_preempted: duck"))).lines).toHaveLength(1);
+});
+
+it("a challenger that is heard together with a holder that cannot be interrupted is no warning", async () => {
+  const { lines } = await check(`agents:
+  - { name: listen, priority: 85, beneath: { prompt: -24 } }
+  - { name: prompt, priority: 80, interruptible: false, when_preempted: duck }
+  - { name: ecall, priority: 100, critical: true, beneath: { all: 0 } }
+`);
+  expect(lines).toHaveLength(1);
+});
+
 it("many warnings are cut off with their number", async () => {
   const agents = Array.from(
     { length: 12 },
@@ -75,5 +144,5 @@ it("many warnings are cut off with their number", async () => {
   );
   const { lines } = await check(`agents: [${agents.join(", ")}]\n`);
   expect(lines).toHaveLength(52);
-  expect(lines.at(-1)).toBe("warning: and 16 more such pairs");
+  expect(lines.at(-1)).toBe("warning: and 16 more");
 });

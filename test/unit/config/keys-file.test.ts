@@ -59,7 +59,7 @@ describe("a file of keys", () => {
 
   it("may have no key twice: it could not be told whose it is", () => {
     expect(faultsOf(`keys:\n  - {owner: a, sha256: ${HASH}}\n  - {owner: b, sha256: ${HASH}}`)).toEqual([
-      "3 keys[1].sha256: is there twice",
+      "3 keys[1].sha256: is a duplicate",
     ]);
   });
 

@@ -29,6 +29,7 @@ describe("without any setting", () => {
       audience: undefined,
       rateLimits: {},
       proxies: [],
+      addressConnections: 2_048,
       origins: [],
       hosts: [],
       maxBodyBytes: 2_097_152,
@@ -42,7 +43,7 @@ describe("without any setting", () => {
     });
   });
 
-  it("and an empty variable is none", () => {
+  it("and an empty variable counts as unset", () => {
     expect(settingsOf({ PORT: "", INTERLOCK_ORIGINS: "", INTERLOCK_RETENTION: "" })).toEqual(settingsOf({}));
   });
 });
@@ -52,7 +53,7 @@ describe("the table of settings", () => {
     expect(SETTINGS.map(({ name, flag, default: standard }) => [name, flag, standard])).toEqual([
       ["HOST", "--host", "127.0.0.1"],
       ["PORT", "--port", "3000"],
-      ["INTERLOCK_CONFIG", "--config", "config/agents_config.yaml"],
+      ["INTERLOCK_CONFIG", "--config", "config/agents_config.yaml, or the shipped one"],
       ["INTERLOCK_STORE", "--store", "sqlite:data/interlock.db"],
       ["INTERLOCK_BUS", "--bus", "memory"],
       ["INTERLOCK_ROLES", "--roles", "gateway,orchestrator,worker"],
@@ -63,6 +64,7 @@ describe("the table of settings", () => {
       ["INTERLOCK_AUDIENCE", "--audience", "any"],
       ["INTERLOCK_RATE_LIMITS", "--rate-limits", "off without authentication"],
       ["INTERLOCK_PROXIES", "--proxies", "none"],
+      ["INTERLOCK_ADDRESS_CONNECTIONS", "--address-connections", "2048"],
       ["INTERLOCK_ORIGINS", "--origins", "none"],
       ["INTERLOCK_HOSTS", "--hosts", "the address"],
       ["INTERLOCK_MAX_BODY", "--max-body", "2MiB"],
@@ -78,7 +80,7 @@ describe("the table of settings", () => {
   });
 
   it("has defaults that mean what is done without them", () => {
-    const unset = /ISSUER|AUDIENCE|RATE_LIMITS|PROXIES|ORIGINS|HOSTS|RETENTION/;
+    const unset = /CONFIG|ISSUER|AUDIENCE|RATE_LIMITS|PROXIES|ORIGINS|HOSTS|RETENTION/;
     const spelt = SETTINGS.filter(({ name }) => !unset.test(name)).map((row) => [row.name, row.default]);
     expect(settingsOf(Object.fromEntries(spelt))).toEqual(settingsOf({}));
   });
@@ -204,7 +206,7 @@ describe("settings that do not go together", () => {
 
 describe("an address that others can reach", () => {
   it("is refused without authentication", () => {
-    const fault = '"none" would let in whoever can reach 0.0.0.0: without authentication HOST must be loopback';
+    const fault = '"none" would admit everyone who can reach 0.0.0.0: without authentication HOST must be loopback';
     expect(faultsOf({ HOST: "0.0.0.0" })).toEqual([`INTERLOCK_AUTH: ${fault}`]);
     expect(faultsOf({}, ["--host", "0.0.0.0", "--auth", "none"])).toEqual([`--auth (INTERLOCK_AUTH): ${fault}`]);
   });
@@ -226,15 +228,35 @@ describe("an address that others can reach", () => {
   );
 });
 
-describe("what nobody knows", () => {
+describe("unknown keys", () => {
+  it("is not the mark of a program that an agent started: such a program may be a node", () => {
+    expect(faultsOf({ INTERLOCK_RUN: "12-34-56.abc.1." })).toEqual([]);
+  });
+
   it("is a fault: variables that begin with INTERLOCK_, flags, and words in between", () => {
     expect(faultsOf({ INTERLOCK_STOER: "x", INTERLOCK_LAESE: "3s", PORTS: "1" }, ["--prot", "1", "x", "-p"])).toEqual([
-      expect.stringMatching(/^--prot: is not a flag; there are --host --port /),
+      "--prot: is not a flag; did you mean --port?",
       "x: is not understood: settings are given as --flag value",
       "-p: is not understood: settings are given as --flag value",
-      "INTERLOCK_LAESE: is not a setting of this version",
-      "INTERLOCK_STOER: is not a setting of this version",
+      "INTERLOCK_LAESE: is not a setting of this version; did you mean INTERLOCK_LEASE?",
+      "INTERLOCK_STOER: is not a setting of this version; did you mean INTERLOCK_STORE?",
     ]);
+    expect(faultsOf({ INTERLOCK_COLOUR: "red" }, ["--colour", "red"])).toEqual([
+      "--colour: is not a flag",
+      "INTERLOCK_COLOUR: is not a setting of this version",
+    ]);
+  });
+
+  it("is not HOST, PORT or LOG_LEVEL with the prefix of the others, which wins over the one without", () => {
+    const env = { PORT: "1", INTERLOCK_PORT: "4000", INTERLOCK_HOST: "::1", INTERLOCK_LOG_LEVEL: "warn" };
+    expect(settingsOf(env)).toMatchObject({ port: 4_000, host: "::1", logLevel: "warn" });
+    expect(settingsOf({ ...env, INTERLOCK_PORT: "" })).toMatchObject({ port: 1 });
+    expect(settingsOf(env, ["--port", "5000"])).toMatchObject({ port: 5_000 });
+    expect(faultsOf({ INTERLOCK_PORT: "many" })).toEqual(["PORT: must be a whole number from 0 to 65535"]);
+  });
+
+  it("is not the token that other commands use", () => {
+    expect(settingsOf({ INTERLOCK_TOKEN: "secret" })).toEqual(settingsOf({}));
   });
 
   it("is not what Kubernetes tells of a service called interlock", () => {

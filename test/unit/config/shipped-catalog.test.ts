@@ -1,9 +1,9 @@
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
-import { decide, type Floor } from "../../../src/actors/arbitration.ts";
-import type { Catalog } from "../../../src/config/catalog.ts";
-import { loadCatalog, readCatalog } from "../../../src/config/catalog-file.ts";
+import { decide, EMPTY_FLOOR, type Floor, rulesOf } from "../../../src/actors/floor/arbitration.ts";
+import type { Catalog } from "../../../src/config/catalog/catalog.ts";
+import { loadCatalog, readCatalog } from "../../../src/config/catalog/catalog-file.ts";
 import type { AgentId, SessionId } from "../../../src/protocol/ids.ts";
 
 const path = fileURLToPath(new URL("../../../config/agents_config.yaml", import.meta.url));
@@ -25,9 +25,9 @@ function meet(holder: string, challenger: string) {
     const sessionId = id as SessionId;
     return { sessionId, agentId: id as AgentId, priority, interruptible, preemptionThreshold, explained: [] };
   };
-  const floor: Floor = { holder: claimOf(holder), paused: [], queued: [] };
+  const floor: Floor = { ...EMPTY_FLOOR, holder: claimOf(holder) };
   const asks = { ...claimOf(challenger), agent: agentOf(challenger, catalog), mayQueue: true };
-  return decide(floor, asks, catalog.policy, catalog.agents);
+  return decide(floor, asks, rulesOf(catalog, {}));
 }
 
 /** The reply an agent's script gives to a message: the first that fits. */

@@ -1,5 +1,4 @@
 import { expect, test } from "vitest";
-import { SETTINGS } from "../../../src/config/settings.ts";
 import { Metrics } from "../../../src/metrics.ts";
 import { documentsOf } from "../../support/deployment.ts";
 
@@ -12,8 +11,16 @@ const rules = groups.flatMap((group) => group.rules);
 
 test("every alert asks for metrics that a node has, with labels they have", async () => {
   const none = () => 0;
-  const gauges = { connections: none, floors: none, followed: none, commands: none, asks: none, shares: none };
-  const metrics = new Metrics({ ...gauges, isBusAway: () => false });
+  const gauges = {
+    connections: none,
+    floors: none,
+    followed: none,
+    commands: none,
+    asks: none,
+    shares: none,
+    allShares: none,
+  };
+  const metrics = new Metrics({ ...gauges, isBusAway: () => false, droppedLines: () => 0 });
   metrics.command("session.chat", "unavailable");
   metrics.broken("commit");
   const { text } = await metrics.read();
@@ -25,11 +32,4 @@ test("every alert asks for metrics that a node has, with labels they have", asyn
       expect(text, alert).toMatch(new RegExp(`^${name}\\{.*${label}=`, "m"));
     }
   }
-});
-
-test("as many shares have to have an owner as there are by default", () => {
-  const { default: partitions } = SETTINGS.find(({ name }) => name === "INTERLOCK_PARTITIONS")!;
-  const { expr, annotations } = rules.find(({ alert }) => alert === "InterlockFloorsUnowned")!;
-  expect(expr).toContain(`!= ${partitions}`);
-  expect(annotations.summary).toContain(partitions);
 });

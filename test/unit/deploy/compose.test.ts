@@ -105,7 +105,7 @@ test("the proxy knows the gateways, is believed by them, and spoils no stream", 
   expect(Number(body) * 1_048_576).toBe(gateways[0]![2].maxBodyBytes);
 });
 
-test("what is secret is kept out of the image and out of version control", () => {
+test("secrets are kept out of the image and out of version control", () => {
   const ignored = deployed(".gitignore").trim().split("\n");
   const files = Object.values(secrets).map(({ file }) => file.slice(2));
   expect(ignored).toEqual([".env", ...files, "providers.env"]);

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { readCatalog } from "../../../src/config/catalog-file.ts";
+import { readCatalog } from "../../../src/config/catalog/catalog-file.ts";
 import { readKeys } from "../../../src/config/keys-file.ts";
 import { isLoopback, type Settings } from "../../../src/config/settings.ts";
 import { deployed, documentsOf, settingsOf, yamlFiles } from "../../support/deployment.ts";

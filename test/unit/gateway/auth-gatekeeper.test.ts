@@ -1,10 +1,10 @@
 import type { FastifyRequest } from "fastify";
 import { describe, expect, test } from "vitest";
 import { MemoryTickets } from "../../../src/bus/memory-tickets.ts";
-import type { Caller } from "../../../src/gateway/auth.ts";
-import { Gatekeeper } from "../../../src/gateway/gatekeeper.ts";
-import { Tickets } from "../../../src/gateway/tickets.ts";
-import type { Verified } from "../../../src/gateway/verified.ts";
+import type { Caller } from "../../../src/gateway/access/caller.ts";
+import { Gatekeeper } from "../../../src/gateway/access/gatekeeper.ts";
+import { Tickets } from "../../../src/gateway/access/tickets.ts";
+import type { Verified } from "../../../src/gateway/access/verifier.ts";
 import { AppError } from "../../../src/protocol/errors.ts";
 import { VirtualClock } from "../../support/virtual-clock.ts";
 
@@ -66,7 +66,7 @@ describe("a token that counted", () => {
     expect((await show("a")).expiresAt).toBe(until + 5_000);
   });
 
-  test("is not mistaken for another, and one that did not count is looked at each time", async () => {
+  test("is not mistaken for another, and an invalid one is verified each time", async () => {
     const { asked, show } = stage((token) => (token === "right" ? { ownerId: "ann", isOperator: true } : undefined));
     await show("right");
     for (const wrong of ["right1", "Right", "wrong", "wrong"]) {
@@ -101,7 +101,7 @@ describe("a ticket", () => {
     await expect(enter({}, { ticket: late.ticket })).rejects.toMatchObject({ code: "unauthorized" });
   });
 
-  test("is good no longer than what it was got with, and tells when that ends", async () => {
+  test("is valid no longer than its token, and says when that expires", async () => {
     const { clock, tickets, enter } = stage(() => undefined);
     const brief = { ...ann, expiresAt: clock.now() + 10_000 };
     const [first, late] = [await tickets.issue(brief), await tickets.issue(brief)];

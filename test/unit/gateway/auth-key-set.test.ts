@@ -1,6 +1,6 @@
 import { describe, expect, onTestFinished, test } from "vitest";
-import type { Verifier } from "../../../src/gateway/verified.ts";
-import { openVerifier } from "../../../src/gateway/verifier.ts";
+import { openVerifier } from "../../../src/gateway/access/gatekeeper.ts";
+import type { Verifier } from "../../../src/gateway/access/verifier.ts";
 import { KeptLog } from "../../support/sqlite-place.ts";
 import { nowS, TokenIssuer } from "../../support/token-issuer.ts";
 import { turn, VirtualClock } from "../../support/virtual-clock.ts";
@@ -32,7 +32,7 @@ const judge = (verifier: Verifier, token: string): Promise<string> =>
   );
 
 describe("published keys", () => {
-  test("are fetched again every ten minutes: one that was taken back stops counting without being asked for", async () => {
+  test("are fetched again every ten minutes, so a revoked key becomes invalid without a request for it", async () => {
     const { issuer, clock, open, claims } = await stage();
     const [old, next] = [await issuer.makeKey(), await issuer.makeKey()];
     issuer.publish(old, next);
@@ -66,7 +66,7 @@ describe("published keys", () => {
     expect(JSON.stringify(log.lines)).not.toContain(token.split(".")[1]);
   });
 
-  test("are fetched for a key nobody knows five times at once, and then every ten seconds", async () => {
+  test("are fetched for an unknown key five times at once, and then every ten seconds", async () => {
     const { issuer, clock, open, claims } = await stage();
     const stranger = await issuer.makeKey();
     const verifier = await open();
@@ -82,7 +82,7 @@ describe("published keys", () => {
     expect(issuer.fetches).toBe(7);
   });
 
-  test("that are no keys make nobody's token count, and are the server's trouble, not the client's", async () => {
+  test("that are invalid make no token valid, and are reported as the server's fault, not the client's", async () => {
     const { issuer, open, claims } = await stage();
     const key = await issuer.makeKey();
     issuer.published = "nonsense" as never;

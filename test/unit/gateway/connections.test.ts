@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { MemoryBus } from "../../../src/bus/memory-bus.ts";
-import { Connections } from "../../../src/gateway/connections.ts";
+import { Connections } from "../../../src/gateway/streams/connections.ts";
 import type { ConnectionId, FloorId, SessionId } from "../../../src/protocol/ids.ts";
 import { openTemporaryStore } from "../../support/temporary-store.ts";
 import { VirtualClock } from "../../support/virtual-clock.ts";

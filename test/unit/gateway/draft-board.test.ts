@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { DraftBoard, streamingMessage } from "../../../src/gateway/draft-board.ts";
+import { DraftBoard, streamingMessage } from "../../../src/gateway/streams/draft-board.ts";
 import type { Delta } from "../../../src/protocol/event.ts";
 import type { MessageId, RunId, SessionId } from "../../../src/protocol/ids.ts";
 import { type Message, masterRef } from "../../../src/protocol/message.ts";
@@ -21,7 +21,7 @@ function stored(content: string, of: Partial<Message> = {}): Message {
 const textOf = (board: DraftBoard) => board.of(A).map(({ text }) => text);
 
 describe("a board of unfinished messages", () => {
-  test("grows by deltas that continue what is there, and by no others", () => {
+  test("grows only by deltas that continue its text", () => {
     const board = new DraftBoard();
     expect(board.add(A, delta(0, "la "), NOON)).toBe(true);
     expect(board.add(A, delta(3, "li "), NOON)).toBe(true);
@@ -76,14 +76,14 @@ describe("a board of unfinished messages", () => {
     expect(board.restore(stored("y".repeat(200_000)))).toBe(true);
   });
 
-  test("keeps what it has when the checkpoint is older", () => {
+  test("keeps its text when the checkpoint is older", () => {
     const board = new DraftBoard();
     board.add(A, delta(0, "la li lu"), NOON);
     expect(board.restore(stored("la li"))).toBe(false);
     expect(textOf(board)).toEqual(["la li lu"]);
   });
 
-  test("drops an older attempt, whatever it still says", () => {
+  test("drops all further text of an older attempt", () => {
     const board = new DraftBoard();
     board.add(A, delta(0, "old"), NOON);
     expect(board.add(A, delta(0, "new", { messageId: "m2", attempt: 2 }), NOON)).toBe(true);

@@ -20,7 +20,7 @@ async function place() {
   return { store, feed: new FloorFeed(store, bus), open };
 }
 
-test("a floor's stream shows who has it and why, and nothing of what is said there", async () => {
+test("a floor's stream shows who has it and why, and no messages", async () => {
   const { feed, open, store } = await place();
   await feed.create("a");
   const stream = await open();
@@ -35,7 +35,7 @@ test("a floor's stream shows who has it and why, and nothing of what is said the
   expect(last).not.toHaveProperty("sessionId");
 });
 
-test("a floor nobody has used yet can be watched from before its first event", async () => {
+test("an unused floor can be watched from before its first event", async () => {
   const { feed, open, store } = await place();
   const stream = await open();
   await stream.until(({ position }) => position !== undefined);
@@ -44,7 +44,7 @@ test("a floor nobody has used yet can be watched from before its first event", a
   expect((await stream.next("session_created")).id).toBe(`${store.epoch}.1`);
 });
 
-test("a reader of a floor comes back where it stood, past what it was not shown", async () => {
+test("a reader of a floor resumes at its position, past events that the stream does not show", async () => {
   const { feed, open, store } = await place();
   await feed.create("a");
   const stream = await open();

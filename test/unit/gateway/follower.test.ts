@@ -1,14 +1,15 @@
 import { describe, expect, onTestFinished, test } from "vitest";
 import { BOUNDS } from "../../../src/config/bounds.ts";
-import { type FloorListener, Follower } from "../../../src/gateway/follower.ts";
-import { Followers } from "../../../src/gateway/followers.ts";
+import { type FloorListener, Follower } from "../../../src/gateway/streams/follower.ts";
+import { Followers } from "../../../src/gateway/streams/followers.ts";
 import { AppError } from "../../../src/protocol/errors.ts";
-import { floorTopic } from "../../../src/protocol/floor-message.ts";
-import type { FloorId } from "../../../src/protocol/ids.ts";
+import type { FloorId, RunId, SessionId } from "../../../src/protocol/ids.ts";
+import { floorTopic } from "../../../src/protocol/internal/floor-message.ts";
+import { ANSWER_BYTES } from "../../../src/store/row-page.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { Chance } from "../../support/chance.ts";
 import { FloorFeed } from "../../support/floor-feed.ts";
-import { FloorWriter, NOON } from "../../support/floor-writer.ts";
+import { FloorWriter, makeMessage, NOON } from "../../support/floor-writer.ts";
 import { KeptLog } from "../../support/sqlite-place.ts";
 import { openTemporaryStore, withMethods } from "../../support/temporary-store.ts";
 import { UnreliableBus } from "../../support/unreliable-bus.ts";
@@ -60,7 +61,7 @@ async function follow(store: Store, bus: UnreliableBus, log = new KeptLog()): Pr
 const upTo = (last: number, from = 1) => Array.from({ length: last - from + 1 }, (_, n) => from + n);
 
 describe("a follower", () => {
-  test("hands on what is committed from when it was opened", async () => {
+  test("forwards commits from the moment it was opened", async () => {
     const { store, bus, feed } = await place();
     await feed.create("a");
     const follower = await follow(store, bus);
@@ -71,7 +72,7 @@ describe("a follower", () => {
     expect(follower.place).toBe(4);
   });
 
-  test("hands on each event once and in order, whatever the bus does with the messages", async () => {
+  test("hands on each event once and in order, although the bus loses, repeats and reorders messages", async () => {
     const store = await openTemporaryStore();
     for (let seed = 1; seed <= 40; seed++) {
       const chance = new Chance(seed);
@@ -143,7 +144,7 @@ describe("a follower", () => {
     expect(reading.places).toEqual([2]);
   });
 
-  test("skips what was deleted, and does not wait for it", async () => {
+  test("skips deleted events, and does not wait for them", async () => {
     const { store, bus, feed } = await place();
     await feed.create("a");
     await feed.create("b");
@@ -210,11 +211,11 @@ describe("a follower", () => {
     await bus.publish(floorTopic(store.epoch, feed.id), new TextEncoder().encode("not json\n"));
     await feed.log("a");
     await turn();
-    expect(log.lines).toEqual(["a message on a floor's topic made no sense"]);
+    expect(log.lines).toEqual(["a message of a floor could not be decoded"]);
     expect(follower.place).toBe(2);
   });
 
-  test("one that cannot be opened leaves nothing behind", async () => {
+  test("a follower that cannot be opened leaves nothing behind", async () => {
     const { store, bus } = await place();
     const out = withMethods(store, { heads: () => Promise.reject(new AppError("unavailable")) });
     await expect(follow(out, bus)).rejects.toThrow(AppError);
@@ -304,7 +305,7 @@ describe("the followers of a node", () => {
     expect(followers.count).toBe(1);
   });
 
-  test("one that is left while it is opened is closed when it is open", async () => {
+  test("a follower that is left while it opens is closed when it is open", async () => {
     const { store, bus, feed } = await place();
     const { followers } = await node(store, bus);
     const joining = followers.join(feed.id);
@@ -314,6 +315,21 @@ describe("the followers of a node", () => {
     expect([followers.count, bus.memory.topicCount]).toEqual([0, 0]);
   });
 
+  test("has all unfinished messages of its floor, however many pages they fill", async () => {
+    const { store, bus } = await place();
+    const floor = new FloorWriter(store);
+    const agent = { kind: "master" as const, name: "music", depth: 0, path: ["music"] };
+    const content = "x".repeat(ANSWER_BYTES / 2);
+    for (let n = 0; n < 5; n++) {
+      const about = { role: "assistant" as const, status: "running" as const, runId: `r${n}` as RunId, agent };
+      const message = makeMessage("a", `m${n}`, { ...about, content: `${n} ${content}` });
+      await floor.write({ sessions: [floor.session("a")], messages: [{ kind: "add", message }] });
+    }
+    const follower = await follow(store, bus);
+    const texts = follower.drafts.of("a" as SessionId).map(({ text }) => text.slice(0, 2));
+    expect(texts).toEqual(["0 ", "1 ", "2 ", "3 ", "4 "]);
+  });
+
   test("a floor whose follower cannot be opened keeps no other from being mended", async () => {
     const { store, bus, feed } = await place();
     await feed.create("a");
@@ -321,7 +337,7 @@ describe("the followers of a node", () => {
     await other.write();
     const stuck = Promise.withResolvers<never>();
     const shaky = withMethods(store, {
-      loadDrafts: (id) => (id === other.id ? stuck.promise : store.loadDrafts(id)),
+      loadDrafts: (id, after) => (id === other.id ? stuck.promise : store.loadDrafts(id, after)),
     });
     const { clock, followers } = await node(shaky, bus);
     const opening = followers.join(other.id);

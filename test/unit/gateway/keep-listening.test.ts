@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { Bus, Listener } from "../../../src/bus/bus.ts";
-import { keepListening } from "../../../src/gateway/keep-listening.ts";
+import { keepListening } from "../../../src/gateway/streams/keep-listening.ts";
 import { AppError } from "../../../src/protocol/errors.ts";
 
 /** A bus that takes subscriptions when it is told to. */
@@ -88,7 +88,7 @@ describe("a topic that is listened to for as long as it takes", () => {
     expect([bus.tried, bus.listening.length, bus.waiting]).toEqual([2, 1, 0]);
   });
 
-  test("is not heard by whoever has stopped, however late the bus says yes", async () => {
+  test("does not reach a listener that has stopped, however late the bus confirms", async () => {
     const bus = new MoodyBus();
     const answered = Promise.withResolvers<void>();
     bus.tries.push("away", answered.promise);
@@ -101,7 +101,7 @@ describe("a topic that is listened to for as long as it takes", () => {
     expect([bus.tried, bus.listening.length, bus.waiting, late()]).toEqual([2, 0, 0, 0]);
   });
 
-  test("what is no absence of the bus is thrown, and nothing is left behind", async () => {
+  test("an error other than the absence of the bus is thrown, and nothing is left behind", async () => {
     const bus = new MoodyBus();
     bus.tries.push("broken");
     await expect(listen(bus)).rejects.toThrow("broken");

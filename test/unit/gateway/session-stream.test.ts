@@ -107,7 +107,7 @@ describe("a session's stream", () => {
     expect((await stream.next("session_updated")).seq).toBe(6);
   });
 
-  test("ends with the session's last event and a farewell; whoever comes back then has it all", async () => {
+  test("ends with the session's last event and bye; a reader that comes back then has every event", async () => {
     const { feed, read, store, url } = await place();
     const reader = await read();
     await feed.transit("a", "created", "archived");
@@ -121,7 +121,7 @@ describe("a session's stream", () => {
     expect(fresh.typesHeard()).toEqual(["session_created", "session_transition", "bye"]);
   });
 
-  test("of a deleted session gives its last event to whoever lacks it", async () => {
+  test("of a deleted session sends its last event to readers that lack it", async () => {
     const { feed, store, url } = await place();
     await feed.log("a", 2);
     await feed.delete("a");
@@ -172,7 +172,7 @@ describe("a reply that is being written", () => {
     expect(texts).toEqual(["la ", "la li ", "la li lu", "la li lu"]);
   });
 
-  test("is told whole to whoever joins in the middle, once, and goes on by deltas that continue it", async () => {
+  test("is sent whole, once, to a reader that joins in the middle, and continues by deltas", async () => {
     const { feed, read } = await place();
     await feed.open("a", "m");
     feed.delta("a", "m", 0, "la li ");
@@ -191,7 +191,7 @@ describe("a reply that is being written", () => {
     expect(told[0]!.data).toMatchObject({ id: "m", streaming: true, status: "running" });
   });
 
-  test("goes on after the first checkpoint for whoever joined before it", async () => {
+  test("continues after the first checkpoint for a reader that joined before it", async () => {
     const { feed, read } = await place();
     await feed.open("a", "m");
     // Said while nobody followed, and not stored yet.
@@ -249,7 +249,7 @@ describe("a reply that is being written", () => {
     expect([...reader.transcript.writing.keys(), ...other.transcript.writing.keys()]).toEqual([]);
   });
 
-  test("is not told anew to whoever read its end before this node heard of it", async () => {
+  test("is not sent again to a reader that read its end before this node heard of it", async () => {
     const { bus, clock, feed, read, reader: first } = await hearing();
     bus.fate = () => "lose";
     await feed.finish("a", "m", "la li");

@@ -1,11 +1,13 @@
 import type { Socket } from "node:net";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { BOUNDS } from "../../../src/config/bounds.ts";
+import { LOG_BYTES } from "../../../src/store/row-page.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { FloorFeed } from "../../support/floor-feed.ts";
 import { openGateway } from "../../support/gateway-stage.ts";
 import { SessionReader } from "../../support/session-reader.ts";
 import { openTemporaryStore, withMethods } from "../../support/temporary-store.ts";
+import { Transcript } from "../../support/transcript.ts";
 import { UnreliableBus } from "../../support/unreliable-bus.ts";
 import { turn, VirtualClock } from "../../support/virtual-clock.ts";
 
@@ -84,7 +86,7 @@ describe("a reader that takes nothing", () => {
     for (const reader of [slow, quick]) await reader.until((transcript) => transcript.seqOf("a") === feed.writer.head);
   });
 
-  test("is cut off at once when what it lacks is not kept any more, and nobody else is", async () => {
+  test("is cut off at once when the events it lacks are no longer kept, and no other reader is", async () => {
     const { feed, gateway, read } = await place();
     const { reader: slow, socket } = await read();
     const { reader: quick } = await read();
@@ -145,6 +147,73 @@ describe("a reader that takes nothing", () => {
     }
     await reader.until((transcript) => transcript.seqOf("a") === feed.writer.head);
     expect(gateway.streams.count).toBe(1);
+  });
+});
+
+describe("history that does not fit the socket of its reader", () => {
+  /** How many events of a log were taken from the store. */
+  function counted() {
+    const taken = { events: 0, heaviest: 0 };
+    const count = <T extends { entries: { json: string }[] } | undefined>(slice: T): T => {
+      const weights = slice?.entries.map(({ json }) => json.length) ?? [];
+      taken.events += weights.length;
+      taken.heaviest = Math.max(
+        taken.heaviest,
+        weights.reduce((sum, weight) => sum + weight, 0),
+      );
+      return slice;
+    };
+    const replace = (own: Store): Partial<Store> => ({
+      readSessionLog: async (id, after, limit) => count(await own.readSessionLog(id, after, limit)),
+      readFloorLog: async (id, after, limit) => count(await own.readFloorLog(id, after, limit)),
+    });
+    return { taken, replace };
+  }
+
+  test.each(["/session/a/events", "/floor/u%3Aann/events"])("is read once, page by page, on %s", async (path) => {
+    const { taken, replace } = counted();
+    const { feed, url } = await place(replace);
+    for (let n = 0; n < 300; n++) await feed.log("a", 1, HEAVY);
+    await feed.transit("a", "created", "paused");
+    const total = feed.writer.head;
+    const reader = new SessionReader(`${url}${path}`, Object.assign(new Transcript(), { maySkip: true }));
+    onTestFinished(() => reader.close());
+    await reader.open();
+    const isOver = (transcript: Transcript) => transcript.stateOf("a") === "paused";
+    while (!isOver(reader.transcript)) {
+      reader.stream.stall();
+      for (let turns = 0; turns < 3; turns++) await turn();
+      reader.stream.read();
+      await turn();
+    }
+    // The first event tells where the log begins, and a follower looks back over the last few.
+    expect(taken.events).toBeLessThan(total + 40);
+    expect(taken.heaviest).toBeLessThan(LOG_BYTES + 2 * HEAVY.length);
+  });
+
+  test("is read once for a connection that carries several sessions of a floor", async () => {
+    const { taken, replace } = counted();
+    const { feed, url } = await place(replace);
+    await feed.create("b");
+    const load = async (connectionId: string, sessionId: string) => {
+      const body = JSON.stringify({ sessionId, connectionId });
+      const headers = { "Content-Type": "application/json" };
+      expect((await fetch(`${url}/session/load`, { method: "POST", headers, body })).status).toBe(200);
+    };
+    const reader = new SessionReader(`${url}/events`, new Transcript({ a: 1, b: 1 }));
+    onTestFinished(() => reader.close());
+    await reader.open();
+    const { connectionId } = (await reader.stream.next("connected")).data;
+    for (const id of ["a", "b"]) await load(connectionId, id);
+    await feed.log("a");
+    await reader.until((transcript) => transcript.seqOf("a") === 2);
+    reader.close();
+    for (let n = 0; n < 150; n++) for (const id of ["a", "b"]) await feed.log(id, 1, HEAVY);
+    taken.events = 0;
+    await reader.open();
+    await reader.until((transcript) => transcript.seqOf("a") === 152 && transcript.seqOf("b") === 151);
+    expect(taken.events).toBeLessThan(300 + 50);
+    expect(taken.heaviest).toBeLessThan(LOG_BYTES + 2 * HEAVY.length);
   });
 });
 

@@ -3,7 +3,7 @@ import { createServer, type Server, type ServerResponse } from "node:http";
 import { type AddressInfo, createConnection } from "node:net";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { BOUNDS } from "../../../src/config/bounds.ts";
-import { SseWriter } from "../../../src/gateway/sse-writer.ts";
+import { SseWriter } from "../../../src/gateway/streams/sse-writer.ts";
 import { EventStream } from "../../support/event-stream.ts";
 import { NOON } from "../../support/floor-writer.ts";
 import { turn } from "../../support/virtual-clock.ts";
@@ -147,7 +147,7 @@ describe("an event stream on the wire", () => {
     expect(client.comments).toBe(1);
   });
 
-  test("gives a reader up that has taken nothing for too long, and none that has nothing to take", async () => {
+  test("cuts off a reader that has not drained its socket for too long, but not one with an empty buffer", async () => {
     const { client, writer } = await connect();
     await client.until(({ retries }) => retries.length > 0);
     const later = NOON + 10 * BOUNDS.stallMs;

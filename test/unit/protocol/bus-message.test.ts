@@ -1,11 +1,11 @@
 import { expect, test } from "vitest";
 import { z } from "zod";
 import { MemoryBus } from "../../../src/bus/memory-bus.ts";
-import { SystemClock } from "../../../src/clock.ts";
-import { readMessage } from "../../../src/protocol/bus-message.ts";
-import { connectionTopic } from "../../../src/protocol/connection-message.ts";
-import { floorTopic } from "../../../src/protocol/floor-message.ts";
 import type { ConnectionId, FloorId } from "../../../src/protocol/ids.ts";
+import { readMessage } from "../../../src/protocol/internal/bus-message.ts";
+import { connectionTopic } from "../../../src/protocol/internal/connection-message.ts";
+import { floorTopic } from "../../../src/protocol/internal/floor-message.ts";
+import { SystemClock } from "../../../src/system-clock.ts";
 import { openGateway } from "../../support/gateway-stage.ts";
 import { SseReader } from "../../support/sse-reader.ts";
 import { openTemporaryStore } from "../../support/temporary-store.ts";
@@ -16,13 +16,13 @@ const NONSENSE = ["", "nonsense", "null", "7", "[]", "{}", '{"kind":"other"}', '
 );
 NONSENSE.push(Uint8Array.of(0xff, 0xfe, 0, 10, 10));
 
-test("a message is what its schema says, or nothing", () => {
+test("a message that does not match its schema is ignored", () => {
   const Greeting = z.object({ hello: z.string() });
   expect(readMessage(Greeting, encode('{"hello":"世界"}'))).toEqual({ hello: "世界" });
   for (const message of NONSENSE) expect(readMessage(Greeting, message)).toBeUndefined();
 });
 
-test("nonsense on the topics of a connection and of its floor hurts no reader", async () => {
+test("malformed messages on the topics of a connection and of its floor affect no reader", async () => {
   const clock = new SystemClock();
   const bus = new MemoryBus();
   const store = await openTemporaryStore(clock);

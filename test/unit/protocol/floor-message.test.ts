@@ -1,14 +1,14 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import type { LogEntry, LoggedType, Subject } from "../../../src/protocol/event.ts";
+import { dataFrame, parseFrame } from "../../../src/protocol/frames.ts";
+import type { FloorId, MessageId, RunId, SessionId } from "../../../src/protocol/ids.ts";
 import {
-  dataFrame,
   decodeFloorMessage,
   encodeFloorMessage,
   type FloorMessage,
-  parseFrame,
   toWire,
-} from "../../../src/protocol/floor-message.ts";
-import type { FloorId, MessageId, RunId, SessionId } from "../../../src/protocol/ids.ts";
+} from "../../../src/protocol/internal/floor-message.ts";
 
 const floorId = "u:ann" as FloorId;
 const sessionId = "s1" as SessionId;
@@ -59,7 +59,7 @@ describe("what travels on a floor's topic", () => {
     );
   });
 
-  test("need not be read by whoever has these very bytes", () => {
+  test("are not parsed again by a process that holds these very bytes", () => {
     fc.assert(fc.property(message, (sent) => decodeFloorMessage(encodeFloorMessage(sent)) === sent));
   });
 
@@ -71,7 +71,29 @@ describe("what travels on a floor's topic", () => {
     expect(parseFrame(heard.frame)).toEqual({ type: "delta", text: "你好\n" });
   });
 
-  test("is refused when it is none", () => {
+  test("names the subject of an event, regardless of the order of keys in its data", () => {
+    const stored = (type: LoggedType, data: object): LogEntry => ({
+      floorSeq: 1,
+      sessionId,
+      seq: 1,
+      type,
+      at: 0,
+      json: JSON.stringify(data),
+    });
+    const cases: [LogEntry, Subject | undefined][] = [
+      [stored("message", { content: '{"id":"forged"', id: "m1" }), { message: "m1" as MessageId }],
+      [stored("complete", { usage: { runId: "forged" }, runId: "r1" }), { run: "r1" as RunId }],
+      [stored("session_transition", { by: { to: "forged" }, to: "paused", from: "active.idle" }), { state: "paused" }],
+      [stored("session_updated", { id: "m1", runId: "r1", to: "paused" }), undefined],
+    ];
+    for (const [entry, subject] of cases) {
+      const sent: FloorMessage = { kind: "commit", floorId, prev: 0, last: 1, entries: [toWire(entry)] };
+      const heard = decodeFloorMessage(travelled(encodeFloorMessage(sent)));
+      expect(heard.kind === "commit" && heard.entries![0]!.subject, entry.type).toEqual(subject);
+    }
+  });
+
+  test("is refused when it is malformed", () => {
     for (const nonsense of ["", "no line", "not json\n", "{\n"]) {
       expect(() => decodeFloorMessage(Buffer.from(nonsense)), nonsense).toThrow(SyntaxError);
     }

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { FloorId } from "../../../src/protocol/ids.ts";
-import { PARTITIONS, partitionOf } from "../../../src/protocol/partition.ts";
+import { PARTITIONS, partitionOf } from "../../../src/protocol/internal/partition.ts";
 
 test("a floor's partition never changes: rows name it", () => {
   const partitions = ["u:ann", "u:ann/driver", "u:%E5%AE%89", "s:abc"].map((id) => partitionOf(id as FloorId));

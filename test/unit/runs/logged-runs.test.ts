@@ -32,10 +32,22 @@ test("an agent that failed is logged with its floor, its session, its run, the a
   });
 });
 
+test("a failure that the user is told is logged too, with its code and the reason behind it", async () => {
+  const failure = new AppError("provider_unreachable", undefined, { cause: new Error("AI_APICallError 503") });
+  expect(await firstLine(failing(failure), giveAway)).toMatchObject({
+    msg: "a run failed",
+    ...ABOUT,
+    attempt: 2,
+    agentId: "singer",
+    code: "provider_unreachable",
+    reason: "AI_APICallError 503",
+  });
+});
+
 test("a run that could not be taken is logged with the same", async () => {
   const refuse = () => Promise.reject(new AppError("unavailable"));
   expect(await firstLine(failing(new Error("never asked")), refuse)).toMatchObject({
-    msg: "a run could not be taken; it is tried again",
+    msg: "a run could not be claimed; the worker tries again",
     ...ABOUT,
   });
 });

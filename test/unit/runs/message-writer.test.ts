@@ -2,8 +2,8 @@ import { describe, expect, test } from "vitest";
 import { MAX_BUS_MESSAGE } from "../../../src/bus/bus.ts";
 import type { Delta } from "../../../src/protocol/event.ts";
 import type { RunId } from "../../../src/protocol/ids.ts";
+import type { ReportPart } from "../../../src/protocol/internal/run.ts";
 import { type AgentRef, masterRef } from "../../../src/protocol/message.ts";
-import type { ReportPart } from "../../../src/protocol/run.ts";
 import { MessageWriter } from "../../../src/runs/message-writer.ts";
 
 const MASTER = masterRef("music");
@@ -45,6 +45,31 @@ describe("the messages of an attempt", () => {
     ]);
   });
 
+  test("have a character whole whose halves came in two pieces", () => {
+    const { writer, parts, deltas } = makeWriter();
+    for (const unit of "la 🎵 li 🎷".split("")) writer.write("text", unit);
+    writer.close();
+    const said = parts.flatMap((part) => (part.kind === "append" ? [part.text] : []));
+    expect(said.join("")).toBe("la 🎵 li 🎷");
+    let length = 0;
+    for (const { offset, text } of deltas) {
+      expect(offset).toBe(length);
+      expect(text.isWellFormed()).toBe(true);
+      length += text.length;
+    }
+  });
+
+  test("have U+FFFD where the other half of a character did not come", () => {
+    const { writer, parts, deltas } = makeWriter();
+    writer.write("text", "a\uD83C");
+    writer.write("reasoning", "hm \uD83C");
+    writer.write("text", "b\uD83C", SUB);
+    writer.closeAll();
+    const said = parts.flatMap((part) => (part.kind === "append" ? [part.text] : []));
+    expect(said).toEqual(["a", "\uFFFD", "b", "\uFFFD"]);
+    expect(deltas.map(({ kind, text }) => `${kind} ${text}`)).toContain("reasoning \uFFFD");
+  });
+
   test("have ids that no other message of the run has, of this attempt or another", () => {
     const first = makeWriter();
     const second = makeWriter({ attempt: 2 });
@@ -58,24 +83,38 @@ describe("the messages of an attempt", () => {
     expect(new Set(ids).size).toBe(6);
   });
 
-  test("end where another speaks, and go on in a new one", () => {
+  test("of speakers that work side by side grow side by side, also where two have one name", () => {
     const { writer, kinds, parts } = makeWriter();
     writer.write("text", "I ask.");
-    writer.write("text", "I look.", SUB);
-    writer.write("text", "I found it.", { ...SUB, path: ["music", "browser"] });
+    writer.write("text", "I look.", { ...SUB, calls: ["a"] });
+    writer.write("text", "So do I.", { ...SUB, calls: ["b"] });
+    writer.write("text", "I found it.", { ...SUB, calls: ["a"] });
+    writer.closeCall("a");
     writer.write("text", "So it is.");
     expect(kinds()).toEqual([
       "open run-1-0",
       "append run-1-0",
-      "close run-1-0",
       "open run-1-1",
       "append run-1-1",
-      "append run-1-1",
-      "close run-1-1",
       "open run-1-2",
       "append run-1-2",
+      "append run-1-1",
+      "close run-1-1",
+      "append run-1-0",
     ]);
-    expect(parts[3]).toMatchObject({ agent: SUB });
+    expect(parts[2]).toMatchObject({ agent: { ...SUB, calls: ["a"] } });
+  });
+
+  test("carry what was counted for their speaker, all of it and once", () => {
+    const { writer, parts } = makeWriter();
+    const usage = { prompt_tokens: 1, completion_tokens: 2, total_tokens: 3 };
+    writer.write("text", "I ask.");
+    writer.write("text", "I look.", SUB);
+    writer.count(usage, SUB);
+    writer.count(usage, SUB);
+    writer.closeAll();
+    const counted = parts.flatMap((part) => (part.kind === "close" ? [part.usage?.total_tokens] : []));
+    expect(counted).toEqual([undefined, 6]);
   });
 
   test("are not begun for nothing, nor closed twice", () => {
@@ -93,7 +132,8 @@ describe("the messages of an attempt", () => {
     const { writer, parts } = makeWriter();
     writer.write("text", "la");
     const usage = { prompt_tokens: 1, completion_tokens: 2, total_tokens: 3 };
-    writer.close("interrupted", { usage, output: "whole" });
+    writer.count(usage);
+    writer.close(undefined, "interrupted", { output: "whole" });
     expect(parts.at(-1)).toEqual({
       kind: "close",
       messageId: "run-1-0",
@@ -137,8 +177,9 @@ describe("the messages of an attempt", () => {
   test("hold no NUL and no half of a character", () => {
     const { writer, deltas, parts } = makeWriter();
     writer.write("text", "a\0b\ud83c");
-    expect(deltas[0]!.text).toBe("a\uFFFDb\uFFFD");
-    expect(parts[1]).toMatchObject({ text: "a\uFFFDb\uFFFD" });
+    writer.close();
+    expect(deltas.map(({ text }) => text).join("")).toBe("a\uFFFDb\uFFFD");
+    expect(parts.flatMap((part) => (part.kind === "append" ? [part.text] : [])).join("")).toBe("a\uFFFDb\uFFFD");
   });
 
   test("are there for the lines of a log before the first word", () => {

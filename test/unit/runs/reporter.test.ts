@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { AppError } from "../../../src/protocol/errors.ts";
 import type { MessageId, RequestId, RunId, SessionId } from "../../../src/protocol/ids.ts";
-import type { ReportPart, Standing } from "../../../src/protocol/run.ts";
+import type { ReportPart, Standing } from "../../../src/protocol/internal/run.ts";
 import { Reporter } from "../../../src/runs/reporter.ts";
 import { FloorInHand } from "../../support/floor-in-hand.ts";
 import { VirtualClock } from "../../support/virtual-clock.ts";
@@ -383,7 +383,7 @@ describe("the end", () => {
     expect(clock.timerCount).toBe(0);
   });
 
-  test("comes without a word when it is closed, whatever is under way", async () => {
+  test("ends silently when it is closed, also while a report is under way", async () => {
     const { clock, floor, reporter, standings } = makeReporter();
     floor.fates.push(...Array.from({ length: 9 }, () => new AppError("unavailable")));
     const finished = reporter.finish({ kind: "done" });

@@ -3,7 +3,7 @@ import type { Answer } from "../../../src/protocol/interaction.ts";
 import { type DriverStage, drive, kinds, said } from "../../support/driver-stage.ts";
 import { Puppet } from "../../support/puppet.ts";
 
-const STOP_MS = 5_000;
+const STOP_MS = 9_000;
 
 describe("a hold", () => {
   const hold = { standing: "hold" as const, answers: [] };
@@ -169,7 +169,7 @@ describe("a stop", () => {
     expect([stage.outcome(), stage.floor.reports.length]).toEqual(["stopped", 1]);
   });
 
-  test("after the end is none", async () => {
+  test("after the end has no effect", async () => {
     const stage = await drive();
     stage.run.end();
     await stage.clock.advance(0);
@@ -203,7 +203,7 @@ describe("an attempt that is given back", () => {
     expect(stage.lastOutcome()).toEqual({ kind: "done" });
   });
 
-  test("to nobody, since the floor cannot be had, ends without a word", async () => {
+  test("while its floor does not answer is lost once it is abandoned", async () => {
     const stage = await drive();
     stage.floor.hold();
     stage.driver.giveBack(false);

@@ -64,6 +64,37 @@ describe("an attempt that comes to its end", () => {
     expect(stage.clock.timerCount).toBe(0);
   });
 
+  test("has told where the provider's session lies, that it was lost, and how its program ended", async () => {
+    const stage = await drive(new Puppet(), () => {}, "here");
+    stage.run.do(
+      { type: "provider-session", id: "near", isLocal: true },
+      { type: "provider-session", id: "anywhere" },
+      { type: "provider-session", id: undefined },
+      { type: "exit", code: null, signal: "SIGKILL", durationMs: 12 },
+    );
+    stage.run.end();
+    await stage.clock.advance(0);
+    expect(stage.floor.parts).toEqual([
+      { kind: "provider_session", id: "near", home: "here" },
+      { kind: "provider_session", id: "anywhere" },
+      { kind: "provider_session" },
+      { kind: "data", name: "exit", data: { code: null, signal: "SIGKILL", durationMs: 12 }, agent: MASTER },
+    ]);
+  });
+
+  test("that says more than anybody can use is cut there, and fails with a sentence", async () => {
+    const stage = await drive();
+    const piece = "x".repeat(65_536);
+    for (let length = 0; length <= 4_194_304; length += piece.length) stage.run.say(piece);
+    await stage.clock.advance(60_000);
+    expect(stage.lastOutcome()).toEqual({
+      kind: "failed",
+      code: "too_large",
+      message: "The reply is longer than 4,194,304 characters, and was cut there.",
+    });
+    expect([said(stage).length, stage.run.isOver]).toEqual([4_194_304, true]);
+  });
+
   test("that said nothing says so", async () => {
     const stage = await drive();
     stage.run.end();
@@ -121,7 +152,7 @@ describe("an attempt whose agent fails", () => {
     expect(stage.outcome()).toBe("failed");
     expect(stage.lastOutcome()).toEqual({ kind: "failed", code, message: "no, and this is why", ...told });
     expect(stage.floor.parts.at(-1)).toMatchObject({ kind: "close", status: "error" });
-    expect(stage.log.lines).toEqual([]);
+    expect(stage.log.lines).toEqual(["a run failed"]);
   });
 
   test.each([new Error("the key is sk-1234"), new AppError("internal", "the key is sk-1234"), "sk-1234", undefined])(
@@ -222,7 +253,7 @@ test("a floor that takes no report any more ends the attempt", async () => {
   stage.run.say("la");
   await stage.clock.advance(60_000);
   expect([stage.outcome(), stage.run.isOver]).toEqual(["stopped", true]);
-  expect(stage.log.lines).toEqual(["the floor takes no report of this run"]);
+  expect(stage.log.lines).toEqual(["the floor rejects the reports of this run"]);
 });
 
 test("an agent gets the bytes of the images it asks for", async () => {

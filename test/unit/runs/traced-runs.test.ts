@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import type { Envelope } from "../../../src/protocol/command.ts";
-import type { SpanFacts, Tracer } from "../../../src/protocol/tracer.ts";
+import type { Envelope } from "../../../src/protocol/internal/command.ts";
+import type { SpanFacts, Tracer } from "../../../src/protocol/ports/tracer.ts";
 import { EFFECT, giveAway, singer, startLoneWorker } from "../../support/lone-worker.ts";
 
 const RUN = "00-4bf92f3577b34da6a3ce929d0e0e4736-1111111111111111-01";
@@ -21,7 +21,7 @@ function listen() {
   return { asked, ask };
 }
 
-test("a run is a span below the commit that wished for it, and what it reports is part of it", async () => {
+test("a run is a span below the commit that requested it, and its reports are part of it", async () => {
   const { asked, ask } = listen();
   const begun: unknown[] = [];
   const ended: SpanFacts[] = [];

@@ -1,12 +1,27 @@
 import { describe, expect, test } from "vitest";
 import { AppError } from "../../../src/protocol/errors.ts";
-import { parseFrame } from "../../../src/protocol/floor-message.ts";
+import { parseFrame } from "../../../src/protocol/frames.ts";
 import { openSinging, sing, WorkerStage } from "../../support/worker-stage.ts";
 
-const STOP_MS = 5_000;
+const STOP_MS = 9_000;
 const WHO_DRIVES_MS = 250;
 const SWEEP_MS = 10_000;
 const REPORT_AFTER_MS = 250;
+
+/** Two workers with disks of their own; the conversation of ann's session lies with the near one. */
+async function openElsewhere() {
+  const stage = await WorkerStage.open();
+  const near = await stage.startWorker({ home: "near", lackingMs: 60_000 });
+  await stage.create("ann");
+  await stage.chat("ann");
+  const { last } = stage.puppet();
+  last.do({ type: "provider-session", id: "p", isLocal: true });
+  last.say("la");
+  last.end();
+  await stage.clock.advance(0);
+  const far = await stage.startWorker({ home: "far", lackingMs: 60_000 });
+  return { stage, near, far };
+}
 
 describe("a run", () => {
   test("is claimed, driven and ended; what its agent says reaches readers at once, and the store soon", async () => {
@@ -40,7 +55,7 @@ describe("a run", () => {
     expect(worker.log.lines).toEqual([]);
   });
 
-  test("that is not wanted any more when its turn comes is dropped: its agent hears nothing of it", async () => {
+  test("that is no longer wanted when its turn comes is dropped without calling its agent", async () => {
     const { stage, worker, puppet } = await openSinging({ concurrency: 1 });
     await stage.create("bob");
     await stage.chat("bob");
@@ -80,7 +95,7 @@ describe("a run", () => {
     expect(puppet.last.turn.input.id).toBe("m-three");
   });
 
-  test("of an agent that is not there any more fails, and says so", async () => {
+  test("of an agent that no longer exists fails, and says so", async () => {
     const stage = await WorkerStage.open();
     stage.agents.delete("music");
     await stage.startWorker();
@@ -101,6 +116,39 @@ describe("a run", () => {
     expect(await stage.eventsOf("ann", "error")).toEqual([]);
     await stage.clock.advance(SWEEP_MS + 1_000);
     expect(await stage.eventsOf("ann", "error")).toMatchObject([{ errorCode: "agent_not_found", runId: "run-ann" }]);
+  });
+
+  test("of an agent whose program another worker has is left to that worker", async () => {
+    const stage = await WorkerStage.open();
+    const lacking = await stage.startWorker({ lackingMs: 60_000 });
+    lacking.lacks.add("music");
+    const having = await stage.startWorker({ lackingMs: 60_000 });
+    await stage.create("ann");
+    await stage.chat("ann");
+    expect([lacking.claims.length, having.claims.length]).toEqual([0, 1]);
+  });
+
+  test("of a conversation that lies on another worker's disk is handed over to that worker", async () => {
+    const { stage, near, far } = await openElsewhere();
+    near.isOffered = false;
+    await stage.chat("ann", "second");
+    expect([near.claims.length, far.claims.length]).toEqual([2, 0]);
+    expect(stage.puppet().last.turn).toMatchObject({ runId: "second", providerSessionId: "p" });
+  });
+
+  test("of a conversation whose disk is gone for a minute is driven elsewhere, as a new conversation", async () => {
+    const { stage, near, far } = await openElsewhere();
+    near.isOffered = false;
+    near.isCutOff = true;
+    await stage.chat("ann", "second");
+    await stage.clock.advance(55_000);
+    expect(far.claims).toEqual([]);
+    await stage.clock.advance(SWEEP_MS + 1_000);
+    expect(far.claims).toHaveLength(1);
+    const { turn } = stage.puppet().last;
+    expect(turn).toMatchObject({ runId: "second" });
+    expect(turn.providerSessionId).toBeUndefined();
+    expect(turn.history.map(({ content }) => content)).toEqual(["go", "la"]);
   });
 
   test("whose message is gone fails, and says so", async () => {
@@ -144,7 +192,7 @@ describe("a run", () => {
     await stage.chat("ann");
     expect(stage.puppet().runs).toEqual([]);
     await stage.clock.advance(awayMs);
-    expect(worker.log.lines).toEqual(["a run could not be taken; it is tried again"]);
+    expect(worker.log.lines).toEqual(["a run could not be claimed; the worker tries again"]);
     stage.bus.subscribe = subscribe;
     worker.isCutOff = false;
     stage.floors.store.away.clear();
@@ -158,7 +206,7 @@ describe("a run", () => {
 });
 
 describe("a run that two workers are given", () => {
-  test("is driven by one: the other hears that somebody claimed it, asks who drives it, and leaves it", async () => {
+  test("is driven by one worker: the other learns that it is claimed, and leaves it", async () => {
     const stage = await WorkerStage.open();
     const workers = [await stage.startWorker(), await stage.startWorker()];
     await sing(stage, "ann");
@@ -171,7 +219,7 @@ describe("a run that two workers are given", () => {
     expect(workers.flatMap(({ ended }) => ended)).toEqual(["music done"]);
   });
 
-  test("goes to the other when nobody says that he drives it: with the same claim, asked a second time", async () => {
+  test("goes to the other worker when no worker says that it drives it: the same claim is sent a second time", async () => {
     const { stage, worker, puppet } = await openSinging();
     worker.isCutOff = true;
     const other = await stage.startWorker();
@@ -211,7 +259,7 @@ describe("a run that two workers are given", () => {
     expect([puppet.last.isOver, worker.ended]).toEqual([true, ["once stopped"]]);
   });
 
-  test("starts again silently where nothing was said, whatever its agent allows", async () => {
+  test("starts again silently if nothing was said, restartable or not", async () => {
     const stage = await WorkerStage.open();
     const worker = await stage.startWorker();
     await stage.create("ann", "once");

@@ -61,7 +61,7 @@ describe("migrations", () => {
     expect(target.applied).toEqual([]);
   });
 
-  test("one that fails is named, and ends them", async () => {
+  test("a failing migration is named, and ends the migration", async () => {
     const target = new FakeTarget(0, "0002_x.sql");
     await expect(migrate(target, THREE)).rejects.toThrow("data/test.db could not be migrated by 0002_x.sql");
     expect(target.applied).toEqual(["0001_x.sql"]);

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { faultOf, isConnectionDoubtful, plainError, reasonOf } from "../../../src/store/postgres-fault.ts";
+import { faultOf, isConnectionDoubtful, plainError, reasonOf } from "../../../src/store/postgres/sql-state.ts";
 
 const answer = (code: string) => Object.assign(new Error("told by the server"), { code, severity: "ERROR" });
 const network = (code: string) => Object.assign(new Error(`connect ${code}`), { code });

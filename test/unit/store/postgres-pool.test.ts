@@ -1,7 +1,7 @@
 import { EventEmitter } from "node:events";
 import type { Pool } from "pg";
 import { describe, expect, test } from "vitest";
-import { PostgresPool } from "../../../src/store/postgres-pool.ts";
+import { PostgresPool } from "../../../src/store/postgres/connection-pool.ts";
 import { KeptLog } from "../../support/sqlite-place.ts";
 import { VirtualClock } from "../../support/virtual-clock.ts";
 
@@ -50,7 +50,7 @@ const failure = (code: string, severity?: string) =>
   Object.assign(new Error("no"), { code, ...(severity && { severity }) });
 
 describe("a pool of connections to PostgreSQL", () => {
-  test("gives a statement what is left of two seconds, and never less than a quarter of one", async () => {
+  test("gives a statement the rest of two seconds, and never less than a quarter of a second", async () => {
     const { driver, clock, pool } = open();
     for (const waited of [0, 700, 1_900]) {
       const answer = pool.query(ASKED, [1]);
@@ -63,7 +63,7 @@ describe("a pool of connections to PostgreSQL", () => {
     expect(driver.releases).toEqual([false, false, false]);
   });
 
-  test("refuses what comes when four thousand statements wait, and takes more when one is answered", async () => {
+  test("refuses statements when four thousand wait, and accepts more when one is answered", async () => {
     const { driver, pool } = open();
     const waiting = Array.from({ length: 4_096 }, () => pool.query(ASKED));
     await expect(pool.query(ASKED)).rejects.toMatchObject({ code: "unavailable" });
@@ -74,7 +74,7 @@ describe("a pool of connections to PostgreSQL", () => {
     expect(driver.connecting).toHaveLength(4_096);
   });
 
-  test("keeps a connection whose statement was refused, and throws away one that is in doubt", async () => {
+  test("keeps a connection whose statement was refused, and closes a connection in doubt", async () => {
     const { driver, pool } = open();
     const outcomes = [];
     for (const error of [
@@ -109,13 +109,10 @@ describe("a pool of connections to PostgreSQL", () => {
       settle(driver.queries.length - 1);
       await Promise.allSettled([answer]);
     }
-    expect(log.lines).toEqual([
-      "the database does not do what it is asked",
-      "the database does what it is asked again",
-    ]);
+    expect(log.lines).toEqual(["the database does not answer statements", "the database answers statements again"]);
   });
 
-  test("closes when what it was asked is answered, and only once", async () => {
+  test("closes when its statements are answered, and only once", async () => {
     const { driver, pool } = open();
     const answer = pool.query(ASKED);
     const closing = [pool.close(), pool.close()];
@@ -128,7 +125,7 @@ describe("a pool of connections to PostgreSQL", () => {
     expect(driver.ending).toBe(true);
   });
 
-  test("a connection that is lost while nobody uses it, or somebody does, is no fault of the process", () => {
+  test("a lost connection, idle or in use, does not end the process", () => {
     const { driver } = open();
     driver.emit("error", failure("ECONNRESET"));
     const client = new EventEmitter();

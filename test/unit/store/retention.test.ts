@@ -19,9 +19,16 @@ function makeRetention(retentionMs: number | null = 30 * DAY) {
     failure: undefined as Error | undefined,
     isMine: true,
     gate: undefined as Promise<void> | undefined,
+    doubtUntil: 0,
+    cannotSave: false,
   };
   const retention = new Retention({
     store: {
+      doubtUntil: async () => hand.doubtUntil,
+      saveDoubt: async (until) => {
+        if (hand.cannotSave) throw new AppError("unavailable");
+        hand.doubtUntil = until;
+      },
       prune: async (limits) => {
         asked.push(limits);
         await hand.gate;
@@ -35,6 +42,7 @@ function makeRetention(retentionMs: number | null = 30 * DAY) {
     everyMs: MINUTE,
     limit: 100,
     receiptMs: DAY,
+    stagedMs: HOUR,
     retentionMs: retentionMs ?? undefined,
     doubtMs: DAY,
     isMine: () => hand.isMine,
@@ -61,7 +69,9 @@ describe("what is past its time", () => {
     expect(asked).toEqual([]);
     await clock.advance(1);
     const now = clock.now();
-    expect(asked).toEqual([{ now, receiptsBefore: now - DAY, eventsBefore: now - 30 * DAY, limit: 100 }]);
+    expect(asked).toEqual([
+      { now, receiptsBefore: now - DAY, stagedBefore: now - HOUR, eventsBefore: now - 30 * DAY, limit: 100 },
+    ]);
     await clock.advance(3 * MINUTE);
     expect(asked).toHaveLength(4);
   });
@@ -86,7 +96,7 @@ describe("what is past its time", () => {
     hand.failure = new AppError("unavailable");
     retention.start();
     await clock.advance(MINUTE);
-    expect(log.lines).toEqual(["what is past its time could not be pruned"]);
+    expect(log.lines).toEqual(["expired rows could not be pruned"]);
     hand.failure = undefined;
     await clock.advance(MINUTE);
     expect([asked.length, log.lines.length]).toEqual([2, 1]);
@@ -122,6 +132,39 @@ describe("a wall clock that has jumped", () => {
     expect(asked).toHaveLength(length);
     await clock.advance(MINUTE);
     expect(asked).toHaveLength(length + 1);
+  });
+
+  test("is in doubt for the next process too, for as long as it is left of the day", async () => {
+    const before = makeRetention();
+    before.clock.jump(DAY);
+    before.retention.suspend();
+    await before.clock.advance(HOUR);
+    const { retention, clock, asked, hand } = makeRetention();
+    hand.doubtUntil = before.hand.doubtUntil;
+    clock.jump(before.clock.now() - clock.now());
+    retention.start();
+    await clock.advance(DAY - HOUR - MINUTE);
+    expect(asked).toEqual([]);
+    await clock.advance(2 * MINUTE);
+    expect(asked.length).toBeGreaterThan(0);
+  });
+
+  test("is noted as soon as the store can be written, and not beyond a day where the clock has gone back", async () => {
+    const { retention, clock, asked, hand } = makeRetention();
+    retention.start();
+    hand.cannotSave = true;
+    clock.jump(10 * 365 * DAY);
+    retention.suspend();
+    await clock.advance(MINUTE);
+    expect(hand.doubtUntil).toBe(0);
+    hand.cannotSave = false;
+    await clock.advance(MINUTE);
+    expect(hand.doubtUntil).toBeGreaterThan(clock.now());
+    const next = makeRetention();
+    next.hand.doubtUntil = hand.doubtUntil;
+    next.retention.start();
+    await next.clock.advance(DAY + 3 * MINUTE);
+    expect([asked.length, next.asked.length > 0]).toEqual([0, true]);
   });
 
   test("ends what is being pruned by its former time", async () => {

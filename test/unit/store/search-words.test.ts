@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import { describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { fts5Query, termsOf, tsQuery, tsVector, wordsOf } from "../../../src/store/search-words.ts";
 
 const query = (text: string) => fts5Query(termsOf(text));
@@ -35,6 +35,60 @@ describe("words of a text", () => {
   });
 });
 
+describe("what no text may cost more than its length", () => {
+  /** What is normalised has no long run of what normalising sorts. */
+  const sorted = /[\p{M}\uFF9E\uFF9F]{100}/u;
+  const marks = ["a", "\u0301", "\u0327", "\u0334", "\uFF9E", "\uFF9F", "か", "\u3099", "\u0E33", "\u1F82", "\u0344"];
+
+  test("normalising: no run of marks is long, for any input", () => {
+    const normalize = vi.spyOn(String.prototype, "normalize");
+    onTestFinished(() => normalize.mockRestore());
+    const typed = fc.array(fc.tuple(fc.constantFrom(...marks), fc.nat({ max: 99 })), { minLength: 1, maxLength: 20 });
+    fc.assert(
+      fc.property(typed, (pieces) => {
+        normalize.mockClear();
+        const text = pieces.map(([piece, times]) => piece.repeat(times)).join("");
+        wordsOf(text);
+        termsOf(text);
+        for (const normalized of normalize.mock.contexts) expect(String(normalized)).not.toMatch(sorted);
+      }),
+    );
+    const { length } = normalize.mock.calls;
+    wordsOf("a".concat("\u0301\u0327".repeat(30_000)));
+    expect(normalize.mock.calls.length).toBeGreaterThan(length);
+    for (const normalized of normalize.mock.contexts) expect(String(normalized)).not.toMatch(sorted);
+  });
+
+  test("all that normalising turns into marks counts as a mark", () => {
+    const isMark = /^\p{M}/u;
+    const made: string[] = [];
+    for (let code = 0; code < 0x110000; code++) {
+      const character = String.fromCodePoint(code);
+      // In canonical order a mark of a lower class comes before one of a higher class, whichever is typed first.
+      const isSorted =
+        isMark.test(character.normalize("NFKD")) && `\u0345${character}\u0334`.normalize("NFKD").at(1) !== "\u0345";
+      if (
+        isSorted &&
+        !isMark.test(character) &&
+        !`a${character}\u0334`.normalize("NFKD").startsWith(`a${character.normalize("NFKD")}`)
+      ) {
+        made.push(character);
+      }
+    }
+    expect(made).toEqual(["\uFF9E", "\uFF9F"]);
+  });
+
+  test("a phrase: a word keeps its first places in a text, and a query has a bounded number of words", () => {
+    const words = wordsOf("啊".repeat(65_536)).split(" ");
+    expect(words).toHaveLength(65_536);
+    expect(words.filter((word) => word === "啊啊")).toHaveLength(64);
+    expect(tsVector(words.join(" ")).split(" ")).toHaveLength(65);
+    const count = (query: string) => termsOf(query).reduce((sum, term) => sum + term.words.length, 0);
+    expect(count("啊".repeat(1_024))).toBe(32);
+    expect(count(`${"啊".repeat(63)} `.repeat(16))).toBe(32);
+  });
+});
+
 describe("what a query asks for", () => {
   test.each([
     ["导航", '"导航"'],
@@ -55,7 +109,7 @@ describe("what a query asks for", () => {
     expect(termsOf("a ".repeat(500))).toHaveLength(16);
   });
 
-  test("only letters, digits and marks get into it, whatever is typed", () => {
+  test("only letters, digits and marks get into it, for any input", () => {
     fc.assert(
       fc.property(fc.string({ unit: "binary" }), (text) => {
         for (const { words } of termsOf(text)) for (const word of words) expect(word).toMatch(/^[\p{L}\p{N}\p{M}]+$/u);

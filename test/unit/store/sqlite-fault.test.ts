@@ -1,6 +1,6 @@
 import { DatabaseSync } from "node:sqlite";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { faultOf, isUnreadable } from "../../../src/store/sqlite-fault.ts";
+import { faultOf, isUnreadable } from "../../../src/store/sqlite/result-code.ts";
 
 /** What SQLite says to the last of some statements. */
 function provoke(...statements: string[]): unknown {

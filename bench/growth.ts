@@ -1,0 +1,146 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { FloorId, SessionId } from "../src/protocol/ids.ts";
+import type { Session } from "../src/protocol/session.ts";
+import { openSqliteStore } from "../src/store/sqlite/sqlite-store.ts";
+import type { FloorChange } from "../src/store/store.ts";
+import { SystemClock } from "../src/system-clock.ts";
+import { Child } from "./support/child.ts";
+import { measureCost, type Send } from "./support/command-rate.ts";
+import { Connection } from "./support/connection.ts";
+import { median } from "./support/statistics.ts";
+import type { Row } from "./support/table.ts";
+
+/** What a command costs when there is much beside it: sessions on its floor, sessions in its store. */
+const ROUND_MS = 2_000;
+const ROUNDS = 5;
+const CLIENTS = 16;
+const PER_FLOOR = 1_000;
+
+const rename =
+  (ids: readonly string[]): Send =>
+  (connection, client, turn) =>
+    connection.request("PATCH", `/session/${ids[client]}`, `{"title":"turn ${turn}"}`);
+
+/** So many floors, with so many sessions on each; the last one of each floor has it, and the others are paused. */
+async function makeFloors(url: string, floors: number, sessions: number): Promise<string[]> {
+  const connection = await Connection.open(url);
+  const holders: string[] = [];
+  for (let floor = 0; floor < floors; floor++) {
+    let id = "";
+    for (let index = 0; index < sessions; index++) {
+      const body = { agentId: "music", userId: `u${floor}of${sessions}`, activate: true };
+      ({
+        session: { id },
+      } = await connection.post<{ session: { id: string } }>("/session/create", body));
+    }
+    holders.push(id);
+  }
+  connection.close();
+  return holders;
+}
+
+/** Archived sessions of other floors, as a host would have written them. */
+async function fill(file: string, sessions: number): Promise<void> {
+  const log = { debug() {}, info() {}, warn() {}, error() {}, fatal() {} };
+  const store = await openSqliteStore({ file, clock: new SystemClock(), log: log as never });
+  for (let from = 0; from < sessions; from += PER_FLOOR) {
+    const floorId = `u:old${from}` as FloorId;
+    const rows = Array.from({ length: Math.min(PER_FLOOR, sessions - from) }, (_, index) => ({
+      session: oldSession(`old-${from + index}`, floorId, from + index),
+      memory: "{}",
+      head: 0,
+    }));
+    const change: FloorChange = {
+      floorId,
+      expected: 0,
+      free: [],
+      snapshot: "{}",
+      format: 1,
+      head: 0,
+      flags: {},
+      sessions: rows,
+      messages: [],
+      logs: [],
+      events: [],
+      effectsAdded: [],
+      effectsRemoved: [],
+      receipts: [],
+      deleted: [],
+    };
+    await store.commit(change);
+  }
+  await store.close();
+}
+
+function oldSession(id: string, floorId: FloorId, at: number): Session {
+  return {
+    id: id as SessionId,
+    title: `talk ${id}`,
+    agentId: "music" as Session["agentId"],
+    floorId,
+    state: "archived",
+    activity: "idle",
+    priority: 20,
+    interruptible: true,
+    createdAt: at,
+    updatedAt: at,
+    lastActivityAt: at,
+    messageCount: 0,
+    tokenUsage: { used: 0, breakdown: { input: 0, output: 0, cacheRead: 0, cacheCreation: 0 } },
+    agentSessions: {},
+  };
+}
+
+/** µs of CPU per command of each, in turn. */
+async function compare(sides: readonly { child: Child; ids: readonly string[] }[]): Promise<number[]> {
+  const results: number[][] = sides.map(() => []);
+  for (let round = 0; round <= ROUNDS; round++) {
+    for (const [index, { child, ids }] of sides.entries()) {
+      const { cpuUs } = await measureCost(child, CLIENTS, ROUND_MS, rename(ids));
+      // The first round warms up.
+      if (round > 0) results[index]!.push(cpuUs);
+    }
+  }
+  return results.map(median);
+}
+
+export async function benchGrowth(): Promise<Row[]> {
+  const folder = mkdtempSync(join(tmpdir(), "interlock-bench-"));
+  const files = { large: join(folder, "large.db"), small: join(folder, "small.db") };
+  await fill(files.large, 100_000);
+  await fill(files.small, 10);
+  const large = await Child.start("interlock.ts", [files.large]);
+  const small = await Child.start("interlock.ts", [files.small]);
+  const crowded = await makeFloors(small.url, CLIENTS, 30);
+  const lone = await makeFloors(small.url, CLIENTS, 1);
+  const [ofCrowded, ofLone] = await compare([
+    { child: small, ids: crowded },
+    { child: small, ids: lone },
+  ]);
+  const inLarge = await makeFloors(large.url, CLIENTS, 1);
+  const [ofLarge, ofSmall] = await compare([
+    { child: large, ids: inLarge },
+    { child: small, ids: lone },
+  ]);
+  await large.stop();
+  await small.stop();
+  rmSync(folder, { recursive: true });
+  return [
+    {
+      what: "CPU per command on a floor with 30 sessions, beside one with 1",
+      ours: ofCrowded!,
+      beside: ofLone!,
+      unit: "µs",
+      atMost: 1.3,
+    },
+    {
+      what: "CPU per command with 100,000 sessions in the store, beside 10",
+      ours: ofLarge!,
+      beside: ofSmall!,
+      unit: "µs",
+      atMost: 1.3,
+    },
+  ];
+}

@@ -1,0 +1,163 @@
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { type Browser, chromium, type Page } from "playwright-core";
+import { createClient } from "../src/client/client.ts";
+import { Child } from "./support/child.ts";
+import { madeLog } from "./support/made-log.ts";
+import { median } from "./support/statistics.ts";
+import type { Row } from "./support/table.ts";
+import { type Frames, traceFrames } from "./support/trace.ts";
+
+/** The page in Chromium, beside an empty page: how soon it is there, and how many frames a second it draws. */
+const LOADS = 5;
+const EVENTS = 100_000;
+const SESSIONS = 10_000;
+const WATCHED_MS = 5_000;
+const TRANSITIONS_PER_SECOND = 200;
+const ARGUMENTS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"];
+
+/** Every frame something moves: without that a browser draws none. */
+const EMPTY_PAGE = `<!doctype html><title>empty</title><h1>Empty</h1><p id="dot" style="position:absolute">.</p>`;
+const ANIMATE_EMPTY = `new Promise((done) => {
+  const until = performance.now() + ${WATCHED_MS};
+  const step = (now) => {
+    document.getElementById("dot").style.left = (now % 500) + "px";
+    if (now < until) requestAnimationFrame(step); else done();
+  };
+  requestAnimationFrame(step);
+})`;
+/** Drags the moment to and fro over the whole log, each frame. */
+const SCRUB = `new Promise((done) => {
+  const slider = document.querySelector("input[type=range]");
+  const set = Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, "value").set;
+  const begun = performance.now();
+  const step = (now) => {
+    const part = (1 - Math.cos((now - begun) / 800)) / 2;
+    set.call(slider, String(Math.round(part * Number(slider.max))));
+    slider.dispatchEvent(new Event("input", { bubbles: true }));
+    if (now - begun < ${WATCHED_MS}) requestAnimationFrame(step); else done();
+  };
+  requestAnimationFrame(step);
+})`;
+/** As a page with a moving lamp: a frame for each refresh of the screen. */
+const WATCH = `new Promise((done) => {
+  const lamp = document.body.appendChild(document.createElement("i"));
+  lamp.textContent = ".";
+  lamp.style.cssText = "position:fixed;top:0";
+  const begun = performance.now();
+  const step = (now) => {
+    lamp.style.left = (now % 500) + "px";
+    if (now - begun < ${WATCHED_MS}) requestAnimationFrame(step); else done();
+  };
+  requestAnimationFrame(step);
+})`;
+
+export async function benchPage(): Promise<Row[]> {
+  const node = await Child.start("interlock.ts");
+  const empty = createServer((_, response) => response.setHeader("Content-Type", "text/html").end(EMPTY_PAGE));
+  await new Promise<void>((resolve) => empty.listen(0, "127.0.0.1", resolve));
+  const emptyUrl = `http://127.0.0.1:${(empty.address() as AddressInfo).port}/`;
+  const browser = await chromium.launch({
+    executablePath: process.env["TEST_CHROMIUM"] ?? "/usr/bin/chromium",
+    args: ARGUMENTS,
+  });
+  try {
+    const limit = await openings(browser, emptyUrl, "h1");
+    const ours = await openings(browser, `${node.url}/#/floor/u%3Aann`, "[aria-labelledby=agents] button:enabled");
+    const still = await withPage(browser, emptyUrl, (page) => traceFrames(browser, page, ANIMATE_EMPTY));
+    const rows: Row[] = [
+      { what: "first paint, beside an empty page", ours: ours.paint, beside: limit.paint, unit: "ms", atMost: 7 },
+      { what: "until agents can be started", ours: ours.ready, beside: limit.ready, unit: "ms" },
+    ];
+    const add = (what: string, frames: Frames) => {
+      const { dropped, longerThanFrame, longTasks, longestMs, p99Ms } = frames;
+      console.log(
+        `${what}: ${dropped} dropped, ${longerThanFrame} tasks over 16.7 ms, ${longTasks} over 50 ms, ` +
+          `p99 ${p99Ms.toFixed(1)} ms, longest ${longestMs.toFixed(1)} ms`,
+      );
+      rows.push({ what, ours: frames.perSecond, beside: still.perSecond, unit: "frames/s", atLeast: 0.9 });
+    };
+    const log = Buffer.from(madeLog(EVENTS, SESSIONS));
+    for (const view of ["floor", "session", "machine", "timeline", "sequence"]) {
+      const frames = await withPage(browser, node.url, async (page) => {
+        await openLog(page, log, view);
+        return traceFrames(browser, page, SCRUB);
+      });
+      add(`scrubbing ${EVENTS.toLocaleString("en")} events, ${view}`, frames);
+    }
+    for (const view of ["floor", "timeline"]) {
+      const frames = await withPage(browser, `${node.url}/#/${view}/u%3Aann`, async (page) => {
+        await page.getByText("Connected", { exact: true }).waitFor();
+        const stop = moveFloor(node.url);
+        const frames = await traceFrames(browser, page, WATCH);
+        await stop();
+        return frames;
+      });
+      add(`${TRANSITIONS_PER_SECOND} transitions a second, ${view}`, frames);
+    }
+    return rows;
+  } finally {
+    await browser.close();
+    empty.close();
+    await node.stop();
+  }
+}
+
+async function withPage<T>(browser: Browser, url: string, work: (page: Page) => Promise<T>): Promise<T> {
+  const context = await browser.newContext({ locale: "en-US", viewport: { width: 1920, height: 1080 } });
+  const page = await context.newPage();
+  try {
+    await page.goto(url);
+    return await work(page);
+  } finally {
+    await context.close();
+  }
+}
+
+/** Median times from the navigation, with an empty cache: the first paint, and until something can be used. */
+async function openings(browser: Browser, url: string, selector: string): Promise<{ paint: number; ready: number }> {
+  const paints: number[] = [];
+  const readies: number[] = [];
+  for (let load = 0; load < LOADS; load += 1) {
+    const [paint, ready] = await withPage(browser, url, async (page) => {
+      await page.locator(selector).first().waitFor();
+      return page.evaluate<[number, number]>(
+        `[performance.getEntriesByName("first-contentful-paint")[0].startTime, performance.now()]`,
+      );
+    });
+    paints.push(paint);
+    readies.push(ready);
+  }
+  return { paint: median(paints), ready: median(readies) };
+}
+
+async function openLog(page: Page, log: Buffer, view: string): Promise<void> {
+  const file = { name: "log.json", mimeType: "application/json", buffer: log };
+  await page.locator("input[type=file]").first().setInputFiles(file);
+  await page
+    .getByText(`${EVENTS.toLocaleString("en")} of`)
+    .first()
+    .waitFor();
+  await page.locator(`nav a[href^="#/${view}/"]`).click();
+  await page.locator(`nav a[href^="#/${view}/"][aria-current=page]`).waitFor();
+  await page.evaluate("new Promise((done) => requestIdleCallback(done))");
+}
+
+/** Pauses and resumes a session for ever, as often as is asked. Returns what stops it. */
+function moveFloor(url: string): () => Promise<void> {
+  const client = createClient({ baseUrl: url });
+  let isOver = false;
+  const moving = (async () => {
+    const { session } = await client.createSession({ agentId: "music", userId: "ann", activate: true });
+    for (let begun = performance.now(), moved = 0; !isOver; moved += 2) {
+      await client.pauseSession(session.id);
+      await client.resumeSession(session.id);
+      const ahead = (moved / TRANSITIONS_PER_SECOND) * 1_000 - (performance.now() - begun);
+      if (ahead > 0) await new Promise((resolve) => setTimeout(resolve, ahead));
+    }
+  })();
+  return async () => {
+    isOver = true;
+    await moving;
+  };
+}

@@ -1,0 +1,35 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+
+const ROOT = fileURLToPath(new URL("../..", import.meta.url));
+
+/**
+ * Start a node with the catalogue of a car, a store in the folder, and a free port.
+ *
+ * @param opening ends it when it is disposed
+ * @returns its address
+ * @throws Error if it does not start; what it prints to stderr says why
+ */
+export async function openNode(folder: string, opening: AsyncDisposableStack): Promise<string> {
+  const flags = ["--port", "0", "--store", `sqlite:${join(folder, "car.db")}`];
+  const child = spawn(process.execPath, [join(ROOT, "bin/interlock.js"), "serve", ...flags], {
+    cwd: ROOT,
+    env: { PATH: process.env["PATH"], INTERLOCK_CONFIG: join(ROOT, "config/car.yaml") },
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  const ended = once(child, "exit");
+  opening.defer(async () => {
+    child.kill("SIGTERM");
+    await ended;
+  });
+  for await (const line of createInterface({ input: child.stdout! })) {
+    const url = /\bhttp:\/\/\S+/.exec(line)?.[0];
+    if (url === undefined) continue;
+    child.stdout?.resume();
+    return url;
+  }
+  throw new Error("the node did not start");
+}

@@ -1,0 +1,57 @@
+/**
+ * `assistant.ts WORDS`: asks the dialog agent, and speaks its reply sentence by sentence while it is still being written.
+ * The agent runs on the server; this program is its voice. Whether it may be heard is the session's state.
+ */
+import { join } from "node:path";
+import { MessageTexts } from "../../../src/client/interlock-client.ts";
+import { Player } from "../sound/player.ts";
+import { synthesise } from "../sound/speech.ts";
+import { readEnvironment } from "./environment.ts";
+
+/** The end of a sentence: punctuation and a blank after it, or Chinese punctuation. */
+const SENTENCE = /.+?(?:[.!?](?=\s)|[。！？])/gsu;
+
+const [, , words = ""] = process.argv;
+const { client, userId, folder } = readEnvironment();
+const { session } = await client.createSession({ agentId: "dialog_agent", userId, activate: true });
+const texts = new MessageTexts();
+let spoken: Promise<void> = Promise.resolve();
+let current: Player | undefined;
+let isHeard = true;
+let count = 0;
+
+/** Speak after what is being spoken. */
+function say(sentence: string): void {
+  const file = join(folder, `reply-${process.pid}-${count++}.wav`);
+  const ready = synthesise(sentence, file);
+  spoken = spoken.then(async () => {
+    current = new Player(await ready, { sink: "voice" });
+    if (isHeard) current.play(0);
+    await current.ended;
+  });
+}
+
+let said = 0;
+const stream = client.openSession(session.id);
+await client.send({ type: "chat", sessionId: session.id as never, content: words });
+for await (const event of stream) {
+  if (event.type === "session_transition") {
+    isHeard = event.data.to.startsWith("active") || event.data.to.startsWith("ducked");
+    if (isHeard) current?.play(event.data.level ?? 0);
+    else current?.pause();
+  }
+  const text = texts.take(event);
+  if (text?.agent) {
+    for (const [sentence] of text.text.slice(said).matchAll(SENTENCE)) {
+      say(sentence);
+      said += sentence.length;
+    }
+    if (!text.isStreaming && text.text.length > said) {
+      say(text.text.slice(said));
+      said = text.text.length;
+    }
+  }
+  if (event.type === "complete") break;
+}
+await spoken;
+await client.archiveSession(session.id);

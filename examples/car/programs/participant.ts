@@ -1,0 +1,80 @@
+import { type Client, keepLease } from "../../../src/client/interlock-client.ts";
+
+/** What a program that makes sound must be able to do. */
+export interface Sound {
+  /** Be heard. @param level how much quieter than its own volume, in dB: 0 to -60 */
+  play(level: number): void;
+  /** Be silent, and keep the place. */
+  pause(): void;
+}
+
+/**
+ * One session on the driver's floor, for a program that plays for itself. The program asks for the floor once, and then
+ * obeys the session's transitions. Its lease is renewed as long as the program lives.
+ */
+export class Participant {
+  readonly sessionId: string;
+  /** Resolves when the session is archived or deleted. */
+  readonly ended: Promise<void>;
+  readonly #client: Client;
+
+  private constructor(client: Client, sessionId: string, sound: Sound) {
+    this.#client = client;
+    this.sessionId = sessionId;
+    this.ended = this.#obey(sound);
+  }
+
+  /**
+   * Ask for the floor. A session of the same agent that was paused when its program died is resumed.
+   *
+   * @throws ClientError `rejected` if the floor is refused; its message names the reason
+   */
+  static async join(client: Client, agentId: string, userId: string, sound: Sound): Promise<Participant> {
+    const { sessions } = await client.listSessions({ agentId, userId, state: "paused", pageSize: 1 });
+    const known = sessions[0]?.id;
+    if (known !== undefined) await client.resumeSession(known);
+    const id = known ?? (await client.createSession({ agentId, userId, activate: true })).session.id;
+    return new Participant(client, id, sound);
+  }
+
+  /** Give the floor up. */
+  async leave(): Promise<void> {
+    await this.#client.archiveSession(this.sessionId);
+    await this.ended;
+  }
+
+  async #obey(sound: Sound): Promise<void> {
+    const lease = keepLease(this.#client, this.sessionId, true);
+    try {
+      // Each round begins with the session as it is: at the start, and where the stream cannot continue.
+      while (true) {
+        const { session, position } = await this.#client.loadSession({ sessionId: this.sessionId });
+        lease.note(session);
+        if (!follow(sound, session.state, session.level)) return;
+        if (!(await this.#follow(sound, position))) return;
+      }
+    } finally {
+      lease.stop();
+      sound.pause();
+    }
+  }
+
+  /** @returns whether the stream was reset, so that the session has to be read again */
+  async #follow(sound: Sound, position: string): Promise<boolean> {
+    for await (const event of this.#client.openSession(this.sessionId, { position })) {
+      if (event.type === "reset") return true;
+      if (event.type !== "session_transition") continue;
+      const [state = ""] = event.data.to.split(".");
+      if (!follow(sound, state, event.data.level)) return false;
+    }
+    return false;
+  }
+}
+
+/** @returns whether the session goes on */
+function follow(sound: Sound, state: string, level = 0): boolean {
+  if (state === "active") sound.play(0);
+  else if (state === "ducked") sound.play(level);
+  else sound.pause();
+  return state !== "archived" && state !== "deleted";
+}

@@ -1,0 +1,100 @@
+import { useEffect, useRef } from "react";
+import type { AgentView } from "../../src/client/answers.ts";
+import { useClient } from "../../src/react/provider.ts";
+import { useHere } from "../moment/here.tsx";
+import { userOfFloor } from "../parts/floor-name.ts";
+import { useAct } from "../parts/use-act.ts";
+import { useWords } from "../words/words.tsx";
+import { DecisionText } from "./decisions.tsx";
+import styles from "./floor.module.css";
+import type { WhatIf } from "./what-if.ts";
+
+/** A pointer that only passes by asks nothing. */
+const DWELL_MS = 120;
+
+interface Props {
+  whatIf: WhatIf | undefined;
+  onWhatIf: (whatIf: WhatIf | undefined) => void;
+}
+
+/** Every agent of the catalogue: pressed, it asks for the floor; pointed at, it shows what would come of that. */
+export function AgentButtons({ whatIf, onWhatIf }: Props) {
+  const { say } = useWords();
+  const client = useClient();
+  const { agents, floorId = "", floor, isLive } = useHere();
+  const { act, refusal, isBusy } = useAct();
+  const asking = useRef<AbortController>(undefined);
+  useEffect(() => () => asking.current?.abort(), []);
+
+  const ask = (agentId: string) => {
+    asking.current?.abort();
+    if (!isLive) return;
+    const question = new AbortController();
+    asking.current = question;
+    const { signal } = question;
+    setTimeout(() => {
+      if (signal.aborted) return;
+      client.whatIf(floorId, agentId, { signal }).then(
+        ({ decision }) => onWhatIf({ agentId, decision }),
+        // Nothing is shown where the question itself fails: pressing the button says why.
+        () => onWhatIf(undefined),
+      );
+    }, DWELL_MS);
+  };
+  const leave = () => {
+    asking.current?.abort();
+    onWhatIf(undefined);
+  };
+  const start = ({ id: agentId }: AgentView) => {
+    leave();
+    void act(() => client.createSession({ agentId, ...userOfFloor(floorId), activate: true }));
+  };
+  const canStart = isLive && userOfFloor(floorId) !== undefined;
+
+  return (
+    <section className={styles["agents"]} aria-labelledby="agents">
+      <h2 id="agents">{say("agents.title")}</h2>
+      {agents.length === 0 && <p className={styles["quiet"]}>{say(floor ? "agents.empty" : "agents.loading")}</p>}
+      <ul>
+        {agents.map((agent) => (
+          <li key={agent.id}>
+            <button
+              type="button"
+              className={styles["agent"]}
+              disabled={!canStart || isBusy}
+              data-chosen={whatIf?.agentId === agent.id}
+              aria-describedby={`about-${agent.id}`}
+              onPointerEnter={() => ask(agent.id)}
+              onPointerLeave={leave}
+              onFocus={() => ask(agent.id)}
+              onBlur={leave}
+              onClick={() => start(agent)}
+            >
+              <b>{agent.name}</b>
+              <span className={styles["priority"]}>{agent.priority}</span>
+              <span className={styles["meter"]} aria-hidden="true">
+                <span style={{ width: `${agent.priority}%` }} />
+              </span>
+              <span className={styles["quiet"]} id={`about-${agent.id}`}>
+                {say(agent.interruptible ? "agents.interruptible" : "agents.uninterruptible")}
+                {agent.available ? "" : ` · ${say("agents.unavailable")}`}
+              </span>
+            </button>
+          </li>
+        ))}
+      </ul>
+      <div className={styles["answer"]} aria-live="polite">
+        {whatIf && (
+          <p>
+            <b>{say("whatif.title")}</b> <DecisionText decision={whatIf.decision} isWhatIf />
+          </p>
+        )}
+        {!whatIf && refusal && (
+          <div role="alert" className={styles["refusal"]}>
+            {refusal.decision ? <DecisionText decision={refusal.decision} /> : refusal.text}
+          </div>
+        )}
+      </div>
+    </section>
+  );
+}

@@ -1,0 +1,90 @@
+import type { Decision } from "../../src/protocol/decision.ts";
+import { useHere } from "../moment/here.tsx";
+import type { WordKey } from "../words/en.ts";
+import { useWords } from "../words/words.tsx";
+import { keyOfDecision } from "./decision-key.ts";
+import styles from "./floor.module.css";
+
+const MARKS = { granted: "▶", queued: "◔", rejected: "✕" } as const;
+
+/** What the arbiter decided, the newest first, each with its reason and how its numbers came about. */
+export function Decisions({ decisions }: { decisions: readonly Decision[] }) {
+  const { say } = useWords();
+  const newest = decisions.toReversed();
+  return (
+    <section className={styles["decisions"]} aria-labelledby="decisions">
+      <h2 id="decisions">{say("decisions.title")}</h2>
+      {newest.length === 0 && <p className={styles["quiet"]}>{say("decisions.empty")}</p>}
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reachable with the keyboard. */}
+      <section className={styles["scroll"]} tabIndex={0} aria-label={say("decisions.all")}>
+        <ol>
+          {newest.map((decision) => (
+            <li key={keyOfDecision(decision)} data-outcome={decision.outcome}>
+              <details>
+                <summary>
+                  <DecisionText decision={decision} />
+                </summary>
+                <DecisionSteps decision={decision} />
+              </details>
+            </li>
+          ))}
+        </ol>
+      </section>
+    </section>
+  );
+}
+
+/** A decision as a sentence: who, against whom, which numbers. */
+export function DecisionText({ decision, isWhatIf = false }: { decision: Decision; isWhatIf?: boolean }) {
+  const { say } = useWords();
+  const { agentName } = useHere();
+  const { outcome, challenger, holder } = decision;
+  const values = {
+    who: agentName(challenger.agentId),
+    p: challenger.priority,
+    holder: holder ? agentName(holder.agentId) : "",
+    h: holder?.priority ?? "",
+  };
+  return (
+    <>
+      <span aria-hidden="true">{MARKS[outcome]} </span>
+      {say(`${isWhatIf ? "whatif" : "decided"}.${outcome}`, values)} {say(reasonOf(decision), values)}
+    </>
+  );
+}
+
+/** A holder that is preempted is paused, or heard quieter. */
+function reasonOf({ reason, holder, effects }: Decision): WordKey {
+  const fate = effects?.find(({ sessionId }) => sessionId === holder?.sessionId)?.becomes;
+  return reason === "preempted" && fate === "ducked" ? "reason.ducked" : `reason.${reason}`;
+}
+
+function DecisionSteps({ decision }: { decision: Decision }) {
+  const { say } = useWords();
+  const { challenger, wouldNeed, rule, reason, say: spoken } = decision;
+  return (
+    <dl className={styles["steps"]}>
+      <dt>{say("decisions.rule")}</dt>
+      <dd>
+        <code>{reason}</code>
+        {rule === undefined ? "" : ` · ${rule}`}
+      </dd>
+      <dt>{say("decisions.priority")}</dt>
+      <dd>
+        {challenger.explained.map(({ step, adjust, value }) => (
+          <span key={step}>
+            <code>{step}</code> {adjust === undefined ? "" : `${adjust > 0 ? "+" : ""}${adjust} `}→ {value}{" "}
+          </span>
+        ))}
+      </dd>
+      {wouldNeed !== undefined && (
+        <>
+          <dt>{say("decisions.wouldneed")}</dt>
+          <dd>{wouldNeed}</dd>
+        </>
+      )}
+      <dt>{say("decisions.said")}</dt>
+      <dd>“{spoken}”</dd>
+    </dl>
+  );
+}

@@ -1,0 +1,51 @@
+import { type FormEvent, useState } from "react";
+import { useClient } from "../../src/react/provider.ts";
+import { useHere } from "../moment/here.tsx";
+import { useAct } from "../parts/use-act.ts";
+import { useWords } from "../words/words.tsx";
+import styles from "./floor.module.css";
+
+/** The floor's flags: context for the rules of priorities. */
+export function Flags({ flags }: { flags: Readonly<Record<string, boolean>> }) {
+  const { say } = useWords();
+  const client = useClient();
+  const { floorId = "", isLive } = useHere();
+  const { act, refusal, isBusy } = useAct();
+  const [name, setName] = useState("");
+  const set = (next: Record<string, boolean>) => act(() => client.setFlags(floorId, { ...flags, ...next }));
+  const submit = async (event: FormEvent) => {
+    event.preventDefault();
+    if (name !== "" && (await set({ [name]: true }))) setName("");
+  };
+  return (
+    <section className={styles["flags"]} aria-labelledby="flags">
+      <h2 id="flags">{say("flags.title")}</h2>
+      {Object.entries(flags).map(([flag, isSet]) => (
+        <label key={flag}>
+          <input
+            type="checkbox"
+            checked={isSet}
+            disabled={!isLive || isBusy}
+            onChange={({ target }) => void set({ [flag]: target.checked })}
+          />{" "}
+          {flag}
+        </label>
+      ))}
+      <form onSubmit={(event) => void submit(event)}>
+        <input
+          value={name}
+          maxLength={64}
+          pattern="[a-z0-9_\-]+"
+          placeholder={say("flags.name")}
+          aria-label={say("flags.name")}
+          disabled={!isLive}
+          onChange={({ target }) => setName(target.value)}
+        />
+        <button type="submit" disabled={!isLive || isBusy || name === ""}>
+          {say("flags.set")}
+        </button>
+      </form>
+      {refusal && <p role="alert">{refusal.text}</p>}
+    </section>
+  );
+}

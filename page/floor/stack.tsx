@@ -1,0 +1,202 @@
+import { type ReactNode, type RefObject, useEffect, useLayoutEffect, useRef } from "react";
+import type { Session } from "../../src/protocol/session.ts";
+import { useClient } from "../../src/react/provider.ts";
+import type { FloorPicture } from "../log/floor-picture.ts";
+import { useHere } from "../moment/here.tsx";
+import { clockOf } from "../moment/moment-text.ts";
+import { type Look, lookOf } from "../parts/look.ts";
+import { StateSign } from "../parts/state-sign.tsx";
+import { useAct } from "../parts/use-act.ts";
+import { useWords } from "../words/words.tsx";
+import styles from "./floor.module.css";
+import { type Effect, effectsOf, fateOf, type WhatIf } from "./what-if.ts";
+
+/** Cards that are drawn; the rest is a number. */
+const MAX_CARDS = 24;
+
+/** The floor as a stack: its holder above, who was paused for it beneath, who waits beside. */
+export function Stack({ floor, whatIf }: { floor: FloorPicture; whatIf: WhatIf | undefined }) {
+  const { say } = useWords();
+  const { agentName } = useHere();
+  const { holder, ducked, paused, queued, reserved } = floor;
+  const place = useRef<HTMLDivElement>(null);
+  useMoves(place);
+  const fate = whatIf && fateOf(whatIf.decision);
+  const effects = whatIf && effectsOf(whatIf.decision);
+  const ghost = whatIf && fate !== "refused" && fate !== "same" && (
+    <p className={styles["ghost"]} data-where={fate}>
+      {agentName(whatIf.agentId)}{" "}
+      <small>{say(fate === "queued" ? "whatif.waits" : fate === "beneath" ? "whatif.beneath" : "whatif.comes")}</small>
+    </p>
+  );
+  return (
+    <div ref={place} className={styles["columns"]}>
+      <div>
+        <h2>{say("stack.holder")}</h2>
+        {fate === "front" && ghost}
+        {holder && <Card key={holder.id} session={holder} isFront effect={effects?.get(holder.id)} />}
+        {!holder && (
+          <p className={styles["free"]}>
+            {reserved ? say("stack.reserved", { session: reserved.sessionId }) : say("stack.free")}
+          </p>
+        )}
+        {(ducked.length > 0 || fate === "beneath") && <h2>{say("stack.ducked")}</h2>}
+        {fate === "beneath" && ghost}
+        {ducked.map((session) => (
+          <Card key={session.id} session={session} effect={effects?.get(session.id)} />
+        ))}
+        <h2>{say("stack.paused", { count: paused.length })}</h2>
+        {paused.length === 0 && <p className={styles["quiet"]}>{say("stack.nonepaused")}</p>}
+        <Cards sessions={paused} effects={effects} />
+      </div>
+      <div>
+        <h2>{say("stack.queued", { count: queued.length })}</h2>
+        {queued.length === 0 && fate !== "queued" && <p className={styles["quiet"]}>{say("stack.nonequeued")}</p>}
+        <Cards sessions={queued} effects={effects} />
+        {fate === "queued" && ghost}
+      </div>
+    </div>
+  );
+}
+
+interface CardsProps {
+  sessions: readonly Session[];
+  effects: ReadonlyMap<string, Effect> | undefined;
+}
+
+function Cards({ sessions, effects }: CardsProps): ReactNode {
+  const { say } = useWords();
+  return (
+    <>
+      {sessions.slice(0, MAX_CARDS).map((session) => (
+        <Card key={session.id} session={session} effect={effects?.get(session.id)} />
+      ))}
+      {sessions.length > MAX_CARDS && (
+        <p className={styles["quiet"]}>{say("stack.more", { count: sessions.length - MAX_CARDS })}</p>
+      )}
+    </>
+  );
+}
+
+interface CardProps {
+  session: Session;
+  isFront?: boolean;
+  /** What the start that is considered would do to it. */
+  effect?: Effect | undefined;
+}
+
+function Card({ session, isFront = false, effect }: CardProps) {
+  const { say, language } = useWords();
+  const client = useClient();
+  const { agentName, isLive, floorId = "", linkTo } = useHere();
+  const { act, refusal, isBusy } = useAct();
+  const { id, title, agentId, priority, interruptible, pausedBy, lastActivityAt, level, activity, state } = session;
+  const look: Look = lookOf(session);
+  const name = agentName(agentId);
+  const disabled = !isLive || isBusy;
+  return (
+    <article
+      className={styles["card"]}
+      data-card={id}
+      data-front={isFront}
+      data-look={look}
+      data-affected={effect !== undefined}
+      aria-label={`${name}: ${say(`state.${look}`)}`}
+    >
+      <header>
+        <StateSign look={look} />
+        <a href={linkTo("session", { floorId, sessionId: id })}>
+          <b>{name}</b>
+        </a>
+        <span className={styles["priority"]} title={say("agents.priority", { value: priority })}>
+          {priority}
+        </span>
+      </header>
+      <p className={styles["title"]}>{title}</p>
+      <p className={styles["quiet"]}>
+        {say("stack.since", { time: clockOf(lastActivityAt, language) })}
+        {level !== undefined && ` · ${level} dB`}
+        {pausedBy && ` · ${say(`pausedby.${pausedBy}`)}`}
+        {state === "paused" && activity !== "idle" && ` · ${say("stack.held", { activity: say(`state.${activity}`) })}`}
+        {isFront && ` · ${say(interruptible ? "agents.interruptible" : "agents.uninterruptible")}`}
+      </p>
+      {effect && (
+        <p className={styles["would"]}>
+          {say(`whatif.becomes.${effect.becomes}`)}
+          {effect.level !== undefined && ` (${effect.level} dB)`}
+        </p>
+      )}
+      <footer>
+        <a href={linkTo("session", { floorId, sessionId: id })}>{say("session.talk")}</a>
+        {(state === "active" || state === "ducked") && (
+          <button type="button" disabled={disabled} onClick={() => void act(() => client.pauseSession(id))}>
+            {say("session.pause")}
+          </button>
+        )}
+        {state === "paused" && (
+          <button type="button" disabled={disabled} onClick={() => void act(() => client.resumeSession(id))}>
+            {say("session.resume")}
+          </button>
+        )}
+        {state === "created" && session.queuedAt === undefined && (
+          <button type="button" disabled={disabled} onClick={() => void act(() => client.activateSession(id))}>
+            {say("session.activate")}
+          </button>
+        )}
+        <button type="button" disabled={disabled} onClick={() => void act(() => client.archiveSession(id))}>
+          {say("session.archive")}
+        </button>
+      </footer>
+      {refusal && <p role="alert">{refusal.text}</p>}
+    </article>
+  );
+}
+
+const MOVE_MS = 200;
+/** More than so many at once is a jump: motion would explain nothing. */
+const MAX_MOVES = 12;
+
+/** Places are read again when nothing has changed for so long, in ms: to read them is to lay the page out. */
+const SETTLE_MS = 100;
+
+/** Cards that changed places travel from where they were. While changes come fast nothing travels. */
+function useMoves(place: RefObject<HTMLElement | null>): void {
+  const known = useRef<ReturnType<typeof placesOf>>(undefined);
+  const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
+  useLayoutEffect(() => {
+    const before = known.current;
+    known.current = undefined;
+    if (before && !matchMedia("(prefers-reduced-motion: reduce)").matches) travel(place.current!, before);
+    clearTimeout(timer.current);
+    timer.current = setTimeout(() => {
+      known.current = placesOf(place.current!);
+    }, SETTLE_MS);
+  });
+  useEffect(() => () => clearTimeout(timer.current), []);
+}
+
+const cardsIn = (place: HTMLElement) => [...place.querySelectorAll<HTMLElement>("[data-card]")];
+/** Within the stack, so that a page that was scrolled moves no card. */
+function placesOf(place: HTMLElement): Map<string, { left: number; top: number }> {
+  const origin = place.getBoundingClientRect();
+  return new Map(
+    cardsIn(place).map((card) => {
+      const { left, top } = card.getBoundingClientRect();
+      return [card.dataset["card"]!, { left: left - origin.left, top: top - origin.top }];
+    }),
+  );
+}
+
+function travel(place: HTMLElement, before: ReturnType<typeof placesOf>): void {
+  const now = placesOf(place);
+  const moved = cardsIn(place).flatMap((card) => {
+    const [from, to] = [before.get(card.dataset["card"]!), now.get(card.dataset["card"]!)!];
+    const [dx, dy] = from ? [from.left - to.left, from.top - to.top] : [0, 0];
+    return Math.abs(dx) > 1 || Math.abs(dy) > 1 ? [{ card, dx, dy }] : [];
+  });
+  if (moved.length > MAX_MOVES) return;
+  for (const { card, dx, dy } of moved) {
+    const from = `translate(${dx}px, ${dy}px)`;
+    card.animate([{ transform: from }, { transform: "none" }], { duration: MOVE_MS, easing: "ease-out" });
+  }
+}

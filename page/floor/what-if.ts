@@ -1,0 +1,26 @@
+import type { Decision } from "../../src/protocol/decision.ts";
+
+/** What would happen if an agent asked for the floor now. */
+export interface WhatIf {
+  agentId: string;
+  decision: Decision;
+}
+
+/** Where a session would go: to the front, beneath the holder, to the queue; nowhere. */
+export type Fate = "front" | "beneath" | "queued" | "refused" | "same";
+
+export function fateOf({ outcome, reason }: Decision): Fate {
+  if (outcome === "queued") return "queued";
+  if (outcome === "rejected") return "refused";
+  if (reason === "already_holder") return "same";
+  return reason === "beneath" ? "beneath" : "front";
+}
+
+export type Effect = NonNullable<Decision["effects"]>[number];
+
+/** What would become of the others, by session. Decisions of floors without ducked sessions name the holder alone. */
+export function effectsOf({ reason, holder, effects }: Decision): ReadonlyMap<string, Effect> {
+  if (effects) return new Map(effects.map((effect) => [effect.sessionId, effect]));
+  if (reason !== "preempted" || !holder) return new Map();
+  return new Map([[holder.sessionId, { ...holder, becomes: "paused" }]]);
+}

@@ -1,0 +1,140 @@
+import type { PendingInteraction, SessionMessage, ToolUse } from "../../src/client/live/live-session.ts";
+import type { ServerEventOf } from "../../src/client/server-event.ts";
+import type { LogEvent } from "./log-event.ts";
+
+/** What was said in a session, as its view shows it. */
+export interface Transcript {
+  /** Oldest first. */
+  messages: readonly SessionMessage[];
+  toolUses: readonly ToolUse[];
+  interactions: readonly PendingInteraction[];
+  error?: ServerEventOf<"error">["data"] | undefined;
+}
+
+/** A session's conversation after the first `count` events of its floor's log, from the log alone. */
+export function transcriptOf(events: readonly LogEvent[], sessionId: string, count = events.length): Transcript {
+  const messages = new Map<string, SessionMessage>();
+  const tools = new Map<string, ToolUse>();
+  const pending = new Map<string, PendingInteraction>();
+  let error: Transcript["error"];
+  for (let index = 0; index < count; index += 1) {
+    const event = events[index]!;
+    if (event.sessionId !== sessionId) continue;
+    switch (event.type) {
+      case "message": {
+        const { streaming, ...message } = event.data;
+        const thoughts = (message.parts ?? []).filter((part) => part["type"] === "reasoning");
+        const reasoning = thoughts.map((part) => String(part["text"])).join("");
+        messages.set(message.id, { ...message, reasoning, isStreaming: streaming } as SessionMessage);
+        break;
+      }
+      case "tool_call":
+        tools.set(event.data.toolCallId, event as ToolUse);
+        break;
+      case "tool_result": {
+        const use = tools.get(event.data.toolCallId);
+        if (use) tools.set(event.data.toolCallId, { ...use, result: event.data });
+        break;
+      }
+      case "tool_confirmation_request":
+      case "user_question_request":
+        if (event.requestId !== undefined) pending.set(event.requestId, event as PendingInteraction);
+        break;
+      case "interaction_resolved":
+        if (event.requestId !== undefined) pending.delete(event.requestId);
+        break;
+      case "error":
+        error = event.data;
+        break;
+      case "complete":
+        pending.clear();
+        if (error?.runId !== event.data.runId) error = undefined;
+        break;
+      default:
+        break;
+    }
+  }
+  return {
+    messages: [...messages.values()],
+    toolUses: [...tools.values()],
+    interactions: [...pending.values()],
+    ...(error && { error }),
+  };
+}
+
+/** Why a session gave the floor up the last time, among the first `count` events of its floor's log. */
+export function lastYieldOf(events: readonly LogEvent[], sessionId: string, count: number): string | undefined {
+  for (let index = count - 1; index >= 0; index -= 1) {
+    const event = events[index]!;
+    if (event.sessionId !== sessionId || event.type !== "session_transition") continue;
+    if (event.data.event === "yield") return event.data.reason;
+  }
+  return undefined;
+}
+
+/** A line of the conversation. */
+export type Item =
+  | { kind: "message"; at: number; message: SessionMessage }
+  | { kind: "tool"; at: number; use: ToolUse };
+
+/** Lines of one agent, or a sub-agent's part of them, folded beneath its caller. */
+export type CallNode = { kind: "item"; item: Item } | { kind: "call"; name: string; key: string; nodes: CallNode[] };
+
+/** Messages and tool calls in the order in which they happened. */
+export function itemsOf({ messages, toolUses }: Pick<Transcript, "messages" | "toolUses">): Item[] {
+  const items: Item[] = [
+    ...messages.map((message) => ({ kind: "message" as const, at: message.createdAt, message })),
+    ...toolUses.map((use) => ({ kind: "tool" as const, at: Date.parse(use.timestamp), use })),
+  ];
+  return items.sort((one, other) => one.at - other.at);
+}
+
+/**
+ * What each agent's calls of others said, beneath the place where it called them: a tree by `agent.path`. A call is known
+ * by the id of its tool call, so what two sub-agents say by turns stays apart, and the call keeps its key when a line is
+ * added before its first one. Histories from elsewhere may lack these ids: there a call lasts until another agent speaks.
+ * A message of the user ends all calls, because the ids are unique only within a run.
+ */
+export function callTree(items: readonly Item[]): CallNode[] {
+  const root: Branch = { nodes: [], calls: new Map(), last: undefined };
+  const taken = new Map<string, number>();
+  const keyFor = (name: string) => {
+    const times = taken.get(name) ?? 0;
+    taken.set(name, times + 1);
+    return times === 0 ? name : `${name}:${times}`;
+  };
+  for (const item of items) {
+    if (item.kind === "message" && item.message.role === "user") root.calls.clear();
+    const agent = item.kind === "message" ? item.message.agent : item.use.data.agent;
+    let branch = root;
+    for (const [depth, name] of (agent?.path.slice(1) ?? []).entries()) {
+      const call = agent?.calls?.[depth];
+      let next = call === undefined ? branch.last : branch.calls.get(call);
+      if (next === undefined || next.name !== name) {
+        const node: CallNode = { kind: "call", name, key: keyFor(`c:${call ?? keyOf(item)}:${name}`), nodes: [] };
+        branch.nodes.push(node);
+        next = { name, nodes: node.nodes, calls: new Map(), last: undefined };
+        if (call !== undefined) branch.calls.set(call, next);
+      }
+      branch.last = call === undefined ? next : undefined;
+      branch = next;
+    }
+    branch.last = undefined;
+    branch.nodes.push({ kind: "item", item });
+  }
+  return root.nodes;
+}
+
+/** An agent's part of the tree while it is made. */
+interface Branch {
+  nodes: CallNode[];
+  /** Calls of other agents, by the ids of their tool calls. */
+  calls: Map<string, NamedBranch>;
+  /** The call that its last line is beneath, where that has no id. */
+  last: NamedBranch | undefined;
+}
+
+type NamedBranch = Branch & { name: string };
+
+export const keyOf = (item: Item): string =>
+  item.kind === "message" ? `m:${item.message.id}` : `t:${item.use.data.toolCallId}`;

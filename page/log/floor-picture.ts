@@ -1,0 +1,305 @@
+import type { Decision } from "../../src/protocol/decision.ts";
+import type { Transition } from "../../src/protocol/event.ts";
+import type { Reservation } from "../../src/protocol/floor.ts";
+import type { Activity, PausedBy, Session, SessionState } from "../../src/protocol/session.ts";
+import { type LogEvent, timeOf } from "./log-event.ts";
+
+/** A floor at a moment, in the shape of the server's own answer. */
+export interface FloorPicture {
+  holder: Session | null;
+  /** Those that are heard beneath the holder. */
+  ducked: readonly Session[];
+  /** The one that was paused last is the first. */
+  paused: readonly Session[];
+  /** The one that has waited longest is the first. */
+  queued: readonly Session[];
+  reserved?: Reservation | undefined;
+  flags: Readonly<Record<string, boolean>>;
+  /** The newest last. */
+  decisions: readonly Decision[];
+}
+
+/** Decisions that a picture keeps. */
+const MAX_DECISIONS = 50;
+
+/** What the events so far make of a floor. Every step makes a new value: earlier ones stay as they were. */
+interface Standing {
+  holder: string | undefined;
+  ducked: readonly string[];
+  paused: readonly string[];
+  queued: readonly string[];
+  reserved: Reservation | undefined;
+  flags: Readonly<Record<string, boolean>>;
+  /** How many decisions there were. */
+  decided: number;
+}
+
+const NOTHING: Standing = {
+  holder: undefined,
+  ducked: [],
+  paused: [],
+  queued: [],
+  reserved: undefined,
+  flags: {},
+  decided: 0,
+};
+
+const PAUSED_BY: Partial<Record<Transition["event"], PausedBy>> = {
+  preempt: "preemption",
+  pause: "user",
+  yield: "yield",
+};
+
+/** A pass over a log. It remembers what each session and the floor were, and from which event on. */
+class Pass {
+  /** Of each session, in the order in which they were made. */
+  readonly sessions = new Map<string, History<Session | undefined>>();
+  readonly standings = new History<Standing>();
+  readonly decisions: Decision[] = [];
+  /** Events that were taken. */
+  count = 0;
+  #rest = NOTHING;
+
+  take(event: LogEvent): void {
+    this.count += 1;
+    this.#take(event);
+    this.standings.note(this.count, this.#rest);
+  }
+
+  #take(event: LogEvent): void {
+    const { sessionId } = event;
+    switch (event.type) {
+      case "session_created":
+        this.#set(event.data.id, event.data);
+        break;
+      case "session_transition":
+        if (sessionId !== undefined) this.#move(sessionId, event.data, event);
+        break;
+      case "session_updated":
+        if (sessionId !== undefined) this.#edit(sessionId, withoutGaps(event.data), event);
+        break;
+      case "agent_switched":
+        if (sessionId !== undefined) this.#edit(sessionId, { agentId: event.data.currentAgentId }, event);
+        break;
+      case "arbitration":
+        this.#decide(event.data, event);
+        break;
+      case "floor_updated":
+        this.#rest = { ...this.#rest, flags: event.data.flags, reserved: event.data.reserved };
+        break;
+      case "message":
+        if (sessionId !== undefined) this.#edit(sessionId, { lastActivityAt: timeOf(event) }, event);
+        break;
+      default:
+        break;
+    }
+  }
+
+  #decide(decision: Decision, event: LogEvent): void {
+    const { outcome, reason, challenger } = decision;
+    this.decisions.push(decision);
+    this.#rest = { ...this.#rest, decided: this.decisions.length };
+    const id = challenger.sessionId;
+    if (id === undefined || !this.#session(id)) return;
+    if (outcome !== "rejected") this.#edit(id, { priority: challenger.priority }, event);
+    if (outcome === "queued") {
+      this.#rest = { ...this.#rest, queued: [...without(this.#rest.queued, id), id] };
+      this.#edit(id, { queuedAt: timeOf(event) }, event);
+    } else if (reason === "queue_timeout" || reason === "lease_expired") this.#leaveQueue(id);
+  }
+
+  #move(id: string, { from, to, event: verb, activity, level }: Transition, event: LogEvent): void {
+    const [state, shown] = to.split(".") as [SessionState | "deleted", Activity | undefined];
+    const next = shown ?? activity?.to;
+    if (state === "deleted") {
+      this.#leave(id);
+      this.#set(id, undefined);
+      return;
+    }
+    this.#edit(id, { state, ...(next && { activity: next }), lastActivityAt: timeOf(event) }, event);
+    if (state === "active") {
+      if (this.#rest.holder === id) return;
+      this.#leave(id);
+      this.#leaveQueue(id);
+      this.#drop(id, "pausedBy");
+      this.#rest = { ...this.#rest, holder: id, reserved: undefined };
+    } else if (state === "ducked") {
+      if (!this.#rest.ducked.includes(id)) {
+        this.#leave(id);
+        this.#leaveQueue(id);
+        this.#drop(id, "pausedBy");
+        this.#rest = { ...this.#rest, ducked: [...this.#rest.ducked, id] };
+      }
+      if (level !== undefined) this.#edit(id, { level }, event);
+    } else if (state === "paused" && !from.startsWith("paused")) {
+      this.#leave(id);
+      const pausedBy = PAUSED_BY[verb];
+      if (pausedBy) this.#edit(id, { pausedBy }, event);
+      this.#rest = { ...this.#rest, paused: [id, ...this.#rest.paused] };
+    } else if (state === "paused" && verb === "yield") {
+      this.#edit(id, { pausedBy: "yield" }, event);
+    } else if (state === "archived") {
+      this.#leave(id);
+      this.#leaveQueue(id);
+      this.#drop(id, "pausedBy");
+      this.#edit(id, { activity: "idle", archivedAt: timeOf(event) }, event);
+    }
+  }
+
+  #leave(id: string): void {
+    const { holder, ducked, paused, queued } = this.#rest;
+    if (ducked.includes(id)) this.#drop(id, "level");
+    this.#rest = {
+      ...this.#rest,
+      holder: holder === id ? undefined : holder,
+      ducked: without(ducked, id),
+      paused: without(paused, id),
+      queued: without(queued, id),
+    };
+  }
+
+  #leaveQueue(id: string): void {
+    this.#rest = { ...this.#rest, queued: without(this.#rest.queued, id) };
+    this.#drop(id, "queuedAt");
+  }
+
+  #drop(id: string, key: "pausedBy" | "queuedAt" | "level"): void {
+    const known = this.#session(id);
+    if (known?.[key] === undefined) return;
+    const { [key]: _, ...session } = known;
+    this.#set(id, session as Session);
+  }
+
+  #edit(id: string, change: Partial<Session>, event: LogEvent): void {
+    this.#set(id, { ...(this.#session(id) ?? unknownSession(id, event)), ...change });
+  }
+
+  #session(id: string): Session | undefined {
+    return this.sessions.get(id)?.last;
+  }
+
+  #set(id: string, session: Session | undefined): void {
+    let history = this.sessions.get(id);
+    if (!history) {
+      history = new History();
+      this.sessions.set(id, history);
+    }
+    history.note(this.count, session);
+  }
+}
+
+/** What something was, and from how many events on. */
+class History<T> {
+  readonly #counts: number[] = [];
+  readonly #values: T[] = [];
+
+  get last(): T | undefined {
+    return this.#values.at(-1);
+  }
+
+  note(count: number, value: T): void {
+    if (this.#values.length > 0 && this.last === value) return;
+    if (this.#counts.at(-1) === count) this.#values[this.#values.length - 1] = value;
+    else {
+      this.#counts.push(count);
+      this.#values.push(value);
+    }
+  }
+
+  /** Undefined before the first note. */
+  after(count: number): T | undefined {
+    let low = 0;
+    let high = this.#counts.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.#counts[middle]! <= count) low = middle + 1;
+      else high = middle;
+    }
+    return this.#values[low - 1];
+  }
+}
+
+/** A session whose beginning the log does not have any more. */
+function unknownSession(id: string, event: LogEvent): Session {
+  const at = timeOf(event);
+  return {
+    id,
+    title: id,
+    agentId: "",
+    floorId: "",
+    state: "created",
+    activity: "idle",
+    priority: 0,
+    interruptible: true,
+    createdAt: at,
+    updatedAt: at,
+    lastActivityAt: at,
+    messageCount: 0,
+    tokenUsage: { used: 0, breakdown: { input: 0, output: 0, cacheRead: 0, cacheCreation: 0 } },
+    agentSessions: {},
+  } as unknown as Session;
+}
+
+const without = (ids: readonly string[], id: string): readonly string[] =>
+  ids.includes(id) ? ids.filter((each) => each !== id) : ids;
+
+const withoutGaps = (data: object): Partial<Session> =>
+  Object.fromEntries(Object.entries(data).filter(([, value]) => value !== undefined));
+
+/** How a floor stood after the first `count` events of its log. */
+export function pictureOf(events: readonly LogEvent[], count = events.length): FloorPicture {
+  return new PictureBook(events).at(count);
+}
+
+/** Any moment of a log: it is read once, and then every moment is looked up. */
+export class PictureBook {
+  readonly #events: readonly LogEvent[];
+  readonly #pass = new Pass();
+
+  /** @param events a log that does not change, but at its end */
+  constructor(events: readonly LogEvent[]) {
+    this.#events = events;
+  }
+
+  at(count: number): FloorPicture {
+    const { standings, decisions } = this.#readTo(count);
+    const { holder, ducked, paused, queued, reserved, flags, decided } = standings.after(count) ?? NOTHING;
+    const shown = (ids: readonly string[]) => ids.map((id) => this.sessionAt(count, id)!);
+    return {
+      holder: holder === undefined ? null : this.sessionAt(count, holder)!,
+      ducked: shown(ducked).sort((one, other) => other.priority - one.priority),
+      paused: shown(paused),
+      queued: shown(queued),
+      ...(reserved && { reserved }),
+      flags,
+      decisions: decisions.slice(Math.max(0, decided - MAX_DECISIONS), decided),
+    };
+  }
+
+  sessionAt(count: number, id: string): Session | undefined {
+    return this.#readTo(count).sessions.get(id)?.after(count);
+  }
+
+  sessionsAt(count: number): Session[] {
+    const { sessions } = this.#readTo(count);
+    return [...sessions.values()].map((history) => history.after(count)).filter((session) => session !== undefined);
+  }
+
+  /** The sessions that were made last, the newest first. */
+  newestAt(count: number, limit: number): Session[] {
+    const { sessions } = this.#readTo(count);
+    const found: Session[] = [];
+    for (const history of [...sessions.values()].reverse()) {
+      const session = history.after(count);
+      if (session) found.push(session);
+      if (found.length >= limit) break;
+    }
+    return found;
+  }
+
+  #readTo(count: number): Pass {
+    const wanted = Math.min(count, this.#events.length);
+    while (this.#pass.count < wanted) this.#pass.take(this.#events[this.#pass.count]!);
+    return this.#pass;
+  }
+}

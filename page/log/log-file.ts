@@ -1,0 +1,39 @@
+import type { LogEvent } from "./log-event.ts";
+
+/** What a saved log says it is, so that another file is not taken for one. */
+const FORMAT = "interlock-floor-log";
+const VERSION = 1;
+/** Files above this are refused before they are read. */
+export const MAX_FILE_BYTES = 268_435_456;
+
+export interface LogFile {
+  floorId: string;
+  /** Oldest first. */
+  events: readonly LogEvent[];
+}
+
+export function writeLogFile({ floorId, events }: LogFile): string {
+  return JSON.stringify({ format: FORMAT, version: VERSION, floorId, events });
+}
+
+/** @throws SyntaxError for what is no log of a floor; its message says what is wrong */
+export function readLogFile(text: string): LogFile {
+  const file: unknown = JSON.parse(text);
+  if (!isObject(file) || file["format"] !== FORMAT) throw new SyntaxError("The file is not a floor's log.");
+  if (file["version"] !== VERSION) throw new SyntaxError(`The file has version ${String(file["version"])}.`);
+  const { floorId, events } = file;
+  if (typeof floorId !== "string" || !Array.isArray(events)) throw new SyntaxError("The file has no events.");
+  const wrong = events.findIndex((event) => !isEvent(event));
+  if (wrong >= 0) throw new SyntaxError(`Event ${wrong + 1} of the file is not an event.`);
+  return { floorId, events: events as LogEvent[] };
+}
+
+const isObject = (value: unknown): value is Record<string, unknown> => typeof value === "object" && value !== null;
+
+const isEvent = (value: unknown): boolean =>
+  isObject(value) &&
+  typeof value["type"] === "string" &&
+  isObject(value["data"]) &&
+  typeof value["position"] === "string" &&
+  typeof value["timestamp"] === "string" &&
+  !Number.isNaN(Date.parse(value["timestamp"]));

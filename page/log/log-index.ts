@@ -1,0 +1,33 @@
+import { type LogEvent, placeOf } from "./log-event.ts";
+
+/** Something read off a log: as the log grows at its end, only what was added is read. */
+export class LogIndex<T> {
+  readonly #start: () => T;
+  readonly #take: (index: T, event: LogEvent, place: number) => void;
+  #events: readonly LogEvent[] = [];
+  #first = 0;
+  #count = 0;
+  #index: T;
+
+  /** @param take adds the event at a place of the log to the index, in place */
+  constructor(start: () => T, take: (index: T, event: LogEvent, place: number) => void) {
+    this.#start = start;
+    this.#take = take;
+    this.#index = start();
+  }
+
+  /** The index of the whole log: the same object as before while the log only grew at its end. */
+  of(events: readonly LogEvent[]): T {
+    const first = events.length === 0 ? 0 : placeOf(events[0]!);
+    if (events !== this.#events || first !== this.#first || events.length < this.#count) {
+      this.#events = events;
+      this.#first = first;
+      this.#count = 0;
+      this.#index = this.#start();
+    }
+    for (; this.#count < events.length; this.#count += 1) {
+      this.#take(this.#index, events[this.#count]!, this.#count);
+    }
+    return this.#index;
+  }
+}

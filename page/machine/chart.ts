@@ -1,0 +1,73 @@
+/** A machine as it is drawn. Places are computed while the page is built; they are in px. */
+export interface Chart {
+  id: string;
+  /** Events that the machine handles in every state. */
+  anywhere: readonly string[];
+  regions: readonly ChartRegion[];
+}
+
+export interface ChartRegion {
+  name: string;
+  states: readonly ChartState[];
+  arrows: readonly ChartArrow[];
+  /** States whose common ways out begin at a frame around them; empty where there are none. */
+  framed: readonly string[];
+  /** From left to right, and upright for narrow screens. */
+  wide: Layout;
+  tall: Layout;
+}
+
+export interface ChartState {
+  name: string;
+  /** Events that it handles without a change of state. */
+  stays: readonly string[];
+  refuses: readonly { event: string; code: string }[];
+}
+
+/** All that leads from one state, or from each of several, to another. */
+export interface ChartArrow {
+  /** Empty for the arrow that the machine begins with. */
+  from: readonly string[];
+  to: string;
+  words: readonly ChartWord[];
+}
+
+/** An event, a guard, or an event with its guard. */
+export interface ChartWord {
+  event?: string;
+  guard?: string;
+}
+
+export interface Layout {
+  width: number;
+  height: number;
+  /** By the name of the state. */
+  states: Readonly<Record<string, Box>>;
+  frame?: Box;
+  /** Where the machine begins. */
+  start: Point;
+  /** In the order of the region's arrows. */
+  arrows: readonly { points: readonly Point[]; label?: Box }[];
+}
+
+export interface Point {
+  x: number;
+  y: number;
+}
+
+export interface Box extends Point {
+  width: number;
+  height: number;
+}
+
+/** More words than these are a number: an arrow with a paragraph on it shows nothing. */
+const MAX_WORDS = 3;
+
+/** What stands on an arrow, a line for each word. */
+export function labelOf(words: readonly ChartWord[]): string[] {
+  const all = words.map(wordText);
+  return all.length <= MAX_WORDS ? all : [...all.slice(0, MAX_WORDS), `+${all.length - MAX_WORDS}`];
+}
+
+export const wordText = ({ event, guard }: ChartWord): string =>
+  [event, guard === undefined ? undefined : `[${guard}]`].filter((part) => part !== undefined).join(" ");

@@ -1,0 +1,200 @@
+import { charts } from "virtual:charts";
+import { useEffect, useMemo, useRef, useState } from "react";
+import type { Session } from "../../src/protocol/session.ts";
+import type { FloorPicture } from "../log/floor-picture.ts";
+import { type Here, useHere } from "../moment/here.tsx";
+import { clockOf } from "../moment/moment-text.ts";
+import { useWords } from "../words/words.tsx";
+import type { Chart } from "./chart.ts";
+import { ChartFigure } from "./chart-figure.tsx";
+import { EventsList } from "./events-list.tsx";
+import styles from "./machine.module.css";
+import {
+  acceptedIn,
+  arbiterState,
+  statesOf,
+  type TransitionEvent,
+  takenBy,
+  transitionIndex,
+  transitionsOf,
+} from "./standing.ts";
+
+/** Sessions that can be chosen; others are reached from the other views. */
+const MAX_CHOICES = 100;
+
+/** The machines of the floor and of one of its sessions, drawn from the machines themselves, with their states lit. */
+export function MachineView() {
+  const { say } = useWords();
+  const here = useHere();
+  const { floorId, floor, sessionId, log } = here;
+  const choices = choicesOf(here);
+  const chosen = sessionId ?? choices[0]?.id;
+  const session =
+    chosen === undefined ? undefined : (choices.find(({ id }) => id === chosen) ?? here.sessionThen(chosen));
+  const transitions = useTransitions(chosen);
+  const [arbiter, machine] = charts as [Chart, Chart];
+  return (
+    <section className={styles["view"]} aria-labelledby="machine">
+      <header className={styles["head"]}>
+        <h1 id="machine">{say("machine.title")}</h1>
+        {choices.length > 0 && <SessionChoice choices={choices} chosen={chosen} />}
+        {floorId === undefined && <p className={styles["quiet"]}>{say("machine.nofloor")}</p>}
+        {floorId !== undefined && !floor && <p className={styles["quiet"]}>{say("floor.loading")}</p>}
+        {floorId !== undefined && floor && !session && (
+          <p className={styles["quiet"]}>
+            {say(chosen === undefined ? "machine.nosession" : log.hasOlder ? "session.loading" : "session.notthen")}
+          </p>
+        )}
+      </header>
+      <div className={styles["charts"]}>
+        <SessionCharts key={chosen} machine={machine} session={session} transitions={transitions} />
+        <ArbiterChart key={floorId} arbiter={arbiter} floor={floor} />
+      </div>
+      <aside className={styles["aside"]}>
+        {session && <Facts session={session} machine={machine} transitions={transitions} />}
+        {!session && <p className={styles["quiet"]}>{say("machine.what")}</p>}
+      </aside>
+    </section>
+  );
+}
+
+/** Those on the stack and in the queue first, then those that were made last. */
+function choicesOf({ floor, newestSessions }: Here): Session[] {
+  const present = floor ? [floor.holder, ...floor.ducked, ...floor.paused, ...floor.queued] : [];
+  const known = new Map(present.flatMap((session) => (session ? [[session.id, session]] : [])));
+  for (const session of newestSessions(MAX_CHOICES)) if (!known.has(session.id)) known.set(session.id, session);
+  return [...known.values()].slice(0, MAX_CHOICES);
+}
+
+function SessionChoice({ choices, chosen }: { choices: readonly Session[]; chosen: string | undefined }) {
+  const { say } = useWords();
+  const { agentName, linkTo, floorId = "" } = useHere();
+  return (
+    <select
+      className={styles["choice"]}
+      aria-label={say("machine.session")}
+      value={chosen}
+      onChange={({ target }) => {
+        location.hash = linkTo("machine", { floorId, sessionId: target.value });
+      }}
+    >
+      {chosen !== undefined && !choices.some(({ id }) => id === chosen) && <option value={chosen}>{chosen}</option>}
+      {choices.map(({ id, agentId, title, state }) => (
+        <option key={id} value={id}>
+          {agentName(agentId)} · {title} · {say(`machine.state.${state}`)}
+        </option>
+      ))}
+    </select>
+  );
+}
+
+interface ChartsProps {
+  machine: Chart;
+  session: Session | undefined;
+  transitions: readonly TransitionEvent[];
+}
+
+function SessionCharts({ machine, session, transitions }: ChartsProps) {
+  const { say } = useWords();
+  const states = session && statesOf(session);
+  return machine.regions.map((region) => {
+    const last = transitions.findLast(({ data }) => takenBy(region, data) !== undefined);
+    const isNewest = last !== undefined && last === transitions.at(-1);
+    const arrow = last && takenBy(region, last.data);
+    const isDucked = region.name === "lifecycle" && session?.state === "ducked" && session.level !== undefined;
+    return (
+      <ChartFigure
+        key={region.name}
+        title={say(region.name === "lifecycle" ? "machine.lifecycle" : "machine.activity")}
+        region={region}
+        state={states?.[region.name]}
+        note={isDucked ? `${session.level} dB` : undefined}
+        taken={isNewest && arrow !== undefined ? { arrow, key: keyOf(last) } : undefined}
+      />
+    );
+  });
+}
+
+const keyOf = ({ seq, timestamp }: TransitionEvent): string => `${seq} ${timestamp}`;
+
+function useTransitions(id: string | undefined): TransitionEvent[] {
+  const { log, count, isLive, recent } = useHere();
+  const { events, revision } = log;
+  const ahead = isLive ? recent : NOTHING;
+  const [index] = useState(transitionIndex);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: `events` grows in place; the revision says so.
+  return useMemo(
+    () => (id === undefined ? [] : transitionsOf(id, events, index.of(events).get(id) ?? [], count, ahead)),
+    [id, index, events, count, revision, ahead],
+  );
+}
+
+const NOTHING: Here["recent"] = [];
+
+/** The arbiter's arrows are told by the states before and after: they have no events. */
+function ArbiterChart({ arbiter, floor }: { arbiter: Chart; floor: FloorPicture | undefined }) {
+  const { say } = useWords();
+  const state = floor && arbiterState(floor);
+  const before = useRef(state);
+  const [taken, setTaken] = useState<{ arrow: number; key: string }>();
+  const [region] = arbiter.regions;
+  useEffect(() => {
+    const from = before.current;
+    before.current = state;
+    if (from === undefined || state === undefined || from === state) return;
+    const arrow = region!.arrows.findIndex((each) => each.to === state && each.from.includes(from));
+    setTaken((last) => (arrow < 0 ? undefined : { arrow, key: String(Number(last?.key ?? 0) + 1) }));
+  }, [state, region]);
+  return <ChartFigure title={say("machine.arbiter")} region={region!} state={state} taken={taken} />;
+}
+
+function Facts({ session, machine, transitions }: ChartsProps & { session: Session }) {
+  const { say, language } = useWords();
+  const { agentName } = useHere();
+  const { accepted, refused } = useMemo(
+    () => acceptedIn(machine, statesOf({ state: session.state, activity: session.activity })),
+    [machine, session.state, session.activity],
+  );
+  return (
+    <>
+      <EventsList key={session.id} sessionId={session.id} accepted={accepted} refused={refused} />
+      <section aria-labelledby="transitions">
+        <h2 id="transitions">{say("machine.transitions")}</h2>
+        {transitions.length === 0 && <p className={styles["quiet"]}>{say("machine.notransitions")}</p>}
+        <ol className={styles["transitions"]}>
+          {transitions.toReversed().map((each) => {
+            const { from, to, event, by, activity, level, reason } = each.data;
+            return (
+              <li key={keyOf(each)}>
+                <time>{clockOf(Date.parse(each.timestamp), language, true)}</time>{" "}
+                <b className={styles["mono"]}>{event}</b>{" "}
+                {activity ? `${from} (${activity.from} → ${activity.to})` : `${from} → ${to}`}
+                {level !== undefined && ` ${level} dB`}
+                {reason !== undefined && <small> {reason}</small>}
+                {by && <small> · {say("log.by", { who: agentName(by.agentId) })}</small>}
+              </li>
+            );
+          })}
+        </ol>
+      </section>
+      <details className={styles["context"]}>
+        <summary>{say("machine.context")}</summary>
+        <Tree value={session} />
+      </details>
+    </>
+  );
+}
+
+/** A value as nested lists. */
+function Tree({ value }: { value: object }) {
+  return (
+    <dl className={styles["tree"]}>
+      {Object.entries(value).map(([name, each]) => (
+        <div key={name}>
+          <dt>{name}</dt>
+          <dd>{typeof each === "object" && each !== null ? <Tree value={each} /> : String(each)}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}

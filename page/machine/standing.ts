@@ -1,0 +1,129 @@
+import type { ServerEvent, ServerEventOf } from "../../src/client/server-event.ts";
+import type { Session } from "../../src/protocol/session.ts";
+import type { FloorPicture } from "../log/floor-picture.ts";
+import type { LogEvent } from "../log/log-event.ts";
+import { LogIndex } from "../log/log-index.ts";
+import type { Look } from "../parts/look.ts";
+import type { Chart, ChartArrow, ChartRegion } from "./chart.ts";
+
+export type TransitionEvent = ServerEventOf<"session_transition">;
+
+/** Transitions that are listed. */
+const MAX_TRANSITIONS = 12;
+
+/** For each session, the places of its transitions in the log. */
+export const transitionIndex = () =>
+  new LogIndex<Map<string, number[]>>(
+    () => new Map(),
+    (index, { type, sessionId }, place) => {
+      if (type !== "session_transition" || sessionId === undefined) return;
+      const places = index.get(sessionId);
+      if (places) places.push(place);
+      else index.set(sessionId, [place]);
+    },
+  );
+
+/**
+ * The newest transitions of a session after the first `count` events of a log, the newest last.
+ * @param places of its transitions in the log
+ * @param recent events of the floor's stream, which may be ahead of the log
+ */
+export function transitionsOf(
+  sessionId: string,
+  events: readonly LogEvent[],
+  places: readonly number[],
+  count: number,
+  recent: readonly ServerEvent[],
+): TransitionEvent[] {
+  const last = places.findLastIndex((place) => place < count) + 1;
+  const found = places
+    .slice(Math.max(0, last - MAX_TRANSITIONS), last)
+    .map((place) => events[place] as TransitionEvent);
+  const newest = found.at(-1)?.seq ?? 0;
+  const ahead = recent.filter(
+    (event): event is TransitionEvent =>
+      event.type === "session_transition" && event.sessionId === sessionId && (event.seq ?? 0) > newest,
+  );
+  return [...found, ...ahead].slice(-MAX_TRANSITIONS);
+}
+
+/** The places of the arrows of a region that a transition took: none, or one. */
+export function takenBy(
+  region: ChartRegion,
+  { from, to, event, activity }: TransitionEvent["data"],
+): number | undefined {
+  const [before, after] = [partOf(region, from, activity?.from), partOf(region, to, activity?.to)];
+  if (before === undefined || after === undefined || before === after) return undefined;
+  const ways = region.arrows.flatMap((arrow, index) =>
+    arrow.to === after && arrow.from.includes(before) ? [{ arrow, index }] : [],
+  );
+  return (ways.find(({ arrow }) => carries(arrow, event)) ?? ways[0])?.index;
+}
+
+/** A written state says the lifecycle, and while the session is heard its activity too. */
+function partOf({ name }: ChartRegion, written: string, activity: string | undefined): string | undefined {
+  const [lifecycle, heard] = written.split(".");
+  return name === "lifecycle" ? lifecycle : (heard ?? activity);
+}
+
+/** The log has the name of the transition; a command for it has the same name after `session.`. */
+const carries = ({ words }: ChartArrow, event: string): boolean =>
+  words.some((word) => word.event === event || word.event === `session.${event}`);
+
+/** The state of each region that a session is in. */
+export const statesOf = ({
+  state,
+  activity,
+}: Pick<Session, "state" | "activity">): Readonly<Record<string, string>> => ({
+  lifecycle: state,
+  activity,
+});
+
+export type ArbiterState = "free" | "held" | "reserved";
+
+export const arbiterState = ({ holder, reserved }: FloorPicture): ArbiterState =>
+  holder ? "held" : reserved ? "reserved" : "free";
+
+const LOOKS: Readonly<Record<string, Look>> = {
+  active: "idle",
+  free: "created",
+  held: "idle",
+  reserved: "queued",
+  deleted: "archived",
+};
+
+/** How a state of a machine looks when the machine is in it. */
+export const lookOfState = (state: string): Look => LOOKS[state] ?? (state as Look);
+
+/** An event that a session accepts in its states. */
+export interface Acceptance {
+  event: string;
+  /** The states it may lead to; empty if it changes none by itself. */
+  to: readonly string[];
+}
+
+/** What a session accepts in these states, and what it refuses. */
+export function acceptedIn(
+  { regions, anywhere }: Chart,
+  states: Readonly<Record<string, string>>,
+): { accepted: Acceptance[]; refused: readonly { event: string; code: string }[] } {
+  const to = new Map<string, Set<string>>(anywhere.map((event) => [event, new Set()]));
+  const refused: { event: string; code: string }[] = [];
+  const targets = (event: string) => {
+    const known = to.get(event) ?? new Set();
+    to.set(event, known);
+    return known;
+  };
+  for (const region of regions) {
+    const now = region.states.find(({ name }) => name === states[region.name]);
+    if (!now) continue;
+    refused.push(...now.refuses);
+    for (const event of now.stays) targets(event);
+    for (const { from, to: target, words } of region.arrows) {
+      if (!from.includes(now.name)) continue;
+      for (const { event } of words) if (event !== undefined) targets(event).add(target);
+    }
+  }
+  for (const { event } of refused) to.delete(event);
+  return { accepted: [...to].map(([event, states]) => ({ event, to: [...states] })), refused };
+}

@@ -1,0 +1,28 @@
+import { StrictMode } from "react";
+import { createRoot } from "react-dom/client";
+import { createClient } from "../src/client/client.ts";
+import { InterlockProvider } from "../src/react/provider.ts";
+import "./tokens.css";
+import "./page.css";
+import { Frame } from "./shell/frame.tsx";
+import { applyChosenTheme } from "./shell/theme.ts";
+import { loadWords, preferredLanguage, Speaking } from "./words/words.tsx";
+
+applyChosenTheme();
+const language = preferredLanguage();
+// The page's own folder: the API lies beside it, also under a path that a proxy puts in front.
+const client = createClient({ baseUrl: new URL(".", location.href).href });
+const place = document.getElementById("page");
+if (!place) throw new Error("index.html has no #page");
+// Not a top-level await: a chunk that imports from this one would wait for it, and it for the chunk.
+void loadWords(language).then((words) =>
+  createRoot(place).render(
+    <StrictMode>
+      <Speaking first={{ language, words }}>
+        <InterlockProvider client={client}>
+          <Frame />
+        </InterlockProvider>
+      </Speaking>
+    </StrictMode>,
+  ),
+);

@@ -1,0 +1,201 @@
+import {
+  createContext,
+  type ReactNode,
+  use,
+  useDeferredValue,
+  useEffect,
+  useMemo,
+  useState,
+  useSyncExternalStore,
+} from "react";
+import type { AgentView } from "../../src/client/answers.ts";
+import type { Client } from "../../src/client/client.ts";
+import type { LiveState } from "../../src/client/live/live.ts";
+import type { FloorLiveView } from "../../src/client/live/live-floor.ts";
+import type { Session } from "../../src/protocol/session.ts";
+import { useClient, useLiveViews } from "../../src/react/provider.ts";
+import { useLive } from "../../src/react/use-live.ts";
+import { FloorLog, type LogView } from "../log/floor-log.ts";
+import { type FloorPicture, PictureBook } from "../log/floor-picture.ts";
+import { countUpTo, placeOf } from "../log/log-event.ts";
+import type { LogFile } from "../log/log-file.ts";
+import { type Address, addressOf } from "../shell/address.ts";
+import { type Moment, useMoment } from "./moment-address.ts";
+
+/** The name of a log that came from a file, in the address. */
+const FILE = "file";
+
+/** Where one is: the floor, the moment, and what is known of them. Every view shows this. */
+export interface Here {
+  /** Undefined where no floor was chosen. */
+  floorId: string | undefined;
+  /** The session that is looked at, if there is one. */
+  sessionId: string | undefined;
+  /** A past moment, as a place in the log; undefined: now. */
+  at: number | undefined;
+  /** The part of the log that is looked at, in time; undefined: all of it. */
+  span: Moment["span"];
+  /** The log comes from a file: there is no server behind it. */
+  isFile: boolean;
+  /** Now, on a server: commands can be given. */
+  isLive: boolean;
+  /** The floor as it is, or was; undefined before the first answer. */
+  floor: FloorPicture | undefined;
+  log: LogView;
+  /** Events up to the moment. */
+  count: number;
+  /** Events of the floor's stream since the page was opened, the newest last. They may be ahead of the log. */
+  recent: FloorLiveView["events"];
+  /** Every session that the log knows after so many events. */
+  sessionsAfter: (count: number) => Session[];
+  sessionThen: (id: string) => Session | undefined;
+  /** The sessions that were made last before the moment, the newest first. */
+  newestSessions: (limit: number) => Session[];
+  agents: readonly AgentView[];
+  agentName: (id: string) => string;
+  status: LiveState;
+  /** The address of a view of the same floor at the same moment. */
+  linkTo: (view: string, rest?: { floorId?: string; sessionId?: string; at?: number | undefined }) => string;
+  lookAt: (place: number | undefined) => void;
+  setSpan: (span: Moment["span"]) => void;
+  openFile: (file: LogFile) => void;
+  restart: () => void;
+}
+
+const HereContext = createContext<Here | undefined>(undefined);
+
+export function useHere(): Here {
+  const here = use(HereContext);
+  if (!here) throw new Error("useHere() outside of <HereProvider>.");
+  return here;
+}
+
+/**
+ * Shows what is within it a little later than the rest of the page, when it takes long: a moment that is left again
+ * before its view was ready is not drawn. The slider and the keys keep up with the hand.
+ */
+export function Unhurried({ children }: { children: ReactNode }) {
+  const here = useDeferredValue(useHere());
+  return <HereContext value={here}>{children}</HereContext>;
+}
+
+const NOBODY: FloorLiveView = { status: "connecting", floor: undefined, decisions: [], events: [] };
+
+export function HereProvider({ address, children }: { address: Address; children: ReactNode }) {
+  const client = useClient();
+  const views = useLiveViews();
+  const [file, setFile] = useState<LogFile>();
+  const isFile = address.query.get("log") === FILE && file !== undefined;
+  const [named = "", chosen = ""] = address.rest;
+  const sessionId = chosen || undefined;
+  const floorId = isFile ? file.floorId : named || undefined;
+  const followed = floorId === undefined || isFile ? undefined : floorId;
+
+  // One stream says whether the server is there: the floor's, or a connection where no floor is chosen.
+  const source = followed === undefined ? views.connection : views.floor(followed);
+  const heard = useLive<LiveState>(source);
+  const live = followed === undefined ? NOBODY : (heard as FloorLiveView);
+
+  const log = useMemo(() => {
+    if (isFile) return new FloorLog(file.floorId, undefined, file.events);
+    return new FloorLog(followed ?? "", followed === undefined ? undefined : client);
+  }, [client, followed, isFile, file]);
+  const logView = useSyncExternalStore(log.subscribe, () => log.view);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: each event of the floor, and each reconnection, adds to its log.
+  useEffect(() => {
+    if (followed !== undefined) log.refresh();
+  }, [log, followed, live.events, heard.status === "open"]);
+
+  const { agents, agentName } = useAgents(client, heard.status === "open");
+  const { events, revision } = logView;
+  const first = events[0]?.position;
+  // biome-ignore lint/correctness/useExhaustiveDependencies: a log that grew at its beginning is read anew.
+  const book = useMemo(() => new PictureBook(events), [events, first]);
+  const [{ at, span }, move] = useMoment(address, (moment) =>
+    linkOf(address.view, { floorId, sessionId, isFile, query: address.query, ...moment }),
+  );
+  // biome-ignore lint/correctness/useExhaustiveDependencies: `events` grows in place; the revision says so.
+  const count = useMemo(() => (at === undefined ? events.length : countUpTo(events, at)), [events, at, revision]);
+  const isPast = at !== undefined || isFile;
+  // biome-ignore lint/correctness/useExhaustiveDependencies: as above.
+  const past = useMemo(() => (isPast ? book.at(count) : undefined), [book, count, isPast, revision]);
+  const floor = past ?? (live.floor && { ducked: [], ...live.floor, decisions: live.decisions });
+
+  const here: Here = {
+    floorId,
+    sessionId,
+    at,
+    span,
+    isFile,
+    isLive: !isPast,
+    floor,
+    log: logView,
+    count,
+    recent: live.events,
+    sessionsAfter: (count) => book.sessionsAt(count),
+    sessionThen: (id) => book.sessionAt(count, id),
+    newestSessions: (limit) => book.newestAt(count, limit),
+    agents,
+    agentName,
+    status: heard,
+    linkTo: (view, rest = {}) =>
+      linkOf(view, {
+        floorId: rest.floorId ?? floorId,
+        sessionId: rest.sessionId,
+        at: "at" in rest ? rest.at : at,
+        span: rest.floorId === undefined || rest.floorId === floorId ? span : undefined,
+        isFile: isFile && (rest.floorId === undefined || rest.floorId === floorId),
+      }),
+    lookAt: (place) => {
+      const last = events.at(-1);
+      move({ at: place === undefined || (last && !isFile && place > placeOf(last)) ? undefined : place });
+    },
+    setSpan: (next) => move({ span: next }),
+    openFile: (opened) => {
+      setFile(opened);
+      location.hash = linkOf("timeline", { floorId: opened.floorId, at: undefined, isFile: true });
+    },
+    restart: () => source.restart(),
+  };
+  return <HereContext value={here}>{children}</HereContext>;
+}
+
+interface Link {
+  floorId: string | undefined;
+  sessionId?: string | undefined;
+  at: number | undefined;
+  span?: Moment["span"];
+  isFile: boolean;
+  query?: URLSearchParams;
+}
+
+function linkOf(view: string, { floorId, sessionId, at, span, isFile, query }: Link): string {
+  const rest = [floorId, sessionId].filter((each) => each !== undefined);
+  const kept = Object.fromEntries(query ?? []);
+  return addressOf(view, floorId === undefined ? [] : rest, {
+    ...kept,
+    at: at === undefined ? undefined : String(at),
+    from: span && String(Math.floor(span.from)),
+    to: span && String(Math.ceil(span.to)),
+    log: isFile ? FILE : undefined,
+  });
+}
+
+/** The catalogue, read anew with each connection. */
+function useAgents(client: Client, isOpen: boolean): Pick<Here, "agents" | "agentName"> {
+  const [agents, setAgents] = useState<readonly AgentView[]>([]);
+  useEffect(() => {
+    if (!isOpen) return;
+    const leaving = new AbortController();
+    client.listAgents({ signal: leaving.signal }).then(
+      (answer) => setAgents(answer.agents),
+      // The connection's own line says what is wrong; the names that are known stay.
+      () => undefined,
+    );
+    return () => leaving.abort();
+  }, [client, isOpen]);
+  return useMemo(() => {
+    const names = new Map<string, string>(agents.map(({ id, name }) => [id, name]));
+    return { agents, agentName: (id: string) => names.get(id) ?? (id || "?") };
+  }, [agents]);
+}

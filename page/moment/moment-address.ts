@@ -1,0 +1,65 @@
+import { useCallback, useEffect, useRef, useState } from "react";
+import { type Address, replaceAddress } from "../shell/address.ts";
+
+/** The moment and the span that are shown, as they stand in the address. */
+export interface Moment {
+  /** A place in the log; undefined: now. */
+  at: number | undefined;
+  /** Undefined: the whole log. ms since 1970. */
+  span: { from: number; to: number } | undefined;
+}
+
+/**
+ * The address follows once nothing has moved for so long, in ms: browsers refuse a page that changes its address with
+ * each frame.
+ */
+const SETTLE_MS = 200;
+
+/**
+ * The moment of the address, and a way to move it. While somebody scrubs, the page follows at once and the address when
+ * it ends.
+ * @param write the address of a moment
+ */
+export function useMoment(
+  address: Address,
+  write: (moment: Moment) => string,
+): [Moment, (next: Partial<Moment>) => void] {
+  const { hash } = address;
+  const [moved, setMoved] = useState<{ hash: string; moment: Moment }>();
+  const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
+  // Another address, by a link or by the way back, ends what was moved before.
+  const moment = moved?.hash === hash ? moved.moment : momentOf(address);
+  const latest = useRef({ hash, moment, write });
+  useEffect(() => {
+    if (latest.current.hash !== hash) clearTimeout(timer.current);
+    latest.current = { hash, moment, write };
+  });
+  useEffect(() => () => clearTimeout(timer.current), []);
+  const move = useCallback((next: Partial<Moment>) => {
+    const { hash, moment } = latest.current;
+    const to = { ...moment, ...next };
+    latest.current.moment = to;
+    setMoved({ hash, moment: to });
+    clearTimeout(timer.current);
+    timer.current = setTimeout(() => {
+      const { hash, moment, write } = latest.current;
+      // A link was followed in the meantime: its address has the moment already.
+      if (location.hash !== hash) return;
+      replaceAddress(write(moment));
+      latest.current.hash = location.hash;
+      setMoved({ hash: location.hash, moment });
+    }, SETTLE_MS);
+  }, []);
+  return [moment, move];
+}
+
+const PLACE = /^\d{1,15}$/;
+
+function momentOf({ query }: Address): Moment {
+  const read = (name: string) => {
+    const value = query.get(name);
+    return value !== null && PLACE.test(value) ? Number(value) : undefined;
+  };
+  const [from, to] = [read("from"), read("to")];
+  return { at: read("at"), span: from !== undefined && to !== undefined && from < to ? { from, to } : undefined };
+}

@@ -1,0 +1,86 @@
+import { type FormEvent, useRef, useState } from "react";
+import type { FloorSummary } from "../../src/protocol/floor.ts";
+import { useClient } from "../../src/react/provider.ts";
+import { useHere } from "../moment/here.tsx";
+import { useWords } from "../words/words.tsx";
+import styles from "./floor-chooser.module.css";
+import { floorName, floorOf } from "./floor-name.ts";
+import { Rows } from "./rows.tsx";
+import { useAct } from "./use-act.ts";
+
+/** Floors that are read; with more, the search is for ids that were typed. */
+const MAX_FLOORS = 1_000;
+
+/** Which floor is shown, and a list of all that one may see. */
+export function FloorChooser() {
+  const { say } = useWords();
+  const client = useClient();
+  const here = useHere();
+  const dialog = useRef<HTMLDialogElement>(null);
+  const [floors, setFloors] = useState<readonly FloorSummary[]>();
+  const [words, setWords] = useState("");
+  const { act, refusal } = useAct();
+
+  const open = () => {
+    dialog.current?.showModal();
+    setFloors(undefined);
+    void act(async () => setFloors((await client.listFloors({ limit: MAX_FLOORS })).floors));
+  };
+  const shown = (floors ?? []).filter(({ floorId }) => floorName(floorId).toLowerCase().includes(words.toLowerCase()));
+  const go = (floorId: string) => {
+    dialog.current?.close();
+    location.hash = here.linkTo("floor", { floorId, at: undefined });
+  };
+  const submit = (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault();
+    const form = new FormData(event.currentTarget);
+    const userId = String(form.get("user") ?? "").trim();
+    if (userId !== "") go(floorOf(userId, String(form.get("zone") ?? "").trim()));
+  };
+
+  return (
+    <>
+      <button type="button" className={styles["chosen"]} onClick={open} aria-haspopup="dialog" data-key="F">
+        <span className={styles["word"]}>{say("floor.one")}</span>{" "}
+        {here.floorId === undefined ? say("floor.choose") : floorName(here.floorId)} <span aria-hidden="true">▾</span>
+      </button>
+      <dialog ref={dialog} className={styles["dialog"]} aria-label={say("floor.choose")}>
+        <h2>{say("floor.choose")}</h2>
+        <input
+          type="search"
+          aria-label={say("floor.search")}
+          placeholder={say("floor.search")}
+          value={words}
+          onChange={({ target }) => setWords(target.value)}
+        />
+        {refusal && <p role="alert">{refusal.text}</p>}
+        {floors && shown.length === 0 && <p className={styles["none"]}>{say("floor.none")}</p>}
+        <Rows
+          items={shown}
+          rowHeight={44}
+          label={say("floor.choose")}
+          keyOf={({ floorId }) => floorId}
+          row={({ floorId, state, holder, paused, queued }) => (
+            <button type="button" className={styles["floor"]} onClick={() => go(floorId)}>
+              <b>{floorName(floorId)}</b>
+              <span>
+                {say(`floor.${state}`)}
+                {holder ? ` · ${here.agentName(holder.agentId)}` : ""}
+                {paused > 0 ? ` · ‖ ${paused}` : ""}
+                {queued > 0 ? ` · ◔ ${queued}` : ""}
+              </span>
+            </button>
+          )}
+        />
+        <form onSubmit={submit} className={styles["new"]}>
+          <input name="user" required maxLength={128} aria-label={say("floor.user")} placeholder={say("floor.user")} />
+          <input name="zone" maxLength={128} aria-label={say("floor.zone")} placeholder={say("floor.zone")} />
+          <button type="submit">{say("floor.open")}</button>
+        </form>
+        <button type="button" onClick={() => dialog.current?.close()}>
+          {say("close")}
+        </button>
+      </dialog>
+    </>
+  );
+}

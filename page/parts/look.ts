@@ -1,0 +1,30 @@
+import type { Activity, SessionState } from "../../src/protocol/session.ts";
+
+/** How a session's state looks, everywhere: never by colour alone. */
+export type Look = "created" | "queued" | "idle" | "running" | "waiting" | "failed" | "paused" | "ducked" | "archived";
+
+const SIGNS: Readonly<Record<Look, string>> = {
+  created: "○",
+  queued: "◔",
+  idle: "●",
+  running: "▶",
+  waiting: "?",
+  failed: "✕",
+  paused: "‖",
+  ducked: "◒",
+  archived: "■",
+};
+
+export const signOf = (look: Look): string => SIGNS[look];
+
+interface Standing {
+  state: SessionState;
+  activity: Activity;
+  queuedAt?: number | undefined;
+}
+
+export function lookOf({ state, activity, queuedAt }: Standing): Look {
+  if (state === "active") return activity;
+  if (state === "created" && queuedAt !== undefined) return "queued";
+  return state;
+}

@@ -1,0 +1,179 @@
+import type { Transition } from "../../src/protocol/event.ts";
+import { type LogEvent, timeOf } from "../log/log-event.ts";
+import { LogIndex } from "../log/log-index.ts";
+
+/** Who sends or receives: `session` and `run` are those of a session. */
+export interface Party {
+  role: "client" | "arbiter" | "session" | "run";
+  sessionId?: string | undefined;
+}
+
+/** A message from one to another, as the log tells it. */
+export interface Exchange {
+  event: LogEvent;
+  /** How many events of the log come before its event. */
+  index: number;
+  at: number;
+  from: Party;
+  to: Party;
+  /** A decision is two messages: what was asked for, and the answer. */
+  part: "asked" | "told";
+}
+
+export interface Exchanges {
+  all: Exchange[];
+  /** Messages of users that were seen: later events of the same one only change its status. */
+  said: Set<string>;
+  /** Sessions that were seen. */
+  known: Set<string>;
+}
+
+const CLIENT: Party = { role: "client" };
+const ARBITER: Party = { role: "arbiter" };
+const sessionOf = (sessionId: string | undefined): Party => ({ role: "session", sessionId });
+const runOf = (sessionId: string | undefined): Party => ({ role: "run", sessionId });
+
+export const exchangeIndex = () =>
+  new LogIndex<Exchanges>(() => ({ all: [], said: new Set(), known: new Set() }), take);
+
+function take({ all, said, known }: Exchanges, event: LogEvent, index: number): void {
+  const at = timeOf(event);
+  const add = (from: Party, to: Party, part: Exchange["part"] = "told") =>
+    void all.push({ event, index, at, from, to, part });
+  const { sessionId } = event;
+  const session = sessionOf(sessionId);
+  const run = runOf(sessionId);
+  switch (event.type) {
+    case "session_created":
+      known.add(event.data.id);
+      return add(CLIENT, sessionOf(event.data.id));
+    case "arbitration": {
+      const { challenger, outcome } = event.data;
+      // A refusal may leave no session behind: then only the client hears of it.
+      const isKnown = challenger.sessionId !== undefined && (outcome !== "rejected" || known.has(challenger.sessionId));
+      const asks = isKnown ? sessionOf(challenger.sessionId) : CLIENT;
+      add(asks, ARBITER, "asked");
+      return add(ARBITER, asks);
+    }
+    case "session_transition":
+      if (sessionId !== undefined) known.add(sessionId);
+      return add(...waysOf(event.data, session, run));
+    case "agent_switched":
+      return add(CLIENT, session);
+    case "session_updated":
+      return event.data.title === undefined ? undefined : add(session, CLIENT);
+    case "message": {
+      const { id, role, streaming } = event.data;
+      if (role === "user") {
+        if (said.has(id)) return;
+        said.add(id);
+        return add(CLIENT, session);
+      }
+      return streaming ? undefined : add(run, CLIENT);
+    }
+    case "tool_call":
+    case "tool_result":
+      return add(run, run);
+    case "tool_confirmation_request":
+    case "user_question_request":
+    case "data":
+      return add(run, CLIENT);
+    case "interaction_resolved":
+      return event.data.by === "client" ? add(CLIENT, run) : add(session, run);
+    case "error":
+    case "complete":
+      return add(run, session);
+    case "floor_updated":
+      return add(ARBITER, CLIENT);
+    default:
+      return;
+  }
+}
+
+/** Who caused a transition: the arbiter, the session's run, the session itself or a client. */
+function waysOf({ event, by, reason }: Transition, session: Party, run: Party): [Party, Party] {
+  switch (event) {
+    case "activate":
+    case "resume":
+    case "preempt":
+    case "duck":
+      return [ARBITER, session];
+    case "turn":
+    case "answer":
+    case "abort":
+      return [session, run];
+    case "ask":
+    case "done":
+    case "fail":
+      return [run, session];
+    case "yield":
+    case "expire":
+      return [session, ARBITER];
+    case "archive":
+      if (by || reason === "stop" || reason === "restricted") return [ARBITER, session];
+      return reason === undefined ? [CLIENT, session] : [session, ARBITER];
+    case "pause":
+    case "delete":
+      return [CLIENT, session];
+  }
+}
+
+/** The first place whose exchange is not before the bound; the exchanges are in order. */
+export function firstFrom(all: readonly Exchange[], key: "index" | "at", bound: number): number {
+  let low = 0;
+  let high = all.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (all[middle]![key] < bound) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+/** A line of the diagram. Undefined: all sessions that have none of their own. */
+export type Column = Party | undefined;
+
+/** Exchanges that are searched for the sessions that have columns. */
+const MAX_SEARCHED = 5_000;
+
+/** The client, the arbiter, and the sessions of the newest exchanges with their runs; others share a column. */
+export function columnsOf(shown: readonly Exchange[], maxSessions: number, chosen: string | undefined): Column[] {
+  const runs = new Set<string>();
+  const sessions = new Set<string>();
+  let hasOthers = false;
+  const first = Math.max(0, shown.length - MAX_SEARCHED);
+  const has = (sessionId: string) =>
+    shown.slice(first).some(({ from, to }) => [from, to].some((each) => each.sessionId === sessionId));
+  if (chosen !== undefined && has(chosen)) sessions.add(chosen);
+  for (let place = shown.length - 1; place >= first; place -= 1) {
+    const { from, to } = shown[place]!;
+    for (const { role, sessionId } of [from, to]) {
+      if (sessionId === undefined) continue;
+      if (!sessions.has(sessionId) && sessions.size >= maxSessions) hasOthers = true;
+      else {
+        sessions.add(sessionId);
+        if (role === "run") runs.add(sessionId);
+      }
+    }
+  }
+  // In the order in which they appeared, so that a column keeps its place as the log goes on.
+  const order = new Map<string, number>();
+  for (let place = first; place < shown.length; place += 1) {
+    for (const { sessionId } of [shown[place]!.from, shown[place]!.to]) {
+      if (sessionId !== undefined && !order.has(sessionId)) order.set(sessionId, place);
+    }
+  }
+  const placed = [...sessions].sort((one, other) => order.get(one)! - order.get(other)!);
+  return [
+    CLIENT,
+    ARBITER,
+    ...placed.flatMap((id) => (runs.has(id) ? [sessionOf(id), runOf(id)] : [sessionOf(id)])),
+    ...(hasOthers || first > 0 ? [undefined] : []),
+  ];
+}
+
+/** Where a party stands; the last column has those without one of their own. */
+export function placeIn(columns: readonly Column[], { role, sessionId }: Party): number {
+  const found = columns.findIndex((column) => column?.role === role && column.sessionId === sessionId);
+  return found < 0 ? columns.length - 1 : found;
+}

@@ -1,0 +1,213 @@
+import { useLayoutEffect, useMemo, useRef, useState } from "react";
+import { DecisionText } from "../floor/decisions.tsx";
+import { placeOf } from "../log/log-event.ts";
+import { useHere } from "../moment/here.tsx";
+import { LogFileButtons } from "../moment/log-file-buttons.tsx";
+import { clockOf } from "../moment/moment-text.ts";
+import { becauseOf } from "../parts/because.ts";
+import { EventText } from "../parts/event-text.tsx";
+import { Rows } from "../parts/rows.tsx";
+import { useWords } from "../words/words.tsx";
+import { type Column, columnsOf, type Exchange, exchangeIndex, firstFrom, type Party, placeIn } from "./exchanges.ts";
+import styles from "./sequence.module.css";
+
+const ROW_PX = 40;
+const TIME_PX = 96;
+const COLUMN_PX = 132;
+/** Client, arbiter, and the column of all other sessions. */
+const OTHER_COLUMNS = 3;
+/** Sessions with columns of their own, however narrow or wide the screen is. */
+const MIN_SESSIONS = 2;
+const MAX_SESSIONS = 8;
+
+/** Who told what to whom: client, arbiter, sessions and their runs, in the span of the timeline up to the moment. */
+export function SequenceView() {
+  const { say, language, number } = useWords();
+  const { log, count, at, span, setSpan, isFile, floorId, sessionId, lookAt, sessionThen } = useHere();
+  const { events, revision } = log;
+  const [index] = useState(exchangeIndex);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: `events` grows in place; the revision says so.
+  const { all, shown } = useMemo(() => {
+    const { all } = index.of(events);
+    const first = span ? firstFrom(all, "at", span.from) : 0;
+    const last = Math.min(firstFrom(all, "index", count), span ? firstFrom(all, "at", span.to + 1) : all.length);
+    return { all: all.length, shown: all.slice(first, Math.max(first, last)) };
+  }, [index, events, revision, span, count]);
+  const [box, fit] = useFit();
+  const columns = useMemo(() => columnsOf(shown, fit, sessionId), [shown, fit, sessionId]);
+  const nameOf = useNames(sessionThen);
+  const width = TIME_PX + columns.length * COLUMN_PX;
+  const now = events[count - 1];
+  return (
+    <section ref={box} className={styles["view"]} aria-labelledby="sequence">
+      <header className={styles["head"]}>
+        <h1 id="sequence">{say("sequence.title")}</h1>
+        <span className={styles["quiet"]}>
+          {say("sequence.count", { shown: number.format(shown.length), all: number.format(all) })}
+          {span &&
+            ` · ${say("sequence.span", { from: clockOf(span.from, language, true), to: clockOf(span.to, language, true) })}`}
+          {log.hasOlder && ` · ${say(log.isReading ? "timeline.reading" : "timeline.older")}`}
+          {log.failure && ` · ${log.failure}`}
+        </span>
+        <button type="button" disabled={!span} onClick={() => setSpan(undefined)}>
+          {say("sequence.whole")}
+        </button>
+        {floorId === undefined && <LogFileButtons />}
+      </header>
+      {shown.length === 0 && (
+        <p className={styles["quiet"]}>
+          {say(!floorId ? "sequence.nofloor" : span ? "sequence.emptyspan" : "sequence.empty")}
+        </p>
+      )}
+      {shown.length > 0 && (
+        <Rows
+          items={shown}
+          rowHeight={ROW_PX}
+          label={say("sequence.messages")}
+          shownIndex={shown.length - 1}
+          width={width}
+          keyOf={({ index, part }) => `${index} ${part}`}
+          head={<Heads columns={columns} nameOf={nameOf} />}
+          row={(exchange) => (
+            <ExchangeRow
+              exchange={exchange}
+              columns={columns}
+              nameOf={nameOf}
+              isNow={(at !== undefined || isFile) && exchange.event === now}
+              onChoose={() => lookAt(placeOf(exchange.event))}
+            />
+          )}
+        />
+      )}
+      <p className={styles["hint"]}>{say("sequence.choose")}</p>
+    </section>
+  );
+}
+
+type NameOf = (party: Party | undefined) => string;
+
+function useNames(sessionThen: ReturnType<typeof useHere>["sessionThen"]): NameOf {
+  const { say } = useWords();
+  const { agentName } = useHere();
+  return (party) => {
+    if (!party) return say("sequence.others");
+    if (party.role === "client" || party.role === "arbiter") return say(`sequence.${party.role}`);
+    const { sessionId = "" } = party;
+    const session = sessionThen(sessionId);
+    const name = session ? agentName(session.agentId) : sessionId;
+    return party.role === "run" ? `${name} · ${say("sequence.run")}` : name;
+  };
+}
+
+interface HeadsProps {
+  columns: readonly Column[];
+  nameOf: NameOf;
+}
+
+function Heads({ columns, nameOf }: HeadsProps) {
+  const { linkTo, sessionThen } = useHere();
+  return (
+    <div className={styles["heads"]} style={{ paddingLeft: TIME_PX }}>
+      {columns.map((column) => {
+        const session = column?.sessionId === undefined ? undefined : sessionThen(column.sessionId);
+        return (
+          <span key={`${column?.role} ${column?.sessionId}`} style={{ width: COLUMN_PX }} data-role={column?.role}>
+            {session && column?.role === "session" ? (
+              <a href={linkTo("session", { sessionId: session.id })} title={session.title}>
+                {nameOf(column)}
+              </a>
+            ) : (
+              nameOf(column)
+            )}
+          </span>
+        );
+      })}
+    </div>
+  );
+}
+
+interface RowProps extends HeadsProps {
+  exchange: Exchange;
+  isNow: boolean;
+  onChoose: () => void;
+}
+
+function ExchangeRow({ exchange, columns, nameOf, isNow, onChoose }: RowProps) {
+  const { say, language } = useWords();
+  const { from, to, at } = exchange;
+  const middle = (place: number) => TIME_PX + (place + 0.5) * COLUMN_PX;
+  const [first, second] = [placeIn(columns, from), placeIn(columns, to)];
+  const [start, end] = [middle(first), middle(second)];
+  const other = columns[first] === undefined ? from : columns[second] === undefined ? to : undefined;
+  const left = Math.min(start, end);
+  const isSelf = start === end;
+  return (
+    <button
+      type="button"
+      className={styles["row"]}
+      style={{ backgroundPositionX: TIME_PX + COLUMN_PX / 2, backgroundSize: `${COLUMN_PX}px 100%` }}
+      data-tone={toneOf(exchange)}
+      aria-current={isNow ? "true" : undefined}
+      onClick={onChoose}
+    >
+      <time>{clockOf(at, language, true)}</time>
+      <span className={styles["hidden"]}>{say("sequence.fromto", { from: nameOf(from), to: nameOf(to) })}</span>
+      <span className={styles["text"]} style={{ left: left + 6 }}>
+        {other && `${nameOf(other)}: `}
+        <ExchangeText exchange={exchange} />
+      </span>
+      <span
+        className={styles["arrow"]}
+        data-to={isSelf ? "self" : end > start ? "right" : "left"}
+        style={{ left, width: isSelf ? 24 : Math.abs(end - start) }}
+      />
+    </button>
+  );
+}
+
+/** What the arrow says; a decision is told with its reason. */
+function ExchangeText({ exchange: { event, part, from } }: { exchange: Exchange }) {
+  const { say } = useWords();
+  const { agentName } = useHere();
+  if (event.type === "arbitration") {
+    const { priority, agentId } = event.data.challenger;
+    if (part === "told") return <DecisionText decision={event.data} />;
+    const who = from.role === "client" ? `${agentName(agentId)}: ` : "";
+    return `${who}${say("sequence.asks", { p: priority })}`;
+  }
+  if (event.type === "session_transition") {
+    const { event: verb, to, activity, level, reason } = event.data;
+    return (
+      <>
+        <code>{verb}</code> → {activity ? `${to} (${activity.to})` : to}
+        {level !== undefined && ` ${level} dB`}
+        {reason !== undefined && ` · ${becauseOf(reason, say) ?? reason}`}
+      </>
+    );
+  }
+  return <EventText event={event} />;
+}
+
+function toneOf({ event, part }: Exchange): "bad" | "good" | "waits" | undefined {
+  if (event.type === "error") return "bad";
+  if (event.type !== "arbitration" || part === "asked") return undefined;
+  return event.data.outcome === "granted" ? "good" : event.data.outcome === "queued" ? "waits" : "bad";
+}
+
+/** How many sessions have columns of their own, so that all columns fit beside each other where that is possible. */
+function useFit() {
+  const box = useRef<HTMLElement>(null);
+  const [sessions, setSessions] = useState(MIN_SESSIONS);
+  useLayoutEffect(() => {
+    const element = box.current!;
+    const look = () => {
+      const columns = Math.floor((element.clientWidth - TIME_PX) / COLUMN_PX) - OTHER_COLUMNS;
+      setSessions(Math.max(MIN_SESSIONS, Math.min(MAX_SESSIONS, Math.floor(columns / 2))));
+    };
+    const watching = new ResizeObserver(look);
+    watching.observe(element);
+    look();
+    return () => watching.disconnect();
+  }, []);
+  return [box, sessions] as const;
+}

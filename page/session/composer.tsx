@@ -1,0 +1,62 @@
+import { type FormEvent, type KeyboardEvent, useState } from "react";
+import type { AgentView } from "../../src/client/answers.ts";
+import type { Session } from "../../src/protocol/session.ts";
+import { useClient } from "../../src/react/provider.ts";
+import { DecisionText } from "../floor/decisions.tsx";
+import { useHere } from "../moment/here.tsx";
+import { useAct } from "../parts/use-act.ts";
+import { useWords } from "../words/words.tsx";
+import styles from "./session.module.css";
+
+/** What the server takes at most, in UTF-16 units. */
+const MAX_TEXT = 262_144;
+
+/** Whether the session's agent plays for itself: the server refuses every message to it. */
+export function isExternal(agents: readonly AgentView[], { agentId }: Pick<Session, "agentId">): boolean {
+  return agents.some(({ id, external }) => id === agentId && external === true);
+}
+
+/** Says something to the session. What the server did not take stays in the field, with the reason beside it. */
+export function Composer({ session }: { session: Session }) {
+  const { say } = useWords();
+  const client = useClient();
+  const { agents } = useHere();
+  const { act, refusal, isBusy } = useAct();
+  const [text, setText] = useState("");
+  const isOver = session.state === "archived";
+  const send = async () => {
+    const content = text.trim();
+    if (content === "" || isBusy) return;
+    if (await act(() => client.send({ type: "chat", sessionId: session.id, content } as never))) setText("");
+  };
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    void send();
+  };
+  const press = (event: KeyboardEvent) => {
+    // While a word is being composed, as in Chinese, Enter belongs to the input method.
+    if (event.key !== "Enter" || event.shiftKey || event.nativeEvent.isComposing) return;
+    event.preventDefault();
+    void send();
+  };
+  if (isOver) return <p className={styles["quiet"]}>{say("session.over")}</p>;
+  if (isExternal(agents, session)) return <p className={styles["quiet"]}>{say("session.external")}</p>;
+  return (
+    <form className={styles["composer"]} onSubmit={submit}>
+      <textarea
+        data-key="C"
+        rows={2}
+        value={text}
+        maxLength={MAX_TEXT}
+        aria-label={say("session.say")}
+        placeholder={say("session.say")}
+        onChange={({ target }) => setText(target.value)}
+        onKeyDown={press}
+      />
+      <button type="submit" disabled={isBusy || text.trim() === ""}>
+        {say("session.send")}
+      </button>
+      {refusal && <p role="alert">{refusal.decision ? <DecisionText decision={refusal.decision} /> : refusal.text}</p>}
+    </form>
+  );
+}

@@ -1,0 +1,159 @@
+import { type FormEvent, useState } from "react";
+import type { PendingInteraction } from "../../src/client/live/live-session.ts";
+import { useClient } from "../../src/react/provider.ts";
+import { useHere } from "../moment/here.tsx";
+import { useAct } from "../parts/use-act.ts";
+import { useNow } from "../parts/use-now.ts";
+import type { WordKey } from "../words/en.ts";
+import { useWords } from "../words/words.tsx";
+import { Arguments } from "./conversation.tsx";
+import styles from "./session.module.css";
+
+interface Props {
+  sessionId: string;
+  interactions: readonly PendingInteraction[];
+}
+
+/** What the agent waits for: each stays until it is settled, here or elsewhere. */
+export function Interactions({ sessionId, interactions }: Props) {
+  return (
+    <div aria-live="assertive">
+      {interactions.map((each) =>
+        each.type === "tool_confirmation_request" ? (
+          <Confirmation key={each.requestId} sessionId={sessionId} request={each} />
+        ) : (
+          <Question key={each.requestId} sessionId={sessionId} request={each} />
+        ),
+      )}
+    </div>
+  );
+}
+
+type Request<T> = { sessionId: string; request: Extract<PendingInteraction, { type: T }> };
+
+const LABELS: Readonly<Record<string, WordKey>> = {
+  approve: "confirm.approve",
+  approve_always: "confirm.always",
+  reject: "confirm.reject",
+};
+
+function Confirmation({ sessionId, request }: Request<"tool_confirmation_request">) {
+  const { say } = useWords();
+  const client = useClient();
+  const { isLive } = useHere();
+  const { act, refusal, isBusy } = useAct();
+  const [reason, setReason] = useState("");
+  const { requestId, data } = request;
+  const { toolCall, isSensitive, availableOptions, expiresAt } = data;
+  const answer = (response: unknown) =>
+    void act(() => client.send({ type: "tool_confirmation_response", sessionId, requestId, response } as never));
+  const disabled = !isLive || isBusy;
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    answer({ type: "reject_with_reply", reason });
+  };
+  return (
+    <section className={styles["ask"]} aria-label={say("confirm.title", { tool: toolCall.function.name })}>
+      <p>
+        <b>{say("confirm.title", { tool: toolCall.function.name })}</b>{" "}
+        {isSensitive && <span className={styles["sensitive"]}>{say("confirm.sensitive")}</span>}{" "}
+        <Until at={expiresAt} />
+      </p>
+      <Arguments text={toolCall.function.arguments} />
+      <p className={styles["actions"]}>
+        {availableOptions
+          .filter(({ value }) => value !== "reject_with_reply")
+          .map(({ value, label }) => {
+            const known = LABELS[value];
+            return (
+              <button key={value} type="button" disabled={disabled} onClick={() => answer(value)}>
+                {known ? say(known) : label}
+              </button>
+            );
+          })}
+      </p>
+      {availableOptions.some(({ value }) => value === "reject_with_reply") && (
+        <form onSubmit={submit}>
+          <input
+            value={reason}
+            maxLength={16_384}
+            aria-label={say("confirm.reason")}
+            placeholder={say("confirm.reason")}
+            disabled={disabled}
+            onChange={({ target }) => setReason(target.value)}
+          />
+          <button type="submit" disabled={disabled || reason === ""}>
+            {say("confirm.reply")}
+          </button>
+        </form>
+      )}
+      {refusal && <p role="alert">{refusal.text}</p>}
+    </section>
+  );
+}
+
+function Question({ sessionId, request }: Request<"user_question_request">) {
+  const { say } = useWords();
+  const client = useClient();
+  const { isLive } = useHere();
+  const { act, refusal, isBusy } = useAct();
+  const [chosen, setChosen] = useState<readonly string[]>([]);
+  const [own, setOwn] = useState("");
+  const { requestId, data } = request;
+  const { question, options, multiSelect = false, expiresAt } = data;
+  const disabled = !isLive || isBusy;
+  const answer = (response: unknown) =>
+    void act(() => client.send({ type: "user_question_response", sessionId, requestId, response } as never));
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    const custom = own.trim() !== "" && { customInput: own };
+    answer(chosen.length > 0 ? { selected: [...chosen], ...custom } : { customInput: own });
+  };
+  const toggle = (option: string, isChosen: boolean) => {
+    if (!multiSelect) return setChosen([option]);
+    setChosen(isChosen ? [...chosen, option] : chosen.filter((each) => each !== option));
+  };
+  return (
+    <form className={styles["ask"]} onSubmit={submit}>
+      <fieldset disabled={disabled}>
+        <legend>{question}</legend>
+        <Until at={expiresAt} />
+        {options.map((option) => (
+          <label key={option}>
+            <input
+              type={multiSelect ? "checkbox" : "radio"}
+              name={requestId}
+              checked={chosen.includes(option)}
+              onChange={({ target }) => toggle(option, target.checked)}
+            />{" "}
+            {option}
+          </label>
+        ))}
+        <input
+          value={own}
+          maxLength={16_384}
+          aria-label={say("question.own")}
+          placeholder={say("question.own")}
+          onChange={({ target }) => setOwn(target.value)}
+        />
+        <p className={styles["actions"]}>
+          <button type="submit" disabled={chosen.length === 0 && own.trim() === ""}>
+            {say("question.answer")}
+          </button>
+          <button type="button" onClick={() => answer({ cancelled: true })}>
+            {say("question.cancel")}
+          </button>
+        </p>
+      </fieldset>
+      {refusal && <p role="alert">{refusal.text}</p>}
+    </form>
+  );
+}
+
+function Until({ at }: { at: number | undefined }) {
+  const { say } = useWords();
+  const { isLive } = useHere();
+  const now = useNow();
+  if (at === undefined || !isLive) return undefined;
+  return <small>{say("ask.until", { seconds: Math.max(0, Math.ceil((at - now) / 1_000)) })}</small>;
+}

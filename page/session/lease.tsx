@@ -1,0 +1,66 @@
+import { useEffect, useState } from "react";
+import type { Session } from "../../src/protocol/session.ts";
+import { useClient } from "../../src/react/provider.ts";
+import { useHere } from "../moment/here.tsx";
+import { useNow } from "../parts/use-now.ts";
+import { useWords } from "../words/words.tsx";
+
+/** The session is read again this often in the length of its lease, and not more often than once in `MIN_READ_MS`. */
+const READS_PER_LEASE = 2;
+const MIN_READ_MS = 1_000;
+
+/** How long the session's program may still be silent. Shows nothing for a session without a lease. */
+export function LeaseLeft({ session }: { session: Session }) {
+  const { isLive } = useHere();
+  const until = useLeaseUntil(session);
+  if (!isLive || until === undefined) return undefined;
+  return (
+    <>
+      {" "}
+      · <Countdown until={until} />
+    </>
+  );
+}
+
+function Countdown({ until }: { until: number }) {
+  const { say } = useWords();
+  const seconds = Math.ceil((until - useNow()) / 1_000);
+  return (
+    <time dateTime={new Date(until).toISOString()}>
+      {seconds > 0 ? say("lease.left", { seconds }) : say("lease.over")}
+    </time>
+  );
+}
+
+/** A heartbeat is no event, so a session with a lease is read again and again while it is looked at. */
+function useLeaseUntil({ id, agentId, state, queuedAt, leaseMs, leaseUntil }: Session): number | undefined {
+  const client = useClient();
+  const { agents, isLive } = useHere();
+  // A session that begins to wait for the floor gets its lease without a transition.
+  const lengthMs = leaseMs ?? agents.find((agent) => agent.id === agentId)?.leaseMs;
+  const isFollowed = isLive && lengthMs !== undefined && state !== "archived";
+  const [read, setRead] = useState<{ leaseUntil: number | undefined }>();
+  // biome-ignore lint/correctness/useExhaustiveDependencies: what the session's stream says is newer than what was read before.
+  useEffect(() => {
+    setRead(undefined);
+    if (!isFollowed) return;
+    const leaving = new AbortController();
+    const look = () => {
+      if (document.hidden) return;
+      client.getSession(id, { signal: leaving.signal }).then(
+        ({ session }) => {
+          if (!leaving.signal.aborted) setRead({ leaseUntil: session.leaseUntil });
+        },
+        // The session's stream reports when the server is away.
+        () => undefined,
+      );
+    };
+    look();
+    const timer = setInterval(look, Math.max(MIN_READ_MS, lengthMs / READS_PER_LEASE));
+    return () => {
+      leaving.abort();
+      clearInterval(timer);
+    };
+  }, [client, id, isFollowed, lengthMs, state, queuedAt, leaseUntil]);
+  return read ? read.leaseUntil : leaseUntil;
+}

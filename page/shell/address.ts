@@ -1,0 +1,63 @@
+import { useSyncExternalStore } from "react";
+
+/**
+ * Where the page is: `#/name/rest?query`. Paths of the address itself belong to the API. What one looks at stands in
+ * the address as a whole, so that it can be shared.
+ */
+export interface Address {
+  /** The view's name; empty at the start. */
+  view: string;
+  /** What follows it, decoded. */
+  rest: readonly string[];
+  query: URLSearchParams;
+  /** As the browser has it. */
+  hash: string;
+}
+
+export function parseAddress(hash: string): Address {
+  const [path = "", search = ""] = hash.replace(/^#\/?/, "").split("?", 2);
+  const [view = "", ...rest] = path.split("/").map(decode);
+  return { view, rest, query: new URLSearchParams(search), hash };
+}
+
+/** The `href` of a view. Entries of the query without a value are left out. */
+export function addressOf(
+  view: string,
+  rest: readonly string[] = [],
+  query: Readonly<Record<string, string | undefined>> = {},
+): string {
+  const search = new URLSearchParams();
+  for (const [name, value] of Object.entries(query)) if (value !== undefined) search.set(name, value);
+  return `#/${[view, ...rest].map(encodeURIComponent).join("/")}${search.size > 0 ? `?${search}` : ""}`;
+}
+
+export function useAddress(): Address {
+  const hash = useSyncExternalStore(watchHash, () => location.hash);
+  return parseAddress(hash);
+}
+
+const watchers = new Set<() => void>();
+
+/** Changes the address without an entry in the browser's history; the browser itself tells nobody of that. */
+export function replaceAddress(address: string): void {
+  history.replaceState(null, "", address);
+  for (const watcher of [...watchers]) watcher();
+}
+
+function watchHash(watcher: () => void): () => void {
+  watchers.add(watcher);
+  addEventListener("hashchange", watcher);
+  return () => {
+    watchers.delete(watcher);
+    removeEventListener("hashchange", watcher);
+  };
+}
+
+/** A typed address may not be a valid encoding. */
+function decode(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}

@@ -1,0 +1,107 @@
+import { Suspense, useEffect, useMemo } from "react";
+import { HereProvider, Unhurried, useHere } from "../moment/here.tsx";
+import { MomentBar } from "../moment/moment-bar.tsx";
+import { FloorChooser } from "../parts/floor-chooser.tsx";
+import { useWords } from "../words/words.tsx";
+import { useAddress } from "./address.ts";
+import { ConnectionLamp, ConnectionLine } from "./connection.tsx";
+import styles from "./frame.module.css";
+import { KeyList, useKeys } from "./keys.tsx";
+import { SignIn } from "./sign-in.tsx";
+import { useTheme } from "./theme.ts";
+import { useHiddenTab } from "./use-hidden-tab.ts";
+import { ViewBoundary } from "./view-boundary.tsx";
+import { VIEWS, type View } from "./views.ts";
+
+/** What is around every view: the bar above, the connection's state, the moment below, the sign-in. */
+export function Frame() {
+  const address = useAddress();
+  const view = VIEWS.find(({ name }) => name === address.view) ?? VIEWS[0];
+  return (
+    <HereProvider address={{ ...address, view: view.name }}>
+      <Framed view={view} />
+    </HereProvider>
+  );
+}
+
+function Framed({ view }: { view: View }) {
+  const { say } = useWords();
+  const { status, linkTo, restart, sessionId, floorId, floor } = useHere();
+  useKeys();
+  useHiddenTab();
+  // The same element while nothing of it changes: then only what it reads of the moment renders it again.
+  const shown = useMemo(() => {
+    const Shown = view.show;
+    return (
+      <ViewBoundary key={`${view.name} ${floorId}`} title={say("error.title")} again={say("error.again")}>
+        <Suspense fallback={<p className={styles["loading"]}>{say("app.loading")}</p>}>
+          <Shown />
+        </Suspense>
+      </ViewBoundary>
+    );
+  }, [view, floorId, say]);
+  const waiting = [floor?.holder, ...(floor?.paused ?? [])].filter((each) => each?.activity === "waiting").length;
+  useEffect(() => {
+    document.title = waiting > 0 ? `(${waiting}) Interlock` : "Interlock";
+  }, [waiting]);
+  return (
+    <div className={styles["frame"]}>
+      <button type="button" className={styles["skip"]} onClick={() => document.getElementById("content")?.focus()}>
+        {say("skip")}
+      </button>
+      <header className={styles["bar"]}>
+        <span className={styles["name"]}>{say("app.name")}</span>
+        <nav className={styles["tabs"]} aria-label={say("app.views")}>
+          {VIEWS.map(({ name, title }) => (
+            <a
+              key={name}
+              href={linkTo(name, sessionId === undefined ? {} : { sessionId })}
+              aria-current={name === view.name ? "page" : undefined}
+            >
+              {say(title)}
+            </a>
+          ))}
+        </nav>
+        <FloorChooser />
+        {waiting > 0 && <span className={styles["waiting"]}>{say("app.waiting", { count: waiting })}</span>}
+        <ConnectionLamp state={status} />
+        <LanguageSwitch />
+        <ThemeSwitch />
+        <KeyList />
+      </header>
+      <ConnectionLine state={status} />
+      <main className={styles["content"]} id="content" tabIndex={-1}>
+        <Unhurried>{shown}</Unhurried>
+      </main>
+      <MomentBar />
+      {status.failure?.code === "unauthorized" && <SignIn onSignedIn={restart} />}
+    </div>
+  );
+}
+
+function LanguageSwitch() {
+  const { say, language, setLanguage } = useWords();
+  const other = language === "en" ? "zh" : "en";
+  return (
+    <button type="button" data-key="L" title={say("language.switch")} onClick={() => setLanguage(other)}>
+      <span lang={other}>{say("language.other")}</span>
+    </button>
+  );
+}
+
+function ThemeSwitch() {
+  const { say } = useWords();
+  const { theme, setTheme } = useTheme();
+  const other = theme === "light" ? "dark" : "light";
+  return (
+    <button
+      type="button"
+      data-key="T"
+      aria-label={say(`theme.${other}`)}
+      title={say(`theme.${other}`)}
+      onClick={() => setTheme(other)}
+    >
+      <span aria-hidden="true">{theme === "light" ? "☾" : "☀"}</span>
+    </button>
+  );
+}

@@ -1,0 +1,52 @@
+import { type FormEvent, useEffect, useRef, useState } from "react";
+import { ClientError } from "../../src/client/client-error.ts";
+import { useClient } from "../../src/react/provider.ts";
+import { useWords } from "../words/words.tsx";
+import styles from "./frame.module.css";
+
+/** Asks for a token, over the page as it was. The token becomes a cookie that scripts cannot read; the page forgets it. */
+export function SignIn({ onSignedIn }: { onSignedIn: () => void }) {
+  const { say } = useWords();
+  const client = useClient();
+  const dialog = useRef<HTMLDialogElement>(null);
+  const [state, setState] = useState<"asks" | "busy" | "refused" | "failed">("asks");
+  useEffect(() => {
+    dialog.current?.showModal();
+  }, []);
+
+  async function submit(event: FormEvent<HTMLFormElement>): Promise<void> {
+    event.preventDefault();
+    const token = String(new FormData(event.currentTarget).get("token") ?? "").trim();
+    if (token === "") return;
+    setState("busy");
+    try {
+      await client.signIn(token);
+      onSignedIn();
+    } catch (error) {
+      const isRefused = error instanceof ClientError && error.status >= 400 && error.status < 500;
+      setState(isRefused ? "refused" : "failed");
+    }
+  }
+
+  return (
+    <dialog
+      ref={dialog}
+      className={styles["dialog"]}
+      aria-labelledby="sign-in"
+      onCancel={(event) => event.preventDefault()}
+    >
+      <form className={styles["form"]} onSubmit={(event) => void submit(event)}>
+        <h2 id="sign-in">{say("signin.title")}</h2>
+        <p>{say("signin.why")}</p>
+        <label>
+          {say("signin.token")}
+          <input name="token" type="password" autoComplete="off" required maxLength={12_288} />
+        </label>
+        {(state === "refused" || state === "failed") && <p role="alert">{say(`signin.${state}`)}</p>}
+        <button type="submit" disabled={state === "busy"}>
+          {say(state === "busy" ? "signin.busy" : "signin.submit")}
+        </button>
+      </form>
+    </dialog>
+  );
+}

@@ -1,0 +1,23 @@
+import { useEffect } from "react";
+import { useLiveViews } from "../../src/react/provider.ts";
+
+/** A tab that was hidden for so long closes its streams, in ms: browsers have six per server, for all tabs together. */
+const HIDDEN_MS = 10_000;
+
+/** Closes the streams of a hidden tab, and opens them again, each after its position, when it is seen. */
+export function useHiddenTab(): void {
+  const views = useLiveViews();
+  useEffect(() => {
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const look = () => {
+      clearTimeout(timer);
+      if (document.hidden) timer = setTimeout(() => views.suspend(), HIDDEN_MS);
+      else views.restart();
+    };
+    document.addEventListener("visibilitychange", look);
+    return () => {
+      clearTimeout(timer);
+      document.removeEventListener("visibilitychange", look);
+    };
+  }, [views]);
+}

@@ -1,0 +1,32 @@
+import { Component, type ReactNode } from "react";
+import styles from "./frame.module.css";
+
+interface Props {
+  /** What is said in place of the view. */
+  title: string;
+  again: string;
+  children: ReactNode;
+}
+
+/** A view that throws takes nothing else of the page with it. */
+export class ViewBoundary extends Component<Props, { error?: unknown }> {
+  override state: { error?: unknown } = {};
+
+  static getDerivedStateFromError(error: unknown): { error: unknown } {
+    return { error: error ?? "unknown" };
+  }
+
+  override render(): ReactNode {
+    const { error } = this.state;
+    if (error === undefined) return this.props.children;
+    return (
+      <div className={styles["failure"]} role="alert">
+        <p>{this.props.title}</p>
+        <code>{String(error)}</code>
+        <button type="button" onClick={() => this.setState({ error: undefined })}>
+          {this.props.again}
+        </button>
+      </div>
+    );
+  }
+}

@@ -1,0 +1,27 @@
+import { type ComponentType, type LazyExoticComponent, lazy } from "react";
+import { FloorView } from "../floor/floor-view.tsx";
+import { SessionView } from "../session/session-view.tsx";
+import type { WordKey } from "../words/en.ts";
+
+export interface View {
+  /** In the address, `#/name/…`. */
+  name: string;
+  title: WordKey;
+  show: ComponentType | LazyExoticComponent<ComponentType>;
+}
+
+/** Views that few open first are scripts of their own. */
+const MachineView = lazy(async () => ({ default: (await import("../machine/machine-view.tsx")).MachineView }));
+const TimelineView = lazy(async () => ({ default: (await import("../timeline/timeline-view.tsx")).TimelineView }));
+const SequenceView = lazy(async () => ({ default: (await import("../sequence/sequence-view.tsx")).SequenceView }));
+const NodeView = lazy(async () => ({ default: (await import("../node/node-view.tsx")).NodeView }));
+
+/** The tabs, in their order; the first one is shown where the address names none. */
+export const VIEWS: readonly [View, ...View[]] = [
+  { name: "floor", title: "floor.title", show: FloorView },
+  { name: "session", title: "session.title", show: SessionView },
+  { name: "machine", title: "machine.title", show: MachineView },
+  { name: "timeline", title: "timeline.title", show: TimelineView },
+  { name: "sequence", title: "sequence.title", show: SequenceView },
+  { name: "node", title: "node.title", show: NodeView },
+];

@@ -1,0 +1,148 @@
+import type { WrittenState } from "../../src/protocol/event.ts";
+import { type LogEvent, timeOf } from "../log/log-event.ts";
+import { LogIndex } from "../log/log-index.ts";
+import type { Look } from "../parts/look.ts";
+
+/** A session over time. */
+export interface Lane {
+  sessionId: string;
+  title: string;
+  agentId: string;
+  /** When each look began, ms since 1970, ascending; the last one lasts until the end of the log, or `endsAt`. */
+  starts: number[];
+  looks: Look[];
+  endsAt?: number | undefined;
+}
+
+/** A decision, on the lane of the session that asked, or above all where there is none. */
+export interface Mark {
+  at: number;
+  /** How many events of the log come before it. */
+  index: number;
+  sessionId: string | undefined;
+  outcome: "granted" | "rejected" | "queued" | "failed";
+}
+
+export interface Lanes {
+  /** In the order in which sessions were made. */
+  lanes: Lane[];
+  marks: Mark[];
+  byId: Map<string, Lane>;
+  /** By session; those without one under "". */
+  marksOf: Map<string, Mark[]>;
+  from: number;
+  to: number;
+}
+
+/** What a log says of its sessions over time. */
+export const laneIndex = () =>
+  new LogIndex<Lanes>(() => ({ lanes: [], marks: [], marksOf: new Map(), byId: new Map(), from: 0, to: 1 }), take);
+
+function take(index: Lanes, event: LogEvent, place: number): void {
+  const { lanes, marks, marksOf, byId } = index;
+  const { sessionId } = event;
+  const at = timeOf(event);
+  if (place === 0) index.from = at;
+  index.to = Math.max(index.from + 1, at);
+  const laneOf = (id: string) => {
+    let lane = byId.get(id);
+    if (!lane) {
+      lane = { sessionId: id, title: id, agentId: "", starts: [], looks: [] };
+      byId.set(id, lane);
+      lanes.push(lane);
+    }
+    return lane;
+  };
+  const mark = (of: string | undefined, outcome: Mark["outcome"]) => {
+    const made = { at, index: place, sessionId: of, outcome };
+    marks.push(made);
+    const same = marksOf.get(of ?? "");
+    if (same) same.push(made);
+    else marksOf.set(of ?? "", [made]);
+  };
+  switch (event.type) {
+    case "session_created": {
+      const lane = laneOf(event.data.id);
+      lane.title = event.data.title;
+      lane.agentId = event.data.agentId;
+      return change(lane, "created", at);
+    }
+    case "session_updated":
+      if (sessionId !== undefined && event.data.title !== undefined) laneOf(sessionId).title = event.data.title;
+      return;
+    case "agent_switched":
+      if (sessionId !== undefined) laneOf(sessionId).agentId = event.data.currentAgentId;
+      return;
+    case "session_transition": {
+      if (sessionId === undefined) return;
+      const lane = laneOf(sessionId);
+      const { to } = event.data;
+      if (to !== "archived" && to !== "deleted") return change(lane, lookAfter(to), at);
+      change(lane, "archived", at);
+      lane.endsAt = at;
+      return;
+    }
+    case "arbitration": {
+      const { outcome, reason, challenger } = event.data;
+      mark(challenger.sessionId, outcome);
+      const lane = challenger.sessionId === undefined ? undefined : byId.get(challenger.sessionId);
+      if (lane && outcome === "queued") change(lane, "queued", at);
+      if (lane && reason === "queue_timeout") change(lane, "created", at);
+      return;
+    }
+    case "error":
+      return mark(sessionId, "failed");
+    default:
+      return;
+  }
+}
+
+function change(lane: Lane, look: Look, at: number): void {
+  if (lane.looks.at(-1) === look) return;
+  lane.starts.push(at);
+  lane.looks.push(look);
+}
+
+/** The first index whose value is above `value`; the values ascend. */
+export function firstAbove(values: ArrayLike<number>, value: number): number {
+  let low = 0;
+  let high = values.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (values[middle]! <= value) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+function lookAfter(state: WrittenState): Look {
+  const [standing, activity] = state.split(".");
+  return (standing === "active" ? activity : standing) as Look;
+}
+
+/** What part of the log is seen, ms since 1970. */
+export interface Span {
+  from: number;
+  to: number;
+}
+
+/** Nothing is seen nearer than this, in ms. */
+const MIN_SPAN = 10;
+
+/** The span after zooming by a factor around a moment, or moving by a part of it; it stays within the log. */
+export function zoomed({ from, to }: Span, factor: number, around: number, whole: Span): Span {
+  const length = Math.min(whole.to - whole.from, Math.max(MIN_SPAN, (to - from) * factor));
+  const part = to === from ? 0.5 : (around - from) / (to - from);
+  return within({ from: around - length * part, to: around + length * (1 - part) }, whole);
+}
+
+export function moved({ from, to }: Span, part: number, whole: Span): Span {
+  const by = (to - from) * part;
+  return within({ from: from + by, to: to + by }, whole);
+}
+
+function within({ from, to }: Span, whole: Span): Span {
+  const length = to - from;
+  const start = Math.max(whole.from, Math.min(from, whole.to - length));
+  return { from: start, to: Math.min(whole.to, start + length) };
+}

@@ -1,0 +1,40 @@
+import { fileURLToPath } from "node:url";
+import react from "@vitejs/plugin-react";
+import { defineConfig } from "vite";
+import { charts } from "./build/charts.ts";
+import { compressed } from "./build/compressed.ts";
+
+const API = [
+  "session",
+  "message",
+  "floor",
+  "floors",
+  "agents",
+  "events",
+  "ticket",
+  "cookie",
+  "health",
+  "ready",
+  "metrics",
+];
+
+export default defineConfig({
+  // Relative addresses: a proxy may serve the page under a path of its own.
+  base: "./",
+  plugins: [react(), charts(), compressed()],
+  build: {
+    outDir: fileURLToPath(new URL("../dist/page", import.meta.url)),
+    emptyOutDir: true,
+    target: "es2023",
+    // The content security policy allows neither data: addresses nor inline scripts.
+    assetsInlineLimit: 0,
+    modulePreload: { polyfill: false },
+    // Compression takes the most of a short build, and is meant to.
+    rolldownOptions: { checks: { pluginTimings: false } },
+  },
+  // `npx vite page` while developing, beside a node on its default port.
+  server: {
+    host: "127.0.0.1",
+    proxy: Object.fromEntries(API.map((path) => [`/${path}`, { target: "http://127.0.0.1:3000" }])),
+  },
+});

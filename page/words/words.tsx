@@ -1,0 +1,64 @@
+import { createContext, type ReactNode, use, useEffect, useMemo, useState } from "react";
+import { readChoice, writeChoice } from "../shell/choices.ts";
+import { en, type WordKey, type Words } from "./en.ts";
+
+export type Language = "en" | "zh";
+
+/** What stands for `{name}` in a sentence. */
+type Values = Readonly<Record<string, string | number>>;
+
+export interface Speech {
+  language: Language;
+  setLanguage: (language: Language) => void;
+  /** The words of a key, with its `{name}`s filled in. */
+  say: (key: WordKey, values?: Values) => string;
+  number: Intl.NumberFormat;
+  time: Intl.DateTimeFormat;
+}
+
+const SpeechContext = createContext<Speech | undefined>(undefined);
+
+export function useWords(): Speech {
+  const speech = use(SpeechContext);
+  if (!speech) throw new Error("useWords() outside of <Speaking>.");
+  return speech;
+}
+
+export function fill(sentence: string, values: Values = {}): string {
+  return sentence.replace(/\{([a-z]+)\}/gi, (whole, name: string) => String(values[name] ?? whole));
+}
+
+/** The language chosen earlier; else the first of the browser's that the page speaks; else English. */
+export function preferredLanguage(): Language {
+  const chosen = readChoice("language");
+  if (chosen === "en" || chosen === "zh") return chosen;
+  const known = navigator.languages.map((each) => each.slice(0, 2)).find((each) => each === "en" || each === "zh");
+  return known === "zh" ? "zh" : "en";
+}
+
+/** English is part of the page's first script; every other language is a script of its own. */
+export async function loadWords(language: Language): Promise<Words> {
+  return language === "en" ? en : (await import("./zh.ts")).zh;
+}
+
+/** @param first the words of the preferred language: the page never shows another one first */
+export function Speaking({ first, children }: { first: { language: Language; words: Words }; children: ReactNode }) {
+  const [{ language, words }, setSpoken] = useState(first);
+  useEffect(() => {
+    document.documentElement.lang = language === "zh" ? "zh-CN" : "en";
+  }, [language]);
+  const speech = useMemo<Speech>(
+    () => ({
+      language,
+      setLanguage: (next) => {
+        writeChoice("language", next);
+        void loadWords(next).then((words) => setSpoken({ language: next, words }));
+      },
+      say: (key, values) => fill(words[key], values),
+      number: new Intl.NumberFormat(language),
+      time: new Intl.DateTimeFormat(language, { hour: "2-digit", minute: "2-digit", second: "2-digit" }),
+    }),
+    [language, words],
+  );
+  return <SpeechContext value={speech}>{children}</SpeechContext>;
+}

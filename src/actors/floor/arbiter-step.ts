@@ -1,0 +1,93 @@
+import type { AgentEntry } from "../../config/catalog/catalog.ts";
+import type { Decision } from "../../protocol/decision.ts";
+import type { ErrorCode } from "../../protocol/errors.ts";
+import type { Reservation } from "../../protocol/floor.ts";
+import { type FloorId, type SessionId, userOf } from "../../protocol/ids.ts";
+import type { Fact, Given } from "../facts.ts";
+import type { SessionContext } from "../session/session-context.ts";
+import type { SessionInput } from "../session/session-machine.ts";
+import type { SessionEvent } from "../session/session-step.ts";
+import type { Floor } from "./arbitration.ts";
+import type { Claim } from "./claim.ts";
+import { effectivePriority } from "./priority.ts";
+
+/** What a floor remembers. */
+export interface ArbiterContext {
+  floorId: FloorId;
+  floor: Floor;
+  /** Context flags that `priority_rules` look at. */
+  flags: Record<string, boolean>;
+}
+
+/** The effect of one event on a floor, while it is being decided. Deciding edits the step; the machine then carries it out. */
+export interface ArbiterStep {
+  readonly given: Given;
+  readonly floorId: FloorId;
+  floor: Floor;
+  flags: Record<string, boolean>;
+  /** The context of a session in the actors. */
+  readonly sessionOf: (sessionId: SessionId) => SessionContext | undefined;
+  /** Carried out in this order. */
+  readonly actions: FloorAction[];
+}
+
+/** Emit facts, start a session's machine, send it an event, or stop it. */
+export type FloorAction =
+  | { facts: Fact[] }
+  | { spawn: SessionInput }
+  | { to: SessionId; event: SessionEvent }
+  | { stop: SessionId };
+
+/** Add a fact. Consecutive facts form one action. */
+export function tell(step: ArbiterStep, fact: Fact): void {
+  const last = step.actions.at(-1);
+  if (last && "facts" in last) last.facts.push(fact);
+  else step.actions.push({ facts: [fact] });
+}
+
+export const send = (step: ArbiterStep, to: SessionId, event: SessionEvent) => step.actions.push({ to, event });
+
+export function refuse(step: ArbiterStep, code: ErrorCode, facts?: Record<string, unknown>, message?: string): void {
+  tell(step, {
+    type: "reply",
+    reply: { ok: false, code, ...(message !== undefined && { message }), ...(facts && { facts }) },
+  });
+}
+
+/** The numbers an agent would compete with on this floor now. */
+export function numbersOf(step: ArbiterStep, agent: AgentEntry): Omit<Claim, "sessionId"> {
+  const { given, flags, floorId } = step;
+  const context = { now: given.now, userId: userOf(floorId), flags };
+  const { value, explained } = effectivePriority(agent, given.catalog, context);
+  const { interruptible, preemptionThreshold, beneath, whenPreempted, critical } = agent;
+  return {
+    agentId: agent.id,
+    priority: value,
+    interruptible,
+    preemptionThreshold,
+    explained,
+    ...(beneath.length > 0 && { beneath }),
+    ...(whenPreempted === "duck" && { ducks: true }),
+    ...(critical && { critical: true }),
+  };
+}
+
+/** The floor's reservation as clients see it. */
+export function reservationOf({ reserved }: Floor): Reservation | undefined {
+  return reserved?.until === undefined ? undefined : { sessionId: reserved.sessionId, until: reserved.until };
+}
+
+/** Tell what the floor's flags and its reservation are now. */
+export function tellFloor(step: ArbiterStep): void {
+  const reserved = reservationOf(step.floor);
+  tell(step, {
+    type: "event",
+    event: { type: "floor_updated", data: { flags: step.flags, ...(reserved && { reserved }) } },
+  });
+}
+
+/** Log a decision; `sessionId` only where that session exists afterwards. */
+export function log(step: ArbiterStep, decision: Decision, sessionId?: SessionId): void {
+  if (decision.reason === "already_holder") return;
+  tell(step, { type: "event", event: { type: "arbitration", data: decision, ...(sessionId && { sessionId }) } });
+}

@@ -1,0 +1,349 @@
+import { assertEvent, enqueueActions, setup } from "xstate";
+import { findAgent, listAgents, takesTurns } from "../../config/catalog/catalog.ts";
+import { MAX_FLAGS } from "../../protocol/floor.ts";
+import { type AgentId, type FloorId, type SessionId, userOf } from "../../protocol/ids.ts";
+import type { Command, CommandOf, History, NewSession, TurnInput } from "../../protocol/internal/command.ts";
+import { accept, type Emitted, type Given } from "../facts.ts";
+import { newSession, type SessionContext, sessionView } from "../session/session-context.ts";
+import { type SessionInput, sessionMachine } from "../session/session-machine.ts";
+import type { SessionWord } from "../session/session-step.ts";
+import { externalTakesNoTurns } from "../session/turns.ts";
+import {
+  type ArbiterContext,
+  type ArbiterStep,
+  log,
+  numbersOf,
+  refuse,
+  send,
+  tell,
+  tellFloor,
+} from "./arbiter-step.ts";
+import { decide, EMPTY_FLOOR } from "./arbitration.ts";
+import type { Claim } from "./claim.ts";
+import {
+  applyRestrictions,
+  enqueue,
+  fireTimer,
+  forget,
+  grant,
+  replaceClaim,
+  rulesFor,
+  takeLapse,
+  takeLeave,
+  takeRequest,
+  takeTurnOrAnswer,
+  withEffects,
+} from "./grants.ts";
+import { everyone, giveFront, letBeneath, without } from "./rearrangement.ts";
+
+type Timely<T> = T & { given: Given };
+
+/** The events that the arbiter decides about. */
+type FloorEvent = Timely<Command> | SessionWord;
+
+export type ArbiterEvent =
+  | FloorEvent
+  /** The host has loaded a session from its row, because a command names it. */
+  | { type: "bring"; input: SessionInput }
+  /** The host drops sessions that the floor does not need (rule C6). */
+  | { type: "release"; sessionIds: SessionId[] };
+
+/** How a session is created. */
+interface Creation {
+  activate: boolean;
+  turn?: TurnInput | undefined;
+  history?: History | undefined;
+  /** The session that is archived in its favour. */
+  replaces?: SessionId | undefined;
+}
+
+/** `session.create`, `session.continue` or a first message: decided before anything exists, so that a rejection leaves nothing behind. */
+function create(step: ArbiterStep, wanted: NewSession, ask: Creation): void {
+  const { given, floorId } = step;
+  const { catalog } = given;
+  const { workspaceId } = wanted;
+  const name = wanted.agentId ?? catalog.defaultAgentId;
+  const agent = findAgent(catalog, name, workspaceId);
+  if (!agent?.enabled) {
+    const facts = { availableAgents: listAgents(catalog, workspaceId) };
+    return refuse(step, "agent_not_found", facts, `Invalid agent ID: ${name}`);
+  }
+  const agentId = agent.id;
+  if (ask.turn && !takesTurns(agent)) return refuse(step, "illegal_command", undefined, externalTakesNoTurns(agent));
+  const { sessionId } = wanted;
+  const claim: Claim = { ...numbersOf(step, agent), sessionId };
+  const { history, replaces } = ask;
+  if (replaces !== undefined && !step.sessionOf(replaces)) return refuse(step, "session_not_found");
+  const spawn = () => {
+    const context = newSession(wanted, floorId, claim, given.now, history);
+    const data = sessionView(context, { lifecycle: "created", activity: "idle" });
+    step.actions.push({ spawn: { context, lifecycle: "created", activity: "idle" } });
+    if (history?.stagedAs) tell(step, { type: "history.adopt", sessionId, stagedAs: history.stagedAs });
+    tell(step, { type: "event", event: { type: "session_created", sessionId, data } });
+    if (replaces !== undefined) supersede(step, replaces, { sessionId, agentId });
+  };
+  const takesFloor = replaces !== undefined && step.floor.holder?.sessionId === replaces;
+  if (!ask.activate && !takesFloor) {
+    spawn();
+    tell(step, accept({ sessionId }, true));
+    return;
+  }
+  const floor = replaces === undefined ? step.floor : without(step.floor, [replaces]);
+  const decision = decide(floor, { ...claim, agent, mayQueue: true }, rulesFor(step));
+  if (decision.outcome === "rejected") {
+    log(step, decision);
+    return refuse(step, "rejected", { decision }, decision.say);
+  }
+  spawn();
+  if (decision.outcome === "queued") {
+    log(step, decision, sessionId);
+    return enqueue(step, claim, decision, ask.turn);
+  }
+  takeTurnOrAnswer(step, sessionId, grant(step, claim, "activate", decision), ask.turn);
+}
+
+/** Archive a session in favour of another one. It leaves the floor first, so that its end wakes no other session. */
+function supersede(step: ArbiterStep, sessionId: SessionId, by: { sessionId: SessionId; agentId: AgentId }): void {
+  if (step.sessionOf(sessionId)?.archivedAt !== undefined) return;
+  forget(step, sessionId);
+  send(step, sessionId, { type: "archive", reason: "superseded", by, given: step.given });
+}
+
+function whatIf(step: ArbiterStep, agentId: string): void {
+  const { catalog } = step.given;
+  const agent = catalog.agents.get(agentId);
+  const unknown = { agentId: agentId as AgentId, priority: 0, interruptible: true, explained: [] };
+  const challenger = { ...(agent ? numbersOf(step, agent) : unknown), agent, mayQueue: true };
+  const rules = rulesFor(step);
+  const decision = decide(step.floor, challenger, rules);
+  if (decision.outcome !== "granted") return tell(step, accept({ decision }));
+  // No session has this id: it stands for the one that would be made.
+  const claim: Claim = { ...challenger, sessionId: "" as SessionId };
+  const { moves } = (decision.reason === "beneath" ? letBeneath : giveFront)(step.floor, claim, rules);
+  tell(step, accept({ decision: withEffects(decision, moves, claim, catalog) }));
+}
+
+function stopSessions(step: ArbiterStep, sessionIds: SessionId[]): void {
+  tell(step, accept({ archived: sessionIds }));
+  for (const sessionId of sessionIds) {
+    send(step, sessionId, { type: "archive", reason: "stop", given: step.given });
+  }
+}
+
+/** Whether a session asked for by id is the one that is there: the same again changes nothing. */
+function isSame(step: ArbiterStep, wanted: NewSession, session: SessionContext): boolean {
+  const { claim, userId, zone, ownerId, workspaceId } = session;
+  const named = wanted.agentId && (findAgent(step.given.catalog, wanted.agentId, workspaceId)?.id ?? wanted.agentId);
+  return (
+    (named === undefined || named === claim.agentId) &&
+    wanted.userId === userId &&
+    wanted.zone === zone &&
+    wanted.ownerId === ownerId &&
+    wanted.workspaceId === workspaceId
+  );
+}
+
+/** A command about one session. */
+function pass(step: ArbiterStep, command: Timely<Extract<Command, { sessionId?: SessionId | undefined }>>): void {
+  const sessionId = command.sessionId!;
+  const session = step.sessionOf(sessionId);
+  if (!session) {
+    if (command.type === "session.create") return create(step, command.session, { activate: command.activate });
+    if (command.type === "session.continue") return create(step, command.session, command);
+    if (command.type === "session.chat" && command.session) {
+      return create(step, command.session, { activate: true, turn: command.turn });
+    }
+    if (command.type.startsWith("run.")) {
+      // A worker that still runs for a deleted session must stop.
+      tell(step, accept({ standing: { standing: "stop", answers: [] } }));
+      return;
+    }
+    if (command.type === "timer") {
+      tell(step, { type: "effect.remove", id: command.timerId });
+      tell(step, accept({}));
+      return;
+    }
+    return refuse(step, "session_not_found");
+  }
+  if (command.type === "session.create") {
+    if (!isSame(step, command.session, session)) return refuse(step, "idempotency_mismatch");
+    tell(step, accept({ sessionId }, true));
+    return;
+  }
+  if (command.type === "session.continue") {
+    const { origin } = command.history;
+    const isTheSame =
+      isSame(step, command.session, session) && JSON.stringify(session.origin) === JSON.stringify(origin);
+    if (!isTheSame) return refuse(step, "idempotency_mismatch");
+    tell(step, accept({ sessionId }, true));
+    return;
+  }
+  if (command.type === "session.supersede") {
+    tell(step, accept({ sessionId }));
+    supersede(step, sessionId, command.by);
+    return;
+  }
+  if (command.type === "session.switch_agent") {
+    const agent = findAgent(step.given.catalog, command.agentId.trim(), session.workspaceId);
+    const claim = agent && { ...numbersOf(step, agent), sessionId };
+    return void send(step, sessionId, { ...command, ...(claim && { claim }) });
+  }
+  send(step, sessionId, command);
+  if (command.type === "session.delete") {
+    step.actions.push({ stop: sessionId });
+    if (userOf(step.floorId) === undefined) clearFlags(step);
+  }
+}
+
+/** A floor of one session goes with it: a later session of that id inherits nothing. */
+function clearFlags(step: ArbiterStep): void {
+  if (Object.keys(step.flags).length === 0) return;
+  step.flags = {};
+  tell(step, { type: "event", event: { type: "floor_updated", data: { flags: {} } } });
+}
+
+function take(step: ArbiterStep, event: FloorEvent): void {
+  switch (event.type) {
+    case "request":
+      return takeRequest(step, event, step.sessionOf(event.sessionId)!.claim);
+    case "left":
+      return takeLeave(step, event.sessionId);
+    case "lapse":
+      return takeLapse(step, event.sessionId);
+    case "claim":
+      return replaceClaim(step, event.claim);
+    case "timer":
+      return event.sessionId === undefined ? fireTimer(step, event.timerId) : pass(step, event);
+    case "floor.stop":
+      return stopSessions(step, step.floor.holder ? [step.floor.holder.sessionId] : []);
+    case "floor.stop_all":
+      return stopAll(step);
+    case "floor.flags":
+      return setFlags(step, event.flags);
+    case "floor.patch_flags":
+      return patchFlags(step, event);
+    case "floor.what_if":
+      return whatIf(step, event.agentId);
+    default:
+      return pass(step, event);
+  }
+}
+
+function stopAll(step: ArbiterStep): void {
+  const all = everyone(step.floor);
+  // Remove all from the lists first, so that the end of one wakes no other.
+  for (const claim of all) forget(step, claim.sessionId);
+  stopSessions(
+    step,
+    all.map((claim) => claim.sessionId),
+  );
+}
+
+function setFlags(step: ArbiterStep, flags: Record<string, boolean>): void {
+  step.flags = flags;
+  tellFloor(step);
+  tell(step, accept({ flags }));
+  applyRestrictions(step);
+}
+
+function patchFlags(step: ArbiterStep, { flags }: CommandOf<"floor.patch_flags">): void {
+  const all = { ...step.flags, ...flags };
+  if (Object.keys(all).length > MAX_FLAGS) {
+    const issues = [{ path: "body", message: `the floor would have more than ${MAX_FLAGS} flags` }];
+    return refuse(step, "bad_request", { issues });
+  }
+  setFlags(step, all);
+}
+
+const machine = setup({
+  types: {
+    context: {} as ArbiterContext,
+    events: {} as ArbiterEvent,
+    emitted: {} as Emitted,
+    input: {} as { floorId: FloorId },
+  },
+  actors: { session: sessionMachine },
+  guards: {
+    isHeld: ({ context }) => context.floor.holder !== undefined,
+    isReserved: ({ context }) => context.floor.reserved !== undefined,
+    isFree: ({ context }) => !context.floor.holder && !context.floor.reserved,
+  },
+  actions: {
+    /** Decide about an event, and then carry out the actions that the step has collected. */
+    arbitrate: enqueueActions(({ context, event, enqueue, self }) => {
+      if (!("given" in event)) throw new TypeError(`the arbiter does not decide about ${event.type}`);
+      const { children } = self.getSnapshot();
+      const step: ArbiterStep = {
+        given: event.given,
+        floorId: context.floorId,
+        floor: context.floor,
+        flags: context.flags,
+        sessionOf: (sessionId) => children[sessionId]?.getSnapshot().context,
+        actions: [],
+      };
+      take(step, event);
+      // The command that changed the flags has logged the change.
+      if (step.floor.reserved !== context.floor.reserved) tellFloor(step);
+      if (step.floor !== context.floor || step.flags !== context.flags) {
+        enqueue.assign({ floor: step.floor, flags: step.flags });
+      }
+      for (const action of step.actions) {
+        if ("facts" in action) enqueue.emit({ type: "facts", facts: action.facts });
+        else if ("spawn" in action) enqueue.spawnChild("session", { id: action.spawn.context.id, input: action.spawn });
+        else if ("stop" in action) enqueue.stopChild(action.stop);
+        else enqueue.sendTo(action.to, action.event);
+      }
+    }),
+    bringSession: enqueueActions(({ event, enqueue }) => {
+      assertEvent(event, "bring");
+      enqueue.spawnChild("session", { id: event.input.context.id, input: event.input });
+    }),
+    releaseSessions: enqueueActions(({ event, enqueue }) => {
+      assertEvent(event, "release");
+      for (const id of event.sessionIds) enqueue.stopChild(id);
+    }),
+  },
+});
+
+/**
+ * The arbiter of one floor: supervises the sessions that compete for it, and decides by the rules of docs/arbitration.md.
+ * `take` decides alike in every state. The states mirror `context.floor` because viewers of the machine show them:
+ * the statecharts of `interlock machines`, and inspectors.
+ */
+export const arbiterMachine = machine.createMachine({
+  id: "arbiter",
+  context: ({ input }) => ({ floorId: input.floorId, floor: EMPTY_FLOOR, flags: {} }),
+  on: {
+    "session.*": { actions: "arbitrate" },
+    "run.*": { actions: "arbitrate" },
+    "floor.*": { actions: "arbitrate" },
+    timer: { actions: "arbitrate" },
+    request: { actions: "arbitrate" },
+    left: { actions: "arbitrate" },
+    lapse: { actions: "arbitrate" },
+    claim: { actions: "arbitrate" },
+    bring: { actions: "bringSession" },
+    release: { actions: "releaseSessions" },
+  },
+  initial: "free",
+  states: {
+    free: {
+      always: [
+        { guard: "isHeld", target: "held" },
+        { guard: "isReserved", target: "reserved" },
+      ],
+    },
+    held: {
+      always: [
+        { guard: "isReserved", target: "reserved" },
+        { guard: "isFree", target: "free" },
+      ],
+    },
+    reserved: {
+      always: [
+        { guard: "isHeld", target: "held" },
+        { guard: "isFree", target: "free" },
+      ],
+    },
+  },
+});

@@ -1,0 +1,261 @@
+import {
+  type AgentEntry,
+  type Catalog,
+  type Policy,
+  type Restriction,
+  restrictionsBy,
+} from "../../config/catalog/catalog.ts";
+import type { Decision, Reason } from "../../protocol/decision.ts";
+import type { EffectId, SessionId } from "../../protocol/ids.ts";
+import { arrange, joinBeneath } from "./arrangement.ts";
+import type { Claim, DuckedClaim, QueuedClaim } from "./claim.ts";
+import { saying, wouldNeed } from "./sayings.ts";
+
+/** `until`: when its session is woken, ms since 1970; reservations of an older release do not say it. */
+export interface ReservedFloor {
+  readonly sessionId: SessionId;
+  readonly timerId: EffectId;
+  readonly until?: number;
+}
+
+/** Who competes for one floor. At most one `holder`, and none while the floor is `reserved`. */
+export interface Floor {
+  readonly holder?: Claim | undefined;
+  /** Who is about to be woken, after `resume_delay`; it still stands in `paused` or `queued`. */
+  readonly reserved?: ReservedFloor | undefined;
+  /** Heard beneath the holder, the highest priority first. Without a holder only while the floor is reserved. */
+  readonly ducked: readonly DuckedClaim[];
+  /** Those that were preempted; the one paused last comes first. */
+  readonly paused: readonly Claim[];
+  /** The one that has waited longest comes first. */
+  readonly queued: readonly QueuedClaim[];
+}
+
+export const EMPTY_FLOOR: Floor = { ducked: [], paused: [], queued: [] };
+
+/** Who asks. `sessionId` is absent in a what-if. */
+export interface Challenger extends Omit<Claim, "sessionId"> {
+  readonly sessionId?: SessionId | undefined;
+  /** The catalogue's entry; absent when the agent has left the catalogue. */
+  readonly agent: AgentEntry | undefined;
+  /** May it wait when it is blocked? An explicit resume may not. */
+  readonly mayQueue: boolean;
+}
+
+/** What a floor decides by: the catalogue, and the restrictions that are on there. */
+export interface FloorRules {
+  readonly policy: Policy;
+  readonly agents: ReadonlyMap<string, AgentEntry>;
+  readonly restrictions: readonly Restriction[];
+}
+
+/** The rules of a floor with these flags. */
+export function rulesOf(catalog: Catalog, flags: Readonly<Record<string, boolean>>): FloorRules {
+  const { policy, agents } = catalog;
+  return { policy, agents, restrictions: restrictionsBy(catalog, flags) };
+}
+
+/**
+ * Decide a request for the floor. Pure: same floor, same request, same answer.
+ * The rules, their numbers and their order: docs/arbitration.md.
+ */
+export function decide(floor: Floor, challenger: Challenger, rules: FloorRules): Decision {
+  const { agent, priority } = challenger;
+  const { policy, agents } = rules;
+  const decision = recorder(challenger, agents);
+  if (!agent) return decision("rejected", "unknown_agent", 1);
+  if (!agent.enabled) return decision("rejected", "agent_disabled", 1);
+  const restriction = restrictionOn(challenger, rules);
+  if (restriction) return decision("rejected", "restricted", 9, undefined, { restriction });
+
+  const reserved = floor.reserved && claimOf(floor, floor.reserved.sessionId);
+  const front = reserved ?? floor.holder;
+  const blocked = (reason: Reason, rule: number, by: Claim): Decision => {
+    if (agent.whenBlocked === "duck") {
+      const level = startLevel(floor, front!, challenger, policy);
+      if (level !== undefined) return decision("granted", "beneath", 12, front, { level });
+    }
+    if (!challenger.mayQueue || agent.whenBlocked !== "queue") return decision("rejected", reason, rule, by);
+    if (floor.queued.length >= policy.maxQueued) return decision("rejected", "queue_full", rule, by);
+    return decision("queued", reason, rule, by);
+  };
+
+  const others = heard(floor).filter((claim) => claim.sessionId !== challenger.sessionId);
+  const isReplaced = (claim: Claim) => replaces(agent, priority, claim);
+  const { kept, silenced } = arrange(
+    challenger,
+    others.filter((claim) => !isReplaced(claim)),
+  );
+  if (reserved && (reserved.sessionId === challenger.sessionId || outranks(challenger, reserved, policy))) {
+    const obstacle = findObstacle(challenger, silenced, policy);
+    return obstacle ? blocked(...obstacle) : decision("granted", "floor_free", 2, reserved);
+  }
+  if (floor.holder && floor.holder.sessionId === challenger.sessionId) {
+    return decision("granted", "already_holder", 3, floor.holder);
+  }
+  if (!front) return decision("granted", "floor_free", 4);
+  if (challenger.critical) {
+    if (!front.critical || front.priority < priority) return decision("granted", "critical", 10, front);
+    return decision("granted", "beneath", 12, front, { level: 0 });
+  }
+  if (!isReplaced(front)) {
+    if (priority < front.priority || front.critical) return blocked("lower_priority", 5, front);
+    if (priority === front.priority && policy.ties === "reject") return blocked("equal_priority", 6, front);
+  }
+  const obstacle = findObstacle(challenger, silenced, policy);
+  if (obstacle) return blocked(...obstacle);
+  if (kept.length > policy.maxPaused) return blocked("stack_full", 7, front);
+  if (silenced.length > 0) {
+    const stays = (claim: Claim) => claim.sessionId !== challenger.sessionId && !isReplaced(claim);
+    const pausedAfterwards = floor.paused.filter(stays).length + silenced.length;
+    if (pausedAfterwards > policy.maxPaused) return blocked("stack_full", 7, silenced[0]!);
+  }
+  return isReplaced(front) ? decision("granted", "replaced", 11, front) : decision("granted", "preempted", 7, front);
+}
+
+/** Rules 5, 6 and 8, asked of everyone who would go silent: the first that is in the challenger's way. */
+function findObstacle(
+  challenger: Challenger,
+  silenced: readonly Claim[],
+  policy: Policy,
+): [reason: Reason, rule: number, by: Claim] | undefined {
+  for (const claim of silenced) {
+    if (challenger.critical) return undefined;
+    if (challenger.priority < claim.priority) return ["lower_priority", 5, claim];
+    if (challenger.priority === claim.priority && policy.ties === "reject") return ["equal_priority", 6, claim];
+    if (!yieldsTo(claim, challenger)) return ["not_interruptible", 8, claim];
+  }
+  return undefined;
+}
+
+/** Whether `holder` may be paused by a challenger of this priority (invariant 2). */
+function yieldsTo(holder: Claim, challenger: { priority: number }): boolean {
+  if (holder.interruptible) return true;
+  return holder.preemptionThreshold !== undefined && challenger.priority >= holder.preemptionThreshold;
+}
+
+/** Rule 2: what is about to resume is not paused a second time, so only rank counts. */
+function outranks(challenger: { priority: number }, reserved: Claim, policy: Policy): boolean {
+  if (challenger.priority > reserved.priority) return true;
+  return policy.ties === "newest" && challenger.priority === reserved.priority && yieldsTo(reserved, challenger);
+}
+
+/** Whether a session of this agent ends another one when it gets the front (rule 11). */
+export function replaces(agent: AgentEntry | undefined, priority: number, other: Claim): boolean {
+  if (!agent) return false;
+  return agent.replaces.includes(other.agentId) && other.priority <= priority;
+}
+
+/** The restriction that keeps a session from being heard; critical sessions are always heard. */
+export function restrictionOn(
+  { agentId, critical }: Pick<Claim, "agentId" | "critical">,
+  { restrictions }: FloorRules,
+): Restriction | undefined {
+  return critical ? undefined : restrictions.find(({ allow }) => !allow.includes(agentId));
+}
+
+/** The sessions that are heard, the holder first. */
+export function heard({ holder, ducked }: Floor): Claim[] {
+  return holder ? [holder, ...ducked] : [...ducked];
+}
+
+/** Rule 12: the level at which a blocked challenger can start beneath the front without silencing anybody. */
+function startLevel(floor: Floor, front: Claim, challenger: Challenger, policy: Policy): number | undefined {
+  if (floor.ducked.length >= policy.maxPaused) return undefined;
+  if (floor.ducked.some(({ sessionId }) => sessionId === challenger.sessionId)) return undefined;
+  // A what-if has no session yet, and no other has this id.
+  const claim: Claim = { ...challenger, sessionId: challenger.sessionId ?? ("" as SessionId) };
+  const below = floor.ducked.filter(({ sessionId }) => sessionId !== front.sessionId);
+  return joinBeneath(front, below, claim)?.find(({ sessionId }) => sessionId === claim.sessionId)?.level;
+}
+
+function claimOf(floor: Floor, sessionId: SessionId): Claim | undefined {
+  return [...floor.ducked, ...floor.paused, ...floor.queued].find((claim) => claim.sessionId === sessionId);
+}
+
+export interface Successor {
+  readonly claim: Claim;
+  readonly reason: "resumed" | "dequeued";
+}
+
+/**
+ * Who gets a floor that became free: the highest priority among those that are ducked, those paused by preemption whose
+ * agent resumes by itself, and those queued; between equals in this order. Among paused the one paused last comes first,
+ * among queued the one that has waited longest. A restriction keeps away the sessions
+ * that it does not allow, and no session comes to the front that would silence one that is heard and does not yield.
+ */
+export function successor(floor: Floor, rules: FloorRules): Successor | undefined {
+  let best: Successor | undefined;
+  const consider = (claim: Claim, reason: Successor["reason"]) => {
+    if (best && claim.priority <= best.claim.priority) return;
+    if (restrictionOn(claim, rules) || !mayComeForward(floor, claim)) return;
+    best = { claim, reason };
+  };
+  for (const claim of floor.ducked) consider(claim, "resumed");
+  for (const claim of floor.paused) if (returnsByItself(claim, rules)) consider(claim, "resumed");
+  for (const claim of floor.queued) consider(claim, "dequeued");
+  return best;
+}
+
+/** Whether a session paused by preemption comes back without being asked to. */
+export function returnsByItself({ agentId }: Claim, { agents }: FloorRules): boolean {
+  return agents.get(agentId)?.resume !== "manual";
+}
+
+function mayComeForward(floor: Floor, claim: Claim): boolean {
+  if (floor.ducked.length === 0) return true;
+  const others = floor.ducked.filter(({ sessionId }) => sessionId !== claim.sessionId);
+  return arrange(claim, others).silenced.every((silenced) => yieldsTo(silenced, claim));
+}
+
+/** The record of a wake: no rule decides it, the release does. */
+export function wakeDecision({ claim, reason }: Successor, agents: ReadonlyMap<string, AgentEntry>): Decision {
+  return recorder(claim, agents)("granted", reason);
+}
+
+/** The record of a wait that ended without a grant. */
+export function endOfWaitDecision(
+  claim: Claim,
+  holder: Claim | undefined,
+  agents: ReadonlyMap<string, AgentEntry>,
+  reason: "queue_timeout" | "lease_expired",
+): Decision {
+  return recorder(claim, agents)("rejected", reason, undefined, holder);
+}
+
+type Agents = ReadonlyMap<string, AgentEntry>;
+
+/** Makes the record of a decision about this challenger. */
+function recorder(challenger: Omit<Claim, "sessionId"> & { sessionId?: SessionId | undefined }, agents: Agents) {
+  return (
+    outcome: Decision["outcome"],
+    reason: Reason,
+    rule?: number,
+    holder?: Claim,
+    { level, restriction }: { level?: number; restriction?: Restriction } = {},
+  ): Decision => {
+    const needed = outcome === "granted" ? undefined : wouldNeed(reason, challenger.agentId, holder, restriction);
+    return {
+      outcome,
+      reason,
+      ...(rule !== undefined && { rule }),
+      challenger: {
+        ...(challenger.sessionId !== undefined && { sessionId: challenger.sessionId }),
+        agentId: challenger.agentId,
+        priority: challenger.priority,
+        explained: [...challenger.explained],
+      },
+      ...(holder && {
+        holder: {
+          sessionId: holder.sessionId,
+          agentId: holder.agentId,
+          priority: holder.priority,
+          interruptible: holder.interruptible,
+        },
+      }),
+      ...(needed !== undefined && { wouldNeed: needed }),
+      ...(level !== undefined && { level }),
+      say: saying(outcome, reason, challenger.agentId, holder?.agentId, agents),
+    };
+  };
+}

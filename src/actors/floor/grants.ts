@@ -1,0 +1,298 @@
+import type { Catalog } from "../../config/catalog/catalog.ts";
+import type { Decision } from "../../protocol/decision.ts";
+import type { EffectId, SessionId } from "../../protocol/ids.ts";
+import type { TurnInput } from "../../protocol/internal/command.ts";
+import { accept, effectId } from "../facts.ts";
+import type { SessionWord } from "../session/session-step.ts";
+import { type ArbiterStep, log, numbersOf, refuse, send, tell } from "./arbiter-step.ts";
+import {
+  type Challenger,
+  decide,
+  endOfWaitDecision,
+  type Floor,
+  type FloorRules,
+  restrictionOn,
+  rulesOf,
+  type Successor,
+  successor,
+  wakeDecision,
+} from "./arbitration.ts";
+import type { Claim, DuckedClaim, QueuedClaim } from "./claim.ts";
+import {
+  closeRanks,
+  everyone,
+  giveFront,
+  letBeneath,
+  type Move,
+  type Rearrangement,
+  restrict,
+  without,
+  withoutLevel,
+} from "./rearrangement.ts";
+
+/** How a floor changes hands: requests, grants, queues and releases. The rules: docs/arbitration.md. */
+
+/** The floor's rules, with the restrictions that its flags switch on. */
+export const rulesFor = ({ given, flags }: ArbiterStep): FloorRules => rulesOf(given.catalog, flags);
+
+/** A session that exists asks for the floor. */
+export function takeRequest(step: ArbiterStep, request: Extract<SessionWord, { type: "request" }>, kept: Claim): void {
+  const { given } = step;
+  const { sessionId, turn } = request;
+  const agent = given.catalog.agents.get(kept.agentId);
+  const numbers = agent ? numbersOf(step, agent) : kept;
+  const challenger: Challenger = { ...numbers, sessionId, agent, mayQueue: request.mayQueue };
+  const decision = decide(step.floor, challenger, rulesFor(step));
+  const claim: Claim = { ...numbers, sessionId };
+  if (decision.outcome === "granted") {
+    const told = grant(step, claim, request.as, decision, turn !== undefined);
+    return takeTurnOrAnswer(step, sessionId, told, turn);
+  }
+  log(step, decision, sessionId);
+  if (decision.outcome === "queued") return enqueue(step, claim, decision, turn);
+  // A session that is heard beneath the holder takes its turns there.
+  const isDucked = step.floor.ducked.some((each) => each.sessionId === sessionId);
+  if (isDucked && turn) return takeTurnOrAnswer(step, sessionId, decision, turn);
+  refuse(step, "rejected", { decision }, decision.say);
+}
+
+export function takeTurnOrAnswer(step: ArbiterStep, sessionId: SessionId, decision: Decision, input?: TurnInput): void {
+  if (!input) {
+    tell(step, accept({ sessionId, decision }, true));
+    return;
+  }
+  const { messageId, runId } = input;
+  send(step, sessionId, { type: "turn", turn: { messageId, runId }, input, decision, given: step.given });
+}
+
+/**
+ * Carry a granted decision out. Silence comes before sound: first the replaced and silenced sessions change, then the
+ * ducked ones, then the challenger gets the floor, then the sessions that come back beneath it (invariant 3).
+ * @returns the decision as it was logged, with what it did to others
+ */
+export function grant(
+  step: ArbiterStep,
+  claim: Claim,
+  verb: "activate" | "resume",
+  decision: Decision,
+  bringsTurn = false,
+): Decision {
+  if (decision.reason === "already_holder") return decision;
+  const { given } = step;
+  const rules = rulesFor(step);
+  const arrange = decision.reason === "beneath" ? letBeneath : giveFront;
+  const next = arrange(step.floor, claim, rules);
+  const told = withEffects(decision, next.moves, claim, given.catalog);
+  log(step, told, claim.sessionId);
+  if (decision.reason !== "beneath") unreserve(step);
+  forget(step, claim.sessionId);
+  const own = (move: Move) => {
+    const about = { claim, reason: decision.reason, bringsTurn, given };
+    if (move.becomes === "ducked") send(step, claim.sessionId, { type: "duck", level: move.level, ...about });
+    else send(step, claim.sessionId, { type: verb, ...about });
+  };
+  carryOut(step, next, decision.reason, { claim, move: own });
+  return told;
+}
+
+/** Put a rearrangement in place and tell each session what becomes of it. */
+function carryOut(
+  step: ArbiterStep,
+  { floor, moves }: Rearrangement,
+  reason: string,
+  granted?: { claim: Claim; move: (move: Move) => void },
+): void {
+  const { given } = step;
+  const by = granted && { sessionId: granted.claim.sessionId, agentId: granted.claim.agentId };
+  for (const { becomes, claim } of moves) {
+    const waited = becomes === "archived" && step.floor.queued.find(({ sessionId }) => sessionId === claim.sessionId);
+    if (waited) forget(step, claim.sessionId);
+  }
+  step.floor = floor;
+  for (const move of moves) {
+    const { sessionId } = move.claim;
+    if (sessionId === granted?.claim.sessionId) granted.move(move);
+    else if (move.becomes === "archived") send(step, sessionId, { type: "archive", reason, ...(by && { by }), given });
+    else if (move.becomes === "paused") send(step, sessionId, { type: "preempt", reason, ...(by && { by }), given });
+    else if (move.becomes === "ducked") {
+      const { claim, level } = move;
+      send(step, sessionId, { type: "duck", claim: withoutLevel(claim), level, reason, ...(by && { by }), given });
+    }
+  }
+}
+
+/** The decision with what it does to other sessions, where sessions can be heard together at all. */
+export function withEffects(decision: Decision, moves: readonly Move[], claim: Claim, catalog: Catalog): Decision {
+  const others = moves.filter((move) => move.claim.sessionId !== claim.sessionId);
+  if (!catalog.isShared || others.length === 0) return decision;
+  const effects = others.map((move) => ({
+    sessionId: move.claim.sessionId,
+    agentId: move.claim.agentId,
+    becomes: move.becomes,
+    ...(move.becomes === "ducked" && { level: move.level }),
+  }));
+  return { ...decision, effects };
+}
+
+export function enqueue(step: ArbiterStep, claim: Claim, decision: Decision, turn: TurnInput | undefined): void {
+  const { given, floorId } = step;
+  const timeoutMs = given.catalog.agents.get(claim.agentId)?.queueTimeoutMs;
+  const timerId = timeoutMs === undefined ? undefined : effectId(given, "queue", claim.sessionId);
+  if (timerId) {
+    const effect = { kind: "timer" as const, id: timerId, floorId, dueAt: given.now + timeoutMs! };
+    tell(step, { type: "effect.add", effect });
+  }
+  step.floor = { ...step.floor, queued: [...step.floor.queued, { ...claim, queuedAt: given.now, timerId }] };
+  send(step, claim.sessionId, { type: "queue", claim, decision, turn, given });
+}
+
+function unreserve(step: ArbiterStep): void {
+  if (!step.floor.reserved) return;
+  tell(step, { type: "effect.remove", id: step.floor.reserved.timerId });
+  step.floor = { ...step.floor, reserved: undefined };
+}
+
+/** Take a session off every list. */
+export function forget(step: ArbiterStep, sessionId: SessionId): void {
+  const { floor } = step;
+  const isOther = (claim: Claim) => claim.sessionId !== sessionId;
+  const waited = floor.queued.find((claim) => !isOther(claim));
+  if (waited?.timerId) tell(step, { type: "effect.remove", id: waited.timerId });
+  if (floor.reserved?.sessionId === sessionId) unreserve(step);
+  step.floor = without(step.floor, [sessionId]);
+}
+
+/** A session no longer competes. If the floor is free by that, exactly one other gets it. */
+export function takeLeave(step: ArbiterStep, sessionId: SessionId): void {
+  const before = without(step.floor, [sessionId]);
+  forget(step, sessionId);
+  settle(step, before);
+}
+
+/**
+ * After a session left, or the restrictions changed: a free floor gets its next holder, and beneath a holder levels rise
+ * and the paused sessions that may be heard come back.
+ */
+export function settle(step: ArbiterStep, before: Floor): void {
+  if (!step.floor.holder) return releaseFloor(step);
+  if (step.floor.reserved || !step.given.catalog.isShared) return;
+  carryOut(step, closeRanks(before, step.floor, rulesFor(step)), "resumed");
+}
+
+/** Flags have changed: who is restricted now goes silent or ends, and the floor settles. */
+export function applyRestrictions(step: ArbiterStep): void {
+  const { given } = step;
+  if (given.catalog.restrictions.length === 0) return;
+  const rules = rulesFor(step);
+  const { floor, paused, ended } = restrict(step.floor, rules);
+  const reserved =
+    step.floor.reserved && everyone(step.floor).find((each) => each.sessionId === step.floor.reserved?.sessionId);
+  if (reserved && restrictionOn(reserved, rules)) unreserve(step);
+  for (const { sessionId } of ended) forget(step, sessionId);
+  step.floor = { ...floor, reserved: step.floor.reserved };
+  for (const { sessionId } of ended) send(step, sessionId, { type: "archive", reason: "restricted", given });
+  for (const { sessionId } of paused) send(step, sessionId, { type: "preempt", reason: "restricted", given });
+  settle(step, step.floor);
+}
+
+function releaseFloor(step: ArbiterStep): void {
+  const { given, floor, floorId } = step;
+  if (floor.holder || floor.reserved) return;
+  const next = successor(floor, rulesFor(step));
+  if (!next) return;
+  const { resumeDelayMs } = given.catalog.policy;
+  if (resumeDelayMs === 0) return wake(step, next);
+  const timerId = effectId(given, "wake", next.claim.sessionId);
+  const until = given.now + resumeDelayMs;
+  step.floor = { ...floor, reserved: { sessionId: next.claim.sessionId, timerId, until } };
+  tell(step, { type: "effect.add", effect: { kind: "timer", id: timerId, floorId, dueAt: until } });
+}
+
+/** With the numbers it was granted or queued with. */
+function wake(step: ArbiterStep, next: Successor): void {
+  const decision = wakeDecision(next, step.given.catalog.agents);
+  const { queuedAt: _, timerId: __, level: ___, ...claim } = next.claim as QueuedClaim & DuckedClaim;
+  grant(step, claim, next.reason === "resumed" ? "resume" : "activate", decision);
+}
+
+/** A timer of the floor itself: the reserved session's wake, or the end of a session's wait. Stale timers do nothing. */
+export function fireTimer(step: ArbiterStep, timerId: EffectId): void {
+  const { floor, given } = step;
+  tell(step, { type: "effect.remove", id: timerId });
+  tell(step, accept({}));
+  const waited = floor.queued.find((claim) => claim.timerId === timerId);
+  if (floor.reserved?.timerId === timerId) {
+    step.floor = { ...floor, reserved: undefined };
+    // Since it was reserved the best may be another.
+    const next = successor(step.floor, rulesFor(step));
+    if (next) wake(step, next);
+  } else if (waited) {
+    if (floor.reserved?.sessionId === waited.sessionId) return waitForWake(step, waited);
+    const decision = endOfWaitDecision(waited, floor.holder, given.catalog.agents, "queue_timeout");
+    log(step, decision, waited.sessionId);
+    forget(step, waited.sessionId);
+    send(step, waited.sessionId, { type: "unqueue", decision, given });
+  }
+}
+
+/** A queued session was not heard from: it leaves the queue, and stays created. */
+export function takeLapse(step: ArbiterStep, sessionId: SessionId): void {
+  const { floor, given } = step;
+  const waited = floor.queued.find((claim) => claim.sessionId === sessionId);
+  if (!waited) return;
+  const decision = endOfWaitDecision(waited, floor.holder, given.catalog.agents, "lease_expired");
+  log(step, decision, sessionId);
+  forget(step, sessionId);
+  send(step, sessionId, { type: "unqueue", decision, given });
+  releaseFloor(step);
+}
+
+/** Its time is up and it is about to be woken: should another outrank it until then, its time is up after all. */
+function waitForWake(step: ArbiterStep, waited: QueuedClaim): void {
+  const { given, floor, floorId } = step;
+  const timerId = effectId(given, "queue", waited.sessionId);
+  const dueAt = given.now + given.catalog.policy.resumeDelayMs;
+  tell(step, { type: "effect.add", effect: { kind: "timer", id: timerId, floorId, dueAt } });
+  step.floor = {
+    ...floor,
+    queued: floor.queued.map((claim) => (claim === waited ? { ...waited, timerId } : claim)),
+  };
+}
+
+/** A session competes with other numbers. Where it is heard, the others are arranged anew. */
+export function replaceClaim(step: ArbiterStep, claim: Claim): void {
+  const replace = <C extends Claim>(old: C): C => {
+    if (old.sessionId !== claim.sessionId) return old;
+    // What the new agent does not say of itself is not kept of the old one.
+    const { beneath: _, ducks: __, critical: ___, ...rest } = old;
+    return { ...rest, ...claim } as C;
+  };
+  const { floor } = step;
+  step.floor = {
+    ...floor,
+    holder: floor.holder && replace(floor.holder),
+    ducked: floor.ducked.map(replace),
+    paused: floor.paused.map(replace),
+    queued: floor.queued.map(replace),
+  };
+  if (!step.given.catalog.isShared) return;
+  applyRestrictions(step);
+  settle(step, step.floor);
+  if (claim.critical) comeForward(step, claim);
+}
+
+/** A session became critical: it neither waits, nor is it silenced or made quieter by another (invariant 11). */
+function comeForward(step: ArbiterStep, claim: Claim): void {
+  const { floor, given } = step;
+  const isOwn = ({ sessionId }: Claim) => sessionId === claim.sessionId;
+  // While the floor is reserved, nothing is arranged anew.
+  if (floor.ducked.some((each) => isOwn(each) && each.level < 0)) {
+    const ducked = floor.ducked.map((each) => (isOwn(each) ? { ...each, level: 0 } : each));
+    return carryOut(step, { floor: { ...floor, ducked }, moves: [{ becomes: "ducked", claim, level: 0 }] }, "resumed");
+  }
+  const isPaused = floor.paused.some(isOwn);
+  if (!isPaused && !floor.queued.some(isOwn)) return;
+  const agent = given.catalog.agents.get(claim.agentId);
+  const decision = decide(floor, { ...claim, agent, mayQueue: false }, rulesFor(step));
+  if (decision.outcome === "granted") grant(step, claim, isPaused ? "resume" : "activate", decision);
+}

@@ -1,0 +1,62 @@
+import type { AgentEntry, Catalog, PriorityRule } from "../../config/catalog/catalog.ts";
+import type { PriorityStep } from "../../protocol/decision.ts";
+
+/** What an effective priority depends on beside the catalogue. */
+export interface PriorityContext {
+  /** ms since 1970. */
+  now: number;
+  userId: string | undefined;
+  /** Context flags of the floor, as `when:` names them. */
+  flags: Readonly<Record<string, boolean>>;
+}
+
+export interface EffectivePriority {
+  /** 0..100 */
+  value: number;
+  explained: PriorityStep[];
+}
+
+/**
+ * The priority an agent asks with now: the user's override, else the agent's own; plus each rule that applies, in the
+ * order of the file; clamped to 0..100. Pure; every step is in the result.
+ */
+export function effectivePriority(agent: AgentEntry, catalog: Catalog, context: PriorityContext): EffectivePriority {
+  const override = context.userId === undefined ? undefined : catalog.overrides.get(context.userId)?.get(agent.id);
+  let value = agent.priority;
+  const explained: PriorityStep[] = [{ step: "agent", value }];
+  if (override !== undefined) {
+    value = override;
+    explained.push({ step: "override", value });
+  }
+  for (const rule of catalog.priorityRules) {
+    if (!ruleApplies(rule, agent, context)) continue;
+    value += rule.adjust;
+    explained.push({ step: `rule:${rule.name}`, adjust: rule.adjust, value });
+  }
+  const clamped = Math.min(100, Math.max(0, value));
+  if (clamped !== value) explained.push({ step: "clamp", value: clamped });
+  return { value: clamped, explained };
+}
+
+function ruleApplies(rule: PriorityRule, agent: AgentEntry, context: PriorityContext): boolean {
+  if (rule.agents && !rule.agents.includes(agent.id)) return false;
+  if (rule.when !== undefined && context.flags[rule.when] !== true) return false;
+  if (rule.between === undefined) return true;
+  const { fromMinute, toMinute } = rule.between;
+  const minute = minuteOfDay(context.now, rule.timezone);
+  // The start is inside, the end is not; a range whose end is not after its start runs over midnight.
+  return fromMinute < toMinute ? minute >= fromMinute && minute < toMinute : minute >= fromMinute || minute < toMinute;
+}
+
+const clocks = new Map<string, Intl.DateTimeFormat>();
+
+function minuteOfDay(now: number, timeZone: string): number {
+  let clock = clocks.get(timeZone);
+  if (!clock) {
+    clock = new Intl.DateTimeFormat("en-GB", { timeZone, hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+    clocks.set(timeZone, clock);
+  }
+  const parts = clock.formatToParts(now);
+  const read = (type: "hour" | "minute") => Number(parts.find((part) => part.type === type)!.value);
+  return read("hour") * 60 + read("minute");
+}

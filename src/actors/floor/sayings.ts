@@ -1,0 +1,82 @@
+import type { AgentEntry, Restriction } from "../../config/catalog/catalog.ts";
+import type { Decision, Reason } from "../../protocol/decision.ts";
+import type { AgentId } from "../../protocol/ids.ts";
+
+interface Holder {
+  readonly agentId: AgentId;
+  readonly priority: number;
+  readonly interruptible: boolean;
+  readonly preemptionThreshold?: number | undefined;
+  readonly critical?: true | undefined;
+}
+
+/** What a refused challenger lacks, for people; undefined where nothing of its own would help. */
+export function wouldNeed(
+  reason: Reason,
+  challengerId: AgentId,
+  holder: Holder | undefined,
+  restriction?: Pick<Restriction, "name" | "when">,
+): string | undefined {
+  if (restriction) return `${restriction.when} to be off, or ${challengerId} in ${restriction.name}'s allow`;
+  if (!holder) return undefined;
+  const rank = `priority > ${holder.priority}`;
+  const threshold = `priority ≥ ${holder.agentId}'s preemption_threshold (${holder.preemptionThreshold ?? "none is set"})`;
+  switch (reason) {
+    case "lower_priority":
+    case "equal_priority":
+      if (holder.critical) return "to be critical";
+      return holder.interruptible ? rank : `${rank} and ${threshold}`;
+    case "not_interruptible":
+      return threshold;
+    case "stack_full":
+      return "fewer paused sessions than max_paused";
+    case "queue_full":
+      return "fewer queued sessions than max_queued";
+    default:
+      return undefined;
+  }
+}
+
+type Template = keyof AgentEntry["messages"];
+
+/**
+ * A decision as a sentence to speak: the template of the agent that speaks, or a default. `{challenger}` and `{holder}`
+ * in it stand for labels, `{challenger.description}` and `{holder.description}` for descriptions.
+ */
+export function saying(
+  outcome: Decision["outcome"],
+  reason: Reason,
+  challengerId: AgentId,
+  holderId: AgentId | undefined,
+  agents: ReadonlyMap<string, AgentEntry>,
+): string {
+  const challenger = agents.get(challengerId);
+  const holder = holderId === undefined ? undefined : agents.get(holderId);
+  const [speaker, template, fallback] = ((): [AgentEntry | undefined, Template, string] => {
+    if (reason === "unknown_agent") return [undefined, "rejected", "{challenger} is not available any more."];
+    if (reason === "agent_disabled") return [undefined, "rejected", "{challenger} is switched off."];
+    if (reason === "restricted") return [undefined, "rejected", "{challenger} is not available at the moment."];
+    if (reason === "queue_timeout") return [undefined, "rejected", "{challenger} has waited too long."];
+    if (reason === "lease_expired") return [undefined, "rejected", "{challenger} does not answer any more."];
+    if (reason === "stack_full")
+      return [undefined, "rejected", "Too much is paused already; {challenger} has to wait."];
+    if (reason === "queue_full") return [undefined, "rejected", "Too many are waiting already for {holder} to end."];
+    if (reason === "beneath") return [challenger, "granted", "{challenger} starts beneath {holder}."];
+    if (reason === "replaced") return [challenger, "granted", "{challenger} replaces {holder}."];
+    if (reason === "critical") return [holder, "preempted", "{challenger} comes before {holder}."];
+    if (outcome === "rejected") return [holder, "rejected", "{holder} is running; {challenger} has to wait."];
+    if (outcome === "queued") return [holder, "queued", "{challenger} will start when {holder} is done."];
+    if (reason === "preempted") return [holder, "preempted", "{holder} is paused for {challenger}."];
+    if (reason === "resumed") return [challenger, "resumed", "{challenger} goes on."];
+    if (reason === "already_holder") return [challenger, "granted", "{challenger} is running already."];
+    return [challenger, "granted", "{challenger} starts."];
+  })();
+  const words: Record<string, string> = {
+    challenger: challenger?.label ?? challengerId,
+    "challenger.description": challenger?.description || (challenger?.label ?? challengerId),
+    holder: holder?.label ?? holderId ?? "",
+    "holder.description": holder?.description || (holder?.label ?? holderId ?? ""),
+  };
+  const text = speaker?.messages[template] ?? fallback;
+  return text.replace(/\{([a-z.]+)\}/g, (whole, name: string) => (Object.hasOwn(words, name) ? words[name]! : whole));
+}

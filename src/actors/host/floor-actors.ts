@@ -1,0 +1,385 @@
+import type { EventFrom } from "xstate";
+import { TRANSITION_EVENTS, type Transition, type TransitionEvent } from "../../protocol/event.ts";
+import type { FloorId, SessionId } from "../../protocol/ids.ts";
+import type { Reply } from "../../protocol/internal/reply.ts";
+import type { Emitted, Fact } from "../facts.ts";
+import { type ArbiterEvent, arbiterMachine } from "../floor/arbiter.ts";
+import type { ArbiterContext } from "../floor/arbiter-step.ts";
+import { MachinePlayer, type MachineState, type Order } from "../machine/machine-player.ts";
+import { type SessionValue, writtenState } from "../session/session-context.ts";
+import { type SessionInput, sessionMachine } from "../session/session-machine.ts";
+import type { SessionEvent } from "../session/session-step.ts";
+import { SessionStanding } from "./session-standing.ts";
+
+/** The result of one command. */
+export interface Delivery {
+  /** In the order in which they happened, transitions included. */
+  facts: Exclude<Fact, { type: "reply" }>[];
+  reply: Reply;
+}
+
+/** Idle sessions kept in memory although the floor does not need them. */
+const MAX_WARM = 16;
+
+/** A paused session's change of activity, which the written states do not show. */
+function hiddenActivity(before: SessionValue, after: SessionValue): Transition["activity"] {
+  if (after.lifecycle !== "paused" || before.activity === after.activity) return undefined;
+  return { from: before.activity, to: after.activity };
+}
+
+const NONE: readonly never[] = [];
+
+/** Whether the floor needs the session whether or not it competes: it has a run. */
+const isNeeded = ({ context, value }: SessionStanding): boolean =>
+  context.run !== undefined && value.lifecycle !== "deleted";
+
+/** A paused session no longer comes back by itself. The written states do not show that either. */
+const givesUpReturn = ({ value }: SessionStanding, event: { type: string }): boolean =>
+  value.lifecycle === "paused" && event.type === "yield";
+
+/** Commands that the arbiter handles before the session does. */
+const NEEDS_ARBITER: ReadonlySet<string> = new Set([
+  "session.create",
+  "session.continue",
+  "session.supersede",
+  "session.delete",
+  "session.switch_agent",
+]);
+
+const ARBITER = new MachinePlayer(arbiterMachine);
+const SESSION = new MachinePlayer(sessionMachine);
+
+/** A machine threw or broke its contract. The floor's actors may be half-way through a command: drop them. */
+export class BrokenActors extends Error {
+  constructor(floorId: FloorId, cause: unknown) {
+    super(`the actors of floor ${floorId} broke`, { cause });
+    this.name = "BrokenActors";
+  }
+}
+
+const COMMAND_VERBS: Record<string, TransitionEvent> = {
+  "session.stop": "archive",
+  // The worker that waited for an answer is gone: the turn starts again.
+  "run.claim": "turn",
+  "run.report": "turn",
+};
+for (const verb of TRANSITION_EVENTS) {
+  COMMAND_VERBS[verb] = verb;
+  COMMAND_VERBS[`session.${verb}`] = verb;
+}
+
+/** The output of `persist`, not checked yet. */
+interface Persisted {
+  status?: unknown;
+  value?: unknown;
+  context?: unknown;
+  children?: Record<string, { src?: unknown; snapshot?: Omit<Persisted, "children"> }>;
+}
+
+/** A session's actor: its state and the queue of its events. It handles one event at a time. */
+class LiveSession {
+  readonly id: SessionId;
+  readonly waiting: SessionEvent[] = [];
+  standing: SessionStanding;
+  isBusy = false;
+
+  constructor(id: SessionId, standing: SessionStanding) {
+    this.id = id;
+    this.standing = standing;
+  }
+
+  getSnapshot(): SessionStanding {
+    return this.standing;
+  }
+}
+
+/**
+ * The actors of one floor: its arbiter and its sessions. Each is a plain state with a mailbox, stepped by its machine's
+ * table. This class collects, in order, their transitions and the facts they emit. It is synchronous and in memory only;
+ * the host commits the facts, or drops the actors.
+ */
+export class FloorActors {
+  readonly #floorId: FloorId;
+  #arbiter: MachineState<ArbiterContext>;
+  readonly #forArbiter: ArbiterEvent[] = [];
+  #isArbiterBusy = false;
+  readonly #sessions: Record<string, LiveSession> = Object.create(null);
+  /** Each session as it was before the current event, deleted ones too. Least recently used first. */
+  readonly #standings = new Map<SessionId, SessionStanding>();
+  /** Sessions that changed since the last `takeTouched`. */
+  #touched = new Set<SessionId>();
+  #facts: Fact[] = [];
+  /** The result of `mattering`; undefined once it may have changed. */
+  #mattering: ReadonlySet<SessionId> | undefined;
+  /** `mattering` as of the last `release`: while it is the same set, there is nothing to release. */
+  #released: ReadonlySet<SessionId> | undefined;
+  #written: { arbiter: MachineState<ArbiterContext>; json: string } | undefined;
+  #broken: { cause: unknown } | undefined;
+
+  /**
+   * @param persisted the parsed output of `persist`, with the sessions as `children`; undefined for a new floor
+   * @throws BrokenActors, or TypeError, if `persisted` has another shape
+   */
+  constructor(floorId: FloorId, persisted?: unknown) {
+    this.#floorId = floorId;
+    if (persisted === undefined) {
+      this.#arbiter = ARBITER.start({ floorId }).state;
+      return;
+    }
+    const { children = {}, ...own } = persisted as Persisted;
+    this.#arbiter = this.#restore(ARBITER, own);
+    for (const [id, { src, snapshot }] of Object.entries(children)) {
+      if (src !== "session") throw new BrokenActors(floorId, new Error(`session ${id} belongs to another machine`));
+      const standing = new SessionStanding(this.#restore(SESSION, snapshot ?? {}));
+      this.#sessions[id] = new LiveSession(id as SessionId, standing);
+      this.#standings.set(id as SessionId, standing);
+    }
+    const lost = [...this.mattering()].find((id) => !this.#standings.has(id));
+    if (lost !== undefined) throw new BrokenActors(floorId, new Error(`session ${lost} is missing`));
+  }
+
+  get context(): ArbiterContext {
+    return this.#arbiter.context;
+  }
+
+  has(sessionId: SessionId): boolean {
+    return this.#standings.has(sessionId);
+  }
+
+  standing(sessionId: SessionId): SessionStanding | undefined {
+    return this.#standings.get(sessionId);
+  }
+
+  get sessionIds(): SessionId[] {
+    return [...this.#standings.keys()];
+  }
+
+  /** Add a session that was loaded from its row. */
+  bring(input: SessionInput): void {
+    this.#guard(() => this.#tellArbiter({ type: "bring", input }));
+    this.#touched.delete(input.context.id);
+  }
+
+  /**
+   * Step the machines by one command.
+   * @throws BrokenActors if a machine throws, or does not answer exactly once; drop the actors then
+   */
+  apply(command: Extract<ArbiterEvent, { given: unknown }>): Delivery {
+    this.#facts = [];
+    const session = this.#addressee(command);
+    this.#guard(() => {
+      if (session) this.#tellSession(session, command as SessionEvent);
+      else this.#tellArbiter(command);
+    });
+    const facts: Delivery["facts"] = [];
+    let answer: Extract<Fact, { type: "reply" }> | undefined;
+    for (const fact of this.#facts) {
+      if (fact.type !== "reply") facts.push(fact);
+      else if (answer) throw this.#break(new Error(`${command.type} was answered twice`));
+      else answer = fact;
+    }
+    if (!answer) throw this.#break(new Error(`${command.type} was not answered`));
+    return { facts, reply: answer.show ? this.#show(answer.reply) : answer.reply };
+  }
+
+  /** The present states of the sessions that changed since the last call. */
+  takeTouched(): SessionStanding[] {
+    const touched = [...this.#touched].map((id) => this.#standings.get(id)!);
+    if (touched.length > 0) this.#touched = new Set();
+    return touched;
+  }
+
+  /**
+   * Drop sessions that the floor does not need (rule C6): their rows hold their whole state. The most recently used few
+   * stay in memory, so that the next command need not load them.
+   * @returns the dropped sessions
+   */
+  release(): readonly SessionId[] {
+    const mattering = this.mattering();
+    if (mattering === this.#released) return NONE;
+    const deleted: SessionId[] = [];
+    const idle: SessionId[] = [];
+    for (const [id, { value }] of this.#standings) {
+      if (!mattering.has(id)) (value.lifecycle === "deleted" ? deleted : idle).push(id);
+    }
+    const sessionIds = [...deleted, ...idle.slice(0, Math.max(0, idle.length - MAX_WARM))];
+    if (sessionIds.length > 0) {
+      this.#guard(() => this.#tellArbiter({ type: "release", sessionIds }));
+      for (const id of sessionIds) this.#standings.delete(id);
+    }
+    this.#mattering = mattering;
+    this.#released = mattering;
+    return sessionIds;
+  }
+
+  /** The sessions that the floor needs: those that hold it or wait for it, and those with a run. */
+  mattering(): ReadonlySet<SessionId> {
+    this.#mattering ??= this.#findMattering();
+    return this.#mattering;
+  }
+
+  #findMattering(): ReadonlySet<SessionId> {
+    const { holder, ducked, paused, queued } = this.context.floor;
+    const ids = new Set<SessionId>();
+    if (holder) ids.add(holder.sessionId);
+    for (const claim of ducked) ids.add(claim.sessionId);
+    for (const claim of paused) ids.add(claim.sessionId);
+    for (const claim of queued) ids.add(claim.sessionId);
+    for (const [id, standing] of this.#standings) if (isNeeded(standing)) ids.add(id);
+    return ids;
+  }
+
+  /**
+   * The arbiter's state as JSON text, in the format of XState's `getPersistedSnapshot`, without its sessions: their rows
+   * hold them. The text is reused while the arbiter stays as it is.
+   */
+  persist(): string {
+    const arbiter = this.#arbiter;
+    if (this.#written?.arbiter !== arbiter) {
+      const context = JSON.stringify(arbiter.context);
+      const json = `{"status":"active","value":"${arbiter.at.value}","historyValue":{},"context":${context}}`;
+      this.#written = { arbiter, json };
+    }
+    return this.#written.json;
+  }
+
+  #restore<Context>(
+    player: { restore: (value: unknown, context: Context) => MachineState<Context> },
+    { status, value, context }: Persisted,
+  ): MachineState<Context> {
+    if (status !== "active" || typeof context !== "object" || context === null) {
+      throw new BrokenActors(this.#floorId, new Error(`a machine's status is ${status}`));
+    }
+    try {
+      return player.restore(value, context as Context);
+    } catch (error) {
+      throw new BrokenActors(this.#floorId, error);
+    }
+  }
+
+  /** The session that handles the command itself; undefined if the arbiter handles it. */
+  #addressee(command: Extract<ArbiterEvent, { given: unknown }>): LiveSession | undefined {
+    if (!("sessionId" in command) || command.sessionId === undefined || NEEDS_ARBITER.has(command.type))
+      return undefined;
+    return this.#sessions[command.sessionId];
+  }
+
+  /** Queue an event, and handle the queue unless the arbiter is handling an event already: each runs to its end. */
+  #tellArbiter(event: ArbiterEvent): void {
+    this.#forArbiter.push(event);
+    if (this.#isArbiterBusy) return;
+    this.#isArbiterBusy = true;
+    for (let next = this.#forArbiter.shift(); next; next = this.#forArbiter.shift()) this.#stepArbiter(next);
+    this.#isArbiterBusy = false;
+  }
+
+  #stepArbiter(event: ArbiterEvent): void {
+    const { state, emitted, orders } = ARBITER.step(
+      this.#arbiter,
+      event as EventFrom<typeof arbiterMachine>,
+      this.#sessions,
+    );
+    if (state.context !== this.#arbiter.context) this.#mattering = undefined;
+    this.#arbiter = state;
+    this.#keep(emitted);
+    for (const order of orders) this.#carryOut(order);
+  }
+
+  #carryOut(order: Order): void {
+    if (order.kind === "spawn") return this.#spawn(order.id as SessionId, order.input as SessionInput);
+    const id = order.kind === "stop" ? order.id : typeof order.to === "object" ? order.to.id : undefined;
+    const session = id === undefined ? undefined : this.#sessions[id];
+    if (order.kind === "stop") {
+      if (!session) return;
+      session.waiting.length = 0;
+      this.#mattering = undefined;
+      delete this.#sessions[session.id];
+    } else if (session) this.#tellSession(session, order.event as SessionEvent);
+    else throw new Error(`${order.event.type} was sent to ${id ?? order.to}, which the arbiter does not know`);
+  }
+
+  #spawn(id: SessionId, input: SessionInput): void {
+    const standing = new SessionStanding(SESSION.start(input).state);
+    this.#sessions[id] = new LiveSession(id, standing);
+    this.#standings.delete(id);
+    this.#standings.set(id, standing);
+    this.#touched.add(id);
+    this.#mattering = undefined;
+  }
+
+  #tellSession(session: LiveSession, event: SessionEvent): void {
+    session.waiting.push(event);
+    if (session.isBusy) return;
+    session.isBusy = true;
+    for (let next = session.waiting.shift(); next; next = session.waiting.shift()) this.#stepSession(session, next);
+    session.isBusy = false;
+  }
+
+  #stepSession(session: LiveSession, event: SessionEvent): void {
+    const before = session.standing;
+    const { state, emitted, orders } = SESSION.step(before, event);
+    const after = state === before ? before : new SessionStanding(state);
+    session.standing = after;
+    this.#keep(emitted);
+    for (const order of orders) {
+      if (order.kind === "send" && order.to === "self") session.waiting.push(order.event as SessionEvent);
+      else if (order.kind === "send" && order.to === "parent") this.#tellArbiter(order.event as ArbiterEvent);
+      else throw new Error(`a session may not ${order.kind} actors`);
+    }
+    const { id } = session;
+    this.#standings.delete(id);
+    this.#standings.set(id, after);
+    if (before === after) return;
+    this.#touched.add(id);
+    if (isNeeded(before) !== isNeeded(after)) this.#mattering = undefined;
+    if (before.at !== after.at || before.context.level !== after.context.level || givesUpReturn(before, event)) {
+      this.#noteTransition(id, before, after, event);
+    }
+  }
+
+  #keep(emitted: readonly unknown[]): void {
+    for (const { facts } of emitted as readonly Emitted[]) for (const fact of facts) this.#facts.push(fact);
+  }
+
+  #noteTransition(id: SessionId, before: SessionStanding, after: SessionStanding, event: { type: string }): void {
+    const from = writtenState(before.value);
+    const to = writtenState(after.value);
+    const activity = hiddenActivity(before.value, after.value);
+    const { level } = after.context;
+    if (from === to && !activity && level === before.context.level && !givesUpReturn(before, event)) return;
+    const { reason, by } = event as Pick<Transition, "reason" | "by">;
+    const runId = after.context.run?.id ?? before.context.run?.id;
+    const data: Transition = {
+      from,
+      to,
+      event: COMMAND_VERBS[event.type]!,
+      ...(activity && { activity }),
+      ...(reason !== undefined && { reason }),
+      ...(by && { by }),
+      ...(runId !== undefined && { runId }),
+      ...(level !== undefined && { level }),
+    };
+    this.#facts.push({ type: "event", event: { type: "session_transition", sessionId: id, data } });
+  }
+
+  #show(reply: Reply): Reply {
+    if (!reply.ok || reply.sessionId === undefined) return reply;
+    const standing = this.#standings.get(reply.sessionId);
+    return standing ? { ...reply, session: standing.view } : reply;
+  }
+
+  /** An exception leaves the actors half-way through a command: from then on every call throws. */
+  #guard(work: () => void): void {
+    if (this.#broken) throw new BrokenActors(this.#floorId, this.#broken.cause);
+    try {
+      work();
+    } catch (error) {
+      throw this.#break(error);
+    }
+  }
+
+  #break(cause: unknown): BrokenActors {
+    this.#broken = { cause };
+    return new BrokenActors(this.#floorId, cause);
+  }
+}

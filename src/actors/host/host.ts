@@ -1,0 +1,84 @@
+import { AppError } from "../../protocol/errors.ts";
+import type { FloorId } from "../../protocol/ids.ts";
+import { COMMAND_TYPES, type Envelope } from "../../protocol/internal/command.ts";
+import type { Reply } from "../../protocol/internal/reply.ts";
+import type { Store } from "../../store/store.ts";
+import { Announcer, type AnnouncerOptions } from "./announcer.ts";
+import { HostedFloor, type HostedFloorOptions } from "./hosted-floor.ts";
+
+export interface HostOptions extends HostedFloorOptions, AnnouncerOptions {
+  store: Store;
+  /** Floors kept in memory. At the limit the host drops the least recently used idle floor, or answers `busy`. */
+  maxFloors: number;
+}
+
+/** The floors in this process's memory. Every change of a floor passes `dispatch`. */
+export class Host {
+  readonly #options: HostOptions;
+  readonly #announcer: Announcer;
+  /** Least recently used first. */
+  readonly #floors = new Map<FloorId, HostedFloor>();
+
+  constructor(options: HostOptions) {
+    this.#options = options;
+    this.#announcer = new Announcer(options);
+  }
+
+  get floorCount(): number {
+    return this.#floors.size;
+  }
+
+  /** Unanswered commands of all floors. */
+  get waitingCount(): number {
+    let count = 0;
+    for (const floor of this.#floors.values()) count += floor.waitingCount;
+    return count;
+  }
+
+  /**
+   * Find or load the command's floor, and let it carry the command out once.
+   * @returns the floor's decision; a refusal is a reply too
+   * @throws AppError `busy`, `unavailable` (the outcome is unknown), `internal`, or `idempotency_mismatch`
+   */
+  async dispatch(envelope: Envelope): Promise<Reply> {
+    const { metrics } = this.#options;
+    const { type } = envelope.command;
+    // The machines' internal events and XState's own events must not arrive as commands.
+    if (!COMMAND_TYPES.has(type)) throw new AppError("unavailable", "this node does not know the command");
+    try {
+      const reply = await this.#floor(envelope.floorId).accept(envelope);
+      metrics.command(type, reply.ok ? "ok" : reply.code);
+      return reply;
+    } catch (error) {
+      metrics.command(type, error instanceof AppError ? error.code : "internal");
+      throw error;
+    }
+  }
+
+  /** Drop every idle floor. The store has their state. */
+  retireIdle(): void {
+    for (const floor of this.#floors.values()) if (floor.isIdle) this.#retire(floor);
+  }
+
+  #floor(id: FloorId): HostedFloor {
+    const known = this.#floors.get(id);
+    this.#floors.delete(id);
+    if (!known && this.#floors.size >= this.#options.maxFloors) this.#makeRoom();
+    const floor = known ?? new HostedFloor(id, this.#options, this.#announcer);
+    this.#floors.set(id, floor);
+    return floor;
+  }
+
+  #makeRoom(): void {
+    for (const floor of this.#floors.values()) {
+      // Dropping a floor with waiting commands would lose them.
+      if (floor.isIdle) return this.#retire(floor);
+    }
+    throw new AppError("busy");
+  }
+
+  #retire(floor: HostedFloor): void {
+    floor.drop();
+    this.#floors.delete(floor.id);
+  }
+}

@@ -1,0 +1,388 @@
+import type { Catalog } from "../../config/catalog/catalog.ts";
+import { AppError } from "../../protocol/errors.ts";
+import type { FloorId, SessionId } from "../../protocol/ids.ts";
+import { broughtBy, type CommandOf, type Envelope } from "../../protocol/internal/command.ts";
+import type { Accepted, Reply } from "../../protocol/internal/reply.ts";
+import type { Clock } from "../../protocol/ports/clock.ts";
+import type { Logger } from "../../protocol/ports/logger.ts";
+import type { Tracer } from "../../protocol/ports/tracer.ts";
+import { answerJson } from "../../protocol/session.ts";
+import type { Receipt, SessionRow, Store } from "../../store/store.ts";
+import type { Given } from "../facts.ts";
+import { isStopping } from "../session/fencing.ts";
+import { recallSession } from "../session/session-context.ts";
+import { type Activation, CommitConflict, loadActivation } from "./activation.ts";
+import type { Announcer } from "./announcer.ts";
+import { BrokenActors, type FloorActors } from "./floor-actors.ts";
+import { dueBy, Ledger } from "./ledger.ts";
+import { refuseCritical, refuseForeign } from "./owner-check.ts";
+import { answerAgain, hasTurn } from "./repeated-turn.ts";
+import { BrokenSnapshot } from "./snapshot.ts";
+import { factsOf, type TracedAsk, traceBatch, traceOf } from "./traced-batch.ts";
+
+export interface HostedFloorOptions {
+  store: Pick<
+    Store,
+    | "loadFloor"
+    | "loadSession"
+    | "loadSessions"
+    | "loadDrafts"
+    | "findMessage"
+    | "findReceipts"
+    | "whereIs"
+    | "commit"
+    | "confirm"
+  >;
+  clock: Clock;
+  newId: () => string;
+  catalog: () => Catalog;
+  interactionTimeoutMs: number;
+  log: Logger;
+  metrics: HostMetrics;
+  tracer?: Tracer | undefined;
+}
+
+/** Counters of the host. */
+export interface HostMetrics {
+  command(type: string, outcome: string): void;
+  /** A successful commit of so many commands; `durationMs` is the store's time. */
+  batch(commands: number, durationMs: number): void;
+  conflict(): void;
+  /** Sessions whose lease ran out. */
+  lapsed(sessions: number): void;
+  broken(kind: "snapshot" | "actors" | "commit"): void;
+}
+
+/** An unanswered command. */
+interface Ask extends TracedAsk {
+  /** Its key in the floor's asks: caller and command id. */
+  key: string;
+  settle: PromiseWithResolvers<Reply>;
+  /** Set after a commit conflict: the next try looks up whether the command's new ids are in use. */
+  isSuspect: boolean;
+}
+
+/** Commands that one floor queues; at the limit `accept` throws `busy`. */
+export const MAX_WAITING = 256;
+/** Commands applied together in one commit (rule C4). */
+export const MAX_BATCH = 64;
+/** Tries of a command that meets conflicts; after the last it fails with `unavailable`. */
+const MAX_CONFLICTS = 5;
+
+/**
+ * One floor in this process's memory: a bounded queue of commands, processed in batches, one batch at a time (rule C4). A
+ * command is answered after its commit, and the next batch starts after the outcome of that commit is known.
+ */
+export class HostedFloor {
+  readonly id: FloorId;
+  readonly #options: HostedFloorOptions;
+  readonly #announcer: Announcer;
+  readonly #waiting: Ask[] = [];
+  /** Unanswered commands, queued and in flight, by caller and command id: a repeat joins its original (rule C2). */
+  readonly #asks = new Map<string, Ask>();
+  #activation: Activation | undefined;
+  #isWorking = false;
+
+  constructor(id: FloorId, options: HostedFloorOptions, announcer: Announcer) {
+    this.id = id;
+    this.#options = options;
+    this.#announcer = announcer;
+  }
+
+  /** Whether the floor can be dropped: it has no queued command and no batch in flight. */
+  get isIdle(): boolean {
+    return !this.#isWorking && this.#waiting.length === 0;
+  }
+
+  /** Unanswered commands, queued and in flight. */
+  get waitingCount(): number {
+    return this.#asks.size;
+  }
+
+  /**
+   * Queue a command, or join the unanswered command that it repeats.
+   * @returns the floor's reply, after the commit
+   * @throws AppError `busy` or `idempotency_mismatch` at once; the promise rejects with `unavailable` or `internal`
+   */
+  accept(envelope: Envelope): Promise<Reply> {
+    const key = askKey(envelope);
+    const original = this.#asks.get(key);
+    if (original) {
+      if (original.envelope.bodyHash !== envelope.bodyHash) throw new AppError("idempotency_mismatch");
+      return original.settle.promise;
+    }
+    if (this.#waiting.length >= MAX_WAITING) throw new AppError("busy");
+    const ask: Ask = { envelope, key, settle: Promise.withResolvers(), isSuspect: false };
+    this.#asks.set(key, ask);
+    this.#waiting.push(ask);
+    if (!this.#isWorking) void this.#work();
+    return ask.settle.promise;
+  }
+
+  /** Drop the actors. The next command loads them from the store. */
+  drop(): void {
+    this.#activation = undefined;
+  }
+
+  async #work(): Promise<void> {
+    this.#isWorking = true;
+    // Commands that arrive in this turn of the event loop share the first batch.
+    await Promise.resolve();
+    while (this.#waiting.length > 0) {
+      const asks = this.#waiting.splice(0, MAX_BATCH);
+      await this.#carryOut(asks);
+    }
+    this.#isWorking = false;
+  }
+
+  /** Commit the commands together, or else one at a time, so that only the faulty one fails. Settles every ask. */
+  async #carryOut(asks: Ask[]): Promise<void> {
+    const timely = asks.filter((ask) => this.#isTimely(ask));
+    if (timely.length === 0) return;
+    try {
+      await this.#commit(timely);
+    } catch (thrown) {
+      const error = await this.#causeOf(thrown);
+      this.drop();
+      if (error instanceof CommitConflict) {
+        for (const ask of timely) ask.isSuspect = true;
+        this.#options.metrics.conflict();
+      } else if (error instanceof AppError && error.code === "unavailable") return this.#fail(timely, error);
+      else if (timely.length === 1) return this.#failAlone(timely[0]!, error);
+      for (const ask of timely) await this.#carryOutAlone(ask);
+    }
+  }
+
+  async #carryOutAlone(ask: Ask): Promise<void> {
+    for (let conflicts = 0; conflicts < MAX_CONFLICTS; conflicts++) {
+      try {
+        // Rule C2: after a failed commit only the receipt shows whether the command took effect.
+        if (await this.#answerFromReceipt(ask)) return;
+        if (!this.#isTimely(ask)) return;
+        return await this.#commit([ask]);
+      } catch (thrown) {
+        const error = await this.#causeOf(thrown);
+        this.drop();
+        if (!(error instanceof CommitConflict)) return this.#failAlone(ask, error);
+        ask.isSuspect = true;
+        this.#options.metrics.conflict();
+      }
+    }
+    this.#fail([ask], new AppError("unavailable"));
+  }
+
+  /**
+   * Tell a fault of the command from a torn read. If another node committed while this node loaded the floor, the loaded
+   * rows may be of different versions; an error on such rows counts as a conflict.
+   */
+  async #causeOf(error: unknown): Promise<unknown> {
+    if (error instanceof CommitConflict || error instanceof AppError || !this.#activation) return error;
+    try {
+      const isCurrent = await this.#options.store.confirm(this.id, this.#activation.state.version);
+      return isCurrent ? error : new CommitConflict();
+    } catch (unconfirmed) {
+      return unconfirmed;
+    }
+  }
+
+  /** @throws CommitConflict, BrokenActors, AppError, or the store's error; every ask is then still unanswered */
+  async #commit(asks: Ask[]): Promise<void> {
+    const { tracer } = this.#options;
+    if (tracer) await traceBatch(tracer, this.id, asks, () => this.#commitTogether(asks));
+    else await this.#commitTogether(asks);
+  }
+
+  async #commitTogether(asks: Ask[]): Promise<"committed" | "unchanged"> {
+    const activation = await this.#activate();
+    const ledger = new Ledger(this.id, activation.state);
+    const replies: Reply[] = [];
+    const unprepared = asks.filter((ask) => needsPreparation(ask, activation));
+    const refused = unprepared.length > 0 ? await this.#prepareAll(unprepared, activation, ledger) : undefined;
+    for (const ask of asks) {
+      const { actors } = activation;
+      const reply =
+        refuseForeign(ask.envelope, actors) ??
+        refuseCritical(ask.envelope, this.#options.catalog(), actors) ??
+        refused?.get(ask) ??
+        this.#applyOne(ask, activation, ledger);
+      replies.push(reply);
+      if (ask.envelope.caller !== undefined) ledger.addReceipt(this.#receipt(ask, reply));
+    }
+    const batch = ledger.close(activation.actors);
+    if (batch) {
+      const { store, clock, metrics } = this.#options;
+      const begunAt = clock.now();
+      const outcome = store.commit(batch.change);
+      const announcement = this.#announcer.prepare(batch);
+      if ((await outcome) === "conflict") throw new CommitConflict();
+      activation.state.version += 1;
+      this.#announcer.publish(announcement);
+      metrics.batch(asks.length, clock.now() - begunAt);
+      if (batch.lapses > 0) metrics.lapsed(batch.lapses);
+    } else if (!(await this.#options.store.confirm(this.id, activation.state.version))) {
+      // Rule C1: memory may be outdated, so the store confirms the version even if the batch changes nothing.
+      throw new CommitConflict();
+    }
+    for (const [index, ask] of asks.entries()) this.#settle(ask, replies[index]!);
+    return batch ? "committed" : "unchanged";
+  }
+
+  #applyOne(ask: Ask, { actors, state }: Activation, ledger: Ledger): Reply {
+    const { envelope } = ask;
+    const { clock, newId, catalog, interactionTimeoutMs } = this.#options;
+    const brought = broughtBy(envelope.command);
+    // Rule C20: an earlier command of this batch deleted the session.
+    if (brought && actors.standing(brought)?.value.lifecycle === "deleted") {
+      return { ok: false, code: "idempotency_mismatch" };
+    }
+    const now = clock.now();
+    state.lastNow = Math.max(state.lastNow, now);
+    const given: Given = { now: state.lastNow, stamp: newId(), catalog: catalog(), interactionTimeoutMs };
+    const { facts, reply } = actors.apply({ ...envelope.command, given });
+    ledger.write(dueBy(facts, now - given.now), given.now, traceOf(ask));
+    if (!reply.ok || reply.sessionId === undefined || envelope.caller === undefined) return reply;
+    const answered: Accepted = { ...reply, seq: ledger.seqOf(reply.sessionId) };
+    return answered;
+  }
+
+  /** @returns replies to the commands that the loaded rows alone decide */
+  async #prepareAll(asks: readonly Ask[], activation: Activation, ledger: Ledger): Promise<Map<Ask, Reply>> {
+    const refused = new Map<Ask, Reply>();
+    // Wait for all of them, even if one fails: a late one would bring a session into actors that were dropped.
+    const prepared = await Promise.allSettled(
+      asks.map(async (ask) => {
+        const refusal = await this.#prepare(ask, activation, ledger);
+        if (refusal) refused.set(ask, refusal);
+      }),
+    );
+    for (const each of prepared) if (each.status === "rejected") throw each.reason;
+    return refused;
+  }
+
+  /**
+   * Load the rows that a command needs.
+   * @returns a reply if the rows alone decide the command; the actors are then not asked
+   */
+  async #prepare(
+    { envelope: { command }, isSuspect }: Ask,
+    { actors, state }: Activation,
+    ledger: Ledger,
+  ): Promise<Reply | undefined> {
+    const { store } = this.#options;
+    const sessionId = "sessionId" in command ? command.sessionId : undefined;
+    if (sessionId === undefined) return undefined;
+    const brings = broughtBy(command) !== undefined;
+    if (command.type === "session.continue" && command.replaces !== undefined) {
+      await this.#bring(command.replaces, actors, state);
+    }
+    if (!actors.has(sessionId)) {
+      // Most new ids are unused, and the commit detects the others.
+      if (brings && !isSuspect) ledger.presumeFree(sessionId);
+      const where = brings && isSuspect ? await store.whereIs(sessionId) : undefined;
+      // Rule C20: a deleted session's id stays reserved while followers may still read up to the deletion.
+      if (where?.tombstone) return { ok: false, code: "idempotency_mismatch" };
+      const row = brings && !where ? undefined : await store.loadSession(sessionId);
+      if (row && row.session.floorId !== this.id) {
+        return { ok: false, code: brings ? "idempotency_mismatch" : "session_not_found" };
+      }
+      // Another command of this batch may have loaded the session meanwhile.
+      if (row && !actors.has(sessionId)) bringRow(row, actors, state);
+    }
+    if (command.type === "run.report") await this.#recallMessages(command, actors, ledger);
+    if (command.type !== "session.chat") return undefined;
+    const { turn } = command;
+    // Another message's id is assumed to be unused: the commit detects it if not, and the next try looks it up.
+    if (!isSuspect && !hasTurn(actors.standing(sessionId)?.context, turn.messageId)) return undefined;
+    const taken = await store.findMessage(sessionId, turn.messageId);
+    if (!taken) return undefined;
+    return answerAgain(taken, turn);
+  }
+
+  /** Load a session of this floor, unless the actors have it. */
+  async #bring(sessionId: SessionId, actors: FloorActors, state: Activation["state"]): Promise<void> {
+    if (actors.has(sessionId)) return;
+    const row = await this.#options.store.loadSession(sessionId);
+    if (row?.session.floorId === this.id && !actors.has(sessionId)) bringRow(row, actors, state);
+  }
+
+  /** Load finished messages that the last report of a stopping run extends: the actors do not keep their text. */
+  async #recallMessages(report: CommandOf<"run.report">, actors: FloorActors, ledger: Ledger): Promise<void> {
+    const { sessionId, parts } = report;
+    const session = actors.standing(sessionId)?.context;
+    if (!session || !isStopping(session, report)) return;
+    const named = new Set(
+      parts.flatMap((part) => (part.kind === "append" || part.kind === "close" ? [part.messageId] : [])),
+    );
+    for (const messageId of named) {
+      const message = await this.#options.store.findMessage(sessionId, messageId);
+      if (message && message.status !== "running") ledger.recall(message);
+    }
+  }
+
+  async #activate(): Promise<Activation> {
+    this.#activation ??= await loadActivation(this.id, this.#options.store);
+    return this.#activation;
+  }
+
+  #receipt({ envelope }: Ask, reply: Reply): Receipt {
+    return {
+      floorId: this.id,
+      caller: envelope.caller!,
+      commandId: envelope.commandId,
+      bodyHash: envelope.bodyHash,
+      reply: answerJson(reply),
+      at: this.#options.clock.now(),
+    };
+  }
+
+  async #answerFromReceipt(ask: Ask): Promise<boolean> {
+    const { caller, commandId, bodyHash } = ask.envelope;
+    if (caller === undefined) return false;
+    const [receipt] = await this.#options.store.findReceipts([{ caller, commandId }]);
+    if (!receipt) return false;
+    const isSame = receipt.floorId === this.id && receipt.bodyHash === bodyHash;
+    this.#settle(ask, isSame ? JSON.parse(receipt.reply) : { ok: false, code: "idempotency_mismatch" });
+    return true;
+  }
+
+  #isTimely(ask: Ask): boolean {
+    if (this.#options.clock.now() <= ask.envelope.deadline) return true;
+    this.#fail([ask], new AppError("unavailable", "the deadline has passed"));
+    return false;
+  }
+
+  #settle(ask: Ask, reply: Reply): void {
+    this.#asks.delete(ask.key);
+    ask.settle.resolve(reply);
+  }
+
+  #fail(asks: Ask[], error: AppError): void {
+    for (const ask of asks) {
+      this.#asks.delete(ask.key);
+      ask.settle.reject(error);
+    }
+  }
+
+  #failAlone(ask: Ask, error: unknown): void {
+    if (error instanceof AppError) return this.#fail([ask], error);
+    const kind = error instanceof BrokenSnapshot ? "snapshot" : error instanceof BrokenActors ? "actors" : "commit";
+    this.#options.metrics.broken(kind);
+    this.#options.log.error({ err: error, floorId: this.id, ...factsOf(ask.envelope) }, "a command broke its floor");
+    this.#fail([ask], new AppError("internal", undefined, { cause: error }));
+  }
+}
+
+function bringRow({ session, memory, head }: SessionRow, actors: FloorActors, state: Activation["state"]): void {
+  state.seqs.set(session.id, head);
+  const context = recallSession(session, memory);
+  actors.bring({ context, lifecycle: session.state, activity: session.activity });
+}
+
+/** Whether `#prepare` has rows to load for the command. */
+function needsPreparation({ envelope: { command } }: Ask, { actors }: Activation): boolean {
+  if (command.type === "session.chat" || command.type === "session.continue") return true;
+  if (command.type === "run.report" && actors.standing(command.sessionId)?.context.stopping) return true;
+  return "sessionId" in command && command.sessionId !== undefined && !actors.has(command.sessionId);
+}
+
+const askKey = ({ caller, commandId }: Envelope): string => `${caller ?? ""}\n${commandId}`;

@@ -1,0 +1,298 @@
+import { type LogEntry, subjectOf } from "../../protocol/event.ts";
+import type { EffectId, FloorId, FloorSeq, MessageId, RunId, Seq, SessionId } from "../../protocol/ids.ts";
+import type { Effect } from "../../protocol/internal/effect.ts";
+import type { RunSignal } from "../../protocol/internal/run.ts";
+import type { Message } from "../../protocol/message.ts";
+import type { Trace } from "../../protocol/ports/tracer.ts";
+import type { AdoptedHistory, FloorChange, LogRow, MessageWrite, Receipt, SessionRow } from "../../store/store.ts";
+import type { DraftClose, Fact } from "../facts.ts";
+import { reservationOf } from "../floor/arbiter-step.ts";
+import type { FloorActors } from "./floor-actors.ts";
+import type { SessionStanding } from "./session-standing.ts";
+import { SNAPSHOT_FORMAT, writeSnapshot } from "./snapshot.ts";
+
+/** The state of a floor's rows. While a batch is in flight it is ahead of what is committed. */
+export interface LedgerState {
+  version: number;
+  head: FloorSeq;
+  /** The largest `now` given to the machines, in ms since 1970. They never get a smaller one (rule C9). */
+  lastNow: number;
+  /** The last `seq` of each session in the actors. */
+  seqs: Map<SessionId, Seq>;
+  /** Unfinished messages with their text so far, by `draftKey`. */
+  drafts: Map<string, Message>;
+}
+
+/** The durable length of an unfinished message, in UTF-16 units: a follower with a gap reads the text up to there. */
+export interface Checkpoint {
+  sessionId: SessionId;
+  messageId: MessageId;
+  runId: RunId;
+  length: number;
+}
+
+/** The result of one batch: the change to commit, and what to publish after the commit. */
+export interface Batch {
+  change: FloorChange;
+  /** The floor's last sequence number before this batch. */
+  prev: FloorSeq;
+  entries: LogEntry[];
+  checkpoints: Checkpoint[];
+  signals: { runId: RunId; signal: RunSignal }[];
+  /** Sessions whose lease ran out. */
+  lapses: number;
+}
+
+export const draftKey = (sessionId: SessionId, id: MessageId): string => `${sessionId}/${id}`;
+
+/**
+ * Turns the machines' facts into rows: numbers the events, keeps the text of unfinished messages, and collects one batch
+ * into one change. If the commit fails, the floor drops the ledger's state together with the actors.
+ */
+export class Ledger {
+  readonly #floorId: FloorId;
+  readonly #state: LedgerState;
+  readonly #entries: LogEntry[] = [];
+  readonly #messages = new Map<string, MessageWrite>();
+  readonly #finished = new Map<string, Message>();
+  readonly #logs: LogRow[] = [];
+  readonly #added = new Map<EffectId, Effect>();
+  readonly #removed = new Set<EffectId>();
+  readonly #receipts: Receipt[] = [];
+  readonly #free = new Set<SessionId>();
+  readonly #adopted: AdoptedHistory[] = [];
+  readonly #signals: Batch["signals"] = [];
+  readonly #checkpoints = new Map<string, Checkpoint>();
+  /** Sessions that got an event in this batch. */
+  readonly #logged = new Set<SessionId>();
+  readonly #prev: FloorSeq;
+  #lapses = 0;
+
+  /** @param state shared by the ledgers of successive batches; this one updates it in place */
+  constructor(floorId: FloorId, state: LedgerState) {
+    this.#floorId = floorId;
+    this.#state = state;
+    this.#prev = state.head;
+  }
+
+  /** Add the facts of one command. `trace`: the trace that the runs it starts belong to. */
+  write(facts: readonly Exclude<Fact, { type: "reply" }>[], now: number, trace?: Trace): void {
+    for (const fact of facts) this.#take(fact, now, trace);
+  }
+
+  addReceipt(receipt: Receipt): void {
+    this.#receipts.push(receipt);
+  }
+
+  /** Assume the id is unused; the commit checks. */
+  presumeFree(sessionId: SessionId): void {
+    this.#free.add(sessionId);
+  }
+
+  /** Provide a finished message, as stored, that this batch may extend. */
+  recall(message: Message): void {
+    this.#finished.set(draftKey(message.sessionId, message.id), message);
+  }
+
+  seqOf(sessionId: SessionId): Seq {
+    return this.#state.seqs.get(sessionId) ?? 0;
+  }
+
+  /**
+   * Collect the batch into one change, and release sessions that the floor does not need.
+   * @returns undefined if there is nothing to commit
+   */
+  close(actors: FloorActors): Batch | undefined {
+    const standings = new Map<SessionId, SessionStanding>();
+    for (const standing of actors.takeTouched()) standings.set(standing.context.id, standing);
+    for (const id of this.#logged) standings.set(id, actors.standing(id)!);
+    if (standings.size === 0 && this.#receipts.length === 0 && this.#isUnwritten) return undefined;
+
+    const gone = new Set<SessionId>();
+    const sessions: SessionRow[] = [];
+    for (const [id, { value, view, memory }] of standings) {
+      if (value.lifecycle === "deleted") gone.add(id);
+      else sessions.push({ session: view, memory, head: this.seqOf(id) });
+    }
+    const staying = <T>(rows: T[], sessionOf: (row: T) => SessionId | undefined): T[] =>
+      gone.size === 0 ? rows : rows.filter((row) => !gone.has(sessionOf(row)!));
+
+    const { seqs, lastNow, version, head } = this.#state;
+    for (const id of actors.release()) seqs.delete(id);
+    const change: FloorChange = {
+      floorId: this.#floorId,
+      expected: version,
+      free: [...this.#free],
+      snapshot: writeSnapshot(actors.persist(), actors.mattering(), lastNow),
+      format: SNAPSHOT_FORMAT,
+      head,
+      flags: actors.context.flags,
+      reserved: reservationOf(actors.context.floor),
+      sessions,
+      messages: staying([...this.#messages.values()], sessionOf),
+      logs: staying(this.#logs, ({ sessionId }) => sessionId),
+      events: staying(this.#entries, ({ sessionId }) => sessionId),
+      effectsAdded: [...this.#added.values()],
+      effectsRemoved: [...this.#removed],
+      receipts: this.#receipts,
+      deleted: [...gone].map((sessionId) => {
+        const last = this.#entries.findLast((entry) => entry.sessionId === sessionId)!;
+        return { sessionId, last, at: last.at };
+      }),
+      adopted: staying(this.#adopted, ({ sessionId }) => sessionId),
+    };
+    const checkpoints = staying([...this.#checkpoints.values()], ({ sessionId }) => sessionId);
+    const lapses = this.#lapses;
+    return { change, prev: this.#prev, entries: this.#entries, checkpoints, signals: this.#signals, lapses };
+  }
+
+  get #isUnwritten(): boolean {
+    return (
+      this.#entries.length + this.#logs.length + this.#signals.length === 0 &&
+      this.#messages.size + this.#added.size + this.#removed.size + this.#free.size === 0
+    );
+  }
+
+  #take(fact: Exclude<Fact, { type: "reply" }>, now: number, trace: Trace | undefined): void {
+    switch (fact.type) {
+      case "event":
+        return this.#log(fact.event, now);
+      case "history.adopt":
+        this.#adopted.push({ sessionId: fact.sessionId, stagedAs: fact.stagedAs });
+        return;
+      case "message.add":
+        this.#add(fact.message);
+        if (!fact.isLogOver) this.#logMessage(fact.message, now);
+        return;
+      case "message.extend":
+        return this.#extend(fact, now);
+      case "message.status":
+        return this.#setStatus(fact);
+      case "message.remove":
+        return this.#remove(fact);
+      case "draft.open":
+        return this.#open(fact.message);
+      case "draft.append":
+        return this.#append(fact);
+      case "draft.close":
+        return this.#close(fact.sessionId, fact.messageId, fact.close, now);
+      case "log":
+        this.#logs.push({ sessionId: fact.sessionId, messageId: fact.messageId, line: fact.line });
+        return;
+      case "effect.add":
+        this.#added.set(fact.effect.id, trace && fact.effect.kind === "run" ? { ...fact.effect, trace } : fact.effect);
+        return;
+      case "effect.remove":
+        // An effect added and removed in the same batch is never written.
+        if (!this.#added.delete(fact.id)) this.#removed.add(fact.id);
+        return;
+      case "signal":
+        this.#signals.push({ runId: fact.runId, signal: fact.signal });
+    }
+  }
+
+  #log({ type, data, sessionId, requestId }: Extract<Fact, { type: "event" }>["event"], at: number): void {
+    const state = this.#state;
+    state.head += 1;
+    if ("reason" in data && data.reason === "lease_expired") this.#lapses += 1;
+    const entry: LogEntry = { floorSeq: state.head, type, at, json: JSON.stringify(data) };
+    const subject = subjectOf(type, data);
+    if (subject) entry.subject = subject;
+    if (sessionId !== undefined) {
+      entry.sessionId = sessionId;
+      entry.seq = this.seqOf(sessionId) + 1;
+      state.seqs.set(sessionId, entry.seq);
+      this.#logged.add(sessionId);
+    }
+    if (requestId !== undefined) entry.requestId = requestId;
+    this.#entries.push(entry);
+  }
+
+  #logMessage(message: Message, now: number): void {
+    this.#log({ type: "message", sessionId: message.sessionId, data: { ...message, streaming: false } }, now);
+  }
+
+  #add(message: Message): void {
+    const key = draftKey(message.sessionId, message.id);
+    // Two commands of one batch add the same message. Retried alone, the second one conflicts with the first one's row.
+    if (this.#messages.has(key)) throw new RangeError(`message ${message.id} is there already`);
+    this.#messages.set(key, { kind: "add", message });
+  }
+
+  #extend(fact: Extract<Fact, { type: "message.extend" }>, now: number): void {
+    const { sessionId, messageId, offset, text, parts, isLogOver } = fact;
+    const key = draftKey(sessionId, messageId);
+    const pending = this.#messages.get(key);
+    const known = pending && "message" in pending ? pending.message : this.#finished.get(key);
+    // A part that adds reasoning only has an empty text, and its offset does not count.
+    if (!known || (text !== "" && known.content.length !== offset)) return;
+    const message: Message = { ...known, content: known.content + text, ...(parts && { parts }) };
+    this.#messages.set(key, { kind: pending?.kind === "add" ? "add" : "put", message });
+    if (!isLogOver) this.#logMessage(message, now);
+  }
+
+  #setStatus({ sessionId, messageId, status }: Extract<Fact, { type: "message.status" }>): void {
+    const key = draftKey(sessionId, messageId);
+    const pending = this.#messages.get(key);
+    if (pending && "message" in pending) {
+      this.#messages.set(key, { ...pending, message: { ...pending.message, status } });
+    } else {
+      this.#messages.set(key, { kind: "status", sessionId, id: messageId, status });
+    }
+  }
+
+  #remove({ sessionId, messageId }: Extract<Fact, { type: "message.remove" }>): void {
+    const key = draftKey(sessionId, messageId);
+    if (this.#messages.get(key)?.kind === "add") this.#messages.delete(key);
+    else this.#messages.set(key, { kind: "remove", sessionId, id: messageId });
+  }
+
+  #open(message: Message): void {
+    const key = draftKey(message.sessionId, message.id);
+    this.#state.drafts.set(key, message);
+    this.#messages.set(key, { kind: "add", message });
+  }
+
+  #append({ sessionId, messageId, offset, text }: Extract<Fact, { type: "draft.append" }>): void {
+    const key = draftKey(sessionId, messageId);
+    const draft = this.#state.drafts.get(key);
+    // The machines pass reports on once and in order, so another offset is a worker's fault.
+    if (!draft || draft.content.length !== offset) throw new RangeError(`message ${messageId} has no place ${offset}`);
+    const longer = { ...draft, content: draft.content + text };
+    this.#state.drafts.set(key, longer);
+    const pending = this.#messages.get(key);
+    if (pending?.kind === "add") this.#messages.set(key, { kind: "add", message: longer });
+    else {
+      const before = pending?.kind === "append" ? pending.text : "";
+      this.#messages.set(key, { kind: "append", sessionId, id: messageId, text: before + text });
+    }
+    this.#checkpoints.set(key, { sessionId, messageId, runId: longer.runId!, length: longer.content.length });
+  }
+
+  #close(sessionId: SessionId, messageId: MessageId, close: DraftClose, now: number): void {
+    const key = draftKey(sessionId, messageId);
+    const draft = this.#state.drafts.get(key);
+    if (!draft) throw new RangeError(`message ${messageId} is not being written`);
+    const message: Message = { ...draft };
+    for (const [name, value] of Object.entries(close)) {
+      if (value !== undefined) Object.assign(message, { [name]: value });
+    }
+    this.#state.drafts.delete(key);
+    this.#checkpoints.delete(key);
+    this.#messages.set(key, { kind: this.#messages.get(key)?.kind === "add" ? "add" : "put", message });
+    this.#logMessage(message, now);
+  }
+}
+
+const sessionOf = (write: MessageWrite): SessionId => ("message" in write ? write.message.sessionId : write.sessionId);
+
+/**
+ * Shift the due times of new effects by `byMs`. A floor's time does not go back (rule C9), even if the clock did since the
+ * floor's last command; but effects are due by the present clock.
+ */
+export function dueBy<F extends Fact>(facts: readonly F[], byMs: number): readonly F[] {
+  if (byMs === 0) return facts;
+  return facts.map((fact) =>
+    fact.type === "effect.add" ? { ...fact, effect: { ...fact.effect, dueAt: fact.effect.dueAt + byMs } } : fact,
+  );
+}

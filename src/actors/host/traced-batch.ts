@@ -1,0 +1,51 @@
+import type { FloorId } from "../../protocol/ids.ts";
+import type { Envelope } from "../../protocol/internal/command.ts";
+import { type Span, type Trace, type Tracer, traceIdOf } from "../../protocol/ports/tracer.ts";
+
+/** A command in a batch. */
+export interface TracedAsk {
+  readonly envelope: Envelope;
+  /** The span of its batch in its own trace; set when the batch begins. */
+  span?: Span | undefined;
+}
+
+/**
+ * Commit a batch inside a span per traced command, so that every trace shows the shared commit and its outcome.
+ */
+export async function traceBatch<T extends string>(
+  tracer: Tracer,
+  floorId: FloorId,
+  asks: readonly TracedAsk[],
+  commit: () => Promise<T>,
+): Promise<T> {
+  const facts = { "interlock.floor.id": floorId, "interlock.batch": asks.length };
+  for (const ask of asks) {
+    const { trace } = ask.envelope;
+    ask.span = trace === undefined ? undefined : tracer.begin("commit", "commit", trace, facts);
+  }
+  const end = (outcome: string, failure?: string) => {
+    for (const { span } of asks) span?.end({ "interlock.outcome": outcome }, failure);
+  };
+  try {
+    const outcome = await commit();
+    end(outcome);
+    return outcome;
+  } catch (error) {
+    end("failed", (error as Error).name);
+    throw error;
+  }
+}
+
+/** The trace that the runs started by a command belong to. */
+export const traceOf = ({ span, envelope }: TracedAsk): Trace | undefined => span?.trace ?? envelope.trace;
+
+/** The fields of a command in a log line. */
+export function factsOf({ command, commandId, trace }: Envelope): object {
+  return {
+    command: command.type,
+    commandId,
+    ...("sessionId" in command && { sessionId: command.sessionId }),
+    ...("runId" in command && { runId: command.runId }),
+    ...(trace !== undefined && { traceId: traceIdOf(trace) }),
+  };
+}

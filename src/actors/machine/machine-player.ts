@@ -1,0 +1,183 @@
+import type { AnyStateMachine, ContextFrom, EventFrom, InputFrom } from "xstate";
+import { type Configuration, compileMachine, type Edge, type Row, type Work } from "./machine-table.ts";
+
+/** A machine's state and context; immutable. */
+export interface MachineState<Context> {
+  readonly at: Configuration;
+  readonly context: Context;
+}
+
+/** The result of one event. */
+export interface MachineStep<Context> {
+  /** The same object as before if nothing changed. */
+  readonly state: MachineState<Context>;
+  /** Emitted events, in order. */
+  readonly emitted: readonly unknown[];
+  /** Carry them out in this order, after the machine has its new state. */
+  readonly orders: readonly Order[];
+}
+
+/** An event for another machine or for itself, or a machine to start or stop. */
+export type Order =
+  | { kind: "send"; to: "parent" | "self" | { id: string }; event: { type: string } }
+  | { kind: "spawn"; src: string; id: string; input: unknown }
+  | { kind: "stop"; id: string };
+
+/** The machines that a machine has spawned, as its actions see them in `self.getSnapshot().children`. */
+export type Children = Record<string, { getSnapshot(): { context: unknown } }>;
+
+const NONE: readonly never[] = Object.freeze([]);
+const NO_CHILDREN: Children = Object.freeze({});
+/** The most `always` steps after one event; XState has no such limit. */
+const MAX_ALWAYS = 100;
+
+/** The methods of XState's `enqueue` that Interlock's machines use. */
+class Enqueue {
+  readonly self: object;
+  context: unknown;
+  emitted: unknown[] | undefined;
+  orders: Order[] | undefined;
+
+  constructor(self: object) {
+    this.self = self;
+  }
+
+  readonly assign = (values: object): void => {
+    for (const key in values) {
+      if (typeof values[key as keyof object] === "function") throw new TypeError(`assign: ${key} is a function`);
+    }
+    this.context = { ...(this.context as object), ...values };
+  };
+
+  readonly emit = (event: unknown): void => {
+    this.emitted ??= [];
+    this.emitted.push(event);
+  };
+
+  readonly sendParent = (event: { type: string }): void => this.#order({ kind: "send", to: "parent", event });
+
+  readonly sendTo = (target: unknown, event: { type: string }): void => {
+    if (typeof target === "string") return this.#order({ kind: "send", to: { id: target }, event });
+    const receiver = typeof target === "function" ? target({ context: this.context, self: this.self }) : target;
+    if (receiver !== this.self) throw new TypeError("sendTo: a child is named by its id");
+    this.#order({ kind: "send", to: "self", event });
+  };
+
+  readonly spawnChild = (src: string, { id, input }: { id: string; input?: unknown }): void =>
+    this.#order({ kind: "spawn", src, id, input });
+
+  readonly stopChild = (id: string): void => this.#order({ kind: "stop", id });
+
+  #order(order: Order): void {
+    this.orders ??= [];
+    this.orders.push(order);
+  }
+}
+
+/**
+ * Plays a machine by its table, with the same results as XState: plain state in, plain state out. A player keeps nothing
+ * between events, so one player serves all instances of a machine.
+ */
+export class MachinePlayer<Machine extends AnyStateMachine> {
+  readonly table;
+  readonly #enqueue: Enqueue;
+  #children = NO_CHILDREN;
+
+  /** @throws UnknownToTable */
+  constructor(machine: Machine) {
+    this.table = compileMachine(machine);
+    this.#enqueue = new Enqueue({ getSnapshot: () => ({ children: this.#children }) });
+  }
+
+  start(input: InputFrom<Machine>): MachineStep<ContextFrom<Machine>> {
+    const { config } = this.table.machine as unknown as { config: { context?: unknown } };
+    const context = typeof config.context === "function" ? config.context({ input }) : (config.context ?? {});
+    this.#open(context, NO_CHILDREN);
+    const event = { type: "xstate.init", input };
+    this.#perform(this.table.entry, event);
+    return this.#close(undefined, this.#settle(this.table.initial, event));
+  }
+
+  /** @throws the exception of one of the machine's actions; `state` is unchanged */
+  step(
+    state: MachineState<ContextFrom<Machine>>,
+    event: EventFrom<Machine>,
+    children = NO_CHILDREN,
+  ): MachineStep<ContextFrom<Machine>> {
+    this.#open(state.context, children);
+    const taken = this.#select(this.table.rowOf(state.at, (event as { type: string }).type), event);
+    const at = taken.length === 0 ? state.at : this.#move(state.at, taken, event);
+    return this.#close(state, this.#settle(at, event));
+  }
+
+  /** @throws RangeError if the machine has no such state */
+  restore(value: unknown, context: ContextFrom<Machine>): MachineState<ContextFrom<Machine>> {
+    return { at: this.table.at(value), context };
+  }
+
+  /** Take `always` transitions until none is open, or one changes nothing. */
+  #settle(from: Configuration, event: { type: string }): Configuration {
+    let at = from;
+    for (let count = 0; count < MAX_ALWAYS; count++) {
+      const { context } = this.#enqueue;
+      const taken = this.#select(at.always, event);
+      if (taken.length === 0) return at;
+      const next = this.#move(at, taken, event);
+      if (next === at && this.#enqueue.context === context) return at;
+      at = next;
+    }
+    throw new RangeError(
+      `machine ${this.table.machine.id} takes more than ${MAX_ALWAYS} "always" steps after ${event.type}`,
+    );
+  }
+
+  /** Select the transitions of all regions before any of them is taken. */
+  #select({ regions, whole }: Row, event: { type: string }): readonly Edge[] {
+    let taken: Edge[] | undefined;
+    for (const edges of regions) {
+      const edge = this.#firstOpen(edges, event);
+      if (!edge) continue;
+      if (taken) taken.push(edge);
+      else taken = [edge];
+    }
+    if (taken) return taken;
+    const edge = this.#firstOpen(whole, event);
+    return edge ? [edge] : NONE;
+  }
+
+  #firstOpen(edges: readonly Edge[], event: { type: string }): Edge | undefined {
+    for (const edge of edges) {
+      const { guard } = edge;
+      if (!guard || guard.test({ context: this.#enqueue.context, event }, guard.params)) return edge;
+    }
+    return undefined;
+  }
+
+  /** Run exit actions from the last region to the first, then the transitions' actions, then entry actions from the first. */
+  #move(at: Configuration, taken: readonly Edge[], event: { type: string }): Configuration {
+    for (let index = taken.length - 1; index >= 0; index--) this.#perform(taken[index]!.exit, event);
+    for (const { work } of taken) this.#perform(work, event);
+    for (const { entry } of taken) this.#perform(entry, event);
+    return this.table.after(at, taken);
+  }
+
+  #perform(works: readonly Work[], event: { type: string }): void {
+    const enqueue = this.#enqueue;
+    for (const { collect, params } of works) {
+      collect({ context: enqueue.context, event, enqueue, self: enqueue.self }, params);
+    }
+  }
+
+  #open(context: unknown, children: Children): void {
+    this.#enqueue.context = context;
+    this.#enqueue.emitted = undefined;
+    this.#enqueue.orders = undefined;
+    this.#children = children;
+  }
+
+  #close(before: MachineState<ContextFrom<Machine>> | undefined, at: Configuration): MachineStep<ContextFrom<Machine>> {
+    const { context, emitted = NONE, orders = NONE } = this.#enqueue;
+    const state = before?.at === at && before.context === context ? before : { at, context: context as never };
+    return { state, emitted, orders };
+  }
+}

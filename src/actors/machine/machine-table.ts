@@ -1,0 +1,300 @@
+import { type AnyStateMachine, type AnyStateNode, matchesState, type StateValue } from "xstate";
+
+/**
+ * Compiles an XState machine to a table: state × event → guards, actions, next state. The XState machine stays the only
+ * description. Compilation rejects, by name, every feature that the table does not support, so that a table never behaves
+ * differently from XState. `machine-player.ts` plays it.
+ */
+export interface MachineTable {
+  readonly machine: AnyStateMachine;
+  /** Every state that the machine can be in. */
+  readonly configurations: readonly Configuration[];
+  /** The initial state, before any `always` transition. */
+  readonly initial: Configuration;
+  /** The entry actions of the initial state. */
+  readonly entry: readonly Work[];
+  /** @throws RangeError if the machine has no such state */
+  at(value: unknown): Configuration;
+  /** The edges for an event of this type. */
+  rowOf(at: Configuration, eventType: string): Row;
+  /** The state that results when these edges are taken. */
+  after(at: Configuration, taken: readonly Edge[]): Configuration;
+}
+
+/** A state of a machine: one leaf of its state tree per region. */
+export interface Configuration {
+  readonly value: StateValue;
+  readonly leaves: readonly AnyStateNode[];
+  /** By event type; added when a type first occurs. */
+  readonly rows: Map<string, Row>;
+  /** The `always` edges, tried after every event. */
+  always: Row;
+}
+
+/** The edges of each region, in the order in which they are tried; the first open one is taken. */
+export interface Row {
+  readonly regions: readonly (readonly Edge[])[];
+  /** Edges of the machine's root, tried if no region has an open edge. */
+  readonly whole: readonly Edge[];
+}
+
+/** A transition as seen from one leaf. */
+export interface Edge {
+  readonly region: number;
+  /** Undefined: always open. */
+  readonly guard: Guard | undefined;
+  /** The target leaf; undefined: the state does not change. */
+  readonly target: AnyStateNode | undefined;
+  readonly exit: readonly Work[];
+  readonly work: readonly Work[];
+  readonly entry: readonly Work[];
+}
+
+export interface Guard {
+  readonly name: string;
+  readonly params: unknown;
+  readonly test: (about: { context: unknown; event: unknown }, params: unknown) => boolean;
+}
+
+/** An `enqueueActions` action of the machine. */
+export interface Work {
+  readonly name: string;
+  readonly params: unknown;
+  readonly collect: (
+    about: { context: unknown; event: unknown; enqueue: unknown; self: unknown },
+    params: unknown,
+  ) => void;
+}
+
+type Transition = NonNullable<AnyStateNode["always"]>[number];
+type TransitionsOf = (node: AnyStateNode) => readonly Transition[];
+
+/** The most states of a table, all combinations of the regions counted. */
+const MAX_CONFIGURATIONS = 4_096;
+/** The most cached event types per state; the machines have far fewer. */
+const MAX_ROWS = 256;
+
+/** The machine uses a feature that the table does not support. */
+export class UnknownToTable extends Error {
+  constructor(what: string, node: AnyStateNode) {
+    super(`${node.id}: the table does not support ${what}`);
+    this.name = "UnknownToTable";
+  }
+}
+
+/** @throws UnknownToTable */
+export function compileMachine(machine: AnyStateMachine): MachineTable {
+  const { root, implementations } = machine;
+  const hasRegions = root.type === "parallel";
+  const regions = hasRegions ? Object.values(root.states) : [root];
+  checkShape(root);
+  const configurations = enumerate(root, regions);
+  for (const at of configurations.values()) {
+    const always = at.leaves.map((leaf, region) => edgesUp(leaf, region, at, ({ always = [] }) => always));
+    at.always = { regions: always, whole: [] };
+  }
+  readAll(root, undefined);
+
+  /** Read everything once, so that unsupported features fail here: rows are compiled later, on first use. */
+  function readAll(node: AnyStateNode, region: AnyStateNode | undefined): void {
+    readWork(node, node.entry);
+    readWork(node, node.exit);
+    const within = hasRegions ? region : root;
+    for (const transition of [...node.transitions.values()].flat()) {
+      readGuard(transition, {});
+      readMove(transition, within && initialLeaf(node), within ?? root);
+    }
+    for (const child of Object.values(node.states)) readAll(child, region ?? child);
+  }
+
+  function makeRow(at: Configuration, type: string): Row {
+    const taking: TransitionsOf = (node) => candidatesOf(node, type);
+    return {
+      regions: at.leaves.map((leaf, region) => edgesUp(leaf, region, at, taking)),
+      whole: hasRegions ? edgesOf(taking(root), undefined, 0, at) : [],
+    };
+  }
+
+  /** The edges from the leaf up to its region: a leaf's own edges come first. */
+  function edgesUp(leaf: AnyStateNode, region: number, at: Configuration, of: TransitionsOf): Edge[] {
+    return edgesOf(pathUp(leaf, regions[region]!).flatMap(of), leaf, region, at);
+  }
+
+  function edgesOf(
+    transitions: readonly Transition[],
+    leaf: AnyStateNode | undefined,
+    region: number,
+    at: Configuration,
+  ): Edge[] {
+    const edges: Edge[] = [];
+    for (const transition of transitions) {
+      const guard = readGuard(transition, at.value);
+      if (guard === false) continue;
+      edges.push({
+        region,
+        guard: guard === true ? undefined : guard,
+        ...readMove(transition, leaf, regions[region]!),
+      });
+      // Edges after one that is always open are never tried.
+      if (guard === true) break;
+    }
+    return edges;
+  }
+
+  /** A guard's name and test. A `stateIn` guard is decided here: true or false. */
+  function readGuard({ guard, source }: Transition, value: StateValue): Guard | boolean {
+    if (guard === undefined) return true;
+    const { name, params, found } = findNamed(guard, implementations.guards, "guard", source);
+    if (!("check" in found)) return { name, params, test: found as Guard["test"] };
+    const { stateValue } = found as { stateValue?: StateValue };
+    if (stateValue === undefined || (typeof stateValue === "string" && stateValue.startsWith("#"))) {
+      throw new UnknownToTable(`the guard ${name}, which combines other guards`, source);
+    }
+    return matchesState(stateValue, value);
+  }
+
+  function readWork(node: AnyStateNode, actions: readonly unknown[]): Work[] {
+    return actions.map((action) => {
+      const { name, params, found } = findNamed(action, implementations.actions, "action", node);
+      if (!("collect" in found)) throw new UnknownToTable(`the action ${name}, which is not an enqueueActions`, node);
+      return { name, params, collect: found.collect as Work["collect"] };
+    });
+  }
+
+  function readMove(transition: Transition, leaf: AnyStateNode | undefined, region: AnyStateNode) {
+    const { source, actions, reenter } = transition;
+    const [target, second] = (transition.target ?? []) as AnyStateNode[];
+    const work = readWork(source, actions);
+    if (reenter) throw new UnknownToTable("a transition that reenters", source);
+    if (!target) return { target: undefined, exit: [], work, entry: [] };
+    if (second) throw new UnknownToTable("a transition with several targets", source);
+    if (!leaf || target === root || !isWithin(target, region)) {
+      throw new UnknownToTable("a transition that leaves its region", source);
+    }
+    // The innermost state that stays active: only states below it are exited and entered.
+    const isAround = (node: AnyStateNode) => node !== target && isWithin(target, node);
+    const stays = isWithin(target, source) ? source : pathUp(source, root).find(isAround)!;
+    const below = (node: AnyStateNode) => pathUp(node, root).filter((each) => each !== stays && isWithin(each, stays));
+    const into = initialLeaf(target);
+    const exit = below(leaf).flatMap((node) => readWork(node, node.exit));
+    const entry = below(into)
+      .reverse()
+      .flatMap((node) => readWork(node, node.entry));
+    return { target: into, exit, work, entry };
+  }
+
+  const first = regions.map(initialLeaf);
+  const entered = new Set(first.flatMap((leaf) => pathUp(leaf, root).reverse()));
+  return {
+    machine,
+    configurations: [...configurations.values()],
+    initial: configurations.get(keyOf(first))!,
+    entry: [...entered].flatMap((node) => readWork(node, node.entry)),
+    at(value) {
+      const at = configurations.values().find((each) => isSame(each.value, value));
+      if (!at) throw new RangeError(`machine ${machine.id} has no state ${JSON.stringify(value)}`);
+      return at;
+    },
+    rowOf(at, eventType) {
+      const known = at.rows.get(eventType);
+      if (known) return known;
+      const row = makeRow(at, eventType);
+      if (at.rows.size < MAX_ROWS) at.rows.set(eventType, row);
+      return row;
+    },
+    after(at, taken) {
+      if (taken.every(({ target }) => target === undefined)) return at;
+      const leaves = [...at.leaves];
+      for (const { region, target } of taken) if (target) leaves[region] = target;
+      return configurations.get(keyOf(leaves))!;
+    },
+  };
+}
+
+function checkShape(node: AnyStateNode): void {
+  const { config, parent, type } = node;
+  if (type === "history" || type === "final") throw new UnknownToTable(`a ${type} state`, node);
+  if (type === "parallel" && parent) throw new UnknownToTable("regions below the machine itself", node);
+  if (type === "parallel" && node.always) throw new UnknownToTable("always over regions", node);
+  if (parent?.type === "parallel" && type !== "compound") throw new UnknownToTable("a region without states", node);
+  for (const key of ["after", "invoke", "onDone", "output", "route"] as const) {
+    if (config[key] !== undefined) throw new UnknownToTable(key, node);
+  }
+  if (type === "compound" && node.initial.actions.length > 0) throw new UnknownToTable("actions of initial", node);
+  for (const child of Object.values(node.states)) checkShape(child);
+}
+
+/** All combinations of one leaf per region. */
+function enumerate(root: AnyStateNode, regions: readonly AnyStateNode[]): Map<string, Configuration> {
+  let choices: AnyStateNode[][] = [[]];
+  for (const region of regions) {
+    const leaves = leavesOf(region);
+    if (choices.length * leaves.length > MAX_CONFIGURATIONS) {
+      throw new UnknownToTable(`machines with more than ${MAX_CONFIGURATIONS} states`, root);
+    }
+    choices = choices.flatMap((choice) => leaves.map((leaf) => [...choice, leaf]));
+  }
+  const configurations = new Map<string, Configuration>();
+  for (const leaves of choices) {
+    const value = stateValueOf(root, leaves);
+    configurations.set(keyOf(leaves), { value, leaves, rows: new Map(), always: { regions: [], whole: [] } });
+  }
+  return configurations;
+}
+
+function findNamed(
+  reference: unknown,
+  implementations: Record<string, unknown>,
+  kind: "guard" | "action",
+  node: AnyStateNode,
+): { name: string; params: unknown; found: object } {
+  if (typeof reference === "function") throw new UnknownToTable(`an unnamed ${kind}`, node);
+  const named = typeof reference === "string" ? { type: reference } : reference;
+  const { type: name, params } = named as { type: string; params?: unknown };
+  if (typeof params === "function") throw new UnknownToTable(`computed params of the ${kind} ${name}`, node);
+  const found = implementations[name];
+  if (typeof found !== "function") throw new UnknownToTable(`the ${kind} ${name}, which is not implemented`, node);
+  return { name, params, found };
+}
+
+const isWildcard = (type: string): boolean => type === "*" || type.endsWith(".*");
+
+/** XState's order: the exact type first, then wildcards, longest first. */
+function candidatesOf(node: AnyStateNode, type: string): Transition[] {
+  const matches = (pattern: string) => pattern === "*" || `${type}.`.startsWith(pattern.slice(0, -1));
+  const wildcards = [...node.transitions.keys()].filter((each) => isWildcard(each) && each !== type && matches(each));
+  wildcards.sort((one, other) => other.length - one.length);
+  return [type, ...wildcards].flatMap((each) => node.transitions.get(each) ?? []) as Transition[];
+}
+
+/** The nodes from `node` up to `top`, both included. */
+function pathUp(node: AnyStateNode, top: AnyStateNode): AnyStateNode[] {
+  return node === top || !node.parent ? [node] : [node, ...pathUp(node.parent, top)];
+}
+
+const isWithin = (node: AnyStateNode, above: AnyStateNode): boolean =>
+  node === above || (node.parent !== undefined && isWithin(node.parent, above));
+
+const leavesOf = (node: AnyStateNode): AnyStateNode[] =>
+  node.type === "compound" ? Object.values(node.states).flatMap(leavesOf) : [node];
+
+const initialLeaf = (node: AnyStateNode): AnyStateNode =>
+  node.type === "compound" ? initialLeaf(node.initial.target[0]!) : node;
+
+const keyOf = (leaves: readonly AnyStateNode[]): string => leaves.map(({ id }) => id).join();
+
+/** In XState's format: a leaf as its key, a state with substates as an object. */
+function stateValueOf(node: AnyStateNode, leaves: readonly AnyStateNode[]): StateValue {
+  const inside = Object.values(node.states).filter((child) => leaves.some((leaf) => isWithin(leaf, child)));
+  if (node.type === "compound" && inside[0]!.type === "atomic") return inside[0]!.key;
+  return Object.freeze(Object.fromEntries(inside.map((child) => [child.key, stateValueOf(child, leaves)])));
+}
+
+function isSame(one: unknown, other: unknown): boolean {
+  if (typeof one !== "object" || typeof other !== "object" || !one || !other) return one === other;
+  const entries = Object.entries(one);
+  return (
+    entries.length === Object.keys(other).length &&
+    entries.every(([key, value]) => isSame(value, (other as Record<string, unknown>)[key]))
+  );
+}

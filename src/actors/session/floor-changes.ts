@@ -1,0 +1,148 @@
+import type { TurnInput } from "../../protocol/internal/command.ts";
+import type { PausedBy } from "../../protocol/session.ts";
+import type { Claim } from "../floor/claim.ts";
+import { resumeRun, suspendRun } from "./runs.ts";
+import { beginLease, endLease } from "./session-lease.ts";
+import { answer, dropEffect, type SessionStep, type SessionVerb, startTimer } from "./session-step.ts";
+import { beginWaitingTurn, dropTurns, endWork, keepTurn, settle, stopIdling } from "./turns.ts";
+
+/** How a session requests, gains, loses, waits for and leaves the floor. */
+
+/** Request the floor. `as`: the event that a grant causes. */
+export function requestFloor(
+  step: SessionStep,
+  request: { as: "activate" | "resume"; mayQueue: boolean; turn?: TurnInput },
+): void {
+  step.words.push({ type: "request", sessionId: step.context.id, ...request, given: step.given });
+}
+
+/** The session is heard from now on: in front, or at a level beneath another. Its waiting and its pause end. */
+function beHeard(step: SessionStep, claim: Claim, level: number | undefined): void {
+  const { context, given } = step;
+  context.claim = claim;
+  context.level = level;
+  context.queuedAt = undefined;
+  context.pausedBy = undefined;
+  context.lastActivityAt = given.now;
+  dropEffect(step, context.pauseTimerId);
+  context.pauseTimerId = undefined;
+  beginLease(step);
+}
+
+export function winFloor(
+  step: SessionStep,
+  { claim, bringsTurn }: Extract<SessionVerb, { type: "activate" | "resume" }>,
+  wasHeard: boolean,
+): void {
+  beHeard(step, claim, undefined);
+  limitHold(step);
+  if (!step.context.run) {
+    if (!bringsTurn) settle(step);
+  } else if (!wasHeard) resumeRun(step);
+}
+
+/** The session becomes the holder, for at most its agent's `max_hold`. */
+export function limitHold(step: SessionStep): void {
+  const { context, given } = step;
+  endHold(step);
+  const maxHoldMs = given.catalog.agents.get(context.claim.agentId)?.maxHoldMs;
+  if (maxHoldMs !== undefined) context.holdTimerId = startTimer(step, "hold", maxHoldMs);
+}
+
+function endHold(step: SessionStep): void {
+  dropEffect(step, step.context.holdTimerId);
+  step.context.holdTimerId = undefined;
+}
+
+/** The session goes on beneath another, at a level. A running run stays as it is; a suspended run goes on. */
+export function goBeneath(
+  step: SessionStep,
+  { claim, level, bringsTurn }: Extract<SessionVerb, { type: "duck" }>,
+  wasHeard: boolean,
+): void {
+  beHeard(step, claim, level);
+  stopIdling(step);
+  endHold(step);
+  if (wasHeard) return;
+  if (step.context.run) resumeRun(step);
+  else if (!bringsTurn) beginWaitingTurn(step);
+}
+
+export function loseFloor(step: SessionStep, pausedBy: PausedBy): void {
+  const { context, given } = step;
+  context.pausedBy = pausedBy;
+  context.level = undefined;
+  suspendRun(step);
+  stopIdling(step);
+  endHold(step);
+  const maxPauseMs = given.catalog.agents.get(context.claim.agentId)?.maxPauseMs;
+  if (maxPauseMs !== undefined) context.pauseTimerId = startTimer(step, "pause", maxPauseMs);
+  if (pausedBy !== "preemption") stopCompeting(step);
+}
+
+/** The user pauses a paused session: from now on only the user, or a new turn, resumes it. */
+export function pauseAgain(step: SessionStep): void {
+  if (step.context.pausedBy === "preemption") stopCompeting(step);
+  step.context.pausedBy = "user";
+  answer(step, {}, true);
+}
+
+export function queueUp(step: SessionStep, { claim, decision, turn }: Extract<SessionVerb, { type: "queue" }>): void {
+  step.context.claim = claim;
+  step.context.queuedAt = step.given.now;
+  beginLease(step);
+  if (turn) keepTurn(step, turn, decision);
+  else answer(step, { decision }, true);
+}
+
+/** The wait timed out: the session stays created, and its queued turns end. */
+export function leaveQueue(step: SessionStep): void {
+  step.context.queuedAt = undefined;
+  endLease(step);
+  dropTurns(step, "error");
+}
+
+/** The held run ended nevertheless: `after_turn` applies although the session is paused. */
+export function settlePaused(step: SessionStep): void {
+  const { context, given } = step;
+  const afterTurn = given.catalog.agents.get(context.claim.agentId)?.afterTurn ?? "keep";
+  if (context.turns.length > 0 || afterTurn === "keep") return;
+  if (afterTurn === "archive") {
+    step.verbs.push({ type: "archive", reason: "after_turn", given });
+  } else if (context.pausedBy === "preemption") {
+    stayPaused(step);
+  }
+}
+
+/** A session that would have come back by itself does so no more: only a resume, or a new turn, brings it back. */
+export function stayPaused(step: SessionStep): void {
+  step.context.pausedBy = "yield";
+  stopCompeting(step);
+}
+
+export function endLife(step: SessionStep): void {
+  endWork(step);
+  endHold(step);
+  step.context.archivedAt ??= step.given.now;
+  step.context.queuedAt = undefined;
+  step.context.pausedBy = undefined;
+  step.context.level = undefined;
+  stopCompeting(step);
+}
+
+function stopCompeting(step: SessionStep): void {
+  endLease(step);
+  leave(step);
+}
+
+/**
+ * Report it to the arbiter after the session's own transition: the arbiter may resume another session at once, and no two
+ * are active at the same time (invariant 1).
+ */
+function leave(step: SessionStep): void {
+  step.verbs.push({ type: "leave", given: step.given });
+}
+
+export function tellArbiter(step: SessionStep): void {
+  step.words.push({ type: "left", sessionId: step.context.id, given: step.given });
+}

@@ -1,0 +1,95 @@
+import { ERRORS } from "../../protocol/errors.ts";
+import type { RequestId } from "../../protocol/ids.ts";
+import { CONFIRMATION_OPTIONS, type Interaction } from "../../protocol/interaction.ts";
+import type { CommandOf } from "../../protocol/internal/command.ts";
+import { MAX_APPROVED_TOOLS, MAX_EXPIRED, type PendingInteraction, type Run } from "./session-context.ts";
+import { answer, dropEffect, editRun, refuse, type SessionStep, startTimer } from "./session-step.ts";
+
+/** Questions and confirmations. They belong to the session: any of its clients may answer, through any gateway. */
+
+/** Add an interaction of the agent: each has an id, an event and a timeout. */
+export function openInteractions(step: SessionStep, interactions: readonly Interaction[]): void {
+  const run = editRun(step);
+  const sessionId = step.context.id;
+  for (const interaction of interactions) {
+    if (run.interactions.some((pending) => pending.interaction.requestId === interaction.requestId)) continue;
+    const { requestId } = interaction;
+    const timerId = startTimer(step, `ask-${run.interactions.length}`, step.given.interactionTimeoutMs);
+    run.interactions.push({ interaction, timerId });
+    const expiresAt = step.given.now + step.given.interactionTimeoutMs;
+    if (interaction.kind === "confirmation") {
+      const { toolCall, isSensitive } = interaction;
+      const data = { toolCall, isSensitive, availableOptions: [...CONFIRMATION_OPTIONS], expiresAt };
+      step.facts.push({ type: "event", event: { type: "tool_confirmation_request", sessionId, requestId, data } });
+    } else {
+      const { question, options, multiSelect } = interaction;
+      const data = { question, options, ...(multiSelect !== undefined && { multiSelect }), expiresAt };
+      step.facts.push({ type: "event", event: { type: "user_question_request", sessionId, requestId, data } });
+    }
+  }
+}
+
+/** `session.answer`: settle one interaction. A second answer gets an error. */
+export function settleInteraction(step: SessionStep, command: CommandOf<"session.answer">): void {
+  const { requestId, answer: given } = command;
+  const pending = step.context.run?.interactions.find(({ interaction }) => interaction.requestId === requestId);
+  if (!pending || pending.interaction.kind !== given.kind) return refuseAnswer(step, command);
+  const run = editRun(step);
+  run.interactions = run.interactions.filter(({ interaction }) => interaction.requestId !== requestId);
+  run.answers.push(given);
+  dropEffect(step, pending.timerId);
+  if (
+    given.kind === "confirmation" &&
+    given.verdict === "approve_always" &&
+    pending.interaction.kind === "confirmation"
+  ) {
+    const tool = pending.interaction.toolCall.function.name;
+    step.context.approvedTools = [...new Set([...step.context.approvedTools, tool])].slice(-MAX_APPROVED_TOOLS);
+  }
+  step.facts.push({
+    type: "event",
+    event: { type: "interaction_resolved", sessionId: step.context.id, requestId, data: { by: "client" } },
+  });
+  step.facts.push({
+    type: "signal",
+    runId: run.id,
+    signal: { signal: "answer", attempt: run.attempt, answer: given },
+  });
+  answer(step, { runId: run.id });
+}
+
+export function resolveInteractions(step: SessionStep, run: Run, by: "abort" | "timeout"): void {
+  for (const { interaction, timerId } of run.interactions) {
+    dropEffect(step, timerId);
+    step.facts.push({
+      type: "event",
+      event: {
+        type: "interaction_resolved",
+        sessionId: step.context.id,
+        requestId: interaction.requestId,
+        data: { by },
+      },
+    });
+  }
+  run.interactions = [];
+}
+
+/** An interaction timed out: the run fails with that error. The interaction stays pending until then. */
+export function expireInteraction(step: SessionStep, requestId: RequestId): void {
+  const code = "interaction_timeout";
+  const { text: message } = ERRORS[code];
+  step.verbs.push({ type: "fail", code, message, reason: code, expired: requestId, given: step.given });
+}
+
+/** Remember a timed-out interaction, so that a late answer gets a specific error. */
+export function closeExpired(step: SessionStep, run: Run, requestId: RequestId): void {
+  const isIt = ({ interaction }: PendingInteraction) => interaction.requestId === requestId;
+  resolveInteractions(step, { ...run, interactions: run.interactions.filter(isIt) }, "timeout");
+  run.interactions = run.interactions.filter((pending) => !isIt(pending));
+  step.context.expired = [...(step.context.expired ?? []), requestId].slice(-MAX_EXPIRED);
+}
+
+/** Refuse an answer to an interaction that is not pending. */
+export function refuseAnswer(step: SessionStep, { requestId }: CommandOf<"session.answer">): void {
+  refuse(step, step.context.expired?.includes(requestId) ? "interaction_timeout" : "interaction_not_found");
+}

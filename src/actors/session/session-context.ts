@@ -1,0 +1,238 @@
+import type { WrittenState } from "../../protocol/event.ts";
+import type { AgentId, EffectId, FloorId, MessageId, RequestId, RunId, SessionId } from "../../protocol/ids.ts";
+import type { Answer, Interaction } from "../../protocol/interaction.ts";
+import type { History, NewSession } from "../../protocol/internal/command.ts";
+import type { Usage } from "../../protocol/message.ts";
+import {
+  type Activity,
+  NEW_TITLE,
+  type Origin,
+  type PausedBy,
+  type Session,
+  type SessionState,
+  type TokenUsage,
+} from "../../protocol/session.ts";
+import type { Claim } from "../floor/claim.ts";
+
+/** A session's memory, all of it JSON. A session that no longer competes exists only as this, in a row. */
+export interface SessionContext {
+  id: SessionId;
+  floorId: FloorId;
+  title: string;
+  /** Present until the session gets a title, from a client or its first message. */
+  untitled?: true | undefined;
+  summary?: string | undefined;
+  userId?: string | undefined;
+  zone?: string | undefined;
+  ownerId?: string | undefined;
+  workspaceId?: string | undefined;
+  origin?: Origin | undefined;
+  /** The numbers it competes with, as of its last request for the floor. */
+  claim: Claim;
+  pausedBy?: PausedBy | undefined;
+  /** While it is ducked: its level, in dB relative to its own volume. */
+  level?: number | undefined;
+  queuedAt?: number | undefined;
+  createdAt: number;
+  updatedAt: number;
+  lastActivityAt: number;
+  archivedAt?: number | undefined;
+  messageCount: number;
+  tokenUsage: TokenUsage;
+  agentSessions: Record<string, string>;
+  /** By agent: the disk of a provider's session that is reachable from that disk only. */
+  agentHomes?: Record<string, string> | undefined;
+  /** By agent: the user message of the last run with that provider's session. */
+  agentHeard?: Record<string, string> | undefined;
+  /** Tools that the user approved for the rest of the session. */
+  approvedTools: string[];
+  /** Interactions that timed out, newest last. */
+  expired?: RequestId[] | undefined;
+  /** Present while the session is running or waiting; kept during a pause. */
+  run?: Run | undefined;
+  /** Turns that wait for the end of the run, or for the floor. */
+  turns: WaitingTurn[];
+  /** A stopped attempt that has not confirmed its end (rule C16). */
+  stopping?: StoppingAttempt | undefined;
+  idleTimerId?: EffectId | undefined;
+  pauseTimerId?: EffectId | undefined;
+  /** The timer of the agent's `max_hold`. */
+  holdTimerId?: EffectId | undefined;
+  /** Present while the session is heard or waits for the floor, if its agent has a lease. */
+  lease?: SessionLease | undefined;
+}
+
+/** When a session was last heard from, and the timer that looks after it. */
+export interface SessionLease {
+  lengthMs: number;
+  /** The last sign of life that was committed. */
+  renewedAt: number;
+  timerId: EffectId;
+  dueAt: number;
+  /** There was a sign of life since the timer was started. */
+  isRenewed?: true | undefined;
+  /** There was none for a whole lease: the timer decides. */
+  isDoubted?: true | undefined;
+}
+
+export interface StoppingAttempt {
+  runId: RunId;
+  attempt: number;
+  timerId: EffectId;
+  /** The number of its last accepted report, and its unfinished messages; absent in older rows. */
+  reported?: number;
+  messages?: MessageId[];
+}
+
+export interface WaitingTurn {
+  messageId: MessageId;
+  runId: RunId;
+}
+
+/** The work on one turn. */
+export interface Run {
+  id: RunId;
+  agentId: AgentId;
+  /** The user message. */
+  messageId: MessageId;
+  /** 0 until a worker claims the run. Reports of older attempts are rejected by it (rule C10). */
+  attempt: number;
+  claimId?: string | undefined;
+  /** Whether the current attempt may report. */
+  live: boolean;
+  /** Whether a live attempt is held: its worker does not pull the agent. */
+  held: boolean;
+  /** The number of the last accepted report (rule C12). */
+  reported: number;
+  /** Whether the current attempt has written text or called a tool (rule C11). */
+  spoke: boolean;
+  /** The number of attempts lost with their workers. */
+  losses: number;
+  /** The effect that requests a worker; absent while no worker may start. */
+  effectId?: EffectId | undefined;
+  /** A second request for a worker, in case the worker that holds the run is gone (rule C13). */
+  nudgeId?: EffectId | undefined;
+  /** Unfinished messages. */
+  drafts: MessageId[];
+  interactions: PendingInteraction[];
+  /** All answers to this attempt's interactions; repeated to a worker that asks (rule C13). */
+  answers: Answer[];
+  usage: Usage;
+}
+
+export interface PendingInteraction {
+  interaction: Interaction;
+  timerId: EffectId;
+}
+
+export const NO_USAGE: Usage = { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 };
+
+/** The most turns that wait in one session. */
+export const MAX_TURNS = 16;
+/** Lost attempts after which a run fails. */
+export const MAX_LOSSES = 3;
+export const MAX_APPROVED_TOOLS = 256;
+/** The most timed-out interactions kept, so that a late answer gets a specific error. */
+export const MAX_EXPIRED = 8;
+/** How long a session's next attempt waits for the former one to confirm its end, in ms. */
+export const STOP_GRACE_MS = 10_000;
+/** How long a resumed run may be silent before another worker is requested, in ms. */
+export const NUDGE_MS = 2_000;
+
+export function newSession(
+  session: NewSession,
+  floorId: FloorId,
+  claim: Claim,
+  now: number,
+  history?: History,
+): SessionContext {
+  return {
+    id: session.sessionId,
+    floorId,
+    title: session.title ?? NEW_TITLE,
+    ...(session.title === undefined && { untitled: true as const }),
+    userId: session.userId,
+    zone: session.zone,
+    ownerId: session.ownerId,
+    workspaceId: session.workspaceId,
+    ...(history && { origin: history.origin }),
+    claim,
+    createdAt: now,
+    updatedAt: now,
+    lastActivityAt: now,
+    messageCount: history?.messageCount ?? 0,
+    tokenUsage: { used: 0, breakdown: { input: 0, output: 0, cacheRead: 0, cacheCreation: 0 } },
+    agentSessions: {},
+    approvedTools: [],
+    turns: [],
+  };
+}
+
+/** The state of a session's machine: one value per region. */
+export interface SessionValue {
+  lifecycle: SessionState | "deleted";
+  activity: Activity;
+}
+
+/** How events write a state: the activity shows while the session is heard. */
+export function writtenState({ lifecycle, activity }: SessionValue): WrittenState {
+  return lifecycle === "active" || lifecycle === "ducked" ? `${lifecycle}.${activity}` : lifecycle;
+}
+
+/** The session as replies show it. Every view has the same keys, which is faster; JSON leaves out the undefined ones. */
+export function sessionView(context: SessionContext, { lifecycle, activity }: SessionValue): Session {
+  return {
+    id: context.id,
+    title: context.title,
+    summary: context.summary,
+    agentId: context.claim.agentId,
+    userId: context.userId,
+    zone: context.zone,
+    ownerId: context.ownerId,
+    floorId: context.floorId,
+    workspaceId: context.workspaceId,
+    origin: context.origin,
+    state: lifecycle === "deleted" ? "archived" : lifecycle,
+    activity,
+    pausedBy: lifecycle === "paused" ? context.pausedBy : undefined,
+    level: lifecycle === "ducked" ? (context.level ?? 0) : undefined,
+    queuedAt: context.queuedAt,
+    leaseMs: context.lease?.lengthMs,
+    leaseUntil: context.lease && context.lease.renewedAt + context.lease.lengthMs,
+    priority: context.claim.priority,
+    interruptible: context.claim.interruptible,
+    createdAt: context.createdAt,
+    updatedAt: context.updatedAt,
+    lastActivityAt: context.lastActivityAt,
+    archivedAt: context.archivedAt,
+    messageCount: context.messageCount,
+    tokenUsage: context.tokenUsage,
+    agentSessions: context.agentSessions,
+  };
+}
+
+/** The session's memory without the parts that its view has. */
+function remembered(context: SessionContext) {
+  const { untitled, claim, agentHomes, agentHeard, approvedTools, expired, run, turns, stopping } = context;
+  const { idleTimerId, pauseTimerId, holdTimerId, lease } = context;
+  const rest = { turns, stopping, idleTimerId, pauseTimerId, holdTimerId, lease };
+  return { untitled, claim, agentHomes, agentHeard, approvedTools, expired, run, ...rest };
+}
+
+/** The session's memory without the parts that its view has, as JSON for its row. */
+export function memoryOf(context: SessionContext): string {
+  return JSON.stringify(remembered(context));
+}
+
+/** What a view has of the claim and of the machine's state: a context does not keep it a second time. */
+const DERIVED = ["agentId", "state", "activity", "priority", "interruptible", "leaseMs", "leaseUntil"] as const;
+
+/** Restore a session's context from its row. */
+export function recallSession(session: Session, memory: string): SessionContext {
+  const kept: Partial<Session> = { ...session };
+  for (const name of DERIVED) delete kept[name];
+  return {
+    ...(kept as Omit<Session, (typeof DERIVED)[number]>),
+    ...(JSON.parse(memory) as ReturnType<typeof remembered>),
+  };
+}

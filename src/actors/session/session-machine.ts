@@ -1,0 +1,360 @@
+import { enqueueActions, type ParameterizedObject, setup, stateIn } from "xstate";
+import type { ErrorCode } from "../../protocol/errors.ts";
+import type { Activity, PausedBy, SessionState } from "../../protocol/session.ts";
+import type { Emitted } from "../facts.ts";
+import { claimRun, takeReport, tellStanding } from "./fencing.ts";
+import {
+  endLife,
+  goBeneath,
+  leaveQueue,
+  loseFloor,
+  pauseAgain,
+  queueUp,
+  requestFloor,
+  settlePaused,
+  stayPaused,
+  tellArbiter,
+  winFloor,
+} from "./floor-changes.ts";
+import { openInteractions, refuseAnswer, settleInteraction } from "./interactions.ts";
+import { cancelRun, failRun, finishRun, releaseStopped } from "./runs.ts";
+import type { SessionContext } from "./session-context.ts";
+import { renewLease } from "./session-lease.ts";
+import { fireTimer, rename, switchAgent } from "./session-settings.ts";
+import { answer, beginStep, editRun, endStep, refuse, type SessionEvent, type SessionStep } from "./session-step.ts";
+import {
+  abortWaiting,
+  beginTurn,
+  keepTurn,
+  overlapTurn,
+  refusesExternal,
+  refusesTurn,
+  settle,
+  settleAfterTurn,
+  withdrawTurn,
+} from "./turns.ts";
+
+/** The initial state of a session in the actors: new, or from its row. */
+export interface SessionInput {
+  context: SessionContext;
+  lifecycle: SessionState;
+  activity: Activity;
+}
+
+type EventOf<T extends SessionEvent["type"]> = Extract<SessionEvent, { type: T }>;
+
+/**
+ * A machine action: `work` edits a step for the event, and this function carries the step out.
+ */
+function does<T extends SessionEvent["type"], P extends ParameterizedObject["params"] | undefined = undefined>(
+  work: (step: SessionStep, event: EventOf<T>, params: P) => void,
+) {
+  return enqueueActions<SessionContext, SessionEvent, P, SessionEvent, never, never, never, never, Emitted>(
+    ({ context, event, enqueue }, params) => {
+      const step = beginStep(context, event.given);
+      if (event.type.startsWith("session.")) renewLease(step);
+      work(step, event as EventOf<T>, params);
+      const after = endStep(context, step);
+      if (after !== context) enqueue.assign(after);
+      if (step.facts.length > 0) enqueue.emit({ type: "facts", facts: step.facts });
+      for (const word of step.words) enqueue.sendParent(word);
+      for (const verb of step.verbs) enqueue.sendTo(({ self }) => self, verb);
+    },
+  );
+}
+
+/** Events of a session that has never had the floor. */
+const ALLOWED_WHEN_CREATED = ["activate", "chat", "archive", "stop", "abort", "switch_agent", "delete"];
+
+const machine = setup({
+  types: {
+    context: {} as SessionContext,
+    events: {} as SessionEvent,
+    emitted: {} as Emitted,
+    input: {} as SessionInput,
+  },
+  guards: {
+    isActive: stateIn({ lifecycle: "active" }),
+    isDucked: stateIn({ lifecycle: "ducked" }),
+    isQueued: ({ context }) => context.queuedAt !== undefined,
+    isForAnotherRun: ({ context, event }) =>
+      event.type === "session.abort" && event.runId !== undefined && event.runId !== context.run?.id,
+    hasNoInteraction: ({ context }) => !context.run?.interactions.length,
+    // Only the states that a row can have: a session with a run is always in the actors.
+    enters: ({ event }, from: Pick<SessionInput, "lifecycle"> | Pick<SessionInput, "activity">) => {
+      const { input } = event as unknown as { input: SessionInput };
+      return "lifecycle" in from ? input.lifecycle === from.lifecycle : input.activity === from.activity;
+    },
+  },
+  actions: {
+    requestFloor: does<"session.activate" | "session.resume", { as: "activate" | "resume"; mayQueue: boolean }>(
+      (step, _, request) => requestFloor(step, request),
+    ),
+    requestFloorForTurn: does<"session.chat", { as: "activate" | "resume" }>((step, { turn }, { as }) =>
+      refusesTurn(step) ? undefined : requestFloor(step, { as, mayQueue: as === "activate", turn }),
+    ),
+    winFloor: does<"activate" | "resume", { wasHeard: boolean }>((step, event, { wasHeard }) =>
+      winFloor(step, event, wasHeard),
+    ),
+    goBeneath: does<"duck", { wasHeard: boolean }>((step, event, { wasHeard }) => goBeneath(step, event, wasHeard)),
+    loseFloor: does<"preempt" | "yield", { pausedBy: PausedBy }>((step, _, { pausedBy }) => loseFloor(step, pausedBy)),
+    pause: does<"session.pause">((step) => {
+      loseFloor(step, "user");
+      answer(step, {}, true);
+    }),
+    pauseAgain: does<"session.pause">(pauseAgain),
+    queueUp: does<"queue">(queueUp),
+    keepPlace: does<"session.activate">((step) => answer(step, {}, true)),
+    leaveQueue: does<"unqueue">(leaveQueue),
+    stayPaused: does<"yield">(stayPaused),
+    /** Every command of the session renews its lease; this one does nothing else. */
+    hearHeartbeat: does<"session.heartbeat">((step) => answer(step, {}, true)),
+    endLife: does<"archive" | "expire">(endLife),
+    archive: does<"session.archive" | "session.stop">((step) => {
+      endLife(step);
+      answer(step, {}, true);
+    }),
+    delete: does<"session.delete">((step) => {
+      endLife(step);
+      releaseStopped(step, false);
+      answer(step, { deleted: true });
+    }),
+    takeTurn: does<"session.chat">((step, { turn: input }) => {
+      if (refusesTurn(step)) return;
+      const { messageId, runId } = input;
+      step.verbs.push({ type: "turn", turn: { messageId, runId }, input, given: step.given });
+    }),
+    keepTurn: does<"session.chat">((step, { turn }) => {
+      if (!refusesExternal(step)) keepTurn(step, turn);
+    }),
+    beginTurn: does<"turn">(beginTurn),
+    overlapTurn: does<"turn">(overlapTurn),
+    withdrawTurn: does<"session.withdraw">(withdrawTurn),
+    openInteractions: does<"ask">((step, { interactions }) => openInteractions(step, interactions)),
+    settleInteraction: does<"session.answer">(settleInteraction),
+    finishRun: does<"done", { isHeard: boolean }>((step, { summary }, { isHeard }) => {
+      const { context, facts } = step;
+      if (summary !== undefined) context.summary = summary;
+      const data = {
+        ...(context.summary !== undefined && { summary: context.summary }),
+        tokenUsage: context.tokenUsage,
+      };
+      facts.push({ type: "event", event: { type: "session_updated", sessionId: context.id, data } });
+      finishRun(step, editRun(step), false);
+      if (isHeard) settleAfterTurn(step);
+      else settlePaused(step);
+    }),
+    failRun: does<"fail", { isHeard: boolean }>((step, { code, message, retryAfterMs, expired }, { isHeard }) => {
+      failRun(step, { errorCode: code, message, ...(retryAfterMs !== undefined && { retryAfterMs }) }, expired);
+      if (isHeard) settle(step);
+    }),
+    cancelRun: does<"abort" | "session.abort", { isHeard: boolean }>((step, { type }, { isHeard }) => {
+      cancelRun(step);
+      if (isHeard) settle(step);
+      if (type === "session.abort") answer(step, {});
+    }),
+    abortWaiting: does<"session.abort">(abortWaiting),
+    nothingToAnswer: does<"session.answer">(refuseAnswer),
+    claimRun: does<"run.claim", { isHeard: boolean }>((step, event, { isHeard }) => claimRun(step, event, isHeard)),
+    takeReport: does<"run.report", { isHeard: boolean }>((step, event, { isHeard }) =>
+      takeReport(step, event, isHeard),
+    ),
+    tellStanding: does<"run.still">(tellStanding),
+    tellArbiter: does<"leave">(tellArbiter),
+    fireTimer: does<"timer", { isHeard: boolean }>((step, event, { isHeard }) => fireTimer(step, event, isHeard)),
+    rename: does<"session.rename">(rename),
+    switchAgent: does<"session.switch_agent", { isHeard: boolean }>((step, event, { isHeard }) =>
+      switchAgent(step, event, { isHeard }),
+    ),
+    switchArchived: does<"session.switch_agent">((step, event) => switchAgent(step, event, { isArchived: true })),
+    acknowledge: does<"session.stop">((step) => answer(step, {}, true)),
+    refuse: does<SessionEvent["type"], { code: ErrorCode; allowed?: string[] }>((step, _, { code, allowed }) =>
+      refuse(step, code, undefined, allowed && { allowed }),
+    ),
+  },
+});
+
+/** The commands that every living session accepts, with or without the floor. */
+const anytime = (isHeard: boolean) =>
+  ({
+    archive: { target: "archived", actions: "endLife" },
+    "session.archive": { target: "archived", actions: "archive" },
+    "session.stop": { target: "archived", actions: "archive" },
+    "session.delete": { target: "deleted", actions: "delete" },
+    "session.rename": { actions: "rename" },
+    "session.heartbeat": { actions: "hearHeartbeat" },
+    "session.switch_agent": { actions: { type: "switchAgent", params: { isHeard } } },
+    "session.withdraw": { actions: "withdrawTurn" },
+    "run.claim": { actions: { type: "claimRun", params: { isHeard } } },
+    "run.report": { actions: { type: "takeReport", params: { isHeard } } },
+    "run.still": { actions: "tellStanding" },
+    timer: { actions: { type: "fireTimer", params: { isHeard } } },
+  }) as const;
+
+/** How a session that is heard goes silent. */
+const silenced = {
+  preempt: { target: "paused", actions: { type: "loseFloor", params: { pausedBy: "preemption" } } },
+  yield: { target: "paused", actions: { type: "loseFloor", params: { pausedBy: "yield" } } },
+  "session.pause": { target: "paused", actions: "pause" },
+} as const;
+
+const refused = (code: ErrorCode, allowed?: string[]) =>
+  ({ actions: { type: "refuse", params: { code, ...(allowed && { allowed }) } } }) as const;
+
+/** An action that depends on whether the session is heard. */
+const byFloor = <Target extends string, Action extends string>(target: Target, action: Action) =>
+  [
+    { guard: "isActive", target, actions: { type: action, params: { isHeard: true } } },
+    { guard: "isDucked", target, actions: { type: action, params: { isHeard: true } } },
+    { target, actions: { type: action, params: { isHeard: false } } },
+  ] as const;
+
+/** A run is under way: how it ends, and what a further turn does. A run ends with its session's life. */
+const working = {
+  turn: { actions: "overlapTurn" },
+  done: byFloor("idle", "finishRun"),
+  fail: byFloor("failed", "failRun"),
+  abort: byFloor("idle", "cancelRun"),
+  "session.abort": [{ guard: "isForAnotherRun", actions: "abortWaiting" }, ...byFloor("idle", "cancelRun")],
+  archive: "idle",
+  expire: "idle",
+  "session.archive": "idle",
+  "session.stop": "idle",
+  "session.delete": "idle",
+} as const;
+
+/**
+ * The machine of one session, with two regions: `lifecycle`, whether it has the floor (docs/arbitration.md), and
+ * `activity`, what its agent does (docs/protocol.md). Delays and work are effects, because `after` and `invoke` do not
+ * survive a restore.
+ */
+export const sessionMachine = machine.createMachine({
+  id: "session",
+  type: "parallel",
+  context: ({ input }) => input.context,
+  on: { leave: { actions: "tellArbiter" } },
+  states: {
+    lifecycle: {
+      initial: "entering",
+      states: {
+        entering: {
+          always: [
+            { guard: { type: "enters", params: { lifecycle: "paused" } }, target: "paused" },
+            { guard: { type: "enters", params: { lifecycle: "archived" } }, target: "archived" },
+            { target: "created" },
+          ],
+        },
+        created: {
+          on: {
+            ...anytime(false),
+            activate: { target: "active", actions: { type: "winFloor", params: { wasHeard: false } } },
+            duck: { target: "ducked", actions: { type: "goBeneath", params: { wasHeard: false } } },
+            queue: { actions: "queueUp" },
+            unqueue: { actions: "leaveQueue" },
+            "session.activate": [
+              { guard: "isQueued", actions: "keepPlace" },
+              { actions: { type: "requestFloor", params: { as: "activate", mayQueue: true } } },
+            ],
+            "session.chat": [
+              { guard: "isQueued", actions: "keepTurn" },
+              { actions: { type: "requestFloorForTurn", params: { as: "activate" } } },
+            ],
+            "session.pause": refused("illegal_command", ALLOWED_WHEN_CREATED),
+            "session.resume": refused("illegal_command", ALLOWED_WHEN_CREATED),
+          },
+        },
+        active: {
+          on: {
+            ...anytime(true),
+            ...silenced,
+            duck: { target: "ducked", actions: { type: "goBeneath", params: { wasHeard: true } } },
+            "session.activate": { actions: { type: "requestFloor", params: { as: "activate", mayQueue: false } } },
+            "session.resume": { actions: { type: "requestFloor", params: { as: "resume", mayQueue: false } } },
+            "session.chat": { actions: "takeTurn" },
+          },
+        },
+        ducked: {
+          on: {
+            ...anytime(true),
+            ...silenced,
+            duck: { actions: { type: "goBeneath", params: { wasHeard: true } } },
+            resume: { target: "active", actions: { type: "winFloor", params: { wasHeard: true } } },
+            "session.activate": { actions: { type: "requestFloor", params: { as: "resume", mayQueue: false } } },
+            "session.resume": { actions: { type: "requestFloor", params: { as: "resume", mayQueue: false } } },
+            "session.chat": { actions: { type: "requestFloorForTurn", params: { as: "resume" } } },
+          },
+        },
+        paused: {
+          on: {
+            ...anytime(false),
+            resume: { target: "active", actions: { type: "winFloor", params: { wasHeard: false } } },
+            duck: { target: "ducked", actions: { type: "goBeneath", params: { wasHeard: false } } },
+            expire: { target: "archived", actions: "endLife" },
+            yield: { actions: "stayPaused" },
+            "session.pause": { actions: "pauseAgain" },
+            "session.activate": { actions: { type: "requestFloor", params: { as: "resume", mayQueue: false } } },
+            "session.resume": { actions: { type: "requestFloor", params: { as: "resume", mayQueue: false } } },
+            "session.chat": { actions: { type: "requestFloorForTurn", params: { as: "resume" } } },
+          },
+        },
+        archived: {
+          on: {
+            "session.activate": refused("session_archived"),
+            "session.resume": refused("session_archived"),
+            "session.pause": refused("session_archived"),
+            "session.archive": refused("session_archived"),
+            "session.chat": refused("session_archived"),
+            "session.rename": refused("session_archived"),
+            "session.withdraw": refused("session_archived"),
+            "session.heartbeat": refused("session_archived"),
+            "session.switch_agent": { actions: "switchArchived" },
+            "session.stop": { actions: "acknowledge" },
+            "session.delete": { target: "deleted", actions: "delete" },
+            "run.claim": { actions: { type: "claimRun", params: { isHeard: false } } },
+            "run.report": { actions: { type: "takeReport", params: { isHeard: false } } },
+            "run.still": { actions: "tellStanding" },
+            timer: { actions: { type: "fireTimer", params: { isHeard: false } } },
+          },
+        },
+        deleted: {},
+      },
+    },
+    activity: {
+      initial: "entering",
+      states: {
+        entering: {
+          always: [{ guard: { type: "enters", params: { activity: "failed" } }, target: "failed" }, { target: "idle" }],
+        },
+        idle: {
+          on: {
+            turn: { target: "running", actions: "beginTurn" },
+            "session.abort": { actions: "abortWaiting" },
+            "session.answer": { actions: "nothingToAnswer" },
+          },
+        },
+        running: {
+          on: {
+            ...working,
+            ask: { target: "waiting", actions: "openInteractions" },
+            "session.answer": { actions: "nothingToAnswer" },
+          },
+        },
+        waiting: {
+          always: { guard: "hasNoInteraction", target: "running" },
+          on: {
+            ...working,
+            ask: { actions: "openInteractions" },
+            "session.answer": { actions: "settleInteraction" },
+          },
+        },
+        failed: {
+          on: {
+            turn: { target: "running", actions: "beginTurn" },
+            "session.abort": { actions: "abortWaiting" },
+            "session.answer": { actions: "nothingToAnswer" },
+          },
+        },
+      },
+    },
+  },
+});

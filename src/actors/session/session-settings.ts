@@ -1,0 +1,78 @@
+import { findAgent, listAgents, takesTurns } from "../../config/catalog/catalog.ts";
+import { findAgentIdFault } from "../../protocol/client-message.ts";
+import { ERRORS, type ErrorCode } from "../../protocol/errors.ts";
+import type { EffectId } from "../../protocol/ids.ts";
+import type { CommandOf } from "../../protocol/internal/command.ts";
+import { limitHold } from "./floor-changes.ts";
+import { expireInteraction } from "./interactions.ts";
+import { releaseStopped } from "./runs.ts";
+import { beginLease, endLease, fireLease } from "./session-lease.ts";
+import { answer, dropEffect, type SessionCommand, type SessionStep } from "./session-step.ts";
+
+export function rename(step: SessionStep, { title }: CommandOf<"session.rename">): void {
+  step.context.title = title;
+  step.context.untitled = undefined;
+  step.facts.push({ type: "event", event: { type: "session_updated", sessionId: step.context.id, data: { title } } });
+  answer(step, {}, true);
+}
+
+/** `session.switch_agent`: understood in any case, so every outcome is an answer; the checks stand in the contract's order. */
+export function switchAgent(
+  step: SessionStep,
+  command: Extract<SessionCommand, { type: "session.switch_agent" }>,
+  { isArchived = false, isHeard = false } = {},
+): void {
+  const { context, given } = step;
+  const fail = (errorCode: ErrorCode, message: string = ERRORS[errorCode].text) =>
+    answer(step, { outcome: { errorCode, message, availableAgents: listAgents(given.catalog, context.workspaceId) } });
+
+  const fault = findAgentIdFault(command.agentId);
+  if (fault) return fail(fault);
+  if (isArchived) return fail("session_archived");
+  if (context.run) return fail("agent_busy");
+  const agentId = command.agentId.trim();
+  const agent = findAgent(given.catalog, agentId, context.workspaceId);
+  if (!agent?.enabled || !command.claim) return fail("agent_not_found", `Invalid agent ID: ${agentId}`);
+  if (!takesTurns(agent) && context.turns.length > 0) return fail("agent_busy");
+
+  const outcome = { previousAgentId: context.claim.agentId, currentAgentId: agent.id, agentName: agent.label };
+  step.facts.push({ type: "event", event: { type: "agent_switched", sessionId: context.id, data: outcome } });
+  context.claim = command.claim;
+  if (isHeard && context.level === undefined) limitHold(step);
+  // Another agent's lease begins now, even if it is as long as the former's.
+  endLease(step);
+  if (isHeard || context.queuedAt !== undefined || context.pausedBy === "preemption") beginLease(step);
+  step.words.push({ type: "claim", claim: command.claim, given });
+  answer(step, { outcome });
+}
+
+/** The session was not heard from: it gives up its place, in front, beneath another or in the queue. */
+function lapse(step: SessionStep, isHeard: boolean): void {
+  const { context, given } = step;
+  if (!isHeard && context.queuedAt !== undefined) step.words.push({ type: "lapse", sessionId: context.id, given });
+  else step.verbs.push({ type: "yield", reason: "lease_expired", given });
+}
+
+/** A timer fired. It has an effect only if the session still refers to it (rule C9). */
+export function fireTimer(step: SessionStep, { timerId }: { timerId: EffectId }, isHeard: boolean): void {
+  const { context, given } = step;
+  dropEffect(step, timerId);
+  answer(step, {});
+  const expired = context.run?.interactions.find((pending) => pending.timerId === timerId);
+  if (timerId === context.idleTimerId) {
+    context.idleTimerId = undefined;
+    if (isHeard && !context.run) step.verbs.push({ type: "yield", reason: "idle_timeout", given });
+  } else if (timerId === context.pauseTimerId) {
+    context.pauseTimerId = undefined;
+    step.verbs.push({ type: "expire", reason: "max_pause", given });
+  } else if (timerId === context.holdTimerId) {
+    context.holdTimerId = undefined;
+    step.verbs.push({ type: "yield", reason: "max_hold", given });
+  } else if (timerId === context.lease?.timerId) {
+    if (fireLease(step)) lapse(step, isHeard);
+  } else if (timerId === context.stopping?.timerId) {
+    releaseStopped(step, isHeard);
+  } else if (expired) {
+    expireInteraction(step, expired.interaction.requestId);
+  }
+}

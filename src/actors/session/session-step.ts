@@ -1,0 +1,145 @@
+import type { Decision } from "../../protocol/decision.ts";
+import type { ErrorCode } from "../../protocol/errors.ts";
+import type { AgentId, EffectId, RequestId, SessionId } from "../../protocol/ids.ts";
+import type { Interaction } from "../../protocol/interaction.ts";
+import type { Command, TurnInput } from "../../protocol/internal/command.ts";
+import type { Accepted } from "../../protocol/internal/reply.ts";
+import { accept, effectId, type Fact, type Given } from "../facts.ts";
+import type { Claim } from "../floor/claim.ts";
+import type { Run, SessionContext } from "./session-context.ts";
+
+type Timely<T> = T & { given: Given };
+
+/** Commands that the arbiter passes on to a session. */
+export type SessionCommand = Timely<
+  | Exclude<
+      Extract<Command, { type: `session.${string}` | `run.${string}` | "timer" }>,
+      { type: "session.switch_agent" }
+    >
+  /** With the new agent's numbers, if the agent exists. */
+  | { type: "session.switch_agent"; sessionId: SessionId; agentId: string; claim?: Claim }
+>;
+
+/** The session whose grant caused the event. */
+interface By {
+  sessionId: SessionId;
+  agentId: AgentId;
+}
+
+/** Events that change a session's state, from the arbiter or from the session itself. */
+export type SessionVerb = Timely<
+  /** `bringsTurn`: a turn follows, so the session does not begin a queued turn yet. */
+  | { type: "activate" | "resume"; claim: Claim; reason: string; bringsTurn?: boolean | undefined }
+  /** The session is ducked, or its level changes. */
+  | {
+      type: "duck";
+      claim: Claim;
+      level: number;
+      by?: By | undefined;
+      reason: string;
+      bringsTurn?: boolean | undefined;
+    }
+  | { type: "preempt"; by?: By | undefined; reason: string }
+  | { type: "queue"; claim: Claim; decision: Decision; turn?: TurnInput | undefined }
+  | { type: "unqueue"; decision: Decision }
+  | {
+      type: "turn";
+      turn: Pick<TurnInput, "messageId" | "runId">;
+      /** Present for a new message; the message of a queued turn is stored already. */
+      input?: TurnInput | undefined;
+      decision?: Decision | undefined;
+    }
+  | { type: "ask"; interactions: Interaction[] }
+  | { type: "done"; summary?: string | undefined }
+  | {
+      type: "fail";
+      code: ErrorCode;
+      message: string;
+      reason: string;
+      retryAfterMs?: number | undefined;
+      /** The interaction that timed out. */
+      expired?: RequestId | undefined;
+    }
+  | { type: "abort"; reason: string }
+  | { type: "yield" | "archive" | "expire"; reason: string; by?: By | undefined }
+  /** The session has lost or left the floor, and reports it to the arbiter. */
+  | { type: "leave" }
+>;
+
+export type SessionEvent = SessionCommand | SessionVerb;
+
+/** Events from a session to its arbiter. */
+export type SessionWord = Timely<
+  /** The session requests the floor. `mayQueue`: whether it would wait. */
+  | {
+      type: "request";
+      sessionId: SessionId;
+      as: "activate" | "resume";
+      mayQueue: boolean;
+      turn?: TurnInput | undefined;
+    }
+  /** The session no longer competes. */
+  | { type: "left"; sessionId: SessionId }
+  /** A queued session has not been heard from for its lease. */
+  | { type: "lapse"; sessionId: SessionId }
+  /** The session's numbers have changed. */
+  | { type: "claim"; claim: Claim }
+>;
+
+/** The effect of one event on a session, while it is being decided. Steps edit it; the machine carries it out. */
+export interface SessionStep {
+  readonly given: Given;
+  context: SessionContext;
+  readonly facts: Fact[];
+  /** Events for the session itself; each causes a transition of its own. */
+  readonly verbs: SessionVerb[];
+  readonly words: SessionWord[];
+}
+
+export function beginStep(context: SessionContext, given: Given): SessionStep {
+  return { given, context: { ...context }, facts: [], verbs: [], words: [] };
+}
+
+/** The context after a step; the same object if the step did not change it. */
+export function endStep(before: SessionContext, { context, given }: SessionStep): SessionContext {
+  const keys = Object.keys(context) as (keyof SessionContext)[];
+  const changed = keys.filter((key) => context[key] !== before[key]);
+  if (changed.length === 0) return before;
+  // A heartbeat is no change of the session as people see it.
+  return changed.every((key) => key === "lease") ? context : { ...context, updatedAt: given.now };
+}
+
+/** A copy of the run to edit; the machine's own stays unchanged. */
+export function editRun(step: SessionStep): Run {
+  const run = step.context.run!;
+  const copy = { ...run, drafts: [...run.drafts], interactions: [...run.interactions], answers: [...run.answers] };
+  step.context.run = copy;
+  return copy;
+}
+
+export function answer(step: SessionStep, reply: Omit<Accepted, "ok">, show = false): void {
+  step.facts.push(accept({ sessionId: step.context.id, ...reply }, show));
+}
+
+export function refuse(step: SessionStep, code: ErrorCode, message?: string, facts?: Record<string, unknown>): void {
+  step.facts.push({
+    type: "reply",
+    reply: { ok: false, code, ...(message !== undefined && { message }), ...(facts && { facts }) },
+  });
+}
+
+/** Add a timer. Use each `kind` at most once per session and event. */
+export function startTimer(step: SessionStep, kind: string, delayMs: number): EffectId {
+  const { given, context } = step;
+  const id = effectId(given, kind, context.id);
+  const dueAt = given.now + delayMs;
+  step.facts.push({
+    type: "effect.add",
+    effect: { kind: "timer", id, floorId: context.floorId, sessionId: context.id, dueAt },
+  });
+  return id;
+}
+
+export function dropEffect(step: SessionStep, id: EffectId | undefined): void {
+  if (id !== undefined) step.facts.push({ type: "effect.remove", id });
+}

@@ -1,0 +1,193 @@
+import { type AgentEntry, takesTurns } from "../../config/catalog/catalog.ts";
+import { ERRORS } from "../../protocol/errors.ts";
+import type { CommandOf, TurnInput } from "../../protocol/internal/command.ts";
+import type { MessageStatus } from "../../protocol/message.ts";
+import { cancelRun, complete, startRun } from "./runs.ts";
+import { MAX_TURNS, NO_USAGE } from "./session-context.ts";
+import { answer, dropEffect, refuse, type SessionStep, type SessionVerb, startTimer } from "./session-step.ts";
+import { titleOf } from "./session-title.ts";
+
+/** Turns: when a turn starts, when it waits, and what a session does between turns. */
+
+type Turn = Extract<SessionVerb, { type: "turn" }>;
+
+const agentOf = (step: SessionStep): AgentEntry | undefined =>
+  step.given.catalog.agents.get(step.context.claim.agentId);
+
+/** A new user message, as its row and its event show it. */
+function addUserMessage(step: SessionStep, input: TurnInput, status: MessageStatus): void {
+  const { context, given } = step;
+  step.facts.push({
+    type: "message.add",
+    message: {
+      id: input.messageId,
+      sessionId: context.id,
+      role: "user",
+      content: input.content,
+      ...(input.images && { images: input.images }),
+      status,
+      runId: input.runId,
+      createdAt: given.now,
+    },
+  });
+  context.messageCount += 1;
+  context.lastActivityAt = given.now;
+  if (context.untitled) nameAfter(step, input.content);
+}
+
+/** Title an untitled session after its first message with words. */
+function nameAfter({ context, facts }: SessionStep, content: string): void {
+  const title = titleOf(content);
+  if (title === undefined) return;
+  context.title = title;
+  context.untitled = undefined;
+  facts.push({ type: "event", event: { type: "session_updated", sessionId: context.id, data: { title } } });
+}
+
+/** Whether a new turn is refused because another one is running. */
+function isTooBusy(step: SessionStep): boolean {
+  if (!step.context.run) return false;
+  const whenBusy = agentOf(step)?.whenBusy ?? "reject";
+  return whenBusy === "reject" || (whenBusy === "enqueue" && step.context.turns.length >= MAX_TURNS);
+}
+
+/** What an external session can be asked instead of a turn. */
+const ALLOWED_WHEN_EXTERNAL = ["activate", "pause", "resume", "archive", "stop", "switch_agent", "delete", "heartbeat"];
+
+/** An agent that plays for itself takes no turns. @returns whether the turn was refused */
+export function refusesExternal(step: SessionStep): boolean {
+  const agent = agentOf(step);
+  if (!agent || takesTurns(agent)) return false;
+  refuse(step, "illegal_command", externalTakesNoTurns(agent), { allowed: ALLOWED_WHEN_EXTERNAL });
+  return true;
+}
+
+export const externalTakesNoTurns = ({ label }: AgentEntry): string => `${label} plays for itself: it takes no turns.`;
+
+/** @returns whether a new turn was refused, because of the agent or because another turn is running */
+export function refusesTurn(step: SessionStep): boolean {
+  if (refusesExternal(step)) return true;
+  if (!isTooBusy(step)) return false;
+  refuse(step, "agent_busy");
+  return true;
+}
+
+/** Take a turn on an active session without a run. Turns that waited for the floor go first. */
+export function beginTurn(step: SessionStep, { turn, input, decision }: Turn): void {
+  stopIdling(step);
+  const [first] = step.context.turns;
+  if (input && first) {
+    keepTurn(step, input, decision);
+    step.context.turns = step.context.turns.filter((waiting) => waiting !== first);
+    return beginTurn(step, { type: "turn", turn: first, given: step.given });
+  }
+  if (input) {
+    addUserMessage(step, input, "success");
+    answer(step, { ...about(turn), ...(decision && { decision }) });
+  } else {
+    const { id: sessionId } = step.context;
+    step.facts.push({ type: "message.status", sessionId, messageId: turn.messageId, status: "success" });
+  }
+  startRun(step, turn);
+}
+
+/** Take a turn on an active session with a run: `when_busy` decides. */
+export function overlapTurn(step: SessionStep, { turn, input, decision }: Turn): void {
+  const whenBusy = agentOf(step)?.whenBusy ?? "reject";
+  if (!input || isTooBusy(step)) return refuse(step, "agent_busy");
+  if (whenBusy === "enqueue") return keepTurn(step, input, decision);
+  const { run } = step.context;
+  const interrupted = run && { runId: run.id, messageId: run.drafts.at(-1) ?? run.messageId };
+  addUserMessage(step, input, "success");
+  step.context.turns = [turn, ...step.context.turns];
+  step.verbs.push({ type: "abort", reason: "interrupted", given: step.given });
+  answer(step, { ...about(turn), ...(decision && { decision }), ...(interrupted && { interrupted }) });
+}
+
+/** Queue the turn until the run ends, or the session has the floor. */
+export function keepTurn(step: SessionStep, input: TurnInput, decision?: Turn["decision"]): void {
+  if (step.context.turns.length >= MAX_TURNS) return refuse(step, "agent_busy");
+  addUserMessage(step, input, "queued");
+  const { messageId, runId } = input;
+  step.context.turns = [...step.context.turns, { messageId, runId }];
+  answer(step, { ...about(input), ...(decision && { decision }) });
+}
+
+const about = ({ messageId, runId }: Pick<TurnInput, "messageId" | "runId">) => ({ messageId, runId });
+
+/** Begin the turn that has waited longest. @returns false if no turn waits */
+export function beginWaitingTurn(step: SessionStep): boolean {
+  const [next, ...rest] = step.context.turns;
+  if (!next) return false;
+  step.context.turns = rest;
+  step.verbs.push({ type: "turn", turn: next, given: step.given });
+  return true;
+}
+
+/** A session that is heard and has nothing running: the next turn, or what its agent does between turns. */
+export function settle(step: SessionStep): void {
+  // Only the holder gives the floor up after `idle_timeout`.
+  if (beginWaitingTurn(step) || step.context.level !== undefined) return;
+  const idleTimeoutMs = agentOf(step)?.idleTimeoutMs;
+  if (idleTimeoutMs === undefined) return;
+  stopIdling(step);
+  step.context.idleTimerId = startTimer(step, "idle", idleTimeoutMs);
+}
+
+export function stopIdling(step: SessionStep): void {
+  dropEffect(step, step.context.idleTimerId);
+  step.context.idleTimerId = undefined;
+}
+
+/** A turn has ended as it should: `after_turn` applies, unless another waits. */
+export function settleAfterTurn(step: SessionStep): void {
+  const afterTurn = agentOf(step)?.afterTurn ?? "keep";
+  if (step.context.turns.length > 0 || afterTurn === "keep") return settle(step);
+  step.verbs.push({ type: afterTurn, reason: "after_turn", given: step.given });
+}
+
+/** `session.withdraw`: remove a turn that has not begun. */
+export function withdrawTurn(step: SessionStep, { messageId }: CommandOf<"session.withdraw">): void {
+  const turn = step.context.turns.find((waiting) => waiting.messageId === messageId);
+  if (!turn) return refuse(step, "illegal_command", "Only a queued message can be withdrawn.");
+  removeTurn(step, turn);
+  answer(step, { deleted: true });
+}
+
+/** `session.abort` for a run that is not under way: withdraw its turn, if it waits. */
+export function abortWaiting(step: SessionStep, { runId }: CommandOf<"session.abort">): void {
+  const turn = step.context.turns.find((waiting) => waiting.runId === runId);
+  if (turn) removeTurn(step, turn);
+  answer(step, {});
+}
+
+function removeTurn(step: SessionStep, turn: SessionStep["context"]["turns"][number]): void {
+  const { context } = step;
+  context.turns = context.turns.filter((waiting) => waiting !== turn);
+  context.messageCount -= 1;
+  step.facts.push({ type: "message.remove", sessionId: context.id, messageId: turn.messageId });
+  complete(step, turn.runId, NO_USAGE, true);
+}
+
+/** Drop queued turns: their messages stay, their runs end. */
+export function dropTurns(step: SessionStep, status: "interrupted" | "error"): void {
+  const sessionId = step.context.id;
+  for (const { messageId, runId } of step.context.turns) {
+    step.facts.push({ type: "message.status", sessionId, messageId, status });
+    if (status === "error") {
+      const data = { errorCode: "rejected" as const, message: ERRORS.rejected.text, runId };
+      step.facts.push({ type: "event", event: { type: "error", sessionId, data } });
+    }
+    complete(step, runId, NO_USAGE, true);
+  }
+  step.context.turns = [];
+}
+
+/** End the run and all queued turns. Reports of the run that are under way are still accepted (rule C12). */
+export function endWork(step: SessionStep): void {
+  cancelRun(step);
+  dropTurns(step, "interrupted");
+  stopIdling(step);
+  dropEffect(step, step.context.pauseTimerId);
+  step.context.pauseTimerId = undefined;
+}

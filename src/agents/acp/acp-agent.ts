@@ -1,0 +1,87 @@
+import { randomBytes } from "node:crypto";
+import type { AcpAdapter } from "../../config/catalog/adapter.ts";
+import type { AgentEntry } from "../../config/catalog/catalog.ts";
+import type { AgentId } from "../../protocol/ids.ts";
+import type { Agent, Part, RunControl, Turn } from "../agent.ts";
+import { ProgramRun, type ProgramTools } from "../process/program-run.ts";
+import type { ToolServers } from "../tools/tool-server.ts";
+import { hasTools, type ToolSource } from "../tools/tool-set.ts";
+import { AcpTalk } from "./acp-talk.ts";
+import { PROFILES, programOf } from "./profiles.ts";
+import { ToolsOfRun } from "./tools-of-run.ts";
+import type { TalkItem } from "./user-asks.ts";
+
+interface AcpOptions {
+  readonly programs: () => ProgramTools;
+  readonly tools: ToolSource;
+  /** Where programs of this node reach the tools of their runs. */
+  readonly toolServers: ToolServers;
+  /** Hears of what tools throw and the user is not told. */
+  readonly onFault: (fault: unknown, agentId: AgentId, turn: Turn, toolName?: string) => void;
+}
+
+/** An agent that is a program which speaks the Agent Client Protocol, one process for each run. */
+export function createAcpAgent(
+  entry: AgentEntry,
+  adapter: AcpAdapter,
+  { programs: tools, tools: source, toolServers, onFault }: AcpOptions,
+): Agent {
+  const times = { startMs: adapter.start_timeout, silenceMs: adapter.silence_timeout };
+  const program = programOf(adapter);
+  return {
+    id: entry.id,
+    yields: adapter.yields,
+    restartable: adapter.restartable,
+    async *run(turn: Turn, control: RunControl): AsyncGenerator<Part> {
+      const { signal } = control;
+      signal.throwIfAborted();
+      const passwords = PROFILES[adapter.profile].random?.map((name) => [name, randomBytes(24).toString("base64url")]);
+      const set = { ...Object.fromEntries(passwords ?? []), ...program.set };
+      const run = await ProgramRun.start<TalkItem>({ ...program, set }, program.args, times, tools());
+      const onToolFault = (fault: unknown, toolName: string) => onFault(fault, entry.id, turn, toolName);
+      const ours = new ToolsOfRun({ entry, turn, control, run, onFault: onToolFault });
+      const { clock } = tools();
+      const talk = new AcpTalk(entry, adapter, { run, turn, control, clock, toolServer: () => ours.server });
+      const end = async () => {
+        await Promise.all([talk.end(), ours.close()]);
+      };
+      signal.addEventListener("abort", end, { once: true });
+      try {
+        // It may have been aborted while the program was started.
+        signal.throwIfAborted();
+        if (hasTools(entry)) await ours.open(source, toolServers);
+        void talk.hold();
+        const failure = yield* takeItems(run, () => talk.isWaiting || ours.isBusy, signal);
+        await end();
+        const exit = run.tellExit();
+        if (exit) yield exit;
+        if (failure !== undefined) throw failure;
+      } finally {
+        signal.removeEventListener("abort", end);
+        await end();
+        run.logExit(tools().log, { agentId: entry.id, sessionId: turn.sessionId, runId: turn.runId });
+      }
+    },
+  };
+}
+
+/** @returns why the run failed, if it did; throws only when it is aborted */
+async function* takeItems(
+  run: ProgramRun<TalkItem>,
+  isExcused: () => boolean,
+  signal: AbortSignal,
+): AsyncGenerator<Part, unknown> {
+  const next = () => run.next(signal, isExcused);
+  let failure: unknown;
+  try {
+    for (let item = await next(); item; item = await next()) {
+      if (item.type === "failure") failure ??= item.error;
+      else if (item.type === "ask") item.ask();
+      else yield item;
+    }
+  } catch (error) {
+    signal.throwIfAborted();
+    failure ??= error;
+  }
+  return failure;
+}

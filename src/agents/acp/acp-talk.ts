@@ -1,0 +1,340 @@
+import { resolve } from "node:path";
+import type { ClientConnection, ContentBlock, PromptResponse } from "@agentclientprotocol/sdk";
+import type { AcpAdapter } from "../../config/catalog/adapter.ts";
+import type { AgentEntry } from "../../config/catalog/catalog.ts";
+import { AppError } from "../../protocol/errors.ts";
+import type { Clock } from "../../protocol/ports/clock.ts";
+import { cutText } from "../../protocol/text.ts";
+import type { Part, RunControl, ToolServer, Turn } from "../agent.ts";
+import type { ProgramRun } from "../process/program-run.ts";
+import { brief } from "../transcript.ts";
+import { failureOf, toFailure, toUsage } from "./acp-failure.ts";
+import { toStream } from "./acp-stream.ts";
+import { CANCELLED, Permission } from "./permission.ts";
+import { PROFILES, protocolModeOf } from "./profiles.ts";
+import { redactPart, weightOf } from "./redacted-part.ts";
+import { Notification, UpdateReader } from "./updates.ts";
+import { type TalkItem, UserAsks } from "./user-asks.ts";
+
+/** A message of the protocol, in UTF-16 units: a picture or a large change to a file fits. */
+const MAX_MESSAGE_UNITS = 16_777_216;
+/** How long a turn may take to end after it was cancelled, and a session to be closed, in ms. */
+const CANCEL_MS = 2_000;
+const CLOSE_MS = 1_000;
+/** How long it may take to exit by itself: its turn is over and stored, and the session waits for it, in ms. */
+const CLEAN_EXIT_MS = 500;
+/** A conversation that is loaded is replayed; it is over when nothing came for so long, in ms. */
+const REPLAY_QUIET_MS = 300;
+/** Prompts of one run: the user's, and what the user says to each rejection. */
+const MAX_PROMPTS = 20;
+
+interface Capabilities {
+  readonly loadSession?: boolean;
+  readonly promptCapabilities?: { readonly image?: boolean } | null;
+  readonly mcpCapabilities?: { readonly http?: boolean } | null;
+  readonly sessionCapabilities?: Readonly<Record<string, unknown>> | null;
+}
+
+/** One turn with a coding agent over its standard streams, from the greeting to the end of its process. */
+export class AcpTalk {
+  readonly #entry: AgentEntry;
+  readonly #adapter: AcpAdapter;
+  readonly #run: ProgramRun<TalkItem>;
+  readonly #turn: Turn;
+  readonly #control: RunControl;
+  readonly #clock: Clock;
+  readonly #toolServer: () => ToolServer | undefined;
+  readonly #reader: UpdateReader;
+  readonly #user: UserAsks;
+  #connection: ClientConnection | undefined;
+  #capabilities: Capabilities = {};
+  #sessionId: string | undefined;
+  #isReplaying = false;
+  #lastReplayAt = 0;
+  /** Settles when the prompt that is being answered was. */
+  #prompting: Promise<unknown> | undefined;
+  #ending: Promise<void> | undefined;
+
+  constructor(
+    entry: AgentEntry,
+    adapter: AcpAdapter,
+    about: {
+      run: ProgramRun<TalkItem>;
+      turn: Turn;
+      control: RunControl;
+      clock: Clock;
+      /** Where the program reaches the tools of this run; undefined: there are none. */
+      toolServer: () => ToolServer | undefined;
+    },
+  ) {
+    this.#entry = entry;
+    this.#adapter = adapter;
+    this.#run = about.run;
+    this.#turn = about.turn;
+    this.#control = about.control;
+    this.#clock = about.clock;
+    this.#toolServer = about.toolServer;
+    this.#reader = new UpdateReader(PROFILES[adapter.profile].hasMessageIds === true);
+    this.#user = new UserAsks(about);
+  }
+
+  /** It waits for a person, so its silence is not a failure. */
+  get isWaiting(): boolean {
+    return this.#user.isWaiting;
+  }
+
+  /** Puts all that the agent says into the run's queue, and closes it when the turn is over. Never rejects. */
+  async hold(): Promise<void> {
+    const { items, redact } = this.#run;
+    try {
+      await this.#connect();
+      await this.#openSession();
+      const mode = protocolModeOf(this.#adapter);
+      if (mode !== undefined) await this.#ask("session/set_mode", { sessionId: this.#sessionId, modeId: mode });
+      await this.#converse();
+    } catch (error) {
+      items.push({ type: "failure", error: await this.#explain(error, redact) }, 0);
+    }
+    items.close();
+  }
+
+  /** Cancel what is under way, step by step, and end the process. */
+  async end(): Promise<void> {
+    this.#ending ??= this.#end();
+    await this.#ending;
+  }
+
+  async #end(): Promise<void> {
+    const { items, child } = this.#run;
+    items.discard();
+    const isCut = this.#prompting !== undefined;
+    const exited = child.exited.then(() => {});
+    if (this.#connection && this.#sessionId !== undefined) {
+      const { agent } = this.#connection;
+      if (isCut) {
+        void agent.notify("session/cancel", { sessionId: this.#sessionId }).catch(() => {});
+        await this.#within(CANCEL_MS, [exited, this.#prompting!]);
+      }
+      if (this.#capabilities.sessionCapabilities?.["close"]) {
+        const closed = this.#ask("session/close", { sessionId: this.#sessionId }).catch(() => {});
+        await this.#within(CLOSE_MS, [exited, closed]);
+      }
+    }
+    await child.end(isCut || !this.#connection ? 0 : CLEAN_EXIT_MS);
+    this.#connection?.close();
+  }
+
+  async #connect(): Promise<void> {
+    const { client, RequestError } = await import("@agentclientprotocol/sdk");
+    const app = client({ name: "interlock" })
+      .onRequest("session/request_permission", ({ params }) => this.#decide(params))
+      .onRequest("elicitation/create", ({ params }) => this.#user.fill(params) as never)
+      .onRequest("*", ({ method }) => {
+        throw RequestError.methodNotFound(method);
+      });
+    const { child, items } = this.#run;
+    const stream = toStream(
+      this.#run.lines(MAX_MESSAGE_UNITS),
+      child.stdin,
+      {
+        update: (params) => this.#update(params),
+        nonsense: (line) => this.#run.log("stdout", cutText(line, 4_096)),
+      },
+      () => {
+        const error = new AppError("too_large", "The agent sent a message of more than 16,777,216 characters.");
+        items.push({ type: "failure", error }, 0);
+        return error;
+      },
+    );
+    this.#connection = app.connect(stream);
+    const greeting = await this.#ask<{ agentCapabilities?: Capabilities | null }>("initialize", {
+      protocolVersion: 1,
+      clientInfo: { name: "interlock", version: "1" },
+      clientCapabilities: {
+        elicitation: { form: {} },
+        // Failures of Codex and Claude as what they are, instead of as text.
+        _meta: { jetbrains: { air: { version: 1, capabilities: ["sessionFailure"] } } },
+      },
+    });
+    this.#capabilities = greeting.agentCapabilities ?? {};
+  }
+
+  /** Go on with the conversation that the turn names, or begin one. */
+  async #openSession(): Promise<void> {
+    const { items } = this.#run;
+    const known = this.#turn.providerSessionId;
+    if (known !== undefined && (await this.#resume(known))) {
+      this.#sessionId = known;
+      // Its place is told again: it may have been another worker's before.
+      items.push({ type: "provider-session", id: known, isLocal: true }, 0);
+      return;
+    }
+    if (known !== undefined) items.push({ type: "provider-session", id: undefined }, 0);
+    const { instructions } = this.#entry;
+    const { sessionId } = await this.#ask<{ sessionId: string }>("session/new", {
+      ...this.#workplace(),
+      ...(this.#takesInstructions &&
+        instructions !== undefined && {
+          systemPrompt: { mode: "append", content: [{ type: "text", text: instructions }] },
+        }),
+    });
+    this.#sessionId = sessionId;
+    items.push({ type: "provider-session", id: sessionId, isLocal: true }, 0);
+  }
+
+  /** @returns false when the conversation is lost */
+  async #resume(sessionId: string): Promise<boolean> {
+    const { loadSession, sessionCapabilities } = this.#capabilities;
+    const method = sessionCapabilities?.["resume"] ? "session/resume" : loadSession ? "session/load" : undefined;
+    if (!method) return false;
+    this.#isReplaying = method === "session/load";
+    try {
+      await this.#ask(method, { sessionId, ...this.#workplace() });
+      if (this.#isReplaying) await this.#untilReplayed();
+      return true;
+    } catch (error) {
+      const failure = toFailure(error, this.#run.redact);
+      // Only an agent that answers can say that there is no such conversation.
+      if (!isAnswer(error) || failure.code !== "provider_unreachable") throw error;
+      return false;
+    } finally {
+      this.#isReplaying = false;
+    }
+  }
+
+  /** Some agents answer first and replay afterwards. */
+  async #untilReplayed(): Promise<void> {
+    this.#lastReplayAt = this.#clock.now();
+    for (;;) {
+      const leftMs = this.#lastReplayAt + REPLAY_QUIET_MS - this.#clock.now();
+      if (leftMs <= 0) return;
+      await this.#within(leftMs, []);
+    }
+  }
+
+  /** Of the six tried, two take instructions apart; the others are told them with the first prompt. */
+  get #takesInstructions(): boolean {
+    const { systemPrompt } = this.#capabilities.sessionCapabilities ?? {};
+    return systemPrompt !== undefined && systemPrompt !== null && systemPrompt !== false;
+  }
+
+  #workplace() {
+    const toolServer = this.#toolServer();
+    const takesHttp = this.#capabilities.mcpCapabilities?.http === true;
+    return {
+      cwd: resolve(this.#adapter.cwd ?? "."),
+      mcpServers:
+        toolServer && takesHttp
+          ? [
+              {
+                type: "http" as const,
+                name: toolServer.name,
+                url: toolServer.url,
+                headers: Object.entries(toolServer.headers).map(([name, value]) => ({ name, value })),
+              },
+            ]
+          : [],
+    };
+  }
+
+  /** The user's message, and what the user says to each rejection as a prompt of its own: the protocol has no other place. */
+  async #converse(): Promise<void> {
+    const { items, redact } = this.#run;
+    const sessionId = this.#sessionId;
+    let prompt = await this.#promptOfTurn();
+    for (let prompts = 1; ; prompts += 1) {
+      this.#reader.hasSpoken = false;
+      this.#user.wasRejected = false;
+      const answered = this.#ask<PromptResponse>("session/prompt", { sessionId, prompt });
+      this.#prompting = answered.catch(() => {});
+      const response = await answered;
+      this.#prompting = undefined;
+      const usage = toUsage((response as { usage?: unknown }).usage, this.#reader.usage, tokensInMeta(response));
+      if (usage) items.push({ type: "usage", usage }, 0);
+      const { hasSpoken, failure } = this.#reader;
+      const failed = failureOf(response, { hasSpoken, failure, wasRejected: this.#user.wasRejected }, redact);
+      if (failed) throw failed;
+      const { stopReason } = response;
+      if (stopReason === "max_tokens" || stopReason === "max_turn_requests") {
+        items.push({ type: "finish", reason: "length" }, 0);
+      }
+      const replies = this.#user.takeReplies();
+      if (replies.length === 0 || prompts === MAX_PROMPTS) return;
+      prompt = [{ type: "text", text: replies.join("\n\n") }];
+    }
+  }
+
+  async #promptOfTurn(): Promise<ContentBlock[]> {
+    const { input, providerSessionId } = this.#turn;
+    const isResumed = providerSessionId !== undefined && providerSessionId === this.#sessionId;
+    const { missed, interrupted } = brief(this.#entry.id, this.#turn, isResumed ? "conversation" : "nothing");
+    const isTold = isResumed || this.#takesInstructions;
+    const instructions = isTold ? undefined : this.#entry.instructions;
+    const text = [instructions, missed, input.content, interrupted].filter(Boolean).join("\n\n");
+    const images = this.#capabilities.promptCapabilities?.image ? (input.images ?? []) : [];
+    const blocks = await Promise.all(
+      images.map(async (image): Promise<ContentBlock> => {
+        const bytes = await this.#control.loadImage(image);
+        return { type: "image", mimeType: image.mimeType, data: Buffer.from(bytes).toString("base64") };
+      }),
+    );
+    return [{ type: "text", text }, ...blocks];
+  }
+
+  #update(params: unknown): void {
+    const notification = Notification.safeParse(params).data;
+    if (!notification) return;
+    if (this.#isReplaying) {
+      this.#lastReplayAt = this.#clock.now();
+      return;
+    }
+    // Late words on an earlier turn, and what other conversations of the same program say.
+    if (notification.sessionId !== this.#sessionId || !this.#prompting) return;
+    for (const part of this.#reader.read(notification.update)) this.#push(part);
+  }
+
+  #push(part: Part): void {
+    this.#run.items.push(redactPart(part, this.#run.redact), weightOf(part));
+  }
+
+  async #decide(params: unknown) {
+    const permission = Permission.safeParse(params).data;
+    if (!permission || !this.#prompting) return CANCELLED;
+    const { toolCall } = permission;
+    for (const part of this.#reader.tool(toolCall, true)) this.#push(part);
+    return await this.#user.permit(permission, this.#reader.callOf(toolCall));
+  }
+
+  async #ask<Response>(method: string, params: object): Promise<Response> {
+    return await this.#connection!.agent.request<Response, object>(method, params);
+  }
+
+  /** Why the turn failed: an agent that is gone says so by how it ended. */
+  async #explain(error: unknown, redact: (text: string) => string): Promise<unknown> {
+    if (error instanceof AppError || isAnswer(error)) return toFailure(error, redact);
+    if (this.#ending) return error;
+    const { code, signal } = await this.#run.child.end();
+    const how = code === null ? `was ended by ${signal}` : `ended with code ${code}`;
+    return new AppError("provider_unreachable", `This agent's program ${how} in the middle of its turn.`, {
+      cause: error,
+    });
+  }
+
+  async #within(delayMs: number, promises: readonly Promise<unknown>[]): Promise<void> {
+    const late = Promise.withResolvers<void>();
+    const timer = this.#clock.after(delayMs, late.resolve);
+    await Promise.race([late.promise, ...promises]);
+    timer.cancel();
+  }
+}
+
+/** Whether the agent answered a request with an error; anything else is the connection's. */
+function isAnswer(error: unknown): boolean {
+  return typeof (error as { code?: unknown } | null)?.code === "number";
+}
+
+/** Gemini counts in the answer's `_meta.quota.token_count`, Qwen in `_meta.usage`. */
+function tokensInMeta({ _meta }: PromptResponse): unknown {
+  const quota = _meta?.["quota"] as { token_count?: unknown } | undefined;
+  return quota?.token_count ?? _meta?.["usage"];
+}

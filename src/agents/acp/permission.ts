@@ -1,0 +1,95 @@
+import { z } from "zod";
+import type { Answer } from "../../protocol/interaction.ts";
+import { cleanText, cutText } from "../../protocol/text.ts";
+import type { NewInteraction } from "../agent.ts";
+import { ToolUpdate } from "./updates.ts";
+
+const text = z.string();
+
+/** `session/request_permission`, as far as it is read. */
+export const Permission = z.looseObject({
+  sessionId: text,
+  toolCall: ToolUpdate,
+  options: z.array(z.looseObject({ optionId: text, kind: text })).max(100),
+});
+export type Permission = z.infer<typeof Permission>;
+
+type Outcome = { outcome: { outcome: "selected"; optionId: string } | { outcome: "cancelled" } };
+
+export const CANCELLED: Outcome = { outcome: { outcome: "cancelled" } };
+
+/**
+ * What the agent is answered. A permission is given once each time, also where the user gave it for the whole session: what
+ * an agent would remember is a rule of its own, for a command, a folder or a user.
+ */
+export function outcomeOf({ options }: Permission, isAllowed: boolean): Outcome {
+  const kinds = isAllowed ? ["allow_once", "allow_always"] : ["reject_once", "reject_always"];
+  for (const kind of kinds) {
+    const option = options.find((one) => one.kind === kind);
+    if (option) return { outcome: { outcome: "selected", optionId: option.optionId } };
+  }
+  return CANCELLED;
+}
+
+const Choice = z.looseObject({ const: text, title: text.optional() });
+const Field = z.looseObject({
+  type: z.unknown().optional(),
+  title: text.optional(),
+  description: text.optional(),
+  oneOf: z.array(Choice).optional(),
+  enum: z.array(text).optional(),
+  items: z.looseObject({ anyOf: z.array(Choice).optional(), enum: z.array(text).optional() }).optional(),
+});
+
+/** `elicitation/create`: a form with questions for the user. */
+export const Form = z.looseObject({
+  mode: z.literal("form"),
+  message: text,
+  requestedSchema: z.looseObject({ properties: z.record(text, Field) }),
+});
+export type Form = z.infer<typeof Form>;
+
+interface Question {
+  readonly key: string;
+  readonly interaction: NewInteraction;
+  /** What the answer is worth in the form. */
+  fill(answer: Extract<Answer, { kind: "question" }>): Record<string, unknown>;
+}
+
+/** One question for each field of a form; a field `x_custom` takes the user's own words for `x`. */
+export function questionsOf({ message, requestedSchema: { properties } }: Form): Question[] {
+  const fields = Object.entries(properties).filter(([key]) => !(key.endsWith("_custom") && ownerOf(key) in properties));
+  return fields.slice(0, 20).map(([key, field]) => {
+    const isList = field.type === "array";
+    const choices = (isList ? field.items?.anyOf : field.oneOf) ?? [];
+    const plain = (isList ? field.items?.enum : field.enum) ?? [];
+    const options = [...choices.map((choice) => choice.title ?? choice.const), ...plain];
+    const question = [fields.length > 1 || !field.title ? message : undefined, field.title ?? field.description]
+      .filter(Boolean)
+      .join("\n\n");
+    const constOf = (label: string) =>
+      choices.find((choice) => (choice.title ?? choice.const) === label)?.const ?? label;
+    return {
+      key,
+      interaction: {
+        kind: "question",
+        question: cutText(cleanText(question), 16_384),
+        options: options.slice(0, 100).map((option) => cutText(cleanText(option), 1_024)),
+        ...(isList && { multiSelect: true }),
+      },
+      fill({ selected, customInput }) {
+        const own = `${key}_custom`;
+        if (customInput !== undefined && own in properties) return { [own]: customInput };
+        const values = selected.length > 0 ? selected.map(constOf) : [customInput ?? ""];
+        return { [key]: isList ? values : toType(values[0] ?? "", field.type) };
+      },
+    };
+  });
+}
+
+const ownerOf = (key: string): string => key.slice(0, -"_custom".length);
+
+function toType(value: string, type: unknown): unknown {
+  if (type === "boolean") return /^(true|yes|1)$/i.test(value);
+  return (type === "number" || type === "integer") && Number.isFinite(Number(value)) ? Number(value) : value;
+}

@@ -1,0 +1,130 @@
+import { createHash } from "node:crypto";
+import type { AgentEntry } from "../../config/catalog/catalog.ts";
+import { cutText } from "../../protocol/text.ts";
+import type { Part, RunControl, ToolServer, Turn } from "../agent.ts";
+import type { ProgramRun } from "../process/program-run.ts";
+import { treeOf } from "../sub-agent.ts";
+import { controlWithin, ToolBox } from "../tools/tool-box.ts";
+import type { Serving, ToolServers } from "../tools/tool-server.ts";
+import { openTools, type ToolSet, type ToolSource } from "../tools/tool-set.ts";
+import { redactPart, weightOf } from "./redacted-part.ts";
+import type { TalkItem } from "./user-asks.ts";
+
+/** Arguments as the log shows them. */
+const MAX_SHOWN_UNITS = 16_384;
+
+export interface ToolsOfRunOptions {
+  readonly entry: AgentEntry;
+  readonly turn: Turn;
+  readonly control: RunControl;
+  readonly run: ProgramRun<TalkItem>;
+  readonly onFault: (fault: unknown, toolName: string) => void;
+}
+
+/**
+ * Interlock's tools for a coding agent's run: served to its program while it works, under the rules that models have. The
+ * log shows each call by its own id, whatever the program says of it, so that sub-agents have their place in the tree.
+ */
+export class ToolsOfRun {
+  readonly #options: ToolsOfRunOptions;
+  readonly #end = new AbortController();
+  readonly #turn: Turn;
+  #set: ToolSet | undefined;
+  #serving: Serving | undefined;
+  #closing: Promise<void> | undefined;
+  #calls = 0;
+  #open = 0;
+
+  constructor(options: ToolsOfRunOptions) {
+    this.#options = options;
+    const { entry, turn } = options;
+    this.#turn = { ...turn, tree: treeOf(entry, turn) };
+  }
+
+  /** Where they are served; undefined before `open`, and for an agent without tools. */
+  get server(): ToolServer | undefined {
+    return this.#serving;
+  }
+
+  /** A tool is at work, so the program's silence means nothing. */
+  get isBusy(): boolean {
+    return this.#open > 0;
+  }
+
+  async open(source: ToolSource, servers: ToolServers): Promise<void> {
+    const { entry, control, run, onFault } = this.#options;
+    this.#set = await openTools(entry, source, this.#end.signal);
+    for (const problem of this.#set.problems) this.#tell(problem);
+    const turn = this.#turn;
+    const box = new ToolBox({
+      tools: this.#set.tools,
+      turn,
+      control: controlWithin(control, this.#end.signal),
+      approvals: turn.tree!.approvals,
+      tell: async (part) => {
+        this.#tell(part);
+        await run.items.room();
+      },
+      onFault,
+    });
+    this.#serving = await servers.serve({ tools: box.tools, call: (name, input) => this.#call(box, name, input) });
+    if (!this.#end.signal.aborted) return;
+    this.#serving.close();
+    this.#end.signal.throwIfAborted();
+  }
+
+  /** End what the tools have running. May be called again. */
+  async close(): Promise<void> {
+    this.#closing ??= this.#close();
+    await this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    this.#end.abort(new Error("The run has ended."));
+    this.#serving?.close();
+    await this.#set?.close();
+  }
+
+  async #call(box: ToolBox, name: string, input: unknown) {
+    const toolCallId = this.#nextId(name);
+    const text = cutText(JSON.stringify(input ?? {}), MAX_SHOWN_UNITS);
+    this.#tell({ type: "tool-call", call: { toolCallId, function: { name: cutText(name, 256), arguments: text } } });
+    this.#open += 1;
+    try {
+      await this.#untilTold();
+      const outcome = await box.call(toolCallId, name, input);
+      const status = outcome.isError ? "error" : "success";
+      this.#tell({ type: "tool-result", toolCallId, toolName: name, content: outcome.content, status });
+      return outcome;
+    } finally {
+      this.#open -= 1;
+    }
+  }
+
+  /** Resolves when the run has taken all that was told, so that the user is asked about calls that the log shows. */
+  async #untilTold(): Promise<void> {
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const onEnd = () => reject(this.#end.signal.reason);
+    if (this.#end.signal.aborted) onEnd();
+    this.#end.signal.addEventListener("abort", onEnd, { once: true });
+    this.#options.run.items.push({ type: "ask", ask: resolve }, 0);
+    try {
+      await promise;
+    } finally {
+      this.#end.signal.removeEventListener("abort", onEnd);
+    }
+  }
+
+  /** Unique among the calls of the run, and none that the program may have. */
+  #nextId(name: string): string {
+    const { runId, attempt } = this.#options.turn;
+    const origin = [runId, attempt, "served", this.#calls++, name].join("\n");
+    return `call_${createHash("sha256").update(origin).digest("base64url").slice(0, 22)}`;
+  }
+
+  #tell(part: Part): void {
+    const { items, redact } = this.#options.run;
+    items.push(redactPart(part, redact), weightOf(part));
+    this.#options.run.noteSign();
+  }
+}

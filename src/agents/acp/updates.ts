@@ -1,0 +1,290 @@
+import { z } from "zod";
+import type { ToolCall } from "../../protocol/interaction.ts";
+import { cleanText, cutText } from "../../protocol/text.ts";
+import type { Part } from "../agent.ts";
+
+/** A tool's arguments and its result travel in events, in UTF-16 units. */
+const MAX_ARGUMENTS_UNITS = 65_536;
+const MAX_RESULT_UNITS = 65_536;
+/** A string within arguments that are too long, in UTF-16 units. */
+const MAX_ARGUMENT_UNITS = 4_096;
+/** Of a tool's output while it runs, and how often it is told, for each call. */
+const MAX_PROGRESS_UNITS = 4_096;
+const MAX_PROGRESS_PARTS = 100;
+/** Each side of a change to a file, in UTF-16 units. */
+const MAX_DIFF_UNITS = 16_384;
+/** Steps of a plan. */
+const MAX_STEPS = 100;
+/** Tool calls of one run that are known by their id; of more the first are forgotten. */
+const MAX_CALLS = 10_000;
+
+const text = z.string();
+const optional = text.nullish();
+
+const Content = z.union([
+  z.looseObject({ type: z.literal("text"), text }),
+  z.looseObject({ type: text, mimeType: optional, uri: optional, name: optional }),
+]);
+
+const ToolContent = z.union([
+  z.looseObject({ type: z.literal("content"), content: Content }),
+  z.looseObject({ type: z.literal("diff"), path: text, oldText: optional, newText: text }),
+  z.looseObject({ type: text }),
+]);
+
+const Meta = z.record(text, z.unknown()).nullish().catch(undefined);
+
+/** A tool call as updates and permission requests describe it; agents leave out what they like. */
+export const ToolUpdate = z.looseObject({
+  toolCallId: text.min(1),
+  title: optional.catch(undefined),
+  name: optional.catch(undefined),
+  kind: optional.catch(undefined),
+  status: optional.catch(undefined),
+  rawInput: z.unknown().optional(),
+  rawOutput: z.unknown().optional(),
+  content: z.array(ToolContent).nullish().catch(undefined),
+  _meta: Meta,
+});
+export type ToolUpdate = z.infer<typeof ToolUpdate>;
+
+const Chunk = z.looseObject({ content: Content, messageId: optional, _meta: Meta });
+const Plan = z.looseObject({
+  entries: z.array(z.looseObject({ content: text, status: optional, priority: optional })),
+});
+const Window = z.looseObject({ used: z.number(), size: z.number() });
+
+/** `session/update`. What does not fit is dropped: it comes from a program, and a newer one may say more. */
+export const Notification = z.looseObject({
+  sessionId: text,
+  update: z.looseObject({ sessionUpdate: text, _meta: Meta }),
+});
+type Update = z.infer<typeof Notification>["update"];
+
+interface Call {
+  name: string;
+  input: unknown;
+  isTold: boolean;
+  isDone: boolean;
+  progress: number;
+  lastProgress: string;
+}
+
+/** What an agent's updates come to, in the order in which they came. */
+export class UpdateReader {
+  readonly #hasMessageIds: boolean;
+  readonly #calls = new Map<string, Call>();
+  #messageId: string | undefined;
+  /** Whether the agent said or did something since the prompt. */
+  hasSpoken = false;
+  /** A failure that it told beside its answer, and that it does not try to mend. */
+  failure: unknown;
+  /** Tokens that it counted in an update. */
+  usage: unknown;
+
+  /** @param hasMessageIds whether text without one is the program's own, for the log */
+  constructor(hasMessageIds: boolean) {
+    this.#hasMessageIds = hasMessageIds;
+  }
+
+  read(update: Update): Part[] {
+    switch (update.sessionUpdate) {
+      case "agent_message_chunk":
+      case "agent_thought_chunk":
+        return this.#chunk(update);
+      case "tool_call":
+      case "tool_call_update": {
+        const call = ToolUpdate.safeParse(update).data;
+        return call ? this.tool(call) : [];
+      }
+      case "plan": {
+        const plan = Plan.safeParse(update).data;
+        const steps = plan?.entries.slice(0, MAX_STEPS).map(({ content, status, priority }) => ({
+          content: cutText(cleanText(content), MAX_ARGUMENT_UNITS),
+          ...(status && { status }),
+          ...(priority && { priority }),
+        }));
+        return steps ? [{ type: "data", name: "plan", data: { entries: steps } }] : [];
+      }
+      case "usage_update": {
+        const window = Window.safeParse(update).data;
+        return window ? [{ type: "data", name: "context", data: { used: window.used, size: window.size } }] : [];
+      }
+      case "current_mode_update":
+        return typeof update["currentModeId"] === "string"
+          ? [{ type: "data", name: "mode", data: { id: cutText(update["currentModeId"], 256) } }]
+          : [];
+      case "session_info_update":
+        return this.#sessionInfo(update);
+      default:
+        return [];
+    }
+  }
+
+  /** A tool call from an update, or from a permission request: `isDue` where it has to be told now. */
+  tool(update: ToolUpdate, isDue = false): Part[] {
+    const { toolCallId, status } = update;
+    const call = this.#knownCall(update);
+    if (call.isDone) return [];
+    const hasEnded = status === "completed" || status === "failed";
+    const parts: Part[] = [];
+    if (!call.isTold && (isDue || hasEnded || hasContent(call.input))) {
+      call.isTold = true;
+      this.hasSpoken = true;
+      this.#messageId = undefined;
+      parts.push({ type: "tool-call", call: this.callOf(update) });
+    }
+    if (hasEnded) {
+      call.isDone = true;
+      const content = resultOf(update);
+      parts.push(...diffsOf(update), {
+        type: "tool-result",
+        toolCallId: idOf(toolCallId),
+        toolName: call.name,
+        content,
+        status: status === "completed" ? "success" : "error",
+      });
+    } else if (call.isTold && !isDue) {
+      parts.push(...progressOf(call, update));
+    }
+    return parts;
+  }
+
+  /** A call as users see it: one without arguments that are known says what the agent says about it. */
+  callOf(update: ToolUpdate): ToolCall {
+    const { name, input } = this.#knownCall(update);
+    const description = textIn(update) || update.title;
+    const about = hasContent(input) ? input : description ? { description } : {};
+    return { toolCallId: idOf(update.toolCallId), function: { name, arguments: argumentsOf(about) } };
+  }
+
+  #chunk(update: Update): Part[] {
+    const chunk = Chunk.safeParse(update).data;
+    if (!chunk) return [];
+    const { content, messageId, _meta } = chunk;
+    if (_meta?.["usage"] !== undefined) this.usage = _meta["usage"];
+    if (content.type !== "text" || !("text" in content)) {
+      const { type, mimeType, uri, name } = content as { type: string; mimeType?: string; uri?: string; name?: string };
+      return [{ type: "data", name: "content", data: { type, mimeType, uri, name } }];
+    }
+    const said = cleanText(content.text as string);
+    if (said === "") return [];
+    if (update.sessionUpdate === "agent_thought_chunk") return [{ type: "reasoning", text: said }];
+    if (this.#hasMessageIds && !messageId) return [{ type: "log", stream: "stdout", text: said }];
+    const isNext = messageId && this.#messageId !== undefined && this.#messageId !== messageId;
+    this.#messageId = messageId ?? this.#messageId;
+    this.hasSpoken = true;
+    return [{ type: "text", text: isNext ? `\n\n${said}` : said }];
+  }
+
+  #sessionInfo(update: Update): Part[] {
+    const codex = update._meta?.["codex"] as { error?: { willRetry?: boolean } } | undefined;
+    if (codex?.error && codex.error.willRetry !== true) this.failure = codex.error;
+    return typeof update["title"] === "string"
+      ? [{ type: "data", name: "title", data: { title: cutText(cleanText(update["title"]), 256) } }]
+      : [];
+  }
+
+  #knownCall(update: ToolUpdate): Call {
+    const { toolCallId, rawInput } = update;
+    const name = nameIn(update);
+    let call = this.#calls.get(toolCallId);
+    if (!call) {
+      call = { name: name ?? "tool", input: undefined, isTold: false, isDone: false, progress: 0, lastProgress: "" };
+      this.#calls.set(toolCallId, call);
+      const [oldest] = this.#calls.keys();
+      if (this.#calls.size > MAX_CALLS && oldest !== undefined) this.#calls.delete(oldest);
+    } else if (!call.isTold && name !== undefined) {
+      call.name = name;
+    }
+    if (hasContent(rawInput)) call.input = rawInput;
+    // Kimi writes the arguments as text until the call is approved.
+    else if (!hasContent(call.input)) call.input = objectIn(textIn(update));
+    return call;
+  }
+}
+
+/** Agents name a tool in different places. A title is a name where it is one word, and not the command itself. */
+function nameIn({ name, _meta, title, kind, rawInput }: ToolUpdate): string | undefined {
+  const claude = _meta?.["claudeCode"] as { toolName?: unknown } | undefined;
+  const { command } = (rawInput ?? {}) as { command?: unknown };
+  const titled = /^[A-Za-z][\w.-]{0,63}$/.test(title ?? "") && title !== command ? title : undefined;
+  const named = [name, _meta?.["toolName"], claude?.toolName, titled, kind, title].find(
+    (one): one is string => typeof one === "string" && one !== "",
+  );
+  return named === undefined ? undefined : cutText(cleanText(named), 256);
+}
+
+function objectIn(said: string): unknown {
+  if (!said.startsWith("{")) return undefined;
+  try {
+    return JSON.parse(said);
+  } catch {
+    return undefined;
+  }
+}
+
+function hasContent(input: unknown): boolean {
+  if (typeof input === "object" && input !== null) return Object.keys(input).length > 0;
+  return input !== undefined && input !== null;
+}
+
+function idOf(toolCallId: string): string {
+  return cutText(cleanText(toolCallId), 256);
+}
+
+function argumentsOf(input: unknown): string {
+  const json = cleanText(JSON.stringify(input ?? {}));
+  if (json.length <= MAX_ARGUMENTS_UNITS) return json;
+  const shorter = JSON.stringify(input, (_, value: unknown) =>
+    typeof value === "string" && value.length > MAX_ARGUMENT_UNITS ? `${cutText(value, MAX_ARGUMENT_UNITS)}…` : value,
+  );
+  return shorter.length <= MAX_ARGUMENTS_UNITS
+    ? cleanText(shorter)
+    : JSON.stringify({ cut: cleanText(cutText(json, MAX_ARGUMENT_UNITS)) });
+}
+
+function textIn({ content }: ToolUpdate): string {
+  const pieces = content?.map((item) => {
+    const inner = item.type === "content" ? (item["content"] as { type: string; text?: string }) : undefined;
+    return inner?.type === "text" ? (inner.text ?? "") : "";
+  });
+  return (pieces ?? []).filter((piece) => piece !== "").join("\n");
+}
+
+function resultOf(update: ToolUpdate): string {
+  const { rawOutput } = update;
+  const said = textIn(update);
+  const output = typeof rawOutput === "string" ? rawOutput : hasContent(rawOutput) ? JSON.stringify(rawOutput) : "";
+  return cutText(cleanText(said === "" ? output : said), MAX_RESULT_UNITS);
+}
+
+function diffsOf({ toolCallId, content }: ToolUpdate): Part[] {
+  return (content ?? []).flatMap((item): Part[] => {
+    if (item.type !== "diff" || typeof item["path"] !== "string") return [];
+    const side = (value: unknown) =>
+      typeof value === "string" ? cutText(cleanText(value), MAX_DIFF_UNITS) : undefined;
+    const { path, oldText, newText } = item as { path: string; oldText?: unknown; newText?: unknown };
+    const data = {
+      toolCallId: idOf(toolCallId),
+      path: cleanText(path),
+      oldText: side(oldText),
+      newText: side(newText),
+    };
+    return [{ type: "data", name: "diff", data }];
+  });
+}
+
+/** Only what changed: agents repeat themselves, and each of these is an event in the log. */
+function progressOf(call: Call, update: ToolUpdate): Part[] {
+  const output = cutText(cleanText(textIn(update).slice(-MAX_PROGRESS_UNITS)), MAX_PROGRESS_UNITS);
+  const status = update.status ?? undefined;
+  const title = update.title ? cutText(cleanText(update.title), 256) : undefined;
+  const state = JSON.stringify([status, title, output]);
+  if (state === call.lastProgress || call.progress >= MAX_PROGRESS_PARTS) return [];
+  call.lastProgress = state;
+  call.progress += 1;
+  return [
+    { type: "data", name: "tool_progress", data: { toolCallId: idOf(update.toolCallId), status, title, output } },
+  ];
+}

@@ -1,0 +1,86 @@
+import type { Answer, ToolCall } from "../../protocol/interaction.ts";
+import type { NewInteraction, RunControl, Turn } from "../agent.ts";
+import type { ProgramRun } from "../process/program-run.ts";
+import { CANCELLED, Form, outcomeOf, type Permission, questionsOf } from "./permission.ts";
+
+/** What waits in the queue of a run beside its parts. */
+export type TalkItem =
+  | { readonly type: "failure"; readonly error: unknown }
+  /** The user is to be asked, when everything before was told. */
+  | { readonly type: "ask"; readonly ask: () => void };
+
+/** What a coding agent asks the user within one turn. */
+export class UserAsks {
+  readonly #run: ProgramRun<TalkItem>;
+  readonly #control: RunControl;
+  readonly #approved: Set<string>;
+  #open = 0;
+  readonly #replies: string[] = [];
+  /** Whether the user refused something since this was last unset. */
+  wasRejected = false;
+
+  constructor({ run, turn, control }: { run: ProgramRun<TalkItem>; turn: Turn; control: RunControl }) {
+    this.#run = run;
+    this.#control = control;
+    this.#approved = new Set(turn.approvedTools);
+  }
+
+  get isWaiting(): boolean {
+    return this.#open > 0;
+  }
+
+  /** What the user said to rejections since this was last asked. */
+  takeReplies(): string[] {
+    return this.#replies.splice(0);
+  }
+
+  /** @param call the tool's name is that by which an approval for the session is kept */
+  async permit(permission: Permission, { toolCallId, function: { name, arguments: args } }: ToolCall) {
+    if (this.#approved.has(name)) return outcomeOf(permission, true);
+    const call = { toolCallId, function: { name, arguments: this.#run.redact(args) } };
+    try {
+      const answer = await this.#ask({ kind: "confirmation", toolCall: call, isSensitive: true });
+      if (answer.kind !== "confirmation") return CANCELLED;
+      if (answer.verdict === "approve_always") this.#approved.add(name);
+      if (answer.verdict !== "reject") return outcomeOf(permission, true);
+      this.wasRejected = true;
+      if (answer.reason) this.#replies.push(answer.reason);
+      return outcomeOf(permission, false);
+    } catch {
+      return CANCELLED;
+    }
+  }
+
+  /** Questions of a form, one after the other. */
+  async fill(params: unknown) {
+    const form = Form.safeParse(params).data;
+    if (!form) return { action: "decline" };
+    const content: Record<string, unknown> = {};
+    try {
+      for (const question of questionsOf(form)) {
+        const answer = await this.#ask(question.interaction);
+        if (answer.kind !== "question" || answer.cancelled) return { action: "decline" };
+        Object.assign(content, question.fill(answer));
+      }
+      return { action: "accept", content };
+    } catch {
+      return { action: "cancel" };
+    }
+  }
+
+  /** Asks when everything before was told, so not while the run is held. Rejects when the run ends. */
+  #ask(interaction: NewInteraction): Promise<Answer> {
+    const { promise, resolve: answer, reject } = Promise.withResolvers<Answer>();
+    const { signal } = this.#control;
+    this.#open += 1;
+    const settle = () => {
+      this.#open -= 1;
+      this.#run.noteSign();
+      signal.removeEventListener("abort", refuse);
+    };
+    const refuse = () => reject(signal.reason);
+    signal.addEventListener("abort", refuse, { once: true });
+    this.#run.items.push({ type: "ask", ask: () => this.#control.ask(interaction).then(answer, reject) }, 64);
+    return promise.finally(settle);
+  }
+}

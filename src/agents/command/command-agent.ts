@@ -1,0 +1,153 @@
+import type { CommandAdapter } from "../../config/catalog/adapter.ts";
+import type { AgentEntry } from "../../config/catalog/catalog.ts";
+import { AppError } from "../../protocol/errors.ts";
+import { cleanText, cutText } from "../../protocol/text.ts";
+import type { Agent, Part, RunControl, Turn } from "../agent.ts";
+import type { Exit } from "../process/child-program.ts";
+import { ProgramRun, type ProgramTools } from "../process/program-run.ts";
+import { brief } from "../transcript.ts";
+import { type Outcome, readJsonLine } from "./json-line.ts";
+
+/** A piece of text that is streamed, in UTF-16 units. */
+const MAX_PIECE_UNITS = 8_192;
+/** A line of JSON, in UTF-16 units. */
+const MAX_JSON_UNITS = 4_194_304;
+/** Linux takes no argument that is longer than 128 KiB. */
+const MAX_ARGUMENT_BYTES = 131_000;
+const PROMPT = "{prompt}";
+
+/** Codes of sysexits.h that say more than that it failed. */
+const CODES: Readonly<Record<number, "provider_rate_limited" | "provider_refused">> = {
+  75: "provider_rate_limited",
+  77: "provider_refused",
+};
+
+/** An agent that is a program: it reads a prompt and prints lines, one process for each run. */
+export function createCommandAgent(entry: AgentEntry, adapter: CommandAdapter, tools: () => ProgramTools): Agent {
+  const times = { startMs: adapter.start_timeout, silenceMs: adapter.silence_timeout };
+  return {
+    id: entry.id,
+    yields: adapter.yields,
+    restartable: adapter.restartable,
+    async *run(turn: Turn, { signal }: RunControl): AsyncGenerator<Part> {
+      signal.throwIfAborted();
+      const prompt = promptOf(entry, adapter, turn);
+      const run = await ProgramRun.start<Outcome>(adapter, argumentsOf(adapter, prompt), times, tools());
+      // Its output is not wanted any more: it need not finish.
+      const end = () => {
+        run.items.discard();
+        return run.child.end(0);
+      };
+      signal.addEventListener("abort", end, { once: true });
+      try {
+        // It may have been aborted while the program was started.
+        signal.throwIfAborted();
+        run.child.stdin.end(isArgument(adapter) ? undefined : prompt);
+        void readOutput(run, adapter.format);
+        const { failure, hasSpoken } = yield* takeItems(run, signal);
+        await run.child.end();
+        const exit = run.tellExit();
+        if (exit) yield exit;
+        if (failure !== undefined) throw failure;
+        mustSucceed(await run.child.exited);
+        if (!hasSpoken) yield { type: "finish", reason: "empty" };
+      } finally {
+        signal.removeEventListener("abort", end);
+        await end();
+        run.logExit(tools().log, { agentId: entry.id, sessionId: turn.sessionId, runId: turn.runId });
+      }
+    },
+  };
+}
+
+/** Parts that leave a mark in the session: a program that exits without any of them gave an empty reply. */
+const SPEAKING: ReadonlySet<string> = new Set(["text", "message", "tool-call", "data", "finish"]);
+
+/** @returns why the run failed, if it did, and whether it said anything; throws only when it is aborted */
+async function* takeItems(
+  run: ProgramRun<Outcome>,
+  signal: AbortSignal,
+): AsyncGenerator<Part, { failure: unknown; hasSpoken: boolean }> {
+  let failure: unknown;
+  let hasSpoken = false;
+  try {
+    for (let item = await run.next(signal); item; item = await run.next(signal)) {
+      if (item.type === "failure") failure ??= item.error;
+      else {
+        hasSpoken ||= SPEAKING.has(item.type);
+        yield item;
+      }
+    }
+  } catch (error) {
+    signal.throwIfAborted();
+    failure ??= error;
+  }
+  return { failure, hasSpoken };
+}
+
+/** Puts all that the program prints into the queue, and closes it when the program has ended. */
+async function readOutput(run: ProgramRun<Outcome>, format: CommandAdapter["format"]): Promise<void> {
+  const { items, child } = run;
+  try {
+    if (format === "text") await readText(run);
+    else await readJson(run);
+    await child.ended;
+    await run.logged();
+  } catch (error) {
+    items.push({ type: "failure", error }, 0);
+  }
+  items.close();
+}
+
+/** Lines are streamed as they come. A line break is sent with the next line, so that a reply does not end in one. */
+async function readText(run: ProgramRun<Outcome>): Promise<void> {
+  let breaks = "";
+  for await (const { text, isEnd } of run.lines(MAX_PIECE_UNITS)) {
+    if (text !== "") {
+      run.items.push({ type: "text", text: cleanText(run.redact(breaks + text)) }, text.length + 64);
+      breaks = "";
+    }
+    // Empty lines do not pile up: a program that prints nothing else says nothing.
+    if (isEnd && breaks.length < MAX_PIECE_UNITS) breaks += "\n";
+  }
+}
+
+async function readJson(run: ProgramRun<Outcome>): Promise<void> {
+  for await (const { text, isEnd } of run.lines(MAX_JSON_UNITS)) {
+    if (!isEnd) throw new AppError("too_large", "The program printed a line of more than 4,194,304 characters.");
+    if (text.trim() === "") continue;
+    const item = readJsonLine(text, run.redact);
+    if (item) run.items.push(item, text.length + 64);
+    else run.log("stdout", cutText(text, MAX_PIECE_UNITS));
+  }
+}
+
+function isArgument({ args }: CommandAdapter): boolean {
+  return args.some((arg) => arg.includes(PROMPT));
+}
+
+function argumentsOf({ args }: CommandAdapter, prompt: string): string[] {
+  return args.map((arg) => {
+    if (!arg.includes(PROMPT)) return arg;
+    // A prompt that begins with a dash must not be taken for an option.
+    const filled = arg.replaceAll(PROMPT, () =>
+      arg.startsWith(PROMPT) && prompt.startsWith("-") ? ` ${prompt}` : prompt,
+    );
+    if (Buffer.byteLength(filled) > MAX_ARGUMENT_BYTES) {
+      throw new AppError("too_large", "The message is longer than an argument of a program may be (128 KiB).");
+    }
+    return filled;
+  });
+}
+
+function promptOf({ id, instructions }: AgentEntry, { history }: CommandAdapter, turn: Turn): string {
+  const { missed, interrupted } = history ? brief(id, turn, "nothing") : {};
+  return [instructions, missed, turn.input.content, interrupted].filter(Boolean).join("\n\n");
+}
+
+/** @throws AppError for a program that says by its exit that it failed */
+function mustSucceed({ code, signal }: Exit): void {
+  if (code === 0) return;
+  const how = code === null ? `was ended by ${signal}` : `ended with code ${code}`;
+  throw new AppError(CODES[code ?? 0] ?? "provider_unreachable", `This agent's program ${how}.`);
+}

@@ -1,0 +1,93 @@
+import { z } from "zod";
+import { AppError } from "../../protocol/errors.ts";
+import { FINISH_REASONS } from "../../protocol/message.ts";
+import { cleanText } from "../../protocol/text.ts";
+import type { Part } from "../agent.ts";
+
+/** What a program's line of JSON comes to. */
+export type Outcome = Part | { readonly type: "failure"; readonly error: unknown };
+
+const text = z.string();
+const tokens = z.int().min(0).max(1_000_000_000);
+
+/** The lines that a program of format `jsonl` may print: docs/agents-command.md. */
+export const JsonLine = z.discriminatedUnion("type", [
+  z.object({ type: z.literal("text"), text }),
+  z.object({ type: z.literal("reasoning"), text }),
+  z.object({ type: z.literal("message"), content: text, output: text.optional() }),
+  z.object({
+    type: z.literal("tool-call"),
+    id: text.min(1).max(256),
+    name: text.min(1).max(256),
+    arguments: z.record(text, z.unknown()).default({}),
+  }),
+  z.object({
+    type: z.literal("tool-result"),
+    id: text.min(1).max(256),
+    name: text.min(1).max(256),
+    content: text,
+    status: z.enum(["success", "error"]).default("success"),
+  }),
+  z.object({ type: z.literal("finish"), reason: z.enum(FINISH_REASONS) }),
+  z.object({ type: z.literal("usage"), input: tokens, output: tokens }),
+  z.object({ type: z.literal("data"), name: text.min(1).max(256), data: z.unknown() }),
+  z.object({ type: z.literal("log"), text }),
+  z.object({
+    type: z.literal("error"),
+    code: z.enum(["provider_rate_limited", "provider_unreachable", "provider_refused"]).default("provider_unreachable"),
+    message: text.min(1).max(2_048),
+    retry_after: z.number().min(0).max(86_400).optional(),
+  }),
+]);
+
+/** Undefined for a line that is not a part: it goes to the log. */
+export function readJsonLine(line: string, redact: (text: string) => string): Outcome | undefined {
+  let json: unknown;
+  try {
+    // The values of secrets go before anything is made of the line.
+    json = JSON.parse(redact(cleanText(line)));
+  } catch {
+    return undefined;
+  }
+  const parsed = JsonLine.safeParse(json).data;
+  return parsed && toOutcome(parsed);
+}
+
+function toOutcome(line: z.infer<typeof JsonLine>): Outcome {
+  switch (line.type) {
+    case "text":
+    case "reasoning":
+      // As it is: the next line may have the other half of a character that ends it.
+      return { type: line.type, text: line.text };
+    case "message":
+      return { type: "message", content: line.content, ...(line.output !== undefined && { output: line.output }) };
+    case "tool-call":
+      return {
+        type: "tool-call",
+        call: { toolCallId: line.id, function: { name: line.name, arguments: JSON.stringify(line.arguments) } },
+      };
+    case "tool-result":
+      return {
+        type: "tool-result",
+        toolCallId: line.id,
+        toolName: line.name,
+        content: line.content,
+        status: line.status,
+      };
+    case "finish":
+      return { type: "finish", reason: line.reason };
+    case "usage": {
+      const { input, output } = line;
+      const usage = { prompt_tokens: input, completion_tokens: output, total_tokens: input + output };
+      return { type: "usage", usage };
+    }
+    case "data":
+      return { type: "data", name: line.name, data: line.data };
+    case "log":
+      return { type: "log", stream: "stdout", text: line.text };
+    case "error": {
+      const facts = line.retry_after === undefined ? {} : { retryAfterMs: Math.round(line.retry_after * 1_000) };
+      return { type: "failure", error: new AppError(line.code, line.message, { facts }) };
+    }
+  }
+}

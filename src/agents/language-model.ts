@@ -1,0 +1,63 @@
+import type { LanguageModel } from "ai";
+import type { AiSdkAdapter } from "../config/catalog/adapter.ts";
+import { boundedFetch } from "./bounded-fetch.ts";
+
+const DEFAULT_KEYS = {
+  openai: "OPENAI_API_KEY",
+  anthropic: "ANTHROPIC_API_KEY",
+  google: "GOOGLE_GENERATIVE_AI_API_KEY",
+  "openai-compatible": undefined,
+};
+/** Stated, because the SDK would otherwise take them from environment variables: the catalogue alone decides. */
+const BASE_URLS = {
+  openai: "https://api.openai.com/v1",
+  anthropic: "https://api.anthropic.com/v1",
+  google: "https://generativelanguage.googleapis.com/v1beta",
+};
+const VISIBLE = /^[\x21-\x7e]+$/;
+
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+/**
+ * Why this adapter cannot work, for the operator to read: its key is missing or malformed. (A key with a line break would
+ * be refused as a header, with the key in the error's text.)
+ */
+export function findKeyProblem(adapter: AiSdkAdapter, env: Environment): string | undefined {
+  const name = keyVariable(adapter);
+  if (name === undefined) return undefined;
+  const key = env[name]?.trim();
+  if (!key) return `the environment variable ${name} is not set`;
+  return VISIBLE.test(key) ? undefined : `the environment variable ${name} holds characters that no key has`;
+}
+
+function keyVariable({ api_key_env, provider }: AiSdkAdapter): string | undefined {
+  return api_key_env ?? DEFAULT_KEYS[provider];
+}
+
+/** The model of an entry. Its answers are bounded: see `boundedFetch`. */
+export async function loadModel(adapter: AiSdkAdapter, env: Environment): Promise<LanguageModel> {
+  // The SDK writes its warnings to stderr, beside the log, once for each request.
+  globalThis.AI_SDK_LOG_WARNINGS = false;
+  const { provider, model, base_url } = adapter;
+  const fetch = boundedFetch;
+  const apiKey = env[keyVariable(adapter) ?? ""]?.trim();
+  switch (provider) {
+    case "openai": {
+      const { createOpenAI } = await import("@ai-sdk/openai");
+      return createOpenAI({ apiKey: apiKey!, baseURL: base_url ?? BASE_URLS.openai, fetch })(model);
+    }
+    case "anthropic": {
+      const { createAnthropic } = await import("@ai-sdk/anthropic");
+      return createAnthropic({ apiKey: apiKey!, baseURL: base_url ?? BASE_URLS.anthropic, fetch })(model);
+    }
+    case "google": {
+      const { createGoogle } = await import("@ai-sdk/google");
+      return createGoogle({ apiKey: apiKey!, baseURL: base_url ?? BASE_URLS.google, fetch })(model);
+    }
+    case "openai-compatible": {
+      const { createOpenAICompatible } = await import("@ai-sdk/openai-compatible");
+      const key = apiKey === undefined ? {} : { apiKey };
+      return createOpenAICompatible({ name: provider, baseURL: base_url!, includeUsage: true, fetch, ...key })(model);
+    }
+  }
+}

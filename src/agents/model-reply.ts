@@ -1,0 +1,373 @@
+import { createHash } from "node:crypto";
+import type {
+  LanguageModel,
+  LanguageModelUsage,
+  ModelMessage,
+  Tool as SdkTool,
+  ToolSet as SdkTools,
+  TextStreamPart,
+} from "ai";
+import type { AiSdkAdapter } from "../config/catalog/adapter.ts";
+import type { AgentEntry } from "../config/catalog/catalog.ts";
+import { AppError } from "../protocol/errors.ts";
+import type { FinishReason, Usage } from "../protocol/message.ts";
+import type { Part, RunControl, Turn } from "./agent.ts";
+import { BoundedQueue } from "./process/bounded-queue.ts";
+import { Excuse, withPatience } from "./silence.ts";
+import { treeOf } from "./sub-agent.ts";
+import { controlWithin, ToolBox } from "./tools/tool-box.ts";
+import { hasTools, openTools, type ToolSource } from "./tools/tool-set.ts";
+
+/** What tools may have said that was not pulled yet, in UTF-16 units. */
+const MAX_WAITING_UNITS = 65_536;
+/** Calls of one step that run side by side; the others wait for them. */
+const MAX_SIDE_BY_SIDE = 64;
+/** Arguments that a model writes in one reply, in UTF-16 units: they are gathered before they can be looked at. */
+const MAX_INPUT_UNITS = 1_048_576;
+/** Arguments as the log shows them. */
+const MAX_SHOWN_UNITS = 16_384;
+
+/** Parts of a stream that the SDK makes before a provider has said anything. */
+const BEFORE_TOKENS: ReadonlySet<string> = new Set(["start", "start-step", "text-start", "reasoning-start", "raw"]);
+
+/** One agent's turn, as a model is asked for it. */
+export interface Reply {
+  readonly entry: AgentEntry;
+  readonly adapter: AiSdkAdapter;
+  readonly model: LanguageModel;
+  readonly messages: ModelMessage[];
+  readonly turn: Turn;
+  readonly source: ToolSource;
+  readonly onFault: (fault: unknown, toolName: string) => void;
+}
+
+/**
+ * One try: model calls and tool calls in turn, until the model has no more to call or its steps are used up. Throws what
+ * the SDK throws or puts into its stream, or `Silence`. However it ends, the connection is let go and its tools have ended.
+ */
+export async function* streamReply(reply: Reply, control: RunControl): AsyncGenerator<Part> {
+  const end = new AbortController();
+  const letGo = () => end.abort(new Error("The reply is not wanted any more."));
+  control.signal.addEventListener("abort", letGo, { once: true });
+  if (control.signal.aborted) letGo();
+  const { entry, source } = reply;
+  try {
+    const tools = hasTools(entry) ? await openTools(entry, source, end.signal) : undefined;
+    try {
+      yield* tools?.problems ?? [];
+      yield* new Steps(reply, control, end.signal, [...(tools?.tools ?? [])]).play(letGo);
+    } finally {
+      letGo();
+      await tools?.close();
+    }
+  } finally {
+    control.signal.removeEventListener("abort", letGo);
+    letGo();
+  }
+}
+
+type StreamPart = TextStreamPart<SdkTools>;
+
+/** The steps of one reply: what the model says, and beside it what its tools say while they run. */
+class Steps {
+  readonly #reply: Reply;
+  readonly #signal: AbortSignal;
+  readonly #control: RunControl;
+  readonly #box: ToolBox;
+  /** What tools say. */
+  readonly #aside = new BoundedQueue<Part>(MAX_WAITING_UNITS);
+  /** Time in which the provider is not waited for. */
+  readonly #excuse = new Excuse();
+  /** A call is made when the run has been told of it: by the provider's id, with ours. */
+  readonly #told = new Map<string, PromiseWithResolvers<string>>();
+  readonly #running = new Set<Promise<unknown>>();
+  #callCount = 0;
+  #inputUnits = 0;
+  #hasSpoken = false;
+  #hasText = false;
+
+  constructor(
+    reply: Reply,
+    control: RunControl,
+    signal: AbortSignal,
+    tools: ConstructorParameters<typeof ToolBox>[0]["tools"],
+  ) {
+    this.#reply = reply;
+    this.#signal = signal;
+    this.#control = controlWithin(control, signal);
+    this.#box = new ToolBox({
+      tools,
+      turn: reply.turn,
+      control: this.#control,
+      approvals: treeOf(reply.entry, reply.turn).approvals,
+      tell: (part) => this.#tell(part),
+      onFault: reply.onFault,
+    });
+  }
+
+  async *play(letGo: () => void): AsyncGenerator<Part> {
+    const { adapter } = this.#reply;
+    const parts = withPatience(await this.#open(), {
+      after: this.#control.after,
+      firstTokenMs: adapter.first_token_timeout,
+      nextTokenMs: adapter.next_token_timeout,
+      isToken: ({ type }: StreamPart) => !BEFORE_TOKENS.has(type),
+      isBeginning: ({ type }: StreamPart) => type === "start-step",
+      excuse: this.#excuse,
+    });
+    try {
+      const pull = () => {
+        const next = parts.next();
+        // It may fail while something else is yielded.
+        next.catch(() => {});
+        return next;
+      };
+      let next = pull();
+      let said: Promise<void> | undefined;
+      for (;;) {
+        for (let part = this.#aside.take(); part; part = this.#aside.take()) yield* this.#excused(part);
+        // One promise for all parts of the model: each further one would stay until a tool says something.
+        said ??= this.#aside.ready().then(() => {
+          said = undefined;
+        });
+        const isModel = await Promise.race([next.then(() => true), said.then(() => false)]);
+        if (!isModel || this.#aside.hasItems) continue;
+        const { done, value } = await next;
+        if (done) return;
+        yield* this.#take(value);
+        next = pull();
+      }
+    } finally {
+      letGo();
+      this.#aside.discard();
+      await Promise.allSettled(this.#running);
+      // Not waited for: it settles when the provider's last part does.
+      parts.return().catch(() => {});
+    }
+  }
+
+  async #open(): Promise<AsyncIterable<StreamPart>> {
+    const { streamText, isStepCount } = await import("ai");
+    const { model, messages, entry } = this.#reply;
+    const tools = await this.#sdkTools();
+    const hasAny = Object.keys(tools).length > 0;
+    const { stream } = streamText({
+      model,
+      messages,
+      ...(entry.instructions !== undefined && { instructions: entry.instructions }),
+      ...(hasAny && {
+        tools,
+        stopWhen: isStepCount(entry.maxSteps),
+        toolCallConcurrency: MAX_SIDE_BY_SIDE,
+        prepareStep: async ({ stepNumber }: { stepNumber: number }) => {
+          if (stepNumber > 0) await this.#untilWanted();
+          // The last step is for words: a call in it would have no answer.
+          const isLast = stepNumber > 0 && stepNumber === entry.maxSteps - 1;
+          return isLast ? { toolChoice: "none" as const } : {};
+        },
+      }),
+      abortSignal: this.#signal,
+      maxRetries: 0,
+      // Without one the SDK prints the error, and with it the whole request.
+      onError: () => {},
+      providerOptions: { openai: { store: false } },
+    });
+    return stream;
+  }
+
+  async #untilWanted(): Promise<void> {
+    this.#excuse.begin();
+    try {
+      await this.#control.untilWanted();
+    } finally {
+      this.#excuse.end();
+    }
+  }
+
+  async #sdkTools(): Promise<SdkTools> {
+    const { dynamicTool, jsonSchema } = await import("ai");
+    const entries = [...this.#box.tools].map(({ name, description, inputSchema }): [string, SdkTool] => [
+      name,
+      dynamicTool({
+        description,
+        // Looked at by the tool itself, whose answer says what does not fit.
+        inputSchema: jsonSchema(inputSchema),
+        execute: (input, { toolCallId }) => this.#runTool(toolCallId, name, input),
+      }),
+    ]);
+    return Object.fromEntries(entries);
+  }
+
+  async #runTool(theirId: string, name: string, input: unknown): Promise<string> {
+    const work = this.#callTool(theirId, name, input);
+    this.#running.add(work);
+    try {
+      return await work;
+    } finally {
+      this.#running.delete(work);
+    }
+  }
+
+  /** Waits until the call stands in the log, so that all that comes of it stands behind it. */
+  async #callTool(theirId: string, name: string, input: unknown): Promise<string> {
+    const told = this.#toldOf(theirId);
+    const { promise: ended, reject } = Promise.withResolvers<never>();
+    ended.catch(() => {});
+    const onAbort = () => reject(this.#signal.reason);
+    this.#signal.addEventListener("abort", onAbort, { once: true });
+    if (this.#signal.aborted) onAbort();
+    this.#excuse.begin();
+    try {
+      const toolCallId = await Promise.race([told.promise, ended]);
+      const { content, isError } = await this.#box.call(toolCallId, name, input);
+      const status = isError ? "error" : "success";
+      await this.#tell({ type: "tool-result", toolCallId, toolName: name, content, status });
+      return content;
+    } finally {
+      this.#excuse.end();
+      this.#told.delete(theirId);
+      this.#signal.removeEventListener("abort", onAbort);
+    }
+  }
+
+  #toldOf(theirId: string): PromiseWithResolvers<string> {
+    let told = this.#told.get(theirId);
+    if (!told) {
+      told = Promise.withResolvers();
+      this.#told.set(theirId, told);
+    }
+    return told;
+  }
+
+  async #tell(part: Part): Promise<void> {
+    await this.#aside.room();
+    this.#signal.throwIfAborted();
+    this.#aside.push(part, "text" in part ? part.text.length + 64 : 256);
+  }
+
+  /** While no part is requested, the time of the provider is not measured. */
+  *#excused(part: Part): Generator<Part> {
+    this.#excuse.begin();
+    try {
+      yield part;
+    } finally {
+      this.#excuse.end();
+    }
+  }
+
+  *#take(part: StreamPart): Generator<Part> {
+    switch (part.type) {
+      case "error":
+        throw part.error;
+      case "abort":
+        throw this.#signal.reason;
+      case "text-delta":
+      case "reasoning-delta":
+        if (part.text === "") return;
+        this.#hasSpoken = true;
+        this.#hasText ||= part.type === "text-delta";
+        yield { type: part.type === "text-delta" ? "text" : "reasoning", text: part.text };
+        return;
+      case "tool-input-delta":
+        this.#inputUnits += part.delta.length;
+        if (this.#inputUnits > MAX_INPUT_UNITS) {
+          throw new AppError("too_large", "The model wrote more than 1 MiB of arguments for its tools.");
+        }
+        return;
+      case "tool-call":
+        this.#hasSpoken = true;
+        yield* this.#tellCall(part);
+        return;
+      case "finish-step": {
+        const usage = toUsage(part.usage);
+        if (usage) yield { type: "usage", usage };
+        return;
+      }
+      case "finish":
+        mustBeWhole(part.finishReason, this.#hasSpoken);
+        yield* this.#tellFinish(part.finishReason);
+        return;
+      default:
+    }
+  }
+
+  *#tellFinish(finishReason: string): Generator<Part> {
+    const reason = finishOf(finishReason, this.#hasText);
+    if (reason) yield { type: "finish", reason };
+  }
+
+  *#tellCall({
+    toolCallId: theirId,
+    toolName,
+    input,
+    invalid,
+  }: Extract<StreamPart, { type: "tool-call" }>): Generator<Part> {
+    const toolCallId = this.#newCallId();
+    const text = typeof input === "string" ? input : JSON.stringify(input ?? {});
+    // A longer one is refused by the box, and is not shown whole.
+    const args = text.length > MAX_SHOWN_UNITS ? JSON.stringify({ cut: text.slice(0, 1_024) }) : text;
+    yield {
+      type: "tool-call",
+      call: { toolCallId, function: { name: toolName.slice(0, 256) || "unnamed", arguments: args } },
+    };
+    if (invalid) {
+      const isKnown = [...this.#box.tools].some(({ name }) => name === toolName);
+      const content = isKnown ? "The arguments are no JSON." : "There is no such tool.";
+      yield {
+        type: "tool-result",
+        toolCallId,
+        toolName: toolName.slice(0, 256) || "unnamed",
+        content,
+        status: "error",
+      };
+      return;
+    }
+    this.#toldOf(theirId).resolve(toolCallId);
+  }
+
+  /** The same each time this attempt is played alike, and no other call's in the run: providers repeat theirs. */
+  #newCallId(): string {
+    const { runId, attempt, input } = this.#reply.turn;
+    this.#callCount += 1;
+    const origin = [runId, attempt, input.id, this.#reply.entry.id, this.#callCount].join("\n");
+    return `call_${createHash("sha256").update(origin).digest("base64url").slice(0, 22)}`;
+  }
+}
+
+/** What keeps a reply that ended in good order from being whole; undefined for a whole one. */
+function finishOf(finishReason: string, hasText: boolean): FinishReason | undefined {
+  if (finishReason === "length") return "length";
+  if (finishReason === "content-filter") return "content_filter";
+  return hasText ? undefined : "empty";
+}
+
+/** @throws AppError for a reply that was broken off, or filtered before its first word */
+function mustBeWhole(finishReason: string, hasSpoken: boolean): void {
+  if (finishReason === "error" || finishReason === "interrupted") {
+    throw new AppError("provider_unreachable", "The model's provider broke off its reply.");
+  }
+  if (finishReason === "content-filter" && !hasSpoken) {
+    throw new AppError("provider_refused", "The model's provider filtered the reply.");
+  }
+}
+
+/** `prompt_tokens` counts the cached ones too. Undefined where the provider counted nothing. */
+function toUsage({ inputTokens, inputTokenDetails, outputTokens }: LanguageModelUsage): Usage | undefined {
+  if (inputTokens === undefined && outputTokens === undefined) return undefined;
+  const prompt = toCount(inputTokens);
+  const completion = toCount(outputTokens);
+  const written = toCount(inputTokenDetails.cacheWriteTokens);
+  const read = toCount(inputTokenDetails.cacheReadTokens);
+  return {
+    prompt_tokens: prompt,
+    completion_tokens: completion,
+    total_tokens: prompt + completion,
+    ...(written > 0 && { cache_creation_input_tokens: written }),
+    ...(read > 0 && { cache_read_input_tokens: read }),
+  };
+}
+
+/** Providers send what they like. */
+function toCount(tokens: number | undefined): number {
+  return Math.min(Math.max(Math.round(tokens ?? 0), 0), Number.MAX_SAFE_INTEGER);
+}

@@ -1,0 +1,160 @@
+import { type ChildProcessByStdio, spawn } from "node:child_process";
+import type { Readable, Writable } from "node:stream";
+import type { Clock } from "../../protocol/ports/clock.ts";
+import type { Logger } from "../../protocol/ports/logger.ts";
+import { killMarked } from "./process-sweep.ts";
+
+/** A program to start. Nothing of it passes a shell. */
+export interface ProgramStart {
+  /** The path of the file. */
+  readonly file: string;
+  readonly args: readonly string[];
+  readonly cwd: string;
+  /** All that it gets to see of the environment, but for the mark. */
+  readonly env: Readonly<Record<string, string>>;
+}
+
+export interface Exit {
+  readonly code: number | null;
+  readonly signal: string | null;
+  readonly durationMs: number;
+}
+
+export interface Graces {
+  /** From the end of its input to SIGTERM. */
+  readonly inputMs: number;
+  /** From SIGTERM to SIGKILL. */
+  readonly termMs: number;
+}
+
+/** A program that was started, with everything that it starts in turn. */
+export class ChildProgram {
+  readonly #child: ChildProcessByStdio<Writable, Readable, Readable>;
+  readonly #options: { mark: string; graces: Graces; clock: Clock; log?: Logger | undefined };
+  /** Resolves when it runs; rejects when it cannot be started. */
+  readonly started: Promise<void>;
+  /** Resolves when it has exited. Its output may still hold something to read. */
+  readonly exited: Promise<Exit>;
+  /** Resolves when it has exited and none of the processes it started is left. */
+  readonly ended: Promise<Exit>;
+  #ending: Promise<Exit> | undefined;
+
+  constructor(
+    program: ProgramStart,
+    options: {
+      mark: string;
+      environment: Readonly<Record<string, string>>;
+      graces: Graces;
+      clock: Clock;
+      log?: Logger | undefined;
+    },
+  ) {
+    const { clock } = options;
+    this.#options = options;
+    const begunAt = clock.now();
+    this.#child = spawn(program.file, program.args, {
+      cwd: program.cwd,
+      env: options.environment,
+      // The leader of a group, so that a signal reaches all that stay in it.
+      detached: true,
+      shell: false,
+      windowsHide: true,
+      stdio: ["pipe", "pipe", "pipe"],
+    });
+    const { promise, resolve } = Promise.withResolvers<Exit>();
+    this.exited = promise;
+    this.started = new Promise((started, fail) => {
+      this.#child.once("spawn", started);
+      this.#child.once("error", (error: NodeJS.ErrnoException) => {
+        fail(new Error(`the program cannot be started: ${error.code ?? "unknown reason"}`));
+        // Without a pid there is no exit.
+        if (this.#child.pid === undefined) resolve({ code: null, signal: null, durationMs: 0 });
+      });
+    });
+    this.started.catch(() => {});
+    this.#child.once("exit", (code, signal) => resolve({ code, signal, durationMs: clock.now() - begunAt }));
+    for (const stream of [this.stdin, this.stdout, this.stderr]) stream.on("error", () => {});
+    this.ended = this.exited.then(async (exit) => {
+      await this.#sweep();
+      return exit;
+    });
+  }
+
+  get pid(): number | undefined {
+    return this.#child.pid;
+  }
+
+  /** A program may end without reading: errors of this stream are ignored. */
+  get stdin(): Writable {
+    return this.#child.stdin;
+  }
+
+  get stdout(): Readable {
+    return this.#child.stdout;
+  }
+
+  get stderr(): Readable {
+    return this.#child.stderr;
+  }
+
+  /**
+   * End its input; then SIGTERM to its group, then SIGKILL, each after a while; then kill what it left anywhere.
+   *
+   * @param inputMs how long it may take to end by itself when its input has ended; once it is ending this is settled
+   */
+  async end(inputMs = this.#options.graces.inputMs): Promise<Exit> {
+    this.#ending ??= this.#end(inputMs);
+    return await this.#ending;
+  }
+
+  /** End it without waiting for it. */
+  async kill(): Promise<Exit> {
+    this.#signal("SIGKILL");
+    return await this.#close();
+  }
+
+  async #end(inputMs: number): Promise<Exit> {
+    const { termMs } = this.#options.graces;
+    // What is not read any more must not keep it from ending.
+    this.stdout.resume();
+    this.stderr.resume();
+    this.stdin.end();
+    if (!(await this.#exitsWithin(inputMs))) this.#signal("SIGTERM");
+    if (!(await this.#exitsWithin(termMs))) this.#signal("SIGKILL");
+    return await this.#close();
+  }
+
+  async #close(): Promise<Exit> {
+    const exit = await this.ended;
+    this.stdout.destroy();
+    this.stderr.destroy();
+    return exit;
+  }
+
+  async #exitsWithin(delayMs: number): Promise<boolean> {
+    const late = Promise.withResolvers<false>();
+    const timer = this.#options.clock.after(delayMs, () => late.resolve(false));
+    try {
+      return await Promise.race([this.exited.then(() => true), late.promise]);
+    } finally {
+      timer.cancel();
+    }
+  }
+
+  #signal(signal: NodeJS.Signals): void {
+    const { pid } = this.#child;
+    if (pid === undefined || this.#child.exitCode !== null || this.#child.signalCode !== null) return;
+    try {
+      process.kill(-pid, signal);
+    } catch {
+      this.#child.kill(signal);
+    }
+  }
+
+  async #sweep(): Promise<void> {
+    const { mark, log } = this.#options;
+    const { killed, left } = await killMarked(mark);
+    if (killed > 0) log?.info({ killed }, "a program left processes behind; they were killed");
+    if (left > 0) log?.error({ left }, "processes of a program cannot be killed");
+  }
+}

@@ -1,0 +1,65 @@
+import { StringDecoder } from "node:string_decoder";
+import { cutText } from "../../protocol/text.ts";
+
+/** A line, or a piece of one that is longer than a piece may be. */
+export interface Line {
+  readonly text: string;
+  /** Whether the line ends with this piece. */
+  readonly isEnd: boolean;
+}
+
+/**
+ * The lines of a program's output, as they arrive. Reads no faster than the caller pulls. A character stays whole, even
+ * where its bytes arrive in two chunks or a piece would end in its middle. Bytes that are not UTF-8 become U+FFFD; a
+ * carriage return before the end of a line is left out.
+ *
+ * @param maxUnits of a piece, in UTF-16 units, at least 2: also the most that is kept in memory
+ */
+export async function* readLines(chunks: AsyncIterable<Buffer>, maxUnits: number): AsyncGenerator<Line> {
+  const decoder = new StringDecoder("utf8");
+  // In parts, and only new text is searched: a line of megabytes must not cost its length with every chunk.
+  let parts: string[] = [];
+  let units = 0;
+  const take = (more: string): string => {
+    const text = parts.length > 0 ? parts.join("") + more : more;
+    parts = [];
+    units = 0;
+    return text;
+  };
+  for await (const chunk of chunks) {
+    const text = decoder.write(chunk);
+    let first = 0;
+    for (let end = text.indexOf("\n"); end >= 0; end = text.indexOf("\n", first)) {
+      yield* piecesOf(withoutReturn(take(text.slice(first, end))), maxUnits);
+      first = end + 1;
+    }
+    if (first < text.length) parts.push(text.slice(first));
+    units += text.length - first;
+    if (units <= maxUnits) continue;
+    let long = take("");
+    while (long.length > maxUnits) {
+      const piece = cutText(long, maxUnits);
+      yield { text: piece, isEnd: false };
+      long = long.slice(piece.length);
+    }
+    parts = [long];
+    units = long.length;
+  }
+  const rest = take(decoder.end());
+  if (rest !== "") yield* piecesOf(withoutReturn(rest), maxUnits);
+}
+
+/** A whole line. */
+function* piecesOf(line: string, maxUnits: number): Generator<Line> {
+  let rest = line;
+  while (rest.length > maxUnits) {
+    const text = cutText(rest, maxUnits);
+    yield { text, isEnd: false };
+    rest = rest.slice(text.length);
+  }
+  yield { text: rest, isEnd: true };
+}
+
+function withoutReturn(text: string): string {
+  return text.endsWith("\r") ? text.slice(0, -1) : text;
+}

@@ -1,0 +1,177 @@
+import { AppError } from "../../protocol/errors.ts";
+import type { Clock, Timer } from "../../protocol/ports/clock.ts";
+import type { Logger } from "../../protocol/ports/logger.ts";
+import type { Part } from "../agent.ts";
+import { BoundedQueue } from "./bounded-queue.ts";
+import type { ChildProgram, Exit } from "./child-program.ts";
+import { type Line, readLines } from "./line-reader.ts";
+import {
+  createRedactor,
+  environmentOf,
+  findProgram,
+  findProgramProblem,
+  type ProgramEntry,
+  type Variables,
+} from "./program.ts";
+import type { Supervisor } from "./supervisor.ts";
+
+/** What may wait to be pulled, in UTF-16 units; beyond it the program's output is not read. */
+const MAX_WAITING_UNITS = 1_048_576;
+/** A line of a log, in UTF-16 units; a longer one is logged in pieces. */
+const MAX_LOG_LINE_UNITS = 4_096;
+
+export interface ProgramTimes {
+  /** Until the program's first sign, in ms. */
+  readonly startMs: number;
+  /** Between two signs, in ms. */
+  readonly silenceMs: number;
+}
+
+export interface ProgramTools {
+  readonly supervisor: Supervisor;
+  readonly clock: Clock;
+  readonly env: Variables;
+  /** Absent: nobody is told of programs that ended with an aborted run. */
+  readonly log?: Logger | undefined;
+}
+
+/**
+ * One program for one run: its output as items in a queue, its end, and how long it may be silent. `Item` is what the
+ * adapter makes of its output; lines of its log are parts already.
+ */
+export class ProgramRun<Item> {
+  readonly child: ChildProgram;
+  readonly items = new BoundedQueue<Item | Part>(MAX_WAITING_UNITS);
+  readonly redact: (text: string) => string;
+  readonly #clock: Clock;
+  readonly #times: ProgramTimes;
+  readonly #logged: Promise<void>;
+  #lastSignAt: number;
+  #hasGivenSign = false;
+  #exit: Exit | undefined;
+  #isExitTold = false;
+
+  /** @throws AppError `provider_refused` when the program cannot be started here */
+  static async start<Item>(
+    entry: ProgramEntry,
+    args: readonly string[],
+    times: ProgramTimes,
+    tools: ProgramTools,
+  ): Promise<ProgramRun<Item>> {
+    const problem = findProgramProblem(entry, tools.env);
+    const file = findProgram(entry.command, tools.env);
+    if (problem !== undefined || file === undefined) {
+      throw new AppError("provider_refused", `This agent cannot start here: ${problem}.`);
+    }
+    const cwd = entry.cwd ?? process.cwd();
+    try {
+      const child = await tools.supervisor.start({ file, args, cwd, env: environmentOf(entry, tools.env) });
+      return new ProgramRun(child, createRedactor(entry, tools.env), times, tools.clock);
+    } catch (error) {
+      throw new AppError("provider_refused", "This agent's program cannot be started.", { cause: error });
+    }
+  }
+
+  private constructor(child: ChildProgram, redact: (text: string) => string, times: ProgramTimes, clock: Clock) {
+    this.child = child;
+    this.redact = redact;
+    this.#times = times;
+    this.#clock = clock;
+    this.#lastSignAt = clock.now();
+    this.#logged = this.#readLog();
+    void child.exited.then((exit) => {
+      this.#exit = exit;
+    });
+  }
+
+  /** The program did something. */
+  noteSign(): void {
+    this.#hasGivenSign = true;
+    this.#lastSignAt = this.#clock.now();
+  }
+
+  log(stream: "stdout" | "stderr", text: string): void {
+    this.items.push({ type: "log", stream, text: this.redact(text) }, text.length + 64);
+  }
+
+  /** The lines of standard output, as fast as there is room for what is made of them. */
+  async *lines(maxUnits: number): AsyncGenerator<Line> {
+    for await (const line of readLines(this.child.stdout, maxUnits)) {
+      this.noteSign();
+      yield line;
+      await this.items.room();
+    }
+  }
+
+  /** Resolves when all lines of its log were read. */
+  async logged(): Promise<void> {
+    await this.#logged;
+  }
+
+  /**
+   * The next item, or undefined when there is none to come. Silence does not count while no item is
+   * requested, nor while `isExcused` says that the program waits for a person.
+   *
+   * @throws AppError `provider_unreachable` when the program is silent for too long; the signal's reason when it aborts
+   */
+  async next(signal: AbortSignal, isExcused: () => boolean = () => false): Promise<Item | Part | undefined> {
+    // What was not read does not count as silence of the program.
+    if (this.#hasGivenSign) this.#lastSignAt = this.#clock.now();
+    for (;;) {
+      signal.throwIfAborted();
+      const item = this.items.take();
+      if (item !== undefined) return item;
+      if (this.items.isOver) return undefined;
+      await this.#wait(signal, isExcused);
+    }
+  }
+
+  /** How the program ended, as a part; undefined if it was reported already. Call it after the exit. */
+  tellExit(): Part | undefined {
+    if (this.#isExitTold || !this.#exit) return undefined;
+    this.#isExitTold = true;
+    return { type: "exit", ...this.#exit };
+  }
+
+  /** How the program of an aborted run ended, for the node's log. The run itself hears no more of it. */
+  logExit(log: Logger | undefined, facts: object): void {
+    const exit = this.tellExit();
+    if (exit?.type !== "exit") return;
+    const { code, signal, durationMs } = exit;
+    log?.info({ ...facts, code, signal, durationMs }, "the program of an aborted run has ended");
+  }
+
+  async #wait(signal: AbortSignal, isExcused: () => boolean): Promise<void> {
+    const limitMs = this.#hasGivenSign ? this.#times.silenceMs : this.#times.startMs;
+    const { promise, resolve } = Promise.withResolvers<"aborted" | "late">();
+    const onAbort = () => resolve("aborted");
+    signal.addEventListener("abort", onAbort, { once: true });
+    const leftMs = Math.max(this.#lastSignAt + limitMs - this.#clock.now(), 0);
+    const timer: Timer = this.#clock.after(leftMs, () => resolve("late"));
+    try {
+      const outcome = await Promise.race([this.items.ready(), promise]);
+      if (outcome !== "late") return;
+      if (isExcused()) {
+        this.noteSign();
+        return;
+      }
+      if (this.#clock.now() - this.#lastSignAt < limitMs) return;
+      const what = this.#hasGivenSign ? "has given no sign" : "has not begun";
+      throw new AppError("provider_unreachable", `This agent's program ${what} for ${Math.round(limitMs / 1_000)} s.`);
+    } finally {
+      timer.cancel();
+      signal.removeEventListener("abort", onAbort);
+    }
+  }
+
+  async #readLog(): Promise<void> {
+    try {
+      for await (const { text } of readLines(this.child.stderr, MAX_LOG_LINE_UNITS)) {
+        if (text !== "") this.log("stderr", text);
+        await this.items.room();
+      }
+    } catch {
+      // Its output was given up.
+    }
+  }
+}

@@ -1,0 +1,97 @@
+import type { Timer } from "../protocol/ports/clock.ts";
+import type { RunControl } from "./agent.ts";
+
+/** A provider sent no token within its timeout. */
+export class Silence extends Error {
+  constructor(hasSpoken: boolean, silentMs: number) {
+    super(hasSpoken ? `no further token for ${silentMs} ms` : `no token for ${silentMs} ms`);
+    this.name = "Silence";
+  }
+}
+
+/** Reasons why a provider need not speak now: it is a tool's turn, or a person's. Any number at a time. */
+export class Excuse {
+  #reasons = 0;
+  onChange: () => void = () => {};
+
+  get isGiven(): boolean {
+    return this.#reasons > 0;
+  }
+
+  begin(): void {
+    this.#reasons += 1;
+    if (this.#reasons === 1) this.onChange();
+  }
+
+  end(): void {
+    this.#reasons -= 1;
+    if (this.#reasons === 0) this.onChange();
+  }
+}
+
+export interface PatienceOptions<T> {
+  after: RunControl["after"];
+  /** Timeouts in ms: until the first token, and between two tokens. */
+  firstTokenMs: number;
+  nextTokenMs: number;
+  /** Whether the part comes from the provider; the SDK adds parts of its own. */
+  isToken: (part: T) => boolean;
+  /** Whether the provider was asked anew: its next token is a first one again. */
+  isBeginning?: (part: T) => boolean;
+  /** While it is given no time counts; behind it the time begins anew. */
+  excuse?: Excuse;
+}
+
+/**
+ * Pass a provider's parts on, with a timeout for tokens. Time counts only while a part is awaited, so that a paused reader
+ * does not cause a timeout.
+ * @throws Silence after `firstTokenMs` or `nextTokenMs` without a token
+ */
+export async function* withPatience<T>(
+  parts: AsyncIterable<T>,
+  { after, firstTokenMs, nextTokenMs, isToken, isBeginning = () => false, excuse = new Excuse() }: PatienceOptions<T>,
+): AsyncGenerator<T, void, undefined> {
+  const iterator = parts[Symbol.asyncIterator]();
+  let hasSpoken = false;
+  let isWaiting = false;
+  let timer: Timer | undefined;
+  let giveUp: (silence: Silence) => void = () => {};
+  const rest = () => {
+    timer?.cancel();
+    timer = undefined;
+  };
+  const count = () => {
+    if (!isWaiting || excuse.isGiven) return;
+    const silentMs = hasSpoken ? nextTokenMs : firstTokenMs;
+    // Other parts do not extend the time until the first token.
+    timer ??= after(silentMs, () => giveUp(new Silence(hasSpoken, silentMs)));
+  };
+  excuse.onChange = () => {
+    if (excuse.isGiven) rest();
+    else count();
+  };
+  try {
+    for (;;) {
+      const next = await new Promise<IteratorResult<T>>((resolve, reject) => {
+        giveUp = reject;
+        isWaiting = true;
+        count();
+        iterator.next().then(resolve, reject);
+      });
+      isWaiting = false;
+      if (next.done) return;
+      const wasSpoken = hasSpoken;
+      hasSpoken = (hasSpoken && !isBeginning(next.value)) || isToken(next.value);
+      if (hasSpoken || wasSpoken) rest();
+      yield next.value;
+    }
+  } finally {
+    isWaiting = false;
+    rest();
+    // Not awaited, because a hanging provider may never settle it.
+    iterator.return?.().then(
+      () => {},
+      () => {},
+    );
+  }
+}

@@ -1,0 +1,37 @@
+import type { ToolCall } from "../../protocol/interaction.ts";
+import type { Approvals, RunControl, Verdict } from "../agent.ts";
+
+/**
+ * What the user approved, for one run with all its sub-agents. Calls of one tool that run side by side ask one after
+ * the other, so that "always" answers those that wait behind it too.
+ */
+export class RunApprovals implements Approvals {
+  readonly #approved: Set<string>;
+  readonly #lines = new Map<string, Promise<unknown>>();
+
+  /** @param approved names of tools that the user approved for the rest of the session */
+  constructor(approved: readonly string[]) {
+    this.#approved = new Set(approved);
+  }
+
+  async ask(call: ToolCall, control: Pick<RunControl, "ask" | "signal">): Promise<Verdict> {
+    const { name } = call.function;
+    const before = this.#lines.get(name) ?? Promise.resolve();
+    const verdict = before.then(() => this.#askNow(call, control));
+    this.#lines.set(
+      name,
+      verdict.catch(() => {}),
+    );
+    return await verdict;
+  }
+
+  async #askNow(call: ToolCall, control: Pick<RunControl, "ask" | "signal">): Promise<Verdict> {
+    const { name } = call.function;
+    if (this.#approved.has(name)) return { isApproved: true };
+    control.signal.throwIfAborted();
+    const answer = await control.ask({ kind: "confirmation", toolCall: call, isSensitive: true });
+    if (answer.kind !== "confirmation") throw new Error(`a confirmation was answered with a ${answer.kind}`);
+    if (answer.verdict === "approve_always") this.#approved.add(name);
+    return answer.verdict === "reject" ? { isApproved: false, reason: answer.reason } : { isApproved: true };
+  }
+}

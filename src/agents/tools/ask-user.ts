@@ -1,0 +1,24 @@
+import { z } from "zod";
+import { defineTool, fail, succeed, type Tool } from "./tool.ts";
+
+const Input = z.strictObject({
+  question: z.string().min(1).max(4_096).describe("The question, as the user reads it."),
+  options: z.array(z.string().min(1).max(1_024)).max(20).default([]).describe("Answers to choose from, if any."),
+  multiSelect: z.boolean().default(false).describe("Whether several options may be chosen."),
+});
+
+/** Asks the user a question, and waits for the answer. How long is the session's concern. */
+export const ASK_USER: Tool = defineTool({
+  name: "ask-user",
+  description: "Ask the user a question and wait for the answer. Use it only where you cannot go on without one.",
+  input: Input,
+  isConfirmed: false,
+  timeoutMs: undefined,
+  async run(question, { control }) {
+    const answer = await control.ask({ kind: "question", ...question });
+    if (answer.kind !== "question") throw new Error(`a question was answered with a ${answer.kind}`);
+    if (answer.cancelled) return fail("The user does not want to answer.");
+    const { selected, customInput } = answer;
+    return succeed(JSON.stringify({ selected, ...(customInput !== undefined && { answer: customInput }) }));
+  },
+});

@@ -1,0 +1,37 @@
+import type { Delegate } from "../sub-agent.ts";
+import { Delegation, SUB_AGENT_TOOL } from "../sub-agent.ts";
+import { defineTool, type Tool } from "./tool.ts";
+
+/** Agents that a description names; a model that needs another has to be told its name. */
+const MAX_NAMED = 64;
+
+/** Lets a model hand a task to another agent of the catalogue. */
+export function createDelegationTool(
+  delegate: Delegate,
+  agents: readonly { readonly id: string; readonly description: string }[],
+): Tool {
+  const named = agents.slice(0, MAX_NAMED).map(({ id, description }) => `- ${id}: ${description.slice(0, 200)}`);
+  return defineTool({
+    name: SUB_AGENT_TOOL,
+    description: [
+      "Hand a task to another agent, and get its result. Several calls at once work side by side.",
+      ...(named.length > 0 ? ["The agents:", ...named] : []),
+    ].join("\n"),
+    input: Delegation,
+    isConfirmed: false,
+    // Each agent has timeouts of its own.
+    timeoutMs: undefined,
+    async run(call, { toolCallId, turn, control, tell }) {
+      const parts = delegate({ ...call, toolCallId }, turn, control);
+      try {
+        for (;;) {
+          const next = await parts.next();
+          if (next.done) return { content: JSON.stringify(next.value), isError: !next.value.ok };
+          await tell(next.value);
+        }
+      } finally {
+        await parts.return?.({ ok: true, result: "" });
+      }
+    },
+  });
+}

@@ -1,0 +1,77 @@
+import type { JSONRPCMessage, MCPTransport } from "@ai-sdk/mcp";
+import type { ChildProgram } from "../process/child-program.ts";
+import { readLines } from "../process/line-reader.ts";
+
+/** A message of a server, in UTF-16 units; a longer one ends the connection. */
+const MAX_MESSAGE_UNITS = 4_194_304;
+/** What may wait to be read by a server, in bytes; beyond it the connection ends. */
+const MAX_UNSENT_BYTES = 4_194_304;
+
+/**
+ * The standard input and output of a supervised program as a transport of MCP: a message for each line. Lines that are
+ * no message are left out: programs print what they like. The program's owner ends it.
+ */
+export class McpProgram implements MCPTransport {
+  readonly #child: ChildProgram;
+  readonly #parse: (message: unknown) => JSONRPCMessage;
+  #isClosed = false;
+  onclose?: () => void;
+  onerror?: (error: Error) => void;
+  onmessage?: (message: JSONRPCMessage) => void;
+
+  constructor(child: ChildProgram, parse: (message: unknown) => JSONRPCMessage) {
+    this.#child = child;
+    this.#parse = parse;
+  }
+
+  async start(): Promise<void> {
+    void this.#read();
+    this.#child.stderr.resume();
+  }
+
+  async send(message: JSONRPCMessage): Promise<void> {
+    if (this.#isClosed) throw new Error("the server has ended");
+    this.#child.stdin.write(`${JSON.stringify(message)}\n`);
+    if (this.#child.stdin.writableLength <= MAX_UNSENT_BYTES) return;
+    this.#end();
+    throw new Error("the server does not read");
+  }
+
+  async close(): Promise<void> {
+    this.#end();
+  }
+
+  async #read(): Promise<void> {
+    let text = "";
+    try {
+      for await (const line of readLines(this.#child.stdout, MAX_MESSAGE_UNITS)) {
+        if (this.#isClosed) return;
+        text += line.text;
+        if (text.length > MAX_MESSAGE_UNITS) throw new Error("a message of the server is too long");
+        if (!line.isEnd) continue;
+        this.#take(text);
+        text = "";
+      }
+    } catch (error) {
+      if (!this.#isClosed) this.onerror?.(error as Error);
+    }
+    this.#end();
+  }
+
+  #take(line: string): void {
+    let message: JSONRPCMessage;
+    try {
+      message = this.#parse(JSON.parse(line));
+    } catch {
+      return;
+    }
+    this.onmessage?.(message);
+  }
+
+  #end(): void {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    this.#child.stdin.end();
+    this.onclose?.();
+  }
+}

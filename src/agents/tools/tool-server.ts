@@ -1,0 +1,148 @@
+import { hash, randomBytes } from "node:crypto";
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import type { ReadableStream as WebStream } from "node:stream/web";
+import type { ToolServer } from "../agent.ts";
+import type { Tool, ToolOutcome } from "./tool.ts";
+
+/** The largest request: arguments of a tool, and what the protocol puts around them. */
+const MAX_REQUEST_BYTES = 1_048_576;
+/** Requests of all runs of this worker that are under way. Each is a call of a tool, or a question about them. */
+const MAX_REQUESTS = 1_024;
+const PATH = "/mcp";
+
+/** What the program of one run may call. */
+export interface ServedTools {
+  readonly tools: Iterable<Pick<Tool, "name" | "description" | "inputSchema">>;
+  /** Rejects when the run ends. */
+  call(name: string, input: unknown): Promise<ToolOutcome>;
+}
+
+export interface Serving extends ToolServer {
+  /** The run has ended: its token counts no more. */
+  close(): void;
+}
+
+/**
+ * Serves the tools of runs to their programs: an MCP server over streamable HTTP on this machine's loopback address, one for
+ * all runs of a worker. The token of a run, which only its program is told, says which tools there are, and ends with it.
+ */
+export class ToolServers {
+  /** By the hash of their token, so that finding one takes no time that depends on how much of it is right. */
+  readonly #served = new Map<string, ServedTools>();
+  #server: Promise<Server> | undefined;
+  #requests = 0;
+  #isClosed = false;
+
+  /** Serve these tools until `close`. */
+  async serve(tools: ServedTools): Promise<Serving> {
+    this.#server ??= this.#listen();
+    const { port } = (await this.#server).address() as AddressInfo;
+    const token = randomBytes(32).toString("base64url");
+    this.#served.set(hashOf(token), tools);
+    return {
+      name: "interlock",
+      url: `http://127.0.0.1:${port}${PATH}`,
+      headers: { Authorization: `Bearer ${token}` },
+      close: () => void this.#served.delete(hashOf(token)),
+    };
+  }
+
+  /** Serve nothing any more. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    this.#served.clear();
+    const server = await this.#server?.catch(() => undefined);
+    if (!server) return;
+    const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+    server.closeAllConnections();
+    await closed;
+  }
+
+  async #listen(): Promise<Server> {
+    if (this.#isClosed) throw new Error("this node serves no tools any more");
+    const server = createServer((request, response) => {
+      this.#requests += 1;
+      response.once("close", () => {
+        this.#requests -= 1;
+      });
+      this.#answer(request, response).catch(() => response.destroy());
+    });
+    // A worker that has nothing else to do may exit.
+    server.unref();
+    await new Promise<void>((resolve, reject) => {
+      server.once("error", reject);
+      server.listen(0, "127.0.0.1", resolve);
+    });
+    return server;
+  }
+
+  async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const [, token = ""] = /^Bearer (\S{1,256})$/.exec(request.headers.authorization ?? "") ?? [];
+    const served = this.#served.get(hashOf(token));
+    if (!served) return refuse(response, 401);
+    if (request.url !== PATH) return refuse(response, 404);
+    if (request.method !== "POST") return refuse(response, 405);
+    if (this.#requests > MAX_REQUESTS) return refuse(response, 503);
+    const body = await readBody(request);
+    if (body === undefined) return refuse(response, 413);
+    const left = new AbortController();
+    response.once("close", () => left.abort());
+    const answer = await handle(served, request, body, left.signal);
+    response.writeHead(answer.status, Object.fromEntries(answer.headers));
+    if (answer.body) await pipeline(Readable.fromWeb(answer.body as WebStream), response);
+    else response.end();
+  }
+}
+
+const hashOf = (token: string): string => hash("sha256", token, "base64url");
+
+function refuse(response: ServerResponse, status: number): void {
+  response.writeHead(status, { connection: "close" }).end();
+}
+
+/** Undefined for one that is too large. */
+async function readBody(request: IncomingMessage): Promise<string | undefined> {
+  const pieces: Buffer[] = [];
+  let bytes = 0;
+  for await (const piece of request as AsyncIterable<Buffer>) {
+    bytes += piece.byteLength;
+    if (bytes > MAX_REQUEST_BYTES) return undefined;
+    pieces.push(piece);
+  }
+  return Buffer.concat(pieces).toString();
+}
+
+/** Each request stands for itself, so that a program may ask as it likes. A call that takes long is kept open by comments. */
+async function handle(
+  { tools, call }: ServedTools,
+  { headers }: IncomingMessage,
+  body: string,
+  signal: AbortSignal,
+): Promise<Response> {
+  const { Server: McpServer, WebStandardStreamableHTTPServerTransport } = await import("@modelcontextprotocol/server");
+  const server = new McpServer({ name: "interlock", version: "1" }, { capabilities: { tools: {} } });
+  server.setRequestHandler("tools/list", async () => ({
+    tools: [...tools].map(({ name, description, inputSchema }) => ({
+      name,
+      description,
+      inputSchema: { ...inputSchema, type: "object" as const },
+    })),
+  }));
+  server.setRequestHandler("tools/call", async ({ params }) => {
+    const { content, isError } = await call(params.name, params.arguments).catch(ended);
+    return { content: [{ type: "text" as const, text: content }], ...(isError && { isError }) };
+  });
+  const transport = new WebStandardStreamableHTTPServerTransport();
+  await server.connect(transport);
+  const named = ["accept", "content-type", "mcp-protocol-version"].flatMap((name) => {
+    const value = headers[name];
+    return typeof value === "string" ? [[name, value] as [string, string]] : [];
+  });
+  const sent = new Request(`http://127.0.0.1${PATH}`, { method: "POST", headers: named, body, signal });
+  return await transport.handleRequest(sent);
+}
+
+const ended = (): ToolOutcome => ({ content: "The run has ended.", isError: true });

@@ -1,0 +1,132 @@
+import { type AgentEntry, type Catalog, findAgent, isOpenTo, takesTurns } from "../../config/catalog/catalog.ts";
+import type { ToolEntry } from "../../config/catalog/tool-entry.ts";
+import type { Part } from "../agent.ts";
+import type { ProgramTools } from "../process/program-run.ts";
+import type { Delegate } from "../sub-agent.ts";
+import { ASK_USER } from "./ask-user.ts";
+import { createClockTool } from "./clock-tool.ts";
+import { createDelegationTool } from "./delegation-tool.ts";
+import { connectMcp, type McpConnection } from "./mcp-server.ts";
+import type { Tool } from "./tool.ts";
+import { createWebFetchTool } from "./web-fetch.ts";
+
+const FETCH_TIMEOUT_MS = 20_000;
+const MCP_TIMEOUT_MS = 60_000;
+const MCP_KEY = /^mcp:([^/]+)\/(.+)$/;
+
+/** The registry of tools: what the keys of the catalogue stand for. */
+export interface ToolSource {
+  readonly catalog: () => Catalog;
+  readonly programs: () => ProgramTools;
+  readonly delegate: Delegate;
+}
+
+/** The tools of an agent for one turn. */
+export interface ToolSet {
+  readonly tools: readonly Tool[];
+  /** What could not be had, for the log of the turn. */
+  readonly problems: readonly Part[];
+  /** End what the tools have running. */
+  close(): Promise<void>;
+}
+
+/** Whether tools stand in the entry, so that opening them is worth the while. */
+export function hasTools({ tools }: AgentEntry): boolean {
+  return tools.length > 0;
+}
+
+/**
+ * The tools that the entry names. A server that cannot be reached costs the turn its tools, not the turn. Never rejects,
+ * but for the end of the run.
+ */
+export async function openTools(entry: AgentEntry, source: ToolSource, signal: AbortSignal): Promise<ToolSet> {
+  const own = entry.tools.filter(({ name }) => !MCP_KEY.test(name)).map((each) => makeTool(each, entry, source));
+  const servers = Map.groupBy(
+    entry.tools.filter(({ name }) => MCP_KEY.test(name)),
+    ({ name }) => MCP_KEY.exec(name)![1]!,
+  );
+  const connections: McpConnection[] = [];
+  const problems: Part[] = [];
+  await Promise.all(
+    [...servers].map(async ([name, entries]) => {
+      try {
+        connections.push(await connect(name, entries, source, signal));
+      } catch (error) {
+        const reason = error instanceof Error ? error.message.slice(0, 512) : "no reason given";
+        problems.push({ type: "log", stream: "stderr", text: `the MCP server ${name} cannot be used: ${reason}` });
+      }
+    }),
+  );
+  const close = async () => {
+    await Promise.all(connections.map((connection) => connection.close()));
+  };
+  if (signal.aborted) {
+    await close();
+    signal.throwIfAborted();
+  }
+  return { tools: [...own, ...connections.flatMap(({ tools }) => tools)], problems, close };
+}
+
+function makeTool(tool: ToolEntry, entry: AgentEntry, { catalog, programs, delegate }: ToolSource): Tool {
+  const made = makeBuiltIn(tool, entry, { catalog, programs, delegate });
+  return {
+    ...made,
+    isConfirmed: tool.confirm ?? made.isConfirmed,
+    timeoutMs: tool.timeout ?? made.timeoutMs,
+  };
+}
+
+function makeBuiltIn(tool: ToolEntry, entry: AgentEntry, { catalog, programs, delegate }: ToolSource): Tool {
+  switch (tool.name) {
+    case "clock":
+      return createClockTool(() => programs().clock.now());
+    case "ask-user":
+      return ASK_USER;
+    case "sub-agent": {
+      const { subAgents, workspaceId } = entry;
+      const isNamed = ({ id }: AgentEntry) =>
+        subAgents.some((name) => findAgent(catalog(), name, workspaceId)?.id === id);
+      const may = (agent: AgentEntry) =>
+        agent.enabled &&
+        takesTurns(agent) &&
+        isOpenTo(agent, workspaceId) &&
+        agent.id !== entry.id &&
+        (subAgents.length === 0 || isNamed(agent));
+      return createDelegationTool(delegate, [...catalog().agents.values()].filter(may));
+    }
+    case "web-fetch":
+      return createWebFetchTool({
+        hosts: tool.hosts ?? [],
+        networks: tool.networks,
+        maxBytes: tool.max_bytes,
+        timeoutMs: FETCH_TIMEOUT_MS,
+        isConfirmed: false,
+      });
+    default:
+      // The schema of the catalogue knows the keys; a new one has to be made here.
+      throw new Error(`no code stands behind the tool ${tool.name}`);
+  }
+}
+
+async function connect(
+  name: string,
+  entries: readonly ToolEntry[],
+  { catalog, programs }: ToolSource,
+  signal: AbortSignal,
+): Promise<McpConnection> {
+  const server = catalog().mcpServers.get(name);
+  if (!server) throw new Error("the catalogue has no such server");
+  const byTool = new Map(entries.map((each) => [MCP_KEY.exec(each.name)![2]!, each]));
+  return await connectMcp(
+    server,
+    {
+      signal,
+      choose(nameThere) {
+        // A setting of one tool overrides the setting of all tools.
+        const chosen = byTool.get(nameThere) ?? byTool.get("*");
+        return chosen && { confirm: chosen.confirm, timeoutMs: chosen.timeout ?? MCP_TIMEOUT_MS };
+      },
+    },
+    programs(),
+  );
+}

@@ -1,0 +1,167 @@
+import { lookup as lookUp } from "node:dns";
+import { type IncomingMessage, request as requestHttp } from "node:http";
+import { request as requestHttps } from "node:https";
+import { isIP, type LookupFunction } from "node:net";
+import { z } from "zod";
+import { AppError } from "../../protocol/errors.ts";
+import { cleanText } from "../../protocol/text.ts";
+import { textOfPage } from "./page-text.ts";
+import { createAddressCheck } from "./public-address.ts";
+import { defineTool, fail, succeed, type Tool } from "./tool.ts";
+
+const MAX_REDIRECTS = 5;
+const DEFAULT_MAX_BYTES = 524_288;
+const READABLE = /^(text\/|application\/([a-z0-9.+-]*\+)?(json|xml)\b|application\/(javascript|yaml|x-yaml)\b)/i;
+
+const Input = z.strictObject({
+  url: z.string().min(1).max(4_096).describe("An http or https address."),
+});
+
+export interface WebFetchOptions {
+  readonly hosts: readonly string[];
+  /** Private and loopback addresses that are allowed nevertheless. */
+  readonly networks?: readonly string[] | undefined;
+  readonly maxBytes?: number | undefined;
+  readonly timeoutMs: number;
+  readonly isConfirmed: boolean;
+  /** Default: the system's resolver. */
+  readonly lookup?: typeof lookUp;
+}
+
+/**
+ * Reads a page. The host has to be on the list, and the address it resolves to has to be public or listed; both are
+ * looked at for each redirect anew. The connection goes to the very address that was looked at.
+ */
+export function createWebFetchTool(options: WebFetchOptions): Tool {
+  const { hosts, networks = [], maxBytes = DEFAULT_MAX_BYTES, lookup = lookUp, timeoutMs, isConfirmed } = options;
+  const mayReach = createAddressCheck(networks);
+  const mayAsk = createHostCheck(hosts);
+
+  /** Resolves a name, and refuses it where one of its addresses is not to be reached. */
+  const guardedLookup: LookupFunction = (host, { family = 0 }, answer) => {
+    lookup(host, { all: true, family: family === "IPv4" ? 4 : family === "IPv6" ? 6 : family }, (error, addresses) => {
+      if (error) return answer(error, []);
+      const refused = addresses.find(({ address }) => !mayReach(address));
+      if (refused) return answer(new Refusal(`${host} is not a public address.`), []);
+      answer(null, addresses);
+    });
+  };
+
+  function get(url: URL, signal: AbortSignal): Promise<IncomingMessage> {
+    const host = url.hostname.replace(/^\[|\]$/g, "");
+    if (!mayAsk(url)) throw new Refusal(`${url.host.slice(0, 256)} is not on the list of hosts.`);
+    if (isIP(host) !== 0 && !mayReach(host)) throw new Refusal(`${host} is not a public address.`);
+    const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
+    const request = (url.protocol === "https:" ? requestHttps : requestHttp)(url, {
+      signal,
+      agent: false,
+      lookup: guardedLookup,
+      maxHeaderSize: 16_384,
+      headers: {
+        accept: "text/*, application/json;q=0.9, */*;q=0.1",
+        "accept-encoding": "identity",
+        "user-agent": "interlock",
+      },
+    });
+    request.once("response", resolve);
+    request.once("error", reject);
+    request.end();
+    return promise;
+  }
+
+  return defineTool({
+    name: "web-fetch",
+    description: `Read a page of the web as text. Hosts that may be asked: ${hosts.join(", ").slice(0, 1_024)}.`,
+    input: Input,
+    timeoutMs,
+    isConfirmed,
+    async run({ url: text }, { control }) {
+      let url = readUrl(text);
+      if (!url) return fail("This is not an http or https address.");
+      try {
+        for (let redirects = 0; ; redirects += 1) {
+          const response = await get(url, control.signal);
+          const { statusCode = 0, headers } = response;
+          const next = statusCode >= 300 && statusCode < 400 ? headers.location : undefined;
+          if (next === undefined) return await read(response, maxBytes);
+          response.destroy();
+          if (redirects >= MAX_REDIRECTS) return fail(`More than ${MAX_REDIRECTS} redirects.`);
+          const target = readUrl(next, url);
+          if (!target) return fail("The page redirects to an address that is not http or https.");
+          url = target;
+        }
+      } catch (error) {
+        control.signal.throwIfAborted();
+        if (error instanceof Refusal) return fail(error.message);
+        const { code } = error as NodeJS.ErrnoException;
+        if (typeof code !== "string") throw error;
+        return fail(`The page cannot be read (${code}).`);
+      }
+    },
+  });
+}
+
+/** Not an address that may be asked. */
+class Refusal extends AppError {
+  constructor(message: string) {
+    super("forbidden", message);
+  }
+}
+
+function readUrl(text: string, base?: URL): URL | undefined {
+  const url = URL.parse(text, base?.href);
+  if (!url || (url.protocol !== "http:" && url.protocol !== "https:")) return undefined;
+  // A name and a password in an address are never sent.
+  url.username = "";
+  url.password = "";
+  return url;
+}
+
+/** An entry without a port means the usual ones, 80 and 443. */
+function createHostCheck(hosts: readonly string[]): (url: URL) => boolean {
+  const entries = hosts.map((entry) => {
+    const [, name = "", port] = /^(.*?)(?::(\d{1,5}))?$/.exec(entry) ?? [];
+    return { name, port };
+  });
+  const fits = (name: string, host: string) =>
+    name === "*" || name === host || (name.startsWith("*.") && host.endsWith(name.slice(1)));
+  return ({ hostname, port, protocol }) => {
+    const usual = protocol === "https:" ? "443" : "80";
+    const asked = port || usual;
+    const host = hostname.replace(/\.$/, "");
+    return entries.some(
+      ({ name, port: allowed }) => fits(name, host) && (allowed === undefined ? asked === usual : asked === allowed),
+    );
+  };
+}
+
+async function read(response: IncomingMessage, maxBytes: number): ReturnType<Tool["run"]> {
+  const type = response.headers["content-type"] ?? "text/plain";
+  const { statusCode = 0 } = response;
+  if (!READABLE.test(type)) {
+    response.destroy();
+    return fail(`This is ${type.slice(0, 128)}, which is not text (status ${statusCode}).`);
+  }
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of response) {
+    chunks.push((chunk as Buffer).subarray(0, maxBytes - bytes));
+    bytes += (chunk as Buffer).length;
+    // Leaving the loop closes the connection.
+    if (bytes >= maxBytes) break;
+  }
+  const body = decode(Buffer.concat(chunks), type);
+  const text = cleanText(/html/i.test(type) ? textOfPage(body) : body);
+  const cut = bytes > maxBytes ? `\n[cut after ${maxBytes} bytes]` : "";
+  const content = `${statusCode === 200 ? "" : `Status ${statusCode}\n`}${text}${cut}`;
+  return statusCode < 400 ? succeed(content) : fail(content);
+}
+
+function decode(body: Buffer, type: string): string {
+  const charset = /charset=\s*"?([a-z0-9_-]{1,40})/i.exec(type)?.[1] ?? "utf-8";
+  try {
+    return new TextDecoder(charset).decode(body);
+  } catch {
+    return new TextDecoder().decode(body);
+  }
+}

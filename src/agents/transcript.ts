@@ -1,0 +1,53 @@
+import type { AgentId } from "../protocol/ids.ts";
+import type { Message } from "../protocol/message.ts";
+import type { Turn } from "./agent.ts";
+import { isTold, newestWithin } from "./conversation.ts";
+
+/** The longest transcript for a program, in UTF-16 units; the oldest text is left out. */
+const MAX_TRANSCRIPT_UNITS = 131_072;
+
+const GO_ON =
+  "You had begun to answer this, and were interrupted. Go on where you stopped, and repeat nothing. You had said:";
+
+/** The parts of a prompt to an agent that keeps its conversations itself, beside the user's message. */
+export interface Briefing {
+  /** Messages that the agent does not know yet; undefined if there are none. */
+  readonly missed: string | undefined;
+  /** The agent's interrupted replies to this message; undefined if there are none. */
+  readonly interrupted: string | undefined;
+}
+
+/**
+ * The messages to tell an agent beside the user's message. If it continues a conversation of its own, these are the
+ * messages after `turn.heardUpTo` that are not its own; if it begins a conversation, the whole history.
+ */
+export function brief(agentId: AgentId, turn: Turn, knows: "conversation" | "nothing"): Briefing {
+  const past = turn.history.filter(({ id }) => id !== turn.input.id);
+  const said = past.filter((message) => isOwn(message, agentId) && message.runId === turn.runId);
+  const before = past.filter((message) => message.runId !== turn.runId && isTold(message));
+  const isKnown = knows === "conversation";
+  const heard = isKnown ? before.findLastIndex(({ id }) => id === turn.heardUpTo) : -1;
+  const news = before.slice(heard + 1).filter((message) => !isKnown || !isOwn(message, agentId));
+  const missed = newestWithin(news);
+  return {
+    missed: missed.length > 0 ? transcriptOf(missed) : undefined,
+    interrupted: said.length > 0 ? `${GO_ON}\n\n${said.map(({ content }) => content).join("\n\n")}` : undefined,
+  };
+}
+
+/** Whether the agent wrote the message, finished or interrupted. */
+function isOwn({ role, agent, status, content }: Message, agentId: AgentId): boolean {
+  const isHeard = status === "success" || status === "interrupted";
+  return role === "assistant" && agent?.kind === "master" && agent.name === agentId && isHeard && content !== "";
+}
+
+function transcriptOf(messages: readonly Message[]): string {
+  const lines = messages.map(({ role, agent, content, images }) => {
+    const speaker = role === "user" ? "User" : `Assistant${agent ? ` (${agent.name})` : ""}`;
+    const pictures = images && images.length > 0 ? ` [${images.length} image(s)]` : "";
+    return `${speaker}:${pictures} ${content}`;
+  });
+  const text = lines.join("\n\n");
+  const cut = text.slice(Math.max(text.length - MAX_TRANSCRIPT_UNITS, 0));
+  return `This was said before, for you to know; do not answer it:\n\n${cut.toWellFormed()}`;
+}

@@ -1,0 +1,135 @@
+import { decide, EMPTY_FLOOR, type FloorRules, rulesOf } from "../../actors/floor/arbitration.ts";
+import type { Claim } from "../../actors/floor/claim.ts";
+import { giveFront, letBeneath } from "../../actors/floor/rearrangement.ts";
+import type { AgentEntry, Catalog } from "../../config/catalog/catalog.ts";
+import type { Decision } from "../../protocol/decision.ts";
+import type { SessionId } from "../../protocol/ids.ts";
+import { wrapToWidth } from "../text-width.ts";
+import { hearingOf } from "./sharing-risks.ts";
+
+export const MATRIX_FORMATS = ["text", "markdown", "json"] as const;
+export type MatrixFormat = (typeof MATRIX_FORMATS)[number];
+
+/** What the challenger's request does: to the holder (`pauses`, `ducks`, `replaces`), or to itself. */
+type Effect = "pauses" | "ducks" | "replaces" | "beneath" | "waits" | "refused";
+
+interface Cell {
+  holder: string;
+  challenger: string;
+  effect: Effect;
+  /** Of the one that is heard beneath the other, in dB. */
+  level?: number;
+  rule: number;
+  reason: Decision["reason"];
+}
+
+/** The most agents that a matrix shows: it has a cell for each pair. */
+export const MAX_MATRIX_AGENTS = 100;
+const MAX_COLUMNS = 80;
+const GAP = "  ";
+/** What the words of the legend take. */
+const TERM_COLUMNS = 10;
+
+const LEGEND: Readonly<Record<Effect, string>> = {
+  pauses: "the challenger gets the floor, and the holder is paused",
+  ducks: "the challenger gets the floor, and the holder goes on beneath it, so many dB quieter",
+  replaces: "the challenger gets the floor, and the holder ends",
+  beneath: "the challenger starts beneath the holder, so many dB quieter",
+  waits: "the challenger waits for the floor",
+  refused: "the challenger is refused, and the holder notices nothing",
+};
+
+/**
+ * What happens when a session of each agent asks while one of each other has the floor, alone. With the agents' own
+ * priorities: rules and users' overrides are left out.
+ */
+export function matrixText(catalog: Catalog, format: MatrixFormat): string {
+  const agents = [...catalog.agents.values()].filter(({ enabled }) => enabled);
+  const rules = rulesOf(catalog, {});
+  const rows = agents.map((holder) => agents.map((challenger) => meet(holder, challenger, rules)));
+  switch (format) {
+    case "json":
+      return `${JSON.stringify({ agents: agents.map(({ id, priority }) => ({ id, priority })), pairs: rows.flat() }, null, 2)}\n`;
+    case "markdown":
+      return markdownOf(agents, rows);
+    case "text":
+      return textOf(agents, rows);
+  }
+}
+
+function meet(holder: AgentEntry, challenger: AgentEntry, rules: FloorRules): Cell {
+  const held = claimOf(holder, "holder");
+  const asks = claimOf(challenger, "challenger");
+  const floor = { ...EMPTY_FLOOR, holder: held };
+  const { outcome, reason, rule, level } = decide(floor, { ...asks, agent: challenger, mayQueue: true }, rules);
+  const about = { holder: holder.id, challenger: challenger.id, rule: rule!, reason };
+  if (outcome !== "granted") return { ...about, effect: outcome === "queued" ? "waits" : "refused" };
+  const { moves } = (reason === "beneath" ? letBeneath : giveFront)(floor, asks, rules);
+  const move = moves.find(({ claim }) => claim.sessionId === held.sessionId);
+  if (move?.becomes === "ducked") return { ...about, effect: "ducks", level: move.level };
+  if (move?.becomes === "archived") return { ...about, effect: "replaces" };
+  if (move?.becomes === "paused") return { ...about, effect: "pauses" };
+  return { ...about, effect: "beneath", level: level ?? 0 };
+}
+
+function claimOf(agent: AgentEntry, sessionId: string): Claim {
+  const { id, interruptible, preemptionThreshold } = agent;
+  const numbers = { ...hearingOf(agent), agentId: id, interruptible, preemptionThreshold, explained: [] };
+  return { ...numbers, sessionId: sessionId as SessionId };
+}
+
+const wordOf = ({ effect, level }: Cell): string => (level === undefined ? effect : `${effect} ${level}`);
+
+/** The words that stand in the matrix, each with its meaning. */
+function legendOf(rows: readonly Cell[][]): [Effect, string][] {
+  const used = new Set(rows.flat().map(({ effect }) => effect));
+  return (Object.entries(LEGEND) as [Effect, string][]).filter(([effect]) => used.has(effect));
+}
+
+function markdownOf(agents: readonly AgentEntry[], rows: readonly Cell[][]): string {
+  const line = (cells: readonly string[]) => `| ${cells.join(" | ")} |\n`;
+  const names = agents.map(({ id }) => `\`${id}\``);
+  const head = line(["holder ↓ challenger →", ...names]) + line(Array(agents.length + 1).fill("---"));
+  const body = rows.map((cells, index) => line([names[index]!, ...cells.map(wordOf)])).join("");
+  const legend = legendOf(rows).map(([effect, meaning]) => `- ${effect}: ${meaning}\n`);
+  return `${head}${body}\n${legend.join("")}`;
+}
+
+/** As many columns beside one another as 80 characters have room for; the others below, with the same rows. */
+function textOf(agents: readonly AgentEntry[], rows: readonly Cell[][]): string {
+  const digits = String(agents.length).length;
+  const labels = agents.map(({ id, priority }, index) => `${String(index + 1).padStart(digits)} ${id} (${priority})`);
+  // A name may be as long as a line: what stands beside it counts more than its end.
+  const labelWidth = Math.min(Math.max(...labels.map(({ length }) => length)), MAX_COLUMNS / 2);
+  const widths = agents.map((_, column) =>
+    Math.max(String(column + 1).length, ...rows.map((cells) => wordOf(cells[column]!).length)),
+  );
+  const tables: string[] = [];
+  for (let from = 0; from < agents.length; ) {
+    let to = from;
+    let width = labelWidth;
+    while (to < agents.length && (to === from || width + GAP.length + widths[to]! <= MAX_COLUMNS)) {
+      width += GAP.length + widths[to]!;
+      to += 1;
+    }
+    const line = (label: string, cells: readonly string[]) => {
+      const padded = cells.slice(from, to).map((cell, index) => cell.padEnd(widths[from + index]!));
+      return `${[cut(label, labelWidth), ...padded].join(GAP).trimEnd()}\n`;
+    };
+    const head = line(
+      "",
+      agents.map((_, index) => String(index + 1)),
+    );
+    tables.push(head + rows.map((cells, row) => line(labels[row]!, cells.map(wordOf))).join(""));
+    from = to;
+  }
+  const legend = legendOf(rows).map(([effect, meaning]) => {
+    const lines = wrapToWidth(meaning, MAX_COLUMNS - TERM_COLUMNS);
+    return lines.map((line, index) => `${(index === 0 ? effect : "").padEnd(TERM_COLUMNS)}${line}\n`).join("");
+  });
+  const intro = "Rows: who has the floor, with its priority. Columns: who asks, by its row.\n";
+  return `${intro}\n${tables.join("\n")}\n${legend.join("")}`;
+}
+
+const cut = (label: string, width: number) =>
+  label.length > width ? `${label.slice(0, width - 1)}…` : label.padEnd(width);

@@ -1,0 +1,82 @@
+import { depth, type Hearing } from "../../actors/floor/arrangement.ts";
+import { type AgentEntry, type Catalog, takesTurns } from "../../config/catalog/catalog.ts";
+
+/** The catalogue's settings for how an agent's sessions are heard together with others. */
+export function hearingOf({ id, priority, beneath, whenPreempted, critical }: AgentEntry): Hearing {
+  return {
+    agentId: id,
+    priority,
+    beneath,
+    ...(whenPreempted === "duck" && { ducks: true }),
+    ...(critical && { critical: true }),
+  };
+}
+
+/** Effects of shared hearing that a catalogue's author may not expect, one sentence each. */
+export function findSharingRisks(catalog: Catalog): string[] {
+  const agents = [...catalog.agents.values()].filter((agent) => agent.enabled);
+  return [...findCutOff(agents), ...findUnwatched(agents), ...findEndlessWaits(agents), ...findUnheard(agents)];
+}
+
+/** Agents that play for themselves, and whose death is not noticed. */
+function findUnwatched(agents: readonly AgentEntry[]): string[] {
+  return agents
+    .filter((agent) => !takesTurns(agent) && agent.leaseMs === undefined)
+    .map(({ id }) => `${id} plays for itself and has no lease: when its program dies, it keeps its place`);
+}
+
+/** Whether the critical agent says itself that it pauses the other. */
+function isMeant(critical: AgentEntry, { id }: AgentEntry): boolean {
+  const levels = new Map(critical.beneath);
+  return (levels.get(id) ?? levels.get("all")) === "pause";
+}
+
+/** Agents that are not interruptible and that a critical agent silences nevertheless. */
+function findCutOff(agents: readonly AgentEntry[]): string[] {
+  return agents
+    .filter((agent) => agent.critical)
+    .flatMap((critical) =>
+      agents
+        .filter((agent) => !agent.critical && !agent.interruptible)
+        .filter((agent) => depth(hearingOf(critical), hearingOf(agent)) === undefined && !isMeant(critical, agent))
+        .map(
+          (agent) =>
+            `${critical.id} is critical and silences ${agent.id}, which is not interruptible: say when_preempted: duck ` +
+            `for ${agent.id}, and name it in ${critical.id}'s beneath, to have both heard; or give it pause there`,
+        ),
+    );
+}
+
+/** Agents that may wait without a limit behind a holder that may keep the floor without a limit. */
+function findEndlessWaits(agents: readonly AgentEntry[]): string[] {
+  const isEndless = (holder: AgentEntry) => holder.maxHoldMs === undefined && holder.idleTimeoutMs === undefined;
+  const blocks = (holder: AgentEntry, challenger: AgentEntry) =>
+    holder.priority > challenger.priority || (!holder.interruptible && holder.preemptionThreshold === undefined);
+  return agents
+    .filter((agent) => agent.whenBlocked === "queue" && agent.queueTimeoutMs === undefined)
+    .flatMap((agent) =>
+      agents
+        .filter((holder) => holder !== agent && isEndless(holder) && blocks(holder, agent))
+        .map(
+          (holder) =>
+            `${agent.id} may wait for ever behind ${holder.id}: it has no queue_timeout, and ${holder.id} has neither ` +
+            "max_hold nor idle_timeout",
+        ),
+    );
+}
+
+/** Pairs in which both agents let all others be heard beneath them but neither can be ducked. */
+function findUnheard(agents: readonly AgentEntry[]): string[] {
+  const isOpen = ({ beneath, whenPreempted, critical }: AgentEntry) =>
+    whenPreempted === "pause" && !critical && beneath.some(([name, level]) => name === "all" && level !== "pause");
+  const open = agents.filter(isOpen);
+  return open.flatMap((one, index) =>
+    open
+      .slice(index + 1)
+      .map(
+        (other) =>
+          `${one.id} and ${other.id} both let all be heard beneath them, but neither says when_preempted: duck, so one ` +
+          "silences the other",
+      ),
+  );
+}

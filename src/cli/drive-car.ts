@@ -1,0 +1,85 @@
+import type { SessionAnswer } from "../client/answers.ts";
+import { keepLease } from "../client/live/lease.ts";
+import type { Decision } from "../protocol/decision.ts";
+import type { Cast, Scene } from "./drive-scenes.ts";
+import type { Stage } from "./drive-stage.ts";
+
+/** The values of config/car.yaml that its scene depends on. */
+export const CAR_CAST: Cast = {
+  phone_agent: { priority: 90, interruptible: false },
+  prompt_agent: { priority: 80, interruptible: false },
+  music_agent: { priority: 20, interruptible: true },
+};
+
+/** How long a prompt is spoken, and the music plays between two, in ms. */
+const SPOKEN_MS = 800;
+
+const prompts: Scene = {
+  title: "A prompt over music, and into a call · 导航播报压低音乐，也能进通话",
+  story: "Music plays. The navigation speaks over it; in a call it is heard as well, and the music is not.",
+  async play(stage) {
+    const leases: (() => void)[] = [];
+    const start = async (agentId: string) => {
+      const answer = await stage.start(agentId);
+      // What a player of its own does.
+      const lease = keepLease(stage.client, answer.session.id, true);
+      lease.note(answer.session);
+      leases.push(() => lease.stop());
+      return answer;
+    };
+    const speak = async (): Promise<SessionAnswer> => {
+      const answer = await start("prompt_agent");
+      await stage.pass(SPOKEN_MS);
+      await stage.client.archiveSession(answer.session.id);
+      return answer;
+    };
+    try {
+      const { session: music } = await start("music_agent");
+      await stage.pass(SPOKEN_MS);
+      const overMusic = await speak();
+      await untilState(stage, music.id, "active.idle", 2);
+      const beforeCall = statesOf(stage, music.id);
+      const { session: phone } = await start("phone_agent");
+      await stage.pass(SPOKEN_MS);
+      const inCall = await speak();
+      const duringCall = statesOf(stage, music.id);
+      await stage.client.archiveSession(phone.id);
+      await untilState(stage, music.id, "active.idle", 3);
+
+      stage.check("the prompt gets the floor: 80 > 20", overMusic.decision?.reason === "preempted");
+      stage.check("the music goes on beneath it, 14 dB quieter", ducks(overMusic.decision, music.id, -14));
+      stage.check(
+        "when the prompt ends, the music is back at its own volume, and was never silent",
+        beforeCall.join() === "active.idle,ducked.idle,active.idle",
+      );
+      stage.check(
+        "the prompt is heard in the call, as loud as the call, and the call goes on",
+        inCall.decision?.reason === "beneath" && inCall.decision.level === 0 && isActiveOnce(stage, phone.id),
+      );
+      stage.check("the music is silent for the whole of the call", duringCall.at(-1) === "paused");
+      stage.check("the music comes back when the call ends", statesOf(stage, music.id).at(-1) === "active.idle");
+    } finally {
+      for (const stop of leases) stop();
+    }
+  },
+};
+
+export const CAR_SCENES: readonly Scene[] = [prompts];
+
+const statesOf = (stage: Stage, sessionId: string): string[] =>
+  stage.transitionsOf(sessionId).map(({ data }) => data.to);
+
+/** Wait until the session has been in this state so many times. */
+function untilState(stage: Stage, sessionId: string, state: string, times: number): Promise<void> {
+  const count = () => statesOf(stage, sessionId).filter((each) => each === state).length;
+  return stage.until(`${state} of the session ${sessionId}`, () => count() >= times);
+}
+
+const ducks = (decision: Decision | undefined, sessionId: string, level: number): boolean =>
+  decision?.effects?.some(
+    (effect) => effect.sessionId === sessionId && effect.becomes === "ducked" && effect.level === level,
+  ) === true;
+
+/** Whether the session got the floor, and lost it to nothing but its own end. */
+const isActiveOnce = (stage: Stage, sessionId: string): boolean =>
+  statesOf(stage, sessionId).join() === "active.idle,archived";

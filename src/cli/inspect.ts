@@ -1,0 +1,143 @@
+import { randomBytes, timingSafeEqual } from "node:crypto";
+import { once } from "node:events";
+import { createServer, type IncomingMessage } from "node:http";
+import type { AddressInfo } from "node:net";
+import { type WebSocket, WebSocketServer } from "ws";
+import { type Client, createClient } from "../client/client.ts";
+import { ClientError } from "../client/client-error.ts";
+import { StatelyFeed, type StatelyMessage } from "./stately-feed.ts";
+
+export interface InspectOptions {
+  /** The floors to show. Empty: all floors that are in use, now or later. */
+  floorIds: readonly string[];
+  /** The port to listen on; 0 picks a free one. */
+  port: number;
+  /** The token that readers must present. Default: a random one, which is printed. */
+  token?: string | undefined;
+  /** The token or key for the node, if it requires authentication. */
+  nodeToken?: string | undefined;
+  signal: AbortSignal;
+}
+
+/** Concurrent readers, and floors shown when none is named. */
+const MAX_READERS = 8;
+const MAX_FLOORS = 64;
+/** A reader that is this many bytes behind is disconnected; after reconnecting it gets the current actors. */
+const MAX_UNSENT_BYTES = 8_388_608;
+const LOOPBACK = /^(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?$/;
+
+/**
+ * `interlock inspect [URL]`: stream what happens on floors of a node to consumers of `@statelyai/inspect`. Each reader
+ * first receives the existing actors. It listens on loopback only, requires the token, and refuses pages from other
+ * origins, which could otherwise read every floor unnoticed.
+ *
+ * @param onReady receives the address for readers, including the token
+ * @returns the exit code: 0 when it was stopped, 1 when the node refuses
+ */
+export async function inspect(
+  baseUrl: string,
+  options: InspectOptions,
+  onReady: (address: string) => void,
+  onFault: (why: string) => void,
+): Promise<number> {
+  const { floorIds, port, signal, nodeToken, token = randomBytes(24).toString("base64url") } = options;
+  const client = createClient({ baseUrl, ...(nodeToken && { headers: { Authorization: `Bearer ${nodeToken}` } }) });
+  const ending = new AbortController();
+  const over = AbortSignal.any([signal, ending.signal]);
+  const stage = new Stage(client, over);
+  const server = createServer((_, response) => response.writeHead(426, { Connection: "close" }).end());
+  const sockets = new WebSocketServer({ noServer: true, maxPayload: 1_024, perMessageDeflate: false });
+  server.on("upgrade", (request, socket, head) => {
+    const refusal = refusalOf(request, token, stage.readers.size);
+    if (refusal) return void socket.end(`HTTP/1.1 ${refusal}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`);
+    sockets.handleUpgrade(request, socket, head, (reader) => stage.admit(reader));
+  });
+  server.listen(port, "127.0.0.1");
+  await once(server, "listening");
+  try {
+    onReady(`ws://127.0.0.1:${(server.address() as AddressInfo).port}/?token=${token}`);
+    if (floorIds.length === 0) await stage.followAll();
+    else await Promise.all(floorIds.map((floorId) => stage.follow(floorId)));
+    return 0;
+  } catch (error) {
+    if (signal.aborted) return 0;
+    if (!(error instanceof ClientError)) throw error;
+    onFault(error.message);
+    return 1;
+  } finally {
+    ending.abort();
+    for (const reader of stage.readers) reader.terminate();
+    server.close();
+    server.closeAllConnections();
+  }
+}
+
+/** The HTTP status for a reader that is refused; undefined if it is admitted. */
+function refusalOf(request: IncomingMessage, token: string, readers: number): string | undefined {
+  const { host = "", origin } = request.headers;
+  const isForeign = origin !== undefined && !LOOPBACK.test(URL.parse(origin)?.host ?? "");
+  if (!LOOPBACK.test(host) || isForeign) return "403 Forbidden";
+  const given = URL.parse(request.url ?? "", "http://localhost")?.searchParams.get("token") ?? "";
+  const [shown, wanted] = [Buffer.from(given), Buffer.from(token)];
+  if (shown.length !== wanted.length || !timingSafeEqual(shown, wanted)) return "401 Unauthorized";
+  return readers >= MAX_READERS ? "503 Service Unavailable" : undefined;
+}
+
+/** The followed floors and the connected readers. */
+class Stage {
+  readonly readers = new Set<WebSocket>();
+  readonly #client: Client;
+  readonly #signal: AbortSignal;
+  readonly #feeds = new Map<string, StatelyFeed>();
+
+  constructor(client: Client, signal: AbortSignal) {
+    this.#client = client;
+    this.#signal = signal;
+  }
+
+  admit(reader: WebSocket): void {
+    this.readers.add(reader);
+    reader.on("close", () => this.readers.delete(reader));
+    // A `close` event follows each error. Messages from readers are ignored.
+    reader.on("error", () => {});
+    for (const feed of this.#feeds.values()) for (const actor of feed.actors) reader.send(JSON.stringify(actor));
+  }
+
+  /** Follow all floors until the signal aborts. @throws ClientError when the node refuses */
+  async followAll(): Promise<void> {
+    const following: Promise<void>[] = [];
+    const failed = Promise.withResolvers<never>();
+    const reading = (async () => {
+      for await (const { type, data } of this.#client.openFloors({ signal: this.#signal })) {
+        if (type !== "floor" || data.state === "idle" || this.#feeds.has(data.floorId)) continue;
+        if (this.#feeds.size >= MAX_FLOORS) continue;
+        const done = this.follow(data.floorId);
+        done.catch(failed.reject);
+        following.push(done);
+      }
+      await Promise.all(following);
+    })();
+    await Promise.race([reading, failed.promise]);
+  }
+
+  /** Follow a floor until the signal aborts. @throws ClientError when the node refuses */
+  async follow(floorId: string): Promise<void> {
+    const feed = new StatelyFeed(floorId, Date.now());
+    this.#feeds.set(floorId, feed);
+    const options = { signal: this.#signal };
+    const { position, ...floor } = await this.#client.getFloor(floorId, options);
+    this.#send(feed.begin(floor));
+    for await (const event of this.#client.openFloor(floorId, { ...options, position })) {
+      const isNew = event.type === "reset";
+      this.#send(isNew ? feed.begin(await this.#client.getFloor(floorId, options)) : feed.take(event));
+    }
+  }
+
+  #send(messages: readonly StatelyMessage[]): void {
+    const frames = this.readers.size === 0 ? [] : messages.map((message) => JSON.stringify(message));
+    for (const reader of this.readers) {
+      for (const frame of frames) reader.send(frame);
+      if (reader.bufferedAmount > MAX_UNSENT_BYTES) reader.terminate();
+    }
+  }
+}

@@ -1,0 +1,28 @@
+import { relative } from "node:path";
+import { type Settings, SHIPPED_CATALOG } from "../config/settings.ts";
+
+/** The lines that a node prints once it listens: its URL, catalogue, store, callers and roles. No secrets. */
+export function startLines(url: string, settings: Settings): string {
+  const { configPath, store, auth, host, roles } = settings;
+  const isShipped = configPath === SHIPPED_CATALOG;
+  const facts = [
+    ["catalogue", isShipped ? `${configPath} (shipped; there is no config/agents_config.yaml here)` : configPath],
+    ["store", nameOf(store)],
+    ["callers", auth === "none" ? `everyone who can reach ${host}: authentication is off` : callersOf(auth)],
+    ["roles", roles.join(", ")],
+  ];
+  return [`Interlock is listening on ${url}`, ...facts.map(([name, text]) => `  ${name!.padEnd(9)}  ${text}`), ""].join(
+    "\n",
+  );
+}
+
+function nameOf(store: Settings["store"]): string {
+  if (store.kind === "sqlite")
+    return store.file === ":memory:" ? "in memory: nothing is kept" : relative("", store.file) || store.file;
+  const { host, pathname } = new URL(store.url);
+  return `PostgreSQL at ${host}${pathname}`;
+}
+
+function callersOf(auth: Exclude<Settings["auth"], "none">): string {
+  return auth.kind === "keys" ? `who has a key of ${auth.file}` : "who has a token that its issuer signed";
+}

@@ -1,0 +1,52 @@
+/** The entry point of `interlock/client`: commands, event streams, and live views that streams keep current. */
+export type { InterlockDataParts } from "../protocol/chat-data.ts";
+export type { Decision } from "../protocol/decision.ts";
+export type { FloorSummary, Reservation } from "../protocol/floor.ts";
+export type { Message } from "../protocol/message.ts";
+export type { AgentInfo, Session } from "../protocol/session.ts";
+export type {
+  AgentsAnswer,
+  AgentView,
+  FloorLogPage,
+  FloorPage,
+  FloorView,
+  Health,
+  LoadedSession,
+  LogPage,
+  MessageAnswer,
+  MessagePage,
+  Readiness,
+  SessionAnswer,
+  SessionPage,
+} from "./answers.ts";
+export {
+  type Client,
+  type ConnectionOptions,
+  createClient,
+  type FloorLogQuery,
+  type FloorQuery,
+  type NewSession,
+  type OutgoingMessage,
+  type SessionQuery,
+  type StreamOptions,
+  type Window,
+} from "./client.ts";
+export { ClientError, type ClientErrorCode, type ClientErrorFacts } from "./client-error.ts";
+export type { EventStream, StreamState, StreamStatus } from "./event-stream.ts";
+export { keepLease, type Lease } from "./live/lease.ts";
+export type { LiveState, LiveStatus } from "./live/live.ts";
+export { type ConnectionView, LiveConnection } from "./live/live-connection.ts";
+export { type FloorLiveView, LiveFloor } from "./live/live-floor.ts";
+export { type FloorsLiveView, LiveFloors } from "./live/live-floors.ts";
+export {
+  LiveSession,
+  type LiveSessionOptions,
+  type PendingInteraction,
+  type SessionLiveView,
+  type SessionMessage,
+  type ToolUse,
+} from "./live/live-session.ts";
+export { LiveViews } from "./live/live-views.ts";
+export { type MessageText, MessageTexts } from "./message-texts.ts";
+export type { ClientOptions, HeaderSource, ReadOptions, WriteOptions } from "./requester.ts";
+export type { ServerEvent, ServerEventOf } from "./server-event.ts";

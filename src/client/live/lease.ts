@@ -1,0 +1,66 @@
+import type { ClientMessage } from "../../protocol/client-message.ts";
+import type { Session } from "../../protocol/session.ts";
+import { ClientError } from "../client-error.ts";
+import type { WriteOptions } from "../requester.ts";
+
+/** Heartbeats per lease. With three, one may be lost. */
+const BEATS_PER_LEASE = 3;
+/** An interval is shorter by at most this share, so that clients that began together spread. */
+const JITTER = 0.2;
+/** The shortest interval between heartbeats, in ms. */
+const MIN_BEAT_MS = 250;
+
+/** Renews a session's lease until it is stopped. */
+export interface Lease {
+  /** Called with the session's state. A changed length of the lease changes the interval. */
+  note(session: Pick<Session, "state" | "leaseMs"> | undefined): void;
+  stop(): void;
+}
+
+/** The part of a `Client` that sends heartbeats. */
+export interface HeartbeatSender {
+  send(message: ClientMessage, options?: WriteOptions): Promise<unknown>;
+}
+
+/**
+ * Renew a session's lease by `heartbeat`, about three times in its length. Does nothing for a session without a lease, for
+ * an archived one, and where `isParticipant` is false, because an observer must not keep another client's session alive.
+ */
+export function keepLease(
+  client: HeartbeatSender,
+  sessionId: string,
+  isParticipant: boolean,
+  random: () => number = Math.random,
+): Lease {
+  let leaseMs: number | undefined;
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  let underWay: AbortController | undefined;
+  const stop = () => {
+    clearTimeout(timer);
+    underWay?.abort();
+    leaseMs = undefined;
+  };
+  const beat = () => {
+    // The next heartbeat makes up for a lost one, so a slow one is given up for it, and failures are ignored.
+    underWay?.abort();
+    const own = new AbortController();
+    underWay = own;
+    const message = { type: "heartbeat", sessionId: sessionId as never } as const;
+    client.send(message, { signal: own.signal }).catch((error: unknown) => {
+      const isOver = error instanceof ClientError && /^session_(archived|not_found)$/.test(error.code);
+      if (isOver && underWay === own) stop();
+    });
+    const everyMs = (leaseMs! / BEATS_PER_LEASE) * (1 - JITTER * random());
+    timer = setTimeout(beat, Math.max(MIN_BEAT_MS, everyMs));
+  };
+  return {
+    note(session) {
+      const next = isParticipant && session?.state !== "archived" ? session?.leaseMs : undefined;
+      if (next === leaseMs) return;
+      stop();
+      leaseMs = next;
+      if (leaseMs !== undefined) beat();
+    },
+    stop,
+  };
+}

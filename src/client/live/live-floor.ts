@@ -1,0 +1,81 @@
+import type { Decision } from "../../protocol/decision.ts";
+import type { FloorView } from "../answers.ts";
+import type { Client } from "../client.ts";
+import type { ServerEvent } from "../server-event.ts";
+import { Live, type LiveState } from "./live.ts";
+
+export interface FloorLiveView extends LiveState {
+  /** Undefined before the first answer. */
+  floor: Omit<FloorView, "decisions" | "position"> | undefined;
+  /** Newest last. */
+  decisions: readonly Decision[];
+  /** Events since the view was opened, newest last: transitions, decisions, sessions. */
+  events: readonly ServerEvent[];
+}
+
+/** Events and decisions that are kept. Older ones are in the floor's log. */
+const MAX_EVENTS = 500;
+const MAX_DECISIONS = 50;
+/** A floor is read at most once in this many ms. */
+const READ_EVERY_MS = 200;
+
+/** One floor: its holder, the sessions paused below it, those that wait, and the decisions. */
+export class LiveFloor extends Live<FloorLiveView> {
+  readonly id: string;
+  readonly #client: Client;
+  #position: string | undefined;
+  #reading: Promise<void> | undefined;
+  #isStale = false;
+
+  constructor(client: Client, id: string) {
+    super({ status: "connecting", floor: undefined, decisions: [], events: [] });
+    this.#client = client;
+    this.id = id;
+  }
+
+  protected async follow(signal: AbortSignal): Promise<void> {
+    if (this.#position === undefined) await this.#load(signal);
+    const { note: onStatus } = this;
+    const stream = this.#client.openFloor(this.id, { position: this.#position, signal, onStatus });
+    for await (const event of stream) {
+      this.#position = stream.position;
+      if (event.type === "reset") await this.#load(signal);
+      else if (event.type !== "bye") this.#take(event, signal);
+    }
+  }
+
+  async #load(signal: AbortSignal): Promise<void> {
+    const { decisions, position, ...floor } = await this.#client.getFloor(this.id, { signal });
+    this.#position ??= position;
+    this.change({ floor, decisions });
+  }
+
+  #take(event: ServerEvent, signal: AbortSignal): void {
+    const events = [...this.known.events.slice(1 - MAX_EVENTS), event];
+    if (event.type === "arbitration") {
+      this.change({ events, decisions: [...this.known.decisions.slice(1 - MAX_DECISIONS), event.data] });
+    } else this.change({ events });
+    this.#isStale = true;
+    this.#reading ??= this.#readAgain(signal).finally(() => {
+      this.#reading = undefined;
+    });
+  }
+
+  /**
+   * The events do not reveal the order of a floor's lists, so the floor is read, and read again if it changed
+   * meanwhile.
+   */
+  async #readAgain(signal: AbortSignal): Promise<void> {
+    while (this.#isStale && !signal.aborted) {
+      this.#isStale = false;
+      try {
+        const { decisions: _, position: __, ...floor } = await this.#client.getFloor(this.id, { signal });
+        this.change({ floor });
+      } catch {
+        // The stream reports when the floor is unreachable, and then delivers what was missed.
+        this.#isStale = false;
+      }
+      await new Promise((resolve) => setTimeout(resolve, READ_EVERY_MS));
+    }
+  }
+}

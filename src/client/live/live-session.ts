@@ -1,0 +1,236 @@
+import type { Message } from "../../protocol/message.ts";
+import type { Activity, Session, SessionState } from "../../protocol/session.ts";
+import type { Client } from "../client.ts";
+import { type MessageText, MessageTexts } from "../message-texts.ts";
+import type { ServerEvent, ServerEventOf } from "../server-event.ts";
+import { keepLease, type Lease } from "./lease.ts";
+import { Live, type LiveState } from "./live.ts";
+
+/** A message, as far as its text is known. `isStreaming`: more may follow. */
+export interface SessionMessage extends Message {
+  isStreaming: boolean;
+  /** The agent's reasoning, as far as it is published. */
+  reasoning: string;
+}
+
+/** A question of the agent that a person has to answer. */
+export type PendingInteraction = (
+  | ServerEventOf<"tool_confirmation_request">
+  | ServerEventOf<"user_question_request">
+) & { requestId: string };
+
+export type ToolUse = ServerEventOf<"tool_call"> & { result?: ServerEventOf<"tool_result">["data"] };
+
+export interface SessionLiveView extends LiveState {
+  /** Undefined before the first answer. */
+  session: Session | undefined;
+  isDeleted: boolean;
+  /** Oldest first, including those that are being written. */
+  messages: readonly SessionMessage[];
+  /** Whether the server has older messages. */
+  hasMore: boolean;
+  interactions: readonly PendingInteraction[];
+  /** Tool calls since the view was opened, oldest first. */
+  toolUses: readonly ToolUse[];
+  /** The latest failure, until a run ends successfully. */
+  error: ServerEventOf<"error">["data"] | undefined;
+}
+
+export interface LiveSessionOptions {
+  /**
+   * Whether this program is the session's participant, not an observer. A participant's view renews the session's lease
+   * while it is watched. Sessions without a lease need no renewal.
+   */
+  isParticipant?: boolean | undefined;
+}
+
+/** Tool calls that are kept. The oldest is dropped. */
+const MAX_TOOL_USES = 1_000;
+/** The question of a waiting session is among this many last events, because its run does nothing else meanwhile. */
+const REPLAYED_EVENTS = 256;
+
+const NOTHING: SessionLiveView = {
+  status: "connecting",
+  session: undefined,
+  isDeleted: false,
+  messages: [],
+  hasMore: false,
+  interactions: [],
+  toolUses: [],
+  error: undefined,
+};
+
+/** One session: its state, its messages as they are written, and its agent's questions. */
+export class LiveSession extends Live<SessionLiveView> {
+  readonly id: string;
+  readonly #client: Client;
+  readonly #options: LiveSessionOptions;
+  #messages = new Map<string, SessionMessage>();
+  #texts = new MessageTexts();
+  #position: string | undefined;
+  #isReading = false;
+  #lease: Lease | undefined;
+
+  constructor(client: Client, id: string, options: LiveSessionOptions = {}) {
+    super(NOTHING);
+    this.#client = client;
+    this.id = id;
+    this.#options = options;
+  }
+
+  /** Whether it renews the session's lease. */
+  get isParticipant(): boolean {
+    return this.#options.isParticipant === true;
+  }
+
+  /** Send a message. Its effects appear in the view. */
+  send(content: string): ReturnType<Client["send"]> {
+    return this.#client.send({ type: "chat", sessionId: this.id as never, content });
+  }
+
+  protected async follow(signal: AbortSignal): Promise<void> {
+    const lease = keepLease(this.#client, this.id, this.isParticipant);
+    this.#lease = lease;
+    try {
+      if (this.#position === undefined) await this.#load(signal);
+      lease.note(this.known.session);
+      const { note: onStatus } = this;
+      const stream = this.#client.openSession(this.id, { position: this.#position, signal, onStatus });
+      for await (const event of stream) {
+        // The answer holds what was missed. Applying its later events twice changes nothing.
+        if (event.type === "reset") await this.#load(signal);
+        else this.#take(event);
+        this.#position = stream.position;
+        lease.note(this.known.session);
+      }
+    } finally {
+      this.#lease = undefined;
+      lease.stop();
+    }
+  }
+
+  async #load(signal: AbortSignal): Promise<void> {
+    const { session: loaded, position } = await this.#client.loadSession({ sessionId: this.id }, { signal });
+    const { messages, hasMore, ...session } = loaded;
+    const isFirst = this.#position === undefined;
+    this.#texts = new MessageTexts();
+    this.#messages = new Map(messages.map((message) => [message.id, messageOf(message)]));
+    this.#position = session.activity === "waiting" && isFirst ? before(position) : position;
+    this.change({ session: session as Session, messages: [...this.#messages.values()], hasMore });
+  }
+
+  #take(event: ServerEvent): void {
+    const text = this.#texts.take(event);
+    if (text) this.#write(text, event);
+    switch (event.type) {
+      case "session_transition":
+        return this.#move(event.data);
+      case "session_updated":
+        return this.#edit(withoutGaps(event.data) as Partial<Session>);
+      case "agent_switched":
+        return this.#edit({ agentId: event.data.currentAgentId });
+      case "tool_confirmation_request":
+      case "user_question_request": {
+        const others = this.known.interactions.filter(({ requestId }) => requestId !== event.requestId);
+        return this.change({ interactions: [...others, event as PendingInteraction] });
+      }
+      case "interaction_resolved":
+        return this.change({
+          interactions: this.known.interactions.filter(({ requestId }) => requestId !== event.requestId),
+        });
+      case "tool_call":
+        return this.change({ toolUses: [...this.known.toolUses, event].slice(-MAX_TOOL_USES) });
+      case "tool_result":
+        return this.#addResult(event.data);
+      case "error":
+        return this.change({ error: event.data });
+      case "complete":
+        return this.#complete(event.data);
+      default:
+        return undefined;
+    }
+  }
+
+  #move({ to, activity }: ServerEventOf<"session_transition">["data"]): void {
+    const [state, shown] = to.split(".") as [SessionState | "deleted", Activity | undefined];
+    if (state === "deleted") return this.change({ isDeleted: true });
+    const next = shown ?? activity?.to ?? (state === "archived" ? "idle" : undefined);
+    this.#edit({ state, ...(next && { activity: next }) });
+    void this.#readSession();
+  }
+
+  #edit(change: Partial<Session>): void {
+    const { session } = this.known;
+    if (session) this.change({ session: { ...session, ...change } });
+  }
+
+  /**
+   * Reads what a transition does not contain: which session paused it, since when it waits, its counters. One read at a
+   * time.
+   */
+  async #readSession(): Promise<void> {
+    if (this.#isReading) return;
+    this.#isReading = true;
+    try {
+      const { session } = await this.#client.getSession(this.id);
+      const { state, activity } = this.known.session ?? session;
+      // Events that arrived during the request are newer than its answer.
+      if (session.state !== state || session.activity !== activity) return;
+      this.change({ session });
+      this.#lease?.note(session);
+    } catch {
+      // The stream reports when the session is unreachable.
+    } finally {
+      this.#isReading = false;
+    }
+  }
+
+  #write({ messageId, text, reasoning, isStreaming, runId, agent }: MessageText, event: ServerEvent): void {
+    const known = this.#messages.get(messageId);
+    const whole = event.type === "message" ? messageOf(event.data) : undefined;
+    const begun = { id: messageId, sessionId: this.id, role: "assistant", status: "running" } as SessionMessage;
+    const createdAt = Date.parse(event.timestamp);
+    this.#messages.set(messageId, {
+      ...(whole ?? known ?? { ...begun, createdAt, ...(agent && { agent }), ...(runId && { runId: runId as never }) }),
+      content: text,
+      reasoning,
+      isStreaming,
+    });
+    this.change({ messages: [...this.#messages.values()] });
+  }
+
+  #addResult(result: ServerEventOf<"tool_result">["data"]): void {
+    const toolUses = this.known.toolUses.map((use) =>
+      use.data.toolCallId === result.toolCallId && !use.result ? { ...use, result } : use,
+    );
+    this.change({ toolUses });
+  }
+
+  #complete({ runId }: ServerEventOf<"complete">["data"]): void {
+    for (const [id, message] of this.#messages) {
+      if (message.runId === runId && message.isStreaming) this.#messages.set(id, { ...message, isStreaming: false });
+    }
+    const isFailure = this.known.error?.runId === runId;
+    this.change({
+      messages: [...this.#messages.values()],
+      interactions: [],
+      ...(!isFailure && { error: undefined }),
+    });
+  }
+}
+
+function messageOf(message: Message & { streaming?: boolean }): SessionMessage {
+  const { streaming, ...rest } = message;
+  const thoughts = (message.parts ?? []).filter((part) => part["type"] === "reasoning");
+  const reasoning = thoughts.map((part) => String(part["text"])).join("");
+  return { ...rest, reasoning, isStreaming: streaming ?? message.status === "running" };
+}
+
+/** The position some events earlier, so that pending questions are sent again. */
+function before(position: string): string {
+  const [epoch, seq] = position.split(".");
+  return `${epoch}.${Math.max(0, Number(seq) - REPLAYED_EVENTS)}`;
+}
+
+const withoutGaps = (data: object): object =>
+  Object.fromEntries(Object.entries(data).filter(([, value]) => value !== undefined));

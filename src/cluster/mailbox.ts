@@ -1,0 +1,306 @@
+import { z } from "zod";
+import type { Bus, Unsubscribe } from "../bus/bus.ts";
+import { Reassembler, toPieces } from "../bus/pieces.ts";
+import { AppError, ERROR_CODES } from "../protocol/errors.ts";
+import type { FloorId } from "../protocol/ids.ts";
+import { readMessage } from "../protocol/internal/bus-message.ts";
+import { Envelope } from "../protocol/internal/command.ts";
+import { Reply } from "../protocol/internal/reply.ts";
+import type { Clock, Timer } from "../protocol/ports/clock.ts";
+import type { Tracer } from "../protocol/ports/tracer.ts";
+
+/** Executes a command on its floor. Rejects with `AppError`: `busy`, `unavailable` or `internal`. */
+export type Serve = (envelope: Envelope) => Promise<Reply>;
+
+export interface MailboxOptions {
+  bus: Bus;
+  clock: Clock;
+  /** Identifies this node; part of the topic of its replies. */
+  nodeId: string;
+  newId: () => string;
+  /** The topic on which the floor's owner receives commands. */
+  topicOf: (floorId: FloorId) => string;
+  /** The handler that serves the floor in this process, while this node owns it; undefined otherwise. */
+  local?: ((floorId: FloorId) => Serve | undefined) | undefined;
+  /** Called when an ask is repeated because no reply has come for 500 ms. */
+  onRepeat?: () => void;
+  /** Traces asks whose envelope has a trace. The system's own commands start none. */
+  tracer?: Tracer | undefined;
+}
+
+/** How long an ask waits for its reply before it is repeated, in ms. */
+const ASK_AGAIN_MS = 500;
+
+const Outcome = z.union([
+  z.object({ reply: Reply }),
+  z.object({ error: z.object({ code: z.enum(ERROR_CODES), message: z.string() }) }),
+]);
+type Outcome = z.infer<typeof Outcome>;
+
+/** A reading of a node's clock. An asker that echoes it proves that it was still waiting after that instant. */
+const Reading = z.object({ by: z.string(), at: z.number() });
+type Reading = z.infer<typeof Reading>;
+
+/**
+ * A request to the floor's owner. The owner parses the envelope separately, so that it can answer an unknown command.
+ */
+const Request = z.object({
+  replyTo: z.string(),
+  askId: z.string(),
+  envelope: z.unknown(),
+  /** How long the asker waits, counted from the sending of this request, in ms. Older releases do not send it. */
+  leftMs: z.number().optional(),
+  /** The owner's clock reading from its last `again` response to this ask. */
+  seen: Reading.optional().catch(undefined),
+});
+type Request = z.infer<typeof Request>;
+/** A response: the outcome, or `again`, which the asker answers by repeating the request at once if it still waits. */
+const Response = z.union([
+  z.object({ askId: z.string(), outcome: Outcome }),
+  z.object({ askId: z.string(), again: Reading }),
+]);
+type Response = z.infer<typeof Response>;
+
+/** The difference between two nodes' clocks beyond which a deadline from the other node is not trusted, in ms. */
+const CLOCKS_MS = 250;
+
+interface Waiting {
+  /** The topic the request was sent to. */
+  topic: string;
+  settle: (outcome: Outcome) => void;
+  /** Repeat the request at once: the owner cannot tell whether this node still waits. */
+  askAgain: (seen: Reading) => void;
+}
+
+/**
+ * Request and reply over any bus. An ask is repeated until a reply arrives or its deadline passes. A repeat joins the
+ * original or finds its receipt (rules C2 and C3), so the command takes effect once. After the deadline, and as soon as
+ * the bus is known to be away, the outcome is unknown: `unavailable`.
+ */
+export class Mailbox {
+  readonly #options: MailboxOptions;
+  readonly #waiting = new Map<string, Waiting>();
+  readonly #reassembler = new Reassembler();
+  #underWay = 0;
+  #forget: Unsubscribe[] = [];
+
+  constructor(options: MailboxOptions) {
+    this.#options = options;
+  }
+
+  /** Listen for replies. */
+  async start(): Promise<void> {
+    const { bus } = this.#options;
+    const unsubscribe = await bus.subscribe(this.#replyTopic, (piece) => {
+      const message = this.#reassembler.add(piece);
+      const response = message && readMessage(Response, message);
+      if (!response) return;
+      const waiting = this.#waiting.get(response.askId);
+      if ("again" in response) waiting?.askAgain(response.again);
+      else waiting?.settle(response.outcome);
+    });
+    this.#forget = [unsubscribe, bus.onAway(() => this.#giveUpWhatIsAway())];
+  }
+
+  stop(): void {
+    for (const forget of this.#forget) forget();
+    for (const { settle } of this.#waiting.values()) settle(unavailable("shutting down"));
+  }
+
+  get #replyTopic(): string {
+    return `reply.${this.#options.nodeId}`;
+  }
+
+  /** Serve the requests that arrive on a topic. Malformed messages are ignored. */
+  async serve(topic: string, serve: Serve): Promise<Unsubscribe> {
+    const { bus, clock, nodeId } = this.#options;
+    return bus.subscribe(topic, async (piece) => {
+      const message = this.#reassembler.add(piece);
+      const request = message && readMessage(Request, message);
+      if (!request) return;
+      const { replyTo, askId } = request;
+      const parsed = Envelope.safeParse(request.envelope);
+      // Rule C24: another release may know this command.
+      if (!parsed.success) return this.#reply(replyTo, askId, unavailable("this node does not know the command"));
+      const leftMs = this.#timeLeft(request, parsed.data.deadline);
+      const now = clock.now();
+      if (leftMs === "doubtful") return this.#send(replyTo, { askId, again: { by: nodeId, at: now } });
+      const envelope = { ...parsed.data, deadline: now + leftMs };
+      const outcome = leftMs < 0 ? unavailable("the deadline has passed") : await settle(serve, envelope);
+      this.#reply(replyTo, askId, outcome);
+    });
+  }
+
+  /**
+   * How long a command may still be started, in ms; negative: its deadline has passed. A message may be delayed on the
+   * bus for any time, and clocks of nodes may be wrong, so this node trusts the deadline only if it agrees with the
+   * time that was left when the request was sent. Otherwise it asks the sender to repeat the request with this node's
+   * clock reading: the repeat was sent after that reading, which bounds its age without another clock.
+   */
+  #timeLeft({ leftMs, seen }: Request, deadline: number): number | "doubtful" {
+    const { clock, nodeId } = this.#options;
+    const now = clock.now();
+    const untilMs = deadline - now;
+    if (leftMs === undefined) return untilMs;
+    if (seen?.by === nodeId && seen.at <= now) return leftMs - (now - seen.at);
+    return untilMs >= 0 && untilMs <= leftMs + CLOCKS_MS ? Math.min(untilMs, leftMs) : "doubtful";
+  }
+
+  /** The number of this node's asks that wait for their reply. */
+  get underWay(): number {
+    return this.#underWay;
+  }
+
+  /**
+   * Send a command to its floor. Resolves with the floor's reply; a refusal is a reply.
+   * @throws AppError `busy`, `unavailable` or `internal`
+   */
+  async ask(envelope: Envelope): Promise<Reply> {
+    const { tracer } = this.#options;
+    this.#underWay += 1;
+    try {
+      return await (tracer && envelope.trace !== undefined ? this.#askTraced(envelope, tracer) : this.#ask(envelope));
+    } finally {
+      this.#underWay -= 1;
+    }
+  }
+
+  async #askTraced(envelope: Envelope, tracer: Tracer): Promise<Reply> {
+    const { floorId, command, commandId, trace } = envelope;
+    const facts = { "interlock.floor.id": floorId, "interlock.command.id": commandId };
+    const span = tracer.begin("ask", `ask ${command.type}`, trace, facts);
+    try {
+      const reply = await this.#ask({ ...envelope, trace: span.trace });
+      span.end({ "interlock.outcome": reply.ok ? "ok" : reply.code });
+      return reply;
+    } catch (error) {
+      const outcome = error instanceof AppError ? error.code : "internal";
+      span.end({ "interlock.outcome": outcome }, outcome);
+      throw error;
+    }
+  }
+
+  async #ask(envelope: Envelope): Promise<Reply> {
+    const { local, topicOf } = this.#options;
+    const topic = topicOf(envelope.floorId);
+    const serve = local?.(envelope.floorId);
+    // Rule C21: refuse a client's command whose events other nodes could not receive, but let runs and timers of a
+    // floor on this node report.
+    if (this.#isAway(topic) && (!serve || envelope.caller !== undefined)) throw new AppError("unavailable", AWAY);
+    if (serve) return this.#askHere(serve, envelope);
+    const outcome = await this.#askOverBus(topic, envelope);
+    if ("reply" in outcome) return outcome.reply;
+    throw new AppError(outcome.error.code, outcome.error.message);
+  }
+
+  #askHere(serve: Serve, envelope: Envelope): Promise<Reply> {
+    const { clock } = this.#options;
+    const serveSafely = async () => serve(envelope);
+    return new Promise((resolve, reject) => {
+      const late = clock.after(Math.max(0, envelope.deadline - clock.now()), () =>
+        reject(new AppError("unavailable", TOO_LATE)),
+      );
+      serveSafely().then(
+        (reply) => {
+          late.cancel();
+          resolve(reply);
+        },
+        (error) => {
+          late.cancel();
+          reject(error instanceof AppError ? error : new AppError("internal", undefined, { cause: error }));
+        },
+      );
+    });
+  }
+
+  async #askOverBus(topic: string, envelope: Envelope): Promise<Outcome> {
+    const { bus, clock, newId, onRepeat } = this.#options;
+    const askId = newId();
+    const replyTo = this.#replyTopic;
+    let seen: Reading | undefined;
+    let again: Timer | undefined;
+    const makePieces = () => {
+      const request: Request = { replyTo, askId, envelope, leftMs: envelope.deadline - clock.now(), seen };
+      return toPieces(encode(request), newId);
+    };
+    let pieces = makePieces();
+    const send = () => {
+      again?.cancel();
+      for (const piece of pieces) void bus.publish(topic, piece);
+      again = clock.after(ASK_AGAIN_MS, () => {
+        onRepeat?.();
+        // Repeat a request of several pieces unchanged: the repeat's pieces then replace lost ones of the original.
+        if (pieces.length === 1) pieces = makePieces();
+        send();
+      });
+    };
+    const askAgain = (reading: Reading) => {
+      seen = reading;
+      pieces = makePieces();
+      send();
+    };
+    const giveUp = deadline(clock, envelope.deadline);
+    try {
+      return await Promise.race([
+        new Promise<Outcome>((resolve) => {
+          this.#waiting.set(askId, { topic, settle: resolve, askAgain });
+          send();
+        }),
+        giveUp.passed,
+      ]);
+    } finally {
+      again?.cancel();
+      giveUp.cancel();
+      this.#waiting.delete(askId);
+    }
+  }
+
+  #reply(topic: string, askId: string, outcome: Outcome): void {
+    try {
+      this.#send(topic, { askId, outcome });
+    } catch {
+      this.#send(topic, { askId, outcome: { error: { code: "internal", message: "the answer is too large" } } });
+    }
+  }
+
+  /** @throws AppError `too_large` when the message does not fit the bus */
+  #send(topic: string, message: Response): void {
+    const { bus, newId } = this.#options;
+    for (const piece of toPieces(encode(message), newId)) void bus.publish(topic, piece);
+  }
+
+  /** Whether requests to the topic, or the replies to them, are known not to arrive. */
+  #isAway(topic: string): boolean {
+    const { bus } = this.#options;
+    return bus.isAway(topic) || bus.isAway(this.#replyTopic);
+  }
+
+  #giveUpWhatIsAway(): void {
+    for (const { topic, settle } of this.#waiting.values()) if (this.#isAway(topic)) settle(unavailable(AWAY));
+  }
+}
+
+const AWAY = "the bus is away";
+const unavailable = (message: string): Outcome => ({ error: { code: "unavailable", message } });
+
+async function settle(serve: Serve, envelope: Envelope): Promise<Outcome> {
+  try {
+    return { reply: await serve(envelope) };
+  } catch (error) {
+    const { code, message } = error instanceof AppError ? error : new AppError("internal");
+    return { error: { code, message } };
+  }
+}
+
+const TOO_LATE = "the floor's node did not answer in time";
+
+function deadline(clock: Clock, at: number): { passed: Promise<Outcome>; cancel: () => void } {
+  let timer: Timer | undefined;
+  const passed = new Promise<Outcome>((resolve) => {
+    timer = clock.after(Math.max(0, at - clock.now()), () => resolve(unavailable(TOO_LATE)));
+  });
+  return { passed, cancel: () => timer?.cancel() };
+}
+
+const encoder = new TextEncoder();
+const encode = (value: unknown) => encoder.encode(JSON.stringify(value));

@@ -1,0 +1,283 @@
+import { z } from "zod";
+import type { Bus, Unsubscribe } from "../bus/bus.ts";
+import { ownersOf } from "../bus/rendezvous.ts";
+import type { FloorId } from "../protocol/ids.ts";
+import { readMessage } from "../protocol/internal/bus-message.ts";
+import { PARTITIONS, partitionOf } from "../protocol/internal/partition.ts";
+import type { Clock, Timer } from "../protocol/ports/clock.ts";
+import type { Logger } from "../protocol/ports/logger.ts";
+import type { StoreWatch } from "./store-watch.ts";
+
+/** The orchestrators that are alive. Each is a member for one lease at a time. */
+export interface Membership {
+  /**
+   * Renew this node's lease.
+   * @returns the ids of all members, including this node
+   * @throws AppError `unavailable` when the members cannot be read
+   */
+  renew(): Promise<string[]>;
+  /** End this node's lease at once. */
+  leave(): Promise<void>;
+}
+
+export interface OwnershipOptions {
+  bus: Bus;
+  membership: Membership;
+  /**
+   * Whether the store answers this node, which renews its lease only while it does. Absent: the store always answers.
+   */
+  storeWatch?: Pick<StoreWatch, "isSilent" | "isCutOff"> | undefined;
+  clock: Clock;
+  /** This node's id among the members. */
+  nodeId: string;
+  epoch: string;
+  /** The number of shares that the floors are divided into, 1 to 256; the same on all nodes. */
+  count: number;
+  /** How long a node remains a member without renewing, in ms. */
+  leaseMs: number;
+  /** Serve the commands that arrive on the topic of a share. */
+  serve: (topic: string) => Promise<Unsubscribe>;
+  /** Called when this node has taken shares, whose effects must be armed (rule C8). */
+  onTaken: () => void;
+  log: Logger;
+}
+
+/** Renewals per lease: a node may miss two before its lease ends. */
+const RENEWALS = 3;
+
+const NodeMessage = z.union([
+  /** A node joined or left. */
+  z.object({ changed: z.literal(true) }),
+  /** A node serves these shares from now on. */
+  z.object({ by: z.string(), taken: z.array(z.number()) }),
+]);
+type NodeMessage = z.infer<typeof NodeMessage>;
+
+/** The topic on which a floor's owner receives commands. */
+export function partitionTopic(epoch: string, floorId: FloorId, count: number): string {
+  return topicOf(epoch, partitionOf(floorId) % count);
+}
+
+const topicOf = (epoch: string, share: number) => `${epoch}.floors.${share}`;
+
+/**
+ * Which floors this node owns: an optimisation, never a guarantee (docs/architecture.md, principle 2). Rendezvous
+ * hashing assigns shares to nodes, so that only the shares of a node that left move. A node serves a share until it
+ * hears that the successor does (rule C23). For a moment two nodes may serve it, and the store lets one of them win.
+ */
+export class Ownership {
+  readonly #options: OwnershipOptions;
+  /** The shares this node serves, with their subscriptions. */
+  readonly #served = new Map<number, Promise<Unsubscribe>>();
+  /** Shares this node still serves although another node owns them, with the time at which it lost them, in ms. */
+  readonly #leaving = new Map<number, number>();
+  #owned: ReadonlySet<number> = new Set();
+  #members = "";
+  #timer: Timer | undefined;
+  #forget: Unsubscribe[] = [];
+  #renewing: Promise<void> | undefined;
+  #isRenewedAgain = false;
+  #isStopping = false;
+  /** A series of failed renewals is logged once. */
+  #isFailureLogged = false;
+  #whenLeft: (() => void) | undefined;
+
+  constructor(options: OwnershipOptions) {
+    this.#options = options;
+  }
+
+  /** @throws AppError `unavailable` when the members cannot be read or the bus is away */
+  async start(): Promise<void> {
+    const { bus } = this.#options;
+    this.#forget.push(await bus.subscribe(this.#topic, (message) => this.#hear(message)));
+    this.#forget.push(bus.onRecovered(() => void this.#renew()));
+    await this.#renewOnce();
+    this.#announce({ changed: true });
+    this.#schedule();
+  }
+
+  /** Hand over: ask other nodes to take this node's shares, and serve until they do, for at most `patienceMs`. */
+  async stop(patienceMs: number): Promise<void> {
+    const { membership, clock, log } = this.#options;
+    this.#isStopping = true;
+    this.#timer?.cancel();
+    await this.#renewing;
+    try {
+      await membership.leave();
+      this.#announce({ changed: true });
+      if (this.#served.size > 0 && this.#members !== this.#options.nodeId) await this.#leftAlone(clock, patienceMs);
+    } catch (error) {
+      log.warn({ err: error }, "this node could not announce that it leaves; its floors move when its lease ends");
+    }
+    for (const forget of this.#forget.splice(0)) forget();
+    for (const share of [...this.#served.keys()]) this.#release(share);
+  }
+
+  /** Whether this node serves a floor. */
+  serves(floorId: FloorId): boolean {
+    return this.#served.has(partitionOf(floorId) % this.#options.count);
+  }
+
+  /** The partitions, as stored with effects, whose effects this node arms; undefined: all of them. */
+  owned(): number[] | undefined {
+    const { count } = this.#options;
+    if (this.#owned.size === count) return undefined;
+    return Array.from({ length: PARTITIONS }, (_, partition) => partition).filter((each) =>
+      this.#owned.has(each % count),
+    );
+  }
+
+  /** Whether this node does the work that one node does for all. */
+  get isFirst(): boolean {
+    return this.#owned.has(0);
+  }
+
+  get ownedCount(): number {
+    return this.#owned.size;
+  }
+
+  get #topic(): string {
+    return `${this.#options.epoch}.nodes`;
+  }
+
+  #announce(message: NodeMessage): void {
+    void this.#options.bus.publish(this.#topic, new TextEncoder().encode(JSON.stringify(message)));
+  }
+
+  #hear(bytes: Uint8Array): void {
+    const message = readMessage(NodeMessage, bytes);
+    if (!message) return;
+    if ("changed" in message) return void this.#renew();
+    if (message.by !== this.#options.nodeId) void this.#giveUp(message.taken);
+  }
+
+  /** Another node serves these shares: release the ones that this node's own view assigns to another node too. */
+  async #giveUp(shares: readonly number[]): Promise<void> {
+    if (!this.#isStopping) await this.#renew();
+    const { storeWatch } = this.#options;
+    // A node takes shares only while the store answers it, so the other node is better placed.
+    if (storeWatch?.isSilent) return this.#leave(shares);
+    for (const share of shares) if (this.#leaving.has(share) || this.#isStopping) this.#release(share);
+  }
+
+  #schedule(): void {
+    const { clock, leaseMs } = this.#options;
+    if (this.#isStopping) return;
+    this.#timer = clock.after(leaseMs / RENEWALS, () => {
+      void this.#renew().then(() => this.#schedule());
+    });
+  }
+
+  /** Renewals do not overlap; a request during a renewal runs another one after it. */
+  #renew(): Promise<void> {
+    if (this.#renewing) {
+      this.#isRenewedAgain = true;
+      return this.#renewing;
+    }
+    const renewing = this.#renewAll().finally(() => {
+      this.#renewing = undefined;
+    });
+    this.#renewing = renewing;
+    return renewing;
+  }
+
+  async #renewAll(): Promise<void> {
+    do {
+      this.#isRenewedAgain = false;
+      try {
+        await this.#renewOnce();
+        this.#isFailureLogged = false;
+      } catch (error) {
+        // An outdated view is harmless: while the bus is away, no other node can be asked either.
+        if (!this.#isFailureLogged)
+          this.#options.log.warn({ err: error }, "the members cannot be read; this node keeps its floors");
+        this.#isFailureLogged = true;
+      }
+    } while (this.#isRenewedAgain && !this.#isStopping);
+  }
+
+  async #renewOnce(): Promise<void> {
+    if (this.#isStopping) return;
+    const { membership, storeWatch, count, nodeId, clock, leaseMs, log, onTaken } = this.#options;
+    if (storeWatch?.isSilent) {
+      if (storeWatch.isCutOff) this.#leaveToOthers();
+      return;
+    }
+    const members = await membership.renew();
+    this.#dropWhatWasLeft(clock.now() - leaseMs);
+    const key = [...members].sort().join();
+    if (key === this.#members) return;
+    const owners = ownersOf(members, count);
+    const owned = new Set(owners.flatMap((owner, share) => (owner === nodeId ? [share] : [])));
+    const taken = [...owned].filter((share) => !this.#owned.has(share));
+    for (const share of this.#served.keys()) {
+      if (owned.has(share)) this.#leaving.delete(share);
+      else if (!this.#leaving.has(share)) this.#leaving.set(share, clock.now());
+    }
+    await Promise.all([...owned].map((share) => this.#serve(share)));
+    this.#owned = owned;
+    this.#members = key;
+    log.info({ nodes: members.length, shares: owned.size, taken: taken.length }, "the floors were redistributed");
+    if (taken.length === 0) return;
+    this.#announce({ by: nodeId, taken });
+    onTaken();
+  }
+
+  /**
+   * The store answers other nodes and not this one: they own its shares now, and its answers would conflict with
+   * theirs.
+   */
+  #leaveToOthers(): void {
+    if (this.#served.size > 0 || this.#owned.size > 0) {
+      this.#options.log.warn({}, "the store answers other nodes but not this one: they take over its floors");
+    }
+    this.#leave([...this.#served.keys(), ...this.#owned]);
+  }
+
+  /** Give up these shares until the next successful renewal. */
+  #leave(shares: readonly number[]): void {
+    this.#owned = new Set([...this.#owned].filter((share) => !shares.includes(share)));
+    this.#members = "";
+    for (const share of shares) this.#release(share);
+  }
+
+  async #serve(share: number): Promise<void> {
+    const { serve, epoch } = this.#options;
+    const known = this.#served.get(share);
+    if (known) return void (await known);
+    const serving = serve(topicOf(epoch, share));
+    this.#served.set(share, serving);
+    try {
+      await serving;
+    } catch (error) {
+      this.#served.delete(share);
+      throw error;
+    }
+  }
+
+  /** Release shares whose successor has not announced itself for a lease: assume that it serves them. */
+  #dropWhatWasLeft(before: number): void {
+    for (const [share, since] of this.#leaving) if (since <= before) this.#release(share);
+  }
+
+  #release(share: number): void {
+    this.#leaving.delete(share);
+    const serving = this.#served.get(share);
+    this.#served.delete(share);
+    serving?.then(
+      (stop) => stop(),
+      () => {},
+    );
+    if (this.#served.size === 0) this.#whenLeft?.();
+  }
+
+  #leftAlone(clock: Clock, patienceMs: number): Promise<void> {
+    return new Promise((resolve) => {
+      const late = clock.after(patienceMs, resolve);
+      this.#whenLeft = () => {
+        late.cancel();
+        resolve();
+      };
+    });
+  }
+}

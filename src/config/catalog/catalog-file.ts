@@ -1,0 +1,75 @@
+import { createHash } from "node:crypto";
+import { readBounded, whyUnreadable } from "../bounded-file.ts";
+import { type Fault, sortFaults } from "../fault.ts";
+import { type Catalog, CatalogFile, toCatalog } from "./catalog.ts";
+import { findContradictions } from "./contradictions.ts";
+import { type Explained, explain, flatten } from "./explanation.ts";
+import { findStrayNames, type StrayName } from "./stray-names.ts";
+import { readYaml } from "./yaml-text.ts";
+
+export type CatalogReading =
+  | { ok: true; catalog: Catalog }
+  /** `unreadable`: the file does not exist (`missing`) or cannot be read (`refused`); the only fault says why. */
+  | { ok: false; faults: Fault[]; unreadable?: "missing" | "refused" };
+
+/** A catalogue of a thousand agents has 300 KiB; a larger file is not a catalogue. */
+const MAX_BYTES = 1_048_576;
+
+/** Parse a catalogue. Returns it, or all faults at once: of syntax, keys, values, and names of unknown agents. */
+export function readCatalog(text: string): CatalogReading {
+  if (Buffer.byteLength(text) > MAX_BYTES) return refuse("the file is larger than 1 MiB");
+  const yaml = readYaml(text);
+  if (yaml.faults.length === 0 && (yaml.value === undefined || yaml.value === null)) {
+    return refuse("the file is empty: it needs at least a list of agents");
+  }
+  const file = CatalogFile.safeParse(yaml.value, { error: explain });
+  const strays = [...findStrayNames(yaml.value), ...findContradictions(yaml.value)];
+  if (file.success && strays.length === 0 && yaml.faults.length === 0) {
+    return { ok: true, catalog: toCatalog(file.data, hashOf(text)) };
+  }
+  const faults = [...yaml.faults];
+  // Without a parsed value, the contents cannot be checked.
+  if (yaml.value !== undefined) {
+    const explained = file.success ? [] : flatten(file.error.issues);
+    for (const { path, on, message } of [...explained, ...strays.map(blameName)]) {
+      const fault = yaml.faultAt(path, on, message);
+      if (fault) faults.push(fault);
+    }
+  }
+  return { ok: false, faults: sortFaults(faults) };
+}
+
+const KEYED_BY_NAME: ReadonlySet<unknown> = new Set(["agent_priority_overrides", "beneath"]);
+
+/** Overrides and `beneath` have agent names as keys; everywhere else a name is a value. */
+function blameName({ path, message }: StrayName): Explained {
+  return { path, on: KEYED_BY_NAME.has(path.at(-2)) ? "key" : "value", message };
+}
+
+/** Read and parse a catalogue file. Never rejects: an unreadable file is reported as a fault. */
+export async function loadCatalog(path: string): Promise<CatalogReading> {
+  let bytes: Buffer;
+  try {
+    bytes = await readBounded(path, MAX_BYTES);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    const isMissing = code === "ENOENT" || code === "ENOTDIR";
+    return { ...refuse(whyUnreadable(error)), unreadable: isMissing ? "missing" : "refused" };
+  }
+  let text: string;
+  try {
+    // Keep a byte order mark, so that the hash equals that of `sha256sum`.
+    text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch {
+    return refuse("the file is not UTF-8 text");
+  }
+  return readCatalog(text);
+}
+
+function refuse(message: string): { ok: false; faults: Fault[] } {
+  return { ok: false, faults: [{ line: 1, column: 1, path: "", message }] };
+}
+
+function hashOf(text: string): string {
+  return createHash("sha256").update(text).digest("hex").slice(0, 12);
+}

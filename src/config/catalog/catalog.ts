@@ -1,0 +1,280 @@
+import { createHash } from "node:crypto";
+import { z } from "zod";
+import { AgentId, Name } from "../../protocol/ids.ts";
+import type { AgentInfo } from "../../protocol/session.ts";
+import { duration } from "../quantities.ts";
+import { Adapter, settleAdapter } from "./adapter.ts";
+import { McpServer, ToolEntry } from "./tool-entry.ts";
+
+/** The schema of `config/agents_config.yaml`, and the catalogue it becomes. Every key: docs/arbitration.md. */
+
+const priority = z.int().min(0).max(100);
+const sentence = z.string().min(1).max(500);
+
+/**
+ * Sentences an agent says of itself. `{challenger}` and `{holder}` stand for the labels of the two,
+ * `{challenger.description}` and `{holder.description}` for their descriptions.
+ */
+const Sayings = z.strictObject({
+  /** Said when this agent holds the floor and keeps it. */
+  rejected: sentence.optional(),
+  /** Said when this agent holds the floor and another waits for it. */
+  queued: sentence.optional(),
+  /** Said when this agent gets the floor. */
+  granted: sentence.optional(),
+  /** Said when this agent is paused for another. */
+  preempted: sentence.optional(),
+  /** Said when this agent gets the floor back. */
+  resumed: sentence.optional(),
+});
+
+/** How much quieter a session is heard, in dB; -60 is hardly audible. */
+const level = z.number().min(-60).max(0);
+
+/** A flag of a floor, as a client sets it. */
+const flag = z.string().regex(/^[a-z0-9_-]{1,64}$/, "1 to 64 of a-z 0-9 _ -");
+
+const AgentFields = z.strictObject({
+  name: AgentId,
+  label: z.string().min(1).max(128).optional(),
+  description: z.string().max(1_024).default(""),
+  priority: priority.default(50),
+  interruptible: z.boolean().default(true),
+  enabled: z.boolean().default(true),
+  capabilities: z.array(z.string().min(1).max(128)).max(100).default([]),
+  preemption_threshold: priority.optional(),
+  when_blocked: z.enum(["reject", "queue", "duck"]).default("reject"),
+  when_preempted: z.enum(["pause", "duck"]).default("pause"),
+  /** The agents that may be heard while it has the floor, and how much quieter. A name overrides `all`. */
+  beneath: z.record(AgentId, z.union([level, z.literal("pause")])).default({}),
+  critical: z.boolean().default(false),
+  replaces: z.array(AgentId).max(100).default([]),
+  max_hold: duration({ min: "100ms", max: "365d" }).optional(),
+  /** A session without a heartbeat for this long loses its place. */
+  lease: duration({ min: "1s", max: "1d" }).optional(),
+  queue_timeout: duration({ max: "7d" }).optional(),
+  when_busy: z.enum(["reject", "enqueue", "interrupt"]).default("reject"),
+  resume: z.enum(["auto", "manual"]).default("auto"),
+  max_pause: duration({ max: "365d" }).optional(),
+  idle_timeout: duration({ max: "365d" }).optional(),
+  after_turn: z.enum(["keep", "yield", "archive"]).default("keep"),
+  messages: Sayings.default({}),
+  instructions: z.string().max(262_144).optional(),
+  tools: z.array(ToolEntry).max(64).default([]),
+  max_steps: z.int().min(1).max(1_000).default(10),
+  sub_agents: z.array(AgentId).max(100).default([]),
+  max_depth: z.int().min(1).max(16).default(4),
+  adapter: Adapter.prefault({ kind: "scripted" }),
+});
+
+/** Levels by agent, `all` for the others. Pairs, because an agent's name may be any word. */
+export type Beneath = readonly (readonly [agentId: string, level: number | "pause"])[];
+
+/** An agent, as the actors, the workers and the gateway see it. */
+function toAgentEntry(entry: z.infer<typeof AgentFields>) {
+  return {
+    id: entry.name,
+    label: entry.label ?? labelOf(entry.name),
+    description: entry.description,
+    priority: entry.priority,
+    interruptible: entry.interruptible,
+    enabled: entry.enabled,
+    capabilities: entry.capabilities,
+    preemptionThreshold: entry.preemption_threshold,
+    whenBlocked: entry.when_blocked,
+    whenPreempted: entry.when_preempted,
+    beneath: Object.entries(entry.beneath) as Beneath,
+    critical: entry.critical,
+    replaces: entry.replaces,
+    maxHoldMs: entry.max_hold,
+    leaseMs: entry.lease,
+    queueTimeoutMs: entry.queue_timeout,
+    whenBusy: entry.when_busy,
+    resume: entry.resume,
+    maxPauseMs: entry.max_pause,
+    idleTimeoutMs: entry.idle_timeout,
+    afterTurn: entry.after_turn,
+    messages: entry.messages,
+    instructions: entry.instructions,
+    tools: entry.tools,
+    maxSteps: entry.max_steps,
+    subAgents: entry.sub_agents,
+    maxDepth: entry.max_depth,
+    /** The workspace whose sessions may use it; undefined for an agent of the file, which all may use. */
+    workspaceId: undefined as string | undefined,
+    adapter: settleAdapter(entry.adapter, entry.tools.length > 0),
+  };
+}
+export type AgentEntry = ReturnType<typeof toAgentEntry>;
+
+/** Whether the agent answers messages. An external agent does not. */
+export const takesTurns = ({ adapter }: AgentEntry): boolean => adapter.kind !== "external";
+
+const Policy = z
+  .strictObject({
+    ties: z.enum(["reject", "newest"]).default("reject"),
+    resume_delay: duration({ max: "1h" }).default(0),
+    max_paused: z.int().min(1).max(256).default(32),
+    max_queued: z.int().min(0).max(256).default(16),
+  })
+  .transform((policy) => ({
+    ties: policy.ties,
+    resumeDelayMs: policy.resume_delay,
+    maxPaused: policy.max_paused,
+    maxQueued: policy.max_queued,
+  }));
+export type Policy = z.infer<typeof Policy>;
+
+const CLOCK_RANGE = /^([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-3]):([0-5]\d)$/;
+
+const clockRange = z
+  .string()
+  .regex(CLOCK_RANGE, "HH:MM-HH:MM, as in 22:00-07:00")
+  .transform((text) => {
+    const [, fromHour, fromMinute, toHour, toMinute] = CLOCK_RANGE.exec(text) ?? [];
+    return {
+      fromMinute: Number(fromHour) * 60 + Number(fromMinute),
+      toMinute: Number(toHour) * 60 + Number(toMinute),
+    };
+  });
+
+const timezone = z.string().refine((name) => {
+  try {
+    return Boolean(new Intl.DateTimeFormat("en", { timeZone: name }));
+  } catch {
+    return false;
+  }
+}, "must be an IANA time zone, as in Asia/Shanghai");
+
+const PriorityRule = z.strictObject({
+  name: z.string().min(1).max(64),
+  /** Left out: all agents. */
+  agents: z.array(AgentId).min(1).max(1_000).optional(),
+  between: clockRange.optional(),
+  timezone: timezone.default("UTC"),
+  /** A context flag of the floor. */
+  when: flag.optional(),
+  adjust: z.int().min(-100).max(100),
+});
+export type PriorityRule = z.infer<typeof PriorityRule>;
+
+const Restriction = z.strictObject({
+  name: z.string().regex(/^[a-z0-9_-]{1,64}$/, "1 to 64 of a-z 0-9 _ -"),
+  /** The flag of the floor that switches it on. */
+  when: flag,
+  /** The agents that are heard while it is on, beside the critical ones. */
+  allow: z.array(AgentId).max(1_000).default([]),
+  /** What happens to the other sessions: they are paused and resume later, or are archived. */
+  others: z.enum(["pause", "stop"]).default("pause"),
+});
+export type Restriction = z.infer<typeof Restriction>;
+
+const UserPreferences = z.record(
+  Name,
+  z.strictObject({ agent_priority_overrides: z.record(AgentId, priority).default({}) }),
+);
+
+/** The schema of the file. `findStrayNames` (stray-names.ts) checks the names that it refers to. */
+export const CatalogFile = z.strictObject({
+  agents: z.array(AgentFields).min(1).max(1_000),
+  default_agent: AgentId.optional(),
+  mcp_servers: z.array(McpServer).max(64).default([]),
+  policy: Policy.prefault({}),
+  priority_rules: z.array(PriorityRule).max(1_000).default([]),
+  restrictions: z.array(Restriction).max(100).default([]),
+  user_preferences: UserPreferences.default({}),
+});
+
+/** The catalogue that the arbiter, the workers and the gateway use. Immutable: a reload makes a new one. */
+export interface Catalog {
+  /** In the order of the file; disabled ones too. */
+  readonly agents: ReadonlyMap<string, AgentEntry>;
+  readonly defaultAgentId: AgentId;
+  readonly mcpServers: ReadonlyMap<string, McpServer>;
+  readonly policy: Policy;
+  readonly priorityRules: readonly PriorityRule[];
+  readonly restrictions: readonly Restriction[];
+  /** Whether sessions can be heard together, replaced or restricted at all: decisions then say whom they affect. */
+  readonly isShared: boolean;
+  /** Whether any agent has a lease; otherwise heartbeats have no effect. */
+  readonly hasLeases: boolean;
+  readonly overrides: ReadonlyMap<string, ReadonlyMap<string, number>>;
+  /** Identifies the catalogue in logs and at `/ready`. */
+  readonly hash: string;
+}
+
+/** @param file a file without stray names */
+export function toCatalog(file: z.infer<typeof CatalogFile>, hash: string): Catalog {
+  const agents = file.agents.map(toAgentEntry);
+  const fallback = agents.find((agent) => agent.enabled) ?? agents[0]!;
+  return {
+    agents: new Map(agents.map((agent) => [agent.id, agent])),
+    defaultAgentId: file.default_agent ?? fallback.id,
+    mcpServers: new Map(file.mcp_servers.map((server) => [server.name, server])),
+    policy: file.policy,
+    priorityRules: file.priority_rules,
+    restrictions: file.restrictions,
+    isShared: file.restrictions.length > 0 || agents.some(sharesFloor),
+    hasLeases: agents.some((agent) => agent.leaseMs !== undefined),
+    overrides: new Map(
+      Object.entries(file.user_preferences).map(([user, preferences]) => [
+        user,
+        new Map(Object.entries(preferences.agent_priority_overrides)),
+      ]),
+    ),
+    hash,
+  };
+}
+
+/** The restrictions that a floor's flags switch on. */
+export function restrictionsBy(catalog: Catalog, flags: Readonly<Record<string, boolean>>): readonly Restriction[] {
+  return catalog.restrictions.filter(({ when }) => flags[when] === true);
+}
+
+/** Whether an agent uses a key by which more than one session is heard, or one ends another. */
+function sharesFloor({ beneath, whenPreempted, critical, replaces }: AgentEntry): boolean {
+  return beneath.length > 0 || whenPreempted === "duck" || critical || replaces.length > 0;
+}
+
+/** Whether sessions of this workspace may use the agent. */
+export const isOpenTo = (agent: AgentEntry, workspaceId: string | undefined): boolean =>
+  agent.workspaceId === undefined || agent.workspaceId === workspaceId;
+
+/**
+ * The agent that a session of this workspace means by a name: one of the file, or one that is defined for the workspace, by
+ * its name or its id. Undefined if there is none; disabled ones are found.
+ */
+export function findAgent(
+  catalog: Pick<Catalog, "agents">,
+  name: string,
+  workspaceId: string | undefined,
+): AgentEntry | undefined {
+  const named = catalog.agents.get(name);
+  if (named && isOpenTo(named, workspaceId)) return named;
+  return workspaceId === undefined ? undefined : catalog.agents.get(definedId(name, workspaceId));
+}
+
+/** Characters of a workspace's tag, with the hyphen before it. */
+const TAG_LENGTH = 11;
+const ID_LENGTH = 64;
+
+/** The id of an agent that is defined for a workspace under a name. Two workspaces never share one. */
+export function definedId(name: string, workspaceId: string): AgentId {
+  const tag = createHash("sha256")
+    .update(JSON.stringify([workspaceId, name]))
+    .digest("hex");
+  return `${name.slice(0, ID_LENGTH - TAG_LENGTH)}-${tag.slice(0, TAG_LENGTH - 1)}` as AgentId;
+}
+
+/** The agents that a client may choose from for a session of this workspace. */
+export function listAgents(catalog: Catalog, workspaceId?: string): AgentInfo[] {
+  return [...catalog.agents.values()]
+    .filter((agent) => agent.enabled && isOpenTo(agent, workspaceId))
+    .map(({ id, label, description }) => ({ id, name: label, description }));
+}
+
+/** `requirement_analyzer` → `Requirement Analyzer`. */
+function labelOf(name: string): string {
+  const words = name.split(/[_-]+/).filter(Boolean);
+  return words.map((word) => word[0]!.toUpperCase() + word.slice(1)).join(" ") || name;
+}

@@ -1,0 +1,127 @@
+import { z } from "zod";
+import { AgentId } from "../../protocol/ids.ts";
+
+/** The key of a tool, which stands alone or with what bounds it. */
+const ToolName = z
+  .union([z.string(), z.object({ name: z.string() }).transform(({ name }) => name)])
+  .optional()
+  .catch(undefined);
+
+/** The names in a file that may have faults elsewhere: what is no name, or cannot be read, is left out. */
+const Names = z
+  .object({
+    agents: z
+      .array(
+        z
+          .object({
+            name: AgentId.optional().catch(undefined),
+            enabled: z.boolean().default(true).catch(true),
+            sub_agents: namesOf(),
+            beneath: z.record(z.string(), z.unknown()).default({}).catch({}),
+            replaces: namesOf(),
+            tools: z.array(ToolName).catch([]),
+          })
+          .catch({ enabled: true, sub_agents: [], beneath: {}, replaces: [], tools: [] }),
+      )
+      .optional()
+      .catch(undefined),
+    mcp_servers: z.array(z.object({ name: z.string() }).catch({ name: "" })).catch([]),
+    default_agent: AgentId.optional().catch(undefined),
+    priority_rules: z.array(z.object({ agents: namesOf() }).catch({ agents: [] })).catch([]),
+    restrictions: z.array(z.object({ allow: namesOf() }).catch({ allow: [] })).catch([]),
+    user_preferences: z
+      .record(
+        z.string(),
+        z.object({ agent_priority_overrides: z.record(z.string(), z.unknown()).catch({}) }).catch({
+          agent_priority_overrides: {},
+        }),
+      )
+      .catch({}),
+  })
+  .catch({ mcp_servers: [], priority_rules: [], restrictions: [], user_preferences: {} });
+
+function namesOf() {
+  return z.array(AgentId.optional().catch(undefined)).catch([]);
+}
+
+/** A name that is duplicated or refers to no agent. */
+export interface StrayName {
+  path: (string | number)[];
+  message: string;
+}
+
+/**
+ * Check that every name in a catalogue refers to exactly one agent, in addition to the schema `CatalogFile`. Takes the
+ * parsed YAML even if it has other faults, so that all faults can be reported at once.
+ */
+export function findStrayNames(file: unknown): StrayName[] {
+  const { agents, mcp_servers, default_agent, priority_rules, restrictions, user_preferences } = Names.parse(file);
+  // Without a list of agents every name is unknown; report the missing list only.
+  if (!agents) return [];
+  const strays: StrayName[] = [];
+  const enabled = new Map<string, boolean>();
+  for (const [index, { name, enabled: isEnabled }] of agents.entries()) {
+    if (name === undefined) continue;
+    if (enabled.has(name)) {
+      strays.push({ path: ["agents", index, "name"], message: `there is already an agent ${name}` });
+    }
+    enabled.set(name, isEnabled);
+  }
+  const mustBeKnown = (name: string | undefined, ...path: (string | number)[]) => {
+    if (name !== undefined && !enabled.has(name)) strays.push({ path, message: `there is no agent ${name}` });
+  };
+  mustBeKnown(default_agent, "default_agent");
+  if (default_agent !== undefined && enabled.get(default_agent) === false) {
+    strays.push({ path: ["default_agent"], message: `the agent ${default_agent} is disabled` });
+  }
+  if (default_agent === undefined && agents.length > 0 && !agents.some((agent) => agent.enabled)) {
+    strays.push({ path: ["agents"], message: "must have at least one agent that is enabled" });
+  }
+  for (const [index, agent] of agents.entries()) {
+    for (const [at, name] of agent.sub_agents.entries()) mustBeKnown(name, "agents", index, "sub_agents", at);
+    for (const [at, name] of agent.replaces.entries()) mustBeKnown(name, "agents", index, "replaces", at);
+    for (const name of Object.keys(agent.beneath)) {
+      if (name !== "all" && AgentId.safeParse(name).success) mustBeKnown(name, "agents", index, "beneath", name);
+    }
+  }
+  strays.push(...findStrayTools(agents, mcp_servers));
+  for (const [index, rule] of priority_rules.entries()) {
+    for (const [at, name] of rule.agents.entries()) mustBeKnown(name, "priority_rules", index, "agents", at);
+  }
+  for (const [index, restriction] of restrictions.entries()) {
+    for (const [at, name] of restriction.allow.entries()) mustBeKnown(name, "restrictions", index, "allow", at);
+  }
+  for (const [user, preferences] of Object.entries(user_preferences)) {
+    for (const name of Object.keys(preferences.agent_priority_overrides)) {
+      if (!AgentId.safeParse(name).success) continue;
+      mustBeKnown(name, "user_preferences", user, "agent_priority_overrides", name);
+    }
+  }
+  return strays;
+}
+
+/** Tools of servers that the file lacks, tools that stand twice, and servers that stand twice. */
+function findStrayTools(
+  agents: readonly { tools: readonly (string | undefined)[] }[],
+  servers: readonly { name: string }[],
+): StrayName[] {
+  const strays: StrayName[] = [];
+  const known = new Set<string>();
+  for (const [index, { name }] of servers.entries()) {
+    if (known.has(name)) {
+      strays.push({ path: ["mcp_servers", index, "name"], message: `there is a server ${name} already` });
+    }
+    known.add(name);
+  }
+  for (const [index, { tools }] of agents.entries()) {
+    for (const [at, key] of tools.entries()) {
+      if (key === undefined) continue;
+      const path = ["agents", index, "tools", at];
+      const server = /^mcp:([^/]+)\//.exec(key)?.[1];
+      if (server !== undefined && !known.has(server))
+        strays.push({ path, message: `there is no MCP server ${server}` });
+      if (tools.indexOf(key) < at) strays.push({ path, message: `the tool ${key} stands here twice` });
+    }
+  }
+  return strays;
+}

@@ -1,0 +1,83 @@
+import { isIP } from "node:net";
+import { z } from "zod";
+import { duration } from "../quantities.ts";
+import { program } from "./program-entry.ts";
+
+/** The keys of `tools:` and `mcp_servers:`. What a tool does is in the code: an entry chooses one, and bounds it. */
+
+const SERVER_NAME = "[a-z0-9_-]{1,32}";
+const KEY = new RegExp(`^(clock|web-fetch|ask-user|sub-agent|mcp:${SERVER_NAME}/(\\*|[A-Za-z0-9_.-]{1,128}))$`);
+/** `example.com`, `*.example.com`, `example.com:8443`, `[::1]:80`, or `*` for every host. */
+const HOST = /^(\*|(\*\.)?[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63}){0,16}|\[[0-9a-f:.]{2,64}\])(:\d{1,5})?$/;
+
+/** An address or a network, as in 10.0.0.0/8. */
+function isNetwork(text: string): boolean {
+  const [address = "", bits, ...rest] = text.split("/");
+  const version = isIP(address);
+  if (version === 0 || rest.length > 0) return false;
+  return bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= (version === 4 ? 32 : 128));
+}
+
+const KNOWN = "clock, web-fetch, ask-user, sub-agent, mcp:<server>/<tool> or mcp:<server>/*";
+
+const ToolFields = z
+  .strictObject({
+    name: z.string().regex(KEY, `there is no such tool: ${KNOWN}`),
+    /** Whether a person has to agree to each call. Default: the tool's own. */
+    confirm: z.boolean().optional(),
+    /** How long one call may take, a person's answers not counted. */
+    timeout: duration({ min: "100ms", max: "1h" }).optional(),
+    /** web-fetch: the hosts that may be asked. */
+    hosts: z
+      .array(z.string().regex(HOST, "a host, as in example.com, *.example.com or example.com:8443"))
+      .max(256)
+      .optional(),
+    /** web-fetch: private and loopback addresses that are allowed nevertheless. */
+    networks: z
+      .array(z.string().refine(isNetwork, "must be an address or a network, as in 10.0.0.0/8"))
+      .max(64)
+      .optional(),
+    /** web-fetch: how much of a page is read. */
+    max_bytes: z.int().min(1_024).max(16_777_216).optional(),
+  })
+  .superRefine(({ name, hosts, networks, max_bytes }, context) => {
+    if (name === "web-fetch") {
+      if (!hosts?.length)
+        context.addIssue({ code: "custom", path: ["hosts"], message: "web-fetch needs the hosts it may ask" });
+      return;
+    }
+    const stray = Object.entries({ hosts, networks, max_bytes }).find(([, value]) => value !== undefined)?.[0];
+    if (stray) context.addIssue({ code: "custom", path: [stray], message: "is for web-fetch alone" });
+  });
+
+/** A key alone, or a key with what bounds it. */
+export const ToolEntry = z.preprocess((entry) => (typeof entry === "string" ? { name: entry } : entry), ToolFields);
+export type ToolEntry = z.infer<typeof ToolFields>;
+
+const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]{0,127}$/;
+const HEADER = /^[A-Za-z0-9-]{1,64}$/;
+
+/** A server of tools: a program (`command`), or an address (`url`). */
+export const McpServer = z
+  .strictObject({
+    name: z.string().regex(new RegExp(`^${SERVER_NAME}$`), "1 to 32 of a-z 0-9 _ -"),
+    command: z.string().min(1).max(4_096).optional(),
+    args: program.args,
+    cwd: program.cwd,
+    env: program.env,
+    set: program.set,
+    url: z.url({ protocol: /^https?$/ }).optional(),
+    /** Headers whose values are in variables: `Authorization: MY_TOKEN` sends the value of MY_TOKEN. */
+    headers_env: z
+      .record(
+        z.string().regex(HEADER, "the name of a header"),
+        z.string().regex(VARIABLE, "the name of an environment variable"),
+      )
+      .default({}),
+    connect_timeout: duration({ min: "100ms", max: "10m" }).default(10_000),
+  })
+  .refine(({ command, url }) => (command === undefined) !== (url === undefined), {
+    path: ["name"],
+    message: "needs a command or a url, and not both",
+  });
+export type McpServer = z.infer<typeof McpServer>;

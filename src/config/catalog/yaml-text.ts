@@ -1,0 +1,264 @@
+import {
+  type Alias,
+  isAlias,
+  isCollection,
+  isMap,
+  isScalar,
+  isSeq,
+  type Node,
+  type Pair,
+  parseDocument,
+  visit,
+  type YAMLError,
+  type YAMLMap,
+} from "yaml";
+import { describePath, type Fault, MAX_FAULTS, quote } from "../fault.ts";
+
+/** A parsed YAML document with the positions of its nodes. */
+export interface YamlText {
+  /** Its faults of YAML syntax, unordered. */
+  readonly faults: readonly Fault[];
+  /** Its value; undefined if aliases or nesting make it unreadable. */
+  readonly value: unknown;
+  /**
+   * Create a fault for the node at a path. Undefined if a syntax fault precedes the end of that node: its value is then
+   * a guess, and the fault would mislead.
+   */
+  faultAt(path: readonly PropertyKey[], on: "key" | "value", message: string): Fault | undefined;
+}
+
+/** The maximum nesting of maps and lists. The catalogue needs 8; `arguments` of a scripted tool may need more. */
+const MAX_DEPTH = 64;
+/** The maximum number of expanded aliases, with nested ones multiplied: more indicates an expansion attack. */
+const MAX_ALIASES = 100;
+
+/** Faults after which the rest of the text is parsed correctly. */
+const HARMLESS = new Set(["TAG_RESOLVE_FAILED", "MULTIPLE_DOCS"]);
+/** Further faults would not be reported, and locating each one costs a walk through the document. */
+const ENOUGH = MAX_FAULTS + 1;
+
+/** Read a text as one YAML 1.2 document. Never throws. */
+export function readYaml(text: string): YamlText {
+  const placeOf = locator(text);
+  const document = parseDocument(text, {
+    prettyErrors: false,
+    stringKeys: true,
+    // The parser compares every key with every other; `inspect` finds duplicates in one pass.
+    uniqueKeys: false,
+    resolveKnownTags: false,
+    logLevel: "error",
+  });
+  const root: Node | null = document.contents;
+
+  const place = (offset: number, path: readonly PropertyKey[], message: string): Fault => {
+    return { ...placeOf(offset), path: describePath(path), message };
+  };
+
+  const tooDeep = document.errors.find((error) => error.code === "RESOURCE_EXHAUSTION");
+  if (tooDeep) {
+    const fault = place(tooDeep.pos[0], [], "maps and lists are nested too deeply here");
+    return { faults: [fault], value: undefined, faultAt: () => undefined };
+  }
+
+  const seen = inspect(root, text, place);
+  const faults = [...seen.faults];
+  let readableUntil = Number.POSITIVE_INFINITY;
+  let isLost = false;
+  for (const error of [...document.errors, ...document.warnings].slice(0, ENOUGH)) {
+    // After one unexpected token the parser reports every following word: keep only the first.
+    if (error.code === "UNEXPECTED_TOKEN" && isLost) continue;
+    isLost ||= error.code === "UNEXPECTED_TOKEN";
+    const offset = offsetOf(error, seen);
+    if (!HARMLESS.has(error.code)) readableUntil = Math.min(readableUntil, offset);
+    const path = error.code === "MULTIPLE_DOCS" ? [] : pathTo(root, offset);
+    faults.push(place(offset, path, sentenceOf(error)));
+  }
+
+  let value: unknown;
+  if (seen.isSound) {
+    try {
+      value = document.toJS({ maxAliasCount: MAX_ALIASES });
+    } catch {
+      const [first] = seen.targets.keys();
+      const offset = first?.range?.[0] ?? 0;
+      faults.push(place(offset, [], `aliases such as this are used more than ${MAX_ALIASES} times in all`));
+    }
+  }
+
+  const faultAt: YamlText["faultAt"] = (path, on, message) => {
+    const node = nodeAt(root, path, on, seen);
+    const [start, end] = node?.range ?? [0, 0];
+    return end < readableUntil ? place(start, path, message) : undefined;
+  };
+  return { faults, value, faultAt };
+}
+
+/** Maps offsets to lines and columns. The parser's own counter is wrong after syntax faults. */
+function locator(text: string): (offset: number) => { line: number; column: number } {
+  const starts = [0, ...Array.from(text.matchAll(/\n/g), ({ index }) => index + 1)];
+  return (offset) => {
+    let [low, high] = [0, starts.length - 1];
+    while (low < high) {
+      const middle = Math.ceil((low + high) / 2);
+      if (starts[middle]! <= offset) low = middle;
+      else high = middle - 1;
+    }
+    return { line: low + 1, column: offset - starts[low]! + 1 };
+  };
+}
+
+type Place = (offset: number, path: readonly PropertyKey[], message: string) => Fault;
+
+/** The result of one pass over all nodes. */
+interface Seen {
+  readonly faults: Fault[];
+  /** Whether the document's value can be read. */
+  isSound: boolean;
+  /** The target of each alias. */
+  readonly targets: Map<Alias, Node>;
+  /** The pairs of each map, by key; of duplicates the last, which takes effect. */
+  readonly pairs: Map<YAMLMap, Map<string, Pair>>;
+  /** The offsets of quotes and brackets that are never closed, in order. */
+  readonly unclosed: number[];
+}
+
+function inspect(root: Node | null, text: string, place: Place): Seen {
+  const seen: Seen = { faults: [], isSound: true, targets: new Map(), pairs: new Map(), unclosed: [] };
+  const anchors = new Map<string, Node>();
+  const tell = (node: Node, message: string) => {
+    const offset = node.range?.[0] ?? 0;
+    if (seen.faults.length < ENOUGH) seen.faults.push(place(offset, pathTo(root, offset), message));
+  };
+  const refuse = (node: Node, message: string) => {
+    seen.isSound = false;
+    tell(node, message);
+  };
+  visit(root, {
+    Node(key, node, ancestors) {
+      if (isAlias(node)) {
+        const target = anchors.get(node.source);
+        const alias = `the alias ${quote(node.source)}`;
+        if (!target) refuse(node, `${alias} has no target: no such anchor comes before it`);
+        else if (ancestors.includes(target)) refuse(node, `${alias} contains itself`);
+        else seen.targets.set(node, target);
+        return undefined;
+      }
+      if (isUnclosed(node, text)) seen.unclosed.push(startOf(node));
+      if (node.anchor) anchors.set(node.anchor, node);
+      if (isCollection(node) && ancestors.filter(isCollection).length >= MAX_DEPTH) {
+        refuse(node, `maps and lists are nested deeper than ${MAX_DEPTH}`);
+        return visit.SKIP;
+      }
+      if (isMap(node)) {
+        const pairs = new Map<string, Pair>();
+        for (const pair of node.items) {
+          if (!isScalar(pair.key)) continue;
+          const name = String(pair.key.value);
+          if (pairs.has(name)) tell(pair.key, "is a duplicate key");
+          pairs.set(name, pair);
+        }
+        seen.pairs.set(node, pairs);
+      } else if (isScalar(node) && typeof node.value === "string") {
+        if (node.value.includes("\0") || !node.value.isWellFormed()) {
+          refuse(node, "contains a character that cannot be stored: NUL or half a surrogate pair");
+        } else if (key === "key" && node.value === "__proto__") {
+          refuse(node, "is a reserved word");
+        }
+      }
+      return undefined;
+    },
+  });
+  return seen;
+}
+
+const startOf = (node: unknown): number => (node as Node | null)?.range?.[0] ?? Number.POSITIVE_INFINITY;
+const endOf = (node: unknown): number => (node as Node | null)?.range?.[2] ?? -1;
+
+/** The path of the innermost node at an offset. */
+function pathTo(root: Node | null, offset: number): PropertyKey[] {
+  const path: PropertyKey[] = [];
+  let node: unknown = root;
+  for (;;) {
+    if (isMap(node)) {
+      const pair: Pair | undefined = node.items.findLast(({ key }) => startOf(key) <= offset);
+      if (!isScalar(pair?.key) || offset >= Math.max(endOf(pair.key), endOf(pair.value))) return path;
+      path.push(String(pair.key.value));
+      node = pair.value;
+    } else if (isSeq(node)) {
+      const index = node.items.findLastIndex((item) => startOf(item) <= offset);
+      if (index < 0 || offset >= endOf(node.items[index])) return path;
+      path.push(index);
+      node = node.items[index];
+    } else {
+      return path;
+    }
+    if (startOf(node) > offset) return path;
+  }
+}
+
+/** The node at a path, following aliases; if the path does not exist, the last node on the way. */
+function nodeAt(root: Node | null, path: readonly PropertyKey[], on: "key" | "value", seen: Seen): Node | null {
+  let node = root;
+  for (const [index, step] of path.entries()) {
+    const collection: unknown = isAlias(node) ? seen.targets.get(node) : node;
+    if (isMap(collection)) {
+      const pair = seen.pairs.get(collection)?.get(String(step));
+      if (!pair) return node;
+      const isLast = index === path.length - 1;
+      node = (isLast && on === "key" ? pair.key : (pair.value ?? pair.key)) as Node;
+    } else if (isSeq(collection) && typeof step === "number" && step < collection.items.length) {
+      node = collection.items[step] as Node;
+    } else {
+      return node;
+    }
+  }
+  return node;
+}
+
+const CLOSING: Record<string, string> = { '"': '"', "'": "'", "[": "]", "{": "}" };
+
+/** Whether the quote or bracket that opens a node is not closed at the node's end. */
+function isUnclosed(node: Node, text: string): boolean {
+  const [start, end] = node.range ?? [0, 0];
+  const closing = CLOSING[text[start] ?? ""];
+  return closing !== undefined && (end - start < 2 || text[end - 1] !== closing);
+}
+
+/**
+ * The offset to report for a syntax fault: an unclosed quote or bracket is fixed where it opens, not where the text
+ * ends.
+ */
+function offsetOf({ code, message, pos }: YAMLError, seen: Seen): number {
+  const isClosingMissed = code === "MISSING_CHAR" || message.startsWith("Flow ");
+  return (isClosingMissed ? seen.unclosed.findLast((start) => start < pos[0]) : undefined) ?? pos[0];
+}
+
+function sentenceOf({ code, message }: YAMLError): string {
+  switch (code) {
+    case "UNEXPECTED_TOKEN":
+      return "does not belong here: look at the indentation, quotes and brackets of this and the lines above";
+    case "TAB_AS_INDENT":
+      return "the line begins with a tab: YAML is indented with spaces";
+    case "BLOCK_AS_IMPLICIT_KEY":
+    case "MULTILINE_IMPLICIT_KEY":
+      return "a key is not allowed here: put text that contains a colon in quotes, or fix the indentation";
+    case "MULTIPLE_DOCS":
+      return "a second document begins here: the file must have one, so --- is not allowed in the middle";
+    case "NON_STRING_KEY":
+      return "a key must be text";
+    case "TAG_RESOLVE_FAILED":
+      return `the tag ${quote(message.split(": ").at(-1)!)} is not supported here`;
+    case "MISSING_CHAR":
+      return message.endsWith("quote") ? "the text that begins here has no closing quote" : lowerFirst(message);
+    case "BAD_INDENT":
+      return message.startsWith("Flow ")
+        ? "the bracket that opens here is not closed, or its contents are not indented far enough"
+        : "is not indented like its neighbours";
+    default:
+      return lowerFirst(message);
+  }
+}
+
+function lowerFirst(text: string): string {
+  return text.charAt(0).toLowerCase() + text.slice(1);
+}

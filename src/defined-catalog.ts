@@ -1,0 +1,123 @@
+import type { Bus } from "./bus/bus.ts";
+import type { Catalog } from "./config/catalog/catalog.ts";
+import { AgentDefinition, withDefinitions } from "./config/catalog/definition.ts";
+import type { AgentId } from "./protocol/ids.ts";
+import type { Clock, Timer } from "./protocol/ports/clock.ts";
+import type { Logger } from "./protocol/ports/logger.ts";
+import type { DefinitionRow, Store } from "./store/store.ts";
+
+/** How often the store is asked whether a definition changed, in ms: a message on the bus may be lost. */
+const POLL_MS = 5_000;
+
+export interface DefinedCatalogOptions {
+  store: Pick<Store, "epoch" | "definitionsVersion" | "listDefinitions">;
+  bus: Bus;
+  clock: Clock;
+  log: Logger;
+  /** The catalogue of the file, as it is now. */
+  file: () => Catalog;
+}
+
+/** A definition as it is stored. */
+export interface StoredDefinition {
+  id: AgentId;
+  version: number;
+  definition: AgentDefinition;
+}
+
+const topicOf = (epoch: string): string => `${epoch}.definitions`;
+
+/** Tell all nodes that a definition changed. */
+export async function announceDefinitions(bus: Bus, epoch: string): Promise<void> {
+  await bus.publish(topicOf(epoch), new Uint8Array());
+}
+
+/**
+ * The catalogue that a node decides by: that of the file, and the agents that operators defined in the database. A change
+ * at one node reaches the others by a message on the bus, or at the next poll.
+ */
+export class DefinedCatalog {
+  readonly #options: DefinedCatalogOptions;
+  #stored: readonly StoredDefinition[] = [];
+  #version = -1;
+  #current: { file: Catalog; catalog: Catalog } | undefined;
+  #reading: Promise<void> = Promise.resolve();
+  #timer: Timer | undefined;
+  #stop: () => void = () => {};
+  #isStopped = false;
+
+  constructor(options: DefinedCatalogOptions) {
+    this.#options = options;
+  }
+
+  /** @throws AppError `unavailable` if the store cannot be read */
+  async start(): Promise<void> {
+    const { bus, store, clock, log } = this.#options;
+    await this.#read();
+    const look = () => {
+      this.refresh().catch((error) => log.warn({ err: error }, "the definitions of agents could not be read"));
+    };
+    const unsubscribe = await bus.subscribe(topicOf(store.epoch), look);
+    const offRecovered = bus.onRecovered(look);
+    const poll = () => {
+      this.#timer = clock.after(POLL_MS, () => {
+        look();
+        poll();
+      });
+    };
+    poll();
+    this.#stop = () => {
+      unsubscribe();
+      offRecovered();
+      this.#timer?.cancel();
+    };
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    this.#stop();
+    await this.#reading.catch(() => {});
+  }
+
+  current(): Catalog {
+    const file = this.#options.file();
+    if (this.#current?.file !== file) {
+      const definitions = this.#stored.map(({ definition }) => definition);
+      this.#current = { file, catalog: definitions.length === 0 ? file : withDefinitions(file, definitions) };
+    }
+    return this.#current.catalog;
+  }
+
+  /** All definitions, those with a fault too, by id. */
+  definitions(): readonly StoredDefinition[] {
+    return this.#stored;
+  }
+
+  /** Read the definitions if they changed. */
+  refresh(): Promise<void> {
+    this.#reading = this.#reading.catch(() => {}).then(() => (this.#isStopped ? undefined : this.#read()));
+    return this.#reading;
+  }
+
+  async #read(): Promise<void> {
+    const { store } = this.#options;
+    const version = await store.definitionsVersion();
+    if (version === this.#version) return;
+    const before = new Map(this.#stored.map((stored) => [stored.id, stored]));
+    const rows = await store.listDefinitions();
+    this.#stored = rows.flatMap((row) => {
+      const known = before.get(row.id);
+      const stored = known?.version === row.version ? known : this.#parse(row);
+      return stored ? [stored] : [];
+    });
+    this.#version = version;
+    this.#current = undefined;
+  }
+
+  #parse({ id, version, body }: DefinitionRow): StoredDefinition | undefined {
+    const parsed = AgentDefinition.safeParse(JSON.parse(body));
+    if (parsed.success) return { id, version, definition: parsed.data };
+    this.#options.log.error({ agentId: id, issues: parsed.error.issues }, "a definition of an agent cannot be read");
+    return undefined;
+  }
+}

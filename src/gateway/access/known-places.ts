@@ -1,0 +1,47 @@
+import type { FloorId, SessionId } from "../../protocol/ids.ts";
+import type { Clock } from "../../protocol/ports/clock.ts";
+import { RecentMap } from "../../protocol/recent-map.ts";
+
+/** A session's floor and owner. */
+export interface Place {
+  sessionId: SessionId;
+  floorId: FloorId;
+  ownerId: string | undefined;
+}
+
+/** Sessions whose place is remembered. */
+const MAX_PLACES = 10_000;
+/**
+ * How long a place is remembered, in ms. Shorter than a tombstone, which reserves an id for a day (rule C20): a
+ * remembered session may be deleted, but its id does not belong to another session yet.
+ */
+const KNOWN_MS = 3_600_000;
+
+/**
+ * The places of sessions that this node has seen, so that a command finds its floor without a read. Only a hint for
+ * routing: the floor checks the owner again, and answers are read from rows.
+ */
+export class KnownPlaces {
+  readonly #clock: Clock;
+  readonly #places = new RecentMap<SessionId, Place & { until: number }>(MAX_PLACES);
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  get(sessionId: SessionId): Place | undefined {
+    const known = this.#places.get(sessionId);
+    if (!known || this.#clock.now() < known.until) return known;
+    this.#places.delete(sessionId);
+    return undefined;
+  }
+
+  /** Replaces any earlier entry of the session. */
+  set(place: Place): void {
+    this.#places.set(place.sessionId, { ...place, until: this.#clock.now() + KNOWN_MS });
+  }
+
+  delete(sessionId: SessionId): void {
+    this.#places.delete(sessionId);
+  }
+}

@@ -1,0 +1,94 @@
+import rateLimit from "@fastify/rate-limit";
+import type { FastifyRequest } from "fastify";
+import type { RateLimit, RateLimits } from "../../config/rate-limits.ts";
+import { AppError } from "../../protocol/errors.ts";
+import type { Clock } from "../../protocol/ports/clock.ts";
+import type { Routes } from "../door.ts";
+import { networkOf } from "../http/network-address.ts";
+
+/** Counts requests. Each method throws AppError `too_many_requests` above its limit. */
+export interface RateLimiter {
+  /** Count a request of this address. */
+  countAddress(request: FastifyRequest): Promise<void>;
+  /** Throw if too many requests of this address were refused; counts nothing. */
+  checkRefused(request: FastifyRequest): Promise<void>;
+  /** Count a refused request. Does not change the request's own answer. */
+  countRefused(request: FastifyRequest): Promise<void>;
+  /** Count a request of this owner. */
+  countOwner(request: FastifyRequest): Promise<void>;
+}
+
+export interface RateLimitOptions {
+  limits: RateLimits;
+  /**
+   * The ioredis connection and key prefix with which gateways share their counters. Absent: each gateway counts alone.
+   */
+  shared?: { counters: object; prefix: string } | undefined;
+  clock: Clock;
+}
+
+/** Owners, and addresses, that are counted at a time. The least recently seen one is dropped. */
+const MAX_COUNTED = 10_000;
+/** Counters that do not answer within this many ms are treated as away. A working network needs about 50 µs … */
+const ANSWER_MS = 100;
+/** … and requests do not wait for them again for this many ms. */
+const AWAY_MS = 1_000;
+
+type Counter = ReturnType<Routes["createRateLimit"]>;
+type Count = Extract<Awaited<ReturnType<Counter>>, { isAllowed: false }>;
+
+/**
+ * Count requests in time windows, in this process or together with other gateways. While the shared counters are away,
+ * every request is admitted: limits protect from overload, not from unauthorised access.
+ */
+export async function limitRates(scope: Routes, options: RateLimitOptions): Promise<RateLimiter> {
+  const { limits, shared, clock } = options;
+  await scope.register(rateLimit, {
+    global: false,
+    cache: MAX_COUNTED,
+    ...(shared && { redis: shared.counters, nameSpace: shared.prefix }),
+  });
+  let awayUntil = 0;
+  const read = async (counting: ReturnType<Counter>): Promise<Count | undefined> => {
+    const away = (): undefined => {
+      awayUntil = clock.now() + AWAY_MS;
+    };
+    const answer = counting.then((count) => (count.isAllowed ? undefined : count), away);
+    if (!shared) return await answer;
+    const late = Promise.withResolvers<undefined>();
+    const timer = clock.after(ANSWER_MS, () => late.resolve(away()));
+    const count = await Promise.race([answer, late.promise]);
+    timer.cancel();
+    return count;
+  };
+  const counterOf = (limit: RateLimit | undefined, keyGenerator: (request: FastifyRequest) => string) => {
+    const count = limit && scope.createRateLimit({ max: limit.max, timeWindow: limit.windowMs, keyGenerator });
+    return async (request: FastifyRequest, increment = true): Promise<Count | undefined> => {
+      return count && clock.now() >= awayUntil ? await read(count(request, { increment })) : undefined;
+    };
+  };
+  const ofAddress = counterOf(limits.address, (request) => `address:${networkOf(request.ip)}`);
+  const ofRefused = counterOf(limits.refused, (request) => `refused:${networkOf(request.ip)}`);
+  const ofOwner = counterOf(limits.owner, (request) => `owner:${request.caller!.ownerId}`);
+  return {
+    async countAddress(request) {
+      const count = await ofAddress(request);
+      if (count?.isExceeded) refuse(count);
+    },
+    async checkRefused(request) {
+      const count = await ofRefused(request, false);
+      if (count?.remaining === 0) refuse(count);
+    },
+    async countRefused(request) {
+      await ofRefused(request);
+    },
+    async countOwner(request) {
+      const count = await ofOwner(request);
+      if (count?.isExceeded) refuse(count);
+    },
+  };
+}
+
+function refuse({ ttl }: Count): never {
+  throw new AppError("too_many_requests", undefined, { facts: { retryAfterMs: Math.max(1, ttl) } });
+}

@@ -1,0 +1,26 @@
+import type { Clock } from "../../protocol/ports/clock.ts";
+import type { Logger } from "../../protocol/ports/logger.ts";
+
+/** The identity behind a credential. */
+export interface Verified {
+  /** A valid `userId`. */
+  ownerId: string;
+  isOperator: boolean;
+  /** When the token expires, in ms since 1970. */
+  expiresAt?: number | undefined;
+}
+
+/** Finds the identity behind a token. One implementation per kind of token. */
+export interface Verifier {
+  /** @throws AppError `unauthorized` for an invalid token, `unavailable` if it cannot be verified at the moment */
+  verify(token: string): Promise<Verified>;
+  close(): void;
+}
+
+export interface VerifierOptions {
+  /** The required issuer and audience of a token, if configured. */
+  issuer: string | undefined;
+  audience: string | undefined;
+  clock: Clock;
+  log: Logger;
+}

@@ -1,0 +1,276 @@
+import { createHmac } from "node:crypto";
+import { BOUNDS } from "../../config/bounds.ts";
+import { AppError } from "../../protocol/errors.ts";
+import type { LogEntry } from "../../protocol/event.ts";
+import { type AgentId, type FloorId, type MessageId, parseFloorId, SessionId, userOf } from "../../protocol/ids.ts";
+import type { Message } from "../../protocol/message.ts";
+import type {
+  Blob,
+  FloorPage,
+  FloorQuery,
+  FloorRow,
+  FloorView,
+  LogPage,
+  LogSlice,
+  MessagePage,
+  SessionPage,
+  SessionQuery,
+  SessionView,
+  Store,
+  Whereabouts,
+} from "../../store/store.ts";
+import type { Caller } from "./caller.ts";
+import type { KnownPlaces, Place } from "./known-places.ts";
+
+export interface VisibleSessionsOptions {
+  store: Pick<
+    Store,
+    | "secret"
+    | "whereIs"
+    | "viewSession"
+    | "viewFloor"
+    | "listSessions"
+    | "listMessages"
+    | "findMessage"
+    | "loadSession"
+    | "listLogs"
+    | "getBlob"
+    | "readSessionLog"
+    | "readFloorLogBack"
+    | "listFloors"
+  >;
+  places: KnownPlaces;
+}
+
+/** The place of an existing session, or of a deleted one with its tombstone (rule C20). */
+export type Found = Place & Pick<Whereabouts, "tombstone">;
+
+/** Where a reader of a session's log can begin: in the log, or at the last event of a deleted session. */
+export type LogBounds =
+  | { kind: "gone"; place: Place; head: number; last: LogEntry }
+  | { kind: "there"; place: Place; head: number; lowWater: number; isArchived: boolean };
+
+/** Characters of an owner's tag: 96 bits, so that another owner's tag cannot be found by trying. */
+const TAG_LENGTH = 16;
+const ID_LENGTH = 64;
+
+/**
+ * The sessions and floors that one caller may see (rule C26). Routes and streams read through this class and never from
+ * the store, so that another owner's session looks like a missing one. The owner is checked on the row that is read.
+ *
+ * Ids that clients choose are scoped to their owner: with authentication on, a session is created under the chosen id
+ * followed by the owner's tag, and the owner may use either name.
+ */
+export class VisibleSessions {
+  readonly #caller: Caller;
+  readonly #options: VisibleSessionsOptions;
+
+  constructor(caller: Caller, options: VisibleSessionsOptions) {
+    this.#caller = caller;
+    this.#options = options;
+  }
+
+  /** The session with this id, existing or deleted; undefined if the caller may not see it or it is unknown. */
+  async find(id: SessionId): Promise<Found | undefined> {
+    for (const name of this.#names(id)) {
+      const where = await this.#options.store.whereIs(name);
+      if (!where || !maySee(this.#caller, where.ownerId)) continue;
+      const { floorId, ownerId, tombstone } = where;
+      return { sessionId: name, floorId, ownerId, tombstone };
+    }
+    return undefined;
+  }
+
+  /** @throws AppError `session_not_found` */
+  async place(id: SessionId): Promise<Place> {
+    const found = await this.find(id);
+    if (!found || found.tombstone) throw new AppError("session_not_found");
+    return found;
+  }
+
+  /**
+   * Where to send a command. The place may be out of date; the floor checks the session and its owner again.
+   * @throws AppError `session_not_found`
+   */
+  async locate(id: SessionId): Promise<Place> {
+    const { places } = this.#options;
+    const known = places.get(id);
+    if (known && maySee(this.#caller, known.ownerId)) return known;
+    const place = await this.place(id);
+    places.set(place);
+    return place;
+  }
+
+  /**
+   * The id of a session for which a client chose the id `chosen`. The same for a repeat, and independent of other
+   * owners who chose the same id.
+   */
+  async idFor(ownerId: string | undefined, chosen: SessionId): Promise<SessionId> {
+    if (ownerId === undefined) return chosen;
+    const where = await this.#options.store.whereIs(chosen);
+    return where?.ownerId === ownerId ? chosen : this.#tagged(ownerId, chosen);
+  }
+
+  /** The session with its newest `messages` messages. @throws AppError `session_not_found` */
+  async view(id: SessionId, messages: number): Promise<SessionView> {
+    const view = await this.#findView(id, messages);
+    if (!view) throw new AppError("session_not_found");
+    return view;
+  }
+
+  /** The agent of a session, and its workspace; undefined for an unknown session. */
+  async agentOf(id: SessionId): Promise<{ agentId: AgentId; workspaceId?: string | undefined } | undefined> {
+    return (await this.#findView(id, 0))?.session;
+  }
+
+  /** The bounds of a session's log; undefined for an unknown session, not for a deleted one. */
+  async log(id: SessionId): Promise<LogBounds | undefined> {
+    for (;;) {
+      const found = await this.find(id);
+      if (!found) return undefined;
+      const { tombstone, ...place } = found;
+      if (tombstone) return { kind: "gone", place, ...tombstone };
+      const { store } = this.#options;
+      const view = await store.viewSession(place.sessionId, 0);
+      const slice = await store.readSessionLog(place.sessionId, 0, 1);
+      // The session was deleted between the two reads. The next attempt finds its tombstone.
+      if (!view || !slice) continue;
+      const { head, session } = view;
+      return { kind: "there", place, head, lowWater: slice.lowWater, isArchived: session.state === "archived" };
+    }
+  }
+
+  async list(query: Omit<SessionQuery, "ownerId" | "id">): Promise<SessionPage> {
+    const ownerId = this.#caller.isOperator ? undefined : this.#caller.ownerId;
+    const named = SessionId.safeParse(query.q?.trim());
+    const id = named.success ? (await this.find(named.data))?.sessionId : undefined;
+    return this.#options.store.listSessions({ ...query, ownerId, id });
+  }
+
+  /** @throws AppError `session_not_found` */
+  async messages(id: SessionId, range: Parameters<Store["listMessages"]>[1]): Promise<MessagePage> {
+    const { sessionId } = await this.place(id);
+    const page = await this.#options.store.listMessages(sessionId, range);
+    if (!page) throw new AppError("session_not_found");
+    return page;
+  }
+
+  /** @throws AppError `session_not_found`, `not_found` */
+  async message(id: SessionId, messageId: MessageId): Promise<Message> {
+    const { sessionId } = await this.place(id);
+    const message = await this.#options.store.findMessage(sessionId, messageId);
+    if (!message) throw new AppError("not_found", `There is no message ${messageId} in this session.`);
+    return message;
+  }
+
+  /**
+   * The turns that wait in a session, in the order in which they will run; those after `after`, if it still waits. A page
+   * ends with the message with which it reaches its size limit.
+   * @throws AppError `session_not_found`
+   */
+  async queue(id: SessionId, after?: MessageId): Promise<{ messages: Message[]; hasMore: boolean }> {
+    const { sessionId } = await this.place(id);
+    const { store } = this.#options;
+    const row = await store.loadSession(sessionId);
+    if (!row) throw new AppError("session_not_found");
+    const { turns = [] } = JSON.parse(row.memory) as { turns?: { messageId: MessageId }[] };
+    const ids = turns.map(({ messageId }) => messageId);
+    const messages: Message[] = [];
+    let bytes = 0;
+    for (const messageId of ids.slice(after === undefined ? 0 : ids.indexOf(after) + 1)) {
+      if (bytes >= BOUNDS.queueBytes) return { messages, hasMore: true };
+      const message = await store.findMessage(sessionId, messageId);
+      // It began, or was withdrawn, since the row was read.
+      if (message?.status !== "queued") continue;
+      messages.push(message);
+      bytes += Buffer.byteLength(message.content);
+    }
+    return { messages, hasMore: false };
+  }
+
+  /** @throws AppError `session_not_found`, `not_found` */
+  async logs(id: SessionId, messageId: MessageId, range: Parameters<Store["listLogs"]>[2]): Promise<LogPage> {
+    const { sessionId } = await this.place(id);
+    return this.#options.store.listLogs(sessionId, messageId, range);
+  }
+
+  /**
+   * Images outlive their session for a while but are then not found. @throws AppError `session_not_found`, `not_found`
+   */
+  async image(id: SessionId, hash: string): Promise<Blob> {
+    const { sessionId } = await this.place(id);
+    const blob = await this.#options.store.getBlob(sessionId, hash);
+    if (!blob) throw new AppError("not_found");
+    return blob;
+  }
+
+  /**
+   * The floor that a path names. The floor of a single session belongs to the session's owner, under either name of the
+   * session.
+   * @throws AppError `bad_request` for a malformed floor id, `not_found` for another owner's floor
+   */
+  async floor(text: string): Promise<FloorId> {
+    const floorId = parseFloorId(text);
+    if (!floorId) {
+      const issues = [{ path: "params.id", message: "u:<user>, u:<user>/<zone> or s:<session>" }];
+      throw new AppError("bad_request", undefined, { facts: { issues } });
+    }
+    const { isOperator, ownerId } = this.#caller;
+    const userId = userOf(floorId);
+    if (userId === undefined) {
+      const found = await this.find(floorId.slice("s:".length) as SessionId);
+      if (found && found.floorId === `s:${found.sessionId}`) return found.floorId;
+    } else if (userId === ownerId) return floorId;
+    if (isOperator) return floorId;
+    throw new AppError("not_found");
+  }
+
+  /** @param id a result of `floor` */
+  floorView(id: FloorId, limits: { sessions: number; decisions: number }): Promise<FloorView> {
+    return this.#options.store.viewFloor(id, limits);
+  }
+
+  /** The newest events of a floor's log before a place. @param id a result of `floor` */
+  floorLogBack(id: FloorId, before: number | undefined, limit: number): Promise<LogSlice> {
+    return this.#options.store.readFloorLogBack(id, before, limit);
+  }
+
+  async floors(query: Pick<FloorQuery, "after" | "state" | "limit">): Promise<FloorPage> {
+    const ownerId = this.#caller.isOperator ? undefined : this.#caller.ownerId;
+    const { floors, hasMore } = await this.#options.store.listFloors({ ...query, ownerId });
+    return { floors: floors.filter((floor) => this.seesFloor(floor)), hasMore };
+  }
+
+  /** Whether the caller may see the floor, by the same rule as `floor`. */
+  seesFloor({ floorId, ownerId }: Pick<FloorRow, "floorId" | "ownerId">): boolean {
+    return maySee(this.#caller, floorId.startsWith("u:") ? userOf(floorId) : ownerId);
+  }
+
+  async #findView(id: SessionId, messages: number): Promise<SessionView | undefined> {
+    for (const name of this.#names(id)) {
+      const view = await this.#options.store.viewSession(name, messages);
+      if (view && maySee(this.#caller, view.session.ownerId)) return view;
+    }
+    return undefined;
+  }
+
+  /** The possible ids of a session that the caller names so: the id itself, and the id with the caller's tag. */
+  *#names(id: SessionId): Iterable<SessionId> {
+    yield id;
+    const { ownerId } = this.#caller;
+    if (ownerId !== undefined) yield this.#tagged(ownerId, id);
+  }
+
+  #tagged(ownerId: string, chosen: SessionId): SessionId {
+    const tag = createHmac("sha256", this.#options.store.secret)
+      .update(JSON.stringify(["session of", ownerId, chosen]))
+      .digest("base64url")
+      .slice(0, TAG_LENGTH);
+    return `${chosen.slice(0, ID_LENGTH - TAG_LENGTH - 1)}-${tag}` as SessionId;
+  }
+}
+
+/** Whether this caller may see what belongs to `ownerId`. */
+function maySee(caller: Caller, ownerId: string | undefined): boolean {
+  return caller.isOperator || (caller.ownerId !== undefined && caller.ownerId === ownerId);
+}

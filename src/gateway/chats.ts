@@ -1,0 +1,56 @@
+import type { ClientMessage } from "../protocol/client-message.ts";
+import { AppError } from "../protocol/errors.ts";
+import { type FloorId, floorOf, type MessageId, type RunId, type SessionId } from "../protocol/ids.ts";
+import type { CommandOf, NewSession } from "../protocol/internal/command.ts";
+import type { Clock } from "../protocol/ports/clock.ts";
+import type { Store } from "../store/store.ts";
+import { type Caller, checkUser, ownerOf } from "./access/caller.ts";
+import type { Commands, Identity } from "./commands.ts";
+import { checkContent, keepImages } from "./histories/turn-content.ts";
+
+/** A message of the user, as every door takes it. */
+export type Chat = Pick<Extract<ClientMessage, { type: "chat" }>, "id" | "content" | "images">;
+
+/** The session that a message is for: an existing one, or one that the message creates. */
+export interface Target {
+  sessionId: SessionId;
+  floorId: FloorId;
+  brings?: NewSession | undefined;
+}
+
+/** A session that a message creates. @throws AppError `forbidden` for another user, `bad_request` for a zone alone */
+export function newTarget(
+  caller: Caller,
+  sessionId: SessionId,
+  wanted: Pick<NewSession, "agentId" | "userId" | "zone" | "workspaceId" | "title">,
+): Target {
+  const { userId, zone } = wanted;
+  checkUser(caller, userId);
+  if (zone !== undefined && userId === undefined) throw new AppError("bad_request", "A zone needs a userId.");
+  const brings = { ...wanted, sessionId, ownerId: ownerOf(caller, userId) };
+  return { sessionId, floorId: floorOf(sessionId, userId, zone), brings };
+}
+
+/** Makes the commands that carry users' messages to their sessions. */
+export class Chats {
+  readonly #options: { store: Pick<Store, "putBlob">; commands: Commands; clock: Clock };
+
+  constructor(options: { store: Pick<Store, "putBlob">; commands: Commands; clock: Clock }) {
+    this.#options = options;
+  }
+
+  /** @throws AppError `too_large`, or `bad_request` for a message without content */
+  async command(message: Chat, target: Target, identity: Identity): Promise<CommandOf<"session.chat">> {
+    const { commands } = this.#options;
+    const { sessionId, brings } = target;
+    checkContent(message.content, message.images?.length ?? 0);
+    const images = await keepImages(this.#options, sessionId, message.images ?? []);
+    const turn = {
+      messageId: message.id ?? commands.deriveId<MessageId>(identity, "message"),
+      runId: commands.deriveId<RunId>(identity, "run"),
+      content: message.content,
+      ...(images.length > 0 && { images }),
+    };
+    return { type: "session.chat", sessionId, turn, ...(brings && { session: brings }) };
+  }
+}

@@ -1,0 +1,221 @@
+import type { Decision } from "../../protocol/decision.ts";
+import { AppError } from "../../protocol/errors.ts";
+import type { LogEntry, LoggedData } from "../../protocol/event.ts";
+import type { AgentId, FloorId, RequestId, RunId, Seq, SessionId } from "../../protocol/ids.ts";
+import type { Answer } from "../../protocol/interaction.ts";
+import type { NewSession } from "../../protocol/internal/command.ts";
+import { type Caller, ownerOf } from "../access/caller.ts";
+import { type Chat, newTarget, type Target } from "../chats.ts";
+import type { Identity } from "../commands.ts";
+import type { Door } from "../door.ts";
+import { sessionLog } from "../streams/log-stream.ts";
+import { type RunListener, RunReader } from "./run-reader.ts";
+
+/** A user's message, and the session that it is for. A session that does not exist yet is created. */
+export interface WantedTurn extends Pick<NewSession, "userId" | "zone" | "workspaceId" | "title"> {
+  /** The client's name for the session; absent: a new one. */
+  sessionId?: SessionId | undefined;
+  /** The agent that answers. Absent: the session's, or the default agent of a new one. */
+  agentId?: AgentId | undefined;
+  chat: Chat;
+}
+
+/** A run, and where it is read. */
+export interface RunPlace {
+  sessionId: SessionId;
+  floorId: FloorId;
+  runId: RunId;
+  /** The place in the session's log from which the run is read. */
+  after: Seq;
+  hasBegun: boolean;
+  /** Questions and confirmations of the run that were settled before it was read. */
+  settled: ReadonlySet<RequestId>;
+  /** The arbiter's decision, if the turn asked for the floor. */
+  decision?: Decision | undefined;
+}
+
+/** A run that is being read. */
+export interface Following {
+  /** The client has caught up. */
+  advance(): void;
+  /** Read no more. May be called again. */
+  close(): void;
+}
+
+const NONE: ReadonlySet<RequestId> = new Set();
+/** Events per read while the beginning of a run is looked for. */
+const FIRST_PAGE = 32;
+const NEXT_PAGES = 256;
+
+/** Runs as doors for other protocols need them: begun by a message, read from their beginning, answered and ended. */
+export class LiveRuns {
+  readonly #door: Door;
+
+  constructor(door: Door) {
+    this.#door = door;
+  }
+
+  /** Say something to a session. @throws AppError for a refusal, with the arbiter's decision if that is the reason */
+  async begin(identity: Identity, wanted: WantedTurn): Promise<RunPlace> {
+    const { commands, chats } = this.#door;
+    const { caller } = identity;
+    const reply = await commands.carryOut(identity, async () => {
+      const target = await this.#findTarget(identity, wanted);
+      return { floorId: target.floorId, command: await chats.command(wanted.chat, target, identity) };
+    });
+    const { sessionId, runId, seq, decision } = reply;
+    if (sessionId === undefined || runId === undefined) throw new AppError("internal");
+    const { floorId } = await this.#door.visibleTo(caller).locate(sessionId);
+    const start = await this.#findStart(sessionId, seq, (run) => run === runId);
+    const { seq: after = 0, settled = NONE } = start ?? {};
+    return { sessionId, floorId, runId, after, hasBegun: false, settled, decision };
+  }
+
+  /** Answer what a run waits for. @returns the run from the last of these questions on */
+  async answer(identity: Identity, session: SessionId, answers: readonly Answer[]): Promise<RunPlace> {
+    const { commands } = this.#door;
+    const { sessionId, floorId } = await this.#door.visibleTo(identity.caller).locate(session);
+    let runId: RunId | undefined;
+    let refusal: unknown;
+    let answered: Answer | undefined;
+    for (const answer of answers) {
+      const { requestId } = answer;
+      const part: Identity = { ...identity, commandId: commands.deriveId(identity, `answer ${requestId}`) };
+      const command = { type: "session.answer" as const, sessionId, requestId, answer };
+      try {
+        runId = (await commands.carryOut(part, async () => ({ floorId, command }))).runId;
+        answered = answer;
+      } catch (error) {
+        refusal ??= error;
+      }
+    }
+    if (runId === undefined || !answered) throw refusal ?? new AppError("interaction_not_found");
+    const asked = await this.#findRequest(sessionId, answered.requestId);
+    return { sessionId, floorId, runId, after: asked, hasBegun: true, settled: NONE };
+  }
+
+  /** The newest run of a session that has not ended; undefined if there is none. @throws AppError `session_not_found` */
+  async find(caller: Caller, id: SessionId): Promise<RunPlace | undefined> {
+    const { session, head } = await this.#door.visibleTo(caller).view(id, 0);
+    const { activity, queuedAt, floorId, id: sessionId } = session;
+    if (activity !== "running" && activity !== "waiting" && queuedAt === undefined) return undefined;
+    const start = await this.#findStart(sessionId, head, (_, hasEnded) => !hasEnded);
+    if (!start) return undefined;
+    const { runId, seq: after, settled } = start;
+    return { sessionId, floorId, runId, after, hasBegun: false, settled };
+  }
+
+  /** Read a run from its place on. */
+  async follow({ sessionId, floorId, runId, after, hasBegun }: RunPlace, listener: RunListener): Promise<Following> {
+    const { followers, store, clock } = this.#door;
+    const follower = await followers.join(floorId);
+    const log = sessionLog(store, sessionId);
+    const reader = new RunReader({ follower, log, sessionId, runId, after, hasBegun, listener, clock });
+    let isOpen = true;
+    return {
+      advance: () => reader.advance(),
+      close: () => {
+        if (!isOpen) return;
+        isOpen = false;
+        reader.close();
+        followers.leave(floorId);
+      },
+    };
+  }
+
+  /** End a run, or withdraw its turn. Nothing happens to a run that has ended, or to the session's other runs. */
+  async abort(caller: Caller, { sessionId, floorId, runId }: RunPlace): Promise<void> {
+    const { commands } = this.#door;
+    const command = { type: "session.abort" as const, sessionId, runId };
+    await commands.carryOut(commands.newIdentity(caller), async () => ({ floorId, command }));
+  }
+
+  async archive(caller: Caller, { sessionId, floorId }: Pick<RunPlace, "sessionId" | "floorId">): Promise<void> {
+    const { commands } = this.#door;
+    const command = { type: "session.stop" as const, sessionId };
+    await commands.carryOut(commands.newIdentity(caller), async () => ({ floorId, command }));
+  }
+
+  async #findTarget(identity: Identity, wanted: WantedTurn): Promise<Target> {
+    const { caller } = identity;
+    const { sessionId: named, agentId, chat: _, ...rest } = wanted;
+    const sessions = this.#door.visibleTo(caller);
+    const found = named && (await sessions.find(named));
+    if (!found || found.tombstone) {
+      const made = named && (await sessions.idFor(ownerOf(caller, rest.userId), named));
+      return newTarget(caller, made ?? this.#door.commands.deriveId(identity, "session"), { ...rest, agentId });
+    }
+    const { sessionId, floorId } = found;
+    if (agentId !== undefined) await this.#switchTo(identity, agentId, { sessionId, floorId });
+    return { sessionId, floorId };
+  }
+
+  /** A client that names another agent than the session's speaks to that one from now on. */
+  async #switchTo(identity: Identity, agentId: AgentId, { sessionId, floorId }: Target): Promise<void> {
+    const { commands, visibleTo } = this.#door;
+    if ((await visibleTo(identity.caller).agentOf(sessionId))?.agentId === agentId) return;
+    const part: Identity = { ...identity, commandId: commands.deriveId(identity, "switch_agent") };
+    const command = { type: "session.switch_agent" as const, sessionId, agentId };
+    const { outcome } = await commands.carryOut(part, async () => ({ floorId, command }));
+    if (!outcome?.errorCode) return;
+    const { errorCode, message, availableAgents } = outcome;
+    throw new AppError(errorCode, message, availableAgents ? { facts: { availableAgents } } : {});
+  }
+
+  /**
+   * The message that began the newest run that fits, by reading the log backwards.
+   * @param upTo where to begin; absent: the log's end
+   */
+  async #findStart(
+    sessionId: SessionId,
+    upTo: Seq | undefined,
+    fits: (runId: RunId, hasEnded: boolean) => boolean,
+  ): Promise<{ seq: Seq; runId: RunId; settled: ReadonlySet<RequestId> } | undefined> {
+    const ended = new Set<RunId>();
+    const settled = new Set<RequestId>();
+    return await this.#searchBack(sessionId, upTo, ({ type, json, seq, requestId }) => {
+      if (type === "interaction_resolved") settled.add(requestId!);
+      if (type === "complete") ended.add((JSON.parse(json) as LoggedData<"complete">).runId);
+      if (type !== "message") return undefined;
+      const { role, runId } = JSON.parse(json) as LoggedData<"message">;
+      if (role !== "user" || runId === undefined || !fits(runId, ended.has(runId))) return undefined;
+      return { seq: seq!, runId, settled };
+    });
+  }
+
+  async #findRequest(sessionId: SessionId, requestId: string): Promise<Seq> {
+    const isAsking = (type: LogEntry["type"]) =>
+      type === "user_question_request" || type === "tool_confirmation_request";
+    const found = await this.#searchBack(sessionId, undefined, (entry) =>
+      isAsking(entry.type) && entry.requestId === requestId ? entry.seq : undefined,
+    );
+    return found ?? 0;
+  }
+
+  /** The newest entry, at or before a place, of which `read` returns something. */
+  async #searchBack<T>(
+    sessionId: SessionId,
+    upTo: Seq | undefined,
+    read: (entry: LogEntry) => T | undefined,
+  ): Promise<T | undefined> {
+    const { store } = this.#door;
+    let to = upTo ?? (await store.readSessionLog(sessionId, 0, 1))?.head ?? 0;
+    for (let page = FIRST_PAGE; to > 0; page = NEXT_PAGES) {
+      const from = Math.max(0, to - page);
+      const entries: LogEntry[] = [];
+      // A page ends early after many bytes.
+      for (let at: Seq = from; at < to; ) {
+        const slice = await store.readSessionLog(sessionId, at, to - at);
+        if (!slice || slice.entries.length === 0) break;
+        entries.push(...slice.entries);
+        at = slice.entries.at(-1)!.seq!;
+      }
+      for (const entry of entries.toReversed()) {
+        const found = read(entry);
+        if (found !== undefined) return found;
+      }
+      to = from;
+    }
+    return undefined;
+  }
+}

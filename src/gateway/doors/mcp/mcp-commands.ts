@@ -1,0 +1,249 @@
+import { z } from "zod";
+import { isOpenTo } from "../../../config/catalog/catalog.ts";
+import { MAX_CONTENT } from "../../../protocol/client-message.ts";
+import { AppError } from "../../../protocol/errors.ts";
+import { AgentId, type FloorId, floorOf, Name, RequestId, SessionId } from "../../../protocol/ids.ts";
+import {
+  type Answer,
+  ConfirmationResponse,
+  confirmationAnswer,
+  QuestionResponse,
+  questionAnswer,
+} from "../../../protocol/interaction.ts";
+import type { Command } from "../../../protocol/internal/command.ts";
+import type { Trace } from "../../../protocol/ports/tracer.ts";
+import { cleanText } from "../../../protocol/text.ts";
+import type { Caller } from "../../access/caller.ts";
+import { newTarget } from "../../chats.ts";
+import type { Door } from "../../door.ts";
+import type { LiveRuns, RunPlace } from "../live-runs.ts";
+import { mustHaveRoom } from "../run-stream.ts";
+import type { RunSummary } from "../run-summary.ts";
+import { WholeRun } from "../whole-run.ts";
+
+/** A command of Interlock as a tool. What it resolves with is the tool's result. */
+export interface McpCommand {
+  readonly name: string;
+  readonly description: string;
+  readonly input: z.ZodObject;
+  readonly isReadOnly: boolean;
+  run(input: never): Promise<object>;
+}
+
+export interface McpCommandsOptions {
+  door: Door;
+  runs: LiveRuns;
+  caller: Caller;
+  trace: Trace | undefined;
+}
+
+/** How long a tool waits for a reply by default, in s: less than most clients wait for a tool. */
+const WAIT_S = 45;
+const MAX_WAIT_S = 600;
+/** Sessions and decisions that a floor's view shows. */
+const SHOWN_SESSIONS = 50;
+const SHOWN_DECISIONS = 10;
+
+const Session = { sessionId: SessionId.describe("The session, as ask_for_floor returned it.") };
+const Wait = {
+  waitSeconds: z
+    .number()
+    .min(0)
+    .max(MAX_WAIT_S)
+    .default(WAIT_S)
+    .describe("How long to wait for the reply. After it the run goes on, and read_reply waits further."),
+};
+const Place = {
+  userId: Name.optional().describe("The user for whose attention sessions compete. Default: you."),
+  zone: Name.optional().describe("One of the user's places, such as a seat."),
+};
+
+/** The tools of one caller. */
+export function mcpCommands({ door, runs, caller, trace }: McpCommandsOptions): McpCommand[] {
+  const { commands, streams, clock, catalog } = door;
+  const sessions = door.visibleTo(caller);
+
+  async function send(id: SessionId, type: "activate" | "pause" | "resume" | "archive") {
+    const { sessionId, floorId } = await sessions.locate(id);
+    const command: Command = { type: `session.${type}`, sessionId };
+    const { session, decision } = await commands.carryOut(commands.newIdentity(caller, trace), async () => ({
+      floorId,
+      command,
+    }));
+    return { sessionId, state: session?.state, ...(decision && { decision }) };
+  }
+
+  async function open(wanted: Parameters<typeof newTarget>[2]) {
+    const identity = commands.newIdentity(caller, trace);
+    const { sessionId, floorId, brings } = newTarget(caller, commands.deriveId(identity, "session"), wanted);
+    const command: Command = { type: "session.create", sessionId, session: brings!, activate: true };
+    const { session, decision } = await commands.carryOut(identity, async () => ({ floorId, command }));
+    return { sessionId, state: session?.state, ...(decision && { decision }) };
+  }
+
+  /** What the run said within the time; the run goes on without it. */
+  async function readReply(place: RunPlace, waitSeconds: number) {
+    mustHaveRoom(streams, caller.ownerId === undefined ? undefined : caller);
+    const whole = new WholeRun();
+    streams.add(whole, caller.ownerId === undefined ? undefined : caller);
+    const timer = clock.after(waitSeconds * 1_000, () => whole.settle());
+    try {
+      return replyOf(place, await whole.read(await runs.follow(place, whole)));
+    } finally {
+      timer.cancel();
+      whole.settle();
+    }
+  }
+
+  const floorIn = (userId: string | undefined, zone: string | undefined): FloorId => {
+    const user = userId ?? caller.ownerId;
+    if (user === undefined) throw new AppError("bad_request", "userId is needed: this node does not know who you are.");
+    return floorOf("" as SessionId, user, zone);
+  };
+
+  const define = <Shape extends z.ZodRawShape>(
+    name: string,
+    description: string,
+    shape: Shape,
+    run: (input: z.infer<z.ZodObject<Shape>>) => Promise<object>,
+    isReadOnly = false,
+  ): McpCommand => ({ name, description, input: z.object(shape), isReadOnly, run: run as McpCommand["run"] });
+
+  return [
+    define(
+      "list_agents",
+      "List the agents that can be asked for the floor, with their priorities.",
+      {},
+      async () => {
+        const enabled = [...catalog().agents.values()].filter((agent) => agent.enabled && isOpenTo(agent, undefined));
+        return {
+          agents: enabled.map(({ id, label, description, priority, interruptible }) => {
+            return { id, name: label, description, priority, interruptible, available: door.isAvailable(id) };
+          }),
+        };
+      },
+      true,
+    ),
+    define(
+      "ask_for_floor",
+      "Ask that an agent may speak: for a new session, or for one that exists. The decision says why it may or may not.",
+      { sessionId: SessionId.optional().describe("Absent: a new session."), agentId: AgentId.optional(), ...Place },
+      async ({ sessionId, ...wanted }) => (sessionId === undefined ? open(wanted) : send(sessionId, "activate")),
+    ),
+    define(
+      "speak",
+      "Say something to a session's agent, and get its reply. A session that does not have the floor asks for it.",
+      { ...Session, content: z.string().min(1).max(MAX_CONTENT), ...Wait },
+      async ({ sessionId, content, waitSeconds }) => {
+        await sessions.place(sessionId);
+        const chat = { content: cleanText(content) };
+        const place = await runs.begin(commands.newIdentity(caller, trace), { sessionId, chat });
+        return readReply(place, waitSeconds);
+      },
+    ),
+    define(
+      "read_reply",
+      "Wait further for the reply that is under way.",
+      { ...Session, ...Wait },
+      async ({ sessionId, waitSeconds }) => {
+        const place = await runs.find(caller, sessionId);
+        return place ? readReply(place, waitSeconds) : { sessionId, isRunning: false };
+      },
+      true,
+    ),
+    define(
+      "answer",
+      "Answer the question or the confirmation that a reply ended with.",
+      {
+        ...Session,
+        requestId: RequestId,
+        response: QuestionResponse.optional().describe(
+          "To a question: the answer, or {selected, customInput, cancelled}.",
+        ),
+        verdict: ConfirmationResponse.optional().describe("To a confirmation."),
+        ...Wait,
+      },
+      async ({ sessionId, requestId, response, verdict, waitSeconds }) => {
+        let answer: Answer;
+        if (verdict !== undefined) answer = confirmationAnswer(requestId, verdict);
+        else if (response !== undefined) answer = questionAnswer(requestId, response);
+        else throw new AppError("bad_request", "Either response or verdict is needed.");
+        return readReply(await runs.answer(commands.newIdentity(caller, trace), sessionId, [answer]), waitSeconds);
+      },
+    ),
+    define("pause", "Pause a session: another may speak, and its run waits.", Session, async ({ sessionId }) =>
+      send(sessionId, "pause"),
+    ),
+    define(
+      "resume",
+      "Ask for the floor for a paused session, which goes on where it was.",
+      Session,
+      async ({ sessionId }) => send(sessionId, "resume"),
+    ),
+    define("abort", "End the run of a session. What was said is kept.", Session, async ({ sessionId }) => {
+      const place = await runs.find(caller, sessionId);
+      if (place) await runs.abort(caller, place);
+      return { sessionId, aborted: place !== undefined };
+    }),
+    define("give_up_floor", "End a session for good. The next one gets the floor.", Session, async ({ sessionId }) =>
+      send(sessionId, "archive"),
+    ),
+    define(
+      "read_floor",
+      "Read who has the floor, who waits, and the last decisions with their reasons.",
+      Place,
+      async ({ userId, zone }) => {
+        const floorId = await sessions.floor(floorIn(userId, zone));
+        const view = await sessions.floorView(floorId, { sessions: SHOWN_SESSIONS, decisions: SHOWN_DECISIONS });
+        const { holder, paused, queued, decisions, flags } = view;
+        const brief = ({ id, agentId, title, state, activity }: NonNullable<typeof holder>) => ({
+          sessionId: id,
+          agentId,
+          title,
+          state,
+          activity,
+        });
+        return {
+          floorId,
+          holder: holder ? brief(holder) : null,
+          paused: paused.map(brief),
+          queued: queued.map(brief),
+          flags,
+          decisions,
+        };
+      },
+      true,
+    ),
+    define(
+      "what_if",
+      "Ask what the arbiter would decide if an agent asked for the floor now. Nothing changes.",
+      { agentId: AgentId, ...Place },
+      async ({ agentId, userId, zone }) => {
+        const floorId = await sessions.floor(floorIn(userId, zone));
+        const { decision } = await commands.look(floorId, { type: "floor.what_if", agentId }, trace);
+        return { decision };
+      },
+      true,
+    ),
+  ];
+}
+
+function replyOf({ sessionId, runId, decision }: RunPlace, summary: RunSummary): object {
+  const { text, outcome, asked, failure, isCancelled, finishReason } = summary;
+  if (failure) {
+    const { code, message, retryAfterMs } = failure;
+    throw new AppError(code, message, {
+      facts: { sessionId, text, ...(retryAfterMs !== undefined && { retryAfterMs }) },
+    });
+  }
+  return {
+    sessionId,
+    runId,
+    text,
+    isRunning: outcome !== "ended",
+    ...(isCancelled && { isCancelled }),
+    ...(finishReason && { finishReason }),
+    ...(asked && { asked: { kind: asked.kind, requestId: asked.requestId, ...asked.data } }),
+    ...(decision && { decision }),
+  };
+}

@@ -1,0 +1,83 @@
+import { Readable } from "node:stream";
+import type { ReadableStream as WebStream } from "node:stream/web";
+import { z } from "zod";
+import type { Door, Routes } from "../../door.ts";
+import { toAppError } from "../../http/problem.ts";
+import { LiveRuns } from "../live-runs.ts";
+import { type McpCommand, type McpCommandsOptions, mcpCommands } from "./mcp-commands.ts";
+
+const INSTRUCTIONS =
+  "Interlock decides which agent may speak to a user. Ask for the floor before you speak; when it is refused, the decision says why, with a sentence for the user.";
+
+/** `POST /mcp`: Interlock's commands as tools, over MCP's streamable HTTP. Each request stands for itself. */
+export function mcpRoutes(app: Routes, door: Door): void {
+  const runs = new LiveRuns(door);
+  app.post(
+    "/mcp",
+    {
+      schema: {
+        tags: ["doors"],
+        operationId: "callMcp",
+        summary: "Call Interlock's commands as tools of an MCP server",
+        description: "The Model Context Protocol over streamable HTTP, without sessions.",
+        body: z.unknown(),
+        response: { 200: z.unknown().meta({ description: "a JSON-RPC message" }) },
+      },
+    },
+    async (request, reply) => {
+      const caller = await door.authenticate(request);
+      const left = new AbortController();
+      reply.raw.once("close", () => left.abort());
+      const { method, headers, trace, body } = request;
+      const handle = await openServer({ door, runs, caller, trace });
+      const sent = new Request(`http://${headers.host}${request.url}`, {
+        method,
+        headers: Object.entries(headers).flatMap(([name, value]) =>
+          [value ?? []].flat().map((each) => [name, each] as [string, string]),
+        ),
+        signal: left.signal,
+      });
+      const answer = await handle(sent, body);
+      void reply.code(answer.status as 200);
+      for (const [name, value] of answer.headers) void reply.header(name, value);
+      if (!answer.body) return reply.send();
+      return reply.send(Readable.fromWeb(answer.body as WebStream));
+    },
+  );
+
+  async function openServer(options: McpCommandsOptions) {
+    const { McpServer, WebStandardStreamableHTTPServerTransport } = await import("@modelcontextprotocol/server");
+    const about = { name: "interlock", version: door.version };
+    const server = new McpServer(about, { instructions: INSTRUCTIONS });
+    for (const command of mcpCommands(options)) {
+      const { name, description, input, isReadOnly } = command;
+      server.registerTool(
+        name,
+        { description, inputSchema: input, annotations: { readOnlyHint: isReadOnly } },
+        (given) => carryOut(command, given, door),
+      );
+    }
+    const transport = new WebStandardStreamableHTTPServerTransport();
+    await server.connect(transport);
+    return (request: Request, parsedBody: unknown) => transport.handleRequest(request, { parsedBody });
+  }
+}
+
+/** A refusal is a result that the model reads: the sentence of the decision, and the decision. */
+async function carryOut(command: McpCommand, input: unknown, { log }: Door) {
+  try {
+    const result = await command.run(input as never);
+    return { content: [{ type: "text" as const, text: JSON.stringify(result) }], structuredContent: { ...result } };
+  } catch (thrown) {
+    const error = toAppError(thrown);
+    if (error.code === "internal")
+      log.error({ err: error.cause ?? error, tool: command.name }, "a tool of the MCP door failed");
+    const { code, message, facts } = error;
+    const failure = { error: { code, message, ...facts } };
+    return {
+      content: [{ type: "text" as const, text: JSON.stringify(failure) }],
+      structuredContent: failure,
+      isError: true,
+    };
+  }
+}

@@ -1,0 +1,236 @@
+import { z } from "zod";
+import { AppError, type ErrorCode } from "../../../protocol/errors.ts";
+import type { Usage } from "../../../protocol/message.ts";
+import type { Door, Routes } from "../../door.ts";
+import { LiveRuns, type RunPlace } from "../live-runs.ts";
+import type { Piece, RunEvent } from "../run-reader.ts";
+import type { RunTranslator } from "../run-stream.ts";
+import { isMaster, type RunOutcome, RunSummary } from "../run-summary.ts";
+import { errorOf, OpenAiProblem, openAiProblem, sendOpenAiProblem, unsupported } from "./openai-problem.ts";
+import {
+  argumentsOf,
+  askedId,
+  COMMON,
+  FUNCTION_OF,
+  readAnswer,
+  readContent,
+  readModel,
+  readWhereabouts,
+  refuseTools,
+  type Said,
+  titleFrom,
+  withEarlier,
+} from "./openai-request.ts";
+import { ABORTED, answerWithRun } from "./openai-run.ts";
+
+const Message = z.looseObject({
+  role: z.string().max(64),
+  content: z.unknown(),
+  tool_call_id: z.string().max(256).nullish(),
+});
+
+const Body = z
+  .object({
+    ...COMMON,
+    messages: z.array(Message).min(1).max(4_096),
+    stream_options: z.object({ include_usage: z.boolean().nullish() }).nullish(),
+    n: z.number().nullish(),
+    response_format: z.looseObject({ type: z.string() }).nullish(),
+  })
+  .meta({ id: "ChatCompletionRequest" });
+type Body = z.infer<typeof Body>;
+
+const Answer = z.looseObject({ id: z.string(), object: z.string(), model: z.string() });
+
+/** `POST /v1/chat/completions`: a turn of an agent, for clients of OpenAI's API. */
+export function chatCompletionRoutes(app: Routes, door: Door): void {
+  const runs = new LiveRuns(door);
+  const { commands, clock } = door;
+  app.post(
+    "/v1/chat/completions",
+    {
+      schema: {
+        tags: ["doors"],
+        operationId: "createChatCompletion",
+        summary: "Answer a message, as OpenAI's chat completions do",
+        description: "The model is an agent. docs/doors.md says what differs from OpenAI.",
+        body: Body,
+        response: { 200: Answer, "4xx": OpenAiProblem, default: OpenAiProblem },
+      },
+      config: { isConversation: true },
+      errorHandler: sendOpenAiProblem,
+    },
+    async (request, reply) => {
+      const caller = await door.authenticate(request);
+      const { body } = request;
+      refuseTools(body.tools);
+      if ((body.n ?? 1) !== 1) throw unsupported("n", "An agent gives one answer.");
+      const format = body.response_format?.type ?? "text";
+      if (format !== "text") throw unsupported("response_format", "Agents answer with text.");
+      const agentId = readModel(door.catalog(), body.model);
+      const where = readWhereabouts(request, body.metadata);
+      const identity = commands.identify(caller, request, body);
+      const createdAt = Math.floor(clock.now() / 1_000);
+      const start = async () => {
+        const answers = readAnswers(body);
+        if (answers) return await runs.answer(identity, answers.sessionId, answers.answers);
+        const { chat, title } = readChat(body, where.sessionId !== undefined);
+        return await runs.begin(identity, { ...where, agentId, chat, title });
+      };
+      return answerWithRun({ door, runs, request, reply, caller }, start, {
+        isStream: body.stream === true,
+        isOneShot: where.sessionId === undefined,
+        translator: (place) =>
+          new ChunkTranslator(place, agentId, createdAt, body.stream_options?.include_usage === true),
+        whole: (place, summary) => completionOf(place, agentId, createdAt, summary),
+      });
+    },
+  );
+}
+
+/** The answers at the end of the conversation, if it ends with any. They are for one session. */
+function readAnswers({ messages }: Body) {
+  const from = messages.findLastIndex(({ role }) => role !== "tool") + 1;
+  if (from === messages.length) return undefined;
+  const read = messages.slice(from).map(({ tool_call_id, content }, index) => {
+    const text =
+      typeof content === "string" ? content : readContent(content, `messages.${from + index}.content`).content;
+    return readAnswer(tool_call_id, text, `messages.${from + index}.tool_call_id`);
+  });
+  const [{ sessionId }] = read as [(typeof read)[number]];
+  return { sessionId, answers: read.filter((each) => each.sessionId === sessionId).map(({ answer }) => answer) };
+}
+
+/** The last message. A session that the client names has the earlier ones. */
+function readChat({ messages }: Body, isNamed: boolean) {
+  const last = messages.length - 1;
+  const { role, content } = messages[last]!;
+  if (role !== "user") {
+    throw new AppError("bad_request", "The last message has to be the user's, or answers a tool call.", {
+      facts: { param: `messages.${last}.role` },
+    });
+  }
+  const chat = readContent(content, `messages.${last}.content`);
+  if (isNamed) return { chat, title: undefined };
+  const earlier: Said[] = messages.slice(0, last).filter((each) => each.role !== "tool") as Said[];
+  return { chat: { ...chat, content: withEarlier(earlier, chat.content, "messages") }, title: titleFrom(chat.content) };
+}
+
+const usageOf = (usage: Usage) => ({
+  prompt_tokens: usage.prompt_tokens,
+  completion_tokens: usage.completion_tokens,
+  total_tokens: usage.total_tokens,
+  prompt_tokens_details: { cached_tokens: usage.cache_read_input_tokens ?? 0 },
+});
+
+const NO_USAGE: Usage = { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 };
+
+type Finish = "stop" | "length" | "content_filter" | "tool_calls";
+
+function finishOf({ asked, finishReason }: RunSummary): Finish {
+  if (asked) return "tool_calls";
+  return finishReason === "length" || finishReason === "content_filter" ? finishReason : "stop";
+}
+
+/** What the run waits for, as the call of a function that the client carries out. */
+function toolCallsOf(place: RunPlace, { asked }: RunSummary) {
+  if (!asked) return [];
+  const call = { name: FUNCTION_OF[asked.kind], arguments: argumentsOf(asked) };
+  return [{ id: askedId(place.sessionId, asked), type: "function" as const, function: call }];
+}
+
+const metadataOf = ({ sessionId, runId }: RunPlace) => ({ session: sessionId, run: runId });
+
+function completionOf(place: RunPlace, model: string, created: number, summary: RunSummary): object {
+  const calls = toolCallsOf(place, summary);
+  const thoughts = summary.items.map((item) => (item.kind === "reasoning" ? item.text : "")).join("");
+  const { text } = summary;
+  const message = {
+    role: "assistant",
+    content: text === "" && calls.length > 0 ? null : text,
+    refusal: null,
+    ...(thoughts !== "" && { reasoning_content: thoughts }),
+    ...(calls.length > 0 && { tool_calls: calls }),
+  };
+  return {
+    id: `chatcmpl-${place.runId}`,
+    object: "chat.completion",
+    created,
+    model,
+    choices: [{ index: 0, message, logprobs: null, finish_reason: finishOf(summary) }],
+    usage: usageOf(summary.usage ?? NO_USAGE),
+    metadata: metadataOf(place),
+    ...(place.decision && { interlock: { type: "arbitration", data: place.decision } }),
+  };
+}
+
+/** Whether a transition changes if, or how loud, the session is heard. */
+function isChangeOfFloor({ type, data }: RunEvent): boolean {
+  if (type === "arbitration") return true;
+  return type === "session_transition" && data.from.split(".")[0] !== data.to.split(".")[0];
+}
+
+/** A run as chunks. */
+class ChunkTranslator implements RunTranslator {
+  readonly #place: RunPlace;
+  readonly #head: string;
+  readonly #includeUsage: boolean;
+  readonly #summary = new RunSummary();
+
+  constructor(place: RunPlace, model: string, created: number, includeUsage: boolean) {
+    this.#place = place;
+    this.#includeUsage = includeUsage;
+    const head = { id: `chatcmpl-${place.runId}`, object: "chat.completion.chunk", created, model };
+    this.#head = JSON.stringify(head).slice(0, -1);
+  }
+
+  get outcome(): RunOutcome | undefined {
+    return this.#summary.outcome;
+  }
+
+  begin(): string {
+    const { decision } = this.#place;
+    const rest = {
+      metadata: metadataOf(this.#place),
+      ...(decision && { interlock: { type: "arbitration", data: decision } }),
+    };
+    return this.#chunk({ role: "assistant", content: "" }, rest);
+  }
+
+  piece({ agent, kind, text }: Piece): string {
+    if (!isMaster(agent)) return "";
+    return this.#chunk(kind === "text" ? { content: text } : { reasoning_content: text });
+  }
+
+  event(event: RunEvent): string {
+    const summary = this.#summary;
+    summary.addEvent(event);
+    if (!summary.outcome)
+      return isChangeOfFloor(event) ? this.#chunk({}, { interlock: { type: event.type, data: event.data } }) : "";
+    if (summary.failure) return frameOf(openAiProblem(errorOf(summary.failure)));
+    if (summary.isCancelled) return this.fail("session_archived", ABORTED);
+    const calls = toolCallsOf(this.#place, summary).map((call, index) => ({ index, ...call }));
+    const asked = calls.length > 0 ? this.#chunk({ tool_calls: calls }) : "";
+    return `${asked}${this.#chunk({}, {}, finishOf(summary))}${this.#usage()}data: [DONE]\n\n`;
+  }
+
+  fail(code: ErrorCode, message: string): string {
+    const facts = message === ABORTED ? { facts: { code: "aborted" } } : {};
+    return frameOf(openAiProblem(new AppError(code, message, facts)));
+  }
+
+  #usage(): string {
+    if (!this.#includeUsage) return "";
+    const usage = usageOf(this.#summary.usage ?? NO_USAGE);
+    return `data: ${this.#head},"choices":[],"usage":${JSON.stringify(usage)}}\n\n`;
+  }
+
+  #chunk(delta: object, rest: object = {}, finish: Finish | null = null): string {
+    const choices = JSON.stringify([{ index: 0, delta, logprobs: null, finish_reason: finish }]);
+    const more = JSON.stringify(rest).slice(1, -1);
+    const usage = this.#includeUsage ? ',"usage":null' : "";
+    return `data: ${this.#head},"choices":${choices}${usage}${more === "" ? "" : `,${more}`}}\n\n`;
+  }
+}
+
+const frameOf = (data: object): string => `data: ${JSON.stringify(data)}\n\n`;

@@ -1,0 +1,176 @@
+import type { FastifyRequest } from "fastify";
+import { z } from "zod";
+import type { Catalog } from "../../../config/catalog/catalog.ts";
+import { findAgent, listAgents, takesTurns } from "../../../config/catalog/catalog.ts";
+import { ImageInput, MAX_CONTENT, MAX_IMAGES } from "../../../protocol/client-message.ts";
+import { AppError } from "../../../protocol/errors.ts";
+import { type AgentId, Name, RequestId, SessionId } from "../../../protocol/ids.ts";
+import { type Answer, confirmationAnswer, QuestionResponse, questionAnswer } from "../../../protocol/interaction.ts";
+import { cleanText, cutText } from "../../../protocol/text.ts";
+import type { WantedTurn } from "../live-runs.ts";
+import type { Asked } from "../run-summary.ts";
+import { unsupported } from "./openai-problem.ts";
+
+/** What both of OpenAI's ways to ask for an answer have in common. */
+export const COMMON = {
+  model: z.string().min(1).max(128).meta({ description: "an agent of the catalogue" }),
+  stream: z.boolean().nullish(),
+  metadata: z
+    .record(z.string(), z.unknown())
+    .nullish()
+    .meta({ description: "`session`, `user`, `zone` and `workspace`; others are ignored" }),
+  tools: z.array(z.unknown()).nullish().meta({ description: "not supported: agents have tools of their own" }),
+};
+
+/** A message of a conversation, of either kind of request. */
+export interface Said {
+  readonly role: string;
+  readonly content: unknown;
+}
+
+/** Which session the client means, and whose it is. */
+export type Whereabouts = Pick<WantedTurn, "sessionId" | "userId" | "zone" | "workspaceId">;
+
+const Named = z.object({
+  session: SessionId.optional(),
+  user: Name.optional(),
+  zone: Name.optional(),
+  workspace: Name.optional(),
+});
+
+/** Read from `metadata`, else from the headers `Interlock-Session`, `-User`, `-Zone` and `-Workspace`. */
+export function readWhereabouts(
+  request: FastifyRequest,
+  metadata: Record<string, unknown> | null | undefined,
+): Whereabouts {
+  const named: Record<string, unknown> = {};
+  for (const key of Object.keys(Named.shape)) named[key] = metadata?.[key] ?? request.headers[`interlock-${key}`];
+  const { session, user, zone, workspace } = parsed(Named.safeParse(named), "metadata");
+  return { sessionId: session, userId: user, zone, workspaceId: workspace };
+}
+
+/** @throws AppError `agent_not_found`, which clients know as `model_not_found` */
+export function readModel(catalog: Catalog, model: string): AgentId {
+  const agent = findAgent(catalog, model, undefined);
+  if (agent?.enabled && takesTurns(agent)) return agent.id;
+  const facts = { availableAgents: listAgents(catalog), code: "model_not_found", param: "model" };
+  throw new AppError("agent_not_found", `The model ${JSON.stringify(model)} does not exist.`, { facts });
+}
+
+export function refuseTools(tools: unknown[] | null | undefined): void {
+  if (tools?.length) throw unsupported("tools", "Agents have tools of their own; a client cannot add any.");
+}
+
+const Parts = z.array(z.looseObject({ type: z.string() })).max(256);
+
+/** The text and the images of a message's content. @param param where the content stands in the request */
+export function readContent(content: unknown, param: string): Pick<WantedTurn["chat"], "content" | "images"> {
+  if (typeof content === "string") return { content: cleanText(content) };
+  const texts: string[] = [];
+  const images: ImageInput[] = [];
+  for (const { type, ...part } of parsed(Parts.safeParse(content), param)) {
+    const url = type === "image_url" ? (part["image_url"] as { url?: unknown } | undefined)?.url : part["image_url"];
+    if ((type === "text" || type === "input_text" || type === "output_text") && typeof part["text"] === "string") {
+      texts.push(part["text"]);
+    } else if (type === "image_url" || type === "input_image") {
+      images.push(parsed(ImageInput.safeParse({ data: url }), `${param}: an image is a data: URI`));
+    } else throw unsupported(param, `Content of the type ${JSON.stringify(type.slice(0, 64))} is not supported.`);
+  }
+  if (images.length > MAX_IMAGES) throw new AppError("bad_request", `A message has at most ${MAX_IMAGES} images.`);
+  return { content: cleanText(texts.join("\n")), ...(images.length > 0 && { images }) };
+}
+
+/** Units of the earlier conversation that go with a message. The newest part of it counts. */
+const MAX_EARLIER = MAX_CONTENT / 2;
+
+const SPEAKERS: { readonly [role: string]: string } = { user: "User", assistant: "Assistant" };
+
+/** A message with the conversation before it, for a session that does not know it. */
+export function withEarlier(earlier: readonly Said[], message: string, param: string): string {
+  const lines: string[] = [];
+  let units = 0;
+  for (const { role, content } of earlier.toReversed()) {
+    const text = content === null || content === undefined ? "" : textOf(content, param);
+    if (text.trim() === "") continue;
+    const line = `${SPEAKERS[role] ?? "Instructions"}: ${text}`;
+    units += line.length;
+    if (units > MAX_EARLIER) break;
+    lines.unshift(line);
+  }
+  if (lines.length === 0) return message;
+  return ["The conversation so far:", ...lines, "The user's message now:", message].join("\n\n");
+}
+
+/** The text of an earlier message. What is no text in it was for a turn that is over. */
+function textOf(content: unknown, param: string): string {
+  if (typeof content === "string") return cleanText(content);
+  const parts = parsed(Parts.safeParse(content), param);
+  return cleanText(parts.map(({ text }) => (typeof text === "string" ? text : "")).join("\n"));
+}
+
+/** A session's title is made from the message, without its preamble. */
+export const titleFrom = (content: string): string | undefined =>
+  cutText(content.trim().replace(/\s+/g, " "), 60).trim() || undefined;
+
+/** The id under which a client answers a question or a confirmation. It names the session too. */
+export const askedId = (sessionId: SessionId, { kind, requestId }: Asked): string =>
+  `${kind}.${sessionId}.${requestId}`;
+
+/** The name of the function that a client calls to ask its user. */
+export const FUNCTION_OF: { readonly [kind in Asked["kind"]]: string } = {
+  question: "user_question",
+  confirmation: "tool_confirmation",
+};
+
+/** A question or confirmation as the arguments of a function. */
+export function argumentsOf({ kind, data }: Asked): string {
+  if (kind === "question") return JSON.stringify(data);
+  const { toolCall, availableOptions, ...rest } = data;
+  const { name, arguments: text } = toolCall.function;
+  return JSON.stringify({ tool: name, arguments: text, options: availableOptions.map(({ value }) => value), ...rest });
+}
+
+const VERDICTS = ["approve", "approve_always", "reject"] as const;
+
+/** What a client's user answered. @throws AppError `bad_request` for an unknown id */
+export function readAnswer(id: unknown, output: unknown, param: string): { sessionId: SessionId; answer: Answer } {
+  const [kind, session, request] = typeof id === "string" ? id.split(".") : [];
+  const sessionId = SessionId.safeParse(session);
+  const requestId = RequestId.safeParse(request);
+  const isKnown = kind === "question" || kind === "confirmation";
+  if (!isKnown || !sessionId.success || !requestId.success) {
+    throw new AppError("bad_request", "Only questions and confirmations of agents can be answered.", {
+      facts: { param },
+    });
+  }
+  const text = cleanText(typeof output === "string" ? output : JSON.stringify(output ?? ""));
+  const about = requestId.data;
+  if (kind === "confirmation") {
+    const verdict = VERDICTS.find((each) => each === text.trim());
+    // Anything but a clear yes is a no; the agent gets the text as the reason.
+    const answer = confirmationAnswer(about, verdict ?? { type: "reject_with_reply", reason: cutText(text, 16_384) });
+    return { sessionId: sessionId.data, answer };
+  }
+  const response = parsed(QuestionResponse.safeParse(fromJson(text)), param);
+  return { sessionId: sessionId.data, answer: questionAnswer(about, response) };
+}
+
+/** An object that stands as text; other text as it is. */
+function fromJson(text: string): unknown {
+  if (!text.startsWith("{")) return text;
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}
+
+/** @throws AppError `bad_request` that names the parameter */
+export function parsed<T>(result: z.ZodSafeParseResult<T>, param: string): T {
+  if (result.success) return result.data;
+  const [issue] = result.error.issues;
+  const path = [param, ...(issue?.path ?? [])].join(".");
+  throw new AppError("bad_request", undefined, {
+    facts: { issues: [{ path, message: issue?.message ?? "is not valid" }] },
+  });
+}

@@ -1,0 +1,74 @@
+import type { FastifyReply, FastifyRequest } from "fastify";
+import { AppError } from "../../../protocol/errors.ts";
+import type { Caller } from "../../access/caller.ts";
+import type { Door } from "../../door.ts";
+import type { LiveRuns, RunPlace } from "../live-runs.ts";
+import { mustHaveRoom, type RunTranslator, streamRun } from "../run-stream.ts";
+import type { RunOutcome, RunSummary } from "../run-summary.ts";
+import { WholeRun } from "../whole-run.ts";
+import { errorOf } from "./openai-problem.ts";
+
+/** How a run becomes the answer to a request. */
+interface OpenAiAnswer {
+  readonly isStream: boolean;
+  /** Whether the session ends with the run: the client named none, and has no way to come back to it. */
+  readonly isOneShot: boolean;
+  translator(place: RunPlace): RunTranslator;
+  whole(place: RunPlace, summary: RunSummary): object;
+}
+
+interface OpenAiRunOptions {
+  door: Door;
+  runs: LiveRuns;
+  request: FastifyRequest;
+  reply: FastifyReply;
+  caller: Caller;
+}
+
+/** The error of a run that another client ended. */
+export const ABORTED = "The reply was aborted.";
+
+/**
+ * Answer with a run. A client that hangs up before the end aborts the run: it has no other way to say so.
+ */
+export async function answerWithRun(
+  { door, runs, request, reply, caller }: OpenAiRunOptions,
+  start: () => Promise<RunPlace>,
+  answer: OpenAiAnswer,
+): Promise<FastifyReply> {
+  const { streams, log } = door;
+  mustHaveRoom(streams, request.caller);
+  const place = await start();
+  void reply.headers({ "interlock-session": place.sessionId, "interlock-run": place.runId });
+  const end = (outcome: RunOutcome | "left" | "cut") => {
+    const ending =
+      outcome === "left"
+        ? runs.abort(caller, place)
+        : outcome === "ended" && answer.isOneShot
+          ? runs.archive(caller, place)
+          : undefined;
+    ending?.catch((error) => log.warn({ err: error, traceId: request.id }, "a run or session could not be ended"));
+  };
+  if (!answer.isStream) return reply.send(await readWhole());
+  return streamRun(place, { door, runs, request, reply, translator: answer.translator(place), onClose: end });
+
+  async function readWhole(): Promise<object> {
+    const whole = new WholeRun(reply);
+    streams.add(whole, request.caller);
+    try {
+      const summary = await whole.read(await runs.follow(place, whole));
+      end(summary.outcome!);
+      return answer.whole(place, mustBeWhole(summary));
+    } catch (error) {
+      if (whole.hasLeft) end("left");
+      throw error;
+    }
+  }
+}
+
+/** @throws AppError for a run that failed or was aborted */
+function mustBeWhole(summary: RunSummary): RunSummary {
+  if (summary.failure) throw errorOf(summary.failure);
+  if (summary.isCancelled) throw new AppError("session_archived", ABORTED, { facts: { code: "aborted" } });
+  return summary;
+}

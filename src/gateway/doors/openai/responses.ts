@@ -1,0 +1,151 @@
+import { z } from "zod";
+import { AppError } from "../../../protocol/errors.ts";
+import { SessionId } from "../../../protocol/ids.ts";
+import { type Answer, confirmationAnswer } from "../../../protocol/interaction.ts";
+import { cleanText } from "../../../protocol/text.ts";
+import type { Caller } from "../../access/caller.ts";
+import type { Door, Routes } from "../../door.ts";
+import { LiveRuns } from "../live-runs.ts";
+import { OpenAiProblem, sendOpenAiProblem, unsupported } from "./openai-problem.ts";
+import {
+  COMMON,
+  readAnswer,
+  readContent,
+  readModel,
+  readWhereabouts,
+  refuseTools,
+  type Said,
+  titleFrom,
+  withEarlier,
+} from "./openai-request.ts";
+import { answerWithRun } from "./openai-run.ts";
+import { type ResponseHead, ResponseTranslator, responseOf } from "./response-translator.ts";
+
+const Item = z.looseObject({ type: z.string().max(64).nullish(), role: z.string().max(64).nullish() });
+type Item = z.infer<typeof Item>;
+
+const Body = z
+  .object({
+    ...COMMON,
+    input: z.union([z.string(), z.array(Item).min(1).max(4_096)]),
+    previous_response_id: z.string().max(256).nullish(),
+    conversation: z.union([SessionId, z.object({ id: SessionId })]).nullish(),
+    store: z.boolean().nullish(),
+    background: z.boolean().nullish(),
+    text: z.looseObject({ format: z.looseObject({ type: z.string() }).nullish() }).nullish(),
+  })
+  .meta({ id: "ResponseRequest" });
+type Body = z.infer<typeof Body>;
+
+const Response = z.looseObject({ id: z.string(), object: z.string(), model: z.string() });
+
+/** `POST /v1/responses`: a turn of an agent, for clients of OpenAI's newer API. */
+export function responseRoutes(app: Routes, door: Door): void {
+  const runs = new LiveRuns(door);
+  const { commands, clock } = door;
+  app.post(
+    "/v1/responses",
+    {
+      schema: {
+        tags: ["doors"],
+        operationId: "createResponse",
+        summary: "Answer a message, as OpenAI's responses do",
+        description: "The model is an agent. docs/doors.md says what differs from OpenAI.",
+        body: Body,
+        response: { 200: Response, "4xx": OpenAiProblem, default: OpenAiProblem },
+      },
+      config: { isConversation: true },
+      errorHandler: sendOpenAiProblem,
+    },
+    async (request, reply) => {
+      const caller = await door.authenticate(request);
+      const { body } = request;
+      refuseTools(body.tools);
+      if (body.background) throw unsupported("background", "A response is given on its own connection.");
+      const format = body.text?.format?.type ?? "text";
+      if (format !== "text") throw unsupported("text.format", "Agents answer with text.");
+      const agentId = readModel(door.catalog(), body.model);
+      const identity = commands.identify(caller, request, body);
+      const where = readWhereabouts(request, body.metadata);
+      const { conversation } = body;
+      const named = typeof conversation === "string" ? conversation : conversation?.id;
+      const continued = body.previous_response_id ? await findContinued(caller, body.previous_response_id) : undefined;
+      const sessionId = continued ?? named ?? where.sessionId;
+      const head: ResponseHead = {
+        model: agentId,
+        createdAt: Math.floor(clock.now() / 1_000),
+        previousId: body.previous_response_id ?? null,
+      };
+      const start = async () => {
+        const answers = readAnswers(body);
+        if (answers) return await runs.answer(identity, answers.sessionId, answers.answers);
+        const { chat, title } = readChat(body, sessionId !== undefined);
+        return await runs.begin(identity, { ...where, sessionId, agentId, chat, title });
+      };
+      return answerWithRun({ door, runs, request, reply, caller }, start, {
+        isStream: body.stream === true,
+        isOneShot: sessionId === undefined && body.store === false,
+        translator: (place) => new ResponseTranslator(place, head),
+        whole: (place, summary) => responseOf(place, head, summary),
+      });
+    },
+  );
+
+  /** The session of an earlier response, if that is its newest. */
+  async function findContinued(caller: Caller, id: string): Promise<SessionId> {
+    const [session, runId] = id.replace(/^resp_/, "").split(".");
+    const sessionId = SessionId.safeParse(session);
+    const param = "previous_response_id";
+    const missing = new AppError("not_found", "There is no such response.", {
+      facts: { param, code: "previous_response_not_found" },
+    });
+    if (!sessionId.success || runId === undefined) throw missing;
+    const { messages } = await door
+      .visibleTo(caller)
+      .messages(sessionId.data, { limit: 1 })
+      .catch((error) => {
+        throw error instanceof AppError && error.code === "session_not_found" ? missing : error;
+      });
+    if (messages.at(-1)?.runId === runId) return sessionId.data;
+    throw new AppError("bad_request", "Only the newest response of a conversation can be continued.", {
+      facts: { param },
+    });
+  }
+}
+
+const isAnswer = ({ type }: Item) => type === "function_call_output" || type === "mcp_approval_response";
+
+/** The answers in the input, if it has any. They are for one session. */
+function readAnswers({ input }: Body): { sessionId: SessionId; answers: Answer[] } | undefined {
+  if (typeof input === "string" || !isAnswer(input.at(-1)!)) return undefined;
+  const from = input.findLastIndex((item) => !isAnswer(item)) + 1;
+  const read = input.slice(from).map((item, index) => {
+    const at = `input.${from + index}`;
+    if (item.type === "function_call_output") return readAnswer(item["call_id"], item["output"], `${at}.call_id`);
+    const { approval_request_id: id, approve, reason } = item;
+    const { sessionId, answer } = readAnswer(id, approve === true ? "approve" : "reject", `${at}.approval_request_id`);
+    if (approve === true || typeof reason !== "string" || reason === "") return { sessionId, answer };
+    const rejection = { type: "reject_with_reply" as const, reason: cleanText(reason.slice(0, 16_384)) };
+    return { sessionId, answer: confirmationAnswer(answer.requestId, rejection) };
+  });
+  const [{ sessionId }] = read as [(typeof read)[number]];
+  return { sessionId, answers: read.filter((each) => each.sessionId === sessionId).map(({ answer }) => answer) };
+}
+
+/** The last message of the input. A continued session has the earlier ones. */
+function readChat({ input }: Body, goesOn: boolean) {
+  if (typeof input === "string") {
+    const chat = readContent(input, "input");
+    return { chat, title: titleFrom(chat.content) };
+  }
+  const last = input.length - 1;
+  const { role, content } = input[last]!;
+  if (role !== "user") {
+    const facts = { param: `input.${last}` };
+    throw new AppError("bad_request", "The input has to end with a message of the user, or with answers.", { facts });
+  }
+  const chat = readContent(content, `input.${last}.content`);
+  if (goesOn) return { chat, title: undefined };
+  const earlier = input.slice(0, last).filter((item) => typeof item.role === "string") as unknown as Said[];
+  return { chat: { ...chat, content: withEarlier(earlier, chat.content, "input") }, title: titleFrom(chat.content) };
+}

@@ -1,0 +1,214 @@
+import type { Delta, LoggedData, LoggedType } from "../../protocol/event.ts";
+import { parseFrame } from "../../protocol/frames.ts";
+import type { MessageId, RequestId, RunId, Seq, SessionId } from "../../protocol/ids.ts";
+import type { AgentRef } from "../../protocol/message.ts";
+import type { Clock } from "../../protocol/ports/clock.ts";
+import type { Draft } from "../streams/draft-board.ts";
+import type { FollowedEntry, Follower } from "../streams/follower.ts";
+import type { FollowedLog } from "../streams/log-stream.ts";
+import { type DraftReader, type HistoryPage, Track, type TrackReader } from "../streams/track.ts";
+
+/** A piece of a message. Pieces of one message and kind continue each other, without a gap and without an overlap. */
+export interface Piece {
+  readonly messageId: MessageId;
+  readonly agent: AgentRef;
+  readonly kind: Delta["kind"];
+  readonly text: string;
+}
+
+/** A logged event of the run, or of its session while the run waits. */
+export type RunEvent = {
+  [T in LoggedType]: { readonly type: T; readonly data: LoggedData<T>; readonly requestId?: RequestId | undefined };
+}[LoggedType];
+
+/** Hears what a run says and does, in order and each thing once. */
+export interface RunListener {
+  /** Whether the client is behind, so that nothing more should be said until `RunReader.advance`. */
+  readonly isFull: boolean;
+  /** The text of a message, before the event that completes it. */
+  onPiece(piece: Piece): void;
+  /** @returns `end` to hear no more */
+  onEvent(event: RunEvent): "go" | "end";
+  /** The run cannot be read any more; the client has to come back. */
+  onLost(): void;
+}
+
+export interface RunReaderOptions {
+  follower: Follower;
+  log: FollowedLog;
+  sessionId: SessionId;
+  runId: RunId;
+  /** The place in the session's log after which the run is read. */
+  after: Seq;
+  /** Whether the run had begun by that place. */
+  hasBegun: boolean;
+  listener: RunListener;
+  clock: Clock;
+}
+
+/** What a session's log shows of a run that has not begun: why it waits. */
+const SHOWN_WHILE_WAITING: ReadonlySet<LoggedType> = new Set(["session_transition", "arbitration"]);
+
+/**
+ * Reads one run from its session's log and from live text. Text comes before the events that follow it: a message
+ * is held back until the agent's message before it is complete and the tool call before it was read.
+ */
+export class RunReader implements TrackReader, DraftReader {
+  readonly #options: RunReaderOptions;
+  readonly #track: Track;
+  readonly writer: TrackReader["writer"];
+  readonly drafts = this;
+  #place: Seq;
+  #hasBegun: boolean;
+  #isOver = false;
+  /** How much of each message was passed on, in UTF-16 units. */
+  readonly #said = new Map<MessageId, { text: number; reasoning: number }>();
+  readonly #complete = new Set<MessageId>();
+  /** The unfinished message of each agent that was passed on. */
+  readonly #open = new Map<string, MessageId>();
+  readonly #calls = new Set<string>();
+
+  constructor(options: RunReaderOptions) {
+    this.#options = options;
+    this.#place = options.after;
+    this.#hasBegun = options.hasBegun;
+    const { follower, listener } = options;
+    this.writer = {
+      get isFull() {
+        return listener.isFull;
+      },
+      // Pieces and drafts come by `takeDelta` and `takeDraft`; unlogged notices are no part of a run.
+      write: () => "ok",
+      tell: () => "ok",
+      destroy: () => listener.onLost(),
+    };
+    this.#track = new Track(follower, this);
+  }
+
+  /** Begin, or go on once the client has caught up. */
+  advance(): void {
+    this.#track.advance();
+  }
+
+  close(): void {
+    this.#isOver = true;
+    this.#track.close();
+  }
+
+  now(): number {
+    return this.#options.clock.now();
+  }
+
+  sessions(): Iterable<SessionId> {
+    return [this.#options.sessionId];
+  }
+
+  readHistory(limit: number, after: Parameters<TrackReader["readHistory"]>[1]): Promise<HistoryPage> {
+    const { log } = this.#options;
+    return after ? log.readAfter(after, limit) : log.readFrom(this.#place, limit);
+  }
+
+  take(entry: FollowedEntry): "go" | "end" {
+    const place = this.#options.log.placeOf(entry);
+    if (this.#isOver || place === undefined || place <= this.#place) return "go";
+    this.#place = place;
+    const taken = this.#takeEvent(parseFrame(entry.frame) as RunEvent);
+    if (taken === "go" && !entry.ends) return "go";
+    if (taken === "go") this.#options.listener.onLost();
+    this.close();
+    return "end";
+  }
+
+  takeDelta({ messageId, runId, agent, kind, offset, text, after }: Delta): void {
+    if (runId !== this.#options.runId || !this.#mayBeShown(messageId, agent, after)) return;
+    const said = this.#saidOf(messageId);
+    // What is missing is in the draft, which has this piece too.
+    if (offset !== said[kind]) return this.#takeKnownDrafts();
+    this.#say({ messageId, agent, kind, text });
+  }
+
+  takeDraft({ id: messageId, runId, agent, text, reasoning, after }: Draft): void {
+    if (runId !== this.#options.runId || !this.#mayBeShown(messageId, agent, after)) return;
+    this.#sayRest(messageId, agent, { text, reasoning });
+  }
+
+  /** Pass on the text of messages that was held back. */
+  #takeKnownDrafts(): void {
+    const { follower, sessionId } = this.#options;
+    for (const draft of follower.drafts.of(sessionId)) this.takeDraft(draft);
+  }
+
+  #mayBeShown(messageId: MessageId, agent: AgentRef, after: string | undefined): boolean {
+    if (this.#isOver || !this.#hasBegun || this.#complete.has(messageId)) return false;
+    const open = this.#open.get(speakerOf(agent));
+    return (open === undefined || open === messageId) && (after === undefined || this.#calls.has(after));
+  }
+
+  #takeEvent(event: RunEvent): "go" | "end" {
+    const { listener, runId } = this.#options;
+    if (!this.#isOurs(event)) return "go";
+    if (event.type === "tool_call") this.#calls.add(event.data.toolCallId);
+    if (event.type === "message") {
+      const { id, agent, content, parts } = event.data;
+      if (agent) this.#sayRest(id, agent, { text: content, reasoning: reasoningOf(parts) });
+      this.#complete.add(id);
+      if (agent) this.#open.delete(speakerOf(agent));
+    }
+    const isLast = event.type === "complete" && event.data.runId === runId;
+    const taken = listener.onEvent(event);
+    if (isLast) return "end";
+    if (event.type === "message" || event.type === "tool_call") this.#takeKnownDrafts();
+    return taken;
+  }
+
+  /** Whether the event tells something of the run. Most events name no run: they belong to the one that is under way. */
+  #isOurs({ type, data }: RunEvent): boolean {
+    const { runId } = this.#options;
+    switch (type) {
+      case "session_created":
+        return false;
+      case "message":
+        if (data.runId !== runId || data.role === "user") return false;
+        this.#hasBegun = true;
+        return true;
+      case "complete":
+        return data.runId === runId;
+      case "error":
+        return data.runId === runId;
+      case "session_transition":
+        if (data.event === "turn") this.#hasBegun = data.runId === runId;
+        return true;
+      default:
+        return this.#hasBegun || SHOWN_WHILE_WAITING.has(type);
+    }
+  }
+
+  #sayRest(messageId: MessageId, agent: AgentRef, { text, reasoning }: { text: string; reasoning: string }): void {
+    const said = this.#saidOf(messageId);
+    this.#say({ messageId, agent, kind: "reasoning", text: reasoning.slice(said.reasoning) });
+    this.#say({ messageId, agent, kind: "text", text: text.slice(said.text) });
+  }
+
+  #say(piece: Piece): void {
+    if (piece.text === "") return;
+    this.#saidOf(piece.messageId)[piece.kind] += piece.text.length;
+    this.#open.set(speakerOf(piece.agent), piece.messageId);
+    this.#options.listener.onPiece(piece);
+  }
+
+  #saidOf(messageId: MessageId): { text: number; reasoning: number } {
+    let said = this.#said.get(messageId);
+    if (!said) {
+      said = { text: 0, reasoning: 0 };
+      this.#said.set(messageId, said);
+    }
+    return said;
+  }
+}
+
+const speakerOf = ({ path, calls = [] }: AgentRef): string => [...path, ...calls].join("\n");
+
+function reasoningOf(parts: LoggedData<"message">["parts"]): string {
+  const texts = parts?.map(({ type, text }) => (type === "reasoning" && typeof text === "string" ? text : "")) ?? [];
+  return texts.join("");
+}

@@ -1,0 +1,145 @@
+import type { FastifyReply, FastifyRequest } from "fastify";
+import { AppError, type ErrorCode } from "../../protocol/errors.ts";
+import type { ByeReason } from "../../protocol/event.ts";
+import type { Caller } from "../access/caller.ts";
+import type { Door } from "../door.ts";
+import { toAppError } from "../http/problem.ts";
+import type { Stream, Streams } from "../streams/open-streams.ts";
+import { SseWriter } from "../streams/sse-writer.ts";
+import type { Following, LiveRuns, RunPlace } from "./live-runs.ts";
+import type { Piece, RunEvent, RunListener } from "./run-reader.ts";
+import type { RunOutcome } from "./run-summary.ts";
+
+/** Writes a run in the words of another protocol. Each method returns whole frames. */
+export interface RunTranslator {
+  begin(): string;
+  piece(piece: Piece): string;
+  event(event: RunEvent): string;
+  /** The stream ends before the run, or cannot go on. */
+  fail(code: ErrorCode, message: string): string;
+  /** Set once the client has all that this answer will hold. */
+  readonly outcome: RunOutcome | undefined;
+}
+
+/** Why a stream ends before its run, as codes of this node. */
+const BYES: { readonly [reason in ByeReason]: { code: ErrorCode; message: string } } = {
+  ended: { code: "session_archived", message: "The session has ended." },
+  draining: { code: "unavailable", message: "This node is shutting down. The run goes on." },
+  overloaded: { code: "busy", message: "This node has too many streams." },
+  token_expired: { code: "unauthorized", message: "The token has expired. The run goes on." },
+};
+
+/** The sentence and code for a stream that must end, or may not begin. */
+export const farewell = (reason: ByeReason): { code: ErrorCode; message: string } => BYES[reason];
+
+/** @throws AppError if the reader, or this node, has as many streams as it may have */
+export function mustHaveRoom(streams: Streams, reader: Caller | undefined): void {
+  const refusal = streams.refusalOf(reader);
+  if (refusal) throw new AppError(farewell(refusal).code, farewell(refusal).message);
+}
+
+interface RunStreamOptions {
+  reply: FastifyReply;
+  now: number;
+  translator: RunTranslator;
+  /** Called once. `left`: the client hung up before the end; `cut`: this node ended the stream, and the run goes on. */
+  onClose: (outcome: RunOutcome | "left" | "cut") => void;
+}
+
+/** An answer that is an event stream of another protocol, and shows one run. */
+class RunStream implements Stream, RunListener {
+  readonly writer: ReplyWriter;
+  readonly #options: RunStreamOptions;
+  #following: Following | undefined;
+  #isCut = false;
+
+  constructor(options: RunStreamOptions) {
+    this.#options = options;
+    this.writer = new ReplyWriter(options.reply, options.now, (code, message) => this.fail(code, message));
+    this.#send(options.translator.begin());
+  }
+
+  /** Show the run from now on. */
+  follow(following: Following): void {
+    this.#following = following;
+    this.writer.onDrain = () => following.advance();
+    if (this.writer.isClosed) following.close();
+    else following.advance();
+  }
+
+  get isFull(): boolean {
+    return this.writer.isFull;
+  }
+
+  onPiece(piece: Piece): void {
+    this.#send(this.#options.translator.piece(piece));
+  }
+
+  onEvent(event: RunEvent): "go" | "end" {
+    const { translator } = this.#options;
+    this.#send(translator.event(event));
+    if (!translator.outcome) return "go";
+    this.writer.end();
+    return "end";
+  }
+
+  onLost(): void {
+    this.fail("unavailable", "The run cannot be read now.");
+  }
+
+  fail(code: ErrorCode, message: string): void {
+    this.#isCut = true;
+    this.#send(this.#options.translator.fail(code, message));
+    this.writer.end();
+  }
+
+  close(): void {
+    this.#following?.close();
+    const { onClose, translator } = this.#options;
+    onClose(translator.outcome ?? (this.#isCut ? "cut" : "left"));
+  }
+
+  #send(frames: string): void {
+    if (frames !== "") this.writer.write(frames);
+  }
+}
+
+/** Where a run is streamed to. */
+export interface RunAnswer extends Pick<RunStreamOptions, "translator" | "onClose"> {
+  door: Door;
+  runs: LiveRuns;
+  request: FastifyRequest;
+  reply: FastifyReply;
+}
+
+/** Answer with a run as an event stream. A run that cannot be followed ends the stream in the words of its protocol. */
+export async function streamRun(place: RunPlace, answer: RunAnswer): Promise<FastifyReply> {
+  const { door, runs, request, reply, translator, onClose } = answer;
+  const { streams, clock, log } = door;
+  const stream = new RunStream({ reply, now: clock.now(), translator, onClose });
+  streams.add(stream, request.caller);
+  try {
+    stream.follow(await runs.follow(place, stream));
+  } catch (thrown) {
+    const { code, message } = toAppError(thrown);
+    log.warn({ err: thrown, traceId: request.id }, "a run could not be followed");
+    stream.fail(code, message);
+  }
+  return reply;
+}
+
+/** Says in the words of the protocol why it ends early. */
+class ReplyWriter extends SseWriter {
+  readonly #fail: RunStream["fail"];
+
+  constructor(reply: FastifyReply, now: number, fail: RunStream["fail"]) {
+    reply.hijack();
+    super(reply.raw, reply.getHeaders() as Record<string, string>, now, "");
+    this.#fail = fail;
+  }
+
+  override bye(reason: ByeReason): void {
+    const { code, message } = farewell(reason);
+    this.#fail(code, message);
+  }
+}

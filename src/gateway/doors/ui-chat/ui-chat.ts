@@ -1,0 +1,125 @@
+import type { FastifyReply, FastifyRequest } from "fastify";
+import { z } from "zod";
+import type { Decision } from "../../../protocol/decision.ts";
+import { AppError } from "../../../protocol/errors.ts";
+import { SessionId } from "../../../protocol/ids.ts";
+import type { Caller } from "../../access/caller.ts";
+import type { Door, Routes } from "../../door.ts";
+import { streamAnswer } from "../../routes/openapi.ts";
+import { LiveRuns, type RunPlace } from "../live-runs.ts";
+import { mustHaveRoom, streamRun } from "../run-stream.ts";
+import { refusedReply, UiTranslator } from "./ui-message-stream.ts";
+import { readLast, UiChatBody } from "./ui-request.ts";
+
+const PROTOCOL = { "x-vercel-ai-ui-message-stream": "v1" };
+const HEADERS = { ...PROTOCOL, "cache-control": "no-cache, no-transform" };
+
+/** One chunk of the stream. Other types than these may come; docs/doors.md lists those of Interlock. */
+const Chunk = z.looseObject({ type: z.string() }).meta({ id: "UiMessageChunk" });
+const CHUNKS = streamAnswer(Chunk);
+const NOTHING = { 204: z.null().meta({ description: "no reply is under way" }) };
+
+/** `/api/chat`: the protocol of `useChat`, with its resuming. */
+export function uiChatRoutes(app: Routes, door: Door): void {
+  const runs = new LiveRuns(door);
+  const { commands, streams } = door;
+  const params = z.object({ id: SessionId });
+
+  app.post(
+    "/api/chat",
+    {
+      schema: {
+        tags: ["doors"],
+        operationId: "postChat",
+        summary: "Answer the last message, for useChat",
+        description: "The reply is a UI message stream of the AI SDK. Hanging up does not end it.",
+        body: UiChatBody,
+        response: { 200: CHUNKS },
+      },
+      config: { isConversation: true },
+    },
+    async (request, reply) => {
+      const caller = await door.authenticate(request);
+      mustHaveRoom(streams, request.caller);
+      const { id: sessionId, agentId, userId, zone, workspaceId } = request.body;
+      const identity = commands.identify(caller, request, request.body);
+      const last = readLast(request.body);
+      if ("answers" in last) {
+        return follow(request, reply, await runs.answer(identity, sessionId, last.answers), true);
+      }
+      try {
+        const wanted = { sessionId, agentId, userId, zone, workspaceId, chat: last.chat };
+        return await follow(request, reply, await runs.begin(identity, wanted), false);
+      } catch (error) {
+        const decision = error instanceof AppError && error.code === "rejected" && error.facts["decision"];
+        if (!decision) throw error;
+        const messageId = commands.deriveId(identity, "refusal");
+        return reply
+          .headers(HEADERS)
+          .type("text/event-stream; charset=utf-8")
+          .send(refusedReply(messageId, decision as Decision));
+      }
+    },
+  );
+
+  app.get(
+    "/api/chat/:id/stream",
+    {
+      schema: {
+        tags: ["doors"],
+        operationId: "resumeChat",
+        summary: "Read the reply that is under way from its beginning",
+        description: "For useChat after a lost connection, or on another page.",
+        params,
+        response: { 200: CHUNKS, ...NOTHING },
+      },
+    },
+    async (request, reply) => {
+      const caller = await door.authenticate(request);
+      mustHaveRoom(streams, request.caller);
+      const place = await find(caller, request.params.id);
+      return place ? follow(request, reply, place, false) : reply.code(204).send(null);
+    },
+  );
+
+  app.delete(
+    "/api/chat/:id/stream",
+    {
+      schema: {
+        tags: ["doors"],
+        operationId: "abortChat",
+        summary: "Abort the reply that is under way",
+        description: "Closing a stream does not do that, because a page may come back to it.",
+        params,
+        response: { 200: z.object({ success: z.literal(true), aborted: z.boolean() }) },
+      },
+    },
+    async (request) => {
+      const caller = await door.authenticate(request);
+      const place = await find(caller, request.params.id);
+      if (place) await runs.abort(caller, place);
+      return { success: true as const, aborted: place !== undefined };
+    },
+  );
+
+  /** The run under way. A chat without a message has no session yet. */
+  async function find(caller: Caller, id: SessionId): Promise<RunPlace | undefined> {
+    try {
+      return await runs.find(caller, id);
+    } catch (error) {
+      if (error instanceof AppError && error.code === "session_not_found") return undefined;
+      throw error;
+    }
+  }
+
+  async function follow(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    place: RunPlace,
+    isContinued: boolean,
+  ): Promise<FastifyReply> {
+    void reply.headers({ ...PROTOCOL, "interlock-session": place.sessionId, "interlock-run": place.runId });
+    const translator = new UiTranslator(place, { isContinued });
+    return streamRun(place, { door, runs, request, reply, translator, onClose: () => {} });
+  }
+}

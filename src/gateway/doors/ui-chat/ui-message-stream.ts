@@ -1,0 +1,216 @@
+import type { InterlockDataParts } from "../../../protocol/chat-data.ts";
+import type { Decision } from "../../../protocol/decision.ts";
+import type { ErrorCode } from "../../../protocol/errors.ts";
+import type { LoggedData } from "../../../protocol/event.ts";
+import type { RequestId } from "../../../protocol/ids.ts";
+import type { ToolCall } from "../../../protocol/interaction.ts";
+import type { AgentRef, FinishReason } from "../../../protocol/message.ts";
+import type { RunPlace } from "../live-runs.ts";
+import type { Piece, RunEvent } from "../run-reader.ts";
+import type { RunTranslator } from "../run-stream.ts";
+import { isMaster, type RunOutcome } from "../run-summary.ts";
+import { QUESTION_TOOL } from "./ui-request.ts";
+
+/** Chunks that begin a reply, or go on with one: then its parts are appended to those that the page has. */
+interface UiOptions {
+  readonly isContinued: boolean;
+}
+
+/** The end of a stream, as the protocol wants it. */
+const DONE = "data: [DONE]\n\n";
+
+const chunk = (type: string, fields: object = {}): string => `data: ${JSON.stringify({ type, ...fields })}\n\n`;
+
+const dataChunk = <Name extends keyof InterlockDataParts>(name: Name, data: InterlockDataParts[Name], id?: string) =>
+  chunk(`data-${name}`, { ...(id !== undefined && { id }), data });
+
+/** The reply to a turn that the arbiter rejected: the decision as data, and its sentence as the error. */
+export function refusedReply(messageId: string, decision: Decision): string {
+  return [
+    chunk("start", { messageId }),
+    dataChunk("arbitration", decision),
+    chunk("error", { errorText: decision.say }),
+    DONE,
+  ].join("");
+}
+
+/** A run as the UI message stream of the AI SDK. One run is one message of the page. */
+export class UiTranslator implements RunTranslator {
+  readonly #place: RunPlace;
+  readonly #options: UiOptions;
+  /** The part that grows. */
+  #open: { kind: Piece["kind"]; messageId: string; id: string } | undefined;
+  #parts = 0;
+  /** Tool calls that have a part. */
+  readonly #calls = new Set<string>();
+  readonly #calledBySubs = new Map<string, ToolCall & { agent: AgentRef }>();
+  readonly #questions = new Set<RequestId>();
+  #finishReason: FinishReason | undefined;
+  #failure: InterlockDataParts["error"] | undefined;
+  #outcome: RunOutcome | undefined;
+
+  constructor(place: RunPlace, options: UiOptions) {
+    this.#place = place;
+    this.#options = options;
+  }
+
+  get outcome(): RunOutcome | undefined {
+    return this.#outcome;
+  }
+
+  begin(): string {
+    const { runId, sessionId, decision } = this.#place;
+    const begun = chunk("start", { messageId: runId, messageMetadata: { sessionId, runId } });
+    const shown = decision && !this.#options.isContinued ? dataChunk("arbitration", decision) : "";
+    return begun + shown + chunk("start-step");
+  }
+
+  piece({ messageId, agent, kind, text }: Piece): string {
+    if (!isMaster(agent)) return "";
+    const goesOn = this.#open?.kind === kind && this.#open.messageId === messageId;
+    const begun = goesOn ? "" : this.#close() + this.#begin(messageId, kind);
+    return begun + chunk(`${kind}-delta`, { id: this.#open!.id, delta: text });
+  }
+
+  event({ type, data, requestId }: RunEvent): string {
+    switch (type) {
+      case "message": {
+        const { agent, id, content, status, finishReason } = data;
+        if (!agent || isMaster(agent)) {
+          this.#finishReason = finishReason;
+          return this.#close();
+        }
+        return dataChunk("message", { id, content, status, agent }, id);
+      }
+      case "tool_call":
+        return this.#call(data);
+      case "tool_result":
+        return this.#result(data);
+      case "tool_confirmation_request":
+        return this.#confirm(requestId!, data.toolCall);
+      case "user_question_request":
+        return this.#ask(requestId!, data);
+      case "interaction_resolved": {
+        if (!this.#questions.delete(requestId!)) return "";
+        return chunk("tool-output-available", { toolCallId: requestId, output: data, dynamic: true });
+      }
+      case "arbitration":
+        return dataChunk("arbitration", data);
+      case "session_transition":
+        return dataChunk("session", data, `session-${this.#place.runId}`);
+      case "data":
+        return dataChunk("agent", data);
+      case "error": {
+        const { errorCode, message, retryAfterMs } = data;
+        this.#failure = { errorCode, message, ...(retryAfterMs !== undefined && { retryAfterMs }) };
+        return "";
+      }
+      case "complete":
+        return this.#complete(data);
+      default:
+        return "";
+    }
+  }
+
+  fail(_code: ErrorCode, message: string): string {
+    return this.#close() + chunk("error", { errorText: message }) + DONE;
+  }
+
+  #begin(messageId: string, kind: Piece["kind"]): string {
+    const id = `${messageId}.${this.#parts++}`;
+    this.#open = { kind, messageId, id };
+    return chunk(`${kind}-start`, { id });
+  }
+
+  #close(): string {
+    if (!this.#open) return "";
+    const { kind, id } = this.#open;
+    this.#open = undefined;
+    return chunk(`${kind}-end`, { id });
+  }
+
+  #call({ agent, ...call }: LoggedData<"tool_call">): string {
+    if (isMaster(agent)) return this.#close() + this.#showCall(call);
+    const { toolCallId } = call;
+    this.#calledBySubs.set(toolCallId, { ...call, agent });
+    return dataChunk("tool-call", { ...call, agent }, toolCallId);
+  }
+
+  /** The tool runs here: the page shows it, and does not send itself what came of it. */
+  #showCall({ toolCallId, function: { name: toolName, arguments: text } }: ToolCall): string {
+    this.#calls.add(toolCallId);
+    return chunk("tool-input-available", {
+      toolCallId,
+      toolName,
+      input: inputOf(text),
+      providerExecuted: true,
+      dynamic: true,
+    });
+  }
+
+  #result({ toolCallId, content, status }: LoggedData<"tool_result">): string {
+    const called = this.#calledBySubs.get(toolCallId);
+    this.#calledBySubs.delete(toolCallId);
+    const shown = called ? dataChunk("tool-call", { ...called, content, status }, toolCallId) : "";
+    // A reply that goes on has the parts of its beginning.
+    if (!this.#calls.delete(toolCallId) && (called || !this.#options.isContinued)) return shown;
+    const about = { toolCallId, providerExecuted: true, dynamic: true };
+    const isError = status === "error";
+    return (
+      shown +
+      (isError
+        ? chunk("tool-output-error", { ...about, errorText: content })
+        : chunk("tool-output-available", { ...about, output: content }))
+    );
+  }
+
+  #confirm(requestId: RequestId, call: ToolCall): string {
+    if (this.#place.settled.has(requestId)) return "";
+    const shown = this.#calls.has(call.toolCallId) ? "" : this.#showCall(call);
+    return (
+      shown + chunk("tool-approval-request", { approvalId: requestId, toolCallId: call.toolCallId }) + this.#wait()
+    );
+  }
+
+  #ask(requestId: RequestId, data: LoggedData<"user_question_request">): string {
+    const shown = chunk("tool-input-available", {
+      toolCallId: requestId,
+      toolName: QUESTION_TOOL,
+      input: data,
+      dynamic: true,
+    });
+    this.#questions.add(requestId);
+    return this.#close() + shown + (this.#place.settled.has(requestId) ? "" : this.#wait());
+  }
+
+  /** A page answers once the stream has ended; the run waits for it. */
+  #wait(): string {
+    this.#outcome = "asks";
+    return chunk("finish-step") + chunk("finish", { finishReason: "tool-calls" }) + DONE;
+  }
+
+  #complete({ usage, cancelled }: LoggedData<"complete">): string {
+    this.#outcome = "ended";
+    const closed = this.#close();
+    const failure = this.#failure;
+    if (failure) return closed + dataChunk("error", failure) + chunk("error", { errorText: failure.message }) + DONE;
+    if (cancelled) return closed + chunk("abort", { reason: "The reply was aborted." }) + DONE;
+    const finishReason = REASONS[this.#finishReason ?? "empty"];
+    return closed + chunk("finish-step") + chunk("finish", { finishReason, messageMetadata: { usage } }) + DONE;
+  }
+}
+
+const REASONS: { readonly [reason in FinishReason]: string } = {
+  length: "length",
+  content_filter: "content-filter",
+  empty: "stop",
+};
+
+/** A model may have written arguments that are no JSON. */
+function inputOf(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}

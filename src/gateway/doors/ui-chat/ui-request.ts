@@ -1,0 +1,94 @@
+import { z } from "zod";
+import { ImageInput, MAX_IMAGES } from "../../../protocol/client-message.ts";
+import { AppError } from "../../../protocol/errors.ts";
+import { AgentId, MessageId, Name, RequestId, SessionId } from "../../../protocol/ids.ts";
+import { type Answer, confirmationAnswer, QuestionResponse, questionAnswer } from "../../../protocol/interaction.ts";
+import { cleanText, cutText } from "../../../protocol/text.ts";
+import type { Chat } from "../../chats.ts";
+
+/** The part under which a question of an agent appears. The page answers it as the output of a tool. */
+export const QUESTION_TOOL = "user_question";
+
+const Part = z.looseObject({ type: z.string() });
+type Part = z.infer<typeof Part>;
+const UiMessage = z.looseObject({ role: z.string().max(64), parts: z.array(Part) });
+type UiMessage = z.infer<typeof UiMessage>;
+
+/** What `useChat` posts. It sends the whole conversation each time; the session has it, so the last message counts. */
+export const UiChatBody = z
+  .object({
+    id: SessionId.meta({ description: "the session; it is created if there is none" }),
+    messages: z.array(z.unknown()).min(1).max(16_384),
+    trigger: z.enum(["submit-message", "regenerate-message"]).optional(),
+    messageId: z.string().max(256).nullish(),
+    agentId: AgentId.optional(),
+    userId: Name.optional(),
+    zone: Name.optional(),
+    workspaceId: Name.optional(),
+  })
+  .meta({ id: "UiChatRequest" });
+export type UiChatBody = z.infer<typeof UiChatBody>;
+
+/** What the last message asks for. @throws AppError `bad_request` */
+export function readLast({ messages, trigger, messageId }: UiChatBody): { chat: Chat } | { answers: Answer[] } {
+  const read = UiMessage.safeParse(messages.at(-1));
+  if (!read.success) throw fault("", "is not a message of the user interface");
+  const { role, parts } = read.data;
+  if (role === "assistant") return { answers: readAnswers(parts) };
+  if (role !== "user") throw fault(".role", "has to be user or assistant");
+  // An edited message, or one that is answered again, is another one than that of its id.
+  const isNew = trigger !== "regenerate-message" && !messageId;
+  const id = isNew ? MessageId.safeParse(read.data["id"]).data : undefined;
+  return { chat: { ...readParts(parts), ...(id !== undefined && { id }) } };
+}
+
+function readParts(parts: readonly Part[]): Pick<Chat, "content" | "images"> {
+  const texts: string[] = [];
+  const images: ImageInput[] = [];
+  for (const [index, part] of parts.entries()) {
+    const { type, text, url, mediaType } = part;
+    if (type === "text" && typeof text === "string") texts.push(text);
+    else if (type === "file") {
+      const image = ImageInput.safeParse({ data: url, mimeType: mediaType });
+      if (!image.success) throw fault(`.parts.${index}`, "only images by data: URI can be sent");
+      images.push(image.data);
+    }
+  }
+  if (images.length > MAX_IMAGES) throw fault(".parts", `has at most ${MAX_IMAGES} images`);
+  return { content: cleanText(texts.join("\n")), ...(images.length > 0 && { images }) };
+}
+
+/** The answers of the user in the last step of a reply. Steps before it are settled. */
+function readAnswers(parts: UiMessage["parts"]): Answer[] {
+  const from = parts.findLastIndex(({ type }) => type === "step-start") + 1;
+  const answers = parts.slice(from).flatMap((part) => readApproval(part) ?? readOutput(part) ?? []);
+  if (answers.length === 0) throw fault("", "is a reply without an answer of the user");
+  return answers;
+}
+
+const Approval = z.object({ id: RequestId, approved: z.boolean(), reason: z.string().nullish() });
+
+function readApproval({ state, approval }: Part): Answer | undefined {
+  const read = Approval.safeParse(approval);
+  if (state !== "approval-responded" || !read.success) return undefined;
+  const { id, approved, reason } = read.data;
+  if (approved) return confirmationAnswer(id, reason === "approve_always" ? "approve_always" : "approve");
+  if (!reason) return confirmationAnswer(id, "reject");
+  return confirmationAnswer(id, { type: "reject_with_reply", reason: cleanText(cutText(reason, 16_384)) });
+}
+
+function readOutput({ type, toolName, state, toolCallId, output }: Part): Answer | undefined {
+  const isQuestion = type === `tool-${QUESTION_TOOL}` || (type === "dynamic-tool" && toolName === QUESTION_TOOL);
+  const id = RequestId.safeParse(toolCallId);
+  if (!isQuestion || !id.success) return undefined;
+  if (state === "output-error") return questionAnswer(id.data, { cancelled: true });
+  if (state !== "output-available") return undefined;
+  const response = QuestionResponse.safeParse(output);
+  if (!response.success)
+    throw fault("", "answers a question with neither a text nor {selected, customInput, cancelled}");
+  return questionAnswer(id.data, response.data);
+}
+
+function fault(at: string, message: string): AppError {
+  return new AppError("bad_request", undefined, { facts: { issues: [{ path: `body.messages.-1${at}`, message }] } });
+}

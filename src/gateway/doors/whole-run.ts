@@ -1,0 +1,111 @@
+import type { FastifyReply } from "fastify";
+import { AppError } from "../../protocol/errors.ts";
+import type { ByeReason } from "../../protocol/event.ts";
+import type { Stream, StreamWriter } from "../streams/open-streams.ts";
+import type { Following } from "./live-runs.ts";
+import type { Piece, RunEvent, RunListener } from "./run-reader.ts";
+import { farewell } from "./run-stream.ts";
+import { RunSummary } from "./run-summary.ts";
+
+/** A run for a client that waits for all of it. It counts as an open stream: it takes as long. */
+export class WholeRun implements Stream, RunListener {
+  readonly writer: WaitingReply;
+  readonly isFull = false;
+  readonly #summary = new RunSummary();
+  #following: Following | undefined;
+
+  /** @param reply the answer that waits for the run; absent: no client can hang up */
+  constructor(reply?: FastifyReply) {
+    this.writer = new WaitingReply(reply);
+  }
+
+  /** Wait no longer: what was said so far is enough. */
+  settle(): void {
+    this.writer.end();
+  }
+
+  /** Resolves with the run once it has ended or waits for the client. @throws AppError if it cannot be read to its end */
+  async read(following: Following): Promise<RunSummary> {
+    this.#following = following;
+    following.advance();
+    await this.writer.ended;
+    return this.#summary;
+  }
+
+  get hasLeft(): boolean {
+    return this.writer.hasLeft;
+  }
+
+  onPiece(piece: Piece): void {
+    this.#summary.addPiece(piece);
+  }
+
+  onEvent(event: RunEvent): "go" | "end" {
+    this.#summary.addEvent(event);
+    if (!this.#summary.outcome) return "go";
+    this.writer.end();
+    return "end";
+  }
+
+  onLost(): void {
+    this.writer.fail(new AppError("unavailable", "The run cannot be read now."));
+  }
+
+  close(): void {
+    this.#following?.close();
+  }
+}
+
+/** Stands for the answer until there is one. */
+class WaitingReply implements StreamWriter {
+  readonly #ended = Promise.withResolvers<void>();
+  isClosed = false;
+  /** The client hung up before there was an answer. */
+  hasLeft = false;
+  onClose: () => void = () => {};
+
+  constructor(reply: FastifyReply | undefined) {
+    this.#ended.promise.catch(() => {});
+    reply?.raw.on("close", () => this.#leave());
+    if (reply?.raw.destroyed) this.#leave();
+  }
+
+  get ended(): Promise<void> {
+    return this.#ended.promise;
+  }
+
+  tick(): boolean {
+    return true;
+  }
+
+  end(): void {
+    this.#ended.resolve();
+    this.#close();
+  }
+
+  fail(error: AppError): void {
+    this.#ended.reject(error);
+    this.#close();
+  }
+
+  bye(reason: ByeReason): void {
+    const { code, message } = farewell(reason);
+    this.fail(new AppError(code, message));
+  }
+
+  destroy(): void {
+    this.fail(new AppError("unavailable"));
+  }
+
+  #leave(): void {
+    if (this.isClosed) return;
+    this.hasLeft = true;
+    this.fail(new AppError("unavailable", "The client has left."));
+  }
+
+  #close(): void {
+    if (this.isClosed) return;
+    this.isClosed = true;
+    this.onClose();
+  }
+}

@@ -1,0 +1,264 @@
+import type { AddressInfo } from "node:net";
+import Fastify, { type FastifyError, type FastifyReply, type FastifyRequest } from "fastify";
+import { validatorCompiler, type ZodTypeProvider } from "fastify-type-provider-zod";
+import type { TicketStore } from "../bus/ticket-store.ts";
+import { BOUNDS } from "../config/bounds.ts";
+import { AppError } from "../protocol/errors.ts";
+import type { ConnectionId } from "../protocol/ids.ts";
+import type { Envelope } from "../protocol/internal/command.ts";
+import type { Reply } from "../protocol/internal/reply.ts";
+import type { Tracer } from "../protocol/ports/tracer.ts";
+import { answerJson } from "../protocol/session.ts";
+import { type Authenticate, type Caller, everybodyIsOperator } from "./access/caller.ts";
+import type { Access, Gatekeeper } from "./access/gatekeeper.ts";
+import { KnownPlaces } from "./access/known-places.ts";
+import { Tickets } from "./access/tickets.ts";
+import { VisibleSessions } from "./access/visible-sessions.ts";
+import { Chats } from "./chats.ts";
+import { Commands } from "./commands.ts";
+import type { Door, Routes } from "./door.ts";
+import { mcpRoutes } from "./doors/mcp/mcp-door.ts";
+import { chatCompletionRoutes } from "./doors/openai/chat-completions.ts";
+import { modelRoutes } from "./doors/openai/models.ts";
+import { responseRoutes } from "./doors/openai/responses.ts";
+import { uiChatRoutes } from "./doors/ui-chat/ui-chat.ts";
+import { Histories } from "./histories/histories.ts";
+import { BodyPace } from "./http/body-pace.ts";
+import { guardAnswers, httpBounds } from "./http/http-bounds.ts";
+import { acceptJsonOnly, discardBody } from "./http/json-bodies.ts";
+import { KnownPaths } from "./http/known-paths.ts";
+import { boundAnswers } from "./http/large-answers.ts";
+import { CORS_OPTIONS, guardOrigins, type OriginOptions } from "./http/origin.ts";
+import { handleProblems, problemBody, problemHeaders, refusalOf, toAppError } from "./http/problem.ts";
+import { Sockets } from "./http/sockets.ts";
+import { traceRequests } from "./http/traced-requests.ts";
+import { agentRoutes } from "./routes/agents.ts";
+import { definitionRoutes } from "./routes/definitions.ts";
+import { eventRoutes } from "./routes/events.ts";
+import { exportRoutes } from "./routes/exports.ts";
+import { floorRoutes } from "./routes/floors.ts";
+import { forkRoutes } from "./routes/forks.ts";
+import { healthRoutes } from "./routes/health.ts";
+import { messageRoutes } from "./routes/messages.ts";
+import { publishSchemas } from "./routes/openapi.ts";
+import { pageRoutes } from "./routes/page.ts";
+import { sessionMessageRoutes } from "./routes/session-messages.ts";
+import { sessionRoutes } from "./routes/sessions.ts";
+import { signInRoutes } from "./routes/sign-in.ts";
+import { Connections } from "./streams/connections.ts";
+import { FloorWatch } from "./streams/floor-watch.ts";
+import type { FollowerOptions } from "./streams/follower.ts";
+import { Followers } from "./streams/followers.ts";
+import { Streams } from "./streams/open-streams.ts";
+
+export interface GatewayOptions
+  extends Pick<
+    Door,
+    | "store"
+    | "bus"
+    | "clock"
+    | "catalog"
+    | "catalogStatus"
+    | "definitions"
+    | "isAvailable"
+    | "missing"
+    | "metrics"
+    | "version"
+    | "log"
+    | "page"
+  > {
+  ask: (envelope: Envelope) => Promise<Reply>;
+  newId: () => string;
+  /** A random number from 0 (inclusive) to 1. */
+  random: () => number;
+  origin: OriginOptions;
+  /** False for a node without the gateway role, which serves health routes only. Default: true. */
+  isDoor?: boolean;
+  /** Absent when authentication is off: every caller is the operator. */
+  access?: Access | undefined;
+  /** Addresses and networks of trusted proxies, whose `X-Forwarded-*` headers count. */
+  proxies: readonly string[];
+  /** Most connections of one address. */
+  addressConnections: number;
+  maxBodyBytes: number;
+  commandDeadlineMs: number;
+  /** A reader was cut off because it had not drained its socket for too long. */
+  onCut: () => void;
+  onHeard?: FollowerOptions["onHeard"];
+  onBehind?: FollowerOptions["onBehind"];
+  tracer?: Tracer | undefined;
+}
+
+/** The HTTP server: routes and event streams. It runs no actors, and writes only connections and blobs itself. */
+export interface Gateway {
+  readonly streams: Streams;
+  readonly followers: Followers;
+  /** The app without a socket, for tests and other servers. */
+  readonly app: Routes;
+  /** @returns the address it listens on, with the real port in place of port 0 */
+  listen(host: string, port: number): Promise<{ host: string; port: number }>;
+  /** End every stream with a `bye`, then close. */
+  close(drainMs: number): Promise<void>;
+}
+
+/** How long a closing node waits for clients to read their answers, in ms. */
+const LINGER_MS = 1_000;
+
+/**
+ * Connections that the system queues until they are accepted. Beyond it they are dropped, and clients, including
+ * probes, retry only after seconds. Systems may lower this value.
+ */
+const BACKLOG = 4_096;
+
+/** Longest segment of a path: a floor id, encoded twice. */
+const MAX_PARAM = 4_096;
+
+const ROUTES = [
+  sessionRoutes,
+  sessionMessageRoutes,
+  forkRoutes,
+  exportRoutes,
+  messageRoutes,
+  floorRoutes,
+  agentRoutes,
+  definitionRoutes,
+  eventRoutes,
+  signInRoutes,
+  healthRoutes,
+  pageRoutes,
+  modelRoutes,
+  uiChatRoutes,
+  mcpRoutes,
+  chatCompletionRoutes,
+  responseRoutes,
+];
+
+/** Unused when authentication is off. */
+const NO_TICKETS: TicketStore = { put: async () => {}, take: async () => undefined };
+
+/** The caller, where the `onRequest` hook has authenticated the request. */
+const admitted: Authenticate = async ({ caller }) => {
+  if (!caller) throw new AppError("unauthorized");
+  return caller;
+};
+
+export function createGateway(options: GatewayOptions): Gateway {
+  const { store, bus, clock, log, newId, random, commandDeadlineMs, proxies, maxBodyBytes } = options;
+  const paths = new KnownPaths();
+  const sockets = new Sockets({
+    clock,
+    proxies,
+    max: BOUNDS.streams + BOUNDS.spareConnections,
+    maxPerAddress: options.addressConnections,
+    onCut: options.onCut,
+  });
+  const pace = new BodyPace();
+  let gatekeeper: Gatekeeper | undefined;
+  /** Answers what the framework refuses before it finds a route, for example a malformed path. */
+  const sendProblem = async (thrown: FastifyError, request: FastifyRequest, reply: FastifyReply): Promise<void> => {
+    const error = toAppError((await gatekeeper?.countAddress(request).then(() => thrown, toAppError)) ?? thrown);
+    discardBody(request, maxBodyBytes, pace);
+    await reply
+      .code(error.status)
+      .headers(problemHeaders(error))
+      .type("application/json; charset=utf-8")
+      .send(problemBody(error, request.id));
+  };
+  const app: Routes = Fastify({
+    logger: false,
+    bodyLimit: maxBodyBytes,
+    trustProxy: proxies.length > 0 && [...proxies],
+    ...httpBounds({ sockets, paths, newId }),
+    genReqId: newId,
+    return503OnClosing: false,
+    forceCloseConnections: "idle",
+    exposeHeadRoutes: false,
+    routerOptions: { maxParamLength: MAX_PARAM, ignoreTrailingSlash: false },
+    frameworkErrors: sendProblem,
+  }).withTypeProvider<ZodTypeProvider>();
+  app.setValidatorCompiler(validatorCompiler);
+  // The server's own answers are typed; their schemas serve the documentation only.
+  app.setSerializerCompiler(() => (data) => {
+    const showsSession = typeof data === "object" && data !== null && "session" in data;
+    return showsSession ? answerJson(data) : JSON.stringify(data);
+  });
+  app.decorateRequest("trace", undefined);
+  if (options.tracer) traceRequests(app, options.tracer);
+  paths.watch(app);
+  handleProblems(app, paths, log);
+  const { access, origin } = options;
+  if (access) {
+    guardAnswers(app);
+    // Every request is counted, including unknown paths and open routes.
+    app.addHook("onRequest", (request) => gatekeeper!.countAddress(request));
+  }
+  app.server.on("connection", () => pace.noteConnection());
+  acceptJsonOnly(app, maxBodyBytes, pace);
+  boundAnswers(app);
+  guardOrigins(app, origin, log);
+  if (origin.origins.length > 0) {
+    app.register(import("@fastify/cors"), { ...CORS_OPTIONS, origin: [...origin.origins] });
+  }
+  app.after(() => {
+    // Refuse before the body is read.
+    app.addHook("onRequest", (request, _reply, done) => {
+      done(request.is404 ? refusalOf(paths, request.url) : undefined);
+    });
+  });
+  app.decorateRequest("caller", undefined);
+
+  const followers = new Followers({ bus, store, clock, log, onHeard: options.onHeard, onBehind: options.onBehind });
+  const streams = new Streams({ clock, random, onCut: options.onCut });
+  const newConnectionId = () => newId().slice(0, 12) as ConnectionId;
+  const places = new KnownPlaces(clock);
+  const onlyOpen = (ownerId: string | undefined) => streams.onlyConnectionOf(ownerId);
+  const connections = new Connections({ store, bus, clock, newConnectionId, onlyOpen });
+  const { ask } = options;
+  const visibleTo = (caller: Caller) => new VisibleSessions(caller, { store, places });
+  const commands = new Commands({ ask, store, connections, places, clock, newId, deadlineMs: commandDeadlineMs });
+  const door: Door = {
+    ...options,
+    authenticate: access ? admitted : everybodyIsOperator,
+    recognize: async (request) => (access ? await gatekeeper!.recognize(request) : await everybodyIsOperator(request)),
+    tickets: new Tickets(access?.tickets ?? NO_TICKETS, clock),
+    followers,
+    floorWatch: new FloorWatch({ store, clock, log }),
+    streams,
+    visibleTo,
+    connections,
+    commands,
+    chats: new Chats({ store, commands, clock }),
+    histories: new Histories({ store, clock, newId, commands, connections, visibleTo }),
+  };
+  publishSchemas(app, options.version, access !== undefined);
+  app.register(async (scope) => {
+    const routes = scope.withTypeProvider<ZodTypeProvider>();
+    if (access) gatekeeper = await (await import("./access/gatekeeper.ts")).controlAccess(routes, access, clock);
+    for (const add of options.isDoor === false ? [healthRoutes] : ROUTES) add(routes, door);
+  });
+
+  return {
+    streams,
+    followers,
+    app,
+    async listen(host, port) {
+      await app.ready();
+      await app.listen({ host, port, backlog: BACKLOG });
+      sockets.start();
+      followers.start();
+      streams.start();
+      const { address, port: bound } = app.server.address() as AddressInfo;
+      return { host: address, port: bound };
+    },
+    async close(drainMs) {
+      await streams.drain(drainMs);
+      followers.stop();
+      sockets.stop();
+      const closed = app.close();
+      // Requests in progress get their answers. A socket that was opened and never used does not count as idle.
+      const late = clock.after(Math.min(drainMs, LINGER_MS), () => app.server.closeAllConnections());
+      await closed;
+      late.cancel();
+    },
+  };
+}

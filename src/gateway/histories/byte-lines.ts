@@ -1,0 +1,73 @@
+import { createHash, type Hash } from "node:crypto";
+import type { Readable } from "node:stream";
+import { AppError } from "../../protocol/errors.ts";
+import type { Loan } from "../http/byte-budget.ts";
+
+export interface ByteLinesOptions {
+  maxLineBytes: number;
+  maxBytes: number;
+  /** The memory of the line that is arriving. */
+  loan: Loan;
+}
+
+const NEWLINE = 10;
+/** A reader gives other work its turn after this many lines. */
+const LINES_AT_ONCE = 64;
+
+/**
+ * The lines of a body, read as they are wanted: while the last one is worked on, the sender waits. Empty lines are left
+ * out.
+ */
+export class ByteLines {
+  readonly #source: Readable;
+  readonly #options: ByteLinesOptions;
+  readonly #hash: Hash = createHash("sha256");
+  #bytes = 0;
+
+  constructor(source: Readable, options: ByteLinesOptions) {
+    this.#source = source;
+    this.#options = options;
+  }
+
+  /** The hash of everything that was read, once all of it was. */
+  digest(): string {
+    return this.#hash.digest("base64url");
+  }
+
+  /** @throws AppError `too_large`; `busy` if the node has no room for the line; `bad_request` if the sender is gone */
+  async *[Symbol.asyncIterator](): AsyncGenerator<Buffer> {
+    const { maxLineBytes, maxBytes, loan } = this.#options;
+    let pieces: Buffer[] = [];
+    let length = 0;
+    let count = 0;
+    try {
+      for await (const piece of this.#source as AsyncIterable<Buffer>) {
+        this.#hash.update(piece);
+        this.#bytes += piece.length;
+        if (this.#bytes > maxBytes) throw new AppError("too_large");
+        let from = 0;
+        for (let end = piece.indexOf(NEWLINE); end >= 0; end = piece.indexOf(NEWLINE, from)) {
+          const line = Buffer.concat([...pieces, piece.subarray(from, end)]);
+          pieces = [];
+          length = 0;
+          from = end + 1;
+          if (line.length > maxLineBytes) throw tooLong(maxLineBytes);
+          if (line.length > 0) yield line;
+          if (++count % LINES_AT_ONCE === 0) await new Promise(setImmediate);
+        }
+        const rest = piece.subarray(from);
+        length += rest.length;
+        if (length > maxLineBytes) throw tooLong(maxLineBytes);
+        if (!loan.growTo(length))
+          throw new AppError("busy", "Too many large requests are arriving; repeat with the same key.");
+        if (rest.length > 0) pieces.push(rest);
+      }
+    } catch (error) {
+      if (error instanceof AppError) throw error;
+      throw new AppError("bad_request", "The body ended early.", { cause: error });
+    }
+    if (length > 0) yield Buffer.concat(pieces);
+  }
+}
+
+const tooLong = (maxBytes: number) => new AppError("too_large", `A line has at most ${maxBytes} bytes.`);

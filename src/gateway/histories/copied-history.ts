@@ -1,0 +1,84 @@
+import { AppError } from "../../protocol/errors.ts";
+import type { MessageId, SessionId } from "../../protocol/ids.ts";
+import type { ImageRef, Message } from "../../protocol/message.ts";
+import type { Clock } from "../../protocol/ports/clock.ts";
+import type { Store } from "../../store/store.ts";
+import type { VisibleSessions } from "../access/visible-sessions.ts";
+import type { StagedHistory } from "./staged-history.ts";
+
+/** Messages of one read. A page ends earlier with the message with which it reaches its size limit. */
+const PAGE = 100;
+
+/** Where a copy ends: with a message, before one, or with the newest one. */
+export type CopyEnd = { upTo: MessageId } | { before: MessageId } | "newest";
+
+export const isFinished = ({ status }: Message): boolean => status !== "queued" && status !== "running";
+
+/**
+ * The finished messages of a session, oldest first, a page at a time. Turns that wait and messages that are being
+ * written are left out.
+ * @throws AppError `session_not_found`, also if the session is deleted meanwhile; `not_found` for an unknown message
+ */
+export async function* finishedMessages(
+  sessions: VisibleSessions,
+  id: SessionId,
+  end: CopyEnd = "newest",
+): AsyncGenerator<Message> {
+  const upTo = typeof end === "object" && "upTo" in end ? end.upTo : undefined;
+  const before = typeof end === "object" && "before" in end ? end.before : undefined;
+  let after: MessageId | undefined;
+  for (;;) {
+    const range = after === undefined ? { fromStart: true } : { after };
+    const { messages, hasMore } = await sessions.messages(id, { ...range, before, limit: PAGE });
+    for (const message of messages) {
+      if (isFinished(message)) yield message;
+      else if (message.id === upTo) throw new AppError("illegal_command", "This message is not finished yet.");
+      if (message.id === upTo) return;
+    }
+    // A turn that waits may be withdrawn, so the next page begins after a finished message where there is one.
+    const last = messages.findLast(isFinished) ?? messages.at(-1);
+    if (!hasMore || !last) return;
+    after = last.id;
+  }
+}
+
+export interface CopyOptions {
+  store: Pick<Store, "copyBlob">;
+  clock: Clock;
+  /** What the caller may see. */
+  sessions: VisibleSessions;
+  /** The session whose messages are copied. */
+  source: SessionId;
+  into: StagedHistory;
+}
+
+/**
+ * Copy a session's finished messages with their images. What agents logged, and the sessions that providers keep, stay
+ * with the source.
+ * @returns the last message of the source that was copied
+ */
+export async function copyHistory(options: CopyOptions, end: CopyEnd): Promise<MessageId | undefined> {
+  const { sessions, source, into } = options;
+  // An unknown message is refused before anything is copied.
+  if (typeof end === "object")
+    await sessions.messages(source, { before: "upTo" in end ? end.upTo : end.before, limit: 1 });
+  let last: MessageId | undefined;
+  for await (const message of finishedMessages(sessions, source, end)) {
+    await copyImages(options, message.images ?? []);
+    await into.add(message);
+    last = message.id;
+  }
+  return last;
+}
+
+/** @throws AppError `not_found` if an image is gone with its session */
+export async function copyImages(
+  { store, clock, source, into }: Omit<CopyOptions, "sessions">,
+  images: readonly ImageRef[],
+): Promise<void> {
+  for (const { hash, bytes } of images) {
+    into.weigh(bytes);
+    const isCopied = await store.copyBlob(source, into.sessionId, hash, clock.now());
+    if (!isCopied) throw new AppError("not_found", "An image of this session is gone.");
+  }
+}

@@ -1,0 +1,89 @@
+import type { ImageRef, Message } from "../../protocol/message.ts";
+import type { Session } from "../../protocol/session.ts";
+import type { VisibleSessions } from "../access/visible-sessions.ts";
+import { finishedMessages } from "./copied-history.ts";
+
+export const EXPORT_FORMATS = ["md", "jsonl"] as const;
+export type ExportFormat = (typeof EXPORT_FORMATS)[number];
+
+export const MEDIA_TYPES: Record<ExportFormat, string> = {
+  md: "text/markdown; charset=utf-8",
+  jsonl: "application/x-ndjson; charset=utf-8",
+};
+
+/** The version of the lines that an export writes, and that an import reads. */
+export const LINES_VERSION = 1;
+
+/**
+ * The pieces of an exported session: its finished messages, read as they are written out. It has nothing of how the session
+ * runs: no provider's sessions, approved tools, logs or owner.
+ * @throws AppError if the session is deleted meanwhile: the export ends without its end
+ */
+export async function* exportedPieces(
+  format: ExportFormat,
+  sessions: VisibleSessions,
+  session: Session,
+  now: number,
+): AsyncGenerator<string> {
+  yield* format === "md" ? markdown(sessions, session) : lines(sessions, session, now);
+}
+
+/** One JSON object a line: the session, its images and messages, and an end that shows that nothing is missing. */
+async function* lines(sessions: VisibleSessions, session: Session, now: number): AsyncGenerator<string> {
+  const { title, summary, agentId, workspaceId, createdAt } = session;
+  yield line({
+    type: "session",
+    version: LINES_VERSION,
+    title,
+    summary,
+    agentId,
+    workspaceId,
+    createdAt,
+    exportedAt: now,
+  });
+  const written = new Set<string>();
+  let count = 0;
+  for await (const message of finishedMessages(sessions, session.id)) {
+    for (const image of message.images ?? []) {
+      if (written.has(image.hash)) continue;
+      written.add(image.hash);
+      yield await imageLine(sessions, session, image);
+    }
+    const { sessionId: _, ...shown } = message;
+    yield line({ type: "message", ...shown });
+    count += 1;
+  }
+  yield line({ type: "end", messages: count });
+}
+
+const line = (value: object): string => `${JSON.stringify(value)}\n`;
+
+async function imageLine(sessions: VisibleSessions, { id }: Session, { hash }: ImageRef): Promise<string> {
+  const { mimeType, bytes } = await sessions.image(id, hash);
+  return line({ type: "image", hash, mimeType, data: Buffer.from(bytes).toString("base64") });
+}
+
+/** A document for people. */
+async function* markdown(sessions: VisibleSessions, session: Session): AsyncGenerator<string> {
+  const { id, title, agentId, createdAt } = session;
+  yield `# ${oneLine(title)}\n\n${agentId}, ${new Date(createdAt).toISOString()}\n`;
+  for await (const message of finishedMessages(sessions, id)) {
+    const images = (message.images ?? []).map(({ hash }) => `\n![image](/session/${id}/images/${hash})\n`).join("");
+    const text = message.content === "" ? "" : `\n${message.content}\n`;
+    yield `\n## ${headingOf(message)}\n${text}${images}${noteOf(message)}`;
+  }
+}
+
+const oneLine = (text: string): string => text.replace(/\s+/g, " ").trim();
+
+function headingOf({ role, agent, createdAt }: Message): string {
+  const who = agent ? agent.path.join(" › ") : role === "user" ? "User" : role;
+  return `${who}, ${new Date(createdAt).toISOString()}`;
+}
+
+/** What a reader should know of a message that is not whole. */
+function noteOf({ status, finishReason, errorMessage }: Message): string {
+  if (status === "error") return `\n_failed${errorMessage === undefined ? "" : `: ${oneLine(errorMessage)}`}_\n`;
+  if (status === "interrupted") return "\n_interrupted_\n";
+  return finishReason === undefined ? "" : `\n_incomplete: ${finishReason}_\n`;
+}

@@ -1,0 +1,120 @@
+import { BOUNDS } from "../../config/bounds.ts";
+import { AppError } from "../../protocol/errors.ts";
+import type { ConnectionId, SessionId } from "../../protocol/ids.ts";
+import type { Accepted } from "../../protocol/internal/reply.ts";
+import type { Clock } from "../../protocol/ports/clock.ts";
+import type { Store } from "../../store/store.ts";
+import type { Caller } from "../access/caller.ts";
+import type { VisibleSessions } from "../access/visible-sessions.ts";
+import type { Commands, Identity, Write } from "../commands.ts";
+import type { Connections } from "../streams/connections.ts";
+import { StagedHistory } from "./staged-history.ts";
+
+export interface HistoriesOptions {
+  store: Pick<Store, "secret" | "stageMessages" | "discardStaged">;
+  clock: Clock;
+  newId: () => string;
+  commands: Commands;
+  connections: Connections;
+  visibleTo: (caller: Caller) => VisibleSessions;
+}
+
+/** Creates sessions that begin with a history, and bounds how many histories the node works on at once. */
+export class Histories {
+  readonly #options: HistoriesOptions;
+  readonly #underWay = new Map<string, Promise<Accepted>>();
+  readonly #byCaller = new Map<string, number>();
+  #count = 0;
+
+  constructor(options: HistoriesOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Create a session by a command that `plan` makes once it has written the session's history. A repeat that arrives
+   * while the first request is at work gets its answer. The id of the session is the same for each repeat.
+   * @throws AppError `busy`, or what refuses the write
+   */
+  async create(
+    identity: Identity,
+    connectionId: ConnectionId | undefined,
+    plan: (history: StagedHistory) => Promise<Write>,
+  ): Promise<Accepted> {
+    const { caller, commandId, bodyHash } = identity;
+    const key = JSON.stringify([caller.id, commandId, bodyHash]);
+    const underWay = this.#underWay.get(key);
+    if (underWay) return await underWay;
+    const made = this.#during(caller, () => this.#create(identity, connectionId, plan));
+    this.#underWay.set(key, made);
+    try {
+      return await made;
+    } finally {
+      this.#underWay.delete(key);
+    }
+  }
+
+  /**
+   * The same for a history that arrives with the request. It is read first, because a repeat has to bring the same one.
+   * @param read writes the history, and returns the hash of what arrived
+   */
+  async createFrom(
+    identity: Identity,
+    connectionId: ConnectionId | undefined,
+    read: (history: StagedHistory) => Promise<string>,
+    plan: (history: StagedHistory) => Promise<Write>,
+  ): Promise<Accepted> {
+    return await this.#during(identity.caller, () => this.#create(identity, connectionId, plan, read));
+  }
+
+  async #during<T>(caller: Caller, work: () => Promise<T>): Promise<T> {
+    const leave = this.enter(caller);
+    try {
+      return await work();
+    } finally {
+      leave();
+    }
+  }
+
+  /** @returns what ends it @throws AppError `busy` */
+  enter({ id }: Caller): () => void {
+    const ofCaller = this.#byCaller.get(id) ?? 0;
+    if (this.#count >= BOUNDS.histories || ofCaller >= BOUNDS.callerHistories) {
+      throw new AppError("busy", "Too many histories are being copied; repeat with the same key.");
+    }
+    this.#count += 1;
+    this.#byCaller.set(id, ofCaller + 1);
+    let hasLeft = false;
+    return () => {
+      if (hasLeft) return;
+      hasLeft = true;
+      this.#count -= 1;
+      const left = this.#byCaller.get(id)! - 1;
+      if (left > 0) this.#byCaller.set(id, left);
+      else this.#byCaller.delete(id);
+    };
+  }
+
+  async #create(
+    identity: Identity,
+    connectionId: ConnectionId | undefined,
+    plan: (history: StagedHistory) => Promise<Write>,
+    read?: (history: StagedHistory) => Promise<string>,
+  ): Promise<Accepted> {
+    const { commands, connections, visibleTo } = this.#options;
+    const { caller } = identity;
+    const sessionId = commands.deriveId<SessionId>(identity, "session");
+    const history = new StagedHistory({ ...this.#options, sessionId });
+    try {
+      const bodyHash = read ? `${identity.bodyHash} ${await read(history)}` : identity.bodyHash;
+      return await commands.carryOut({ ...identity, bodyHash }, () => plan(history), {
+        connection: () => connections.forNewSession(connectionId, caller.ownerId),
+        find: async () => {
+          const found = await visibleTo(caller).find(sessionId);
+          return found?.tombstone ? undefined : found;
+        },
+      });
+    } finally {
+      await history.discard();
+    }
+  }
+}

@@ -1,0 +1,90 @@
+import { METHODS, STATUS_CODES } from "node:http";
+import type { ConnectionError, FastifyHttpOptions, FastifyInstance, RawServerDefault } from "fastify";
+import { AppError } from "../../protocol/errors.ts";
+import type { KnownPaths } from "./known-paths.ts";
+import { problemBody, problemHeaders, refusalOf } from "./problem.ts";
+import type { Sockets } from "./sockets.ts";
+
+/** Time limit for the head of a request, in ms. */
+const HEAD_MS = 10_000;
+/** Time limit for the whole request, in ms: the largest body over a slow line. The answer has no part in it. */
+const REQUEST_MS = 60_000;
+/** How often the server looks for requests that exceed these limits, in ms. */
+const CHECK_MS = 1_000;
+/** How long an idle connection is kept, in ms: longer than load balancers keep theirs, which is usually a minute. */
+const KEEP_ALIVE_MS = 72_000;
+
+export interface HttpBounds {
+  sockets: Sockets;
+  paths: KnownPaths;
+  newId: () => string;
+}
+
+/** Limits for clients that send slowly or send too much, so that they cannot hold connections. */
+export function httpBounds({ sockets, paths, newId }: HttpBounds) {
+  return {
+    serverFactory: (handler) =>
+      sockets.serve(handler, {
+        /** A token of 12 KB, and the headers that browsers and proxies add. */
+        maxHeaderSize: 16_384,
+        headersTimeout: HEAD_MS,
+        requestTimeout: REQUEST_MS,
+        connectionsCheckingInterval: CHECK_MS,
+        keepAliveTimeout: KEEP_ALIVE_MS,
+      }),
+    requestTimeout: REQUEST_MS,
+    keepAliveTimeout: KEEP_ALIVE_MS,
+    clientErrorHandler: (error, socket) => {
+      // Bytes written now would end up inside the answer that is being sent.
+      const isLost = error.code === "ECONNRESET" || !socket.writable || sockets.isAnswering(socket);
+      if (isLost) return void socket.destroy();
+      const problem = problemOf(error, paths);
+      const body = JSON.stringify(problemBody(problem, newId()));
+      const head = [
+        `HTTP/1.1 ${problem.status} ${STATUS_CODES[problem.status]}`,
+        "Content-Type: application/json; charset=utf-8",
+        `Content-Length: ${Buffer.byteLength(body)}`,
+        ...Object.entries(problemHeaders(problem)).map(([name, value]) => `${name}: ${value}`),
+        "Connection: close",
+      ];
+      socket.end(`${head.join("\r\n")}\r\n\r\n${body}`);
+    },
+  } satisfies FastifyHttpOptions<RawServerDefault>;
+}
+
+/** The request line of a request whose method is a word, but not one of HTTP's. */
+const REQUEST_LINE = /^([!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}) (\/[^\s?]{0,4096})\S* HTTP\/1\.[01]\r\n/;
+
+/** The error for bytes that are not an HTTP request. */
+function problemOf({ code, rawPacket }: ConnectionError, paths: KnownPaths): AppError {
+  if (code === "HPE_HEADER_OVERFLOW") return new AppError("too_large", "The headers are too large.");
+  if (code === "ERR_HTTP_REQUEST_TIMEOUT") return new AppError("bad_request", "The request took too long.");
+  if (code === "HPE_INVALID_METHOD") {
+    const [, method = "", path] = REQUEST_LINE.exec(String(rawPacket)) ?? [];
+    if (path !== undefined && !METHODS.includes(method)) return refusalOf(paths, path);
+  }
+  return new AppError("bad_request");
+}
+
+/** Security headers for answers, which are pure data. Lower case, as replies store them. */
+const HEADERS = {
+  // Nothing in an answer runs, loads, or is shown inside another page.
+  "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
+  "x-frame-options": "DENY",
+  "x-content-type-options": "nosniff",
+  // Pages of other origins read answers where CORS allows it, and embed them nowhere.
+  "cross-origin-resource-policy": "same-origin",
+  "cross-origin-opener-policy": "same-origin",
+  // An address may hold a ticket.
+  "referrer-policy": "no-referrer",
+  // After a request over TLS (by a proxy), browsers never use plain HTTP again. They ignore this header on plain HTTP.
+  "strict-transport-security": "max-age=31536000",
+};
+
+/** Whether other machines can reach the node. */
+export function guardAnswers(app: FastifyInstance): void {
+  app.addHook("onRequest", (_request, reply, done) => {
+    void reply.headers(HEADERS);
+    done();
+  });
+}

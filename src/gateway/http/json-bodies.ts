@@ -1,0 +1,207 @@
+import type { ServerResponse } from "node:http";
+import type { FastifyInstance, FastifyRequest } from "fastify";
+import { BOUNDS } from "../../config/bounds.ts";
+import { AppError } from "../../protocol/errors.ts";
+import type { BodyPace } from "./body-pace.ts";
+import { ByteBudget, type Loan } from "./byte-budget.ts";
+import { hasMoreValues } from "./json-values.ts";
+import { networkOf } from "./network-address.ts";
+
+/** Smallest average size of a body's chunks, in bytes. Each chunk costs work, however small it is. */
+const PIECE_BYTES = 256;
+/** Every body may arrive in this many chunks, so that small limits leave room for slow networks. */
+const FREE_PIECES = 256;
+/** The first buffer of a body that does not arrive whole, in bytes. */
+const FIRST_BYTES = 4_096;
+/**
+ * Values in a body, nested ones included. A message has about thirty. Schemas check each value and report each fault.
+ */
+const MAX_VALUES = 1_024;
+/** The same for a whole conversation, of which the schemas check little but its last message. */
+const MAX_CONVERSATION_VALUES = 65_536;
+
+const NO_ROOM = "Too many large requests are arriving; repeat with the same key.";
+
+/** The body that a request announces. */
+export interface BodyArrival {
+  /** The node's memory that the body occupies until its request is answered. */
+  loan: Loan;
+  response: ServerResponse;
+}
+
+/**
+ * Accept JSON bodies only, in bounded memory for the node and for each address. A body is read after the `onRequest`
+ * hooks have admitted the request. A write without a body is treated like one with an empty object. A route that takes
+ * lines of JSON gets them as a stream, which it bounds itself.
+ */
+export function acceptJsonOnly(app: FastifyInstance, maxBytes: number, pace: BodyPace): void {
+  const parse = app.getDefaultJsonParser("error", "error");
+  const { bodyBytes: node, addressBodyBytes, freeBodyBytes: free } = BOUNDS;
+  const budget = new ByteBudget({ node, address: Math.max(addressBodyBytes, maxBytes), free });
+
+  app.decorateRequest("arrival", undefined);
+  app.addHook("onRequest", (request, reply, done) => {
+    if (hasBody(request)) {
+      const loan = budget.open(() => networkOf(request.ip));
+      request.arrival = { loan, response: reply.raw };
+      reply.raw.once("close", () => loan.close());
+    }
+    done();
+  });
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser("application/json", (request, payload, done) => {
+    const declared = Number(request.headers["content-length"] ?? Number.NaN);
+    if (declared > maxBytes) return done(new AppError("too_large"));
+    if (!request.arrival) return done(null, undefined);
+    const { loan, response } = request.arrival;
+    if (request.headers.expect !== undefined) response.writeContinue();
+    const body = new BodyText(declared, maxBytes, loan);
+    const finish = (failure?: AppError) => {
+      payload.off("data", add).off("end", end).off("error", fail);
+      if (failure) return done(failure);
+      const { bytes } = body;
+      if (bytes.length === 0) return done(null, undefined);
+      const { isConversation } = request.routeOptions.config;
+      const maxValues = isConversation ? MAX_CONVERSATION_VALUES : MAX_VALUES;
+      if (hasMoreValues(bytes, maxValues)) {
+        return done(new AppError("too_large", `The body has more than ${maxValues} values.`));
+      }
+      const text = bytes.toString();
+      body.free();
+      void parse(request, text, done);
+    };
+    const tookPiece = pace.of(payload);
+    const add = (piece: Buffer) => {
+      if (!body.add(piece)) return finish(new AppError("too_large"));
+      tookPiece(piece);
+    };
+    // A refusal for lack of room waits for the end, because a client that is still sending may not read its answer.
+    const end = () => finish(body.hasRoom ? undefined : new AppError("busy", NO_ROOM));
+    const fail = () => finish(new AppError("bad_request"));
+    payload.on("data", add).on("end", end).on("error", fail);
+    response.once("close", () => body.free());
+  });
+  app.addContentTypeParser("application/x-ndjson", (request, payload, done) => {
+    if (request.routeOptions.config.takesLines) done(null, payload);
+    else done(new AppError("bad_request", "Content-Type: application/json"));
+  });
+  app.addHook("preValidation", (request, _reply, done) => {
+    if (request.method !== "GET" && request.body === undefined) request.body = {};
+    done();
+  });
+  app.addHook("onSend", (request, _reply, payload, done) => {
+    discardBody(request, maxBytes, pace);
+    done(null, payload);
+  });
+}
+
+/** How much of a body has arrived, and whether it exceeds a limit. */
+class Intake {
+  readonly #maxBytes: number;
+  #bytes = 0;
+  #pieces = 0;
+
+  constructor(maxBytes: number) {
+    this.#maxBytes = maxBytes;
+  }
+
+  /** @returns false if the body is too large or arrives in too many chunks */
+  take(piece: Buffer): boolean {
+    this.#bytes += piece.length;
+    this.#pieces += 1;
+    return this.#bytes <= this.#maxBytes && this.#pieces <= FREE_PIECES + this.#maxBytes / PIECE_BYTES;
+  }
+}
+
+/** A body as it arrives, in one growing buffer. A list of chunks would cost hundreds of bytes for each. */
+class BodyText {
+  readonly #declared: number;
+  readonly #maxBytes: number;
+  readonly #intake: Intake;
+  readonly #loan: Loan;
+  /** Ours alone, unless the body arrived whole: then it is a part of what the socket read. */
+  #buffer: Buffer<ArrayBuffer> | undefined;
+  #isWhole = false;
+  #length = 0;
+  /** False once the budget has no room for the body. The rest is counted and dropped. */
+  hasRoom = true;
+
+  /** @param declared the body's length by its head; NaN if unknown */
+  constructor(declared: number, maxBytes: number, loan: Loan) {
+    this.#declared = declared;
+    this.#maxBytes = maxBytes;
+    this.#intake = new Intake(maxBytes);
+    this.#loan = loan;
+  }
+
+  /** @returns false if the body is too large */
+  add(piece: Buffer): boolean {
+    if (!this.#intake.take(piece)) return false;
+    if (!this.hasRoom) {
+      releasePiece(piece);
+      return true;
+    }
+    this.#isWhole = this.#length === 0 && piece.length === this.#declared;
+    if (this.#isWhole) this.#buffer = piece as Buffer<ArrayBuffer>;
+    else if (this.#reserve(this.#length + piece.length)) piece.copy(this.#buffer!, this.#length);
+    this.#length += piece.length;
+    if (!this.#isWhole) releasePiece(piece);
+    return true;
+  }
+
+  get bytes(): Buffer {
+    return this.#buffer?.subarray(0, this.#length) ?? Buffer.alloc(0);
+  }
+
+  /**
+   * Return the memory at once. Megabytes that wait for the garbage collector make it run less often, so that under load
+   * the node would keep several times what the budget allows.
+   */
+  free(): void {
+    if (!this.#isWhole) release(this.#buffer);
+    this.#buffer = undefined;
+  }
+
+  /** Make room for this many bytes in total. */
+  #reserve(length: number): boolean {
+    const before = this.#buffer;
+    if (before && length <= before.length) return true;
+    const capacity = Math.min(this.#maxBytes, Math.max(length, (before?.length ?? 0) * 2, FIRST_BYTES));
+    this.hasRoom = this.#loan.growTo(capacity);
+    this.#buffer = this.hasRoom ? Buffer.allocUnsafeSlow(capacity) : undefined;
+    if (this.#buffer) before?.copy(this.#buffer, 0, 0, this.#length);
+    else this.#loan.close();
+    release(before);
+    return this.hasRoom;
+  }
+}
+
+/** A large piece has memory of its own, which is not needed once the piece is copied or dropped. */
+function releasePiece(piece: Buffer): void {
+  const isOwn = piece.length >= FIRST_BYTES && piece.length === piece.buffer.byteLength;
+  if (isOwn) release(piece as Buffer<ArrayBuffer>);
+}
+
+function release(buffer: Buffer<ArrayBuffer> | undefined): void {
+  buffer?.buffer.transfer(0);
+}
+
+/**
+ * Read and drop the rest of a body whose request is already answered, so that the client reads its answer. At most the
+ * allowed size of a body is read.
+ */
+export function discardBody(request: FastifyRequest, maxBytes: number, pace: BodyPace): void {
+  const { raw } = request;
+  if (raw.complete || raw.readableDidRead || !hasBody(request)) return;
+  const intake = new Intake(maxBytes);
+  const tookPiece = pace.of(raw);
+  raw.on("data", (piece: Buffer) => {
+    if (!intake.take(piece)) return void raw.socket.destroy();
+    tookPiece(piece);
+  });
+  raw.on("error", () => {});
+}
+
+function hasBody({ headers }: FastifyRequest): boolean {
+  return headers["transfer-encoding"] !== undefined || Number(headers["content-length"] ?? 0) > 0;
+}

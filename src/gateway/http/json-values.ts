@@ -1,0 +1,30 @@
+const [QUOTE, COMMA, BACKSLASH] = [0x22, 0x2c, 0x5c];
+const [OPEN_BRACKET, CLOSE_BRACKET, OPEN_BRACE, CLOSE_BRACE] = [0x5b, 0x5d, 0x7b, 0x7d];
+const SPACE = 0x20;
+
+/**
+ * Whether a JSON text has more than `max` values, nested ones included. It only reads bytes: parsing a body of a hundred
+ * thousand values first would take many times its size. For a text that is not JSON the answer means nothing.
+ */
+export function hasMoreValues(json: Uint8Array, max: number): boolean {
+  // A value takes at least a digit and a comma.
+  if (json.length < max * 2) return false;
+  let count = 1;
+  let isInString = false;
+  let isOpened = false;
+  for (let at = 0; at < json.length && count <= max; at++) {
+    const byte = json[at]!;
+    if (isInString) {
+      if (byte === BACKSLASH) at++;
+      else if (byte === QUOTE) isInString = false;
+      continue;
+    }
+    if (byte <= SPACE) continue;
+    // The first value of an array or object has no comma before it.
+    if (isOpened && byte !== CLOSE_BRACKET && byte !== CLOSE_BRACE) count++;
+    isOpened = byte === OPEN_BRACKET || byte === OPEN_BRACE;
+    if (byte === QUOTE) isInString = true;
+    else if (byte === COMMA) count++;
+  }
+  return count > max;
+}

@@ -1,0 +1,132 @@
+import type { FastifyInstance, FastifyRequest } from "fastify";
+import { isLoopback } from "../../config/settings.ts";
+import { AppError } from "../../protocol/errors.ts";
+import type { Logger } from "../../protocol/ports/logger.ts";
+
+export interface OriginOptions {
+  /** The address that the node listens on. */
+  host: string;
+  /** Additional host names of the node. */
+  hosts: readonly string[];
+  /** Origins, besides the node's own, whose pages may call the API. */
+  origins: readonly string[];
+}
+
+/** The CORS answer for a listed origin. It allows no cookies, which only the node's own pages use. */
+export const CORS_OPTIONS = {
+  methods: ["GET", "POST", "PUT", "PATCH", "DELETE"],
+  allowedHeaders: [
+    "content-type",
+    "idempotency-key",
+    "last-event-id",
+    "authorization",
+    "user-agent",
+    ...["session", "user", "zone", "workspace"].map((name) => `interlock-${name}`),
+    // OpenAI's client says with each request what it is.
+    ...[
+      "arch",
+      "helper-method",
+      "lang",
+      "os",
+      "package-version",
+      "retry-count",
+      "runtime",
+      "runtime-version",
+      "timeout",
+    ].map((name) => `x-stainless-${name}`),
+    "mcp-protocol-version",
+  ],
+  exposedHeaders: ["retry-after", "www-authenticate", "x-should-retry", "interlock-session", "interlock-run"],
+  /** How long the browser may cache a preflight, in s. */
+  maxAge: 600,
+  strictPreflight: false,
+};
+
+/**
+ * Protect a node on loopback (rule C25): any web page can post to it, and an attacker's host name can resolve to it.
+ * The `Host` must be the node's, a foreign `Origin` must be listed, and the body of a write must be JSON, which plain
+ * forms cannot send. A POST without a body needs no content type, unless the browser reports that another site sent it.
+ */
+export function guardOrigins(app: FastifyInstance, options: OriginOptions, log: Logger): void {
+  const logged = new Set<string>();
+  /** Logged once per origin, so that a page that retries does not fill the log. */
+  const logRefused = (origin: string) => {
+    if (logged.size >= MAX_REMEMBERED || logged.has(origin)) return;
+    logged.add(origin);
+    log.warn(
+      { origin: origin.slice(0, MAX_LOGGED) },
+      "a page of a foreign origin was refused; INTERLOCK_ORIGINS lists those that may call",
+    );
+  };
+  const names = new Set([options.host.toLowerCase(), ...options.hosts]);
+  const isOurs = remember((header) => {
+    const host = hostName(header);
+    return host !== undefined && (names.has(host) || isLoopback(host));
+  });
+  app.addHook("onRequest", (request, _reply, done) => {
+    const { host = "", origin } = request.headers;
+    if (!isOurs(host)) return done(new AppError("forbidden", "Unknown Host."));
+    if (origin !== undefined && origin !== ownOrigin(request)) {
+      if (!options.origins.includes(origin)) {
+        logRefused(origin);
+        return done(new AppError("forbidden", "Foreign Origin."));
+      }
+    }
+    const type = request.headers["content-type"];
+    if (!writes(request)) return done();
+    // No plain form can send either type, so a page of another origin has to ask first.
+    const { takesLines } = request.routeOptions.config;
+    if (takesLines ? isLines(type) : isJson(type)) return done();
+    if (type !== undefined || hasBody(request)) {
+      const wanted = takesLines ? "application/x-ndjson" : "application/json";
+      return done(new AppError("bad_request", `A write needs Content-Type: ${wanted}.`));
+    }
+    done(origin === undefined && isFromAnotherSite(request) ? new AppError("forbidden", "Foreign Origin.") : undefined);
+  });
+}
+
+/** Cached results by header. Clients use few values, and more of them gain an attacker nothing. */
+const MAX_REMEMBERED = 64;
+/** Characters of a refused origin that are logged. */
+const MAX_LOGGED = 256;
+
+function remember(judge: (header: string) => boolean): (header: string) => boolean {
+  const known = new Map<string, boolean>();
+  return (header) => {
+    let verdict = known.get(header);
+    if (verdict === undefined) {
+      verdict = judge(header);
+      if (known.size >= MAX_REMEMBERED) known.clear();
+      known.set(header, verdict);
+    }
+    return verdict;
+  };
+}
+
+/** The host name in a `Host` header: lower case, without port and brackets. */
+function hostName(header: string): string | undefined {
+  const url = URL.parse(`http://${header === "" ? "/" : header}`);
+  if (url?.pathname !== "/" || url.username !== "" || url.search !== "") return undefined;
+  return url.hostname.replace(/^\[|\]$/g, "").toLowerCase();
+}
+
+export const ownOrigin = (request: FastifyRequest): string => `${request.protocol}://${request.headers.host}`;
+
+function writes(request: FastifyRequest): boolean {
+  const { method } = request;
+  if (method === "POST") return true;
+  return method !== "GET" && method !== "HEAD" && method !== "OPTIONS" && hasBody(request);
+}
+
+function hasBody({ headers }: FastifyRequest): boolean {
+  return Number(headers["content-length"] ?? 0) > 0 || headers["transfer-encoding"] !== undefined;
+}
+
+/** Browsers send `Origin` with every POST; older ones may send this header instead. Programs send neither. */
+function isFromAnotherSite({ headers }: FastifyRequest): boolean {
+  const site = headers["sec-fetch-site"];
+  return site !== undefined && site !== "same-origin" && site !== "none";
+}
+
+const isLines = (type: string | undefined): boolean => /^application\/x-ndjson\s*(;|$)/i.test(type ?? "");
+const isJson = (type: string | undefined): boolean => /^application\/json\s*(;|$)/i.test(type ?? "");

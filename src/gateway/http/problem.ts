@@ -1,0 +1,86 @@
+import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { hasZodFastifySchemaValidationErrors } from "fastify-type-provider-zod";
+import { z } from "zod";
+import { BOUNDS } from "../../config/bounds.ts";
+import { Decision } from "../../protocol/decision.ts";
+import { AppError, ERROR_CODES, ERRORS } from "../../protocol/errors.ts";
+import type { Logger } from "../../protocol/ports/logger.ts";
+import { AgentInfo } from "../../protocol/session.ts";
+import type { KnownPaths } from "./known-paths.ts";
+
+/** The body of every failed request. */
+export const Problem = z
+  .object({
+    success: z.literal(false),
+    errorCode: z.enum(ERROR_CODES),
+    error: z.string(),
+    retryable: z.boolean(),
+    traceId: z.string(),
+    issues: z.array(z.object({ path: z.string(), message: z.string() })).optional(),
+    decision: Decision.optional(),
+    allowed: z.array(z.string()).optional(),
+    availableAgents: z.array(AgentInfo).optional(),
+    commandId: z.string().optional(),
+    retryAfterMs: z.number().optional(),
+  })
+  .meta({ id: "Problem" });
+
+/** Convert any error to an AppError. Other errors become `internal`, without their text. */
+export function toAppError(error: unknown): AppError {
+  if (error instanceof AppError) return error;
+  if (hasZodFastifySchemaValidationErrors(error)) {
+    const issues = error.validation.slice(0, BOUNDS.shownIssues).map(({ instancePath, message }) => ({
+      path: `${error.validationContext ?? "body"}${instancePath.replaceAll("/", ".")}`,
+      message: message ?? "is not valid",
+    }));
+    return new AppError("bad_request", undefined, { facts: { issues } });
+  }
+  const { code, statusCode } = error as Partial<FastifyError>;
+  if (code === "FST_ERR_CTP_BODY_TOO_LARGE") return new AppError("too_large");
+  if (code === "FST_ERR_CTP_INVALID_MEDIA_TYPE") return new AppError("bad_request", "Content-Type: application/json");
+  if (statusCode !== undefined && statusCode >= 400 && statusCode < 500) return new AppError("bad_request");
+  return new AppError("internal", undefined, { cause: error });
+}
+
+export function problemBody(error: AppError, traceId: string): Record<string, unknown> {
+  const { code, message, retryable, facts } = error;
+  return { success: false, errorCode: code, error: message, retryable, traceId, ...facts };
+}
+
+/** The headers of a failure. */
+export function problemHeaders({ code, message, facts }: AppError): Record<string, string> {
+  if (code === "unauthorized") {
+    const why = message === ERRORS.unauthorized.text ? "" : `, error="invalid_token", error_description="${message}"`;
+    return { "WWW-Authenticate": `Bearer realm="interlock"${why}` };
+  }
+  if (code === "method_not_allowed") return { Allow: (facts["allowed"] as string[]).join(", ") };
+  const { retryAfterMs } = facts;
+  return typeof retryAfterMs === "number" ? { "Retry-After": String(Math.ceil(retryAfterMs / 1_000)) } : {};
+}
+
+/** The error for a request without a route. */
+export function refusalOf(paths: KnownPaths, url: string): AppError {
+  const allowed = paths.methodsOf(url);
+  return allowed.length === 0
+    ? new AppError("not_found")
+    : new AppError("method_not_allowed", undefined, { facts: { allowed } });
+}
+
+/** Answer every failure of the server in one form. */
+export function handleProblems(app: FastifyInstance, paths: KnownPaths, log: Logger): void {
+  const send = (thrown: unknown, request: FastifyRequest, reply: FastifyReply) => {
+    const error = toAppError(thrown);
+    if (error.code === "internal") {
+      const { id: traceId, commandId } = request;
+      log.error({ err: error.cause ?? error, traceId, commandId }, "a request failed");
+    }
+    return reply
+      .code(error.status)
+      .headers(problemHeaders(error))
+      .type("application/json; charset=utf-8")
+      .send(problemBody(error, request.id));
+  };
+  app.decorateRequest("commandId", undefined);
+  app.setErrorHandler(send);
+  app.setNotFoundHandler((request, reply) => send(refusalOf(paths, request.url), request, reply));
+}

@@ -1,0 +1,220 @@
+import { createServer, type IncomingMessage, type Server, type ServerOptions, type ServerResponse } from "node:http";
+import { BlockList, isIPv6, type Socket } from "node:net";
+import { BOUNDS } from "../../config/bounds.ts";
+import type { Clock, Timer } from "../../protocol/ports/clock.ts";
+import { networkOf } from "./network-address.ts";
+
+type Handler = (request: IncomingMessage, response: ServerResponse) => void;
+
+/** A socket and its requests. */
+interface Line {
+  socket: Socket;
+  /** Undefined for a trusted proxy, whose sockets count against the node's limit alone. */
+  address: string | undefined;
+  /** Accepted above a limit: the socket may only carry probes. */
+  isSpare: boolean;
+  /** The request in progress. */
+  response: ServerResponse | undefined;
+  /** Requests that wait behind it. */
+  waiting: [IncomingMessage, ServerResponse][];
+  /** Bytes that the kernel had accepted at the last check, and since when that number has not grown. */
+  taken: number;
+  takenAt: number;
+}
+
+/** The sockets of one address, or of all addresses. */
+interface Share {
+  open: number;
+  /** Idle sockets, longest idle first. */
+  idle: Set<Line>;
+}
+
+export interface SocketsOptions {
+  clock: Clock;
+  /** Most sockets of the node. */
+  max: number;
+  /** Most sockets of one address. */
+  maxPerAddress: number;
+  /** Addresses and networks of trusted proxies. */
+  proxies: readonly string[];
+  /** A client was cut off because it had not read its answer for too long. */
+  onCut: () => void;
+}
+
+/** Sockets above the limit that may carry a probe, so that operators reach a full node. */
+const SPARE = 64;
+/** Paths of the probes. */
+const PROBES: ReadonlySet<string | undefined> = new Set(["/health", "/ready"]);
+/** How often unread answers are looked for, in ms. */
+const LOOK_MS = 5_000;
+
+/**
+ * The sockets of a server. Only one request of a socket is in progress at a time, so a socket has at most one unsent
+ * answer. The number of waiting requests, the sockets per address and the time that an answer may stay unread are
+ * limited.
+ */
+export class Sockets {
+  readonly #options: SocketsOptions;
+  readonly #lines = new Map<Socket, Line>();
+  readonly #all: Share = { open: 0, idle: new Set() };
+  readonly #byAddress = new Map<string, Share>();
+  readonly #spare = new Set<Line>();
+  readonly #proxies = new BlockList();
+  #timer: Timer | undefined;
+
+  constructor(options: SocketsOptions) {
+    this.#options = options;
+    for (const proxy of options.proxies) {
+      const [address = "", bits] = proxy.split("/");
+      const family = isIPv6(address) ? "ipv6" : "ipv4";
+      if (bits === undefined) this.#proxies.addAddress(address, family);
+      else this.#proxies.addSubnet(address, Number(bits), family);
+    }
+  }
+
+  /** Register a server's sockets. */
+  serve(handler: Handler, options: ServerOptions): Server {
+    const take: Handler = (request, response) => this.#take(request, response, handler);
+    const server = createServer(options, take);
+    // Whether the body is wanted is known once the request is admitted.
+    server.on("checkContinue", take);
+    server.on("connection", (socket) => this.#accept(socket));
+    return server;
+  }
+
+  start(): void {
+    this.#timer = this.#options.clock.after(LOOK_MS, () => {
+      this.#cutStalled();
+      this.start();
+    });
+  }
+
+  stop(): void {
+    this.#timer?.cancel();
+  }
+
+  /** Whether an answer is being sent on a socket, so that nothing else may be written to it. */
+  isAnswering(socket: Socket): boolean {
+    return this.#lines.get(socket)?.response !== undefined;
+  }
+
+  #accept(socket: Socket): void {
+    const address = this.#isProxy(socket.remoteAddress) ? undefined : networkOf(socket.remoteAddress);
+    const line: Line = {
+      socket,
+      address,
+      isSpare: false,
+      response: undefined,
+      waiting: [],
+      taken: 0,
+      takenAt: 0,
+    };
+    const share = address === undefined ? undefined : this.#shareOf(address);
+    const hasRoom =
+      (!share || share.open < this.#options.maxPerAddress || closeOldest(share.idle, this)) &&
+      (this.#all.open < this.#options.max || closeOldest(this.#all.idle, this));
+    if (!hasRoom) {
+      if (this.#spare.size >= SPARE) closeOldest(this.#spare, this);
+      line.isSpare = true;
+    }
+    this.#lines.set(socket, line);
+    this.#add(line);
+    socket.once("close", () => this.remove(line));
+  }
+
+  #add(line: Line): void {
+    if (line.isSpare) return void this.#spare.add(line);
+    for (const share of this.#sharesOf(line)) {
+      share.open += 1;
+      share.idle.add(line);
+    }
+  }
+
+  /** Drop a socket that is closed or about to close. */
+  remove(line: Line): void {
+    if (!this.#lines.delete(line.socket)) return;
+    line.waiting = [];
+    if (line.isSpare) return void this.#spare.delete(line);
+    for (const share of this.#sharesOf(line)) {
+      share.open -= 1;
+      share.idle.delete(line);
+    }
+    if (line.address !== undefined && this.#shareOf(line.address).open === 0) this.#byAddress.delete(line.address);
+  }
+
+  #sharesOf({ address }: Line): Share[] {
+    return address === undefined ? [this.#all] : [this.#all, this.#shareOf(address)];
+  }
+
+  #shareOf(address: string): Share {
+    const known = this.#byAddress.get(address);
+    if (known) return known;
+    const share: Share = { open: 0, idle: new Set() };
+    this.#byAddress.set(address, share);
+    return share;
+  }
+
+  #isProxy(address: string | undefined): boolean {
+    return address !== undefined && this.#proxies.check(address, isIPv6(address) ? "ipv6" : "ipv4");
+  }
+
+  #take(request: IncomingMessage, response: ServerResponse, handler: Handler): void {
+    const line = this.#lines.get(request.socket);
+    // The socket was closed while its last bytes were being read.
+    if (!line) return;
+    if (line.isSpare && !PROBES.has(request.url)) return void line.socket.destroy();
+    if (!line.response) return this.#begin(line, request, response, handler);
+    if (line.waiting.length < BOUNDS.pipelined) return void line.waiting.push([request, response]);
+    this.remove(line);
+    stopParsing(line.socket);
+    line.socket.destroy();
+  }
+
+  #begin(line: Line, request: IncomingMessage, response: ServerResponse, handler: Handler): void {
+    line.response = response;
+    if (!line.isSpare) for (const share of this.#sharesOf(line)) share.idle.delete(line);
+    response.once("close", () => {
+      line.response = undefined;
+      if (!this.#lines.has(line.socket)) return;
+      const next = line.waiting.shift();
+      if (next) return this.#begin(line, ...next, handler);
+      if (!line.isSpare) for (const share of this.#sharesOf(line)) share.idle.add(line);
+    });
+    handler(request, response);
+  }
+
+  /** Event streams have their own stall check, so an answer is checked once all of it is written. */
+  #cutStalled(): void {
+    const now = this.#options.clock.now();
+    for (const line of this.#lines.values()) {
+      const { socket, response } = line;
+      if (!response?.writableEnded) continue;
+      const taken = socket.bytesWritten - socket.writableLength;
+      if (taken !== line.taken || line.takenAt === 0) {
+        line.taken = taken;
+        line.takenAt = now;
+      } else if (now - line.takenAt >= BOUNDS.stallMs) {
+        this.#options.onCut();
+        socket.resetAndDestroy();
+      }
+    }
+  }
+}
+
+/**
+ * Stop the parser in the bytes that it has read. Otherwise it makes a request of each of the thousands that one read may
+ * hold, and the server then fails each of them with an error of its own, which takes longer than answering them.
+ */
+function stopParsing(socket: Socket & { parser?: { onIncoming: (() => number) | null } | null }): void {
+  // To the parser, 2 means that what follows is no HTTP, as after an upgrade.
+  if (socket.parser) socket.parser.onIncoming = () => 2;
+}
+
+/** @returns whether a socket was closed */
+function closeOldest(lines: Set<Line>, sockets: Sockets): boolean {
+  const [oldest] = lines;
+  if (!oldest) return false;
+  sockets.remove(oldest);
+  oldest.socket.destroy();
+  return true;
+}

@@ -1,0 +1,72 @@
+import { z } from "zod";
+import { isOpenTo, takesTurns } from "../../config/catalog/catalog.ts";
+import { AgentId, Name } from "../../protocol/ids.ts";
+import type { Door, Routes } from "../door.ts";
+
+/** The agents that a session can be created with. */
+export function agentRoutes(app: Routes, door: Door): void {
+  app.get(
+    "/agents",
+    {
+      schema: {
+        tags: ["agents"],
+        operationId: "listAgents",
+        summary: "List the agents",
+        description:
+          "The enabled agents of the catalogue, in the file's order, then those that are defined for `workspaceId`. A session of that workspace can be created with each of them.",
+        querystring: z.object({ workspaceId: Name.optional() }),
+        response: {
+          200: z.object({
+            success: z.literal(true),
+            agents: z.array(
+              z.object({
+                id: AgentId,
+                name: z.string(),
+                description: z.string(),
+                priority: z.number(),
+                interruptible: z.boolean(),
+                capabilities: z.array(z.string()),
+                available: z.boolean(),
+                workspaceId: z
+                  .string()
+                  .optional()
+                  .meta({ description: "it is defined for this workspace, in the database" }),
+                external: z
+                  .literal(true)
+                  .optional()
+                  .meta({ description: "it plays for itself: its sessions take no turns, but obey their state" }),
+                leaseMs: z
+                  .number()
+                  .optional()
+                  .meta({ description: "how often its sessions have to be heard from, in ms" }),
+              }),
+            ),
+            defaultAgentId: AgentId,
+          }),
+        },
+      },
+    },
+    async (request) => {
+      await door.authenticate(request);
+      const { agents, defaultAgentId } = door.catalog();
+      const { workspaceId } = request.query;
+      const enabled = [...agents.values()].filter((agent) => agent.enabled && isOpenTo(agent, workspaceId));
+      return {
+        success: true as const,
+        agents: enabled.map((agent) => ({
+          id: agent.id,
+          name: agent.label,
+          description: agent.description,
+          priority: agent.priority,
+          interruptible: agent.interruptible,
+          capabilities: agent.capabilities,
+          available: door.isAvailable(agent.id),
+          ...(agent.workspaceId !== undefined && { workspaceId: agent.workspaceId }),
+          ...(!takesTurns(agent) && { external: true as const }),
+          ...(agent.leaseMs !== undefined && { leaseMs: agent.leaseMs }),
+        })),
+        defaultAgentId,
+      };
+    },
+  );
+}

@@ -1,0 +1,248 @@
+import type { FastifyRequest } from "fastify";
+import { z } from "zod";
+import { BOUNDS } from "../../config/bounds.ts";
+import { definedId } from "../../config/catalog/catalog.ts";
+import {
+  AgentDefinition,
+  type DefinitionFault,
+  DefinitionPatch,
+  findDefinitionFault,
+} from "../../config/catalog/definition.ts";
+import { AppError } from "../../protocol/errors.ts";
+import { AgentId, CommandId, Name } from "../../protocol/ids.ts";
+import type { DefinitionChange } from "../../store/store.ts";
+import type { Identity } from "../commands.ts";
+import type { Door, Routes } from "../door.ts";
+
+/** Tries of a change that meets another one; after the last it is `busy`. */
+const MAX_TRIES = 4;
+
+const WithId = z.object({ id: AgentId });
+const Keyed = { commandId: CommandId.optional() };
+
+const ShownDefinition = AgentDefinition.extend({
+  id: AgentId.meta({ description: "the agent's id: its name with the workspace's tag" }),
+  fault: z.string().optional().meta({ description: "why it is no agent now: the catalogue's file has changed" }),
+}).meta({ id: "StoredDefinition" });
+type ShownDefinition = z.infer<typeof ShownDefinition>;
+
+const Answer = z.object({ success: z.literal(true), definition: ShownDefinition });
+
+/** Agents that operators define for a workspace, in the database. */
+export function definitionRoutes(app: Routes, door: Door): void {
+  const { commands, store, definitions } = door;
+
+  /** Refuse others before the body is read. */
+  const admitOperator = async (request: FastifyRequest) => {
+    const { isOperator } = await door.authenticate(request);
+    if (!isOperator) throw new AppError("forbidden", "Only operators define agents.");
+  };
+  const tags = ["agents"];
+
+  app.get(
+    "/agents/definitions",
+    {
+      onRequest: admitOperator,
+      schema: {
+        tags,
+        operationId: "listDefinitions",
+        summary: "List the agents that are defined in the database",
+        description: "By id; those of one workspace, or of all. Operators only.",
+        querystring: z.object({
+          workspaceId: Name.optional(),
+          after: AgentId.optional(),
+          limit: z.coerce.number().int().min(1).max(200).default(50),
+        }),
+        response: {
+          200: z.object({
+            success: z.literal(true),
+            definitions: z.array(ShownDefinition),
+            hasMore: z.boolean(),
+          }),
+        },
+      },
+    },
+    async (request) => {
+      const { workspaceId, after = "", limit } = request.query;
+      await definitions.refresh();
+      const found = definitions
+        .all()
+        .filter(
+          ({ id, definition }) => id > after && (workspaceId ?? definition.workspaceId) === definition.workspaceId,
+        );
+      const page = found.slice(0, limit).map(({ id, definition }) => shown(id, definition));
+      return { success: true as const, definitions: page, hasMore: found.length > limit };
+    },
+  );
+
+  app.post(
+    "/agents/definitions",
+    {
+      onRequest: admitOperator,
+      schema: {
+        tags,
+        operationId: "createDefinition",
+        summary: "Define an agent for a workspace",
+        description:
+          "It has the model of an agent of the catalogue's file, and no tool that this one lacks. Sessions of its workspace name it by its name. Operators only.",
+        body: AgentDefinition.extend(Keyed),
+        response: { 200: Answer },
+      },
+    },
+    async (request) => {
+      const { commandId: _, ...definition } = request.body;
+      const id = definedId(definition.name, definition.workspaceId);
+      return await write(await identify(request), id, (before) => {
+        if (before) {
+          throw faultOf({ path: "name", message: `the workspace has an agent ${definition.name} already` });
+        }
+        checkRoom(definition.workspaceId);
+        return definition;
+      });
+    },
+  );
+
+  app.get(
+    "/agents/definitions/:id",
+    {
+      onRequest: admitOperator,
+      schema: {
+        tags,
+        operationId: "getDefinition",
+        summary: "Read a definition",
+        description: "Operators only.",
+        params: WithId,
+        response: { 200: Answer },
+      },
+    },
+    async (request) => {
+      await definitions.refresh();
+      const stored = definitions.all().find(({ id }) => id === request.params.id);
+      if (!stored) throw new AppError("agent_not_found");
+      return { success: true as const, definition: shown(stored.id, stored.definition) };
+    },
+  );
+
+  app.patch(
+    "/agents/definitions/:id",
+    {
+      onRequest: admitOperator,
+      schema: {
+        tags,
+        operationId: "changeDefinition",
+        summary: "Change, disable or enable a defined agent",
+        description:
+          "Settings that are left out stay as they are; null takes one back to that of the catalogue's agent. A turn that runs keeps what it began with. Operators only.",
+        params: WithId,
+        body: DefinitionPatch.extend(Keyed).prefault({}),
+        response: { 200: Answer },
+      },
+    },
+    async (request) => {
+      const { commandId: _, ...patch } = request.body;
+      return await write(await identify(request), request.params.id, (before) => {
+        if (!before) throw new AppError("agent_not_found");
+        return patched(before, patch);
+      });
+    },
+  );
+
+  app.delete(
+    "/agents/definitions/:id",
+    {
+      onRequest: admitOperator,
+      schema: {
+        tags,
+        operationId: "deleteDefinition",
+        summary: "Delete a defined agent",
+        description: "Its sessions stay, and need another agent. An unknown one is `deleted: false`. Operators only.",
+        params: WithId,
+        body: z.object(Keyed).prefault({}),
+        response: { 200: z.object({ success: z.literal(true), deleted: z.boolean() }) },
+      },
+    },
+    async (request) => {
+      const { id } = request.params;
+      const identity = await identify(request);
+      const deleting = commands.record<{ deleted: boolean }>(identity, async (receiptOf) => {
+        for (let tries = 0; tries < MAX_TRIES; tries++) {
+          await definitions.refresh();
+          const stored = definitions.all().find((each) => each.id === id);
+          if (!stored) throw new AppError("agent_not_found");
+          const done = { deleted: true };
+          const change = { id, expected: stored.version, body: undefined, receipt: receiptOf(done) };
+          if ((await store.changeDefinition(change)) === "saved") return done;
+          await refuseRepeat(change);
+        }
+        throw new AppError("busy");
+      });
+      const { deleted } = await deleting.catch((error) => {
+        if (error instanceof AppError && error.code === "agent_not_found") return { deleted: false };
+        throw error;
+      });
+      await definitions.announce();
+      return { success: true as const, deleted };
+    },
+  );
+
+  async function identify(request: FastifyRequest): Promise<Identity> {
+    return commands.identify(await door.authenticate(request), request, request.body as object);
+  }
+
+  /** Save what `edit` makes of a definition, and answer once every node can learn of it. */
+  async function write(
+    identity: Identity,
+    id: AgentId,
+    edit: (before: AgentDefinition | undefined) => AgentDefinition,
+  ): Promise<z.infer<typeof Answer>> {
+    const { definition } = await commands.record<{ definition: ShownDefinition }>(identity, async (receiptOf) => {
+      for (let tries = 0; tries < MAX_TRIES; tries++) {
+        await definitions.refresh();
+        const stored = definitions.all().find((each) => each.id === id);
+        const edited = edit(stored?.definition);
+        const fault = findDefinitionFault(definitions.file(), edited);
+        if (fault) throw faultOf(fault);
+        const answer = { definition: shown(id, edited) };
+        const receipt = receiptOf(answer);
+        const change = { id, expected: stored?.version ?? 0, body: JSON.stringify(edited), receipt };
+        if ((await store.changeDefinition(change)) === "saved") return answer;
+        await refuseRepeat(change);
+      }
+      throw new AppError("busy");
+    });
+    await definitions.announce();
+    return { success: true, definition };
+  }
+
+  /** A change was not saved: throws if its key was used meanwhile; otherwise its definition has changed. */
+  async function refuseRepeat({ id, expected }: Pick<DefinitionChange, "id" | "expected">): Promise<void> {
+    await definitions.refresh();
+    const version = definitions.all().find((each) => each.id === id)?.version ?? 0;
+    if (version === expected) throw new AppError("idempotency_mismatch");
+  }
+
+  function shown(id: AgentId, definition: AgentDefinition): ShownDefinition {
+    const fault = findDefinitionFault(definitions.file(), definition);
+    return { id, ...definition, ...(fault && { fault: fault.message }) };
+  }
+
+  function checkRoom(workspaceId: string): void {
+    const all = definitions.all();
+    const ofWorkspace = all.filter(({ definition }) => definition.workspaceId === workspaceId).length;
+    if (ofWorkspace < BOUNDS.workspaceDefinitions && all.length < BOUNDS.definitions) return;
+    throw new AppError(
+      "too_large",
+      `A workspace has at most ${BOUNDS.workspaceDefinitions} defined agents, and a store ${BOUNDS.definitions}.`,
+    );
+  }
+}
+
+function patched(before: AgentDefinition, patch: z.infer<typeof DefinitionPatch>): AgentDefinition {
+  const entries = Object.entries({ ...before, ...patch }).filter(([, value]) => value !== null && value !== undefined);
+  return Object.fromEntries(entries) as AgentDefinition;
+}
+
+function faultOf({ path, message }: DefinitionFault): AppError {
+  const issues = [{ path: `body.${path}`, message }];
+  return new AppError("bad_request", `${message[0]!.toUpperCase()}${message.slice(1)}.`, { facts: { issues } });
+}

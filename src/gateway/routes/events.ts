@@ -1,0 +1,308 @@
+import type { FastifyError, FastifyReply, FastifyRequest } from "fastify";
+import { z } from "zod";
+import { listAgents } from "../../config/catalog/catalog.ts";
+import { AppError } from "../../protocol/errors.ts";
+import type { ByeReason } from "../../protocol/event.ts";
+import { placeFrame } from "../../protocol/frames.ts";
+import { type FloorId, Name, SessionId } from "../../protocol/ids.ts";
+import { connectionTopic } from "../../protocol/internal/connection-message.ts";
+import { toWire } from "../../protocol/internal/floor-message.ts";
+import { type ConnectionPosition, logPosition, parseConnectionPosition } from "../../protocol/position.ts";
+import type { ConnectionRow, FloorRow } from "../../store/store.ts";
+import { type Caller, checkUser } from "../access/caller.ts";
+import type { Door, Routes } from "../door.ts";
+import { toAppError } from "../http/problem.ts";
+import { ConnectionStream } from "../streams/connection-stream.ts";
+import { FloorsStream } from "../streams/floors-stream.ts";
+import { keepListening } from "../streams/keep-listening.ts";
+import { floorLog, LogStream, type LogStreamOptions, sessionLog, startAfter } from "../streams/log-stream.ts";
+import type { Stream } from "../streams/open-streams.ts";
+import { SseWriter } from "../streams/sse-writer.ts";
+import { ConnectionStreamEvent, FloorStreamEvent, FloorsStreamEvent, SessionStreamEvent } from "./event-schemas.ts";
+import { streamAnswer } from "./openapi.ts";
+
+/** Sessions that one request may name. The stream reports the ones it has no room for. */
+const MAX_ASKED = 64;
+
+/** A position of any length: a malformed one leads to a `reset`, not to a refusal. */
+const LastEventId = z.string().optional();
+const NoMore = { 204: z.null().meta({ description: "no event will follow this position" }) };
+const Ticket = z.string().optional().meta({ description: "from POST /ticket, for clients that cannot send headers" });
+const LogQuery = z.object({ lastEventId: LastEventId, ticket: Ticket });
+const ConnectionQuery = z.object({
+  sessionId: z
+    .union([z.string(), z.array(z.string()).max(MAX_ASKED)])
+    .optional()
+    .meta({ description: "repeatable: bind these sessions now" }),
+  userId: Name.optional(),
+  zone: Name.optional(),
+  lastEventId: LastEventId,
+  ticket: Ticket,
+});
+
+/** The event streams. They rarely refuse, because a browser reconnects only after a 200. */
+export function eventRoutes(app: Routes, door: Door): void {
+  const { store, clock, followers, streams, connections, bus, log } = door;
+  const config = { isStream: true } as const;
+
+  app.get(
+    "/session/:id/events",
+    {
+      schema: {
+        tags: ["streams"],
+        operationId: "streamSession",
+        summary: "Stream the events of a session",
+        description: "From its first event, or after the position.",
+        params: z.object({ id: SessionId }),
+        querystring: LogQuery,
+        response: { 200: streamAnswer(SessionStreamEvent), ...NoMore },
+      },
+      config,
+      errorHandler: sendAwayOrRefuse,
+    },
+    async (request, reply) => {
+      const caller = await admit(request);
+      const log = await door.visibleTo(caller).log(request.params.id);
+      if (!log) throw new AppError("session_not_found");
+      const { head, place } = log;
+      const { epoch } = store;
+      const lowWater = log.kind === "gone" ? 0 : log.lowWater;
+      const start = startAfter(positionOf(request), { epoch, head, lowWater });
+      if (log.kind === "gone") {
+        if (start.after === head) return noMore(reply);
+        return withWriter(request, reply, (writer) => {
+          writer.write(placeFrame(logPosition(epoch, head), toWire(log.last).frame));
+          writer.bye("ended", clock.now());
+        });
+      }
+      const isOver = log.isArchived && start.after === head;
+      if (isOver && !start.reset) return noMore(reply);
+      return followFloor(place.floorId, request, reply, (options) => {
+        const stream = new LogStream(options, sessionLog(store, place.sessionId), start);
+        if (isOver) stream.writer.bye("ended", clock.now());
+        return stream;
+      });
+    },
+  );
+
+  app.get(
+    "/floor/:id/events",
+    {
+      schema: {
+        tags: ["streams"],
+        operationId: "streamFloor",
+        summary: "Stream the events of a floor",
+        description: "Its decisions, and the transitions of all its sessions.",
+        params: z.object({ id: z.string().max(2_600) }),
+        querystring: LogQuery,
+        response: { 200: streamAnswer(FloorStreamEvent) },
+      },
+      config,
+      errorHandler: sendAwayOrRefuse,
+    },
+    async (request, reply) => {
+      const caller = await admit(request);
+      const floorId = await door.visibleTo(caller).floor(request.params.id);
+      const { head, lowWater } = await store.readFloorLog(floorId, 0, 1);
+      const start = startAfter(positionOf(request), { epoch: store.epoch, head, lowWater });
+      return followFloor(floorId, request, reply, (options) => new LogStream(options, floorLog(store, floorId), start));
+    },
+  );
+
+  app.get(
+    "/floors/events",
+    {
+      schema: {
+        tags: ["streams"],
+        operationId: "streamFloors",
+        summary: "Stream the state of all floors",
+        description: "A `reset`, then a `floor` for each floor in use, then one for each change.",
+        querystring: z.object({ ticket: Ticket }),
+        response: { 200: streamAnswer(FloorsStreamEvent) },
+      },
+      config,
+      errorHandler: sendAwayOrRefuse,
+    },
+    async (request, reply) => {
+      const sessions = door.visibleTo(await admit(request));
+      return withWriter(request, reply, (writer) => {
+        const isVisible = (floor: FloorRow) => sessions.seesFloor(floor);
+        const position = logPosition(store.epoch, 0);
+        const stream = new FloorsStream({
+          writer,
+          watch: door.floorWatch,
+          isVisible,
+          position,
+          now: () => clock.now(),
+        });
+        streams.add(stream, request.caller);
+        if (!writer.isClosed) stream.begin();
+      });
+    },
+  );
+
+  const schema = {
+    tags: ["streams"],
+    operationId: "streamConnection",
+    summary: "Open or resume a connection",
+    description: "One stream with the events of every session that is bound to the connection.",
+    querystring: ConnectionQuery,
+    response: { 200: streamAnswer(ConnectionStreamEvent) },
+  };
+  app.get("/events", { schema, config, errorHandler: sendAwayOrRefuse }, async (request, reply) => {
+    const caller = await admit(request);
+    const { userId, zone, sessionId } = request.query;
+    checkUser(caller, userId);
+    const text = positionOf(request);
+    const position = text === undefined ? undefined : parseConnectionPosition(text);
+    const resumed = position?.epoch === store.epoch ? await findResumed(position, caller) : undefined;
+    const row = resumed ?? (await connections.open({ ownerId: caller.ownerId, userId, zone }));
+    const isReset = text !== undefined && !resumed;
+    const sessions = door.visibleTo(caller);
+    return withWriter(request, reply, async (writer) => {
+      const stream = new ConnectionStream(
+        { writer, connections, followers, store, clock, sessions, agents: agentsNow, log },
+        row,
+      );
+      streams.add(stream, request.caller);
+      const topic = connectionTopic(store.epoch, row.id);
+      await stream.listen((listener) => keepListening(bus, topic, listener, () => stream.reconcile()));
+      const asked = [sessionId ?? []].flat();
+      const first = resumed ? undefined : SessionId.safeParse(asked[0]).data;
+      await stream.begin(resumed && position, isReset, first);
+      const known = new Set<string>(row.slots.map((slot) => slot.sessionId));
+      for (const each of asked) await bindAsked(stream, row, caller, each, known);
+    });
+  });
+
+  /** The caller, if the request accepts an event stream. */
+  async function admit(request: FastifyRequest): Promise<Caller> {
+    const caller = await door.authenticate(request);
+    if (!acceptsEvents(request.headers.accept)) throw new AppError("not_acceptable");
+    return caller;
+  }
+
+  async function findResumed(position: ConnectionPosition, caller: Caller): Promise<ConnectionRow | undefined> {
+    try {
+      return await connections.find(position.connectionId, caller.ownerId);
+    } catch (error) {
+      if (error instanceof AppError && error.code === "connection_not_found") return undefined;
+      throw error;
+    }
+  }
+
+  /**
+   * Bind the sessions of `?sessionId=`. A session that cannot be bound is reported on the stream, which opens anyway.
+   * @param known sessions that the connection was bound to: a reconnecting browser repeats its query, and a session
+   *   that has ended since is not bound again
+   */
+  async function bindAsked(
+    stream: ConnectionStream,
+    row: ConnectionRow,
+    caller: Caller,
+    asked: string,
+    known: ReadonlySet<string>,
+  ): Promise<void> {
+    if (known.has(asked)) return;
+    try {
+      const parsed = SessionId.safeParse(asked);
+      if (!parsed.success) throw new AppError("session_not_found");
+      const { session, head } = await door.visibleTo(caller).view(parsed.data, 0);
+      if (known.has(session.id)) return;
+      const slot = { sessionId: session.id, floorId: session.floorId, from: head };
+      await stream.sync(await connections.bind(row.id, caller.ownerId, slot));
+    } catch (thrown) {
+      const { code, message } = toAppError(thrown);
+      stream.writer.tell("error", { errorCode: code, message }, clock.now());
+    }
+  }
+
+  function agentsNow(workspaceId: string | undefined) {
+    const catalog = door.catalog();
+    return { agents: listAgents(catalog, workspaceId), defaultAgentId: catalog.defaultAgentId };
+  }
+
+  async function followFloor(
+    floorId: FloorId,
+    request: FastifyRequest,
+    reply: FastifyReply,
+    open: (options: LogStreamOptions) => Stream & { begin(): void },
+  ): Promise<FastifyReply> {
+    const follower = await followers.join(floorId);
+    return withWriter(
+      request,
+      reply,
+      (writer) => {
+        const stream = open({ writer, follower, store, clock, onClose: () => followers.leave(floorId) });
+        streams.add(stream, request.caller);
+        stream.begin();
+      },
+      () => followers.leave(floorId),
+    );
+  }
+
+  /** Open the stream, or tell the client to reconnect later. */
+  async function withWriter(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    run: (writer: SseWriter) => void | Promise<void>,
+    onRefused?: () => void,
+  ): Promise<FastifyReply> {
+    const refusal = streams.refusalOf(request.caller);
+    if (refusal) {
+      onRefused?.();
+      sendAway(reply, refusal);
+      return reply;
+    }
+    const writer = writerOf(reply);
+    try {
+      await run(writer);
+    } catch (error) {
+      // The head has been sent, so only ending the stream is left. The client reconnects with its position.
+      log.warn({ err: error, traceId: request.id }, "an event stream could not be opened");
+      writer.destroy();
+    }
+    return reply;
+  }
+
+  /** Answer a temporary failure on the stream, and refuse the request for any other failure. */
+  function sendAwayOrRefuse(error: FastifyError, request: FastifyRequest, reply: FastifyReply): void {
+    const { code, status, facts } = toAppError(error);
+    if (code === "too_many_requests") return sendAway(reply, "overloaded", facts["retryAfterMs"] as number);
+    // Thrown again, the error is answered like any other failure.
+    if (status !== 503) throw error;
+    log.warn({ err: error, traceId: request.id }, "an event stream could not be opened");
+    sendAway(reply, "overloaded");
+  }
+
+  /** Answered with 200, because browsers do not reconnect after any other status. */
+  function sendAway(reply: FastifyReply, reason: ByeReason, afterMs = 0): void {
+    writerOf(reply).bye(reason, clock.now(), afterMs + streams.reconnectInMs());
+  }
+
+  function writerOf(reply: FastifyReply): SseWriter {
+    reply.hijack();
+    return new SseWriter(reply.raw, reply.getHeaders() as Record<string, string>, clock.now());
+  }
+}
+
+/** 204: no event follows this position. It ends a browser's reconnecting. */
+const noMore = (reply: FastifyReply): FastifyReply => reply.code(204).send();
+
+/** The header takes precedence: a reconnecting browser keeps its first query. */
+function positionOf(request: FastifyRequest): string | undefined {
+  const header = request.headers["last-event-id"];
+  const query = (request.query as { lastEventId?: string }).lastEventId;
+  const position = typeof header === "string" && header !== "" ? header : query;
+  return position === "" ? undefined : position;
+}
+
+/** Whether an `Accept` header allows event streams. */
+function acceptsEvents(accept: string | undefined): boolean {
+  if (accept === undefined || accept.trim() === "") return true;
+  return accept.split(",").some((range) => {
+    const [type = "", ...parameters] = range.split(";").map((part) => part.trim().toLowerCase());
+    const isRefused = parameters.some((parameter) => /^q=0(\.0*)?$/.test(parameter));
+    return !isRefused && ["text/event-stream", "text/*", "*/*"].includes(type);
+  });
+}

@@ -1,0 +1,142 @@
+import { Readable } from "node:stream";
+import { z } from "zod";
+import { BOUNDS } from "../../config/bounds.ts";
+import { findAgent } from "../../config/catalog/catalog.ts";
+import { AppError } from "../../protocol/errors.ts";
+import { AgentId, CommandId, ConnectionId, floorOf, Name, SessionId } from "../../protocol/ids.ts";
+import type { CommandOf } from "../../protocol/internal/command.ts";
+import type { Timer } from "../../protocol/ports/clock.ts";
+import { NEW_TITLE, Session } from "../../protocol/session.ts";
+import { checkUser, ownerOf } from "../access/caller.ts";
+import type { Door, Routes } from "../door.ts";
+import { ByteLines } from "../histories/byte-lines.ts";
+import { EXPORT_FORMATS, exportedPieces, MEDIA_TYPES } from "../histories/exported-history.ts";
+import { type ImportedSession, importHistory, MAX_LINE_BYTES } from "../histories/imported-history.ts";
+import type { StagedHistory } from "../histories/staged-history.ts";
+import { sessionAnswer } from "./command-answer.ts";
+import { plainAnswer } from "./openapi.ts";
+
+const ImportQuery = z.object({
+  agentId: AgentId.optional().meta({
+    description: "default: the file's agent if there is one, else the default agent",
+  }),
+  userId: Name.optional(),
+  zone: Name.optional(),
+  workspaceId: Name.optional(),
+  connectionId: ConnectionId.optional(),
+  commandId: CommandId.optional(),
+});
+
+/** Sessions as files: written out, and read again. */
+export function exportRoutes(app: Routes, door: Door): void {
+  const { commands, store, clock, visibleTo, histories } = door;
+
+  app.get(
+    "/session/:id/export",
+    {
+      schema: {
+        tags: ["sessions"],
+        operationId: "exportSession",
+        summary: "Export a session",
+        description:
+          "The finished messages, oldest first: as Markdown for people, or as lines of JSON that can be imported. The last line is `end`; a file without it is not whole.",
+        params: z.object({ id: SessionId }),
+        querystring: z.object({ format: z.enum(EXPORT_FORMATS).default("md") }),
+        response: {
+          200: {
+            description: "The session as a file.",
+            content: {
+              ...plainAnswer("text/markdown", "").content,
+              ...plainAnswer("application/x-ndjson", "").content,
+            },
+          },
+        },
+      },
+    },
+    async (request, reply) => {
+      const caller = await door.authenticate(request);
+      const { format } = request.query;
+      const sessions = visibleTo(caller);
+      const { session } = await sessions.view(request.params.id, 0);
+      const leave = histories.enter(caller);
+      const body = Readable.from(unlessStalled(exportedPieces(format, sessions, session, clock.now())), {
+        objectMode: false,
+      });
+      body.once("close", leave);
+      return reply
+        .type(MEDIA_TYPES[format])
+        .header("Content-Disposition", `attachment; filename="${session.id}.${format}"`)
+        .header("Cache-Control", "no-store")
+        .header("X-Content-Type-Options", "nosniff")
+        .send(body as unknown as string);
+
+      /** Cut off a reader that takes nothing for too long: nothing else would end its export. */
+      async function* unlessStalled(pieces: AsyncIterable<string>): AsyncGenerator<Buffer> {
+        let timer: Timer | undefined;
+        try {
+          for await (const piece of pieces) {
+            timer = clock.after(BOUNDS.stallMs, () => reply.raw.destroy());
+            yield Buffer.from(piece);
+            timer.cancel();
+          }
+        } finally {
+          timer?.cancel();
+        }
+      }
+    },
+  );
+
+  app.post(
+    "/session/import",
+    {
+      config: { takesLines: true },
+      schema: {
+        tags: ["sessions"],
+        operationId: "importSession",
+        summary: "Import a session",
+        description:
+          "Takes the lines of JSON that an export writes, and creates a session of the caller with these messages. No id of the file is kept. A fault names its line, and leaves nothing.",
+        querystring: ImportQuery,
+        response: {
+          200: z.object({ success: z.literal(true), session: Session, position: z.string().optional() }),
+        },
+      },
+    },
+    async (request) => {
+      const caller = await door.authenticate(request);
+      const { query } = request;
+      const { userId, zone, workspaceId, connectionId } = query;
+      checkUser(caller, userId);
+      if (zone !== undefined && userId === undefined) throw new AppError("bad_request", "A zone needs a userId.");
+      const { arrival } = request;
+      if (!arrival || !(request.body instanceof Readable)) {
+        throw new AppError("bad_request", "Content-Type: application/x-ndjson");
+      }
+      if (request.headers.expect !== undefined) arrival.response.writeContinue();
+      const { loan } = arrival;
+      const source = new ByteLines(request.body, { maxLineBytes: MAX_LINE_BYTES, maxBytes: BOUNDS.importBytes, loan });
+      const identity = commands.identify(caller, request, query);
+      let file: ImportedSession = {};
+      const read = async (history: StagedHistory) => {
+        file = await importHistory(source, { store, clock, into: history });
+        return source.digest();
+      };
+      const reply = await histories.createFrom(identity, connectionId, read, async (history) => {
+        const { sessionId } = history;
+        const isKnown = file.agentId !== undefined && findAgent(door.catalog(), file.agentId, workspaceId)?.enabled;
+        const agentId = query.agentId ?? (isKnown ? file.agentId : undefined);
+        const ownerId = ownerOf(caller, userId);
+        const title = file.title === NEW_TITLE ? undefined : file.title;
+        const command: CommandOf<"session.continue"> = {
+          type: "session.continue",
+          sessionId,
+          session: { sessionId, agentId, userId, zone, ownerId, workspaceId, title },
+          history: await history.finish({ by: "import" }),
+          activate: false,
+        };
+        return { floorId: floorOf(sessionId, userId, zone), command };
+      });
+      return sessionAnswer(commands, reply);
+    },
+  );
+}

@@ -1,0 +1,88 @@
+import type { FastifyRequest } from "fastify";
+import { z } from "zod";
+import type { Fault } from "../../config/fault.ts";
+import { AppError } from "../../protocol/errors.ts";
+import type { Door, Routes } from "../door.ts";
+import { plainAnswer } from "./openapi.ts";
+
+const CatalogState = z.object({
+  hash: z.string(),
+  loadedAt: z.number(),
+  faults: z
+    .array(z.object({ line: z.number(), column: z.number(), path: z.string(), message: z.string() }))
+    .optional()
+    .meta({ description: "the faults, for operators" }),
+  faultCount: z
+    .number()
+    .optional()
+    .meta({ description: "the faults of the current file; the previous catalogue stays in use" }),
+});
+
+const Readiness = z.object({
+  status: z.enum(["ok", "not_ready"]),
+  missing: z.array(z.string()),
+  catalog: CatalogState,
+});
+
+/**
+ * Health and metrics of this node, for operations. Liveness is open to every client. Metrics are for operators,
+ * wherever they connect from, because behind a proxy on this machine every client seems to come from loopback.
+ */
+export function healthRoutes(app: Routes, door: Door): void {
+  app.get(
+    "/health",
+    {
+      config: { isOpen: true, isProbe: true },
+      schema: {
+        tags: ["operations"],
+        operationId: "getHealth",
+        summary: "Check that the node is alive",
+        description: "The node's version, and the number of open event streams.",
+        response: { 200: z.object({ status: z.literal("ok"), connections: z.number(), version: z.string() }) },
+      },
+    },
+    async () => ({ status: "ok" as const, connections: door.streams.count, version: door.version }),
+  );
+
+  const config = { isOpen: true, isProbe: true } as const;
+  const schema = {
+    tags: ["operations"],
+    operationId: "getReadiness",
+    summary: "Check that the node is ready",
+    description:
+      "What is missing, and which catalogue is in use. Only operators see a catalogue's faults, because they quote it.",
+    response: { 200: Readiness, 503: Readiness },
+  };
+  app.get("/ready", { config, schema }, async (request, reply) => {
+    const missing = door.missing();
+    const { hash, loadedAt, faults } = door.catalogStatus();
+    const catalog = { hash, loadedAt, ...(faults && (await showFaults(request, faults))) };
+    if (missing.length === 0) return { status: "ok" as const, missing, catalog };
+    return reply.code(503).send({ status: "not_ready", missing, catalog });
+  });
+
+  /** A fault quotes the catalogue, which only operators may see. */
+  async function showFaults(request: FastifyRequest, faults: readonly Fault[]) {
+    const caller = await door.recognize(request);
+    return { faultCount: faults.length, ...(caller?.isOperator && { faults: [...faults] }) };
+  }
+
+  app.get(
+    "/metrics",
+    {
+      schema: {
+        tags: ["operations"],
+        operationId: "getMetrics",
+        summary: "Read the node's metrics",
+        description: "For operators.",
+        response: { 200: plainAnswer("text/plain", "Prometheus text") },
+      },
+    },
+    async (request, reply) => {
+      const { isOperator } = await door.authenticate(request);
+      if (!isOperator) throw new AppError("forbidden", "Metrics are for operators.");
+      const { contentType, text } = await door.metrics();
+      return reply.type(contentType).send(text);
+    },
+  );
+}

@@ -1,0 +1,208 @@
+import { z } from "zod";
+import { listAgents } from "../../config/catalog/catalog.ts";
+import { ClientMessage, findAgentIdFault } from "../../protocol/client-message.ts";
+import { AppError, type ErrorCode } from "../../protocol/errors.ts";
+import { dataFrame, envelopeJson } from "../../protocol/frames.ts";
+import type { SessionId } from "../../protocol/ids.ts";
+import { confirmationAnswer, questionAnswer } from "../../protocol/interaction.ts";
+import type { Command } from "../../protocol/internal/command.ts";
+import { encodeFloorMessage, floorTopic } from "../../protocol/internal/floor-message.ts";
+import { SwitchOutcome } from "../../protocol/internal/reply.ts";
+import type { Trace } from "../../protocol/ports/tracer.ts";
+import { STATES } from "../../protocol/session.ts";
+import type { ConnectionRow } from "../../store/store.ts";
+import type { Caller } from "../access/caller.ts";
+import { newTarget, type Target } from "../chats.ts";
+import type { Identity } from "../commands.ts";
+import type { Door, Routes } from "../door.ts";
+import { toAppError } from "../http/problem.ts";
+import { liveSlots } from "../streams/connections.ts";
+import { TurnAnswer, turnAnswer } from "./command-answer.ts";
+
+/** Who receives a failure besides the caller. A session is set only once the caller proved to be allowed to see it. */
+interface Heard {
+  row: ConnectionRow | undefined;
+  target: Target | undefined;
+}
+
+/** Failures whose event lists the available agents. */
+const AGENT_ERRORS: ReadonlySet<ErrorCode> = new Set([
+  "agent_busy",
+  "agent_not_found",
+  "invalid_agent_id",
+  "invalid_agent_id_format",
+]);
+
+const MessageAnswer = TurnAnswer.extend({
+  outcome: SwitchOutcome.optional(),
+  state: z.enum(STATES).optional().meta({ description: "in reply to `heartbeat`: the session's state" }),
+  level: z.number().optional().meta({ description: "in reply to `heartbeat`: a ducked session's level" }),
+  leaseUntil: z
+    .number()
+    .optional()
+    .meta({ description: "in reply to `heartbeat`: as in the session; absent when it has nothing to lose" }),
+});
+
+/** `POST /message`: a client's message, to a session or to a new one. */
+export function messageRoutes(app: Routes, door: Door): void {
+  const { commands, connections, store, chats } = door;
+
+  const schema = {
+    tags: ["messages"],
+    operationId: "sendMessage",
+    summary: "Send a client message",
+    description:
+      "A turn of the user, an answer to a question, or a command for the session. The request is answered when the message is committed; its effects appear on the streams.",
+    body: ClientMessage,
+    response: { 200: MessageAnswer },
+  };
+  app.post("/message", { schema }, async (request) => {
+    const caller = await door.authenticate(request);
+    const message = request.body;
+    if (message.type === "ping") return { success: true as const };
+    if (message.type === "heartbeat") return hear(caller, message.sessionId, request.trace);
+    const identity = commands.identify(caller, request, message);
+    const heard: Heard = { row: undefined, target: undefined };
+    try {
+      return await answer(caller, message, identity, heard);
+    } catch (thrown) {
+      const error = inOrder(message, toAppError(thrown));
+      await notify(error.code, error.message, heard);
+      if (message.type !== "switch_agent" || !SWITCH_OUTCOMES.has(error.code)) throw error;
+      const { code: errorCode, message: text } = error;
+      const availableAgents = listAgents(door.catalog());
+      return { success: true as const, outcome: { errorCode, message: text, availableAgents } };
+    }
+  });
+
+  /**
+   * Renew a session's lease. It is idempotent by nature, so it needs no key and leaves no receipt. Without leases in the
+   * catalogue, or without a session, it means nothing.
+   */
+  async function hear(
+    caller: Caller,
+    sessionId: SessionId | undefined,
+    trace: Trace | undefined,
+  ): Promise<z.infer<typeof MessageAnswer>> {
+    if (sessionId === undefined || !door.catalog().hasLeases) return { success: true };
+    const { floorId } = await door.visibleTo(caller).locate(sessionId);
+    const { session } = await commands.renew(caller, floorId, { type: "session.heartbeat", sessionId }, trace);
+    if (!session) return { success: true, sessionId };
+    const { state, level, leaseUntil } = session;
+    return {
+      success: true,
+      sessionId,
+      state,
+      ...(level !== undefined && { level }),
+      ...(leaseUntil !== undefined && { leaseUntil }),
+    };
+  }
+
+  async function answer(
+    caller: Caller,
+    message: ClientMessage,
+    identity: Identity,
+    heard: Heard,
+  ): Promise<z.infer<typeof MessageAnswer>> {
+    const { connectionId } = message;
+    let isNew = false;
+    const plan = async () => {
+      isNew = true;
+      heard.row = connectionId && (await connections.find(connectionId, caller.ownerId));
+      const target = await findTarget(caller, message, identity, heard.row);
+      if (!target.brings) heard.target = target;
+      return { floorId: target.floorId, command: await commandOf(message, target, identity) };
+    };
+    const made = commands.deriveId<SessionId>(identity, "session");
+    const reply = await commands.carryOut(identity, plan, {
+      connection: () => connections.forNewSession(connectionId, caller.ownerId),
+      find: async ({ sessionId }) => (sessionId === made ? placeOf(caller, made) : undefined),
+    });
+    const { outcome } = reply;
+    if (isNew && outcome?.errorCode) await notify(outcome.errorCode, outcome.message ?? "", heard);
+    return { ...turnAnswer(commands, reply), ...(outcome && { outcome }) };
+  }
+
+  async function placeOf(caller: Caller, sessionId: SessionId) {
+    const found = await door.visibleTo(caller).find(sessionId);
+    return found?.tombstone ? undefined : found;
+  }
+
+  /** The named session, or else the one bound last. A chat without either creates a session. */
+  async function findTarget(
+    caller: Caller,
+    message: ClientMessage,
+    identity: Identity,
+    row: ConnectionRow | undefined,
+  ): Promise<Target> {
+    const sessionId = message.sessionId ?? (row && liveSlots(row).at(-1)?.sessionId);
+    if (sessionId !== undefined) return door.visibleTo(caller).locate(sessionId);
+    if (message.type !== "chat" && message.type !== "image") throw new AppError("session_not_found");
+    const { userId, zone } = message.userId === undefined && row ? { ...row, ...zoneOf(message) } : message;
+    const { agentId, workspaceId } = message;
+    return newTarget(caller, commands.deriveId(identity, "session"), { agentId, userId, zone, workspaceId });
+  }
+
+  async function commandOf(message: ClientMessage, target: Target, identity: Identity): Promise<Command> {
+    const { sessionId } = target;
+    switch (message.type) {
+      case "chat":
+      case "image":
+        return chats.command(message, target, identity);
+      case "abort":
+      case "pause":
+      case "resume":
+      case "archive":
+        return { type: `session.${message.type}`, sessionId };
+      case "switch_agent":
+        return { type: "session.switch_agent", sessionId, agentId: message.agentId };
+      case "tool_confirmation_response": {
+        const { requestId, response } = message;
+        return { type: "session.answer", sessionId, requestId, answer: confirmationAnswer(requestId, response) };
+      }
+      case "user_question_response": {
+        const { requestId, response } = message;
+        return { type: "session.answer", sessionId, requestId, answer: questionAnswer(requestId, response) };
+      }
+      default:
+        throw new AppError("bad_request");
+    }
+  }
+
+  /** Report the failure on the stream too: to the named connection, or else to the session's live readers. */
+  async function notify(errorCode: ErrorCode, text: string, heard: Heard): Promise<void> {
+    const { row } = heard;
+    // Readers of a session that belongs to another caller receive nothing.
+    const target = errorCode === "session_not_found" ? undefined : heard.target;
+    if (!row && !target) return;
+    const isAboutAgents = AGENT_ERRORS.has(errorCode);
+    const data = { errorCode, message: text, ...(isAboutAgents && { availableAgents: listAgents(door.catalog()) }) };
+    const about = target ? { sessionId: target.sessionId } : {};
+    const json = envelopeJson({ type: "error", json: JSON.stringify(data), at: door.clock.now(), ...about });
+    if (row) return connections.tell(row.id, { kind: "notice", body: json });
+    const { floorId, sessionId } = target!;
+    const frame = dataFrame(json);
+    await door.bus.publish(
+      floorTopic(store.epoch, floorId),
+      encodeFloorMessage({ kind: "notice", floorId, sessionId, frame }),
+    );
+  }
+}
+
+/**
+ * Failures of `switch_agent` that this route finds. Like those that the session finds, they are outcomes of a success.
+ */
+const SWITCH_OUTCOMES: ReadonlySet<ErrorCode> = new Set([
+  "invalid_agent_id",
+  "invalid_agent_id_format",
+  "session_not_found",
+]);
+
+/** A fault in the agent's id takes precedence over a missing session. */
+function inOrder(message: ClientMessage, error: AppError): AppError {
+  if (message.type !== "switch_agent" || error.code !== "session_not_found") return error;
+  const fault = findAgentIdFault(message.agentId);
+  return fault ? new AppError(fault) : error;
+}
+
+const zoneOf = ({ zone }: { zone?: string | undefined }) => (zone === undefined ? {} : { zone });

@@ -1,0 +1,151 @@
+import { z } from "zod";
+import { AppError } from "../../protocol/errors.ts";
+import { CommandId, MessageId, SessionId } from "../../protocol/ids.ts";
+import { LogLine, Message } from "../../protocol/message.ts";
+import { logPosition } from "../../protocol/position.ts";
+import type { Door, Routes } from "../door.ts";
+import { plainAnswer } from "./openapi.ts";
+
+const WithId = z.object({ id: SessionId });
+const Keyed = z.object({ commandId: CommandId.optional() }).default({});
+
+/** A session's messages, their images, and what agents logged for them. */
+export function sessionMessageRoutes(app: Routes, door: Door): void {
+  const { commands, store, visibleTo } = door;
+
+  app.get(
+    "/session/:id/messages",
+    {
+      schema: {
+        tags: ["messages"],
+        operationId: "listMessages",
+        summary: "List the messages of a session",
+        description: "Oldest first. Without `after` and `before`, the newest messages.",
+        params: WithId,
+        querystring: z.object({
+          after: MessageId.optional(),
+          before: MessageId.optional(),
+          limit: z.coerce.number().int().min(1).max(500).default(100),
+        }),
+        response: {
+          200: z.object({
+            success: z.literal(true),
+            messages: z.array(Message),
+            hasMore: z.boolean(),
+            position: z.string(),
+          }),
+        },
+      },
+    },
+    async (request) => {
+      const caller = await door.authenticate(request);
+      const { id } = request.params;
+      const { after, before } = request.query;
+      if (after !== undefined && before !== undefined)
+        throw new AppError("bad_request", "Use after or before, not both.");
+      const page = await visibleTo(caller).messages(id, request.query);
+      return {
+        success: true as const,
+        messages: page.messages,
+        hasMore: page.hasMore,
+        position: logPosition(store.epoch, page.head),
+      };
+    },
+  );
+
+  app.get(
+    "/session/:id/queue",
+    {
+      schema: {
+        tags: ["messages"],
+        operationId: "listQueue",
+        summary: "List the turns that wait",
+        description: "In the order in which they will run. A turn that waits can be withdrawn.",
+        params: WithId,
+        querystring: z.object({ after: MessageId.optional() }),
+        response: {
+          200: z.object({ success: z.literal(true), messages: z.array(Message), hasMore: z.boolean() }),
+        },
+      },
+    },
+    async (request) => {
+      const caller = await door.authenticate(request);
+      return { success: true as const, ...(await visibleTo(caller).queue(request.params.id, request.query.after)) };
+    },
+  );
+
+  app.delete(
+    "/session/:id/messages/:messageId",
+    {
+      schema: {
+        tags: ["messages"],
+        operationId: "withdrawMessage",
+        summary: "Withdraw a queued message",
+        description: "Only a turn that is still queued can be withdrawn.",
+        params: z.object({ id: SessionId, messageId: MessageId }),
+        body: Keyed,
+        response: { 200: z.object({ success: z.literal(true), deleted: z.literal(true) }) },
+      },
+    },
+    async (request) => {
+      const caller = await door.authenticate(request);
+      const { id, messageId } = request.params;
+      const identity = commands.identify(caller, request, request.body);
+      await commands.carryOut(identity, async () => {
+        const { sessionId, floorId } = await visibleTo(caller).locate(id);
+        return { floorId, command: { type: "session.withdraw", sessionId, messageId } };
+      });
+      return { success: true as const, deleted: true as const };
+    },
+  );
+
+  app.get(
+    "/session/:id/messages/:messageId/logs",
+    {
+      schema: {
+        tags: ["messages"],
+        operationId: "listLogLines",
+        summary: "List what an agent logged for a message",
+        description: "Oldest first.",
+        params: z.object({ id: SessionId, messageId: MessageId }),
+        querystring: z.object({
+          after: MessageId.optional(),
+          limit: z.coerce.number().int().min(1).max(1_000).default(200),
+        }),
+        response: { 200: z.object({ success: z.literal(true), logs: z.array(LogLine), hasMore: z.boolean() }) },
+      },
+    },
+    async (request) => {
+      const caller = await door.authenticate(request);
+      const { id, messageId } = request.params;
+      const { after, limit } = request.query;
+      const page = await visibleTo(caller).logs(id, messageId, { ...(after !== undefined && { after }), limit });
+      return { success: true as const, ...page };
+    },
+  );
+
+  app.get(
+    "/session/:id/images/:hash",
+    {
+      schema: {
+        tags: ["messages"],
+        operationId: "getImage",
+        summary: "Read an image",
+        description: "The bytes of an image in a message of the session.",
+        params: z.object({ id: SessionId, hash: z.string().regex(/^[a-f0-9]{64}$/) }),
+        response: { 200: plainAnswer("image/*", "the bytes of the image") },
+      },
+    },
+    async (request, reply) => {
+      const caller = await door.authenticate(request);
+      const { id, hash } = request.params;
+      const blob = await visibleTo(caller).image(id, hash);
+      return reply
+        .type(blob.mimeType)
+        .header("Cache-Control", "private, max-age=31536000, immutable")
+        .header("X-Content-Type-Options", "nosniff")
+        .header("Content-Security-Policy", "default-src 'none'; sandbox")
+        .send(Buffer.from(blob.bytes));
+    },
+  );
+}

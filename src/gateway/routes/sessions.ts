@@ -1,0 +1,276 @@
+import { z } from "zod";
+import { BOUNDS } from "../../config/bounds.ts";
+import { AppError } from "../../protocol/errors.ts";
+import { AgentId, CommandId, ConnectionId, floorOf, Name, SessionId } from "../../protocol/ids.ts";
+import { Message } from "../../protocol/message.ts";
+import { logPosition } from "../../protocol/position.ts";
+import { Session, STATES } from "../../protocol/session.ts";
+import { cleanText } from "../../protocol/text.ts";
+import { type Caller, checkUser, ownerOf } from "../access/caller.ts";
+import type { Door, Routes } from "../door.ts";
+import { SessionAnswer, sessionAnswer } from "./command-answer.ts";
+
+const Title = z.string().trim().min(1).max(256).overwrite(cleanText);
+const WithId = z.object({ id: SessionId });
+const Keyed = z.object({ commandId: CommandId.optional() }).default({});
+
+const CreateBody = z.object({
+  id: SessionId.optional(),
+  agentId: AgentId.optional(),
+  initialAgentId: AgentId.optional(),
+  userId: Name.optional(),
+  zone: Name.optional(),
+  workspaceId: Name.optional(),
+  title: Title.optional(),
+  connectionId: ConnectionId.optional(),
+  activate: z.boolean().default(false),
+  commandId: CommandId.optional(),
+});
+
+const ListQuery = z.object({
+  page: z.coerce.number().int().min(0).max(1_000_000).default(0),
+  pageSize: z.coerce.number().int().min(1).max(200).default(20),
+  q: z.string().max(1_024).overwrite(cleanText).optional(),
+  state: z.enum(STATES).optional(),
+  agentId: AgentId.optional(),
+  userId: Name.optional(),
+  workspaceId: Name.optional(),
+  includeArchived: z.stringbool().default(false),
+});
+
+const VERBS = [
+  {
+    verb: "activate",
+    operationId: "activateSession",
+    summary: "Ask for the floor",
+    description: "The decision in the answer has the reason if the session is rejected or queued.",
+  },
+  {
+    verb: "pause",
+    operationId: "pauseSession",
+    summary: "Pause a session",
+    description: "The session releases the floor and keeps its run.",
+  },
+  {
+    verb: "resume",
+    operationId: "resumeSession",
+    summary: "Resume a paused session",
+    description: "The session requests the floor again. It is never queued.",
+  },
+  {
+    verb: "archive",
+    operationId: "archiveSession",
+    summary: "Archive a session",
+    description: "Ends its run. An archived session cannot be used again.",
+  },
+  {
+    verb: "stop",
+    operationId: "stopSession",
+    summary: "Archive a session, if it is not archived yet",
+    description: "Like archive, without an error if the session is already archived.",
+  },
+] as const;
+
+/** Create, find and end sessions. */
+export function sessionRoutes(app: Routes, door: Door): void {
+  const { commands, connections, store, visibleTo } = door;
+  const position = (seq: number) => logPosition(store.epoch, seq);
+
+  app.post(
+    "/session/create",
+    {
+      schema: {
+        tags: ["sessions"],
+        operationId: "createSession",
+        summary: "Create a session",
+        description:
+          "With `activate` the session requests the floor in the same command. If that is rejected, no session is created.",
+        body: CreateBody.prefault({}),
+        response: { 200: SessionAnswer },
+      },
+    },
+    async (request) => {
+      const caller = await door.authenticate(request);
+      const { body } = request;
+      const identity = commands.identify(caller, request, body);
+      const { connectionId, title, workspaceId, activate } = body;
+      const plan = async () => {
+        const row = connectionId && (await connections.find(connectionId, caller.ownerId));
+        const { userId, zone } = body.userId === undefined && row ? { ...row, ...withZone(body.zone) } : body;
+        checkUser(caller, userId);
+        if (zone !== undefined && userId === undefined) throw new AppError("bad_request", "A zone needs a userId.");
+        const ownerId = ownerOf(caller, userId);
+        const sessionId =
+          body.id === undefined
+            ? commands.deriveId<SessionId>(identity, "session")
+            : await visibleTo(caller).idFor(ownerId, body.id);
+        const agentId = body.agentId ?? body.initialAgentId;
+        const session = { sessionId, agentId, userId, zone, ownerId, workspaceId, title };
+        const command = { type: "session.create" as const, sessionId, session, activate };
+        return { floorId: floorOf(sessionId, userId, zone), command };
+      };
+      const reply = await commands.carryOut(identity, plan, {
+        connection: () => connections.forNewSession(connectionId, caller.ownerId),
+        find: async ({ session }) => session && placeOf(caller, session.id),
+      });
+      return sessionAnswer(door.commands, reply);
+    },
+  );
+
+  app.post(
+    "/session/load",
+    {
+      schema: {
+        tags: ["sessions"],
+        operationId: "loadSession",
+        summary: "Load a session with its newest messages",
+        description: "With `connectionId`, the session is bound to that connection from this answer on.",
+        body: z.object({ sessionId: SessionId, connectionId: ConnectionId.optional() }),
+        response: {
+          200: z.object({
+            success: z.literal(true),
+            session: Session.extend({ messages: z.array(Message), hasMore: z.boolean() }),
+            position: z.string(),
+          }),
+        },
+      },
+    },
+    async (request) => {
+      const caller = await door.authenticate(request);
+      const { sessionId, connectionId } = request.body;
+      const row = connectionId && (await connections.find(connectionId, caller.ownerId));
+      const { session, head, messages, hasMore } = await visibleTo(caller).view(sessionId, BOUNDS.loadedMessages);
+      const { id, floorId } = session;
+      if (row) await connections.bind(row.id, caller.ownerId, { sessionId: id, floorId, from: head });
+      return { success: true as const, session: { ...session, messages, hasMore }, position: position(head) };
+    },
+  );
+
+  app.get(
+    "/session/list",
+    {
+      schema: {
+        tags: ["sessions"],
+        operationId: "listSessions",
+        summary: "List and search sessions",
+        description:
+          "Newest activity first. `q` searches titles, summaries and messages for words, or matches a session's id.",
+        querystring: ListQuery,
+        response: {
+          200: z.object({
+            success: z.literal(true),
+            page: z.number(),
+            pageSize: z.number(),
+            total: z.number(),
+            hasMore: z.boolean(),
+            sessions: z.array(Session),
+          }),
+        },
+      },
+    },
+    async (request) => {
+      const caller = await door.authenticate(request);
+      const { query } = request;
+      const { sessions, total } = await visibleTo(caller).list({
+        ...query,
+        // An empty search is no search.
+        q: query.q?.trim() || undefined,
+        includeArchived: query.includeArchived || query.state === "archived",
+      });
+      const { page, pageSize } = query;
+      return { success: true as const, page, pageSize, total, hasMore: (page + 1) * pageSize < total, sessions };
+    },
+  );
+
+  const readSchema = {
+    tags: ["sessions"],
+    operationId: "getSession",
+    summary: "Read a session",
+    description: "The answer's position can be used to open the session's stream.",
+    params: WithId,
+    response: { 200: SessionAnswer },
+  };
+  app.get("/session/:id", { schema: readSchema }, async (request) => {
+    const { session, head } = await visibleTo(await door.authenticate(request)).view(request.params.id, 0);
+    return { success: true as const, session, position: position(head) };
+  });
+
+  app.patch(
+    "/session/:id",
+    {
+      schema: {
+        tags: ["sessions"],
+        operationId: "renameSession",
+        summary: "Rename a session",
+        description: "A session that already has a title keeps it.",
+        params: WithId,
+        body: z.object({ title: Title, commandId: CommandId.optional() }),
+        response: { 200: SessionAnswer },
+      },
+    },
+    async (request) => {
+      const caller = await door.authenticate(request);
+      const { title } = request.body;
+      const identity = commands.identify(caller, request, request.body);
+      const reply = await commands.carryOut(identity, async () => {
+        const { sessionId, floorId } = await visibleTo(caller).locate(request.params.id);
+        return { floorId, command: { type: "session.rename", sessionId, title } };
+      });
+      return sessionAnswer(door.commands, reply);
+    },
+  );
+
+  app.delete(
+    "/session/:id",
+    {
+      schema: {
+        tags: ["sessions"],
+        operationId: "deleteSession",
+        summary: "Delete a session",
+        description: "Deletes its messages, log and images too. An unknown session is answered with `deleted: false`.",
+        params: WithId,
+        body: Keyed,
+        response: { 200: z.object({ success: z.literal(true), deleted: z.boolean() }) },
+      },
+    },
+    async (request) => {
+      const caller = await door.authenticate(request);
+      const identity = commands.identify(caller, request, request.body);
+      try {
+        await commands.carryOut(identity, async () => {
+          const { sessionId, floorId } = await visibleTo(caller).locate(request.params.id);
+          return { floorId, command: { type: "session.delete", sessionId } };
+        });
+        return { success: true as const, deleted: true };
+      } catch (error) {
+        if (error instanceof AppError && error.code === "session_not_found") {
+          return { success: true as const, deleted: false };
+        }
+        throw error;
+      }
+    },
+  );
+
+  for (const { verb, ...about } of VERBS) {
+    app.post(
+      `/session/:id/${verb}`,
+      { schema: { tags: ["sessions"], ...about, params: WithId, body: Keyed, response: { 200: SessionAnswer } } },
+      async (request) => {
+        const caller = await door.authenticate(request);
+        const identity = commands.identify(caller, request, request.body);
+        const reply = await commands.carryOut(identity, async () => {
+          const { sessionId, floorId } = await visibleTo(caller).locate(request.params.id);
+          return { floorId, command: { type: `session.${verb}`, sessionId } };
+        });
+        return sessionAnswer(door.commands, reply);
+      },
+    );
+  }
+
+  async function placeOf(caller: Caller, id: SessionId) {
+    const found = await visibleTo(caller).find(id);
+    return found?.tombstone ? undefined : found;
+  }
+}
+
+const withZone = (zone: string | undefined) => (zone === undefined ? {} : { zone });

@@ -1,0 +1,139 @@
+import type { LogEntry, Transition } from "../../protocol/event.ts";
+import { parseFrame, placeFrame } from "../../protocol/frames.ts";
+import { type FloorId, type FloorSeq, floorOf, type Seq, type SessionId, userOf } from "../../protocol/ids.ts";
+import type { Clock } from "../../protocol/ports/clock.ts";
+import type { Slot, Store } from "../../store/store.ts";
+import type { FollowedEntry, Follower } from "./follower.ts";
+import { readFloorPage, readSessionLog, readSessionPage } from "./session-log.ts";
+import type { SseWriter } from "./sse-writer.ts";
+import { type HistoryPage, Track, type TrackReader } from "./track.ts";
+
+/** A session bound to a connection, and how far its stream has sent that session's log. */
+export interface Binding {
+  slot: number;
+  sessionId: SessionId;
+  seq: Seq;
+  /** The connection's row records that this slot has ended, so its last event may be sent. */
+  isEndRecorded: boolean;
+}
+
+export interface ConnectionFloorOptions {
+  writer: SseWriter;
+  store: Pick<Store, "whereIs" | "readSessionLog" | "readFloorLog">;
+  clock: Clock;
+  /** The connection's position as it is now. */
+  position: () => string;
+  /**
+   * Record in the connection's row that the slot has ended, and the session that takes its place, if any. Runs before the
+   * slot's last event is sent.
+   */
+  recordEnd: (binding: Binding, successor: Slot | undefined) => Promise<void>;
+  /** Called just before the slot's last event is sent. */
+  release: (binding: Binding) => void;
+  /** Called when no session of this floor is left. */
+  drop: (floor: ConnectionFloor) => void;
+}
+
+/** The sessions of one floor that a connection carries, in the order of the floor's log. */
+export class ConnectionFloor implements TrackReader {
+  readonly writer: SseWriter;
+  readonly track: Track;
+  readonly #options: ConnectionFloorOptions;
+  readonly #bindings = new Map<SessionId, Binding>();
+  readonly floorId: FloorId;
+
+  constructor(options: ConnectionFloorOptions, follower: Follower, bindings: readonly Binding[]) {
+    this.writer = options.writer;
+    this.#options = options;
+    this.floorId = follower.floorId;
+    for (const binding of bindings) this.#bindings.set(binding.sessionId, binding);
+    this.track = new Track(follower, this);
+  }
+
+  add(bindings: readonly Binding[]): void {
+    for (const binding of bindings) this.#bindings.set(binding.sessionId, binding);
+    this.track.reread();
+  }
+
+  now(): number {
+    return this.#options.clock.now();
+  }
+
+  sessions(): Iterable<SessionId> {
+    return this.#bindings.keys();
+  }
+
+  async readHistory(limit: number, after: LogEntry | undefined): Promise<HistoryPage> {
+    const { store } = this.#options;
+    const bindings = [...this.#bindings.values()];
+    const [only] = bindings;
+    if (bindings.length === 1) {
+      const { sessionId, seq } = only!;
+      const from = after?.sessionId === sessionId ? after.seq! : Math.max(0, seq - 1);
+      return readSessionPage(store, sessionId, from, limit);
+    }
+    if (after) return readFloorPage(store, this.floorId, after.floorSeq, limit);
+    // The floor's own log keeps the order across sessions. Start at the first event that any of the sessions lacks.
+    const { place } = this.track.follower;
+    let next: FloorSeq | undefined;
+    const had: LogEntry[] = [];
+    for (const { sessionId, seq } of bindings) {
+      const { last, first } = await this.#around(sessionId, seq);
+      if (first && (next === undefined || first.floorSeq < next)) next = first.floorSeq;
+      if (last) had.push(last);
+    }
+    if (next === undefined) {
+      return { entries: had.sort((one, other) => one.floorSeq - other.floorSeq), isLast: true };
+    }
+    // Events committed between two of these reads come after `place`.
+    return readFloorPage(store, this.floorId, Math.min(next - 1, place), limit);
+  }
+
+  /** The event at a position in a session's log, and the one after it. */
+  async #around(
+    sessionId: SessionId,
+    seq: Seq,
+  ): Promise<{ last?: LogEntry | undefined; first?: LogEntry | undefined }> {
+    const { store } = this.#options;
+    const slice = await readSessionLog(store, sessionId, Math.max(0, seq - 1), 2);
+    const last = slice?.entries.find((entry) => entry.seq === seq);
+    const first = slice?.entries.find((entry) => entry.seq! > seq);
+    // A page ends early after a large event, so read the next page.
+    if (first || !slice || slice.head <= seq) return { last, first };
+    return { last, first: (await readSessionLog(store, sessionId, seq, 1))?.entries[0] };
+  }
+
+  take(entry: FollowedEntry): "go" | "hold" | "end" {
+    const binding = entry.sessionId && this.#bindings.get(entry.sessionId);
+    if (!binding || entry.seq! <= binding.seq) return "go";
+    if (entry.ends && !binding.isEndRecorded) {
+      this.#options.recordEnd(binding, successorOf(entry, this.floorId)).then(
+        () => this.track.resume(),
+        () => this.writer.destroy(),
+      );
+      return "hold";
+    }
+    binding.seq = entry.seq!;
+    if (entry.ends) {
+      this.#bindings.delete(binding.sessionId);
+      this.#options.release(binding);
+    }
+    this.writer.write(placeFrame(this.#options.position(), entry.frame));
+    if (this.#bindings.size > 0) return "go";
+    this.#options.drop(this);
+    return "end";
+  }
+}
+
+/** The slot of the session that an archived one was superseded by; it competes for the same floor, or has its own. */
+function successorOf({ type, frame }: FollowedEntry, floorId: FloorId): Slot | undefined {
+  if (type !== "session_transition") return undefined;
+  const { reason, by } = (parseFrame(frame) as { data: Transition }).data;
+  if (reason !== "superseded" || !by) return undefined;
+  const { sessionId } = by;
+  return {
+    sessionId,
+    floorId: userOf(floorId) === undefined ? floorOf(sessionId, undefined, undefined) : floorId,
+    from: 0,
+  };
+}

@@ -1,0 +1,138 @@
+import type { FloorSummary } from "../../protocol/floor.ts";
+import type { FloorId } from "../../protocol/ids.ts";
+import type { Clock, Timer } from "../../protocol/ports/clock.ts";
+import type { Logger } from "../../protocol/ports/logger.ts";
+import { logPosition } from "../../protocol/position.ts";
+import type { FloorRow, Store } from "../../store/store.ts";
+
+/** How often the floors are read while there are watchers, in ms. */
+const SWEEP_MS = 1_000;
+/** Floors of one query. */
+const PAGE = 1_000;
+/** Floors that are watched. Beyond this, the last ones by id are left out. */
+const MAX_FLOORS = 10_000;
+
+/** A watcher of floors. */
+export interface FloorWatcher {
+  /** Called with each floor that changed. */
+  changed(floor: WatchedFloor): void;
+}
+
+/** A floor as it was last read. */
+export interface WatchedFloor {
+  row: FloorRow;
+  summary: FloorSummary;
+  /** Serialised, for comparison. */
+  json: string;
+}
+
+export interface FloorWatchOptions {
+  store: Pick<Store, "epoch" | "listFloors">;
+  clock: Clock;
+  log: Logger;
+}
+
+export function summaryOf(row: FloorRow, epoch: string): FloorSummary {
+  const { floorId, holder, reserved, ducked, paused, queued, flags, head } = row;
+  const isWaiting = reserved !== undefined || ducked > 0 || paused > 0 || queued > 0;
+  return {
+    floorId,
+    state: holder ? "held" : isWaiting ? "waiting" : "idle",
+    ...(holder && { holder }),
+    // A node of an older release keeps a reservation after it was granted.
+    ...(reserved && !holder && { reserved }),
+    // Present only where sessions are heard together, so that readers unaware of it see no change.
+    ...(ducked > 0 && { ducked }),
+    paused,
+    queued,
+    flags,
+    position: logPosition(epoch, head),
+  };
+}
+
+/**
+ * Watches every floor that is held or waited for, for any number of watchers. Reads the store once a second while there
+ * are watchers, and never otherwise. It does not use the bus, so commits cost no more.
+ */
+export class FloorWatch {
+  readonly #options: FloorWatchOptions;
+  readonly #watchers = new Set<FloorWatcher>();
+  #floors = new Map<FloorId, WatchedFloor>();
+  #timer: Timer | undefined;
+  #isSweeping = false;
+
+  constructor(options: FloorWatchOptions) {
+    this.#options = options;
+  }
+
+  /** The floors that are held or waited for, as of the last read. */
+  get floors(): Iterable<WatchedFloor> {
+    return this.#floors.values();
+  }
+
+  add(watcher: FloorWatcher): void {
+    this.#watchers.add(watcher);
+    if (!this.#isSweeping && !this.#timer) void this.#sweep();
+  }
+
+  remove(watcher: FloorWatcher): void {
+    this.#watchers.delete(watcher);
+    if (this.#watchers.size > 0) return;
+    this.#timer?.cancel();
+    this.#timer = undefined;
+    this.#floors.clear();
+  }
+
+  async #sweep(): Promise<void> {
+    const { clock, log } = this.#options;
+    this.#timer = undefined;
+    this.#isSweeping = true;
+    try {
+      const rows = new Map<FloorId, FloorRow>();
+      for (const state of ["held", "waiting"] as const) {
+        for (const row of await this.#read({ state })) rows.set(row.floorId, row);
+      }
+      // Send a floor once more after it became idle.
+      const left = [...this.#floors.keys()].filter((floorId) => !rows.has(floorId));
+      const ended = left.length === 0 ? [] : await this.#read({ ids: left });
+      this.#take([...rows.values()], ended);
+    } catch (error) {
+      log.warn({ err: error }, "the watched floors could not be read");
+    }
+    this.#isSweeping = false;
+    if (this.#watchers.size > 0) this.#timer = clock.after(SWEEP_MS, () => void this.#sweep());
+    else this.#floors.clear();
+  }
+
+  async #read(filter: { state?: "held" | "waiting"; ids?: FloorId[] }): Promise<FloorRow[]> {
+    const { store } = this.#options;
+    const rows: FloorRow[] = [];
+    let hasMore = true;
+    while (hasMore && rows.length < MAX_FLOORS) {
+      const page = await store.listFloors({ ...filter, after: rows.at(-1)?.floorId, limit: PAGE });
+      rows.push(...page.floors);
+      hasMore = page.hasMore;
+    }
+    return rows;
+  }
+
+  #take(rows: readonly FloorRow[], ended: readonly FloorRow[]): void {
+    const before = this.#floors;
+    this.#floors = new Map();
+    for (const row of rows) {
+      const floor = this.#watched(row);
+      this.#floors.set(row.floorId, floor);
+      if (before.get(row.floorId)?.json !== floor.json) this.#tell(floor);
+    }
+    for (const row of ended) this.#tell(this.#watched(row));
+  }
+
+  #watched(row: FloorRow): WatchedFloor {
+    const summary = summaryOf(row, this.#options.store.epoch);
+    return { row, summary, json: JSON.stringify(summary) };
+  }
+
+  #tell(floor: WatchedFloor): void {
+    for (const watcher of [...this.#watchers]) watcher.changed(floor);
+  }
+}

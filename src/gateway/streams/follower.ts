@@ -1,0 +1,346 @@
+import type { Bus, Unsubscribe } from "../../bus/bus.ts";
+import { BOUNDS } from "../../config/bounds.ts";
+import { type Delta, storedSubject } from "../../protocol/event.ts";
+import { parseFrame } from "../../protocol/frames.ts";
+import type { FloorId, FloorSeq, SessionId } from "../../protocol/ids.ts";
+import {
+  decodeFloorMessage,
+  type FloorMessage,
+  floorTopic,
+  toWire,
+  type WireEntry,
+} from "../../protocol/internal/floor-message.ts";
+import type { Message } from "../../protocol/message.ts";
+import type { Logger } from "../../protocol/ports/logger.ts";
+import type { Store } from "../../store/store.ts";
+import { DraftBoard } from "./draft-board.ts";
+import { keepListening } from "./keep-listening.ts";
+
+/** A logged event in the form in which this node sends it to readers. */
+export interface FollowedEntry extends WireEntry {
+  /** Whether the session's log ends with this event. */
+  ends: boolean;
+  /** The frame with its position in the session's own stream. Made for the first reader of that stream. */
+  sessionFrame: Uint8Array | undefined;
+}
+
+/**
+ * Events before its position that a follower reads when it opens, so that a late delta does not revive a message that
+ * they ended, or show text of a paused session (rule C15).
+ */
+const RECALLED = 32;
+
+/** A listener of a floor. It is notified of new entries and reads them when it can. */
+export interface FloorListener {
+  /** New entries are available. */
+  advance(): void;
+  /** Whether the listener has every entry, so that none must be kept for it. */
+  readonly isLive: boolean;
+  /** Part of a message, and its frame. A listener that is behind skips it and requests the drafts later. */
+  delta(sessionId: SessionId, frame: Uint8Array, delta: Delta): void;
+  /** The unfinished messages that were sent are incomplete: send them again. */
+  redraw(sessionId: SessionId): void;
+  /** An event that is not logged, for listeners that are live. */
+  notice(sessionId: SessionId, frame: Uint8Array): void;
+  /** Entries with an index below this are no longer kept. */
+  dropped(upTo: number): void;
+}
+
+export interface FollowerOptions {
+  bus: Bus;
+  store: Pick<Store, "epoch" | "heads" | "readFloorLog" | "loadDrafts">;
+  now: () => number;
+  log: Logger;
+  /** A commit arrived over the bus, this many ms after it was durable. */
+  onHeard?: ((lagMs: number) => void) | undefined;
+  /** The bus lost something, so it was read from the store. */
+  onBehind?: (() => void) | undefined;
+}
+
+/**
+ * Follows one floor's log for any number of readers on this node (rule C17). The bus brings new entries; lost ones are
+ * read from the store (principle 1). Entries have an index that only grows, and each listener keeps its own.
+ */
+export class Follower {
+  readonly floorId: FloorId;
+  readonly drafts = new DraftBoard();
+  readonly #options: FollowerOptions;
+  readonly #listeners = new Set<FloorListener>();
+  #kept: FollowedEntry[] = [];
+  #keptBytes = 0;
+  /** The index of the first entry that is kept. */
+  #firstIndex = 0;
+  /** Events after this place are kept. */
+  #keptFrom: FloorSeq = 0;
+  #place: FloorSeq = 0;
+  /** Messages that arrived over the bus before the place was known. */
+  #early: FloorMessage[] | undefined = [];
+  #catchingUp: Promise<void> | undefined;
+  #isBehind = false;
+  /** The bus could not be subscribed to at first, and was before the place was known. */
+  #isLate = false;
+  #unsubscribe: Unsubscribe | undefined;
+  #isClosed = false;
+
+  private constructor(floorId: FloorId, options: FollowerOptions) {
+    this.floorId = floorId;
+    this.#options = options;
+  }
+
+  /** Follow a floor. Once the promise resolves, no later commit is missed. */
+  static async open(floorId: FloorId, options: FollowerOptions): Promise<Follower> {
+    const follower = new Follower(floorId, options);
+    await follower.#open();
+    return follower;
+  }
+
+  /** The newest place in the floor's log that this node knows. */
+  get place(): FloorSeq {
+    return this.#place;
+  }
+
+  /** Everything after this place is kept in memory. */
+  get keptFrom(): FloorSeq {
+    return this.#keptFrom;
+  }
+
+  /** The index after the newest entry. */
+  get endIndex(): number {
+    return this.#firstIndex + this.#kept.length;
+  }
+
+  /** The entry at an index, or undefined if it is not kept. */
+  at(index: number): FollowedEntry | undefined {
+    return this.#kept[index - this.#firstIndex];
+  }
+
+  /** The index of the first kept entry after a place. */
+  indexAfter(place: FloorSeq): number {
+    let low = 0;
+    let high = this.#kept.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.#kept[middle]!.floorSeq <= place) low = middle + 1;
+      else high = middle;
+    }
+    return this.#firstIndex + low;
+  }
+
+  get listenerCount(): number {
+    return this.#listeners.size;
+  }
+
+  listen(listener: FloorListener): void {
+    this.#listeners.add(listener);
+  }
+
+  unlisten(listener: FloorListener): void {
+    this.#listeners.delete(listener);
+  }
+
+  /** Compare with the head that the store reports, and read what the bus lost (rule C18). */
+  noticeHead(head: FloorSeq): void {
+    if (head <= this.#place) return;
+    this.#options.onBehind?.();
+    this.#catchUp();
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#unsubscribe?.();
+    this.#listeners.clear();
+    this.#kept = [];
+  }
+
+  async #open(): Promise<void> {
+    const { bus, store } = this.#options;
+    const topic = floorTopic(store.epoch, this.floorId);
+    const hear = (bytes: Uint8Array) => this.#hear(bytes);
+    // While the bus is away, read from the store. Once the bus is back, the entries in between are read again.
+    this.#unsubscribe = await keepListening(bus, topic, hear, () => this.#hearLate());
+    try {
+      this.#place = (await store.heads([this.floorId])).get(this.floorId) ?? 0;
+      this.#keptFrom = this.#place;
+      await Promise.all([this.#readDrafts((message) => this.drafts.restore(message)), this.#recall()]);
+    } catch (error) {
+      this.close();
+      throw error;
+    }
+    const early = this.#early!;
+    this.#early = undefined;
+    for (const message of early) this.#take(message);
+    if (this.#isLate) this.#hearLate();
+  }
+
+  /** Apply the last events before the follower's place to the drafts. */
+  async #recall(): Promise<void> {
+    let from = Math.max(0, this.#place - RECALLED);
+    while (from < this.#place) {
+      const { entries } = await this.#options.store.readFloorLog(this.floorId, from, this.#place - from);
+      if (entries.length === 0) return;
+      for (const entry of entries) this.#watch({ ...entry, subject: storedSubject(entry) });
+      from = entries.at(-1)!.floorSeq;
+    }
+  }
+
+  /** The bus is subscribed to only now. Earlier messages are in the store. */
+  #hearLate(): void {
+    if (this.#isClosed) return;
+    this.#isLate = this.#early !== undefined;
+    if (this.#isLate) return;
+    this.#catchUp();
+    void this.restoreDrafts();
+  }
+
+  #hear(bytes: Uint8Array): void {
+    if (this.#isClosed) return;
+    try {
+      const message = decodeFloorMessage(bytes);
+      if (this.#early) this.#early.push(message);
+      else this.#take(message);
+    } catch (error) {
+      this.#options.log.warn({ err: error, floorId: this.floorId }, "a message of a floor could not be decoded");
+    }
+  }
+
+  #take(message: FloorMessage): void {
+    switch (message.kind) {
+      case "commit":
+        return this.#takeCommit(message);
+      case "delta":
+        return this.#takeDelta(message.sessionId, message.frame);
+      case "checkpoint":
+        if (this.drafts.lacks(message.messageId, message.runId, message.length)) void this.restoreDrafts();
+        return;
+      case "notice": {
+        for (const listener of this.#listeners) listener.notice(message.sessionId, message.frame);
+      }
+    }
+  }
+
+  #takeCommit({ prev, last, entries, at }: Extract<FloorMessage, { kind: "commit" }>): void {
+    const { now, onHeard, onBehind } = this.#options;
+    if (last <= this.#place) return;
+    if (at !== undefined) onHeard?.(Math.max(0, now() - at));
+    if (prev !== this.#place && !this.#catchingUp) onBehind?.();
+    if (prev !== this.#place || !entries || this.#catchingUp) return this.#catchUp();
+    this.#append(entries, last);
+  }
+
+  #takeDelta(sessionId: SessionId, frame: Uint8Array): void {
+    const { data } = parseFrame(frame) as { data: Delta };
+    if (!this.drafts.add(sessionId, data, this.#options.now())) return;
+    for (const listener of this.#listeners) listener.delta(sessionId, frame, data);
+  }
+
+  #append(entries: readonly WireEntry[], last: FloorSeq): void {
+    for (const entry of entries) {
+      const followed = follow(entry);
+      this.#kept.push(followed);
+      this.#keptBytes += followed.frame.byteLength;
+      this.#watch(followed);
+    }
+    this.#place = last;
+    let isEverybodyLive = true;
+    for (const listener of this.#listeners) {
+      listener.advance();
+      isEverybodyLive &&= listener.isLive;
+    }
+    if (isEverybodyLive) this.#forget(this.#kept.length);
+    else this.#trim();
+  }
+
+  /** Apply an event to the drafts. */
+  #watch({ sessionId, subject }: Pick<FollowedEntry, "sessionId" | "subject">): void {
+    if (sessionId === undefined || subject === undefined) return;
+    if ("message" in subject) this.drafts.finish(subject.message);
+    else if ("run" in subject) this.drafts.end(subject.run);
+    else if (endsLog({ subject })) this.drafts.forget(sessionId);
+    else this.drafts.setActive(sessionId, subject.state !== "paused");
+  }
+
+  #trim(): void {
+    let count = 0;
+    while (
+      this.#kept.length - count > BOUNDS.keptEvents ||
+      (this.#keptBytes > BOUNDS.keptBytes && count < this.#kept.length)
+    ) {
+      this.#keptBytes -= this.#kept[count]!.frame.byteLength;
+      count += 1;
+    }
+    if (count === 0) return;
+    this.#forget(count);
+    for (const listener of this.#listeners) listener.dropped(this.#firstIndex);
+  }
+
+  /** Stop keeping the first `count` entries. */
+  #forget(count: number): void {
+    if (count === 0) return;
+    const isAll = count === this.#kept.length;
+    this.#keptFrom = isAll ? this.#place : this.#kept[count - 1]!.floorSeq;
+    if (isAll) this.#keptBytes = 0;
+    this.#kept.splice(0, count);
+    this.#firstIndex += count;
+  }
+
+  #catchUp(): void {
+    if (this.#catchingUp) {
+      this.#isBehind = true;
+      return;
+    }
+    this.#catchingUp = this.#readOn().finally(() => {
+      this.#catchingUp = undefined;
+      if (this.#isBehind && !this.#isClosed) {
+        this.#isBehind = false;
+        this.#catchUp();
+      }
+    });
+  }
+
+  async #readOn(): Promise<void> {
+    const { store, log } = this.#options;
+    try {
+      for (;;) {
+        const { entries, head } = await store.readFloorLog(this.floorId, this.#place, BOUNDS.replayPage);
+        if (this.#isClosed) return;
+        // A page may be short because its events are large. Gaps in the log were deleted, not lost.
+        const last = entries.at(-1)?.floorSeq ?? head;
+        if (last > this.#place) this.#append(entries.map(toWire), last);
+        if (entries.length === 0 || last >= head) return;
+      }
+    } catch (error) {
+      // The next message about the floor's head triggers another attempt.
+      log.warn({ err: error, floorId: this.floorId }, "a floor's log could not be read");
+    }
+  }
+
+  /** Show readers the unfinished messages of the store that this node lacks. */
+  async restoreDrafts(): Promise<void> {
+    try {
+      await this.#readDrafts((message) => {
+        if (this.#isClosed || !this.drafts.restore(message)) return;
+        for (const listener of this.#listeners) listener.redraw(message.sessionId);
+      });
+    } catch (error) {
+      this.#options.log.warn({ err: error, floorId: this.floorId }, "unfinished messages could not be read");
+    }
+  }
+
+  /** Read the floor's unfinished messages page by page, while the follower is open. */
+  async #readDrafts(take: (message: Message) => void): Promise<void> {
+    let next: number | undefined;
+    do {
+      const page = await this.#options.store.loadDrafts(this.floorId, next);
+      for (const message of page.messages) take(message);
+      next = page.next;
+    } while (next !== undefined && !this.#isClosed);
+  }
+}
+
+/** Whether the session's log ends with this entry. */
+export const endsLog = ({ subject }: Pick<WireEntry, "subject">): boolean =>
+  subject !== undefined && "state" in subject && (subject.state === "archived" || subject.state === "deleted");
+
+export function follow(entry: WireEntry): FollowedEntry {
+  return { ...entry, ends: endsLog(entry), sessionFrame: undefined };
+}

@@ -1,0 +1,62 @@
+import type { Bus, Listener, Unsubscribe } from "../../bus/bus.ts";
+import { AppError } from "../../protocol/errors.ts";
+
+/**
+ * Subscribe to a topic, also while the bus is away. In that case the promise resolves at once, the subscription is
+ * retried, and `onLate` is called when it succeeds. Messages published before that must be read from elsewhere.
+ *
+ * @throws every error of `subscribe` except `unavailable`
+ */
+export async function keepListening(
+  bus: Bus,
+  topic: string,
+  listener: Listener,
+  onLate: () => void,
+): Promise<Unsubscribe> {
+  let isWanted = true;
+  let isTrying = false;
+  let recoveries = 0;
+  let unsubscribe: Unsubscribe | undefined;
+
+  /** Try until the subscription succeeds, or until only waiting for the bus remains. */
+  const begin = async (): Promise<boolean> => {
+    isTrying = true;
+    try {
+      while (isWanted) {
+        const before = recoveries;
+        try {
+          unsubscribe = await bus.subscribe(topic, listener);
+          forget();
+          if (!isWanted) unsubscribe();
+          return isWanted;
+        } catch (error) {
+          if (!(error instanceof AppError) || error.code !== "unavailable") throw error;
+          if (recoveries === before) return false;
+        }
+      }
+      return false;
+    } finally {
+      isTrying = false;
+    }
+  };
+  const forget = bus.onRecovered(() => {
+    recoveries += 1;
+    if (isTrying) return;
+    begin().then(
+      (isListening) => isListening && onLate(),
+      () => {},
+    );
+  });
+  try {
+    // Returned as it is: thousands of topics are subscribed, and few had to wait.
+    if (await begin()) return unsubscribe!;
+  } catch (error) {
+    forget();
+    throw error;
+  }
+  return () => {
+    isWanted = false;
+    forget();
+    unsubscribe?.();
+  };
+}

@@ -1,0 +1,181 @@
+import { BOUNDS } from "../../config/bounds.ts";
+import type { ByeReason } from "../../protocol/event.ts";
+import type { ConnectionId } from "../../protocol/ids.ts";
+import type { Clock, Timer } from "../../protocol/ports/clock.ts";
+import type { ConnectionRow } from "../../store/store.ts";
+import type { Caller } from "../access/caller.ts";
+import type { SseWriter } from "./sse-writer.ts";
+
+/** How often every stream is checked, in ms … */
+const TICK_MS = 1_000;
+/** … and how many of them are reconciled each time. Each costs one small read. */
+const RECONCILED = 1_000;
+/** Streams of one owner: a few devices with a few pages each. Operators read for many users and have no such limit. */
+const OWNER_STREAMS = 128;
+
+/** What an open stream is written with. */
+export interface StreamWriter extends Pick<SseWriter, "isClosed" | "onClose" | "tick" | "destroy"> {
+  /** End the stream before its own end. With `reconnectInMs` the client reconnects after that time. */
+  bye(reason: ByeReason, at: number, reconnectInMs?: number): void;
+}
+
+/** An open event stream of any kind, or another answer that takes as long as a run. */
+export interface Stream {
+  readonly writer: StreamWriter;
+  /** For the stream of a client's connection: its id and owner. */
+  readonly connection?: Pick<ConnectionRow, "id" | "ownerId">;
+  /** Check from time to time whether the stream missed something. */
+  reconcile?(): void;
+  /** Release everything the stream holds. Called once, when its socket is closed. */
+  close(): void;
+}
+
+export interface StreamsOptions {
+  clock: Clock;
+  /** 0 to 1. */
+  random: () => number;
+  /** A reader was cut off because it had not drained its socket for too long. */
+  onCut: () => void;
+}
+
+/** All event streams of this node: heartbeats, limits and an orderly end. */
+export class Streams {
+  readonly #options: StreamsOptions;
+  /** Least recently reconciled first. */
+  readonly #open = new Set<Stream>();
+  /** Streams of connections, by owner. A connection that is open twice is listed twice. */
+  readonly #connections = new Map<string | undefined, Map<Stream, ConnectionId>>();
+  /** The owner of each stream, where callers authenticate. */
+  readonly #readers = new Map<Stream, Caller>();
+  /** The number of streams of each owner. */
+  readonly #counts = new Map<string, number>();
+  #timer: Timer | undefined;
+  #drainMs: number | undefined;
+
+  constructor(options: StreamsOptions) {
+    this.#options = options;
+  }
+
+  get count(): number {
+    return this.#open.size;
+  }
+
+  /** Why this reader may open no further stream here; undefined if it may. */
+  refusalOf(reader: Caller | undefined): ByeReason | undefined {
+    if (this.#drainMs !== undefined) return "draining";
+    const isOver = reader && !reader.isOperator && (this.#counts.get(reader.id) ?? 0) >= OWNER_STREAMS;
+    return isOver || this.#open.size >= BOUNDS.streams ? "overloaded" : undefined;
+  }
+
+  start(): void {
+    const tick = () => {
+      const { clock, onCut } = this.#options;
+      const now = clock.now();
+      for (const stream of this.#open) {
+        if (stream.writer.tick(now)) continue;
+        onCut();
+        stream.writer.destroy();
+      }
+      this.#endExpired(now);
+      this.#reconcileNext();
+      this.#timer = clock.after(TICK_MS, tick);
+    };
+    this.#timer = this.#options.clock.after(TICK_MS, tick);
+  }
+
+  /** A client that has a new token by then reconnects with it. */
+  #endExpired(now: number): void {
+    for (const [stream, { expiresAt }] of this.#readers) {
+      if (expiresAt !== undefined && expiresAt <= now) stream.writer.bye("token_expired", now);
+    }
+  }
+
+  #reconcileNext(): void {
+    for (const stream of [...this.#open].slice(0, RECONCILED)) {
+      this.#open.delete(stream);
+      this.#open.add(stream);
+      stream.reconcile?.();
+    }
+  }
+
+  /** @param reader the caller, where callers authenticate: the stream ends when the caller's credential expires */
+  add(stream: Stream, reader?: Caller): void {
+    this.#open.add(stream);
+    this.#addConnection(stream);
+    if (reader) {
+      this.#readers.set(stream, reader);
+      this.#count(reader, 1);
+    }
+    stream.writer.onClose = () => {
+      this.#open.delete(stream);
+      this.#dropConnection(stream);
+      if (this.#readers.delete(stream)) this.#count(reader!, -1);
+      stream.close();
+    };
+    if (stream.writer.isClosed) stream.writer.onClose();
+  }
+
+  /** The owner's open connection on this node; undefined if it has none or several. */
+  onlyConnectionOf(ownerId: string | undefined): ConnectionId | undefined {
+    const ids = new Set<ConnectionId>();
+    for (const id of this.#connections.get(ownerId)?.values() ?? []) {
+      if (ids.add(id).size > 1) return undefined;
+    }
+    return ids.values().next().value;
+  }
+
+  #addConnection(stream: Stream): void {
+    const { connection } = stream;
+    if (!connection) return;
+    const { id, ownerId } = connection;
+    const open = this.#connections.get(ownerId) ?? new Map<Stream, ConnectionId>();
+    this.#connections.set(ownerId, open.set(stream, id));
+  }
+
+  #dropConnection(stream: Stream): void {
+    const ownerId = stream.connection?.ownerId;
+    const open = this.#connections.get(ownerId);
+    if (open?.delete(stream) && open.size === 0) this.#connections.delete(ownerId);
+  }
+
+  #count({ id }: Caller, change: number): void {
+    const count = (this.#counts.get(id) ?? 0) + change;
+    if (count > 0) this.#counts.set(id, count);
+    else this.#counts.delete(id);
+  }
+
+  /** When a client that is sent away should reconnect, in ms. Spread, so that clients do not return together. */
+  reconnectInMs(): number {
+    return Math.round(1_000 + this.#options.random() * 4_000);
+  }
+
+  /** End every stream with a `bye`, spread over this many ms. */
+  async drain(withinMs: number): Promise<void> {
+    this.#drainMs = withinMs;
+    const { clock } = this.#options;
+    const streams = [...this.#open];
+    const spreadMs = Math.min(withinMs / 2, streams.length * 2);
+    const ended = streams.map(
+      (stream, index) =>
+        new Promise<void>((resolve) => {
+          const { onClose } = stream.writer;
+          stream.writer.onClose = () => {
+            onClose();
+            resolve();
+          };
+          clock.after((index / streams.length) * spreadMs, () => {
+            stream.writer.bye("draining", clock.now(), this.reconnectInMs());
+          });
+          // Cut a stream whose reader does not take its `bye`.
+          clock.after(Math.max(spreadMs, withinMs - 200), () => stream.writer.destroy());
+        }),
+    );
+    await Promise.all(ended);
+    this.stop();
+  }
+
+  stop(): void {
+    this.#timer?.cancel();
+    for (const stream of this.#open) stream.writer.destroy();
+  }
+}

@@ -1,0 +1,150 @@
+import type { ServerResponse } from "node:http";
+import type { Socket } from "node:net";
+import { BOUNDS } from "../../config/bounds.ts";
+import type { LiveType } from "../../protocol/event.ts";
+import { envelopeJson, HEARTBEAT_FRAME, positionFrame, retryFrame, textFrame } from "../../protocol/frames.ts";
+
+/** The outcome of a write: written, written but the reader is behind, or the stream is closed. */
+export type Written = "ok" | "full" | "closed";
+
+const HEADERS = {
+  "content-type": "text/event-stream; charset=utf-8",
+  "cache-control": "no-cache, no-transform",
+  "x-accel-buffering": "no",
+  connection: "close",
+  "x-content-type-options": "nosniff",
+};
+
+/** Writes frames to one event stream. Reports when the reader falls behind, and when it has caught up. */
+export class SseWriter {
+  readonly #response: ServerResponse;
+  /**
+   * Frames are written to the socket: nothing is put around them, and each write of a response costs another cork and
+   * callback. Null if the client left before.
+   */
+  readonly #socket: Socket | null;
+  /** Bytes that the kernel has accepted, and when that number last grew, in ms. */
+  #taken = 0;
+  #takenAt: number;
+  #heartbeatAt: number;
+  #isFull = false;
+  #hasEnded = false;
+  #isClosed = false;
+  /** Called when the reader has drained the buffered bytes. */
+  onDrain: () => void = () => {};
+  onClose: () => void = () => {};
+
+  /** @param opening what a new stream begins with */
+  constructor(
+    response: ServerResponse,
+    headers: Record<string, string>,
+    now: number,
+    opening: string = retryFrame(BOUNDS.retryMs),
+  ) {
+    this.#response = response;
+    this.#takenAt = now;
+    this.#heartbeatAt = now;
+    // If the client left while its request was handled, no `close` event follows.
+    this.#isClosed = response.destroyed;
+    // A stream ends with its connection, so it needs no chunked encoding, which would double the size of small frames.
+    response.useChunkedEncodingByDefault = false;
+    response.writeHead(200, { ...HEADERS, ...headers });
+    // Flushed alone: joined to the first frame, the head would stay in memory in dozens of pieces while the stream
+    // lives.
+    response.flushHeaders();
+    this.#socket = response.socket;
+    response.on("close", () => this.#close());
+    this.#socket?.on("drain", () => this.#drained());
+    // A reader that disconnected is not an error. `close` follows.
+    response.on("error", () => {});
+    if (opening !== "") this.write(opening);
+  }
+
+  get isClosed(): boolean {
+    return this.#isClosed;
+  }
+
+  get isFull(): boolean {
+    return this.#isFull;
+  }
+
+  /** @param frame whole frames, each with its blank line */
+  write(frame: Uint8Array | string): Written {
+    const socket = this.#socket;
+    if (this.#isClosed || this.#hasEnded || !socket?.writable) return "closed";
+    socket.write(frame);
+    if (this.#isFull) return "full";
+    if (socket.writableLength <= BOUNDS.unsentBytes) return "ok";
+    this.#isFull = true;
+    return "full";
+  }
+
+  /** An event that is not logged. */
+  tell(
+    type: LiveType | "error" | "message",
+    data: unknown,
+    at: number,
+    about: { sessionId?: string; id?: string } = {},
+  ): Written {
+    const { sessionId, id } = about;
+    const json = envelopeJson({ type, json: JSON.stringify(data), at, sessionId });
+    return this.write(textFrame(json, id));
+  }
+
+  /** Send the position before the first event, in a frame without data. */
+  place(id: string): void {
+    this.write(positionFrame(id));
+  }
+
+  /** Send `bye` and end the stream. With `reconnectInMs` the client reconnects after that time. */
+  bye(reason: string, at: number, reconnectInMs?: number): void {
+    if (reconnectInMs !== undefined) this.write(retryFrame(reconnectInMs));
+    this.tell("bye", { reason, ...(reconnectInMs !== undefined && { reconnectInMs }) }, at);
+    this.end();
+  }
+
+  /** End the stream once all its frames are sent. */
+  end(): void {
+    this.#hasEnded = true;
+    this.#response.end();
+  }
+
+  /** Cut the connection; the reader reconnects with its position. A reset drops what the kernel has buffered for it. */
+  destroy(): void {
+    const socket = this.#socket;
+    // Resetting a half-closed socket leaks it.
+    if (socket && !socket.writableEnded) socket.resetAndDestroy();
+    this.#response.destroy();
+  }
+
+  /**
+   * Called every second for each stream: sends heartbeats, which keep proxies from closing it, and detects stalled
+   * readers.
+   * @returns false for a reader that has not drained its socket for `BOUNDS.stallMs`
+   */
+  tick(now: number): boolean {
+    if (this.#isClosed) return true;
+    const unsent = this.#socket?.writableLength ?? 0;
+    const taken = (this.#socket?.bytesWritten ?? 0) - unsent;
+    if (taken !== this.#taken || unsent === 0) {
+      this.#taken = taken;
+      this.#takenAt = now;
+    } else if (now - this.#takenAt >= BOUNDS.stallMs) return false;
+    if (now - this.#heartbeatAt >= BOUNDS.heartbeatMs) {
+      this.write(HEARTBEAT_FRAME);
+      this.#heartbeatAt = now;
+    }
+    return true;
+  }
+
+  #drained(): void {
+    this.#isFull = false;
+    this.onDrain();
+  }
+
+  #close(): void {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    this.onClose();
+  }
+}

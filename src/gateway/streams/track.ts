@@ -1,0 +1,227 @@
+import { BOUNDS } from "../../config/bounds.ts";
+import type { Delta, LogEntry } from "../../protocol/event.ts";
+import type { FloorSeq, SessionId } from "../../protocol/ids.ts";
+import { toWire } from "../../protocol/internal/floor-message.ts";
+import { type Draft, streamingMessage } from "./draft-board.ts";
+import { type FloorListener, type FollowedEntry, type Follower, follow } from "./follower.ts";
+import type { SseWriter } from "./sse-writer.ts";
+
+/** A reader of a floor: what it reads, and how. */
+export interface TrackReader {
+  readonly writer: Pick<SseWriter, "isFull" | "write" | "tell" | "destroy">;
+  /** Takes pieces of unfinished messages itself. Absent: their frames are written. */
+  readonly drafts?: DraftReader;
+  /** The sessions whose unfinished messages the reader receives. */
+  sessions(): Iterable<SessionId>;
+  /**
+   * The next page of history, read before the live events. It begins after the last entry of the previous page, or at
+   * the last event that the reader has, so that a follower behind that event is recognised. Pages are also limited in
+   * bytes, so more may follow a page of one entry.
+   */
+  readHistory(limit: number, after: LogEntry | undefined): Promise<HistoryPage>;
+  /**
+   * Write the entry, unless the reader does not want it or has it. After `hold`, the reader calls `resume` and is
+   * offered the same entry again.
+   */
+  take(entry: FollowedEntry): "go" | "hold" | "end";
+  now(): number;
+}
+
+/** A reader that needs the text of unfinished messages, and not the frames that show it. */
+export interface DraftReader {
+  /** The next piece of a message, which continues what the reader has. */
+  takeDelta(delta: Delta): void;
+  /** An unfinished message as far as it is written. */
+  takeDraft(draft: Draft): void;
+}
+
+export interface HistoryPage {
+  entries: LogEntry[];
+  /** Nothing followed these entries when they were read. */
+  isLast: boolean;
+}
+
+/** The rest of a page of history. */
+interface OpenPage extends HistoryPage {
+  /** The follower's place before the page was read. */
+  before: FloorSeq;
+  last: LogEntry | undefined;
+}
+
+/**
+ * One floor as one reader follows it: history from the store as fast as the reader drains its socket, then live events,
+ * without a gap. It has no queue of its own, only an index into the follower's entries. A reader that falls behind them
+ * while its socket is full is cut off, and reconnects with its position. The rest of a page of history is kept, so
+ * nothing is read twice.
+ */
+export class Track implements FloorListener {
+  readonly #follower: Follower;
+  readonly #reader: TrackReader;
+  /** The index of the next entry, once history is read. */
+  #index: number | undefined;
+  /** How far history was read. The follower may still be behind that. */
+  #readTo: FloorSeq = 0;
+  /** The rest of the current page of history. */
+  #page: OpenPage | undefined;
+  /** The last entry of the previous page. */
+  #readAfter: LogEntry | undefined;
+  #isReading = false;
+  /** `reread` was called while history was being read. */
+  #mustReread = false;
+  #isHeld = false;
+  #isClosed = false;
+  /** The unfinished messages that were sent are incomplete, or none were sent yet. */
+  #needsDrafts = true;
+
+  constructor(follower: Follower, reader: TrackReader) {
+    this.#follower = follower;
+    this.#reader = reader;
+    follower.listen(this);
+  }
+
+  get follower(): Follower {
+    return this.#follower;
+  }
+
+  /** Whether the reader has exactly the follower's entries, so that a delta continues what both have. */
+  get isLive(): boolean {
+    if (this.#isClosed) return true;
+    const { endIndex, place } = this.#follower;
+    return this.#index !== undefined && this.#index >= endIndex && place >= this.#readTo;
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#page = undefined;
+    this.#follower.unlisten(this);
+  }
+
+  /** Continue: there are new entries, or the socket has room again. */
+  advance(): void {
+    if (this.#isReading || this.#isHeld || this.#isClosed) return;
+    const { writer } = this.#reader;
+    if (writer.isFull) return;
+    if (this.#index === undefined) return void this.#readHistory();
+    while (!writer.isFull) {
+      const entry = this.#follower.at(this.#index);
+      if (!entry) break;
+      const taken = this.#reader.take(entry);
+      if (taken === "end" || this.#isClosed) return;
+      if (taken === "hold") {
+        this.#isHeld = true;
+        return;
+      }
+      this.#index += 1;
+    }
+    if (this.#needsDrafts && this.isLive && !writer.isFull) this.#showDrafts();
+  }
+
+  /** Continue after a `hold`. */
+  resume(): void {
+    this.#isHeld = false;
+    this.advance();
+  }
+
+  /** The reader follows more sessions than before: read history again from its positions. */
+  reread(): void {
+    this.#index = undefined;
+    this.#page = undefined;
+    this.#readAfter = undefined;
+    this.#needsDrafts = true;
+    this.#mustReread = this.#isReading;
+    this.advance();
+  }
+
+  delta(sessionId: SessionId, frame: Uint8Array, delta: Delta): void {
+    if (!this.#wants(sessionId)) return;
+    const { writer, drafts } = this.#reader;
+    if (!this.isLive || writer.isFull || this.#needsDrafts) this.#needsDrafts = true;
+    else if (drafts) drafts.takeDelta(delta);
+    else writer.write(frame);
+  }
+
+  redraw(sessionId: SessionId): void {
+    if (!this.#wants(sessionId)) return;
+    this.#needsDrafts = true;
+    this.advance();
+  }
+
+  notice(sessionId: SessionId, frame: Uint8Array): void {
+    if (this.#wants(sessionId) && !this.#reader.writer.isFull) this.#reader.writer.write(frame);
+  }
+
+  dropped(upTo: number): void {
+    if (this.#index === undefined || this.#index >= upTo) return;
+    if (this.#reader.writer.isFull) this.#reader.writer.destroy();
+    else this.#index = undefined;
+  }
+
+  #wants(sessionId: SessionId): boolean {
+    for (const wanted of this.#reader.sessions()) if (wanted === sessionId) return true;
+    return false;
+  }
+
+  async #readHistory(): Promise<void> {
+    const { writer } = this.#reader;
+    this.#isReading = true;
+    try {
+      while (!writer.isFull && !this.#isClosed) {
+        this.#page ??= await this.#readPage();
+        if (!this.#page) continue;
+        const taken = this.#takePage(this.#page);
+        if (taken !== "go") return;
+        if (this.#page.entries.length > 0) return;
+        const { isLast, before, last } = this.#page;
+        this.#page = undefined;
+        this.#readAfter = last;
+        if (isLast && this.#follower.keptFrom <= before) {
+          this.#index = this.#follower.indexAfter(before);
+          this.#readAfter = undefined;
+          break;
+        }
+      }
+    } catch {
+      // The reader reconnects with its position once the store can be read again.
+      writer.destroy();
+      return;
+    } finally {
+      this.#isReading = false;
+    }
+    this.#follower.noticeHead(this.#readTo);
+    this.advance();
+  }
+
+  /** Undefined if the reader follows more sessions by now, or is gone. */
+  async #readPage(): Promise<OpenPage | undefined> {
+    this.#mustReread = false;
+    // Everything committed up to this place is in the store by now; the follower keeps what comes later.
+    const before: FloorSeq = this.#follower.place;
+    const page = await this.#reader.readHistory(BOUNDS.replayPage, this.#readAfter);
+    if (this.#mustReread || this.#isClosed) return undefined;
+    return { ...page, before, last: page.entries.at(-1) ?? this.#readAfter };
+  }
+
+  /** Hand on as many entries as the socket has room for. The rest waits. */
+  #takePage({ entries }: OpenPage): "go" | "hold" | "end" {
+    while (entries.length > 0 && !this.#reader.writer.isFull) {
+      const [entry] = entries;
+      const taken = this.#reader.take(follow(toWire(entry!)));
+      this.#readTo = Math.max(this.#readTo, entry!.floorSeq);
+      if (taken === "hold") this.#isHeld = true;
+      if (taken !== "go") return taken;
+      entries.shift();
+    }
+    return "go";
+  }
+
+  #showDrafts(): void {
+    const { writer, drafts } = this.#reader;
+    for (const sessionId of this.#reader.sessions()) {
+      for (const draft of this.#follower.drafts.of(sessionId)) {
+        if (drafts) drafts.takeDraft(draft);
+        else writer.tell("message", streamingMessage(draft), this.#reader.now(), { sessionId });
+      }
+    }
+    this.#needsDrafts = false;
+  }
+}

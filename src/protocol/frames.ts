@@ -1,0 +1,57 @@
+import type { EventType, LogEntry } from "./event.ts";
+
+/**
+ * The bytes of server-sent events. This module makes every frame that a reader receives: the frame of an event is
+ * encoded once, and each reader's position is placed in front of it.
+ */
+
+const DATA = "data: ";
+
+/** The fields of an event that its envelope shows. */
+export interface EnvelopeFields extends Pick<LogEntry, "json" | "at"> {
+  type: EventType;
+  sessionId?: string | undefined;
+  seq?: number | undefined;
+  requestId?: string | undefined;
+}
+
+/** The JSON of a `data:` field. An event has the same bytes when it happens and in any later replay. */
+export function envelopeJson({ type, json, at, sessionId, seq, requestId }: EnvelopeFields): string {
+  let text = `{"type":"${type}","data":${json},"timestamp":"${new Date(at).toISOString()}"`;
+  if (sessionId !== undefined) text += `,"sessionId":"${sessionId}"`;
+  if (seq !== undefined) text += `,"seq":${seq}`;
+  if (requestId !== undefined) text += `,"requestId":"${requestId}"`;
+  return `${text}}`;
+}
+
+/** A frame without a position. */
+export const dataFrame = (envelope: string): Uint8Array => Buffer.from(`${DATA}${envelope}\n\n`);
+
+/** Parse the JSON of a frame that `dataFrame` made. */
+export function parseFrame(frame: Uint8Array): unknown {
+  return JSON.parse(Buffer.from(frame.buffer, frame.byteOffset, frame.byteLength).toString("utf8", DATA.length));
+}
+
+/** The same frame with a position in front. */
+export function placeFrame(id: string, frame: Uint8Array): Uint8Array {
+  const head = `id: ${id}\n`;
+  const placed = Buffer.allocUnsafe(head.length + frame.byteLength);
+  // A position is ASCII, so latin1 writes one byte per character.
+  placed.write(head, "latin1");
+  placed.set(frame, head.length);
+  return placed;
+}
+
+/** A frame without data: it tells a reader its position before the first event. */
+export const positionFrame = (id: string): string => `id: ${id}\n\n`;
+
+/** A frame that tells a reader how many ms to wait before it reconnects. */
+export const retryFrame = (ms: number): string => `retry: ${ms}\n\n`;
+
+/** A comment. Readers ignore it, and proxies see a connection in use. */
+export const HEARTBEAT_FRAME = ":\n\n";
+
+/** An unlogged event as text, with a position in front where one is given. */
+export function textFrame(envelope: string, id?: string): string {
+  return `${id === undefined ? "" : `id: ${id}\n`}${DATA}${envelope}\n\n`;
+}

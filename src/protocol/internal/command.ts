@@ -1,0 +1,135 @@
+import { z } from "zod";
+import { AgentId, EffectId, FloorId, MessageId, RequestId, RunId, SessionId } from "../ids.ts";
+import { Answer } from "../interaction.ts";
+import { ImageRef } from "../message.ts";
+import { Trace } from "../ports/tracer.ts";
+import { Origin } from "../session.ts";
+import { ReportPart, RunOutcome } from "./run.ts";
+
+/** A session that a command creates. */
+export const NewSession = z.object({
+  sessionId: SessionId,
+  /** Default: the catalogue's default agent. */
+  agentId: AgentId.optional(),
+  userId: z.string().optional(),
+  zone: z.string().optional(),
+  ownerId: z.string().optional(),
+  workspaceId: z.string().optional(),
+  title: z.string().optional(),
+});
+export type NewSession = z.infer<typeof NewSession>;
+
+/** The messages that a new session begins with: they are staged in the store, under an id that no client can name. */
+export const History = z.object({
+  stagedAs: z.templateLiteral(["~", z.string()]).optional().meta({ description: "absent if there are no messages" }),
+  messageCount: z.number().int().nonnegative(),
+  origin: Origin,
+});
+export type History = z.infer<typeof History>;
+
+/** A user's message that starts a run. */
+export const TurnInput = z.object({
+  messageId: MessageId,
+  runId: RunId,
+  content: z.string(),
+  images: z.array(ImageRef).optional(),
+});
+export type TurnInput = z.infer<typeof TurnInput>;
+
+const about = { sessionId: SessionId };
+const attempt = { sessionId: SessionId, runId: RunId, attempt: z.number().int().nonnegative() };
+
+/**
+ * A command to a floor: the only input of its actors. `session.*` and `floor.*` come from clients, `run.*` from
+ * workers, `timer` from timers that the floor requested.
+ */
+export const Command = z.discriminatedUnion("type", [
+  z.object({ type: z.literal("session.create"), ...about, session: NewSession, activate: z.boolean() }),
+  z.object({ type: z.literal("session.chat"), ...about, turn: TurnInput, session: NewSession.optional() }),
+  /** Creates a session with a history, and with its next turn if it has one. */
+  z.object({
+    type: z.literal("session.continue"),
+    ...about,
+    session: NewSession,
+    history: History,
+    activate: z.boolean(),
+    turn: TurnInput.optional(),
+    /** A session of this floor that is archived, and whose floor the new one gets if it had it. */
+    replaces: SessionId.optional(),
+  }),
+  /** Archives a session in favour of another one. */
+  z.object({
+    type: z.literal("session.supersede"),
+    ...about,
+    by: z.object({ sessionId: SessionId, agentId: AgentId }),
+  }),
+  z.object({ type: z.literal("session.activate"), ...about }),
+  z.object({ type: z.literal("session.resume"), ...about }),
+  z.object({ type: z.literal("session.pause"), ...about }),
+  z.object({ type: z.literal("session.archive"), ...about }),
+  z.object({ type: z.literal("session.stop"), ...about }),
+  /** `runId`: end this run alone, or withdraw its turn if it has not begun; absent: whatever runs. */
+  z.object({ type: z.literal("session.abort"), ...about, runId: RunId.optional() }),
+  z.object({ type: z.literal("session.delete"), ...about }),
+  z.object({ type: z.literal("session.rename"), ...about, title: z.string() }),
+  /** The session's participant lives. */
+  z.object({ type: z.literal("session.heartbeat"), ...about }),
+  z.object({ type: z.literal("session.switch_agent"), ...about, agentId: z.string() }),
+  z.object({ type: z.literal("session.withdraw"), ...about, messageId: MessageId }),
+  z.object({ type: z.literal("session.answer"), ...about, requestId: RequestId, answer: Answer }),
+  z.object({ type: z.literal("floor.stop") }),
+  z.object({ type: z.literal("floor.stop_all") }),
+  z.object({ type: z.literal("floor.flags"), flags: z.record(z.string(), z.boolean()) }),
+  /** Changes these flags alone. */
+  z.object({ type: z.literal("floor.patch_flags"), flags: z.record(z.string(), z.boolean()) }),
+  z.object({ type: z.literal("floor.what_if"), agentId: z.string() }),
+  z.object({
+    type: z.literal("run.claim"),
+    sessionId: SessionId,
+    runId: RunId,
+    claimId: z.string(),
+    /** Whether the worker asked the run's topic for a driver and received no reply (rule C10). */
+    asked: z.boolean(),
+  }),
+  z.object({
+    type: z.literal("run.report"),
+    ...attempt,
+    n: z.number().int().positive(),
+    parts: z.array(ReportPart),
+    outcome: RunOutcome.optional(),
+  }),
+  z.object({ type: z.literal("run.still"), ...attempt }),
+  z.object({ type: z.literal("timer"), timerId: EffectId, sessionId: SessionId.optional() }),
+]);
+export type Command = z.infer<typeof Command>;
+export type CommandOf<T extends Command["type"]> = Extract<Command, { type: T }>;
+
+/** The command types of this release. Another release may know others (rule C24). */
+export const COMMAND_TYPES: ReadonlySet<string> = new Set(Command.options.map(({ shape }) => shape.type.value));
+
+/** A command with the data for its delivery to the floor. */
+export const Envelope = z.object({
+  floorId: FloorId,
+  /** The caller; receipts are stored per caller. Absent for the system's own commands, which need no receipt. */
+  caller: z.string().optional(),
+  /** The owner whose sessions the command may see and change (rule C26). Absent: all sessions. */
+  actsFor: z.string().optional(),
+  commandId: z.string(),
+  /** A hash of the request's body, with which a repeat is compared. */
+  bodyHash: z.string(),
+  /** No host starts the command after this instant (ms since 1970, rule C4). */
+  deadline: z.number(),
+  /**
+   * The trace the command belongs to; absent when it is not traced. A malformed trace is ignored: the command must not
+   * fail.
+   */
+  trace: Trace.optional().catch(undefined),
+  command: Command,
+});
+export type Envelope = z.infer<typeof Envelope>;
+
+/** The session that a command creates if it does not exist. */
+export function broughtBy(command: Command): SessionId | undefined {
+  if (command.type === "session.create" || command.type === "session.continue") return command.sessionId;
+  return command.type === "session.chat" ? command.session?.sessionId : undefined;
+}

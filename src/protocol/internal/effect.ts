@@ -1,0 +1,54 @@
+import { z } from "zod";
+import { AgentId, EffectId, FloorId, RunId, SessionId } from "../ids.ts";
+import { Trace } from "../ports/tracer.ts";
+
+/**
+ * Work that a floor requests outside its actors. It is committed with the change that requests it and carried out
+ * afterwards.
+ */
+export type Effect = RunEffect | TimerEffect;
+
+interface Requested {
+  /** New for each request (rule C7). */
+  readonly id: EffectId;
+  readonly floorId: FloorId;
+  /** ms since 1970. The effect is not carried out earlier. */
+  readonly dueAt: number;
+}
+
+/** A run that a worker must carry out. The effect exists until the run's outcome is committed. */
+export interface RunEffect extends Requested {
+  readonly kind: "run";
+  readonly sessionId: SessionId;
+  readonly runId: RunId;
+  readonly agentId: AgentId;
+  /** The owner of the session; absent without authentication. */
+  readonly ownerId?: string | undefined;
+  /** The priority the session was granted the floor with, 0..100. */
+  readonly priority: number;
+  /** The home of this conversation's provider session: workers of that home take precedence (rule C16). */
+  readonly home?: string | undefined;
+  /** The trace of the commit that requested it; absent when that was not traced. */
+  readonly trace?: Trace | undefined;
+}
+
+/** A delay that ends in a `timer` command to its floor. */
+export interface TimerEffect extends Requested {
+  readonly kind: "timer";
+  readonly sessionId?: SessionId | undefined;
+}
+
+/** A run effect that one worker hands over to another. */
+export const HandedOver = z.object({
+  kind: z.literal("run"),
+  id: EffectId,
+  floorId: FloorId,
+  dueAt: z.number(),
+  sessionId: SessionId,
+  runId: RunId,
+  agentId: AgentId,
+  ownerId: z.string().optional(),
+  priority: z.number(),
+  home: z.string().optional(),
+  trace: Trace.optional().catch(undefined),
+});

@@ -1,0 +1,154 @@
+import { type LogEntry, type LoggedType, type Subject, storedSubject, type WrittenState } from "../event.ts";
+import { dataFrame, envelopeJson } from "../frames.ts";
+import type { FloorId, FloorSeq, MessageId, RunId, Seq, SessionId } from "../ids.ts";
+
+/**
+ * A message on a floor's topic. The frame of an event is encoded once and passed to every reader without a copy: a
+ * message is one line of JSON that describes the frames, followed by the frames.
+ */
+export type FloorMessage =
+  /**
+   * One commit. It takes a follower from `prev` to `last`; a follower at another position reads the store. Entries are
+   * omitted when they exceed the bus's limit. `at`: when it became durable, ms since 1970; older releases omit it.
+   */
+  | { kind: "commit"; floorId: FloorId; prev: FloorSeq; last: FloorSeq; entries?: WireEntry[]; at?: number }
+  /** A piece of a message that is still being written. */
+  | { kind: "delta"; floorId: FloorId; sessionId: SessionId; frame: Uint8Array }
+  /** The store has the text up to `length`: a reader with a gap can read it there. */
+  | { kind: "checkpoint"; floorId: FloorId; sessionId: SessionId; messageId: MessageId; runId: RunId; length: number }
+  /** An unlogged event for the live readers of a session. */
+  | { kind: "notice"; floorId: FloorId; sessionId: SessionId; frame: Uint8Array };
+
+/** A logged event in transit: its routing fields, and its frame without a position (`data: …` and the blank line). */
+export interface WireEntry {
+  floorSeq: FloorSeq;
+  sessionId?: SessionId | undefined;
+  seq?: Seq | undefined;
+  type: LoggedType;
+  subject?: Subject | undefined;
+  frame: Uint8Array;
+}
+
+/** The topic of all events of a floor (rule C17). */
+export const floorTopic = (epoch: string, floorId: FloorId): string => `${epoch}.floor.${floorId}`;
+
+/** The topic on which the driver of a run receives signals. */
+export const runTopic = (epoch: string, runId: string): string => `${epoch}.run.${runId}`;
+
+/** The topic on which the workers of a home receive the runs that must go there. */
+export const homeTopic = (epoch: string, home: string): string => `${epoch}.home.${home}`;
+
+const NEWLINE = 10;
+
+/** Encode an entry for transit. For entries from the store, the subject is derived from the data. */
+export function toWire(entry: LogEntry): WireEntry {
+  const { floorSeq, sessionId, seq, type } = entry;
+  return { floorSeq, sessionId, seq, type, subject: storedSubject(entry), frame: dataFrame(envelopeJson(entry)) };
+}
+
+/** A subject as one string. The event's type determines its kind. */
+function subjectText(subject: Subject | undefined): string | null {
+  if (!subject) return null;
+  if ("message" in subject) return subject.message;
+  return "run" in subject ? subject.run : subject.state;
+}
+
+function readSubject(type: LoggedType, text: string | null | undefined): Subject | undefined {
+  if (text === null || text === undefined) return undefined;
+  if (type === "message") return { message: text as MessageId };
+  return type === "complete" ? { run: text as RunId } : { state: text as WrittenState };
+}
+
+/** The routing fields of an entry in the JSON line. Absent values are null, because JSON arrays have no gaps. */
+type EntryHead = [
+  floorSeq: number,
+  type: LoggedType,
+  length: number,
+  subject?: string | null,
+  sessionId?: SessionId | null,
+  seq?: number | null,
+];
+
+/**
+ * Messages that this process encoded, keyed by their bytes, so that readers in the same process need not decode them.
+ */
+const encoded = new WeakMap<Uint8Array, FloorMessage>();
+
+export function encodeFloorMessage(message: FloorMessage): Uint8Array {
+  const bytes = bytesOf(message);
+  encoded.set(bytes, message);
+  return bytes;
+}
+
+function bytesOf(message: FloorMessage): Uint8Array {
+  if (message.kind === "commit") {
+    const { entries, ...rest } = message;
+    if (!entries) return join(rest, []);
+    const heads = entries.map(
+      ({ floorSeq, type, frame, subject, sessionId, seq }): EntryHead => [
+        floorSeq,
+        type,
+        frame.byteLength,
+        subjectText(subject),
+        sessionId ?? null,
+        seq ?? null,
+      ],
+    );
+    return join(
+      { ...rest, entries: heads },
+      entries.map((entry) => entry.frame),
+    );
+  }
+  if (message.kind === "checkpoint") return join(message, []);
+  const { frame, ...rest } = message;
+  return join(rest, [frame]);
+}
+
+/** @throws SyntaxError when the bytes are not a floor message */
+export function decodeFloorMessage(bytes: Uint8Array): FloorMessage {
+  return encoded.get(bytes) ?? read(bytes);
+}
+
+function read(bytes: Uint8Array): FloorMessage {
+  const buffer = asBuffer(bytes);
+  const end = buffer.indexOf(NEWLINE);
+  if (end < 0) throw new SyntaxError("a floor message must begin with a line of JSON");
+  const head = JSON.parse(buffer.toString("utf8", 0, end));
+  let offset = end + 1;
+  if (head.kind === "commit") {
+    if (!head.entries) return head;
+    head.entries = (head.entries as EntryHead[]).map(([floorSeq, type, length, subject, sessionId, seq]): WireEntry => {
+      const frame = buffer.subarray(offset, offset + length);
+      offset += length;
+      return {
+        floorSeq,
+        type,
+        subject: readSubject(type, subject),
+        sessionId: sessionId ?? undefined,
+        seq: seq ?? undefined,
+        frame,
+      };
+    });
+    return head;
+  }
+  if (head.kind !== "checkpoint") head.frame = buffer.subarray(offset);
+  return head;
+}
+
+/** `allocUnsafe` takes small buffers from Node's pool, which spares the garbage collector. */
+function join(head: object, frames: readonly Uint8Array[]): Uint8Array {
+  const line = `${JSON.stringify(head)}\n`;
+  const length = Buffer.byteLength(line);
+  const whole = Buffer.allocUnsafe(frames.reduce((sum, frame) => sum + frame.byteLength, length));
+  whole.write(line);
+  let offset = length;
+  for (const frame of frames) {
+    whole.set(frame, offset);
+    offset += frame.byteLength;
+  }
+  return whole;
+}
+
+function asBuffer(bytes: Uint8Array): Buffer {
+  return bytes instanceof Buffer ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+}

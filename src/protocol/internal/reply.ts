@@ -1,0 +1,49 @@
+import { z } from "zod";
+import { Decision } from "../decision.ts";
+import { ERROR_CODES } from "../errors.ts";
+import { MessageId, RunId, SessionId } from "../ids.ts";
+import { AgentInfo, Session } from "../session.ts";
+import { RunTask, Standing } from "./run.ts";
+
+/** The outcome of a `switch_agent`. A failed switch is not a refusal, so the outcome is part of a successful reply. */
+export const SwitchOutcome = z.object({
+  errorCode: z.enum(ERROR_CODES).optional(),
+  message: z.string().optional(),
+  availableAgents: z.array(AgentInfo).optional(),
+  previousAgentId: z.string().optional(),
+  currentAgentId: z.string().optional(),
+  agentName: z.string().optional(),
+});
+export type SwitchOutcome = z.infer<typeof SwitchOutcome>;
+
+/** A floor's reply to a command. The receipt stores it unchanged. */
+export const Reply = z.discriminatedUnion("ok", [
+  z.object({
+    ok: z.literal(true),
+    sessionId: SessionId.optional(),
+    session: Session.optional(),
+    /** The position of the session's log after this command. */
+    seq: z.number().int().optional(),
+    messageId: MessageId.optional(),
+    runId: RunId.optional(),
+    decision: Decision.optional(),
+    outcome: SwitchOutcome.optional(),
+    interrupted: z.object({ runId: RunId, messageId: MessageId }).optional(),
+    archived: z.array(SessionId).optional(),
+    deleted: z.boolean().optional(),
+    flags: z.record(z.string(), z.boolean()).optional(),
+    /** In reply to `run.claim`: the task; absent when the run is no longer needed. */
+    task: RunTask.optional(),
+    /** In reply to `run.claim`: another worker claimed the run before; look for its driver on the run's topic first. */
+    isClaimed: z.boolean().optional(),
+    standing: Standing.optional(),
+  }),
+  z.object({
+    ok: z.literal(false),
+    code: z.enum(ERROR_CODES),
+    message: z.string().optional(),
+    facts: z.record(z.string(), z.unknown()).optional(),
+  }),
+]);
+export type Reply = z.infer<typeof Reply>;
+export type Accepted = Extract<Reply, { ok: true }>;

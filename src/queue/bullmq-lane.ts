@@ -1,0 +1,88 @@
+import type { Queue } from "bullmq";
+import type { Redis } from "ioredis";
+import type { Effect } from "../protocol/internal/effect.ts";
+import { type Clock, sleep } from "../protocol/ports/clock.ts";
+import { BullmqWork, type Handler } from "./bullmq-work.ts";
+
+/** The number of queue events that Redis keeps, for inspection with BullMQ's tools. */
+const KEPT_EVENTS = 1_000;
+/** BullMQ serves jobs without a priority first, then 1, then higher numbers: the reverse of an effect's priority. */
+const LAST_PRIORITY = 101;
+/** How long closing may take, in ms. */
+const CLOSE_MS = 1_000;
+
+export interface BullmqLaneOptions {
+  /** Fails fast. */
+  producer: Redis;
+  /** Waits for Redis without a limit while it is away. */
+  worker: Redis;
+  prefix: string;
+  clock: Clock;
+  onFault: (error: unknown) => void;
+}
+
+/** One of BullMQ's queues: the effects of one kind. */
+export class BullmqLane {
+  readonly #name: string;
+  readonly #options: BullmqLaneOptions;
+  readonly #bullmq: typeof import("bullmq");
+  readonly #queue: Queue<Effect>;
+  #work: BullmqWork | undefined;
+  #isOpening = false;
+
+  static async open(name: string, options: BullmqLaneOptions): Promise<BullmqLane> {
+    const lane = new BullmqLane(name, options, await import("bullmq"));
+    await lane.#queue.waitUntilReady();
+    return lane;
+  }
+
+  private constructor(name: string, options: BullmqLaneOptions, bullmq: typeof import("bullmq")) {
+    const { producer, prefix, onFault } = options;
+    this.#name = name;
+    this.#options = options;
+    this.#bullmq = bullmq;
+    this.#queue = new bullmq.Queue(name, {
+      connection: producer,
+      prefix,
+      streams: { events: { maxLen: KEPT_EVENTS } },
+      // A finished job must not remain: BullMQ would ignore a later job with the same id (rule C7).
+      defaultJobOptions: { attempts: 1, removeOnComplete: true, removeOnFail: true, keepLogs: 0 },
+    });
+    this.#queue.on("error", onFault);
+  }
+
+  async add(effect: Effect): Promise<void> {
+    await this.#queue.add(effect.kind === "run" ? effect.agentId : effect.kind, effect, {
+      jobId: effect.id,
+      delay: Math.max(0, effect.dueAt - this.#options.clock.now()),
+      ...(effect.kind === "run" && { priority: LAST_PRIORITY - effect.priority }),
+    });
+  }
+
+  /** @throws AppError `unavailable` when Redis does not answer */
+  async process(handler: Handler, concurrency: number): Promise<BullmqWork> {
+    if (this.#isOpening || this.#work?.isStopped === false)
+      throw new Error(`the queue ${this.#name} already has a handler`);
+    const { worker: connection, prefix, clock, onFault } = this.#options;
+    this.#isOpening = true;
+    try {
+      this.#work = await BullmqWork.open({
+        bullmq: this.#bullmq,
+        name: this.#name,
+        connection,
+        prefix,
+        concurrency,
+        handler,
+        clock,
+        onFault,
+      });
+      return this.#work;
+    } finally {
+      this.#isOpening = false;
+    }
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([this.#work?.leave(), Promise.race([this.#queue.close(), sleep(this.#options.clock, CLOSE_MS)])]);
+  }
+}

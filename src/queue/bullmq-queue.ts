@@ -1,0 +1,165 @@
+import type { Redis } from "ioredis";
+import { type RedisOptions, readRedisAddresses } from "../bus/redis-address.ts";
+import { connectRedis, reasonOf } from "../bus/redis-client.ts";
+import { AppError } from "../protocol/errors.ts";
+import type { Effect } from "../protocol/internal/effect.ts";
+import type { Clock, Timer } from "../protocol/ports/clock.ts";
+import type { Logger } from "../protocol/ports/logger.ts";
+import { BullmqLane } from "./bullmq-lane.ts";
+import type { Processing, RunQueue } from "./run-queue.ts";
+
+/**
+ * Redis counts as away when it has answered nothing in two checks in a row, this many ms apart; the effect is then left
+ * to the next sweep. One check is not enough: a busy process reads answers late.
+ */
+const LOOK_MS = 400;
+const MISSED = 2;
+/** Concurrent additions to Redis: a Redis that stops answering must not fill this process's memory. */
+const MAX_ADDING = 10_000;
+/**
+ * BullMQ requires that a worker's commands wait for Redis without a limit. A connection that waits for jobs may be
+ * silent for 10 s; one that is silent for longer is dead.
+ */
+const PATIENT: RedisOptions = {
+  maxRetriesPerRequest: null,
+  enableOfflineQueue: true,
+  autoResendUnfulfilledCommands: true,
+  socketTimeout: 15_000,
+};
+/** Distinct faults that are logged per outage; further ones add no information. */
+const MAX_LOGGED = 20;
+const LOST_JOB = /^(Missing (lock|key)|Lock mismatch|could not renew lock) for a job/;
+
+export interface BullmqQueueOptions {
+  /** The addresses of the bus. The queue uses one of them, the same on all nodes. */
+  urls: readonly [string, ...string[]];
+  /** Identifies the store: all keys of the queue begin with it (rule C20). */
+  epoch: string;
+  clock: Clock;
+  log: Logger;
+}
+
+/**
+ * Open the run queue over BullMQ: its queues `runs` and `timers`, under the prefix `<epoch>`. Finished jobs are removed
+ * from Redis. Another worker restarts the jobs of a killed worker within about 6 s.
+ *
+ * @throws Error with a sentence for the operator when the server cannot be used
+ */
+export async function openBullmqQueue({ urls, epoch, clock, log }: BullmqQueueOptions): Promise<RunQueue> {
+  const address = readRedisAddresses(urls)[0]!;
+  const faults = new Faults(log, address.label);
+  const clients: Redis[] = [];
+  const connect = async (options?: RedisOptions) => {
+    const client = await connectRedis(address, clock, options);
+    clients.push(client);
+    client.on("error", (error) => faults.report(error));
+    return client;
+  };
+  try {
+    const producer = await connect();
+    const worker = await connect(PATIENT);
+    producer.on("ready", () => faults.forget());
+    const shared = { producer, worker, prefix: epoch, clock, onFault: (error: unknown) => faults.report(error) };
+    const lanes = { run: await BullmqLane.open("runs", shared), timer: await BullmqLane.open("timers", shared) };
+    return new BullmqQueue(clock, lanes, clients);
+  } catch (error) {
+    for (const client of clients) client.disconnect();
+    throw error;
+  }
+}
+
+class BullmqQueue implements RunQueue {
+  readonly #clock: Clock;
+  readonly #lanes: Record<Effect["kind"], BullmqLane>;
+  readonly #clients: Redis[];
+  #adding = 0;
+  /** The number of answers from Redis, acceptances and refusals. */
+  #answers = 0;
+  #isClosed = false;
+
+  constructor(clock: Clock, lanes: Record<Effect["kind"], BullmqLane>, clients: Redis[]) {
+    this.#clock = clock;
+    this.#lanes = lanes;
+    this.#clients = clients;
+  }
+
+  async add(effect: Effect): Promise<void> {
+    if (this.#isClosed) throw new AppError("unavailable");
+    if (this.#adding >= MAX_ADDING) throw new AppError("unavailable", "too many effects are waiting for the run queue");
+    this.#adding += 1;
+    const added = this.#lanes[effect.kind].add(effect).finally(() => {
+      this.#adding -= 1;
+    });
+    await this.#inTime(added);
+  }
+
+  async process<K extends Effect["kind"]>(
+    kind: K,
+    handler: (effect: Extract<Effect, { kind: K }>) => Promise<void>,
+    { concurrency }: { concurrency: number },
+  ): Promise<Processing> {
+    return this.#lanes[kind].process(handler as (effect: Effect) => Promise<void>, concurrency);
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    await Promise.all(Object.values(this.#lanes).map((lane) => lane.close()));
+    for (const client of this.#clients) client.disconnect();
+  }
+
+  /** Wait for an addition while Redis answers others: answers arrive in order, so this one's will arrive too. */
+  #inTime(added: Promise<void>): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const away = (reason = "it does not answer") =>
+        reject(new AppError("unavailable", "the run queue is away", { cause: new Error(reason) }));
+      let seen = this.#answers;
+      let missed = 0;
+      const look = (): Timer =>
+        this.#clock.after(LOOK_MS, () => {
+          missed = this.#answers === seen ? missed + 1 : 0;
+          seen = this.#answers;
+          if (missed === MISSED) away();
+          else looking = look();
+        });
+      let looking = look();
+      const settle = (settled: () => void) => {
+        this.#answers += 1;
+        looking.cancel();
+        settled();
+      };
+      added.then(
+        () => settle(resolve),
+        (error) => settle(() => away(reasonOf(error))),
+      );
+    });
+  }
+}
+
+/**
+ * Logs background faults. The client repeats the same fault at every retry, so each is logged once per outage; a
+ * restored connection ends the outage.
+ */
+class Faults {
+  readonly #log: Logger;
+  readonly #server: string;
+  readonly #logged = new Set<string>();
+
+  constructor(log: Logger, server: string) {
+    this.#log = log;
+    this.#server = server;
+  }
+
+  report(error: unknown): void {
+    const reason = reasonOf(error).replace(/ job \S+/, " a job");
+    if (this.#logged.has(reason) || this.#logged.size >= MAX_LOGGED) return;
+    this.#logged.add(reason);
+    const facts = { server: this.#server, reason };
+    // Claims make a job that two workers start harmless (rule C10).
+    if (LOST_JOB.test(reason)) this.#log.debug(facts, "this worker has lost a job to another");
+    else this.#log.warn(facts, "the run queue has a problem with Redis; it keeps retrying");
+  }
+
+  forget(): void {
+    this.#logged.clear();
+  }
+}

@@ -1,0 +1,140 @@
+import { type RunId, userOf } from "../protocol/ids.ts";
+import type { RunEffect } from "../protocol/internal/effect.ts";
+
+/** Runs of all owners that wait in lines; further runs stay in the store until the next sweep. */
+const MAX_LINED_UP = 4_096;
+
+/** A running run always holds a place; a held run never; a waiting run only beyond its limits. */
+export type RunState = "running" | "held" | "waiting";
+
+export interface PlacesOptions {
+  /** Concurrent runs. */
+  total: number;
+  /** Concurrent runs of one owner; its further runs wait in a line. */
+  perOwner: number;
+  /** Runs that may wait for a person without holding a place: per owner, and in total. Further ones hold a place. */
+  waitingPerOwner: number;
+  waiting: number;
+  /** Called when a run from a line may be taken. */
+  onTurn: (effect: RunEffect) => void;
+}
+
+interface Owner {
+  readonly key: string;
+  readonly counts: Record<RunState, number>;
+  readonly line: Map<RunId, RunEffect>;
+}
+
+/**
+ * Counts the places of a worker (rule C14). Held runs and runs that wait for a person hold no place, and one owner's
+ * runs cannot hold all places. The queue keeps the order among owners.
+ */
+export class Places {
+  readonly #options: PlacesOptions;
+  readonly #runs = new Map<RunId, { owner: Owner | undefined; state: RunState }>();
+  readonly #owners = new Map<string, Owner>();
+  readonly #counts: Record<RunState, number> = { running: 0, held: 0, waiting: 0 };
+  /** Waiting runs that hold a place because their owner has more than `waitingPerOwner`. */
+  #waitingInPlace = 0;
+  #linedUp = 0;
+
+  constructor(options: PlacesOptions) {
+    this.#options = options;
+  }
+
+  /** Runs that the queue may have handed over at a time: the places, plus the runs that hold none. */
+  get concurrency(): number {
+    const { total, waiting } = this.#options;
+    return total + this.#counts.held + Math.min(waiting, this.#counts.waiting - this.#waitingInPlace);
+  }
+
+  count(state: RunState): number {
+    return this.#counts[state];
+  }
+
+  /** @returns false if the owner has no place left; the run then waits in the owner's line, unless the lines are full */
+  take(effect: RunEffect): boolean {
+    const { runId } = effect;
+    const key = keyOf(effect);
+    const owner = key === undefined ? undefined : this.#ownerOf(key);
+    if (owner && this.#roomOf(owner) <= 0) {
+      if (!owner.line.has(runId)) {
+        if (this.#linedUp >= MAX_LINED_UP) return false;
+        this.#linedUp += 1;
+      }
+      owner.line.set(runId, effect);
+      return false;
+    }
+    if (owner?.line.delete(runId)) this.#linedUp -= 1;
+    this.#runs.set(runId, { owner, state: "running" });
+    this.#add(owner, "running", 1);
+    return true;
+  }
+
+  set(runId: RunId, state: RunState): void {
+    const run = this.#runs.get(runId);
+    if (!run || run.state === state) return;
+    this.#add(run.owner, run.state, -1);
+    run.state = state;
+    this.#add(run.owner, state, 1);
+    this.#callNext(run.owner);
+  }
+
+  release(runId: RunId): void {
+    const run = this.#runs.get(runId);
+    if (!run) return;
+    this.#runs.delete(runId);
+    this.#add(run.owner, run.state, -1);
+    this.#callNext(run.owner);
+    if (run.owner) this.#forgetIfGone(run.owner);
+  }
+
+  #ownerOf(key: string): Owner {
+    let owner = this.#owners.get(key);
+    if (!owner) {
+      owner = { key, counts: { running: 0, held: 0, waiting: 0 }, line: new Map() };
+      this.#owners.set(key, owner);
+    }
+    return owner;
+  }
+
+  /** Forget an owner without runs. Runs left in its line are also in the store, and the next sweep offers them again. */
+  #forgetIfGone({ key, counts, line }: Owner): void {
+    if (counts.running + counts.held + counts.waiting > 0) return;
+    this.#linedUp -= line.size;
+    this.#owners.delete(key);
+  }
+
+  #add(owner: Owner | undefined, state: RunState, by: 1 | -1): void {
+    this.#counts[state] += by;
+    if (!owner) return;
+    const before = this.#waitingInPlaceOf(owner);
+    owner.counts[state] += by;
+    this.#waitingInPlace += this.#waitingInPlaceOf(owner) - before;
+  }
+
+  #waitingInPlaceOf({ counts }: Owner): number {
+    return Math.max(0, counts.waiting - this.#options.waitingPerOwner);
+  }
+
+  #roomOf(owner: Owner): number {
+    return this.#options.perOwner - owner.counts.running - this.#waitingInPlaceOf(owner);
+  }
+
+  /** Offer as many runs from the line as fit: highest priority first, then first come first served. */
+  #callNext(owner: Owner | undefined): void {
+    if (!owner || owner.line.size === 0) return;
+    const room = Math.max(0, this.#roomOf(owner));
+    const next = [...owner.line.values()].sort((one, other) => other.priority - one.priority).slice(0, room);
+    for (const effect of next) {
+      owner.line.delete(effect.runId);
+      this.#linedUp -= 1;
+      this.#options.onTurn(effect);
+    }
+  }
+}
+
+/** The run's owner. Undefined for a session with its own floor while authentication is off. */
+function keyOf({ ownerId, floorId }: RunEffect): string | undefined {
+  return ownerId ?? userOf(floorId);
+}

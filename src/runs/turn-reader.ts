@@ -1,0 +1,46 @@
+import type { Turn } from "../agents/agent.ts";
+import type { SessionId } from "../protocol/ids.ts";
+import type { RunTask } from "../protocol/internal/run.ts";
+import type { Message } from "../protocol/message.ts";
+import type { Store } from "../store/store.ts";
+
+/** Messages of the conversation passed to an agent. */
+const HISTORY_MESSAGES = 200;
+
+/**
+ * Read the turn of a run: the message to answer and the conversation before it, with replies that the store lists after
+ * it because they were written while it waited, or by earlier attempts of this run.
+ *
+ * @param home the name of this worker's disk. A provider's session on another disk is left out, and the agent begins
+ *   another
+ * @returns undefined if the message to answer is gone
+ */
+export async function readTurn(
+  store: Pick<Store, "findMessage" | "listMessages">,
+  sessionId: SessionId,
+  task: RunTask,
+  home: string | undefined,
+): Promise<Turn | undefined> {
+  const { runId, attempt, messageId, workspaceId, approvedTools, providerHome, heardUpTo } = task;
+  const input = await store.findMessage(sessionId, messageId);
+  const page = input && (await store.listMessages(sessionId, { before: messageId, limit: HISTORY_MESSAGES }));
+  const newest = input && (await store.listMessages(sessionId, { limit: HISTORY_MESSAGES }));
+  if (!input || !page || !newest) return undefined;
+  // Pages are bounded by bytes: if much was said since, the oldest of it is left out.
+  const later = newest.messages.slice(newest.messages.findIndex(({ id }) => id === messageId) + 1);
+  const said = later.filter(({ role }) => role !== "user");
+  const history = inTurn([...page.messages, ...said]);
+  const isReachable = providerHome === undefined || providerHome === home;
+  const providerSessionId = isReachable ? task.providerSessionId : undefined;
+  return { runId, attempt, sessionId, workspaceId, input, history, providerSessionId, heardUpTo, approvedTools };
+}
+
+/** Order messages so that a run's replies follow its question, even if other messages came between. */
+function inTurn(messages: readonly Message[]): Message[] {
+  const first = new Map<string, number>();
+  for (const [index, { runId }] of messages.entries()) {
+    if (runId !== undefined && !first.has(runId)) first.set(runId, index);
+  }
+  const places = new Map(messages.map((message, index) => [message, first.get(message.runId ?? "") ?? index]));
+  return messages.toSorted((one, other) => places.get(one)! - places.get(other)!);
+}

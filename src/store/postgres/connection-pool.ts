@@ -1,0 +1,159 @@
+import type { ClientBase, Pool, PoolClient, PoolConfig } from "pg";
+import { AppError } from "../../protocol/errors.ts";
+import type { Clock } from "../../protocol/ports/clock.ts";
+import type { Logger } from "../../protocol/ports/logger.ts";
+import { type Fault, faultOf, isConnectionDoubtful, plainError, reasonOf } from "./sql-state.ts";
+
+/** A statement that every connection prepares once, under its name. Without a name it is planned for its values. */
+export interface Statement {
+  readonly name?: string;
+  readonly text: string;
+}
+
+/** Runs statements, one at a time, each in a transaction of its own. */
+export interface Database {
+  /**
+   * @throws AppError `unavailable`: the outcome is unknown
+   * @throws StatementRefused nothing was done
+   */
+  query<Row = unknown>(statement: Statement, values?: readonly unknown[]): Promise<Row[]>;
+}
+
+/** How long a statement waits for its answer, in ms. After that it is `unavailable`, like all writes by then (C21). */
+const PATIENCE_MS = 2_000;
+/** The part of that time for getting a connection, new or returned … */
+const CONNECT_MS = 1_750;
+/** … and the least time that a statement has if it got one late. */
+const LAST_CHANCE_MS = PATIENCE_MS - CONNECT_MS;
+/** How long the server continues a statement that nothing waits for, in ms. Rule C2 finds its outcome. */
+const ABANDONED_MS = 5_000;
+/** How long a commit waits for another one of its floor, in ms. */
+const LOCK_MS = 1_000;
+/**
+ * Idle connections are closed after this time, and all after a while, so that a host name may move to another server.
+ */
+const IDLE_MS = 60_000;
+const LIFETIME_S = 1_800;
+/** Most waiting statements, more than a working database accumulates. Beyond it, statements are `unavailable`. */
+const MAX_WAITING = 4_096;
+
+/**
+ * Every query must find its rows by an index. A connection keeps its prepared plans, and a plan made for a small table
+ * would scan it when it is large, so sequential scans are disabled. Each new connection checks that the server accepts
+ * writes: a standby's answers would be stale (rule C1).
+ */
+const SET_UP = `
+  SELECT set_config('search_path', 'interlock', false), set_config('statement_timeout', '${ABANDONED_MS}', false),
+    set_config('lock_timeout', '${LOCK_MS}', false), set_config('jit', 'off', false),
+    set_config('enable_seqscan', 'off', false), set_config('enable_hashjoin', 'off', false),
+    set_config('enable_mergejoin', 'off', false), current_setting('transaction_read_only') AS "readOnly"`;
+
+/** An error of the statement itself: a key exists, or the request is invalid. */
+export class StatementRefused extends Error {
+  readonly fault: Exclude<Fault, "engine">;
+
+  constructor(fault: Exclude<Fault, "engine">, error: unknown) {
+    super(reasonOf(error));
+    this.name = "StatementRefused";
+    this.fault = fault;
+  }
+}
+
+/** Settings of every pool besides its address and size. */
+export const POOL_CONFIG: PoolConfig = {
+  connectionTimeoutMillis: CONNECT_MS,
+  query_timeout: PATIENCE_MS,
+  idleTimeoutMillis: IDLE_MS,
+  maxLifetimeSeconds: LIFETIME_S,
+  onConnect: setUp,
+};
+
+/** A bounded pool of connections. A statement that gets no answer soon fails as `unavailable`, whatever the cause. */
+export class PostgresPool implements Database {
+  readonly #pool: Pool;
+  readonly #clock: Clock;
+  readonly #log: Logger;
+  readonly #where: string;
+  #underWay = 0;
+  readonly #ended = Promise.withResolvers<void>();
+  #isClosed = false;
+  /** Whether the last statement had an engine error. It is logged once, not for every statement. */
+  #isAway = false;
+
+  /** @param where the database's name in the log */
+  constructor(pool: Pool, where: string, clock: Clock, log: Logger) {
+    this.#pool = pool;
+    this.#clock = clock;
+    this.#where = where;
+    this.#log = log;
+    // An idle connection was lost. The pool has dropped it and opens another when needed.
+    pool.on("error", (error) => log.debug({ reason: reasonOf(error) }, "an idle connection to the database was lost"));
+    // The user of a connection handles its loss. Without a listener the event would end the process.
+    pool.on("connect", (client) => client.on("error", () => {}));
+  }
+
+  async query<Row = unknown>(statement: Statement, values: readonly unknown[] = []): Promise<Row[]> {
+    if (this.#isClosed) throw new AppError("unavailable", "the store is closed");
+    if (this.#underWay >= MAX_WAITING) throw new AppError("unavailable", "too many statements are waiting");
+    this.#underWay += 1;
+    try {
+      return await this.#ask<Row>(statement, values);
+    } finally {
+      this.#underWay -= 1;
+      this.#endIfEmpty();
+    }
+  }
+
+  /** Refuse new statements; resolves when all accepted ones are answered and every connection is closed. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    this.#endIfEmpty();
+    await this.#ended.promise;
+  }
+
+  #endIfEmpty(): void {
+    if (!this.#isClosed || this.#underWay > 0 || this.#pool.ending) return;
+    this.#pool.end().then(this.#ended.resolve, this.#ended.reject);
+  }
+
+  async #ask<Row>(statement: Statement, values: readonly unknown[]): Promise<Row[]> {
+    const deadline = this.#clock.now() + PATIENCE_MS;
+    let client: PoolClient;
+    try {
+      client = await this.#pool.connect();
+    } catch (error) {
+      throw this.#unavailable(error);
+    }
+    try {
+      const query_timeout = Math.max(deadline - this.#clock.now(), LAST_CHANCE_MS);
+      const asked = { ...statement, values: values as unknown[], query_timeout };
+      const { rows } = await client.query(asked);
+      client.release();
+      this.#answered();
+      return rows as Row[];
+    } catch (error) {
+      client.release(isConnectionDoubtful(error));
+      const fault = faultOf(error);
+      if (fault === "engine") throw this.#unavailable(error);
+      this.#answered();
+      throw new StatementRefused(fault, error);
+    }
+  }
+
+  #unavailable(error: unknown): AppError {
+    const reason = reasonOf(error);
+    if (!this.#isAway) this.#log.error({ database: this.#where, reason }, "the database does not answer statements");
+    this.#isAway = true;
+    return new AppError("unavailable", undefined, { cause: plainError(error) });
+  }
+
+  #answered(): void {
+    if (this.#isAway) this.#log.info({ database: this.#where }, "the database answers statements again");
+    this.#isAway = false;
+  }
+}
+
+async function setUp(client: ClientBase): Promise<void> {
+  const { rows } = await client.query<{ readOnly: string }>(SET_UP);
+  if (rows[0]?.readOnly !== "off") throw new Error("the server takes no writes: it is a standby, or read-only");
+}

@@ -1,0 +1,183 @@
+import type { MessageId, SessionId } from "../../protocol/ids.ts";
+import { partitionOf } from "../../protocol/internal/partition.ts";
+import { cleanText } from "../../protocol/text.ts";
+import { detailsOf, newsOf, sessionText } from "../rows.ts";
+import { tsVector, wordsOf } from "../search-words.ts";
+import type { FloorChange, MessageWrite } from "../store.ts";
+import { type Database, StatementRefused } from "./connection-pool.ts";
+
+/** The parameters of `commit_floor` in migrations/postgres/functions, in order. */
+const COMMIT = {
+  name: "commit",
+  text: "SELECT commit_floor($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17) AS done",
+};
+const CONTENTS = {
+  name: "contents",
+  text: `
+    SELECT s.id AS "sessionId", m.id, m.content
+    FROM unnest($1::text[], $2::text[]) AS key (session_id, id)
+    JOIN sessions s ON s.id = key.session_id JOIN messages m ON m.session_key = s.session_key AND m.id = key.id`,
+};
+
+/** The final text of a message whose write contains only part of it. */
+type Contents = ReadonlyMap<MessageWrite, string>;
+const NO_CONTENTS: Contents = new Map();
+
+/** Commits a floor's change with one statement: one round trip and one transaction, without other floors (rule C5). */
+export class FloorCommit {
+  readonly #db: Database;
+
+  constructor(db: Database) {
+    this.#db = db;
+  }
+
+  /**
+   * @throws AppError `unavailable`: whether it was committed is unknown
+   * @throws StatementRefused the change refers to a missing row; nothing was done
+   */
+  async commit(change: FloorChange): Promise<"committed" | "conflict"> {
+    try {
+      try {
+        return await this.#write(change, NO_CONTENTS);
+      } catch (error) {
+        if (!isRefused(error, "wordless")) throw error;
+        // Rows read here belong to the version that the change is based on, or the change is a conflict.
+        return await this.#write(change, await this.#contentsAfter(change));
+      }
+    } catch (error) {
+      if (isRefused(error, "taken")) return "conflict";
+      throw error;
+    }
+  }
+
+  async #write(change: FloorChange, contents: Contents): Promise<"committed" | "conflict"> {
+    const [row] = await this.#db.query<{ done: boolean }>(COMMIT, parametersOf(change, contents));
+    return row!.done ? "committed" : "conflict";
+  }
+
+  async #contentsAfter({ messages }: FloorChange): Promise<Contents> {
+    const partial = messages.filter((write) => write.kind === "append" || write.kind === "status");
+    const sessionIds = partial.map(({ sessionId }) => sessionId);
+    const ids = partial.map(({ id }) => id);
+    const stored = await this.#db.query<{ sessionId: SessionId; id: MessageId; content: string }>(CONTENTS, [
+      sessionIds,
+      ids,
+    ]);
+    const texts = new Map(stored.map(({ sessionId, id, content }) => [keyOf(sessionId, id), content]));
+    const contents = new Map<MessageWrite, string>();
+    for (const write of messages) {
+      if ("message" in write) texts.set(keyOf(write.message.sessionId, write.message.id), write.message.content);
+      else {
+        const key = keyOf(write.sessionId, write.id);
+        const text = (texts.get(key) ?? "") + (write.kind === "append" ? write.text : "");
+        texts.set(key, text);
+        contents.set(write, text);
+      }
+    }
+    return contents;
+  }
+}
+
+const keyOf = (sessionId: SessionId, id: MessageId): string => `${sessionId}/${id}`;
+
+function isRefused(error: unknown, fault: StatementRefused["fault"]): boolean {
+  return error instanceof StatementRefused && error.fault === fault;
+}
+
+function parametersOf(change: FloorChange, contents: Contents): unknown[] {
+  const { floorId, expected, free, head, format, flags, reserved, snapshot, effectsRemoved } = change;
+  const partition = partitionOf(floorId);
+  return [
+    floorId,
+    expected,
+    head,
+    format,
+    JSON.stringify(flags),
+    snapshot,
+    listOf(sessionRows(change)),
+    listOf(change.messages.map((write) => messageRow(write, contents))),
+    listOf(
+      change.logs.map(({ sessionId, messageId, line: { id, stream, text, timestamp } }) => {
+        return { session_id: sessionId, message_id: messageId, id, stream, text, at: timestamp };
+      }),
+    ),
+    listOf(
+      change.events.map(({ floorSeq, sessionId, seq, type, requestId, at, json }) => {
+        return { floor_seq: floorSeq, session_id: sessionId, seq, type, request_id: requestId, at, json };
+      }),
+    ),
+    effectsRemoved.length === 0 ? null : effectsRemoved,
+    listOf(
+      change.effectsAdded.map(({ id, floorId: _, kind, dueAt, ...payload }) => {
+        return { id, partition, kind, due_at: dueAt, payload: JSON.stringify(payload) };
+      }),
+    ),
+    listOf(
+      change.receipts.map(({ caller, commandId, bodyHash, at, reply }) => {
+        return { caller, command_id: commandId, body_hash: bodyHash, at, reply };
+      }),
+    ),
+    listOf(
+      change.deleted.map(({ sessionId, last, at: deletedAt }) => {
+        const { floorSeq, seq = 0, type, requestId, at, json } = last;
+        const place = { floor_seq: floorSeq, seq, type, request_id: requestId, at, json };
+        return { session_id: sessionId, deleted_at: deletedAt, ...place };
+      }),
+    ),
+    free.length === 0 ? null : free,
+    reserved ? JSON.stringify(reserved) : null,
+    listOf((change.adopted ?? []).map(({ sessionId, stagedAs }) => ({ session_id: sessionId, staged_as: stagedAs }))),
+  ];
+}
+
+function sessionRows({ sessions, events }: FloorChange) {
+  const news = newsOf(events);
+  return sessions.map(({ session, memory, head }) => ({
+    id: session.id,
+    state: session.state,
+    agent_id: session.agentId,
+    user_id: session.userId,
+    owner_id: session.ownerId,
+    workspace_id: session.workspaceId,
+    last_activity_at: session.lastActivityAt,
+    queued_at: session.queuedAt,
+    paused_at: news.get(session.id)?.transitionSeq,
+    oldest_at: news.get(session.id)?.firstAt,
+    head,
+    view: JSON.stringify(session),
+    memory,
+    words: tsVector(wordsOf(sessionText(session))),
+  }));
+}
+
+/** A message is searchable once it is complete. */
+function messageRow(write: MessageWrite, contents: Contents) {
+  if ("message" in write) {
+    const { kind, message } = write;
+    const { sessionId, id, status, content, images } = message;
+    return {
+      ...{ kind, session_id: sessionId, id, status, details: detailsOf(message), content },
+      words: status === "running" ? undefined : tsVector(wordsOf(content)),
+      images: images?.map(({ hash }) => hash),
+    };
+  }
+  const { kind, sessionId, id } = write;
+  const known = contents.get(write);
+  return {
+    ...{ kind, session_id: sessionId, id },
+    status: kind === "status" ? write.status : undefined,
+    content: kind === "append" ? write.text : undefined,
+    words: known === undefined ? undefined : tsVector(wordsOf(known)),
+  };
+}
+
+/** Characters that JSON allows and PostgreSQL's text does not: NUL, and lone surrogates. */
+const FORBIDDEN = /\\u(?:0000|d)/;
+
+/** Rows as JSON; null for none. The edges refuse invalid characters; any that remain are replaced. */
+export function listOf(rows: readonly object[]): string | null {
+  if (rows.length === 0) return null;
+  const json = JSON.stringify(rows);
+  if (!FORBIDDEN.test(json)) return json;
+  return JSON.stringify(rows, (_, value) => (typeof value === "string" ? cleanText(value) : value));
+}

@@ -1,0 +1,135 @@
+import { AppError } from "../../protocol/errors.ts";
+import type { Clock } from "../../protocol/ports/clock.ts";
+import type { Logger } from "../../protocol/ports/logger.ts";
+import type { Meta } from "../meta.ts";
+import type { Store } from "../store.ts";
+import { POOL_CONFIG, PostgresPool } from "./connection-pool.ts";
+import { readAddress } from "./database-address.ts";
+import { FloorCommit } from "./floor-commit.ts";
+import { FloorLines } from "./floor-lines.ts";
+import { PruneQueries } from "./prune-queries.ts";
+import { prepareDatabase } from "./schema.ts";
+import { SessionListQuery } from "./session-list-query.ts";
+import { SmallWriter } from "./small-writer.ts";
+import { isServerAnswer, reasonOf } from "./sql-state.ts";
+import { StagedQueries } from "./staged-queries.ts";
+import { StateQueries } from "./state-queries.ts";
+import { ViewQueries } from "./view-queries.ts";
+
+/** Connections of one node; further statements wait. By default a server takes 100, for all nodes together. */
+const CONNECTIONS = 16;
+/** How often the server's time is read. The quickest answer is the most precise one. */
+const TIME_SAMPLES = 3;
+
+export interface PostgresOptions {
+  /** For example `postgres://user:password@host:5432/database`. The driver defines further parameters. */
+  url: string;
+  clock: Clock;
+  log: Logger;
+  /** Default: 16. */
+  connections?: number | undefined;
+}
+
+export interface PostgresStore extends Store {
+  /**
+   * How far the server's clock is ahead of the given one, in ms; negative if it is behind. All nodes of a store use the
+   * server's time (rule C9). The error is at most half a round trip.
+   */
+  timeOffset(): Promise<number>;
+}
+
+/**
+ * Open a PostgreSQL store, and create or migrate it if needed. Any number of nodes may have it open.
+ * @throws Error with a sentence if the server is unreachable or refuses the login, or the database is not a store of
+ *   this version
+ */
+export async function openPostgresStore(options: PostgresOptions): Promise<PostgresStore> {
+  const { url, clock, log, connections = CONNECTIONS } = options;
+  const address = await readAddress(url);
+  const client = await address.connect();
+  try {
+    const meta = await prepareDatabase(client, address.name, clock.now(), log);
+    const pool = address.makePool({ ...POOL_CONFIG, max: connections });
+    return storeOn(new PostgresPool(pool, address.name, clock, log), meta, clock);
+  } catch (error) {
+    throw isServerAnswer(error) ? new Error(`${address.name} could not be prepared: ${reasonOf(error)}`) : error;
+  } finally {
+    await client.end();
+  }
+}
+
+function storeOn(pool: PostgresPool, { epoch, secret }: Meta, clock: Clock): PostgresStore {
+  const lines = new FloorLines();
+  const changes = new FloorCommit(pool);
+  const small = new SmallWriter(pool);
+  const staged = new StagedQueries(pool);
+  const pruner = new PruneQueries(pool);
+  const state = new StateQueries(pool);
+  const views = new ViewQueries(pool);
+  const list = new SessionListQuery(pool);
+  let isClosed = false;
+
+  return {
+    epoch,
+    secret,
+
+    async commit(change) {
+      if (isClosed) throw new AppError("unavailable", "the store is closed");
+      return await lines.inLine(change.floorId, () => changes.commit(change));
+    },
+    saveConnection: (row) => small.saveConnection(row),
+    putBlob: (sessionId, blob) => small.putBlob(sessionId, blob),
+    definitionsVersion: () => state.definitionsVersion(),
+    listDefinitions: () => state.listDefinitions(),
+    changeDefinition: (change) => small.changeDefinition(change),
+    stageMessages: (stagedAs, messages, now) => staged.stage(stagedAs, messages, now),
+    discardStaged: (stagedAs) => staged.discard(stagedAs),
+    copyBlob: (from, to, hash, now) => staged.copyBlob(from, to, hash, now),
+    shiftEffects: (byMs) => small.shiftEffects(byMs),
+    doubtUntil: () => state.doubtUntil(),
+    saveDoubt: (until) => small.saveDoubt(until),
+    prune: (limits) => pruner.prune(limits),
+
+    loadFloor: (id) => state.loadFloor(id),
+    confirm: (id, version) => state.confirm(id, version),
+    loadSession: (id) => state.loadSession(id),
+    loadSessions: (ids) => state.loadSessions(ids),
+    loadDrafts: (id, after) => state.loadDrafts(id, after),
+    findMessage: (sessionId, id) => state.findMessage(sessionId, id),
+    findReceipts: (keys) => state.findReceipts(keys),
+    dueEffects: (query) => state.dueEffects(query),
+    newestTime: () => state.newestTime(),
+    loadConnection: (id) => state.loadConnection(id),
+    getBlob: (sessionId, hash) => state.getBlob(sessionId, hash),
+
+    whereIs: (id) => views.whereIs(id),
+    viewSession: (id, messages) => views.viewSession(id, messages),
+    listFloors: (query) => views.listFloors(query),
+    readFloorLogBack: (id, before, limit) => views.readFloorLogBack(id, before, limit),
+    viewFloor: (id, limits) => views.viewFloor(id, limits),
+    listSessions: (query) => list.list(query),
+    listMessages: (id, range) => views.listMessages(id, range),
+    listLogs: (id, messageId, range) => views.listLogs(id, messageId, range),
+    readSessionLog: (id, after, limit) => views.readSessionLog(id, after, limit),
+    readFloorLog: (id, after, limit) => views.readFloorLog(id, after, limit),
+    heads: (ids) => views.heads(ids),
+
+    async timeOffset() {
+      let best = { offset: 0, tripMs: Number.POSITIVE_INFINITY };
+      for (let sample = 0; sample < TIME_SAMPLES; sample++) {
+        const before = clock.now();
+        const there = await state.now();
+        const tripMs = clock.now() - before;
+        if (tripMs < best.tripMs) best = { offset: Math.round(there - before - tripMs / 2), tripMs };
+      }
+      return best.offset;
+    },
+
+    /** Finish pending statements and refuse new ones as `unavailable`. Further calls do nothing. */
+    async close() {
+      isClosed = true;
+      await lines.emptied();
+      await pool.close();
+    },
+  };
+}

@@ -1,0 +1,69 @@
+import type { PruneLimits } from "../store.ts";
+import type { Database, Statement } from "./connection-pool.ts";
+
+/** How long a blob of an unknown session waits for the command that brings its message, in ms. */
+const BLOB_GRACE_MS = 600_000;
+/** How long an unused blob of a known session is kept, in ms. */
+const BLOB_UNUSED_MS = 86_400_000;
+
+/** Locked rows are left for the next pass, so that pruning neither waits nor blocks. */
+function deletion(table: string, which: string): Statement {
+  return {
+    name: `prune_${table}`,
+    text: `
+      WITH gone AS (
+        DELETE FROM ${table} WHERE ctid = ANY (ARRAY (
+          SELECT ctid FROM ${table} WHERE ${which} FOR UPDATE SKIP LOCKED)) RETURNING 1
+      )
+      SELECT count(*) FROM gone`,
+  };
+}
+
+const RECEIPTS = deletion("receipts", "at < $1 ORDER BY at LIMIT $2");
+const TOMBSTONES = deletion("tombstones", "deleted_at < $1 ORDER BY deleted_at LIMIT $2");
+const CONNECTIONS = deletion("connections", "expires_at <= $1 ORDER BY expires_at LIMIT $2");
+const BLOBS = deletion(
+  "blobs",
+  `uses = 0 AND created_at < $1
+    AND (created_at < $2 OR NOT EXISTS (SELECT FROM sessions WHERE id = blobs.session_id))
+   ORDER BY created_at LIMIT $3`,
+);
+const STAGED = { name: "prune_staged", text: "SELECT prune_staged($1, $2) AS count" };
+const EVENTS = { name: "prune_events", text: "SELECT prune_log($1, $2) AS count" };
+
+/** Deletes expired rows, each kind in its own statement. Several nodes may do so at once. */
+export class PruneQueries {
+  readonly #db: Database;
+
+  constructor(db: Database) {
+    this.#db = db;
+  }
+
+  /** True while more may remain. */
+  async prune({ now, eventsBefore, receiptsBefore, stagedBefore, limit }: PruneLimits): Promise<boolean> {
+    const deleted = [
+      await this.#count(RECEIPTS, [receiptsBefore, limit]),
+      await this.#count(TOMBSTONES, [receiptsBefore, limit]),
+      await this.#count(CONNECTIONS, [now, limit]),
+      await this.#count(BLOBS, [now - BLOB_GRACE_MS, now - BLOB_UNUSED_MS, limit]),
+      stagedBefore === undefined ? 0 : await this.#count(STAGED, [stagedBefore, limit]),
+      eventsBefore === undefined ? 0 : await this.#pruneEvents(eventsBefore, limit),
+    ];
+    return deleted.some((count) => count >= limit);
+  }
+
+  /** Returns the number of rows considered. */
+  async #pruneEvents(before: number, limit: number): Promise<number> {
+    let touched = 0;
+    while (touched < limit) {
+      const count = await this.#count(EVENTS, [before, limit - touched]);
+      if (count === 0) break;
+      touched += count;
+    }
+    return touched;
+  }
+
+  async #count(statement: Statement, values: readonly unknown[]): Promise<number> {
+    return (await this.#db.query<{ count: number }>(statement, values))[0]!.count;
+  }
+}

@@ -1,0 +1,76 @@
+import { sessionOf, type ViewRow } from "../rows.ts";
+import { termsOf, tsQuery } from "../search-words.ts";
+import type { SessionPage, SessionQuery } from "../store.ts";
+import type { Database, Statement } from "./connection-pool.ts";
+
+/**
+ * Most sessions, and most messages, that a search considers: the newest matches. A common word must not block other
+ * readers.
+ */
+const MAX_HITS = 4_096;
+
+/** Lists and searches sessions. The page and the total come from one statement, and thus one snapshot. */
+export class SessionListQuery {
+  readonly #db: Database;
+
+  constructor(db: Database) {
+    this.#db = db;
+  }
+
+  async list(query: SessionQuery): Promise<SessionPage> {
+    const { statement, values } = listStatement(query);
+    const rows = await this.#db.query<{ total: number; view: string | null }>(statement, values);
+    const found = rows.filter((row): row is { total: number } & ViewRow => row.view !== null);
+    return { sessions: found.map(sessionOf), total: rows[0]!.total };
+  }
+}
+
+/** Each combination of filters is a statement of its own. */
+function listStatement(query: SessionQuery): { statement: Statement; values: unknown[] } {
+  const values: unknown[] = [];
+  const put = (value: unknown) => `$${values.push(value)}`;
+  const hits = query.q === undefined ? undefined : hitsOf(query.q, query.id ?? query.q.trim(), put);
+  const conditions = ["state <> 'staged'", ...(hits ? ["session_key IN (SELECT session_key FROM hits)"] : [])];
+  const columns = {
+    state: query.state,
+    agent_id: query.agentId,
+    user_id: query.userId,
+    owner_id: query.ownerId,
+    workspace_id: query.workspaceId,
+  };
+  const filtered = Object.entries(columns).filter(([, value]) => value !== undefined);
+  for (const [column, value] of filtered) conditions.push(`${column} = ${put(value)}`);
+  const hidesArchived = query.state === undefined && !query.includeArchived;
+  if (hidesArchived) conditions.push("state <> 'archived'");
+  const where = `WHERE ${conditions.join(" AND ")}`;
+  const { page, pageSize } = query;
+  const text = `
+    ${hits ?? ""}
+    SELECT counted.total, listed.view
+    FROM (SELECT count(*) AS total FROM sessions ${where}) counted
+    LEFT JOIN LATERAL (
+      SELECT view, last_activity_at, session_key FROM sessions ${where}
+      ORDER BY last_activity_at DESC, session_key DESC LIMIT ${put(pageSize)} OFFSET ${put(page * pageSize)}
+    ) listed ON true
+    ORDER BY listed.last_activity_at DESC, listed.session_key DESC`;
+  // The number of hits depends on the word, so a search is planned for its values.
+  if (hits) return { statement: { text }, values };
+  const name = ["list", ...filtered.map(([column]) => column), hidesArchived ? "shown" : "all"].join("_");
+  return { statement: { name, text }, values };
+}
+
+/** The sessions that a search hits: by their exact id, their own words, or the words of their messages. */
+function hitsOf(q: string, id: string, put: (value: unknown) => string): string {
+  const byId = `SELECT session_key FROM sessions WHERE id = ${put(id)}`;
+  const terms = termsOf(q);
+  if (terms.length === 0) return `WITH hits AS MATERIALIZED (${byId})`;
+  const words = `${put(tsQuery(terms))}::tsquery`;
+  const newest = (table: string, key: string) => `
+      SELECT session_key FROM (
+        SELECT session_key FROM ${table} WHERE words @@ ${words} ORDER BY ${key} DESC LIMIT ${MAX_HITS}) ${table}`;
+  return `
+    WITH hits AS MATERIALIZED (
+      ${byId}
+      UNION ${newest("session_words", "session_key")}
+      UNION ${newest("messages", "message_key")})`;
+}

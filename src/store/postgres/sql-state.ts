@@ -1,0 +1,78 @@
+/**
+ * The kind of a database error. `engine`: the server or the network failed, whatever the request; `taken`: a unique key
+ * exists; `wordless`: a message is complete and its words are missing; `data`: the request itself is invalid.
+ */
+export type Fault = "engine" | "taken" | "wordless" | "data";
+
+/** https://www.postgresql.org/docs/current/errcodes-appendix.html; the first two characters are the class. */
+const UNIQUE_VIOLATION = "23505";
+/** Raised by `write_messages` of migrations/postgres. */
+const WORDS_WANTED = "IL001";
+const READ_ONLY_TRANSACTION = "25006";
+/** A prepared statement is invalid: the schema changed, or a pooler moved the connection to another server. */
+const STALE_STATEMENTS = ["26000", "0A000"];
+const INVALID_PASSWORD = ["28P01", "28000"];
+const NO_SUCH_DATABASE = "3D000";
+const LOCK_NOT_AVAILABLE = "55P03";
+
+const ENGINE_CLASSES = new Set([
+  "08", // connection exceptions
+  "28", // the password was changed
+  "3D", // the database was dropped
+  "40", // rolled back: deadlock, serialization
+  "53", // no room for more connections, memory or disk
+  "55", // a lock was not to be had in time
+  "57", // cancelled, shut down, starting up
+  "58", // the system below: I/O
+  "F0", // its configuration
+  "XX", // its own faults, corruption
+]);
+const ENGINE = new Set([READ_ONLY_TRANSACTION, ...STALE_STATEMENTS]);
+
+/** The statement failed and the connection is still usable. */
+const CANCELLED = "57014";
+const HARMLESS_CLASSES = new Set(["40", "53", "55"]);
+
+export function faultOf(error: unknown): Fault {
+  const state = sqlStateOf(error);
+  // The driver or the network failed, or the server went away.
+  if (state === undefined) return "engine";
+  if (state === UNIQUE_VIOLATION) return "taken";
+  if (state === WORDS_WANTED) return "wordless";
+  return ENGINE.has(state) || ENGINE_CLASSES.has(state.slice(0, 2)) ? "engine" : "data";
+}
+
+/** Whether the connection should not be used after this error. */
+export function isConnectionDoubtful(error: unknown): boolean {
+  const state = sqlStateOf(error);
+  if (state === undefined) return true;
+  return faultOf(error) === "engine" && state !== CANCELLED && !HARMLESS_CLASSES.has(state.slice(0, 2));
+}
+
+/** The server refuses the user or the password, or the driver has none. */
+export function isRefusedUser(error: unknown): boolean {
+  return INVALID_PASSWORD.includes(sqlStateOf(error) ?? "") || /^SASL\b/.test((error as Error).message);
+}
+
+export const isNoDatabase = (error: unknown): boolean => sqlStateOf(error) === NO_SUCH_DATABASE;
+export const isLockTimeout = (error: unknown): boolean => sqlStateOf(error) === LOCK_NOT_AVAILABLE;
+export const isServerAnswer = (error: unknown): boolean => sqlStateOf(error) !== undefined;
+
+/** The error's message alone. The driver attaches row values and the connection's settings to its errors. */
+export function plainError(error: unknown): Error {
+  return new Error(reasonOf(error));
+}
+
+export function reasonOf(error: unknown): string {
+  const { message, code } = error as { message?: string; code?: string };
+  // Several addresses were tried. Each has its own error.
+  const reasons = error instanceof AggregateError ? error.errors.map(({ message: each }: Error) => each) : [message];
+  const text = reasons.filter(Boolean).join("; ") || "no reason given";
+  return code === undefined || text.includes(code) ? text : `${text} (${code})`;
+}
+
+/** SQLSTATE codes have five characters, unlike the codes of the driver and the network. */
+function sqlStateOf(error: unknown): string | undefined {
+  const { code, severity } = error as { code?: unknown; severity?: unknown };
+  return severity !== undefined && typeof code === "string" ? code : undefined;
+}

@@ -1,0 +1,172 @@
+import type { ConnectionId, FloorId, MessageId, SessionId } from "../../protocol/ids.ts";
+import type { Effect } from "../../protocol/internal/effect.ts";
+import type { Message } from "../../protocol/message.ts";
+import { ANSWER_BYTES } from "../row-page.ts";
+import {
+  type ConnectionSqlRow,
+  connectionOf,
+  type DraftRow,
+  draftPageOf,
+  type EffectRow,
+  effectOf,
+  type MessageRow,
+  messageOf,
+  sessionOf,
+  type ViewRow,
+} from "../rows.ts";
+import type {
+  Blob,
+  ConnectionRow,
+  DefinitionRow,
+  DraftPage,
+  DueQuery,
+  FloorRecord,
+  Receipt,
+  ReceiptKey,
+  SessionRow,
+} from "../store.ts";
+import type { Database } from "./connection-pool.ts";
+import { MESSAGE_WEIGHT, weighed } from "./view-statements.ts";
+
+const MESSAGE = `s.id AS "sessionId", m.id, m.status, m.details, m.content`;
+
+const FLOOR = { name: "floor", text: "SELECT version, head, snapshot, format FROM floors WHERE id = $1" };
+const VERSION = { name: "version", text: "SELECT version FROM floors WHERE id = $1" };
+const SESSION = { name: "session", text: "SELECT view, memory, head FROM sessions WHERE id = $1" };
+const SESSIONS = { name: "sessions", text: "SELECT view, memory, head FROM sessions WHERE id = ANY ($1)" };
+const DRAFTS = {
+  name: "drafts",
+  text: `
+    SELECT ${MESSAGE}, m.message_key AS key, m.found
+    FROM (
+      SELECT m.*, ${weighed(MESSAGE_WEIGHT, "m.message_key")}
+      FROM floors f JOIN messages m USING (floor_key)
+      WHERE f.id = $1 AND m.status = 'running' AND m.message_key > $2
+    ) m JOIN sessions s USING (session_key)
+    WHERE m.before < ${ANSWER_BYTES} ORDER BY m.message_key`,
+};
+const MESSAGE_OF_SESSION = {
+  name: "message",
+  text: `SELECT ${MESSAGE} FROM sessions s JOIN messages m USING (session_key) WHERE s.id = $1 AND m.id = $2`,
+};
+const RECEIPTS = {
+  name: "receipts",
+  text: `
+    SELECT r.caller, r.command_id AS "commandId", f.id AS "floorId", r.body_hash AS "bodyHash", r.reply, r.at
+    FROM unnest($1::text[], $2::text[]) AS key (caller, command_id)
+    JOIN receipts r ON r.caller = key.caller AND r.command_id = key.command_id JOIN floors f USING (floor_key)`,
+};
+const DUE_EFFECTS = {
+  name: "due_effects",
+  text: `
+    SELECT e.id, f.id AS "floorId", e.kind, e.due_at AS "dueAt", e.payload
+    FROM effects e JOIN floors f USING (floor_key)
+    WHERE e.due_at <= $1 AND (e.due_at, e.id) > ($2, $3) AND ($4::smallint[] IS NULL OR e.partition = ANY ($4))
+    ORDER BY e.due_at, e.id LIMIT $5`,
+};
+const NEWEST_TIME = {
+  name: "newest_time",
+  text: `
+    SELECT greatest(0,
+      (SELECT max(last_activity_at) FROM sessions),
+      (SELECT max(at) FROM receipts),
+      (SELECT max(deleted_at) FROM tombstones)) AS at`,
+};
+const DOUBT = { name: "doubt_until", text: "SELECT doubt_until AS until FROM meta WHERE id = 1" };
+const NOW = { name: "now", text: "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now" };
+const DEFINITIONS_VERSION = {
+  name: "definitions_version",
+  text: "SELECT definitions_version AS version FROM meta WHERE id = 1",
+};
+const DEFINITIONS = { name: "definitions", text: "SELECT id, version, body FROM agent_definitions ORDER BY id" };
+const CONNECTION = {
+  name: "connection",
+  text: `SELECT id, version, expires_at AS "expiresAt", binding FROM connections WHERE id = $1`,
+};
+const BLOB = {
+  name: "blob",
+  text: `
+    SELECT hash, mime_type AS "mimeType", bytes, created_at AS "createdAt" FROM blobs WHERE session_id = $1 AND hash = $2`,
+};
+
+/**
+ * Reads the rows that hosts, workers and gateways continue from. Each method is one statement, and thus one snapshot.
+ */
+export class StateQueries {
+  readonly #db: Database;
+
+  constructor(db: Database) {
+    this.#db = db;
+  }
+
+  async loadFloor(id: FloorId): Promise<FloorRecord | undefined> {
+    return (await this.#db.query<FloorRecord>(FLOOR, [id]))[0];
+  }
+
+  async confirm(id: FloorId, version: number): Promise<boolean> {
+    const [row] = await this.#db.query<{ version: number }>(VERSION, [id]);
+    return (row?.version ?? 0) === version;
+  }
+
+  async loadSession(id: SessionId): Promise<SessionRow | undefined> {
+    const [row] = await this.#db.query<ViewRow & { memory: string; head: number }>(SESSION, [id]);
+    return row && { session: sessionOf(row), memory: row.memory, head: row.head };
+  }
+
+  async loadSessions(ids: readonly SessionId[]): Promise<SessionRow[]> {
+    const rows = await this.#db.query<ViewRow & { memory: string; head: number }>(SESSIONS, [ids]);
+    return rows.map((row) => ({ session: sessionOf(row), memory: row.memory, head: row.head }));
+  }
+
+  async loadDrafts(id: FloorId, after = 0): Promise<DraftPage> {
+    const rows = await this.#db.query<DraftRow & { found: number }>(DRAFTS, [id, after]);
+    return draftPageOf(rows, rows.length > 0 && rows[0]!.found > rows.length);
+  }
+
+  async findMessage(sessionId: SessionId, id: MessageId): Promise<Message | undefined> {
+    const [row] = await this.#db.query<MessageRow>(MESSAGE_OF_SESSION, [sessionId, id]);
+    return row && messageOf(row);
+  }
+
+  async findReceipts(keys: readonly ReceiptKey[]): Promise<Receipt[]> {
+    const callers = keys.map(({ caller }) => caller);
+    return await this.#db.query<Receipt>(RECEIPTS, [callers, keys.map(({ commandId }) => commandId)]);
+  }
+
+  async dueEffects({ until, after, partitions, limit }: DueQuery): Promise<Effect[]> {
+    const { dueAt, id } = after ?? { dueAt: Number.MIN_SAFE_INTEGER, id: "" };
+    const rows = await this.#db.query<EffectRow>(DUE_EFFECTS, [until, dueAt, id, partitions ?? null, limit]);
+    return rows.map(effectOf);
+  }
+
+  async newestTime(): Promise<number> {
+    return (await this.#db.query<{ at: number }>(NEWEST_TIME))[0]!.at;
+  }
+
+  /** The server's time, in ms since 1970. */
+  async doubtUntil(): Promise<number> {
+    return (await this.#db.query<{ until: number }>(DOUBT))[0]!.until;
+  }
+
+  async now(): Promise<number> {
+    return (await this.#db.query<{ now: number }>(NOW))[0]!.now;
+  }
+
+  async definitionsVersion(): Promise<number> {
+    return (await this.#db.query<{ version: number }>(DEFINITIONS_VERSION))[0]!.version;
+  }
+
+  async listDefinitions(): Promise<DefinitionRow[]> {
+    return await this.#db.query<DefinitionRow>(DEFINITIONS);
+  }
+
+  async loadConnection(id: ConnectionId): Promise<ConnectionRow | undefined> {
+    const [row] = await this.#db.query<ConnectionSqlRow>(CONNECTION, [id]);
+    return row && connectionOf(row);
+  }
+
+  async getBlob(sessionId: SessionId, hash: string): Promise<Blob | undefined> {
+    const [row] = await this.#db.query<Blob>(BLOB, [sessionId, hash]);
+    return row && { ...row, bytes: new Uint8Array(row.bytes) };
+  }
+}

@@ -1,0 +1,153 @@
+import { DatabaseSync } from "node:sqlite";
+import { pathToFileURL } from "node:url";
+import { type Meta, newMeta } from "../meta.ts";
+import { listMigrations, type Migration, type MigrationTarget, migrate, migrationsFolder } from "../migrate.ts";
+import { isDamaged, isNoDatabase } from "./result-code.ts";
+import type { WriterSettings } from "./writer/writer-job.ts";
+
+/**
+ * The application id that `migrations/sqlite` writes into a file's header, to recognise the databases of other
+ * programs.
+ */
+const APPLICATION_ID = 0x464c6f72;
+/** How long the writer waits for another process's lock, for example a backup's, in ms. */
+const BUSY_MS = 2_000;
+/** The size to which the write-ahead log is cut after it has grown, in bytes. */
+const MAX_IDLE_WAL = 16_777_216;
+/** Pages of the log that are copied into the database together. A page that several commits wrote is copied once. */
+const CHECKPOINT_PAGES = 4_000;
+/** The writer's page cache, in KiB. It keeps the active floors and sessions in memory. */
+const WRITER_CACHE_KIB = 65_536;
+
+/** Open the only writing connection. The file must exist: a lost one is not replaced by a new one. */
+export function openWriter({ file, isDurable }: WriterSettings): DatabaseSync {
+  const existing = pathToFileURL(file);
+  existing.searchParams.set("mode", "rw");
+  const db = new DatabaseSync(existing, { timeout: BUSY_MS, enableForeignKeyConstraints: true });
+  db.exec(`
+    PRAGMA journal_mode = WAL;
+    PRAGMA synchronous = ${isDurable ? "FULL" : "OFF"};
+    PRAGMA journal_size_limit = ${MAX_IDLE_WAL};
+    PRAGMA wal_autocheckpoint = ${CHECKPOINT_PAGES};
+    PRAGMA cache_size = -${WRITER_CACHE_KIB};`);
+  return db;
+}
+
+/** Open a read-only connection, in addition to the writing one. */
+export function openReader(file: string): DatabaseSync {
+  return new DatabaseSync(file, { readOnly: true });
+}
+
+/**
+ * Create a store's file, or migrate it to the newest version.
+ * @throws Error with a sentence if the file is not a store, is newer than this program, or a checked page is damaged
+ */
+export async function prepareFile(
+  settings: WriterSettings,
+  { now, checksPages }: { now: number; checksPages: boolean },
+): Promise<Meta> {
+  const db = openFile(settings);
+  try {
+    if (checksPages) checkPages(db, settings.file);
+    await migrate(new SqliteTarget(settings.file, db), await listMigrations(migrationsFolder("sqlite")));
+    const { epoch, secret } = newMeta();
+    db.prepare("INSERT OR IGNORE INTO meta (id, epoch, secret, created_at, format) VALUES (1, ?, ?, ?, 1)").run(
+      epoch,
+      secret,
+      now,
+    );
+    return db.prepare("SELECT epoch, secret FROM meta").get() as unknown as Meta;
+  } catch (cause) {
+    throw isDamaged(cause) ? new Error(tellOfDamage(settings.file, (cause as Error).message), { cause }) : cause;
+  } finally {
+    db.close();
+  }
+}
+
+function openFile(settings: WriterSettings): DatabaseSync {
+  try {
+    new DatabaseSync(settings.file).close();
+    return openWriter(settings);
+  } catch (cause) {
+    if (isDamaged(cause)) throw new Error(tellOfDamage(settings.file, (cause as Error).message), { cause });
+    if (isNoDatabase(cause)) throw new Error(`${settings.file} is not a SQLite database`, { cause });
+    throw new Error(`${settings.file} cannot be opened: ${(cause as Error).message}`, { cause });
+  }
+}
+
+/** What is wrong with a damaged database, and how to recover. */
+export function tellOfDamage(file: string, reason: string): string {
+  return (
+    `${file} is damaged (${reason}): keep a copy of it, and restore a backup; ` +
+    `without one, sqlite3 ${file} ".recover" | sqlite3 recovered.db saves what can still be read`
+  );
+}
+
+function checkPages(db: DatabaseSync, file: string): void {
+  const fault = faultIn(db.prepare("PRAGMA quick_check(1)").get());
+  if (fault !== undefined) throw new Error(tellOfDamage(file, fault));
+}
+
+/**
+ * Check the pages table by table, on a connection of its own. Between two tables the snapshot is released, so that the
+ * write-ahead log can be copied into the database, and the check can end.
+ * @returns the first fault; undefined if there is none, or if the store is ending
+ */
+export function findDamage(file: string, isEnding: () => boolean): string | undefined {
+  const db = openReader(file);
+  try {
+    const tables = db.prepare("SELECT name FROM sqlite_schema WHERE type = 'table'").all();
+    const check = db.prepare("SELECT * FROM pragma_quick_check(?)");
+    for (const { name } of [{ name: "sqlite_schema" }, ...tables]) {
+      if (isEnding()) return undefined;
+      const fault = faultIn(check.get(name!));
+      if (fault !== undefined) return fault;
+    }
+    return undefined;
+  } catch (error) {
+    if (isDamaged(error)) return (error as Error).message;
+    throw error;
+  } finally {
+    db.close();
+  }
+}
+
+/** What the first row of a check says; undefined if it found nothing. */
+function faultIn(row: Record<string, unknown> | undefined): string | undefined {
+  const [fault] = Object.values(row!);
+  return fault === "ok" ? undefined : String(fault).replaceAll("\n", " ");
+}
+
+class SqliteTarget implements MigrationTarget {
+  readonly name: string;
+  readonly #db: DatabaseSync;
+
+  constructor(name: string, db: DatabaseSync) {
+    this.name = name;
+    this.#db = db;
+  }
+
+  async version(): Promise<number> {
+    const isEmpty = this.#db.prepare("SELECT 1 FROM sqlite_schema").get() === undefined;
+    if (!isEmpty && this.#pragma("application_id") !== APPLICATION_ID) {
+      throw new Error(`${this.name} is a SQLite database, but not one of Interlock's`);
+    }
+    return this.#pragma("user_version");
+  }
+
+  async apply({ version, sql }: Migration): Promise<void> {
+    this.#db.exec("BEGIN IMMEDIATE");
+    try {
+      this.#db.exec(sql);
+      this.#db.exec(`PRAGMA user_version = ${version}`);
+      this.#db.exec("COMMIT");
+    } catch (error) {
+      if (this.#db.isTransaction) this.#db.exec("ROLLBACK");
+      throw error;
+    }
+  }
+
+  #pragma(name: "application_id" | "user_version"): number {
+    return Object.values(this.#db.prepare(`PRAGMA ${name}`).get()!)[0] as number;
+  }
+}

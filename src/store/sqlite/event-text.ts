@@ -1,0 +1,20 @@
+import type { LogEntry } from "../../protocol/event.ts";
+import { type EventRow, entryOf } from "../rows.ts";
+
+/** An event's data as it is stored. `text`, if present, is inserted at `textAt`. */
+export interface EventText {
+  json: string;
+  textAt: number | null;
+  text: string | null;
+}
+
+export function wholeJson({ json, textAt, text }: EventText): string {
+  if (textAt === null || text === null) return json;
+  return json.slice(0, textAt) + JSON.stringify(text) + json.slice(textAt);
+}
+
+export type SqliteEventRow = EventRow & EventText;
+
+export function wholeEntryOf(row: SqliteEventRow): LogEntry {
+  return entryOf(row, wholeJson(row));
+}

@@ -1,0 +1,79 @@
+import type { Stats } from "node:fs";
+import { chmod, lstat, mkdir, open, readlink, realpath, stat } from "node:fs/promises";
+import { basename, dirname, join, resolve } from "node:path";
+
+/**
+ * A database holds private conversations, so other users of the machine can read neither the files nor a folder made
+ * for them.
+ */
+const FILE_MODE = 0o600;
+const FOLDER_MODE = 0o700;
+const OTHERS = 0o077;
+/** Chained links to follow, more than any system allows. */
+const MAX_LINKS = 40;
+
+/**
+ * The real path of a database file, whose folder is created if missing and readable by its owner only. Two names of one
+ * file would have two logs and two locks, so links are followed, and a file with two hard links is refused (rule C27).
+ * @throws Error with a sentence
+ */
+export async function preparePlace(file: string): Promise<string> {
+  try {
+    await mkdir(dirname(file), { recursive: true, mode: FOLDER_MODE });
+    const path = await followLinks(file);
+    await mkdir(dirname(path), { recursive: true, mode: FOLDER_MODE });
+    await make(path);
+    await make(`${path}-lock`);
+    const facts = await stat(path);
+    if (facts.isFile() && facts.nlink > 1) throw new Error(tellOfLinks(path, facts));
+    for (const suffix of ["", "-lock", "-wal", "-shm"]) await tighten(`${path}${suffix}`);
+    return path;
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code === undefined) throw cause;
+    throw new Error(`${file} cannot be opened: ${(cause as Error).message}`, { cause });
+  }
+}
+
+/**
+ * Create the file for its owner only. An existing file is not opened, because closing it again would drop this
+ * process's POSIX locks on it.
+ */
+async function make(path: string): Promise<void> {
+  try {
+    await (await open(path, "wx", FILE_MODE)).close();
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
+  }
+}
+
+function tellOfLinks(path: string, { nlink, ino }: Stats): string {
+  return (
+    `${path} has ${nlink} names (hard links), and SQLite would keep a log beside each, which destroys the database: ` +
+    `remove the others (find <folder> -inum ${ino}), or copy the file and use the copy`
+  );
+}
+
+/** The path without links, even if the last link points to a missing file. */
+async function followLinks(file: string): Promise<string> {
+  let path = file;
+  for (let links = 0; links < MAX_LINKS; links++) {
+    path = join(await realpath(dirname(path)), basename(path));
+    const isLink = await lstat(path).then(
+      (facts) => facts.isSymbolicLink(),
+      () => false,
+    );
+    if (!isLink) return path;
+    path = resolve(dirname(path), await readlink(path));
+  }
+  throw new Error(`${file} cannot be opened: too many links`);
+}
+
+/** Remove other users' access to a file, for example from a copy. A file of another user stays as it is. */
+async function tighten(path: string): Promise<void> {
+  try {
+    const { mode } = await stat(path);
+    if ((mode & OTHERS) !== 0) await chmod(path, FILE_MODE);
+  } catch {
+    // The file is missing, or this user may not change it.
+  }
+}

@@ -1,0 +1,41 @@
+import { FileMoved } from "./file-identity.ts";
+
+/**
+ * The kind of a database error. `engine`: the machine failed, whatever the request; `taken`: a unique key exists;
+ * `data`: the request itself is invalid.
+ */
+export type Fault = "engine" | "taken" | "data";
+
+/** https://sqlite.org/rescode.html; the low byte of a code is its kind. */
+const SQLITE_ERROR = 1;
+const SQLITE_BUSY = 5;
+const SQLITE_CORRUPT = 11;
+const SQLITE_TOOBIG = 18;
+const SQLITE_CONSTRAINT = 19;
+const SQLITE_MISMATCH = 20;
+const SQLITE_RANGE = 25;
+const SQLITE_NOTADB = 26;
+const TAKEN = new Set([1555, 2067, 2579]);
+const DATA = new Set([SQLITE_ERROR, SQLITE_TOOBIG, SQLITE_CONSTRAINT, SQLITE_MISMATCH, SQLITE_RANGE]);
+
+export function faultOf(error: unknown): Fault {
+  if (error instanceof FileMoved) return "engine";
+  const code = errorCodeOf(error);
+  if (code === undefined) return "data";
+  if (TAKEN.has(code)) return "taken";
+  return DATA.has(code & 0xff) ? "data" : "engine";
+}
+
+/** Whether a read failed because of the database or the disk, and not because of this program. */
+export function isUnreadable(error: unknown): boolean {
+  return errorCodeOf(error) !== undefined || (error as NodeJS.ErrnoException)?.code === "ERR_INVALID_STATE";
+}
+
+export const isBusy = (error: unknown): boolean => ((errorCodeOf(error) ?? 0) & 0xff) === SQLITE_BUSY;
+export const isDamaged = (error: unknown): boolean => ((errorCodeOf(error) ?? 0) & 0xff) === SQLITE_CORRUPT;
+export const isNoDatabase = (error: unknown): boolean => errorCodeOf(error) === SQLITE_NOTADB;
+
+function errorCodeOf(error: unknown): number | undefined {
+  const { code, errcode } = error as { code?: unknown; errcode?: unknown };
+  return code === "ERR_SQLITE_ERROR" && typeof errcode === "number" ? errcode : undefined;
+}

@@ -1,0 +1,351 @@
+import { mkdtemp, rm, stat } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import type { DatabaseSync, StatementSync } from "node:sqlite";
+import { AppError } from "../../protocol/errors.ts";
+import type { ConnectionId, FloorId, FloorSeq, MessageId, Seq, SessionId } from "../../protocol/ids.ts";
+import type { Effect } from "../../protocol/internal/effect.ts";
+import type { Message } from "../../protocol/message.ts";
+import type { Clock } from "../../protocol/ports/clock.ts";
+import type { Logger } from "../../protocol/ports/logger.ts";
+import type { Meta } from "../meta.ts";
+import type {
+  Blob,
+  ConnectionRow,
+  DefinitionChange,
+  DefinitionRow,
+  DraftPage,
+  DueQuery,
+  FloorChange,
+  FloorPage,
+  FloorQuery,
+  FloorRecord,
+  FloorView,
+  LogPage,
+  LogSlice,
+  MessagePage,
+  MessageRange,
+  PruneLimits,
+  Receipt,
+  ReceiptKey,
+  SessionPage,
+  SessionQuery,
+  SessionRow,
+  SessionView,
+  StagedId,
+  Store,
+  Whereabouts,
+} from "../store.ts";
+import { openReader, prepareFile, tellOfDamage } from "./database-file.ts";
+import { identityOf } from "./file-identity.ts";
+import { FileLock } from "./file-lock.ts";
+import { preparePlace } from "./file-place.ts";
+import { FloorList } from "./floor-list.ts";
+import { PageCheck } from "./page-check.ts";
+import { isDamaged, isUnreadable } from "./result-code.ts";
+import { SessionList } from "./session-list.ts";
+import { StateReader } from "./state-reader.ts";
+import { TurnBudget } from "./turn-budget.ts";
+import { ViewReader } from "./view-reader.ts";
+import { flatten } from "./writer/flat-change.ts";
+import { WriteQueue } from "./writer/write-queue.ts";
+import type { Job, Outcome } from "./writer/writer-job.ts";
+import { WriterThread } from "./writer/writer-thread.ts";
+
+export interface SqliteOptions {
+  /**
+   * The path of the database. A missing folder is created. `:memory:` is a file in a private temporary folder that is
+   * removed when the store is closed; its commits do not wait for the disk.
+   */
+  file: string;
+  clock: Clock;
+  log: Logger;
+  /** The largest database whose pages are checked before it is served, in bytes. Default: `START_CHECK_SIZE`. */
+  startCheckSize?: number;
+}
+
+/**
+ * The check of this many bytes takes a tenth of a second. A larger database is checked in the background while it is
+ * served.
+ */
+const START_CHECK_SIZE = 67_108_864;
+
+/**
+ * Open a SQLite store. One process owns the file while it is open (rule C27). Writes go to a thread of their own and
+ * share transactions. Reads run on this thread, on a read-only connection, and continue while writes are refused.
+ * @throws Error with a sentence if the file is in use, is not a store, is newer than this program, or is damaged
+ */
+export async function openSqliteStore({
+  file,
+  clock,
+  log,
+  startCheckSize = START_CHECK_SIZE,
+}: SqliteOptions): Promise<Store & { readonly isDamaged: boolean }> {
+  const temporary = file === ":memory:" ? await mkdtemp(join(tmpdir(), "interlock-")) : undefined;
+  const named = temporary === undefined ? resolve(file) : join(temporary, "interlock.db");
+  const closing: (() => unknown)[] = [];
+  if (temporary !== undefined) closing.push(() => rm(temporary, { recursive: true, force: true }));
+  try {
+    const path = await preparePlace(named);
+    const lock = FileLock.take(path);
+    closing.push(() => lock.release());
+    const settings = { file: path, identity: identityOf(path), isDurable: temporary === undefined };
+    const checksPages = (await stat(path)).size <= startCheckSize;
+    const meta = await prepareFile(settings, { now: clock.now(), checksPages });
+    const thread = new WriterThread(settings, clock, log);
+    closing.push(() => thread.close());
+    await thread.start();
+    const reader = openReader(path);
+    // Closed before the writer, whose connection is then the last one and leaves a single file.
+    closing.push(() => reader.close());
+    const damage = new Damage(path, log);
+    if (!checksPages) {
+      const check = new PageCheck({ file: path, log, onDamage: (fault) => damage.report(fault) });
+      closing.push(() => check.close());
+    }
+    return new SqliteStore(meta, new WriteQueue(thread), reader, closing, damage);
+  } catch (error) {
+    await closeAll(closing);
+    throw error;
+  }
+}
+
+/** Close in reverse order of opening. */
+async function closeAll(closing: (() => unknown)[]): Promise<void> {
+  for (const close of closing.splice(0).reverse()) await close();
+}
+
+/** Damage that was found while the store is open, by the check or by a read. It is logged once. */
+class Damage {
+  readonly #file: string;
+  readonly #log: Logger;
+  isFound = false;
+
+  constructor(file: string, log: Logger) {
+    this.#file = file;
+    this.#log = log;
+  }
+
+  report(fault: string): void {
+    if (this.isFound) return;
+    this.isFound = true;
+    this.#log.error({ file: this.#file }, tellOfDamage(this.#file, fault));
+  }
+}
+
+class SqliteStore implements Store {
+  readonly epoch: string;
+  readonly secret: string;
+  readonly #writes: WriteQueue<Job, Outcome>;
+  readonly #begin: StatementSync;
+  readonly #end: StatementSync;
+  readonly #state: StateReader;
+  readonly #views: ViewReader;
+  readonly #budget = new TurnBudget();
+  readonly #list: SessionList;
+  readonly #floors: FloorList;
+  readonly #closing: (() => unknown)[];
+  readonly #damage: Damage;
+
+  constructor(
+    { epoch, secret }: Meta,
+    writes: WriteQueue<Job, Outcome>,
+    db: DatabaseSync,
+    closing: (() => unknown)[],
+    damage: Damage,
+  ) {
+    this.epoch = epoch;
+    this.secret = secret;
+    this.#writes = writes;
+    this.#begin = db.prepare("BEGIN");
+    this.#end = db.prepare("ROLLBACK");
+    const onRead = (bytes: number) => this.#budget.spend(bytes);
+    this.#state = new StateReader(db, onRead);
+    this.#views = new ViewReader(db, onRead);
+    this.#list = new SessionList(db);
+    this.#floors = new FloorList(db);
+    this.#closing = closing;
+    this.#damage = damage;
+  }
+
+  /** Whether damaged pages were found, so that some reads and writes fail. */
+  get isDamaged(): boolean {
+    return this.#damage.isFound;
+  }
+
+  async commit(change: FloorChange): Promise<"committed" | "conflict"> {
+    return (await this.#writes.add({ kind: "change", change: flatten(change) })) === "conflict"
+      ? "conflict"
+      : "committed";
+  }
+
+  async saveConnection(row: ConnectionRow): Promise<"saved" | "conflict"> {
+    return (await this.#writes.add({ kind: "connection", row })) === "conflict" ? "conflict" : "saved";
+  }
+
+  async putBlob(sessionId: SessionId, blob: Blob): Promise<void> {
+    await this.#writes.add({ kind: "blob", sessionId, blob });
+  }
+
+  async stageMessages(stagedAs: StagedId, messages: readonly Message[], now: number): Promise<void> {
+    const outcome = await this.#writes.add({ kind: "stage", stagedAs, messages, now });
+    if (outcome === "conflict") throw new Error(`a message of the staged session ${stagedAs} is there already`);
+  }
+
+  async discardStaged(stagedAs: StagedId): Promise<void> {
+    await this.#writes.add({ kind: "discard", stagedAs });
+  }
+
+  async copyBlob(from: SessionId, to: SessionId, hash: string, now: number): Promise<boolean> {
+    return (await this.#writes.add({ kind: "copy", from, to, hash, now })) === "done";
+  }
+
+  async definitionsVersion(): Promise<number> {
+    return this.#read(() => this.#state.definitionsVersion());
+  }
+
+  async listDefinitions(): Promise<DefinitionRow[]> {
+    return this.#read(() => this.#state.listDefinitions());
+  }
+
+  async changeDefinition(change: DefinitionChange): Promise<"saved" | "conflict"> {
+    return (await this.#writes.add({ kind: "definition", change })) === "conflict" ? "conflict" : "saved";
+  }
+
+  async shiftEffects(byMs: number): Promise<void> {
+    await this.#writes.add({ kind: "shift", byMs });
+  }
+
+  async doubtUntil(): Promise<number> {
+    return this.#read(() => this.#state.doubtUntil());
+  }
+
+  async saveDoubt(until: number): Promise<void> {
+    await this.#writes.add({ kind: "doubt", until });
+  }
+
+  async prune(limits: PruneLimits): Promise<boolean> {
+    return (await this.#writes.add({ kind: "prune", limits })) === "more";
+  }
+
+  async loadFloor(id: FloorId): Promise<FloorRecord | undefined> {
+    return this.#read(() => this.#state.loadFloor(id));
+  }
+
+  async confirm(id: FloorId, version: number): Promise<boolean> {
+    return this.#read(() => this.#state.confirm(id, version));
+  }
+
+  async loadSession(id: SessionId): Promise<SessionRow | undefined> {
+    return this.#read(() => this.#state.loadSession(id));
+  }
+
+  async loadSessions(ids: readonly SessionId[]): Promise<SessionRow[]> {
+    return this.#view(() => ids.map((id) => this.#state.loadSession(id)).filter((row) => row !== undefined));
+  }
+
+  async loadDrafts(id: FloorId, after = 0): Promise<DraftPage> {
+    return this.#page(() => this.#state.loadDrafts(id, after));
+  }
+
+  async findMessage(sessionId: SessionId, id: MessageId): Promise<Message | undefined> {
+    return this.#read(() => this.#state.findMessage(sessionId, id));
+  }
+
+  async findReceipts(keys: readonly ReceiptKey[]): Promise<Receipt[]> {
+    return this.#view(() => keys.map((key) => this.#state.findReceipt(key)).filter((receipt) => receipt !== undefined));
+  }
+
+  async dueEffects(query: DueQuery): Promise<Effect[]> {
+    return this.#read(() => this.#state.dueEffects(query));
+  }
+
+  async newestTime(): Promise<number> {
+    return this.#read(() => this.#state.newestTime());
+  }
+
+  async loadConnection(id: ConnectionId): Promise<ConnectionRow | undefined> {
+    return this.#read(() => this.#state.loadConnection(id));
+  }
+
+  async getBlob(sessionId: SessionId, hash: string): Promise<Blob | undefined> {
+    return this.#read(() => this.#state.getBlob(sessionId, hash));
+  }
+
+  async whereIs(id: SessionId): Promise<Whereabouts | undefined> {
+    // A session and its tombstone change places in one commit, so reading one after the other misses neither.
+    return this.#read(() => this.#views.whereIs(id));
+  }
+
+  async viewSession(id: SessionId, messages: number): Promise<SessionView | undefined> {
+    return this.#page(() => this.#views.viewSession(id, messages));
+  }
+
+  async listFloors(query: FloorQuery): Promise<FloorPage> {
+    return this.#view(() => this.#floors.list(query));
+  }
+
+  async readFloorLogBack(id: FloorId, before: FloorSeq | undefined, limit: number): Promise<LogSlice> {
+    return this.#view(() => this.#views.readFloorLogBack(id, before, limit));
+  }
+
+  async viewFloor(id: FloorId, limits: { sessions: number; decisions: number }): Promise<FloorView> {
+    return this.#view(() => this.#views.viewFloor(id, limits));
+  }
+
+  async listSessions(query: SessionQuery): Promise<SessionPage> {
+    return this.#view(() => this.#list.list(query));
+  }
+
+  async listMessages(id: SessionId, range: MessageRange): Promise<MessagePage | undefined> {
+    return this.#page(() => this.#views.listMessages(id, range));
+  }
+
+  async listLogs(id: SessionId, messageId: MessageId, range: { after?: string; limit: number }): Promise<LogPage> {
+    return this.#page(() => this.#views.listLogs(id, messageId, range));
+  }
+
+  async readSessionLog(id: SessionId, after: Seq, limit: number): Promise<LogSlice | undefined> {
+    return this.#page(() => this.#views.readSessionLog(id, after, limit));
+  }
+
+  async readFloorLog(id: FloorId, after: FloorSeq, limit: number): Promise<LogSlice> {
+    return this.#page(() => this.#views.readFloorLog(id, after, limit));
+  }
+
+  async heads(ids: readonly FloorId[]): Promise<Map<FloorId, FloorSeq>> {
+    return this.#read(() => this.#views.heads(ids));
+  }
+
+  /** Finish pending writes and refuse new ones as `unavailable`. Further calls do nothing. */
+  async close(): Promise<void> {
+    await this.#writes.close();
+    await closeAll(this.#closing);
+  }
+
+  /** Read a page as one snapshot, in a turn of the event loop that has budget left. */
+  #page<T>(read: () => T): Promise<T> {
+    return this.#budget.read(() => this.#view(read));
+  }
+
+  /** Run several statements on one snapshot. */
+  #view<T>(read: () => T): T {
+    return this.#read(() => {
+      this.#begin.run();
+      try {
+        return read();
+      } finally {
+        this.#end.run();
+      }
+    });
+  }
+
+  #read<T>(read: () => T): T {
+    try {
+      return read();
+    } catch (error) {
+      if (isDamaged(error)) this.#damage.report((error as Error).message);
+      throw isUnreadable(error) ? new AppError("unavailable", undefined, { cause: error }) : error;
+    }
+  }
+}

@@ -1,0 +1,173 @@
+import type { DatabaseSync } from "node:sqlite";
+import type { ConnectionId, FloorId, MessageId, SessionId } from "../../protocol/ids.ts";
+import type { Effect } from "../../protocol/internal/effect.ts";
+import type { Message } from "../../protocol/message.ts";
+import { takePage, weightOfMessage } from "../row-page.ts";
+import {
+  type ConnectionSqlRow,
+  connectionOf,
+  type DraftRow,
+  draftPageOf,
+  type EffectRow,
+  effectOf,
+  type MessageRow,
+  messageOf,
+  sessionOf,
+  type ViewRow,
+} from "../rows.ts";
+import type {
+  Blob,
+  ConnectionRow,
+  DefinitionRow,
+  DraftPage,
+  DueQuery,
+  FloorRecord,
+  Receipt,
+  ReceiptKey,
+  SessionRow,
+} from "../store.ts";
+import { prepareQuery, type Query } from "./query.ts";
+
+/**
+ * Reads the rows that hosts, workers and gateways continue from. Each method is one statement, and thus one snapshot.
+ */
+export class StateReader {
+  readonly #floor: Query<FloorRecord>;
+  readonly #version: Query<{ version: number }>;
+  readonly #session: Query<ViewRow & { memory: string; head: number }>;
+  readonly #drafts: Query<DraftRow>;
+  readonly #message: Query<MessageRow>;
+  readonly #receipt: Query<Receipt>;
+  readonly #dueEffects: Query<EffectRow>;
+  readonly #newestTime: Query<{ at: number }>;
+  readonly #doubt: Query<{ until: number }>;
+  readonly #definitionsVersion: Query<{ version: number }>;
+  readonly #definitions: Query<DefinitionRow>;
+  readonly #connection: Query<ConnectionSqlRow>;
+  readonly #blob: Query<Blob>;
+  readonly #onRead: (bytes: number) => void;
+
+  /** @param onRead called with the size of each row of a page that is read, in bytes */
+  constructor(db: DatabaseSync, onRead: (bytes: number) => void) {
+    this.#onRead = onRead;
+    const message = "s.id AS sessionId, m.id, m.status, m.details, m.content";
+    this.#floor = prepareQuery(db, "SELECT version, head, snapshot, format FROM floors WHERE id = ?");
+    this.#version = prepareQuery(db, "SELECT version FROM floors WHERE id = ?");
+    this.#session = prepareQuery(db, "SELECT view, memory, head FROM sessions WHERE id = ?");
+    this.#drafts = prepareQuery(
+      db,
+      `
+      SELECT ${message}, m.message_key AS key
+      FROM floors f JOIN messages m ON m.floor_key = f.floor_key JOIN sessions s USING (session_key)
+      WHERE f.id = ? AND m.status = 'running' AND m.message_key > ? ORDER BY m.message_key`,
+    );
+    this.#message = prepareQuery(
+      db,
+      `
+      SELECT ${message} FROM sessions s JOIN messages m USING (session_key) WHERE s.id = ? AND m.id = ?`,
+    );
+    this.#definitionsVersion = prepareQuery(db, "SELECT definitions_version AS version FROM meta WHERE id = 1");
+    this.#definitions = prepareQuery(db, "SELECT id, version, body FROM agent_definitions ORDER BY id");
+    this.#receipt = prepareQuery(
+      db,
+      `
+      SELECT r.caller, r.command_id AS commandId, f.id AS floorId, r.body_hash AS bodyHash, r.reply, r.at
+      FROM receipts r JOIN floors f USING (floor_key) WHERE r.caller = ? AND r.command_id = ?`,
+    );
+    this.#dueEffects = prepareQuery(
+      db,
+      `
+      SELECT e.id, f.id AS floorId, e.kind, e.due_at AS dueAt, e.payload
+      FROM effects e JOIN floors f USING (floor_key)
+      WHERE e.due_at <= ?1 AND (e.due_at, e.id) > (?2, ?3)
+        AND (?4 IS NULL OR e.partition IN (SELECT value FROM json_each(?4)))
+      ORDER BY e.due_at, e.id LIMIT ?5`,
+    );
+    this.#doubt = prepareQuery(db, "SELECT doubt_until AS until FROM meta WHERE id = 1");
+    this.#newestTime = prepareQuery(
+      db,
+      `
+      SELECT max(
+        coalesce((SELECT max(last_activity_at) FROM sessions), 0),
+        coalesce((SELECT at FROM receipts ORDER BY receipt_key DESC LIMIT 1), 0),
+        coalesce((SELECT max(deleted_at) FROM tombstones), 0)) AS at`,
+    );
+    this.#connection = prepareQuery(
+      db,
+      `
+      SELECT id, version, expires_at AS expiresAt, binding FROM connections WHERE id = ?`,
+    );
+    this.#blob = prepareQuery(
+      db,
+      `
+      SELECT hash, mime_type AS mimeType, bytes, created_at AS createdAt
+      FROM blobs WHERE session_id = ? AND hash = ?`,
+    );
+  }
+
+  loadFloor(id: FloorId): FloorRecord | undefined {
+    const row = this.#floor.get(id);
+    return row && { ...row };
+  }
+
+  confirm(id: FloorId, version: number): boolean {
+    const row = this.#version.get(id);
+    return (row?.version ?? 0) === version;
+  }
+
+  loadSession(id: SessionId): SessionRow | undefined {
+    const row = this.#session.get(id);
+    return row && { session: sessionOf(row), memory: row.memory, head: row.head };
+  }
+
+  loadDrafts(id: FloorId, after: number): DraftPage {
+    const { page, hasMore } = takePage(this.#drafts.iterate(id, after), Number.POSITIVE_INFINITY, (row) => {
+      const bytes = weightOfMessage(row);
+      this.#onRead(bytes);
+      return bytes;
+    });
+    return draftPageOf(page, hasMore);
+  }
+
+  findMessage(sessionId: SessionId, id: MessageId): Message | undefined {
+    const row = this.#message.get(sessionId, id);
+    return row && messageOf(row);
+  }
+
+  findReceipt({ caller, commandId }: ReceiptKey): Receipt | undefined {
+    const row = this.#receipt.get(caller, commandId);
+    return row && { ...row };
+  }
+
+  dueEffects({ until, after, partitions, limit }: DueQuery): Effect[] {
+    const { dueAt, id } = after ?? { dueAt: Number.MIN_SAFE_INTEGER, id: "" };
+    const shares = partitions ? JSON.stringify(partitions) : null;
+    return this.#dueEffects.all(until, dueAt, id, shares, limit).map(effectOf);
+  }
+
+  doubtUntil(): number {
+    return this.#doubt.get()!.until;
+  }
+
+  newestTime(): number {
+    return this.#newestTime.get()!.at;
+  }
+
+  definitionsVersion(): number {
+    return this.#definitionsVersion.get()!.version;
+  }
+
+  listDefinitions(): DefinitionRow[] {
+    return this.#definitions.all().map((row) => ({ ...row }));
+  }
+
+  loadConnection(id: ConnectionId): ConnectionRow | undefined {
+    const row = this.#connection.get(id);
+    return row && connectionOf(row);
+  }
+
+  getBlob(sessionId: SessionId, hash: string): Blob | undefined {
+    const row = this.#blob.get(sessionId, hash);
+    return row && { ...row };
+  }
+}

@@ -1,0 +1,37 @@
+import type { DatabaseSync, StatementSync } from "node:sqlite";
+import type { DefinitionChange } from "../../store.ts";
+
+/** The floor of receipts that belong to no floor. */
+const NO_FLOOR = 0;
+
+/** Writes definitions of agents, with the receipts of the writes. */
+export class DefinitionWriter {
+  readonly #find: StatementSync;
+  readonly #put: StatementSync;
+  readonly #remove: StatementSync;
+  readonly #addReceipt: StatementSync;
+  readonly #count: StatementSync;
+
+  constructor(db: DatabaseSync) {
+    this.#find = db.prepare("SELECT version FROM agent_definitions WHERE id = ?");
+    this.#put = db.prepare(`
+      INSERT INTO agent_definitions (id, version, body) VALUES (?, ?, ?)
+      ON CONFLICT DO UPDATE SET version = excluded.version, body = excluded.body`);
+    this.#remove = db.prepare("DELETE FROM agent_definitions WHERE id = ?");
+    this.#addReceipt = db.prepare(`
+      INSERT INTO receipts (caller, command_id, floor_key, body_hash, at, reply) VALUES (?, ?, ${NO_FLOOR}, ?, ?, ?)
+      ON CONFLICT DO NOTHING`);
+    this.#count = db.prepare("UPDATE meta SET definitions_version = definitions_version + 1 WHERE id = 1");
+  }
+
+  write({ id, expected, body, receipt }: DefinitionChange): "done" | "conflict" {
+    const version = (this.#find.get(id) as { version: number } | undefined)?.version ?? 0;
+    if (version !== expected) return "conflict";
+    const { caller, commandId, bodyHash, at, reply } = receipt;
+    if (this.#addReceipt.run(caller, commandId, bodyHash, at, reply).changes === 0) return "conflict";
+    if (body === undefined) this.#remove.run(id);
+    else this.#put.run(id, expected + 1, body);
+    this.#count.run();
+    return "done";
+  }
+}

@@ -1,0 +1,106 @@
+import type { DatabaseSync, StatementSync } from "node:sqlite";
+import type { Blob, ConnectionRow } from "../../store.ts";
+import type { FileGuard } from "../file-identity.ts";
+import { faultOf } from "../result-code.ts";
+import { ChangeWriter } from "./change-writer.ts";
+import { DefinitionWriter } from "./definition-writer.ts";
+import { KnownRows } from "./known-rows.ts";
+import { Pruner } from "./pruner.ts";
+import type { Failure, Job, Outcome } from "./writer-job.ts";
+
+/** Runs jobs, one transaction for each batch. */
+export class JobWriter {
+  readonly #db: DatabaseSync;
+  readonly #guard: FileGuard;
+  readonly #known = new KnownRows();
+  readonly #changes: ChangeWriter;
+  readonly #definitions: DefinitionWriter;
+  readonly #pruner: Pruner;
+  readonly #begin: StatementSync;
+  readonly #commit: StatementSync;
+  readonly #addConnection: StatementSync;
+  readonly #putConnection: StatementSync;
+  readonly #putBlob: StatementSync;
+  readonly #shift: StatementSync;
+  readonly #saveDoubt: StatementSync;
+
+  constructor(db: DatabaseSync, guard: FileGuard) {
+    this.#db = db;
+    this.#guard = guard;
+    this.#changes = new ChangeWriter(db, this.#known);
+    this.#definitions = new DefinitionWriter(db);
+    this.#pruner = new Pruner(db, this.#changes.staged);
+    this.#begin = db.prepare("BEGIN IMMEDIATE");
+    this.#commit = db.prepare("COMMIT");
+    this.#addConnection = db.prepare(`
+      INSERT INTO connections (version, expires_at, binding, id) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING`);
+    this.#putConnection = db.prepare(`
+      UPDATE connections SET version = ?, expires_at = ?, binding = ? WHERE id = ? AND version = ?`);
+    // Storing a blob again restarts its grace period.
+    this.#putBlob = db.prepare(`
+      INSERT INTO blobs (session_id, hash, mime_type, created_at, bytes) VALUES (?, ?, ?, ?, ?)
+      ON CONFLICT DO UPDATE SET created_at = max(created_at, excluded.created_at)`);
+    this.#saveDoubt = db.prepare("UPDATE meta SET doubt_until = ? WHERE id = 1");
+    this.#shift = db.prepare("UPDATE effects SET due_at = due_at + ?");
+  }
+
+  /** @throws Error if a failed transaction cannot be rolled back: the connection is then unusable */
+  transact(jobs: readonly Job[]): Outcome[] | Failure {
+    try {
+      this.#guard.checkFile();
+      this.#begin.run();
+      const outcomes = jobs.map((job) => this.#write(job));
+      this.#commit.run();
+      // Only acknowledge what a restart will find.
+      this.#guard.check();
+      return outcomes;
+    } catch (error) {
+      // The remembered rows may not have been written.
+      this.#known.forget();
+      if (this.#db.isTransaction) this.#db.exec("ROLLBACK");
+      return { fault: faultOf(error), error: error as Error };
+    }
+  }
+
+  #write(job: Job): Outcome {
+    switch (job.kind) {
+      case "change":
+        return this.#changes.write(job.change);
+      case "connection":
+        return this.#saveConnection(job.row);
+      case "blob":
+        return this.#saveBlob(job.sessionId, job.blob);
+      case "stage":
+        this.#changes.staged.stage(job.stagedAs, job.messages, job.now);
+        return "done";
+      case "discard":
+        this.#changes.staged.discard(job.stagedAs);
+        return "done";
+      case "copy":
+        return this.#changes.staged.copyBlob(job.from, job.to, job.hash, job.now) ? "done" : "missing";
+      case "definition":
+        return this.#definitions.write(job.change);
+      case "shift":
+        this.#shift.run(job.byMs);
+        return "done";
+      case "doubt":
+        this.#saveDoubt.run(job.until);
+        return "done";
+      case "prune":
+        this.#known.forget();
+        return this.#pruner.prune(job.limits) ? "more" : "done";
+    }
+  }
+
+  #saveConnection({ id, version, expiresAt, ...binding }: ConnectionRow): Outcome {
+    const values = [version + 1, expiresAt, JSON.stringify(binding), id];
+    const { changes } =
+      version === 0 ? this.#addConnection.run(...values) : this.#putConnection.run(...values, version);
+    return changes === 1 ? "done" : "conflict";
+  }
+
+  #saveBlob(sessionId: string, { hash, mimeType, bytes, createdAt }: Blob): Outcome {
+    this.#putBlob.run(sessionId, hash, mimeType, createdAt, bytes);
+    return "done";
+  }
+}

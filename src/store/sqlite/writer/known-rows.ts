@@ -1,0 +1,36 @@
+import { RecentMap } from "../../../protocol/recent-map.ts";
+
+export interface KnownFloor {
+  key: number;
+  version: number;
+}
+
+/** A session's row, as the writer remembers it. */
+export interface KnownSession {
+  key: number;
+  floorKey: number;
+  standing: number | null;
+  /** Its title and summary, for the search index. */
+  text: string;
+  /** The values of its indexed columns, joined; undefined if unknown. */
+  columns: string | undefined;
+  /** Whether the time of its oldest event is stored. */
+  hasOldest: boolean;
+}
+
+/** Rows of each kind that are remembered. Each takes some hundred bytes. */
+const MAX_KNOWN = 16_384;
+
+/**
+ * The rows that the writer's thread knows without a read, because no other thread writes them. All of it must be
+ * forgotten on a rollback, because rows are remembered before they are committed.
+ */
+export class KnownRows {
+  readonly floors = new RecentMap<string, KnownFloor>(MAX_KNOWN);
+  readonly sessions = new RecentMap<string, KnownSession>(MAX_KNOWN);
+
+  forget(): void {
+    this.floors.clear();
+    this.sessions.clear();
+  }
+}

@@ -1,0 +1,139 @@
+import type { DatabaseSync, StatementSync } from "node:sqlite";
+import type { SessionId } from "../../../protocol/ids.ts";
+import type { Session } from "../../../protocol/session.ts";
+import { sessionText } from "../../rows.ts";
+import type { DeletedSession } from "../../store.ts";
+import { prepareQuery, type Query } from "../query.ts";
+import { SESSION_WIDTH, type Value } from "./flat-change.ts";
+import type { KnownRows, KnownSession } from "./known-rows.ts";
+import type { WordIndex } from "./word-index.ts";
+
+type SessionSqlRow = Omit<KnownSession, "hasOldest"> & { view: string; hasOldest: 0 | 1 };
+
+/** The value of `standing` for a ducked session. */
+const DUCKED = -1;
+
+/** Writes the rows of sessions, and the tombstones of deleted ones. */
+export class SessionWriter {
+  readonly #words: WordIndex;
+  readonly #known: KnownRows;
+  readonly #find: Query<SessionSqlRow>;
+  readonly #add: StatementSync;
+  readonly #put: StatementSync;
+  readonly #putView: StatementSync;
+  readonly #addTombstone: StatementSync;
+  readonly #remove: StatementSync;
+
+  constructor(db: DatabaseSync, words: WordIndex, known: KnownRows) {
+    this.#words = words;
+    this.#known = known;
+    this.#find = prepareQuery(
+      db,
+      `
+      SELECT session_key AS key, floor_key AS floorKey, standing, view, oldest_at IS NOT NULL AS hasOldest
+      FROM sessions WHERE id = ?`,
+    );
+    this.#add = db.prepare(`
+      INSERT INTO sessions (state, agent_id, user_id, owner_id, workspace_id, last_activity_at, queued_at, standing,
+        oldest_at, head, view, memory, id, floor_key)
+      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`);
+    this.#put = db.prepare(`
+      UPDATE sessions SET state = ?, agent_id = ?, user_id = ?, owner_id = ?, workspace_id = ?, last_activity_at = ?,
+        queued_at = ?, standing = ?, oldest_at = coalesce(oldest_at, ?), head = ?, view = ?, memory = ?
+      WHERE session_key = ?`);
+    // Updates no indexed column.
+    this.#putView = db.prepare("UPDATE sessions SET head = ?, view = ?, memory = ? WHERE session_key = ?");
+    this.#addTombstone = db.prepare(`
+      INSERT OR REPLACE INTO tombstones
+        (session_id, floor_key, owner_id, deleted_at, floor_seq, seq, type, request_id, at, json)
+      VALUES (?, ?, (SELECT owner_id FROM sessions WHERE id = ?), ?, ?, ?, ?, ?, ?, ?)`);
+    this.#remove = db.prepare("DELETE FROM sessions WHERE id = ?");
+  }
+
+  find(id: SessionId): KnownSession | undefined {
+    const known = this.#known.sessions.get(id);
+    if (known) return known;
+    const row = this.#find.get(id);
+    if (!row) return undefined;
+    const { key, floorKey, standing, view, hasOldest } = row;
+    const text = sessionText(JSON.parse(view) as Session);
+    return { key, floorKey, standing, text, columns: undefined, hasOldest: hasOldest === 1 };
+  }
+
+  /**
+   * @param sessions the values of a flat change, `SESSION_WIDTH` per session, starting at `from`
+   * @param before the session's current row
+   * @returns the key of the row
+   */
+  put(sessions: readonly Value[], from: number, before: KnownSession | undefined, floorKey: number): number {
+    const values = sessions.slice(from, from + SESSION_WIDTH);
+    const [id, state, agent, user, owner, workspace, activity, queuedAt, head, view, memory, text, firstAt, movedAt] =
+      values as [string, ...Value[]] & { 11: string; 12: number | null; 13: number | null };
+    const standing = standingOf(state!, before, movedAt);
+    const columns = [state, agent, user, owner, workspace, activity, queuedAt, standing].join("\n");
+    const hasOldest = before?.hasOldest === true || firstAt !== null;
+    let key: number;
+    if (!before) {
+      const found = [state!, agent!, user!, owner!, workspace!, activity!, queuedAt!, standing, firstAt];
+      key = Number(this.#add.run(...found, head!, view!, memory!, id, floorKey).lastInsertRowid);
+      this.#words.addSession(key, text!);
+    } else {
+      key = before.key;
+      const isFoundAsBefore = before.columns === columns && before.hasOldest === hasOldest;
+      const { changes } = isFoundAsBefore
+        ? this.#putView.run(head!, view!, memory!, key)
+        : this.#put.run(
+            state!,
+            agent!,
+            user!,
+            owner!,
+            workspace!,
+            activity!,
+            queuedAt!,
+            standing,
+            firstAt,
+            head!,
+            view!,
+            memory!,
+            key,
+          );
+      if (changes === 0) throw new Error(`the row of session ${id} is gone`);
+      if (before.text !== text) {
+        this.#words.dropSession(key);
+        this.#words.addSession(key, text!);
+      }
+    }
+    this.#known.sessions.set(id, { key, floorKey, standing, text: text!, columns, hasOldest });
+    return key;
+  }
+
+  remove({ sessionId, last, at }: DeletedSession, floorKey: number): void {
+    const { floorSeq, seq, type, requestId, json } = last;
+    this.#addTombstone.run(
+      sessionId,
+      floorKey,
+      sessionId,
+      at,
+      floorSeq,
+      seq ?? 0,
+      type,
+      requestId ?? null,
+      last.at,
+      json,
+    );
+    this.#remove.run(sessionId);
+    this.#known.sessions.delete(sessionId);
+  }
+}
+
+/**
+ * A session's position on its floor: 0 for the holder, -1 for a ducked session; for a paused one, the place in the
+ * floor's log of the transition that paused it. A change without a transition keeps that place.
+ */
+function standingOf(state: Value, before: KnownSession | undefined, movedAt: number | null): number | null {
+  if (state === "active") return 0;
+  if (state === "ducked") return DUCKED;
+  if (state !== "paused") return null;
+  const wasPausedAt = before?.standing && before.standing > 0 ? before.standing : undefined;
+  return movedAt ?? wasPausedAt ?? 1;
+}

@@ -1,0 +1,81 @@
+import type { DatabaseSync, StatementSync } from "node:sqlite";
+import type { Message } from "../../../protocol/message.ts";
+import type { AdoptedHistory, StagedId } from "../../store.ts";
+import { prepareQuery, type Query } from "../query.ts";
+import type { MessageRowWriter } from "./message-row-writer.ts";
+
+/** The floor of staged sessions; no floor of clients has this key. */
+const STAGING_FLOOR = 0;
+
+/** Writes staged sessions: histories whose sessions do not exist yet. */
+export class StagedWriter {
+  readonly #messages: MessageRowWriter;
+  readonly #find: Query<{ key: number }>;
+  readonly #add: StatementSync;
+  readonly #touch: StatementSync;
+  readonly #adopt: StatementSync;
+  readonly #copyBlob: StatementSync;
+  readonly #oldest: Query<{ key: number }>;
+  readonly #removeMessages: StatementSync;
+  readonly #remove: StatementSync;
+
+  constructor(db: DatabaseSync, messages: MessageRowWriter) {
+    this.#messages = messages;
+    this.#find = prepareQuery(db, "SELECT session_key AS key FROM sessions WHERE id = ? AND state = 'staged'");
+    this.#add = db.prepare(`
+      INSERT INTO sessions (id, floor_key, state, agent_id, last_activity_at, head, view, memory)
+      VALUES (?, ${STAGING_FLOOR}, 'staged', '', ?, 0, '{}', '{}')`);
+    this.#touch = db.prepare("UPDATE sessions SET last_activity_at = ? WHERE session_key = ?");
+    this.#adopt = db.prepare(
+      "UPDATE sessions SET id = ?, floor_key = ?, state = 'created' WHERE id = ? AND state = 'staged'",
+    );
+    this.#copyBlob = db.prepare(`
+      INSERT INTO blobs (session_id, hash, mime_type, created_at, bytes)
+      SELECT ?, hash, mime_type, ?, bytes FROM blobs WHERE session_id = ? AND hash = ?
+      ON CONFLICT DO UPDATE SET created_at = max(created_at, excluded.created_at)`);
+    this.#oldest = prepareQuery(
+      db,
+      `
+      SELECT session_key AS key FROM sessions WHERE state = 'staged' AND last_activity_at < ?
+      ORDER BY last_activity_at LIMIT 1`,
+    );
+    this.#removeMessages = db.prepare(`
+      DELETE FROM messages WHERE message_key IN
+        (SELECT message_key FROM messages WHERE session_key = ? ORDER BY message_key LIMIT ?)`);
+    this.#remove = db.prepare("DELETE FROM sessions WHERE session_key = ?");
+  }
+
+  stage(stagedAs: StagedId, messages: readonly Message[], now: number): void {
+    const known = this.#find.get(stagedAs);
+    if (known) this.#touch.run(now, known.key);
+    const key = known?.key ?? Number(this.#add.run(stagedAs, now).lastInsertRowid);
+    for (const message of messages) this.#messages.write(key, STAGING_FLOOR, { kind: "add", message });
+  }
+
+  discard(stagedAs: StagedId): void {
+    const known = this.#find.get(stagedAs);
+    if (known) this.#touch.run(0, known.key);
+  }
+
+  /** @returns false if there is no such image */
+  copyBlob(from: string, to: string, hash: string, now: number): boolean {
+    return this.#copyBlob.run(to, now, from, hash).changes > 0;
+  }
+
+  isThere({ stagedAs }: AdoptedHistory): boolean {
+    return this.#find.get(stagedAs) !== undefined;
+  }
+
+  adopt({ sessionId, stagedAs }: AdoptedHistory, floorKey: number): void {
+    this.#adopt.run(sessionId, floorKey, stagedAs);
+  }
+
+  /** Delete a piece of the oldest one. @returns how many rows were looked at; 0 if there is nothing to delete */
+  prune(before: number, limit: number): number {
+    const oldest = this.#oldest.get(before);
+    if (!oldest) return 0;
+    const count = Number(this.#removeMessages.run(oldest.key, limit).changes);
+    if (count < limit) this.#remove.run(oldest.key);
+    return Math.max(count, 1);
+  }
+}

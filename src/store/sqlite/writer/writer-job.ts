@@ -1,0 +1,50 @@
+import type { Message } from "../../../protocol/message.ts";
+import type { Blob, ConnectionRow, DefinitionChange, PruneLimits, StagedId } from "../../store.ts";
+import type { Fault } from "../result-code.ts";
+import type { FlatChange } from "./flat-change.ts";
+
+/** A write. Jobs of all kinds share transactions, in the order of their arrival. */
+export type Job =
+  | { kind: "change"; change: FlatChange }
+  | { kind: "connection"; row: ConnectionRow }
+  | { kind: "blob"; sessionId: string; blob: Blob }
+  | { kind: "stage"; stagedAs: StagedId; messages: readonly Message[]; now: number }
+  | { kind: "discard"; stagedAs: StagedId }
+  | { kind: "copy"; from: string; to: string; hash: string; now: number }
+  | { kind: "definition"; change: DefinitionChange }
+  | { kind: "shift"; byMs: number }
+  | { kind: "doubt"; until: number }
+  | { kind: "prune"; limits: PruneLimits };
+
+/** `conflict`: nothing was written. `more`: expired rows remain. `missing`: there is nothing to copy. */
+export type Outcome = "done" | "conflict" | "more" | "missing";
+
+/** The outcome of a job. */
+export type Result<Outcome> = Outcome | Failure;
+
+/** Nothing of the job was written, or that is unknown. `fault`: the kind of error. */
+export interface Failure {
+  fault: Fault;
+  error: Error;
+}
+
+export const isFailure = (result: unknown): result is Failure =>
+  typeof result === "object" && result !== null && "fault" in result;
+
+/** The settings of the writer's thread. */
+export interface WriterSettings {
+  file: string;
+  /** The file's identity when the store was opened; undefined while the file is being created. */
+  identity?: string | undefined;
+  /** False: a commit is answered before it is on disk. */
+  isDurable: boolean;
+}
+
+/** Messages to the thread: jobs, or the request to end after the jobs sent before. */
+export type WriterMessage = Job[] | "close";
+
+/** Messages from the thread: ready, once; then the results of jobs, in their order. */
+export type WriterAnswer = "ready" | Result<Outcome>[];
+
+/** Jobs per transaction: enough to spread the cost of a sync to disk, few enough to be answered soon. */
+export const MAX_GROUP = 256;

@@ -1,0 +1,165 @@
+import { once } from "node:events";
+import { Worker } from "node:worker_threads";
+import type { Clock } from "../../../protocol/ports/clock.ts";
+import type { Logger } from "../../../protocol/ports/logger.ts";
+import type { Carrier } from "./write-queue.ts";
+import {
+  type Failure,
+  isFailure,
+  type Job,
+  type Outcome,
+  type Result,
+  type WriterAnswer,
+  type WriterMessage,
+  type WriterSettings,
+} from "./writer-job.ts";
+
+/** The pause after a lost thread, in ms. It doubles with each further loss, up to the second value. */
+const FIRST_PAUSE_MS = 100;
+const LONGEST_PAUSE_MS = 10_000;
+
+const ENTRY = new URL(import.meta.url.endsWith(".ts") ? "./writer-main.ts" : "./writer-main.js", import.meta.url);
+
+type Settle = (index: number, result: Result<Outcome>) => void;
+
+/** Jobs that were sent together. */
+interface Sent {
+  settle: Settle;
+  count: number;
+  answered: number;
+}
+
+/**
+ * The main thread's handle of the writer's thread. If the thread is lost, its unanswered jobs fail as an engine error.
+ * The next jobs start a new thread, or fail too during the pause after the last loss.
+ */
+export class WriterThread implements Carrier<Job, Outcome> {
+  readonly #settings: WriterSettings;
+  readonly #clock: Clock;
+  readonly #log: Logger;
+  #worker: Worker | undefined;
+  /** Set while a new thread is starting. */
+  #starting: Promise<Worker> | undefined;
+  /** The unanswered batches, oldest first. */
+  #sent: Sent[] = [];
+  #pauseMs = FIRST_PAUSE_MS;
+  #pausedUntil = 0;
+  /** Whether the last transaction had an engine error. It is logged once, not for every write. */
+  #isRefused = false;
+
+  constructor(settings: WriterSettings, clock: Clock, log: Logger) {
+    this.#settings = settings;
+    this.#clock = clock;
+    this.#log = log;
+  }
+
+  /** Resolves when the thread is ready to write. Rejects with the error that ended it. */
+  async start(): Promise<Worker> {
+    const worker = new Worker(ENTRY, { workerData: this.#settings });
+    const ready = Promise.withResolvers<Worker>();
+    let cause: unknown;
+    worker.on("message", (answer: WriterAnswer) => {
+      if (answer === "ready") ready.resolve(worker);
+      else this.#take(answer);
+    });
+    worker.on("error", (error) => {
+      cause = error;
+    });
+    worker.on("exit", (code) => {
+      const error = cause ?? new Error(`the writer's thread ended with code ${code}`);
+      ready.reject(error);
+      if (this.#worker === worker) this.#lose(error);
+    });
+    this.#worker = await ready.promise;
+    return worker;
+  }
+
+  carryOut(jobs: Job[], settle: Settle): void {
+    if (this.#worker && !this.#starting) return this.#post(this.#worker, jobs, settle);
+    if (!this.#starting && this.#clock.now() < this.#pausedUntil) return failAll(jobs.length, settle, notThere());
+    this.#starting ??= this.#startAgain();
+    this.#starting.then(
+      (worker) => this.#post(worker, jobs, settle),
+      (error) => failAll(jobs.length, settle, error),
+    );
+  }
+
+  #post(worker: Worker, jobs: Job[], settle: Settle): void {
+    if (this.#worker !== worker) return failAll(jobs.length, settle, notThere());
+    try {
+      worker.postMessage(jobs satisfies WriterMessage);
+      this.#sent.push({ settle, count: jobs.length, answered: 0 });
+    } catch (error) {
+      // One of the jobs cannot be cloned to a thread.
+      if (jobs.length === 1) return settle(0, { fault: "data", error: error as Error });
+      for (const [index, job] of jobs.entries()) this.#post(worker, [job], (_, result) => settle(index, result));
+    }
+  }
+
+  /** Call it when no jobs are pending. */
+  async close(): Promise<void> {
+    const worker = this.#worker;
+    if (!worker) return;
+    this.#worker = undefined;
+    const ended = once(worker, "exit");
+    worker.postMessage("close" satisfies WriterMessage);
+    await ended;
+  }
+
+  /** The thread answers jobs in the order in which they were sent. */
+  #take(results: Result<Outcome>[]): void {
+    this.#tell(results);
+    for (const result of results) {
+      const oldest = this.#sent[0]!;
+      const index = oldest.answered++;
+      if (oldest.answered === oldest.count) this.#sent.shift();
+      oldest.settle(index, result);
+    }
+  }
+
+  /** Log when the database begins and stops refusing writes. */
+  #tell(results: readonly Result<Outcome>[]): void {
+    const refused = results.find((result): result is Failure => isFailure(result) && result.fault === "engine");
+    const { file } = this.#settings;
+    if (refused && !this.#isRefused) this.#log.error({ err: refused.error, file }, "the database refuses writes");
+    if (!refused && this.#isRefused) this.#log.info({ file }, "the database takes writes again");
+    this.#isRefused = refused !== undefined;
+    if (!refused) this.#pauseMs = FIRST_PAUSE_MS;
+  }
+
+  #lose(error: unknown): void {
+    this.#worker = undefined;
+    this.#pause();
+    this.#log.error({ err: error, file: this.#settings.file }, "the writer's thread was lost");
+    const lost = this.#sent;
+    this.#sent = [];
+    for (const { settle, count, answered } of lost) failAll(count, settle, error, answered);
+  }
+
+  async #startAgain(): Promise<Worker> {
+    const { file } = this.#settings;
+    try {
+      const worker = await this.start();
+      this.#log.info({ file }, "the writer's thread was started again");
+      return worker;
+    } catch (error) {
+      this.#pause();
+      this.#log.error({ err: error, file }, "the writer's thread could not be started");
+      throw error;
+    } finally {
+      this.#starting = undefined;
+    }
+  }
+
+  #pause(): void {
+    this.#pausedUntil = this.#clock.now() + this.#pauseMs;
+    this.#pauseMs = Math.min(this.#pauseMs * 2, LONGEST_PAUSE_MS);
+  }
+}
+
+const notThere = (): Error => new Error("the writer's thread is not running");
+
+/** The jobs from index `from` on. */
+function failAll(count: number, settle: Settle, error: unknown, from = 0): void {
+  for (let index = from; index < count; index++) settle(index, { fault: "engine", error: error as Error });
+}

@@ -1,0 +1,57 @@
+import { describe, expect, test } from "vitest";
+import type { AgentId } from "../../src/protocol/ids.ts";
+import { NOON } from "../support/floor-writer.ts";
+import type { StoreStage } from "./store-contract.ts";
+
+const A = "a" as AgentId;
+
+export function definitionContract(stage: StoreStage): void {
+  const receipt = (commandId: string) => ({ caller: "ops", commandId, bodyHash: "b", reply: '{"ok":true}', at: NOON });
+  const change = (expected: number, body: string | undefined, commandId: string) =>
+    stage.store.changeDefinition({ id: A, expected, body, receipt: receipt(commandId) });
+
+  describe("definitions of agents", () => {
+    test("are none at first, and no list of floors shows where their receipts are", async () => {
+      const { store } = stage;
+      expect([await store.listDefinitions(), await store.definitionsVersion()]).toEqual([[], 0]);
+      expect(await change(0, "{}", "c")).toBe("saved");
+      expect((await store.listFloors({ limit: 9 })).floors).toEqual([]);
+    });
+
+    test("are compared and set on their versions, and each change is noticed by one number", async () => {
+      const { store } = stage;
+      const versions = [await store.definitionsVersion()];
+      for (const [expected, body, outcome] of [
+        [0, "one", "saved"],
+        [0, "again", "conflict"],
+        [2, "late", "conflict"],
+        [1, "two", "saved"],
+      ] as const) {
+        expect(await change(expected, body, `c${versions.length}-${body}`)).toBe(outcome);
+        if (outcome === "saved") versions.push(await store.definitionsVersion());
+      }
+      expect(versions).toEqual([...new Set(versions)].sort((one, other) => one - other));
+      expect(await store.listDefinitions()).toEqual([{ id: A, version: 2, body: "two" }]);
+      expect(await change(1, undefined, "d1")).toBe("conflict");
+      expect(await change(2, undefined, "d2")).toBe("saved");
+      expect(await store.listDefinitions()).toEqual([]);
+    });
+
+    test("are changed with their receipt, or not at all", async () => {
+      const { store } = stage;
+      expect(await change(0, "one", "key")).toBe("saved");
+      const [found] = await store.findReceipts([{ caller: "ops", commandId: "key" }]);
+      expect(found).toEqual({ ...receipt("key"), floorId: "" });
+      expect(await change(1, "two", "key")).toBe("conflict");
+      expect(await store.listDefinitions()).toEqual([{ id: A, version: 1, body: "one" }]);
+      await Promise.all(["x", "y", "z"].map((commandId) => change(1, commandId, commandId)));
+      expect((await store.listDefinitions())[0]?.version).toBe(2);
+    });
+
+    test("are there after a restart", async () => {
+      await change(0, "kept", "c");
+      if (stage.isLasting) await stage.reopen();
+      expect(await stage.store.listDefinitions()).toEqual([{ id: A, version: 1, body: "kept" }]);
+    });
+  });
+}

@@ -1,0 +1,78 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { afterAll, expect, test } from "vitest";
+import { NodeUnderTest } from "../support/node-under-test.ts";
+import { readPage, root } from "./page.ts";
+import { answersOf, difference, requestsOf } from "./shown.ts";
+
+/** What the page calls the node. */
+const SHOWN_URL = "http://127.0.0.1:3000";
+
+const page = readPage("docs/doors.md");
+const node = await NodeUnderTest.start();
+afterAll(() => node.stop());
+
+/** Run a program of the page in a process of its own, below the packages that it imports. */
+async function run(name: string): Promise<string> {
+  const { text } = page.blocks.find(({ info }) => info === `js ${name}`)!;
+  const file = join(root, `node_modules/.doors-${name}-${process.pid}.mjs`);
+  await writeFile(file, text.replaceAll(SHOWN_URL, node.url));
+  try {
+    const child = spawn(process.execPath, [file], { stdio: ["ignore", "pipe", "pipe"] });
+    let said = "";
+    child.stdout.on("data", (bytes) => (said += bytes));
+    child.stderr.on("data", (bytes) => (said += bytes));
+    const [code] = await once(child, "close");
+    expect(code, said).toBe(0);
+    return said;
+  } finally {
+    await rm(file);
+  }
+}
+
+test("the commands of docs/doors.md answer as it shows", async () => {
+  const { blocks } = page;
+  let compared = 0;
+  for (const [index, { info, text }] of blocks.entries()) {
+    if (info !== "sh") continue;
+    const [request] = requestsOf(text)!;
+    if (request!.isStream) continue;
+    const { url, method, headers, body } = request!;
+    const answer = await fetch(url.replace(SHOWN_URL, node.url), { method, headers, ...(body && { body }) });
+    const [shown] = answersOf(blocks[index + 1]!.text);
+    expect(difference(shown, await answer.json()), url).toBeUndefined();
+    compared += 1;
+  }
+  expect(compared).toBeGreaterThanOrEqual(2);
+});
+
+test("the stream of docs/doors.md begins as it shows", async () => {
+  const at = page.blocks.findIndex(({ info, text }) => info === "sh" && requestsOf(text)![0]!.isStream);
+  const { url, method, headers, body } = requestsOf(page.blocks[at]!.text)![0]!;
+  const answer = await fetch(url.replace(SHOWN_URL, node.url), { method, headers, body: body! });
+  const framesIn = (text: string) =>
+    [...text.matchAll(/^data: (\{.*\})$/gm)].map(([, json]) => JSON.parse(json!) as object);
+  const sent = framesIn(await answer.text());
+  for (const [index, shown] of framesIn(page.blocks[at + 1]!.text).entries()) {
+    expect(difference(shown, sent[index])).toBeUndefined();
+  }
+});
+
+test("the programs of docs/doors.md for OpenAI's client run as they stand", async () => {
+  expect(await run("openai")).toBe("Hello there.");
+  expect(await run("responses")).toBe("You said: and now?");
+});
+
+test("the program of docs/doors.md for MCP runs as it stands", async () => {
+  expect(await run("mcp")).toMatch(/^\S.* Hello there\.$/);
+});
+
+test("the program of docs/doors.md for a voice speaks the reply, and the sentence of a refusal", async () => {
+  expect(await run("voice")).toBe("Hello there.");
+  const phone = { agentId: "phone", userId: "dave", activate: true };
+  expect((await node.post("/session/create", phone)).status).toBe(200);
+  expect(await run("voice")).toMatch(/^\S.+\.$/);
+  expect((await node.get("/session/driver")).body.session.state).toBe("paused");
+});

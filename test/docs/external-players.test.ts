@@ -1,0 +1,106 @@
+import { spawn, spawnSync } from "node:child_process";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { expect, onTestFinished, test } from "vitest";
+import { createApp, readSettings } from "../../src/index.ts";
+import { makeFolder } from "../support/sqlite-place.ts";
+import { SseReader } from "../support/sse-reader.ts";
+import { readPage, root } from "./page.ts";
+import { answersOf, difference, requestsOf } from "./shown.ts";
+
+const PAGES = ["docs/external-players.md", "docs/external-players.zh.md"];
+/** What the page calls the node. */
+const SHOWN_URL = "http://127.0.0.1:3000";
+/** A lease of 5 s runs out within 7.5 s; on busy cores within four times that. */
+const PATIENCE_MS = 30_000;
+
+/** A node with the shipped car. */
+async function startCar(): Promise<string> {
+  const flags = ["--port", "0", "--store", "sqlite::memory:", "--drain", "0ms", "--log-level", "silent"];
+  const reading = readSettings({ INTERLOCK_CONFIG: join(root, "config/car.yaml") }, flags);
+  if (!reading.ok) throw new Error(JSON.stringify(reading.faults));
+  const app = createApp({ settings: reading.settings, env: {} });
+  const { url } = await app.start();
+  onTestFinished(() => app.stop());
+  return url;
+}
+
+/** A test that runs curl. Without it the test is skipped and says so; where `CI` is set that is a failure. */
+function testWithCurl(name: string, run: () => Promise<void>): void {
+  if (spawnSync("curl", ["--version"]).status === 0) return void test(name, run, 60_000);
+  if (process.env["CI"]) {
+    return void test(name, () => {
+      throw new Error("curl is missing: install Debian's package curl");
+    });
+  }
+  console.warn(`skipped, since curl is missing: ${name}`);
+  test.skip(`${name} (skipped: curl is missing)`, () => {});
+}
+
+test.each(PAGES)(
+  "%s shows what its commands answer, in their order",
+  async (path) => {
+    const url = await startCar();
+    const { blocks } = readPage(path);
+    let compared = 0;
+    for (const [index, { info, text }] of blocks.entries()) {
+      const asked = info === "sh" ? (requestsOf(text) ?? []) : [];
+      const next = blocks[index + 1];
+      if (asked[0]?.isStream) {
+        const stream = await SseReader.open(asked[0].url.replace(SHOWN_URL, url));
+        for (const [, type] of next!.text.matchAll(/"type":"(\w+)"/g)) expect((await stream.next()).type).toBe(type);
+        compared += 1;
+      } else if (next?.info === "json") {
+        const shown = answersOf(next.text);
+        expect(shown.length, text).toBe(asked.length);
+        for (const [at, { url: address, method, headers, body }] of asked.entries()) {
+          const ask = async () => {
+            const request = { method, headers, ...(body !== undefined && { body }) };
+            const answer = await (await fetch(address.replace(SHOWN_URL, url), request)).json();
+            return difference(shown[at], answer) ?? "as shown";
+          };
+          // What is read may be about to happen, as the end of a lease is; what is written is written once.
+          if (method === "GET") await expect.poll(ask, { timeout: PATIENCE_MS }).toBe("as shown");
+          else expect(await ask(), address).toBe("as shown");
+          compared += 1;
+        }
+      }
+    }
+    expect(compared).toBeGreaterThan(12);
+  },
+  60_000,
+);
+
+testWithCurl("the player of the page obeys, beats, and gives its place up when it is killed", async () => {
+  const url = await startCar();
+  const { folder, remove } = await makeFolder();
+  onTestFinished(remove);
+  const script = readPage(PAGES[0]!).blocks.find(({ info }) => info === "bash")!.text;
+  const file = join(folder, "player.sh");
+  await writeFile(file, script.replace(SHOWN_URL, url));
+  const post = async (path: string, body: object = {}) => {
+    const headers = { "Content-Type": "application/json" };
+    const response = await fetch(`${url}${path}`, { method: "POST", headers, body: JSON.stringify(body) });
+    expect(response.status, path).toBe(200);
+  };
+  await post("/session/create", { id: "song", agentId: "music_agent", userId: "ann" });
+  const player = spawn("bash", [file, "song"], { stdio: ["ignore", "pipe", "inherit"] });
+  onTestFinished(() => void player.kill("SIGKILL"));
+  const lines = createInterface(player.stdout)[Symbol.asyncIterator]();
+  const next = async () => (await lines.next()).value;
+  await post("/session/song/activate");
+  expect(await next()).toBe("play");
+  await post("/session/create", { id: "left", agentId: "prompt_agent", userId: "ann", activate: true });
+  expect(await next()).toBe("play at -14 dB");
+  await post("/session/left/archive");
+  expect(await next()).toBe("play");
+  await post("/session/create", { id: "ring", agentId: "phone_agent", userId: "ann", activate: true });
+  expect(await next()).toBe("silence");
+  await post("/session/ring/archive");
+  expect(await next()).toBe("play");
+  const stream = await SseReader.open(`${url}/session/song/events`);
+  player.kill("SIGKILL");
+  const { data } = await stream.find(({ data }) => data["reason"] === "lease_expired");
+  expect(data).toMatchObject({ from: "active.idle", to: "paused", event: "yield" });
+});

@@ -1,0 +1,12 @@
+import { expect, test } from "vitest";
+import { arbiterMachine } from "../../src/actors/floor/arbiter.ts";
+import { chartOf } from "../../src/actors/machine/machine-chart.ts";
+import { mermaidOf } from "../../src/actors/machine/mermaid.ts";
+import { sessionMachine } from "../../src/actors/session/session-machine.ts";
+import { readPage } from "./page.ts";
+
+test("docs/machines.md shows the machines as they are", () => {
+  const shown = readPage("docs/machines.md").blocks.filter(({ text }) => text.startsWith("stateDiagram-v2"));
+  const drawn = [arbiterMachine, sessionMachine].map((machine) => mermaidOf(chartOf(machine)));
+  expect(shown.map(({ text }) => `${text.trim()}\n`)).toEqual(drawn);
+});

@@ -1,0 +1,80 @@
+import { expect, onTestFinished, test } from "vitest";
+import { NodeUnderTest } from "../../support/node-under-test.ts";
+import { headOf, RawSocket } from "../../support/raw-socket.ts";
+
+async function start(settings: Record<string, string> = {}) {
+  const node = await NodeUnderTest.start({ settings });
+  onTestFinished(() => node.stop());
+  const open = async (from?: string) => {
+    const socket = await RawSocket.open(node.url, { ...(from !== undefined && { from }) });
+    onTestFinished(() => socket.destroy());
+    return socket;
+  };
+  return { node, open };
+}
+
+test("a connection that asks for more answers than it may wait for is closed before they are made", async () => {
+  const { node, open } = await start();
+  const flood = await open();
+  await flood.send(headOf("GET", "/openapi.json").repeat(4_000));
+  await flood.closed;
+  // At most those that the first packets completed.
+  expect(flood.text.split("HTTP/1.1 200 OK").length - 1).toBeLessThan(100);
+  expect((await node.get("/health")).status).toBe(200);
+});
+
+test("a connection may ask for some things at once, and gets them in order", async () => {
+  const { open } = await start();
+  const client = await open();
+  const paths = Array.from({ length: 20 }, (_, index) => `/session/s${index}`);
+  await client.send(paths.map((path) => headOf(path.endsWith("9") ? "DELETE" : "GET", path)).join(""));
+  await client.send(headOf("GET", "/health", { Connection: "close" }));
+  await client.closed;
+  const statuses = [...client.text.matchAll(/HTTP\/1\.1 (\d+) /g)].map(([, status]) => Number(status));
+  expect(statuses).toEqual([...paths.map((path) => (path.endsWith("9") ? 200 : 404)), 200]);
+});
+
+test("half-sent heads of one address keep no client out, not even another client of that address", async () => {
+  const { open } = await start({ INTERLOCK_ADDRESS_CONNECTIONS: "20" });
+  const halves: RawSocket[] = [];
+  for (let index = 0; index < 60; index++) {
+    const half = await open("127.0.0.2");
+    await half.send("GET /agents HTTP/1.1\r\nHost: 127.0");
+    halves.push(half);
+  }
+  for (const from of ["127.0.0.2", "127.0.0.3"]) {
+    const client = await open(from);
+    await client.send(headOf("GET", "/agents", { Connection: "close" }));
+    expect(await client.until(/"defaultAgentId"/)).toMatch(/^HTTP\/1\.1 200 /);
+  }
+  // Those that came first made room.
+  await Promise.all(halves.slice(0, 30).map(({ closed }) => closed));
+});
+
+test("an address whose connections all read streams is refused more of them, and its probes are answered", async () => {
+  const { open } = await start({ INTERLOCK_ADDRESS_CONNECTIONS: "3" });
+  for (let index = 0; index < 3; index++) {
+    const reader = await open("127.0.0.2");
+    await reader.send(headOf("GET", "/events"));
+    await reader.until(/"connected"/);
+  }
+  const fourth = await open("127.0.0.2");
+  await fourth.send(headOf("GET", "/events"));
+  await fourth.closed;
+  expect(fourth.text).toBe("");
+  for (const path of ["/health", "/ready"]) {
+    const probe = await open("127.0.0.2");
+    await probe.send(headOf("GET", path));
+    expect(await probe.until(/"status":"ok"/)).toMatch(/^HTTP\/1\.1 200 /);
+  }
+});
+
+test("bytes that are no request, behind a stream that is open, end it and are not answered into it", async () => {
+  const { open } = await start();
+  const reader = await open();
+  await reader.send(headOf("GET", "/events"));
+  await reader.until(/"agent_list"/);
+  await reader.send("HELLO\r\n\r\n");
+  await reader.closed;
+  expect(reader.text).not.toContain("400 Bad Request");
+});

@@ -1,0 +1,28 @@
+import { expect } from "vitest";
+import { Car } from "../../examples/car/car.ts";
+import { playDrive } from "../../examples/car/drive.ts";
+import { SONG_LEVEL } from "../../examples/car/sound/song.ts";
+import { testWithSound } from "../support/sound-programs.ts";
+
+testWithSound("a drive in the car of the example is heard as loud as the states of its sessions say", async () => {
+  await using car = await Car.open();
+  const told: string[] = [];
+  const { heard, measurements } = await playDrive(car, (line) => told.push(line));
+
+  expect(heard, told.join("\n")).toEqual(["call home", "hang up", "what is the weather like"]);
+  const levelOf = (when: string, sink: string) =>
+    measurements.find((measurement) => measurement.when === when && measurement.sink === sink)?.level;
+  expect(levelOf("alone", "music")).toBeCloseTo(SONG_LEVEL, 0);
+  expect(levelOf("under a prompt", "music")).toBeCloseTo(SONG_LEVEL - 14, 0);
+  expect(levelOf("in a call", "music")).toBe(Number.NEGATIVE_INFINITY);
+  expect(levelOf("under a prompt in the call", "music")).toBe(Number.NEGATIVE_INFINITY);
+  expect(levelOf("in the call", "voice")).toBeGreaterThan(-45);
+  expect(levelOf("after the call", "music")).toBeCloseTo(SONG_LEVEL, 0);
+
+  // The prompt whose program was killed lost its place by its lease, before its longest time in front was over.
+  const { events } = await car.client.readFloorLog(`u:${car.userId}`);
+  const lapses = events.filter(
+    ({ type, data }) => type === "session_transition" && "reason" in data && data.reason === "lease_expired",
+  );
+  expect(lapses.map(({ data }) => data)).toMatchObject([{ from: "active.idle", to: "paused" }]);
+});

@@ -1,0 +1,240 @@
+import { afterAll, describe, expect, onTestFinished, test, vi } from "vitest";
+import { createClient } from "../../../src/client/client.ts";
+import { ClientError } from "../../../src/client/client-error.ts";
+import { type HeartbeatSender, keepLease } from "../../../src/client/live/lease.ts";
+import type { Live, LiveState } from "../../../src/client/live/live.ts";
+import { LiveConnection } from "../../../src/client/live/live-connection.ts";
+import { LiveFloor } from "../../../src/client/live/live-floor.ts";
+import { LiveFloors } from "../../../src/client/live/live-floors.ts";
+import { LiveSession } from "../../../src/client/live/live-session.ts";
+import { LiveViews } from "../../../src/client/live/live-views.ts";
+import { keysFile, writeTemporary } from "../../support/callers.ts";
+import { CuttingProxy } from "../../support/cutting-proxy.ts";
+import { accepted, E2eClient } from "../../support/e2e-client.ts";
+import { NodeUnderTest } from "../../support/node-under-test.ts";
+import { PLAYERS } from "../../support/players.ts";
+
+const node = await NodeUnderTest.start();
+afterAll(() => node.stop());
+
+/** Watches until the test ends; resolves when what is seen is as it should be. */
+async function until<T extends LiveState>(live: Live<T>, holds: (view: T) => boolean): Promise<T> {
+  const done = Promise.withResolvers<void>();
+  const look = () => holds(live.view) && done.resolve();
+  const stop = live.subscribe(look);
+  onTestFinished(() => {
+    stop();
+    live.suspend();
+  });
+  look();
+  await done.promise;
+  return live.view;
+}
+
+describe("a live session", () => {
+  test("begins with the earlier messages, and has each answer whole", async () => {
+    const ann = new E2eClient(node);
+    const { id } = await ann.hold("general");
+    await ann.talk(id, "hello");
+    const live = new LiveSession(createClient({ baseUrl: node.url }), id);
+    const view = await until(live, ({ messages }) => messages.length === 2);
+    expect(view.messages.map(({ role, isStreaming }) => [role, isStreaming])).toEqual([
+      ["user", false],
+      ["assistant", false],
+    ]);
+    await live.send("hello");
+    const later = await until(live, ({ messages, session }) => messages.length === 4 && session?.activity === "idle");
+    const stored = await ann.messages(id);
+    expect(later.messages.map(({ content }) => content)).toEqual(stored.map(({ content }) => content));
+  });
+
+  test("shows a pending question until it is answered, also to a view that opens later", async () => {
+    const ann = new E2eClient(node);
+    const { id } = await ann.hold("general");
+    const stream = await ann.follow(id);
+    await accepted(ann.say(id, "ask"));
+    await stream.find("user_question_request");
+    const live = new LiveSession(createClient({ baseUrl: node.url }), id);
+    const { interactions } = await until(live, ({ interactions }) => interactions.length === 1);
+    const { requestId } = interactions[0]!;
+    await accepted(ann.send({ type: "user_question_response", sessionId: id, requestId, response: "a" }));
+    await until(live, (view) => view.interactions.length === 0 && view.session?.activity === "idle");
+  });
+
+  test("follows what its session does while it is paused, and ends with it", async () => {
+    const ann = new E2eClient(node);
+    const { id } = await ann.hold("general");
+    const live = new LiveSession(createClient({ baseUrl: node.url }), id);
+    await until(live, ({ status }) => status === "open");
+    await ann.hold("phone");
+    const paused = await until(live, ({ session }) => session?.state === "paused" && session.pausedBy !== undefined);
+    expect(paused.session).toMatchObject({ pausedBy: "preemption" });
+    await accepted(ann.on(id, "archive"));
+    const { session } = await until(live, ({ status }) => status === "closed");
+    expect(session?.state).toBe("archived");
+  });
+
+  test("goes on after a cut without losing or repeating a word", async () => {
+    const road = await CuttingProxy.start(node.url);
+    const ann = new E2eClient(node);
+    const { id } = await ann.hold("general");
+    const live = new LiveSession(createClient({ baseUrl: road.url }), id);
+    await until(live, ({ status }) => status === "open");
+    road.refuse();
+    await until(live, ({ status }) => status === "waiting");
+    await ann.talk(id, "hello");
+    road.admit();
+    const { messages } = await until(live, (view) => view.messages.length === 2 && view.status === "open");
+    expect(messages.map(({ content }) => content)).toEqual((await ann.messages(id)).map(({ content }) => content));
+  });
+
+  test("that does not exist is refused, and says so", async () => {
+    const live = new LiveSession(createClient({ baseUrl: node.url }), "no-such-session");
+    const { failure } = await until(live, ({ status }) => status === "refused");
+    expect(failure?.code).toBe("session_not_found");
+  });
+});
+
+describe("a live floor", () => {
+  test("shows the holder, the paused sessions, and why", async () => {
+    const ann = new E2eClient(node);
+    const music = await ann.hold("music");
+    const live = new LiveFloor(createClient({ baseUrl: node.url }), music.floorId);
+    await until(live, ({ floor }) => floor?.holder?.id === music.id);
+    const phone = await ann.hold("phone");
+    const view = await until(live, ({ floor }) => floor?.holder?.id === phone.id);
+    expect(view.floor?.paused.map(({ id }) => id)).toEqual([music.id]);
+    expect(view.decisions.at(-1)).toMatchObject({ reason: "preempted" });
+  });
+
+  test("is one of all floors", async () => {
+    const ann = new E2eClient(node);
+    const live = new LiveFloors(createClient({ baseUrl: node.url }));
+    const { id, floorId } = await ann.hold("music");
+    const has = (state: string) => (view: typeof live.view) =>
+      view.floors.some((floor) => floor.floorId === floorId && floor.state === state);
+    await until(live, has("held"));
+    await accepted(ann.on(id, "archive"));
+    await until(live, has("idle"));
+  });
+});
+
+describe("streams by ticket", () => {
+  test("carry no token, and get another ticket for each connection", async () => {
+    const key = "ann-key-0123456789abcdef0123456789";
+    const file = await writeTemporary("keys.yaml", keysFile([{ owner: "ann", key }]), afterAll);
+    const guarded = await NodeUnderTest.start({ settings: { INTERLOCK_AUTH: `keys:${file}` } });
+    afterAll(() => guarded.stop());
+    const road = await CuttingProxy.start(guarded.url);
+    const opened: { ticket: string | null; authorization: string | null }[] = [];
+    const client = createClient({
+      baseUrl: road.url,
+      headers: { Authorization: `Bearer ${key}` },
+      streamsBy: "ticket",
+      fetch: (input, init) => {
+        const url = new URL(String(input));
+        const authorization = new Headers(init?.headers).get("authorization");
+        if (url.pathname === "/events") opened.push({ ticket: url.searchParams.get("ticket"), authorization });
+        return fetch(input, init);
+      },
+    });
+    const live = new LiveConnection(client);
+    const first = await until(live, ({ status, connectionId }) => status === "open" && connectionId !== undefined);
+    road.cut();
+    await until(live, ({ status }) => status === "waiting");
+    const again = await until(live, ({ status }) => status === "open");
+    expect(again.connectionId).toBe(first.connectionId);
+    expect(opened.map(({ authorization }) => authorization)).toEqual(opened.map(() => null));
+    expect(new Set(opened.map(({ ticket }) => ticket)).size).toBe(opened.length);
+    expect(opened.length).toBeGreaterThan(1);
+  });
+});
+
+describe("a lease", () => {
+  const begin = (isParticipant = true) => {
+    vi.useFakeTimers();
+    onTestFinished(() => void vi.useRealTimers());
+    const send = vi.fn<HeartbeatSender["send"]>(async () => ({}));
+    return { send, lease: keepLease({ send }, "s", isParticipant, () => 0.5) };
+  };
+  const leased = (leaseMs: number) => ({ state: "active", leaseMs }) as const;
+
+  test("is renewed by its participant alone, about three times in its length", () => {
+    const onlooker = begin(false);
+    const participant = begin();
+    for (const { lease } of [participant, onlooker]) lease.note(leased(3_000));
+    vi.advanceTimersByTime(1_800);
+    expect(participant.send.mock.calls.map(([message]) => message)).toEqual(
+      Array(3).fill({ type: "heartbeat", sessionId: "s" }),
+    );
+    participant.lease.stop();
+    vi.advanceTimersByTime(9_000);
+    expect(participant.send).toHaveBeenCalledTimes(3);
+    expect(onlooker.send).not.toHaveBeenCalled();
+  });
+
+  test("is not renewed for an agent without a lease, nor once the session is archived or paused for good", () => {
+    const { send, lease } = begin();
+    lease.note({ state: "active" });
+    vi.advanceTimersByTime(60_000);
+    expect(send).not.toHaveBeenCalled();
+    for (const end of [{ state: "archived", leaseMs: 3_000 }, { state: "paused" }] as const) {
+      lease.note(leased(3_000));
+      lease.note(end);
+      send.mockClear();
+      vi.advanceTimersByTime(60_000);
+      expect(send).not.toHaveBeenCalled();
+    }
+  });
+
+  test("survives heartbeats that fail or get no answer: each gives way to the next", async () => {
+    const { send, lease } = begin();
+    send.mockRejectedValueOnce(new Error("no network"));
+    send.mockImplementation(() => new Promise(() => {}));
+    lease.note(leased(3_000));
+    await vi.advanceTimersByTimeAsync(2_700);
+    expect(send).toHaveBeenCalledTimes(4);
+    const isGivenUp = send.mock.calls.map(([, options]) => options!.signal!.aborted);
+    expect(isGivenUp).toEqual([true, true, true, false]);
+  });
+
+  test("is given up when the server says that the session is gone", async () => {
+    const { send, lease } = begin();
+    const gone = new ClientError("session_archived", "gone", { status: 409, retryable: false });
+    send.mockRejectedValue(gone);
+    lease.note(leased(3_000));
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(send).toHaveBeenCalledTimes(1);
+  });
+
+  test("is kept by a participant's view while the stream comes and goes, and a hidden page does not end it", async () => {
+    const players = await NodeUnderTest.start({ agents: PLAYERS });
+    const road = await CuttingProxy.start(players.url);
+    onTestFinished(async () => {
+      await players.stop();
+    });
+    const [ann, bob] = [new E2eClient(players), new E2eClient(players)];
+    const { id } = await ann.hold("music");
+    const views = new LiveViews(createClient({ baseUrl: road.url }));
+    await until(views.participant(id), ({ status }) => status === "open");
+    views.suspend();
+    road.cut();
+    for (let dead = 0; dead < 2; dead += 1) {
+      const other = await bob.hold("music");
+      await (await bob.follow(other.id)).findState(other.id, "paused");
+      await accepted(bob.on(other.id, "archive"));
+    }
+    expect(await ann.see(id)).toMatchObject({ state: "active" });
+    // It lapses when its program ends, and its program hears of it again when it resumes.
+    const stream = await ann.follow(id);
+    views.participant(id).suspend();
+    await stream.findState(id, "paused");
+    views.participant(id).restart();
+    await until(views.participant(id), ({ session, status }) => status === "open" && session?.state === "paused");
+    await accepted(ann.on(id, "resume"));
+    await until(views.participant(id), ({ session }) => session?.leaseMs === 2_000);
+    const other = await bob.hold("music");
+    await (await bob.follow(other.id)).findState(other.id, "paused");
+    expect(await ann.see(id)).toMatchObject({ state: "active" });
+  });
+});

@@ -1,0 +1,54 @@
+import { expect, onTestFinished, test } from "vitest";
+import type { ChildServer } from "../../support/child-server.ts";
+import { Cluster, describeClusters } from "../../support/cluster.ts";
+import { Player } from "../../support/player.ts";
+import { PLAYERS } from "../../support/players.ts";
+import { SessionReader } from "../../support/session-reader.ts";
+
+const LEASE_MS = 2_000;
+/** As many floors as make it likely that each orchestrator owns one. */
+const FLOORS = 4;
+const TAKEN_OVER_MS = 30_000;
+
+await describeClusters("participants of several nodes", (servers) => {
+  async function create(gateway: ChildServer, id: string, activate: boolean): Promise<SessionReader> {
+    const wanted = { id, agentId: "music", userId: id, activate };
+    // A floor whose orchestrator has just died answers when another owns it.
+    const ask = async () => (await gateway.post("/session/create", wanted, `create-${id}`)).status;
+    await expect.poll(ask, { timeout: TAKEN_OVER_MS }).toBe(200);
+    const reader = await new SessionReader(`${gateway.url}/session/${id}/events`).open();
+    onTestFinished(() => reader.close());
+    return reader;
+  }
+
+  const moves = (reader: SessionReader, id: string) =>
+    (reader.transcript.logs.get(id) ?? []).filter(({ type }) => type === "session_transition").map(({ data }) => data);
+
+  test("lapse when they die, and not when the orchestrator of their floor does", async () => {
+    const settings = { INTERLOCK_LEASE: "1s" };
+    const cluster = await Cluster.make(servers, { catalog: { agents: PLAYERS }, settings });
+    const [gateway, ...orchestrators] = await cluster.startAll(
+      ["gateway", "worker"],
+      ["orchestrator"],
+      ["orchestrator"],
+    );
+    const ids = Array.from({ length: FLOORS }, (_, index) => `living-${index}`);
+    const living = new Map<string, SessionReader>();
+    for (const id of ids) {
+      living.set(id, await create(gateway, id, false));
+      await Player.start(gateway.url, id, LEASE_MS);
+      // Its lease begins now.
+      expect((await gateway.post(`/session/${id}/activate`)).status).toBe(200);
+    }
+    /** A session that nobody plays lapses: by then each of the others, were it taken for one, would have too. */
+    const watchOneDie = async (id: string) => {
+      const dead = await create(gateway, id, true);
+      await dead.until(() => moves(dead, id).at(-1)?.to === "paused");
+      expect(moves(dead, id).at(-1)).toMatchObject({ event: "yield", reason: "lease_expired" });
+    };
+    await watchOneDie("dead-0");
+    await orchestrators[0]!.kill();
+    for (let index = 1; index <= FLOORS; index += 1) await watchOneDie(`dead-${index}`);
+    for (const [id, reader] of living) expect(moves(reader, id), id).toHaveLength(1);
+  }, 90_000);
+});

@@ -1,0 +1,70 @@
+import { expect, test } from "vitest";
+import type { ChildServer } from "../../support/child-server.ts";
+import { ClockProxy } from "../../support/clock-proxy.ts";
+import { Cluster, describeClusters } from "../../support/cluster.ts";
+import { StallingProxy } from "../../support/stalling-proxy.ts";
+
+const CATALOG = { agents: [{ name: "general" }] };
+const USERS = Array.from({ length: 12 }, (_, n) => `user${n}`);
+/** On two cores, shared with all else. */
+const SEEN_MS = 60_000;
+
+const readiness = async (node: ChildServer) => {
+  const { status, body } = await node.ask("GET", "/ready");
+  return [status, (body as unknown as { missing: string[] }).missing];
+};
+
+/** What every floor answers at a door. */
+async function askAll(door: ChildServer): Promise<number[]> {
+  const asked = USERS.map((user) => door.ask("PUT", `/floor/${encodeURIComponent(`u:${user}`)}/flags`, {}));
+  return (await Promise.all(asked)).map(({ status }) => status);
+}
+const ALL_WELL = USERS.map(() => 200);
+
+await describeClusters("one node of several", (servers) => {
+  test("whose clock is wrong, because the database's was for a moment, serves and is served, and mends", async () => {
+    const cluster = await Cluster.make(servers, { catalog: CATALOG, settings: { LOG_LEVEL: "info" } });
+    const proxy = await ClockProxy.start(cluster.storeUrl);
+    await proxy.setWrongBy(600);
+    const [wrong, right] = await Promise.all([
+      cluster.start(["gateway", "orchestrator", "worker"], { INTERLOCK_STORE: proxy.databaseUrl }),
+      cluster.start(["gateway", "orchestrator", "worker"]),
+    ]);
+    const shares = (node: ChildServer) => node.metric("interlock_shares_owned");
+    for (const node of [wrong, right]) {
+      await expect.poll(() => shares(node), { timeout: SEEN_MS }).toBeLessThan(256);
+      expect(await shares(node)).toBeGreaterThan(0);
+    }
+    for (const door of [wrong, right]) expect(await askAll(door)).toEqual(ALL_WELL);
+    await proxy.setWrongBy(0);
+    // A session of each floor tells what time it is there.
+    const isRight = async () => {
+      const { body } = await wrong.post("/session/create", {});
+      return Math.abs((body.session as unknown as { createdAt: number }).createdAt - Date.now()) < 60_000;
+    };
+    await expect.poll(isRight, { timeout: SEEN_MS, interval: 500 }).toBe(true);
+    for (const door of [wrong, right]) expect(await askAll(door)).toEqual(ALL_WELL);
+  }, 120_000);
+
+  test("that is cut off from the database alone leaves its floors to the others, and is not ready", async () => {
+    const cluster = await Cluster.make(servers, { catalog: CATALOG, settings: { INTERLOCK_LEASE: "1s" } });
+    const proxy = await StallingProxy.start(cluster.storeUrl);
+    const storeUrl = new URL(cluster.storeUrl);
+    storeUrl.hostname = "127.0.0.1";
+    storeUrl.port = String(proxy.port);
+    const [cut, whole] = await Promise.all([
+      cluster.start(["gateway", "orchestrator", "worker"], { INTERLOCK_STORE: storeUrl.href }),
+      cluster.start(["gateway", "orchestrator", "worker"]),
+    ]);
+    expect(await askAll(whole)).toEqual(ALL_WELL);
+    proxy.stall();
+    await expect
+      .poll(() => readiness(cut), { timeout: SEEN_MS })
+      .toEqual([503, ["the store does not answer this node"]]);
+    expect(await askAll(whole)).toEqual(ALL_WELL);
+    expect(await readiness(whole)).toEqual([200, []]);
+    proxy.resume();
+    await expect.poll(() => readiness(cut), { timeout: SEEN_MS }).toEqual([200, []]);
+    expect(await askAll(cut)).toEqual(ALL_WELL);
+  }, 120_000);
+});

@@ -1,0 +1,100 @@
+import { afterAll, describe, expect, test } from "vitest";
+import { E2E_AGENTS } from "../../support/e2e-catalog.ts";
+import { accepted, E2eClient } from "../../support/e2e-client.ts";
+import { NodeUnderTest } from "../../support/node-under-test.ts";
+import type { SseReader, StreamEvent } from "../../support/sse-reader.ts";
+
+/** It speaks every 20 ms, so that what it said last was never reported when it is told to stop. */
+const TALKER = {
+  ...E2E_AGENTS.find(({ name }) => name === "general"),
+  name: "talker",
+  when_busy: "interrupt",
+  interruptible: true,
+  priority: 20,
+};
+const node = await NodeUnderTest.start({ agents: [...E2E_AGENTS, TALKER] });
+afterAll(() => node.stop());
+
+/** A session whose agent speaks, and what its reader was sent of that: fewer words than are reported together. */
+async function listen() {
+  const ann = new E2eClient(node);
+  const { id } = await ann.hold("talker");
+  const stream = await ann.follow(id);
+  const { runId } = await accepted(ann.say(id, "count"));
+  const deltas: StreamEvent[] = [];
+  while (deltas.length < 4) deltas.push(await stream.find("delta"));
+  const messageId = String(deltas[0]!.data["messageId"]);
+  return { ann, id, stream, runId, messageId };
+}
+
+const textOf = (stream: SseReader, messageId: string) =>
+  stream.events
+    .filter(({ type, data }) => type === "delta" && data["messageId"] === messageId)
+    .map(({ data }) => String(data["text"]))
+    .join("");
+
+/** The message as its last event tells it, once that has all that was heard. */
+async function keptMessage(stream: SseReader, messageId: string): Promise<StreamEvent> {
+  const heard = textOf(stream, messageId);
+  expect(heard.length).toBeGreaterThanOrEqual("tick ".length * 4);
+  const isWhole = ({ type, data }: StreamEvent) =>
+    type === "message" && data["id"] === messageId && String(data["content"]).startsWith(heard);
+  return stream.events.find(isWhole) ?? (await stream.find(isWhole));
+}
+
+describe("what readers were sent is kept", () => {
+  test("after an abort, which is answered without waiting for it", async () => {
+    const { ann, id, stream, runId, messageId } = await listen();
+    await accepted(ann.send({ type: "abort", sessionId: id }));
+    const { data } = await keptMessage(stream, messageId);
+    expect(data).toMatchObject({ status: "interrupted", runId, streaming: false });
+    const stored = (await ann.messages(id)).find((message) => message.id === messageId)!;
+    expect(stored.content).toBe(data["content"]);
+    // Its log tells the same, however often it is read.
+    const events = (await ann.log(id)).filter((event) => event.data["id"] === messageId);
+    expect(events.at(-1)!.data["content"]).toBe(stored.content);
+    expect((await ann.see(id)).messageCount).toBe(2);
+  });
+
+  test.each<[string, (ann: E2eClient, id: string) => Promise<unknown>]>([
+    ["archive", (ann, id) => accepted(ann.on(id, "archive"))],
+    ["stop", (ann, id) => accepted(ann.on(id, "stop"))],
+    ["stop of the floor", (ann) => accepted(node.post(`${ann.floorPath}/stop`))],
+    ["stop of all", (ann) => accepted(node.post(`${ann.floorPath}/stop-all`))],
+  ])("in the stored message after %s, although the log has ended", async (_, end) => {
+    const { ann, id, stream, messageId } = await listen();
+    await end(ann, id);
+    await stream.until(({ type, data }) => type === "session_transition" && data["to"] === "archived");
+    const heard = textOf(stream, messageId);
+    await expect
+      .poll(async () => (await ann.messages(id)).find((message) => message.id === messageId)!.content)
+      .toMatch(new RegExp(`^${heard}`));
+    expect((await ann.log(id)).at(-1)!.data["to"]).toBe("archived");
+  });
+
+  test("after an interrupt, and before the next turn begins", async () => {
+    const { ann, id, stream, messageId } = await listen();
+    const { runId } = await accepted(ann.say(id, "hello"));
+    const { data } = await keptMessage(stream, messageId);
+    const events = await stream.until((event) => event.type === "complete" && event.data["runId"] === runId);
+    expect(data["status"]).toBe("interrupted");
+    expect(events.at(-1)!.seq!).toBeGreaterThan(0);
+    const contents = (await ann.messages(id)).map(({ content }) => content);
+    expect(contents).toContain("Hello there.");
+    expect(contents.filter((content) => content.startsWith("tick "))).toEqual([data["content"]]);
+  });
+
+  test("after a preemption of an agent that does not hold", async () => {
+    const ann = new E2eClient(node);
+    const { id } = await ann.hold("restless");
+    const stream = await ann.follow(id);
+    await accepted(ann.say(id, "count"));
+    const first = await stream.find("delta");
+    const messageId = String(first.data["messageId"]);
+    while (textOf(stream, messageId).length < "tick ".length * 4) await stream.find("delta");
+    await ann.hold("phone");
+    const { data } = await keptMessage(stream, messageId);
+    expect(data["status"]).toBe("interrupted");
+    expect((await ann.see(id)).state).toBe("paused");
+  });
+});

@@ -1,0 +1,174 @@
+import { describe, expect, test } from "vitest";
+import { accepted } from "../../support/e2e-client.ts";
+import { NodeUnderTest } from "../../support/node-under-test.ts";
+import { OpenApiDocument } from "../../support/openapi-document.ts";
+import { serverOf } from "../../support/postgres-place.ts";
+import { POSTGRES } from "../../support/postgres-server.ts";
+import { chooseServer, describeWith } from "../../support/server-choice.ts";
+
+/** Is good as an id, a name, a text and base64: the agent, the user and the session of this test are called so. */
+const GOOD = "talk";
+const ODD = ["ta\0lk", "ta\ude97lk"];
+/** In an address NUL alone can be written; the bytes of a lone surrogate are no UTF-8. */
+const ODD_ENCODED = ["ta%00lk", "ta%ED%BA%97lk"];
+
+interface Schema {
+  $ref?: string;
+  type?: string;
+  const?: unknown;
+  enum?: unknown[];
+  properties?: Record<string, Schema>;
+  items?: Schema;
+  additionalProperties?: Schema | boolean;
+  anyOf?: Schema[];
+  oneOf?: Schema[];
+  allOf?: Schema[];
+  minimum?: number;
+}
+
+/** Valid values of a schema, one for each alternative at its top; `swap` says what a string place holds. */
+function samplesOf(schema: Schema, document: OpenApiDocument, swap: () => string): unknown[] {
+  const all = (each: Schema) => samplesOf(each, document, swap);
+  const one = (each: Schema) => all(each)[0];
+  if (schema.$ref) return all(document.components.schemas[schema.$ref.split("/").at(-1)!] as Schema);
+  if (schema.const !== undefined) return [schema.const];
+  if (schema.enum) return [schema.enum[0]];
+  const alternatives = schema.oneOf ?? schema.anyOf;
+  if (alternatives) return alternatives.flatMap(all);
+  if (schema.allOf) return [Object.assign({}, ...schema.allOf.map(one))];
+  switch (schema.type) {
+    case "string":
+      return [swap()];
+    case "integer":
+    case "number":
+      return [schema.minimum ?? 1];
+    case "boolean":
+      return [true];
+    case "array":
+      return [[one(schema.items!)]];
+    case "object": {
+      const value = Object.fromEntries(
+        Object.entries(schema.properties ?? {}).map(([name, each]) => [name, one(each)]),
+      );
+      // The names of a record are strings of the caller, too.
+      if (typeof schema.additionalProperties === "object") value[swap()] = one(schema.additionalProperties);
+      return [value];
+    }
+    default:
+      return [{}];
+  }
+}
+
+/** Every value of the schema with an odd string at one place, and good ones elsewhere. */
+function* oddBodies(schema: Schema, document: OpenApiDocument): Generator<unknown> {
+  let places = 0;
+  const alternatives = samplesOf(schema, document, () => {
+    places += 1;
+    return GOOD;
+  });
+  for (let place = 0; place < places; place += 1) {
+    for (const odd of ODD) {
+      let at = 0;
+      // Of alternatives only those that have the place differ from the good ones.
+      const bodies = samplesOf(schema, document, () => (at++ === place ? odd : GOOD));
+      for (const [index, body] of bodies.entries()) {
+        if (JSON.stringify(body) !== JSON.stringify(alternatives[index])) yield body;
+      }
+    }
+  }
+}
+
+interface OddRequest {
+  method: string;
+  path: string;
+  body?: unknown;
+}
+
+function* oddRequests(document: OpenApiDocument): Generator<OddRequest> {
+  for (const [template, operations] of Object.entries(document.paths)) {
+    for (const [verb, operation] of Object.entries(operations)) {
+      const method = verb.toUpperCase();
+      const good = template.startsWith("/floor/") ? `u%3A${GOOD}` : GOOD;
+      const fill = (odd?: { name: string; text: string }) =>
+        template.replace(/\{(\w+)\}/g, (_, name) =>
+          odd && name === odd.name ? odd.text : name === "id" ? good : GOOD,
+        );
+      const content = operation!.requestBody?.content["application/json"];
+      for (const { name, in: where } of operation!.parameters ?? []) {
+        for (const text of ODD_ENCODED) {
+          const path = where === "path" ? fill({ name, text }) : `${fill()}?${name}=${text}`;
+          const [body] = content ? samplesOf(content.schema as Schema, document, () => GOOD) : [];
+          yield { method, path, body };
+        }
+      }
+      if (content)
+        for (const body of oddBodies(content.schema as Schema, document)) yield { method, path: fill(), body };
+    }
+  }
+}
+
+/** The same request about a session that is there. */
+function inSession({ path, body, ...rest }: OddRequest, sessionId: string): OddRequest {
+  const isNamed = (body as { sessionId?: string } | undefined)?.sessionId === GOOD;
+  return {
+    ...rest,
+    path: path.replace(/^\/session\/talk(?![^/?])/, `/session/${sessionId}`),
+    body: isNamed ? { ...(body as object), sessionId } : body,
+  };
+}
+
+/** The status alone: of a stream no more is read. */
+async function statusOf(node: NodeUnderTest, { method, path, body }: OddRequest): Promise<number> {
+  const answer = await fetch(node.url + path, {
+    method,
+    ...(body !== undefined && { headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) }),
+  });
+  await answer.body?.cancel();
+  return answer.status;
+}
+
+function suite(startNode: () => Promise<NodeUnderTest>): void {
+  test("at every place of every route of /openapi.json is cleaned or refused, and never a fault of the server", async () => {
+    const node = await startNode();
+    try {
+      const document = OpenApiDocument.parse(JSON.parse((await node.send("GET", "/openapi.json")).text));
+      const failed: unknown[] = [];
+      const statuses = new Map<number, number>();
+      let sessions = 0;
+      let hasChanged = true;
+      for (const request of oddRequests(document)) {
+        // What a request changed, archived or deleted is not there for the next one: each gets as far as it can.
+        if (hasChanged) {
+          if (sessions > 0) await node.delete(`/session/${GOOD}${sessions}`);
+          sessions += 1;
+          const create = { id: `${GOOD}${sessions}`, agentId: GOOD, userId: GOOD, activate: true };
+          await accepted(node.post("/session/create", create));
+          await accepted(node.post("/message", { type: "chat", id: GOOD, sessionId: create.id, content: GOOD }));
+        }
+        const status = await statusOf(node, inSession(request, `${GOOD}${sessions}`));
+        hasChanged = status === 200 && request.method !== "GET";
+        statuses.set(status, (statuses.get(status) ?? 0) + 1);
+        if (status >= 500) failed.push({ ...request, status });
+      }
+      expect(failed).toEqual([]);
+      // Some are cleaned, some refused, some find nothing: the walk reached more than the schemas.
+      expect([...statuses.keys()]).toEqual(expect.arrayContaining([200, 400, 404]));
+      expect(statuses.get(200)).toBeGreaterThan(10);
+    } finally {
+      await node.stop();
+    }
+  }, 180_000);
+}
+
+const agents = [{ name: GOOD, priority: 20, adapter: { kind: "scripted", replies: [{ say: ["Hello."] }] } }];
+const catalog = { default_agent: GOOD };
+
+describe("NUL or half a character, on SQLite,", () => suite(() => NodeUnderTest.start({ agents, catalog })));
+
+describeWith(POSTGRES, await chooseServer(POSTGRES), "NUL or half a character, on PostgreSQL,", (start) => {
+  const server = serverOf(start);
+  suite(async () => {
+    const { url } = await server().makeDatabase();
+    return NodeUnderTest.start({ agents, catalog, settings: { INTERLOCK_STORE: url } });
+  });
+});

@@ -1,0 +1,85 @@
+import { describe, expect, onTestFinished, test } from "vitest";
+import type { Message } from "../../../src/protocol/message.ts";
+import { type ChildServer, makeHouse } from "../../support/child-server.ts";
+import { makeDatabase, serverOf } from "../../support/postgres-place.ts";
+import { POSTGRES } from "../../support/postgres-server.ts";
+import { commandAdapter } from "../../support/programs.ts";
+import { startProviderServer } from "../../support/provider-server.ts";
+import { chooseServer, describeWith } from "../../support/server-choice.ts";
+
+type Shown = Pick<Message, "content" | "status" | "finishReason">;
+
+/** A session that was asked something, when its run has ended. */
+async function ask(node: ChildServer, agentId: string) {
+  const { session } = (await node.post("/session/create", { agentId, activate: true })).body;
+  const { runId } = (await node.post("/message", { type: "chat", sessionId: session.id, content: "hello" })).body;
+  const stream = await fetch(`${node.url}/session/${session.id}/events?lastEventId=`);
+  let text = "";
+  for await (const chunk of stream.body!.pipeThrough(new TextDecoderStream())) {
+    text += chunk;
+    if (text.includes('"type":"complete"')) break;
+  }
+  const events = text.split("\n").flatMap((line) => (line.startsWith("data: ") ? [JSON.parse(line.slice(6))] : []));
+  const told: Shown[] = events
+    .filter(({ type, data }) => type === "message" && !data.streaming)
+    .map(({ data }) => data);
+  return { sessionId: session.id, runId, told: told.slice(1), types: events.map(({ type }) => type) };
+}
+
+async function keptOf(node: ChildServer, sessionId: string): Promise<Shown[]> {
+  const { body } = await node.ask("GET", `/session/${sessionId}/messages`);
+  return body.messages.slice(1);
+}
+
+function suite(settings: () => Promise<Record<string, string>>): void {
+  test.each([
+    ["cut at the model's length limit", { text: ["Once upon a "], ending: "length" }, "Once upon a ", "length"],
+    ["cut by the provider's filter", { text: ["I would "], ending: "filtered" }, "I would ", "content_filter"],
+    ["without a word", {}, "", "empty"],
+    ["of nothing but reasoning, cut at the limit", { reasoning: ["Hm"], ending: "length" }, "", "length"],
+    ["that is whole", { text: ["Hello."] }, "Hello.", undefined],
+  ] as const)(
+    "%s is a message that says so, to readers, after a restart and in the log",
+    async (_, reply, content, finishReason) => {
+      const provider = await startProviderServer();
+      onTestFinished(() => provider.close());
+      const adapter = { kind: "ai-sdk", provider: "openai-compatible", model: "m", base_url: provider.baseUrl };
+      const house = await makeHouse({ agents: [{ name: "model", adapter }] }, await settings());
+      const node = await house.start();
+      provider.willReply({ kind: "stream", ...reply });
+      const { sessionId, runId, told, types } = await ask(node, "model");
+      const shown = [expect.objectContaining({ content, status: "success", ...(finishReason && { finishReason }) })];
+      expect(told).toEqual(shown);
+      expect(told[0]!.finishReason).toBe(finishReason);
+      expect(types.filter((type) => type === "error")).toEqual([]);
+      const lines = node.log.filter(({ msg }) => msg === "a reply is incomplete");
+      const line = expect.objectContaining({ agentId: "model", sessionId, runId, finishReason });
+      expect(lines).toEqual(finishReason ? [line] : []);
+      await node.kill();
+      const next = await house.start();
+      const kept = await keptOf(next, sessionId);
+      expect(kept).toEqual(shown);
+      expect(kept[0]!.finishReason).toBe(finishReason);
+    },
+  );
+
+  test("of a program that prints nothing is an empty message that says so, and one of JSON says what its model did", async () => {
+    const agents = [
+      { name: "mute", adapter: commandAdapter("mute") },
+      { name: "short", adapter: { ...commandAdapter("short"), format: "jsonl" } },
+    ];
+    const node = await (await makeHouse({ agents }, await settings())).start();
+    const mute = await ask(node, "mute");
+    expect(mute.told).toMatchObject([{ content: "", status: "success", finishReason: "empty" }]);
+    const short = await ask(node, "short");
+    expect(short.told).toMatchObject([{ content: "Once upon a ", status: "success", finishReason: "length" }]);
+    expect(await keptOf(node, short.sessionId)).toMatchObject([{ finishReason: "length" }]);
+  });
+}
+
+describe("a reply, on SQLite,", () => suite(async () => ({})));
+
+describeWith(POSTGRES, await chooseServer(POSTGRES), "a reply, on PostgreSQL,", (start) => {
+  const server = serverOf(start);
+  suite(async () => ({ INTERLOCK_STORE: await makeDatabase(server()) }));
+});

@@ -1,0 +1,37 @@
+import { readFileSync } from "node:fs";
+import { beforeAll, describe, expect, test } from "vitest";
+import { playWire } from "../../support/wire-history.ts";
+
+/**
+ * What the release before sessions could be heard together put on the wire for a history without any of their keys:
+ * `test/support/wire-history.ts`, run in that release. Clients of then get the same from today's node.
+ */
+const RECORDED = readFileSync(new URL("../../support/recorded-wire.txt", import.meta.url), "utf8").trimEnd();
+
+const partsOf = (wire: string) => {
+  const [answers, ...streams] = wire.split(/^(?=stream of )/m);
+  return { answers: answers!.trim().split("\n\n"), streams };
+};
+/** The request, the status, and the answer as a value: since then a session stands last in its answer. */
+const readAnswer = (answer: string) => {
+  const [, request, status, body] = /^([^\n]*)\n(\d+) (.*)$/s.exec(answer)!;
+  return { request, status, body: JSON.parse(body!) };
+};
+
+describe("without a key of sessions that are heard together", () => {
+  let today: ReturnType<typeof partsOf>;
+  beforeAll(async () => {
+    today = partsOf(await playWire());
+  });
+  const recorded = partsOf(RECORDED);
+
+  test("streams of sessions and of their floor are the same, byte by byte", () => {
+    expect(recorded.streams).toHaveLength(6);
+    expect(today.streams.join("")).toBe(recorded.streams.join(""));
+  });
+
+  test("answers have the same fields and values, and nothing more", () => {
+    expect(recorded.answers.length).toBeGreaterThan(35);
+    expect(today.answers.map(readAnswer)).toEqual(recorded.answers.map(readAnswer));
+  });
+});

@@ -1,0 +1,48 @@
+import { execFile } from "node:child_process";
+import { rename, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { promisify } from "node:util";
+import { expect, test } from "vitest";
+import { type LogLine, makeHouse } from "../../support/child-server.ts";
+
+const run = promisify(execFile);
+const OLD = { agents: [{ name: "general" }] };
+const NEW = JSON.stringify({ agents: [{ name: "general" }, { name: "phone" }] });
+
+const isFault = ({ msg }: LogLine) => msg.startsWith("the catalogue has faults");
+const isReplaced = ({ msg }: LogLine) => msg === "the catalogue was replaced";
+
+test("a named pipe in the catalogue's place is a fault, and stops neither the next catalogue nor the node's end", async () => {
+  const house = await makeHouse(OLD);
+  const catalogue = join(dirname(house.file), "agents.yaml");
+  const node = await house.start();
+  const putPipe = async () => {
+    await run("mkfifo", [`${catalogue}.pipe`]);
+    await rename(`${catalogue}.pipe`, catalogue);
+  };
+  await putPipe();
+  await node.logged(isFault);
+  expect(node.stderr).toContain("it is not a regular file");
+  await writeFile(`${catalogue}.new`, NEW);
+  await rename(`${catalogue}.new`, catalogue);
+  await node.logged(isReplaced);
+  await putPipe();
+  node.signal("SIGTERM");
+  expect(await node.ended).toEqual({ code: 0, signal: null });
+});
+
+test.skipIf(process.platform !== "linux")(
+  "a catalogue that could not be read for a while is read when it can be, without another change (needs prlimit)",
+  async () => {
+    const house = await makeHouse(OLD);
+    const catalogue = join(dirname(house.file), "agents.yaml");
+    const node = await house.start();
+    // Not one file more: every attempt to open one is EMFILE.
+    await run("prlimit", ["--pid", String(node.pid), "--nofile=3:"]);
+    await writeFile(catalogue, NEW);
+    await node.logged(isFault);
+    expect(node.stderr).toContain("EMFILE");
+    await run("prlimit", ["--pid", String(node.pid), "--nofile=1024:"]);
+    await node.logged(isReplaced);
+  },
+);

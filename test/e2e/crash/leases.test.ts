@@ -1,0 +1,63 @@
+import { expect, onTestFinished, test } from "vitest";
+import { type ChildServer, makeHouse } from "../../support/child-server.ts";
+import { freePort } from "../../support/free-port.ts";
+import { Player } from "../../support/player.ts";
+import { PLAYERS } from "../../support/players.ts";
+import { SessionReader } from "../../support/session-reader.ts";
+
+const LEASE_MS = 2_000;
+
+async function ask(server: ChildServer, path: string, body?: object): Promise<void> {
+  const { status } = await server.post(path, body);
+  expect(status, path).toBe(200);
+}
+
+async function create(server: ChildServer, id: string, agentId: string, userId = id): Promise<SessionReader> {
+  await ask(server, "/session/create", { id, agentId, userId });
+  const reader = await new SessionReader(`${server.url}/session/${id}/events`).open();
+  onTestFinished(() => reader.close());
+  return reader;
+}
+
+/** Its lease begins when it gets the floor: its program is there by then. */
+async function play(server: ChildServer, id: string): Promise<Player> {
+  const player = await Player.start(server.url, id, LEASE_MS);
+  await ask(server, `/session/${id}/activate`);
+  return player;
+}
+
+/** The transitions of a session, as far as its reader heard of them. */
+const moves = (reader: SessionReader, id: string) =>
+  (reader.transcript.logs.get(id) ?? []).filter(({ type }) => type === "session_transition").map(({ data }) => data);
+
+test("a program that is killed gives the floor up, and the music goes on at its own volume", async () => {
+  const house = await makeHouse({ agents: PLAYERS });
+  const server = await house.start();
+  const music = await create(server, "song", "music", "ann");
+  await play(server, "song");
+  const prompt = await create(server, "turn-left", "prompt", "ann");
+  const speaker = await play(server, "turn-left");
+  await music.until(() => moves(music, "song").at(-1)?.to === "ducked.idle");
+  await speaker.kill();
+  await music.until(() => moves(music, "song").at(-1)?.to === "active.idle");
+  await prompt.until(() => moves(prompt, "turn-left").at(-1)?.to === "paused");
+  expect(moves(prompt, "turn-left").at(-1)).toMatchObject({ event: "yield", reason: "lease_expired" });
+  expect(moves(music, "song").map(({ to }) => to)).toEqual(["active.idle", "ducked.idle", "active.idle"]);
+}, 60_000);
+
+test("a node that is killed is not taken for programs that are: those that still beat keep their place", async () => {
+  const house = await makeHouse({ agents: PLAYERS }, { PORT: String(await freePort()) });
+  const first = await house.start();
+  const living = await create(first, "living", "music");
+  await play(first, "living");
+  const dead = await create(first, "dead", "music");
+  await ask(first, "/session/dead/activate");
+  await first.kill();
+  const second = await house.start();
+  expect(second.url).toBe(first.url);
+  for (const reader of [living, dead]) await reader.open();
+  await dead.until(() => moves(dead, "dead").at(-1)?.to === "paused");
+  expect(moves(dead, "dead").at(-1)).toMatchObject({ reason: "lease_expired" });
+  expect((await second.ask("GET", "/session/living")).body.session.state).toBe("active");
+  expect(moves(living, "living")).toHaveLength(1);
+}, 60_000);

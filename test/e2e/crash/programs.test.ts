@@ -1,0 +1,46 @@
+import { randomUUID } from "node:crypto";
+import { expect, test } from "vitest";
+import { makeHouse } from "../../support/child-server.ts";
+import { gone, processesWith, running } from "../../support/processes.ts";
+import { commandAdapter } from "../../support/programs.ts";
+import { SessionReader } from "../../support/session-reader.ts";
+
+/** A house whose agent is a program that ignores SIGTERM and starts another in a session of its own. */
+async function houseOf(tag: string) {
+  const adapter = { ...commandAdapter("stubborn"), set: { TEST_TAG: tag } };
+  return await makeHouse({ agents: [{ name: "stubborn", adapter }] });
+}
+
+async function begin(house: Awaited<ReturnType<typeof houseOf>>, tag: string) {
+  const server = await house.start();
+  await server.post("/session/create", { id: "s", activate: true });
+  await server.post("/message", { type: "chat", sessionId: "s", content: "go" });
+  await running(tag, 2);
+  return server;
+}
+
+test("a node that is killed with SIGKILL leaves no process of its agents behind", async () => {
+  const tag = `tag-${randomUUID()}`;
+  const server = await begin(await houseOf(tag), tag);
+  await server.kill();
+  await gone(tag);
+});
+
+test("a node that shuts down ends its agents' processes before it is gone", async () => {
+  const tag = `tag-${randomUUID()}`;
+  const server = await begin(await houseOf(tag), tag);
+  server.signal("SIGTERM");
+  await server.ended;
+  expect(processesWith(tag)).toEqual([]);
+});
+
+test("an abort ends a run's processes, and the session takes the next turn when they are gone", async () => {
+  const tag = `tag-${randomUUID()}`;
+  const server = await begin(await houseOf(tag), tag);
+  const reader = await new SessionReader(`${server.url}/session/s/events`).open();
+  await server.post("/message", { type: "abort", sessionId: "s" });
+  await reader.until(() => reader.transcript.logs.get("s")?.some(({ type }) => type === "complete") ?? false);
+  await gone(tag);
+  await server.post("/message", { type: "chat", sessionId: "s", content: "again" });
+  await running(tag, 2);
+});

@@ -1,0 +1,120 @@
+import { execFile, spawn } from "node:child_process";
+import { once } from "node:events";
+import { cp, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { delimiter, dirname, join } from "node:path";
+import { promisify } from "node:util";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { readPage, root } from "../../docs/page.ts";
+
+const run = promisify(execFile);
+/** npm with the project's Node in front: what it starts is started by that. */
+const env = { ...process.env, PATH: [dirname(process.execPath), process.env["PATH"]].join(delimiter) };
+/** Packing builds everything, and installing fetches what a cache lacks. */
+const LONG_MS = 300_000;
+
+describe("the package, from a fresh clone", () => {
+  let folder: string;
+  let listed: string[];
+
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), "interlock-package-"));
+    const clone = join(folder, "clone");
+    const { stdout: names } = await run("git", ["ls-files", "-co", "--exclude-standard"], { cwd: root });
+    for (const name of names.split("\n").filter(Boolean)) {
+      await mkdir(dirname(join(clone, name)), { recursive: true });
+      await cp(join(root, name), join(clone, name)).catch((error) => {
+        // Deleted, and not committed yet.
+        if (error.code !== "ENOENT") throw error;
+      });
+    }
+    await symlink(join(root, "node_modules"), join(clone, "node_modules"));
+    await run("npm", ["pack", "--pack-destination", folder], { cwd: clone, env });
+    const { version } = JSON.parse(await readFile(join(root, "package.json"), "utf8"));
+    const tarball = join(folder, `interlock-${version}.tgz`);
+    listed = (await run("tar", ["-tzf", tarball])).stdout.split("\n").map((name) => name.replace(/^package\//, ""));
+    const user = join(folder, "user");
+    await mkdir(user);
+    await writeFile(join(user, "package.json"), '{ "name": "user", "private": true, "type": "module" }');
+    const quick = ["--prefer-offline", "--ignore-scripts", "--no-audit", "--no-fund"];
+    await run("npm", ["install", ...quick, tarball], { cwd: user, env });
+  }, LONG_MS);
+  afterAll(() => rm(folder, { recursive: true, force: true }));
+
+  const user = () => join(folder, "user");
+
+  /** README's programs as a user of the package has them. */
+  const programs = () =>
+    readPage("README.md")
+      .blocks.filter(({ info }) => info === "ts")
+      .map(({ text }) =>
+        text.replace("./src/index.ts", "interlock").replace("./src/client/interlock-client.ts", "interlock/client"),
+      );
+
+  test("has what was built, the catalogue, and each migration once", () => {
+    for (const name of ["bin/interlock.js", "dist/index.js", "dist/index.d.ts", "config/agents_config.yaml"]) {
+      expect(listed).toContain(name);
+    }
+    const migrations = listed.filter((name) => name.endsWith(".sql"));
+    expect(migrations).toContain("migrations/sqlite/0001_initial.sql");
+    expect(new Set(migrations.map((name) => name.split("/").slice(-2).join("/"))).size).toBe(migrations.length);
+    expect(listed.filter((name) => /^(src|test|page|bench)\//.test(name))).toEqual([]);
+  });
+
+  test(
+    "lets README's two programs compile under strict, with the types of what they use",
+    async () => {
+      const files: string[] = [];
+      const types = `
+      import type { Client, ClientErrorCode, EventStream, Message, MessageText, ServerEvent, Session } from "interlock/client";
+      import { ClientError } from "interlock/client";
+      export const codeOf = (error: unknown): ClientErrorCode | undefined => (error instanceof ClientError ? error.code : undefined);
+      export type All = [Client, EventStream, Message, MessageText, ServerEvent, Session];`;
+      for (const [index, text] of [...programs(), types].entries()) {
+        files.push(`program${index}.mts`);
+        await writeFile(join(user(), files.at(-1)!), text);
+      }
+      const tsc = join(root, "node_modules/typescript/bin/tsc");
+      const options =
+        "--ignoreConfig --noEmit --strict --skipLibCheck --target es2024 --lib es2024,dom --module nodenext --types node";
+      const roots = ["--typeRoots", join(root, "node_modules/@types")];
+      const { stdout } = await run(process.execPath, [tsc, ...options.split(" "), ...roots, ...files], {
+        cwd: user(),
+      }).catch((error) => error);
+      expect(stdout).toBe("");
+    },
+    LONG_MS,
+  );
+
+  test(
+    "serves in an empty folder, and runs README's two programs",
+    async () => {
+      const [node, client] = programs();
+      await writeFile(join(user(), "node.mts"), `${node}\nconsole.log(url);`);
+      const own = spawn(process.execPath, ["node.mts"], { cwd: user(), env });
+      const [url] = await once(own.stdout.setEncoding("utf8"), "data");
+      expect(String(url)).toMatch(/^http:\/\/127\.0\.0\.1:\d+\n$/);
+      own.kill("SIGTERM");
+      expect(await once(own, "exit")).toEqual([0, null]);
+
+      // A group of its own, since npm stands between: all of it is ended.
+      const served = spawn("npx", ["--no", "interlock", "serve", "--port", "0"], { cwd: user(), env, detached: true });
+      try {
+        let printed = "";
+        for await (const piece of served.stdout.setEncoding("utf8").iterator({ destroyOnReturn: false })) {
+          printed += piece;
+          if (printed.includes("roles")) break;
+        }
+        expect(printed).toContain("shipped");
+        const address = /listening on (\S+)/.exec(printed)![1]!;
+        expect((await fetch(`${address}/agents`)).status).toBe(200);
+        await writeFile(join(user(), "client.mts"), client!.replace("http://127.0.0.1:3000", address));
+        const { stdout } = await run(process.execPath, ["client.mts"], { cwd: user(), env });
+        expect(stdout).toMatch(/^general [^\n]+$/m);
+      } finally {
+        process.kill(-served.pid!, "SIGTERM");
+      }
+    },
+    LONG_MS,
+  );
+});

@@ -1,0 +1,233 @@
+import { afterAll, expect, onTestFinished, test } from "vitest";
+import { createClient } from "../../../src/client/client.ts";
+import type { ServerEvent } from "../../../src/client/server-event.ts";
+import { readPage } from "../../docs/page.ts";
+import { keysFile, writeTemporary } from "../../support/callers.ts";
+import { type ChildServer, makeHouse, type ServerHouse } from "../../support/child-server.ts";
+import { closeChromium, describeInChromium } from "../../support/chromium.ts";
+import { freePort } from "../../support/free-port.ts";
+import { describeWithNginx, startNginx } from "../../support/nginx.ts";
+import { Page } from "../../support/page.ts";
+import { type Answer, SmallServer } from "../../support/small-server.ts";
+
+const KEY = "ann-key-0123456789abcdef0123456789";
+const shown = readPage("docs/protocol.md").blocks.find(({ info }) => info === "js follow")!;
+const CATALOG = { agents: [{ name: "echo", priority: 20 }] };
+const mayBeSaid = () => true;
+const emptyPage: Answer = (response) =>
+  response.writeHead(200, { "content-type": "text/html" }).end("<!doctype html><title>page</title>");
+
+afterAll(closeChromium);
+
+/** A house whose nodes all listen at one port, one after the other, and a session that was spoken to once. */
+async function openHouse(settings: Record<string, string> = {}, key?: string) {
+  const port = await freePort();
+  const house = await makeHouse(CATALOG, { PORT: String(port), ...settings });
+  const node = await house.start();
+  const client = createClient({ baseUrl: node.url, ...(key !== undefined && { headers: bearer(key) }) });
+  await client.createSession({ id: "talk", userId: "ann", activate: true });
+  await say(node, key);
+  return { house, node, port };
+}
+
+async function say(node: ChildServer, key?: string): Promise<string> {
+  const client = createClient({ baseUrl: node.url, ...(key !== undefined && { headers: bearer(key) }) });
+  const { runId } = await client.send({ type: "chat", sessionId: "talk", content: "hello" });
+  return runId!;
+}
+
+const bearer = (key: string) => ({ authorization: `Bearer ${key}` });
+
+/** Another node in place of the one that is gone, and a turn on it. */
+async function goOn(house: ServerHouse, key?: string): Promise<{ node: ChildServer; runId: string }> {
+  const node = await house.start();
+  return { node, runId: await say(node, key) };
+}
+
+const seqsUpTo = (head: number) => Array.from({ length: head }, (_, n) => n + 1);
+const isEnd = (runId: string) => (event: ServerEvent) => event.type === "complete" && event.data.runId === runId;
+
+describeWithNginx("nginx as deploy/nginx.conf has it", () => {
+  test("answers event streams with an empty stream while no node is up, and everything else with 502", async () => {
+    const proxy = await startNginx(await freePort());
+    const origin = "http://page.test";
+    for (const path of ["/events?sessionId=talk", "/session/talk/events", "/floor/u%3Aann%2Fdriver/events?ticket=x"]) {
+      const answer = await fetch(proxy + path, { headers: { origin, accept: "text/event-stream" } });
+      expect([answer.status, answer.headers.get("content-type")], path).toEqual([
+        200,
+        "text/event-stream; charset=utf-8",
+      ]);
+      expect(answer.headers.get("access-control-allow-origin")).toBe(origin);
+      expect(answer.headers.get("cache-control")).toBe("no-cache, no-transform");
+      expect(await answer.text()).toMatch(/^retry: [23][05]00\n\n$/);
+    }
+    for (const path of ["/health", "/session/events", "/session/talk"]) {
+      expect((await fetch(proxy + path)).status, path).toBe(502);
+    }
+  });
+
+  test("hands on what the node says: its refusals of a stream, the end of one, and a stream as it comes", async () => {
+    const { node, port } = await openHouse();
+    const proxy = await startNginx(port);
+    expect((await fetch(`${proxy}/session/nobody/events`)).status).toBe(404);
+    expect((await fetch(`${proxy}/events`, { headers: { accept: "text/html" } })).status).toBe(406);
+    expect((await node.post("/session/talk/archive")).status).toBe(200);
+    const { position } = (await node.ask("GET", "/session/talk")).body;
+    expect((await fetch(`${proxy}/session/talk/events?lastEventId=${position}`)).status).toBe(204);
+  });
+
+  test("lets an EventSource outlive its node, and go on at its position when there is one again", async () => {
+    const { house, node, port } = await openHouse();
+    const proxy = await startNginx(port);
+    const session = new Page(`${proxy}/session/talk/events`, { mayBeSaid });
+    await session.until(() => session.logOf("talk").some(({ type }) => type === "complete"));
+    const start = Number((await node.ask("GET", "/session/talk")).body.position.split(".")[1]);
+    const connection = new Page(`${proxy}/events?sessionId=talk`, { mayBeSaid, starts: { talk: start } });
+    // The third event tells the binding. Before it the connection has no place in the session that it could go on from.
+    await connection.until(() => connection.heard.length >= 3);
+    await node.kill();
+    // Each was given the empty stream at least once.
+    for (const page of [session, connection]) await page.until(() => page.opens >= 2);
+    const { node: next, runId } = await goOn(house);
+    for (const page of [session, connection]) {
+      await page.until(() => page.logOf("talk").some(({ type, data }) => type === "complete" && data.runId === runId));
+      expect(page.faults).toEqual([]);
+      expect(page.heard.map(({ type }) => type)).not.toContain("reset");
+    }
+    const { position } = (await next.ask("GET", "/session/talk")).body;
+    expect(session.logOf("talk").map(({ seq }) => seq)).toEqual(seqsUpTo(Number(position.split(".")[1])));
+    const ids = connection.heard.filter(({ type }) => type === "connected").map(({ data }) => data.connectionId);
+    expect(new Set(ids).size).toBe(1);
+  });
+
+  test.each([false, true])(
+    "loses no reader of the client, which comes back after 502 too (plain: %s)",
+    async (isPlain) => {
+      const { house, node, port } = await openHouse();
+      const proxy = await startNginx(port, { isPlain });
+      const waits: (string | undefined)[] = [];
+      const waited = Promise.withResolvers<void>();
+      const events = createClient({ baseUrl: proxy }).openSession("talk", {
+        onStatus(status, state) {
+          if (status === "waiting") waits.push(state?.failure?.code);
+          if (waits.length === 2) waited.resolve();
+        },
+      });
+      onTestFinished(() => events.close());
+      const seen: ServerEvent[] = [];
+      let isOver = (_: ServerEvent) => false;
+      const reading = (async () => {
+        for await (const event of events) {
+          if (event.seq !== undefined) seen.push(event);
+          if (isOver(event)) return;
+          // The next turn must find the session idle.
+          if (event.type === "complete") await node.kill();
+        }
+      })();
+      await waited.promise;
+      const { node: next, runId } = await goOn(house);
+      isOver = isEnd(runId);
+      await reading;
+      expect(waits).toContain(isPlain ? "unavailable" : undefined);
+      const { position } = (await next.ask("GET", "/session/talk")).body;
+      const head = Number(position.split(".")[1]);
+      const seqs = seen.map(({ seq }) => seq!);
+      expect(seqs).toEqual(seqsUpTo(seqs.length));
+      expect(seqs.length).toBeLessThanOrEqual(head);
+    },
+  );
+
+  describeInChromium("a page of another origin in Chromium", (open) => {
+    /** The page's own state is in globals: tests have no types of pages. */
+    const follow = (newTicket: string, url: string) => `${shown.text}
+      heard = []; refused = []; opens = 0; gaveUp = 0;
+      const Plain = EventSource;
+      EventSource = class extends Plain {
+        constructor(url) {
+          super(url);
+          this.addEventListener("open", () => { opens += 1; });
+          this.addEventListener("error", () => { if (this.readyState === Plain.CLOSED) gaveUp += 1; });
+        }
+      };
+      stop = follow(${JSON.stringify(url)}, {
+        onEvent: (event) => heard.push(event),
+        onRefused: (status) => refused.push(status),
+        newTicket: ${newTicket},
+      });`;
+    const seqs = "heard.flatMap(({ seq }) => seq === undefined ? [] : [seq])";
+    const told = (runId: string) =>
+      `heard.some(({ type, data }) => type === "complete" && data.runId === ${JSON.stringify(runId)})`;
+
+    test("follows a stream as docs/protocol.md shows it behind a plain 502, which closes an EventSource for good", async () => {
+      await using blank = await SmallServer.start(emptyPage);
+      const { house, node, port } = await openHouse({ INTERLOCK_ORIGINS: blank.url });
+      const proxy = await startNginx(port, { isPlain: true });
+      const { page } = await open(blank.url);
+      await page.evaluate(follow("undefined", `${proxy}/session/talk/events`));
+      await page.waitForFunction("heard.some(({ type }) => type === 'complete')");
+      await node.kill();
+      await page.waitForFunction("gaveUp >= 1");
+      const { node: next, runId } = await goOn(house);
+      await page.waitForFunction(told(runId));
+      const places = await page.evaluate<number[]>(seqs);
+      expect(places).toEqual(seqsUpTo(places.length));
+      // The last word of the stream is the last of the follower.
+      await next.post("/session/talk/archive");
+      await page.waitForFunction("heard.at(-1).type === 'bye'");
+      expect(await page.evaluate("refused")).toEqual([]);
+    });
+
+    test("gets a fresh ticket for each stream it opens, since a ticket that was used is refused", async () => {
+      await using blank = await SmallServer.start(emptyPage);
+      const entries = [{ owner: "ann", key: KEY }];
+      const keys = await writeTemporary("keys.yaml", keysFile(entries), onTestFinished);
+      const settings = { INTERLOCK_ORIGINS: blank.url, INTERLOCK_AUTH: `keys:${keys}` };
+      const { house, node, port } = await openHouse(settings, KEY);
+      const proxy = await startNginx(port);
+      const { page } = await open(blank.url);
+      const newTicket = `async () => {
+        const headers = { Authorization: "Bearer ${KEY}", "Content-Type": "application/json" };
+        const answer = await fetch("${proxy}/ticket", { method: "POST", headers, body: "{}" });
+        if (!answer.ok) throw new Error("no ticket");
+        return (await answer.json()).ticket;
+      }`;
+      await page.evaluate(follow(newTicket, `${proxy}/session/talk/events`));
+      await page.waitForFunction("heard.some(({ type }) => type === 'complete')");
+      await node.kill();
+      await node.ended;
+      const { runId } = await goOn(house, KEY);
+      await page.waitForFunction(told(runId));
+      const places = await page.evaluate<number[]>(seqs);
+      expect(places).toEqual(seqsUpTo(places.length));
+      expect(await page.evaluate("refused")).toEqual([]);
+    });
+
+    test("learns that a stream is refused for good, and does not reconnect", async () => {
+      await using blank = await SmallServer.start(emptyPage);
+      const { port } = await openHouse({ INTERLOCK_ORIGINS: blank.url });
+      const { page } = await open(blank.url);
+      await page.evaluate(follow("undefined", `http://127.0.0.1:${port}/session/nobody/events`));
+      await page.waitForFunction("refused.length > 0");
+      expect(await page.evaluate("[refused, gaveUp, opens]")).toEqual([[404], 1, 0]);
+    });
+
+    test("is carried over by the browser alone", async () => {
+      await using blank = await SmallServer.start(emptyPage);
+      const { house, node, port } = await openHouse({ INTERLOCK_ORIGINS: blank.url });
+      const proxy = await startNginx(port);
+      const { page } = await open(blank.url);
+      await page.evaluate(`
+        heard = []; opens = 0;
+        source = new EventSource(${JSON.stringify(`${proxy}/session/talk/events`)});
+        source.onopen = () => { opens += 1; };
+        source.onmessage = ({ data }) => { heard.push(JSON.parse(data)); };`);
+      await page.waitForFunction("heard.length > 0");
+      await node.kill();
+      await page.waitForFunction("opens >= 2");
+      const { runId } = await goOn(house);
+      await page.waitForFunction(`heard.some(({ type, data }) => type === "complete" && data.runId === "${runId}")`);
+      const seqs = await page.evaluate<number[]>("heard.flatMap(({ seq }) => seq === undefined ? [] : [seq])");
+      expect(seqs).toEqual(seqsUpTo(seqs.length));
+    });
+  });
+});

@@ -1,0 +1,128 @@
+import OpenAI, { AuthenticationError, PermissionDeniedError, RateLimitError } from "openai";
+import { afterAll, describe, expect, test } from "vitest";
+import { keysFile, writeTemporary } from "../../support/callers.ts";
+import { NodeUnderTest } from "../../support/node-under-test.ts";
+
+/** Who may do what through the doors: OpenAI's own client, and plain requests of pages. */
+const PAGE = "https://page.example";
+const keyOf = (name: string) => `${name}-key-0123456789abcdef0123456789`;
+const keys = await writeTemporary(
+  "keys.yaml",
+  keysFile([
+    { owner: "ann", key: keyOf("ann") },
+    { owner: "bob", key: keyOf("bob") },
+    { owner: "eve", key: keyOf("eve") },
+  ]),
+  afterAll,
+);
+const node = await NodeUnderTest.start({
+  settings: {
+    INTERLOCK_AUTH: `keys:${keys}`,
+    INTERLOCK_ORIGINS: PAGE,
+    INTERLOCK_RATE_LIMITS: "owner=100/1h,address=off,refused=off",
+  },
+});
+afterAll(() => node.stop());
+
+const clientOf = (name: string) => new OpenAI({ baseURL: `${node.url}/v1`, apiKey: keyOf(name) });
+const ask = (name: string, content: string, metadata?: Record<string, string>) =>
+  clientOf(name).chat.completions.create({
+    model: "general",
+    messages: [{ role: "user", content }],
+    ...(metadata && { metadata }),
+  });
+const bearer = (name: string) => ({ Authorization: `Bearer ${keyOf(name)}` });
+
+describe("a caller", () => {
+  test("without a valid key is told so as OpenAI tells it", async () => {
+    await expect(ask("nobody", "hello")).rejects.toThrow(AuthenticationError);
+    await expect(Array.fromAsync(clientOf("nobody").models.list())).rejects.toThrow(AuthenticationError);
+    const { status, body } = await node.post("/api/chat", { id: "x", messages: [{}] });
+    expect([status, body.errorCode]).toEqual([401, "unauthorized"]);
+  });
+
+  test("who names another's session has one of its own", async () => {
+    const sessionOf = (answer: object) => (answer as { metadata: { session: string } }).metadata.session;
+    const [anns, bobs] = await Promise.all(["ann", "bob"].map((name) => ask(name, "hello", { session: "kitchen" })));
+    expect(sessionOf(anns!)).not.toBe(sessionOf(bobs!));
+    const again = await ask("ann", "nod", { session: "kitchen" });
+    expect(sessionOf(again)).toBe(sessionOf(anns!));
+    const seen = await node.get(`/session/${sessionOf(anns!)}`, { headers: bearer("bob") });
+    expect(seen.status).toBe(404);
+  });
+
+  test("does not speak for another user", async () => {
+    await expect(ask("ann", "hello", { user: "bob" })).rejects.toThrow(PermissionDeniedError);
+  });
+
+  test("neither answers, resumes, continues nor ends what is another's", async () => {
+    const asked = await ask("ann", "ask", { session: "asking" });
+    const [call] = asked.choices[0]!.message.tool_calls!;
+    const answering = clientOf("bob").chat.completions.create({
+      model: "general",
+      messages: [{ role: "tool", tool_call_id: call!.id, content: "b" }],
+    });
+    await expect(answering).rejects.toMatchObject({ status: 404, code: "session_not_found" });
+    const session = call!.id.split(".")[1]!;
+    expect((await node.get(`/api/chat/${session}/stream`, { headers: bearer("bob") })).status).toBe(204);
+    const ending = await node.delete(`/api/chat/${session}/stream`, { headers: bearer("bob") });
+    expect(ending.body).toEqual({ success: true, aborted: false });
+    const continuing = clientOf("bob").responses.create({
+      model: "general",
+      input: "hello",
+      previous_response_id: `resp_${session}.run`,
+    });
+    await expect(continuing).rejects.toMatchObject({ status: 404, code: "previous_response_not_found" });
+    const ended = await node.delete(`/api/chat/${session}/stream`, { headers: bearer("ann") });
+    expect(ended.body).toEqual({ success: true, aborted: true });
+  });
+});
+
+describe("a page", () => {
+  const preflight = (origin: string, path: string, headers: string) =>
+    node.send("OPTIONS", path, {
+      Origin: origin,
+      "Access-Control-Request-Method": "POST",
+      "Access-Control-Request-Headers": headers,
+    });
+
+  test("of a listed origin may send what these clients send", async () => {
+    const sent =
+      "authorization,content-type,interlock-session,mcp-protocol-version,user-agent,x-stainless-arch,x-stainless-lang,x-stainless-os,x-stainless-package-version,x-stainless-retry-count,x-stainless-runtime,x-stainless-runtime-version,x-stainless-timeout";
+    const { status, headers } = await preflight(PAGE, "/v1/chat/completions", sent);
+    expect(status).toBe(204);
+    const allowed = headers["access-control-allow-headers"]!.split(", ");
+    expect(sent.split(",").filter((name) => !allowed.includes(name))).toEqual([]);
+    const body = JSON.stringify({
+      id: "paged",
+      messages: [{ role: "user", parts: [{ type: "text", text: "hello" }] }],
+    });
+    const type = { "Content-Type": "application/json", "Content-Length": Buffer.byteLength(body) };
+    const answer = await node.send("POST", "/api/chat", { Origin: PAGE, ...type, ...bearer("ann") }, body);
+    expect([answer.status, answer.headers["access-control-allow-origin"]]).toEqual([200, PAGE]);
+    expect(answer.text).toContain("Hello ");
+  });
+
+  test("of any other origin may do nothing", async () => {
+    for (const path of ["/v1/chat/completions", "/v1/responses", "/api/chat", "/mcp"]) {
+      const headers = { Origin: "https://evil.example", "Content-Type": "application/json", ...bearer("ann") };
+      expect((await node.send("POST", path, headers, "{}")).status, path).toBe(403);
+    }
+  });
+});
+
+test("a caller who asks too often is told when to come back, and may", async () => {
+  const hasty = new OpenAI({ baseURL: `${node.url}/v1`, apiKey: keyOf("eve"), maxRetries: 0 });
+  const list = () =>
+    hasty.models.list().then(
+      () => undefined,
+      (error: unknown) => error,
+    );
+  let refusal: unknown;
+  for (let count = 0; count <= 100 && !refusal; count++) refusal = await list();
+  expect(refusal).toBeInstanceOf(RateLimitError);
+  const { code, headers } = refusal as RateLimitError;
+  expect(code).toBe("too_many_requests");
+  expect(headers.get("x-should-retry")).toBe("true");
+  expect(Number(headers.get("retry-after"))).toBeGreaterThan(0);
+});

@@ -1,0 +1,342 @@
+import OpenAI, {
+  APIError,
+  BadRequestError,
+  ConflictError,
+  InternalServerError,
+  NotFoundError,
+  RateLimitError,
+} from "openai";
+import { afterAll, describe, expect, test } from "vitest";
+import { accepted, E2eClient } from "../../support/e2e-client.ts";
+import { NodeUnderTest } from "../../support/node-under-test.ts";
+
+/** OpenAI's own client against a real node. It repeats requests by itself, as it does for everybody. */
+const node = await NodeUnderTest.start();
+const openai = new OpenAI({ baseURL: `${node.url}/v1`, apiKey: "none" });
+afterAll(() => node.stop());
+
+const say = (content: string) => [{ role: "user" as const, content }];
+
+async function read(stream: AsyncIterable<OpenAI.ChatCompletionChunk>) {
+  const chunks: OpenAI.ChatCompletionChunk[] = [];
+  for await (const chunk of stream) chunks.push(chunk);
+  const text = chunks.map((chunk) => chunk.choices[0]?.delta.content ?? "").join("");
+  return { chunks, text, last: chunks.findLast(({ choices }) => choices.length > 0)?.choices[0] };
+}
+
+/** The session that an answer belongs to. */
+const sessionOf = (answer: object) => (answer as { metadata: { session: string } }).metadata.session;
+
+describe("models", () => {
+  test("are the enabled agents", async () => {
+    const models = await Array.fromAsync(openai.models.list());
+    expect(models.map(({ id }) => id)).toContain("general");
+    expect(models.map(({ id }) => id)).not.toContain("off");
+    expect(await openai.models.retrieve("weather")).toMatchObject({ id: "weather", object: "model" });
+    await expect(openai.models.retrieve("off")).rejects.toThrow(NotFoundError);
+  });
+});
+
+describe("an answer", () => {
+  test("comes whole, with its usage, and its session ends with it", async () => {
+    const answer = await openai.chat.completions.create({ model: "general", messages: say("hello") });
+    expect(answer).toMatchObject({
+      object: "chat.completion",
+      model: "general",
+      choices: [{ index: 0, message: { role: "assistant", content: "Hello there." }, finish_reason: "stop" }],
+      usage: { prompt_tokens: 3, completion_tokens: 2, total_tokens: 5 },
+    });
+    const log = await node.stream(`/session/${sessionOf(answer)}/events`);
+    await log.findState(sessionOf(answer), "archived");
+  });
+
+  test("comes in chunks, each piece of text once, with the usage at the end if it is wanted", async () => {
+    const stream = await openai.chat.completions.create({
+      model: "general",
+      messages: say("count"),
+      stream: true,
+      stream_options: { include_usage: true },
+    });
+    const { chunks, text, last } = await read(stream);
+    expect(text).toBe("tick ".repeat(40));
+    expect(chunks[0]!.choices[0]!.delta.role).toBe("assistant");
+    expect(last?.finish_reason).toBe("stop");
+    expect(chunks.filter(({ choices }) => choices[0]?.delta.content).length).toBeGreaterThan(10);
+    expect(chunks.at(-1)).toMatchObject({ choices: [], usage: { total_tokens: 0 } });
+  });
+
+  test("is read by the client's own accumulator", async () => {
+    const run = openai.chat.completions.stream({ model: "general", messages: say("hello") });
+    expect(await run.finalContent()).toBe("Hello there.");
+  });
+
+  test("goes on in the session that the client names", async () => {
+    const metadata = { session: "kitchen" };
+    const ask = (content: string) =>
+      openai.chat.completions.create({ model: "general", messages: say(content), metadata });
+    expect(sessionOf(await ask("hello"))).toBe("kitchen");
+    expect(sessionOf(await ask("nod"))).toBe("kitchen");
+    const { messages } = await accepted(node.get("/session/kitchen/messages"));
+    expect(messages.map(({ content }) => content)).toEqual(["hello", "Hello there.", "nod", "Yes."]);
+  });
+
+  test("of a new session comes with the conversation that the client sends", async () => {
+    const answer = await openai.chat.completions.create({
+      model: "general",
+      messages: [
+        { role: "system", content: "Be brief." },
+        { role: "user", content: "hello" },
+        { role: "assistant", content: [{ type: "text", text: "Hello there." }] },
+        { role: "user", content: [{ type: "text", text: "nod" }] },
+      ],
+    });
+    const { messages } = await accepted(node.get(`/session/${sessionOf(answer)}/messages`));
+    expect(messages[0]!.content).toBe(
+      "The conversation so far:\n\nInstructions: Be brief.\n\nUser: hello\n\nAssistant: Hello there.\n\nThe user's message now:\n\nnod",
+    );
+    expect((await accepted(node.get(`/session/${sessionOf(answer)}`))).session.title).toBe("nod");
+  });
+
+  test("is given by another agent once the client names one", async () => {
+    const ask = (model: string) =>
+      openai.chat.completions.create({ model, messages: say("hello"), metadata: { session: "switched" } });
+    await ask("general");
+    await ask("weather");
+    expect((await accepted(node.get("/session/switched"))).session.agentId).toBe("weather");
+  });
+
+  test("that was asked for with a key is the same for a repeat", async () => {
+    const headers = { "Idempotency-Key": "the-same" };
+    const body = { model: "general", messages: say("hello"), metadata: { session: "keyed" } };
+    const first = await openai.chat.completions.create(body, { headers });
+    const second = await openai.chat.completions.create(body, { headers });
+    expect(second.id).toBe(first.id);
+    expect(second.choices).toEqual(first.choices);
+    expect((await accepted(node.get("/session/keyed/messages"))).messages).toHaveLength(2);
+  });
+});
+
+describe("a question of the agent", () => {
+  test("is a call of a function, and its result goes on with the run", async () => {
+    const messages: OpenAI.ChatCompletionMessageParam[] = say("ask");
+    const asked = await openai.chat.completions.create({ model: "general", messages });
+    expect(asked.choices[0]!.finish_reason).toBe("tool_calls");
+    const [call] = asked.choices[0]!.message.tool_calls!;
+    if (call?.type !== "function") throw new Error("a question is a function");
+    expect(call.function.name).toBe("user_question");
+    expect(JSON.parse(call.function.arguments)).toMatchObject({ question: "Which one?", options: ["a", "b"] });
+    messages.push(asked.choices[0]!.message, { role: "tool", tool_call_id: call.id, content: "b" });
+    const answer = await openai.chat.completions.create({ model: "general", messages });
+    expect(answer.choices[0]!.message.content).toBe("You chose b.");
+    expect(sessionOf(answer)).toBe(sessionOf(asked));
+  });
+
+  test("comes and goes on in a stream too; a confirmation takes a clear yes only", async () => {
+    for (const [content, expected] of [
+      ["approve", "Deleted."],
+      ["no, thanks", "Kept it."],
+    ] as const) {
+      const messages: OpenAI.ChatCompletionMessageParam[] = say("delete");
+      const asking = openai.chat.completions.stream({ model: "general", messages });
+      const { choices } = await asking.finalChatCompletion();
+      const [call] = choices[0]!.message.tool_calls!;
+      if (call?.type !== "function") throw new Error("a confirmation is a function");
+      expect(JSON.parse(call.function.arguments)).toMatchObject({ tool: "delete_file", arguments: '{"path":"a.txt"}' });
+      messages.push(choices[0]!.message, { role: "tool", tool_call_id: call.id, content });
+      const { text } = await read(await openai.chat.completions.create({ model: "general", messages, stream: true }));
+      expect(text).toBe(expected);
+    }
+  });
+});
+
+describe("the floor", () => {
+  test("is refused with a sentence to speak, a 409 and the decision, and the client does not repeat it", async () => {
+    const ann = new E2eClient(node);
+    await ann.hold("phone");
+    const refusal = openai.chat.completions.create({
+      model: "weather",
+      messages: say("hello"),
+      metadata: { user: ann.userId },
+    });
+    const error = await refusal.catch((thrown) => thrown);
+    expect(error).toBeInstanceOf(ConflictError);
+    expect(error).toMatchObject({ status: 409, code: "rejected", type: "conflict_error" });
+    expect(error.headers.get("x-should-retry")).toBe("false");
+    const { decisions } = await ann.floor();
+    expect(decisions).toHaveLength(2);
+    expect(error.error.decision).toMatchObject({ outcome: "rejected", say: expect.any(String) });
+  });
+
+  test("is waited for: the stream tells the decision, and the reply when it comes", async () => {
+    const ann = new E2eClient(node);
+    const { id } = await ann.hold("phone");
+    const stream = await openai.chat.completions.create({
+      model: "patient",
+      messages: say("hello"),
+      metadata: { user: ann.userId, session: "queuing" },
+      stream: true,
+    });
+    const seen: object[] = [];
+    let text = "";
+    for await (const chunk of stream) {
+      const { interlock } = chunk as { interlock?: { type: string; data: { outcome?: string; to?: string } } };
+      if (interlock) seen.push({ type: interlock.type, ...interlock.data });
+      if (seen.length === 1) await accepted(ann.on(id, "archive"));
+      text += chunk.choices[0]?.delta.content ?? "";
+    }
+    expect(text).toBe("Hello there.");
+    expect(seen[0]).toMatchObject({ type: "arbitration", outcome: "queued" });
+    expect(seen).toContainEqual(expect.objectContaining({ type: "session_transition", from: "created" }));
+  });
+
+  test("is lost and won again: the stream reports both, and loses no text", async () => {
+    const ann = new E2eClient(node);
+    const stream = await openai.chat.completions.create({
+      model: "music",
+      messages: say("count"),
+      metadata: { user: ann.userId, session: "preempted" },
+      stream: true,
+    });
+    const states: string[] = [];
+    let text = "";
+    let phone: string | undefined;
+    for await (const chunk of stream) {
+      const { interlock } = chunk as { interlock?: { type: string; data: { to?: string } } };
+      if (interlock?.type === "session_transition") states.push(interlock.data.to!.split(".")[0]!);
+      text += chunk.choices[0]?.delta.content ?? "";
+      if (text !== "" && phone === undefined) phone = (await ann.hold("phone")).id;
+      if (interlock?.type === "session_transition" && states.at(-1) === "paused")
+        await accepted(ann.on(phone!, "archive"));
+    }
+    expect(states).toEqual(["paused", "active"]);
+    expect(text).toBe("tick ".repeat(40));
+  });
+});
+
+describe("hanging up", () => {
+  test("in a stream aborts the run, and not the session's next one", async () => {
+    const abort = new AbortController();
+    const stream = await openai.chat.completions.create(
+      { model: "general", messages: say("play"), metadata: { session: "left" }, stream: true },
+      { signal: abort.signal },
+    );
+    const log = await node.stream("/session/left/events");
+    for await (const chunk of stream) if (chunk.choices[0]?.delta.content) abort.abort();
+    expect((await log.find("complete")).data).toMatchObject({ cancelled: true });
+    const next = await openai.chat.completions.create({
+      model: "general",
+      messages: say("nod"),
+      metadata: { session: "left" },
+    });
+    expect(next.choices[0]!.message.content).toBe("Yes.");
+  });
+
+  test("while it waits for a whole answer aborts the run", async () => {
+    const abort = new AbortController();
+    await accepted(node.post("/session/create", { id: "whole" }));
+    const log = await node.stream("/session/whole/events");
+    const waiting = openai.chat.completions.create(
+      { model: "general", messages: say("play"), metadata: { session: "whole" } },
+      { signal: abort.signal },
+    );
+    await log.findState("whole", "active.running");
+    abort.abort();
+    await expect(waiting).rejects.toThrow();
+    expect((await log.find("complete")).data).toMatchObject({ cancelled: true });
+  });
+
+  test("withdraws a turn that has not begun", async () => {
+    const ann = new E2eClient(node);
+    const { id } = await ann.hold("stacker");
+    const log = await ann.follow(id);
+    await accepted(ann.say(id, "play"));
+    const abort = new AbortController();
+    const stream = await openai.chat.completions.create(
+      { model: "stacker", messages: say("hello"), metadata: { session: id }, stream: true },
+      { signal: abort.signal },
+    );
+    abort.abort();
+    await expect(read(stream)).resolves.toMatchObject({ text: "" });
+    expect((await log.find("complete")).data).toMatchObject({ cancelled: true });
+    const { session } = await accepted(node.get(`/session/${id}`));
+    expect(session.activity).toBe("running");
+    await accepted(ann.send({ type: "abort", sessionId: id }));
+  });
+});
+
+describe("a failure", () => {
+  test("of the provider has its own error, and is not repeated", async () => {
+    const ask = (content: string) => openai.chat.completions.create({ model: "general", messages: say(content) });
+    await expect(ask("flaky")).rejects.toThrow(RateLimitError);
+    await expect(ask("offline")).rejects.toThrow(InternalServerError);
+    const error: APIError = await ask("refused").catch((thrown) => thrown);
+    expect(error).toMatchObject({ status: 502, code: "provider_refused" });
+  });
+
+  test("within a stream is the client's error", async () => {
+    const stream = await openai.chat.completions.create({ model: "general", messages: say("flaky"), stream: true });
+    const error = await read(stream).catch((thrown) => thrown);
+    expect(error).toBeInstanceOf(APIError);
+    expect(error).toMatchObject({ code: "provider_rate_limited" });
+  });
+
+  test("of a run that another client aborts ends with that abort", async () => {
+    const stream = await openai.chat.completions.create({
+      model: "general",
+      messages: say("play"),
+      metadata: { session: "aborted" },
+      stream: true,
+    });
+    const abort = async () => {
+      for await (const chunk of stream) {
+        if (chunk.choices[0]?.delta.content)
+          await accepted(node.post("/message", { type: "abort", sessionId: "aborted" }));
+      }
+    };
+    await expect(abort()).rejects.toMatchObject({ code: "aborted" });
+  });
+
+  test("of the request names the wrong field", async () => {
+    const ask = (body: object) =>
+      openai.chat.completions.create({ model: "general", messages: say("hello"), ...body } as never);
+    await expect(ask({ model: "nobody" })).rejects.toMatchObject({
+      status: 404,
+      code: "model_not_found",
+      param: "model",
+    });
+    await expect(ask({ model: "off" })).rejects.toThrow(NotFoundError);
+    await expect(ask({ messages: [] })).rejects.toThrow(BadRequestError);
+    await expect(ask({ n: 2 })).rejects.toMatchObject({ status: 400, param: "n" });
+    await expect(ask({ tools: [{ type: "function" }] })).rejects.toMatchObject({ status: 400, param: "tools" });
+    await expect(ask({ response_format: { type: "json_object" } })).rejects.toMatchObject({ param: "response_format" });
+    await expect(ask({ metadata: { session: "a b" } })).rejects.toMatchObject({
+      status: 400,
+      param: "metadata.session",
+    });
+    await expect(ask({ messages: [{ role: "assistant", content: "x" }] })).rejects.toMatchObject({ status: 400 });
+    await expect(ask({ messages: [{ role: "user", content: " " }] })).rejects.toMatchObject({ status: 400 });
+    await expect(
+      ask({ messages: [{ role: "user", content: [{ type: "image_url", image_url: { url: "http://a/b.png" } }] }] }),
+    ).rejects.toMatchObject({ status: 400 });
+    await expect(ask({ messages: [{ role: "tool", tool_call_id: "call_1", content: "x" }] })).rejects.toMatchObject({
+      status: 400,
+      param: "messages.0.tool_call_id",
+    });
+    await expect(
+      ask({ messages: [{ role: "tool", tool_call_id: "question.kitchen.nobody", content: "x" }] }),
+    ).rejects.toMatchObject({ status: 404, code: "interaction_not_found" });
+    await expect(ask({ messages: say("x".repeat(262_145)) })).rejects.toMatchObject({ status: 413, code: "too_large" });
+  });
+
+  test("is not a long conversation: one of a thousand messages is taken", async () => {
+    const messages = Array.from({ length: 1_000 }, (_, index) => ({
+      role: index % 2 === 0 ? ("user" as const) : ("assistant" as const),
+      content: [{ type: "text" as const, text: `message ${index}` }],
+    }));
+    const answer = await openai.chat.completions.create({
+      model: "general",
+      messages: [...messages, ...say("hello")] as OpenAI.ChatCompletionMessageParam[],
+    });
+    expect(answer.choices[0]!.message.content).toMatch(/^(You said|Hello)/);
+  });
+});

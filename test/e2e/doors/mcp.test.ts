@@ -1,0 +1,173 @@
+import { createMCPClient } from "@ai-sdk/mcp";
+import { afterAll, describe, expect, test } from "vitest";
+import { keysFile, writeTemporary } from "../../support/callers.ts";
+import { accepted, E2eClient } from "../../support/e2e-client.ts";
+import { NodeUnderTest } from "../../support/node-under-test.ts";
+
+/** The AI SDK's MCP client against a real node. */
+const keys = await writeTemporary(
+  "keys.yaml",
+  keysFile([
+    { owner: "ann", key: "ann-key-0123456789abcdef0123456789" },
+    { owner: "bob", key: "bob-key-0123456789abcdef0123456789" },
+  ]),
+  afterAll,
+);
+const node = await NodeUnderTest.start();
+const guarded = await NodeUnderTest.start({ settings: { INTERLOCK_AUTH: `keys:${keys}` } });
+afterAll(() => Promise.all([node.stop(), guarded.stop()]));
+
+/** What results hold. What a particular one lacks is undefined, whatever the type says. */
+interface Result {
+  sessionId: string;
+  agents: object[];
+  asked: { requestId: string };
+  decisions: { outcome: string }[];
+}
+
+async function connect(where = node, headers: Record<string, string> = {}) {
+  const client = await createMCPClient({
+    transport: { type: "http", url: `${where.url}/mcp`, headers },
+    initializationOptions: { timeout: 10_000 },
+  });
+  const tools = await client.tools();
+  return {
+    client,
+    tools,
+    async call(name: string, input: object) {
+      const result = (await tools[name]!.execute(input as never, {
+        toolCallId: "1",
+        messages: [],
+        context: undefined as never,
+      })) as { structuredContent: Result; content: { text: string }[]; isError?: boolean };
+      expect(JSON.parse(result.content[0]!.text)).toEqual(result.structuredContent);
+      return { isError: result.isError === true, ...result.structuredContent };
+    },
+  };
+}
+
+describe("the MCP server", () => {
+  test("offers the commands as tools, and says which only read", async () => {
+    const { client } = await connect();
+    const { tools } = await client.listTools();
+    expect(tools.map(({ name }) => name)).toEqual([
+      "list_agents",
+      "ask_for_floor",
+      "speak",
+      "read_reply",
+      "answer",
+      "pause",
+      "resume",
+      "abort",
+      "give_up_floor",
+      "read_floor",
+      "what_if",
+    ]);
+    const reading = tools.filter(({ annotations }) => annotations?.readOnlyHint).map(({ name }) => name);
+    expect(reading).toEqual(["list_agents", "read_reply", "read_floor", "what_if"]);
+    await client.close();
+  });
+
+  test("lets a model ask for the floor, speak, pause, resume, and read why", async () => {
+    const { call } = await connect();
+    const { userId } = new E2eClient(node);
+    const { agents } = await call("list_agents", {});
+    expect(agents).toContainEqual(expect.objectContaining({ id: "music", priority: 20 }));
+    const music = await call("ask_for_floor", { agentId: "music", userId });
+    expect(music).toMatchObject({ state: "active", decision: { outcome: "granted" } });
+    const { sessionId } = music;
+    expect(await call("speak", { sessionId, content: "hello" })).toMatchObject({
+      text: "Hello there.",
+      isRunning: false,
+    });
+    expect(await call("pause", { sessionId })).toMatchObject({ state: "paused" });
+    const phone = await call("ask_for_floor", { agentId: "phone", userId });
+    expect(await call("what_if", { agentId: "music", userId })).toMatchObject({ decision: { outcome: "rejected" } });
+    const refused = await call("resume", { sessionId });
+    expect(refused).toMatchObject({
+      isError: true,
+      error: { code: "rejected", decision: { say: expect.any(String) } },
+    });
+    const floor = await call("read_floor", { userId });
+    expect(floor).toMatchObject({
+      holder: { sessionId: phone.sessionId, agentId: "phone" },
+      paused: [{ sessionId, agentId: "music" }],
+    });
+    expect(floor.decisions.map(({ outcome }) => outcome)).toContain("rejected");
+    expect(await call("give_up_floor", { sessionId: phone.sessionId })).toMatchObject({ state: "archived" });
+    expect(await call("resume", { sessionId })).toMatchObject({ state: "active" });
+  });
+
+  test("waits for a reply as long as it is told, and the run goes on without it", async () => {
+    const { call } = await connect();
+    const { sessionId } = await call("ask_for_floor", { agentId: "general" });
+    const begun = await call("speak", { sessionId, content: "count", waitSeconds: 0 });
+    expect(begun).toMatchObject({ isRunning: true });
+    expect(await call("read_reply", { sessionId })).toMatchObject({ text: "tick ".repeat(40), isRunning: false });
+    expect(await call("read_reply", { sessionId })).toEqual({ isError: false, sessionId, isRunning: false });
+    await call("speak", { sessionId, content: "play", waitSeconds: 0 });
+    expect(await call("abort", { sessionId })).toMatchObject({ aborted: true });
+    expect(await call("abort", { sessionId })).toMatchObject({ aborted: false });
+  });
+
+  test("ends a reply with a question or a confirmation, and goes on with its answer", async () => {
+    const { call } = await connect();
+    const { sessionId } = await call("ask_for_floor", { agentId: "general" });
+    const asked = await call("speak", { sessionId, content: "ask" });
+    expect(asked).toMatchObject({ asked: { kind: "question", question: "Which one?" }, isRunning: true });
+    const { requestId } = asked.asked;
+    expect(await call("answer", { sessionId, requestId, response: "b" })).toMatchObject({ text: "You chose b." });
+    const confirmed = await call("speak", { sessionId, content: "delete" });
+    const { requestId: second } = confirmed.asked;
+    expect(await call("answer", { sessionId, requestId: second, verdict: "approve" })).toMatchObject({
+      text: "Deleted.",
+    });
+    expect(await call("answer", { sessionId, requestId: second, verdict: "approve" })).toMatchObject({
+      error: { code: "interaction_not_found" },
+    });
+  });
+
+  test("tells failures as results that a model can read", async () => {
+    const { call } = await connect();
+    const { sessionId } = await call("ask_for_floor", { agentId: "general" });
+    expect(await call("speak", { sessionId, content: "refused" })).toMatchObject({
+      isError: true,
+      error: { code: "provider_refused" },
+    });
+    expect(await call("speak", { sessionId: "nobody", content: "hello" })).toMatchObject({
+      isError: true,
+      error: { code: "session_not_found" },
+    });
+    expect(await call("ask_for_floor", { agentId: "nobody" })).toMatchObject({ error: { code: "agent_not_found" } });
+    expect(await call("read_floor", {})).toMatchObject({ error: { code: "bad_request" } });
+  });
+});
+
+describe("who may call it", () => {
+  const headers = (name: string) => ({ Authorization: `Bearer ${name}-key-0123456789abcdef0123456789` });
+
+  test("is who has a token, and each sees its own sessions", async () => {
+    await expect(connect(guarded)).rejects.toThrow(/401|authent/i);
+    const ann = await connect(guarded, headers("ann"));
+    const bob = await connect(guarded, headers("bob"));
+    const { sessionId } = await ann.call("ask_for_floor", { agentId: "music", userId: "ann" });
+    expect(await bob.call("speak", { sessionId, content: "hello" })).toMatchObject({
+      error: { code: "session_not_found" },
+    });
+    expect(await bob.call("pause", { sessionId })).toMatchObject({ error: { code: "session_not_found" } });
+    expect(await bob.call("read_floor", { userId: "ann" })).toMatchObject({ error: { code: "not_found" } });
+    expect(await bob.call("ask_for_floor", { agentId: "music", userId: "ann" })).toMatchObject({
+      error: { code: "forbidden" },
+    });
+    expect(await ann.call("read_floor", {})).toMatchObject({ holder: { sessionId } });
+  });
+
+  test("is no page of a foreign origin, and nobody with another method", async () => {
+    const post = (more: object) =>
+      node.post("/mcp", { jsonrpc: "2.0", id: 1, method: "tools/list" }, { headers: { ...more } });
+    expect((await post({ Origin: "https://evil.example" })).status).toBe(403);
+    expect((await post({ Host: "evil.example" })).status).toBe(403);
+    expect((await node.send("GET", "/mcp", { Accept: "text/event-stream" })).status).toBe(405);
+    await accepted(node.get("/health"));
+  });
+});

@@ -1,0 +1,176 @@
+import OpenAI, { BadRequestError, ConflictError, NotFoundError } from "openai";
+import { afterAll, describe, expect, test } from "vitest";
+import { accepted, E2eClient } from "../../support/e2e-client.ts";
+import { NodeUnderTest } from "../../support/node-under-test.ts";
+
+/** OpenAI's own client against a real node. */
+const node = await NodeUnderTest.start();
+const openai = new OpenAI({ baseURL: `${node.url}/v1`, apiKey: "none" });
+afterAll(() => node.stop());
+
+type Item = OpenAI.Responses.ResponseOutputItem;
+
+const sessionOf = ({ metadata }: OpenAI.Responses.Response) => metadata!["session"]!;
+
+async function read(stream: AsyncIterable<OpenAI.Responses.ResponseStreamEvent>) {
+  const events: OpenAI.Responses.ResponseStreamEvent[] = [];
+  for await (const event of stream) events.push(event);
+  return events;
+}
+
+function find<T extends Item["type"]>(output: Item[], type: T) {
+  return output.find((item) => item.type === type) as Extract<Item, { type: T }>;
+}
+
+describe("a response", () => {
+  test("comes whole, with its usage", async () => {
+    const response = await openai.responses.create({ model: "general", input: "hello" });
+    expect(response).toMatchObject({
+      object: "response",
+      status: "completed",
+      model: "general",
+      output_text: "Hello there.",
+      error: null,
+      usage: { input_tokens: 3, output_tokens: 2, total_tokens: 5 },
+    });
+  });
+
+  test("comes as events that the client's own accumulator agrees with", async () => {
+    const run = openai.responses.stream({ model: "general", input: "count" });
+    const events = await read(run);
+    const final = await run.finalResponse();
+    expect(final.output_text).toBe("tick ".repeat(40));
+    expect(events.map(({ sequence_number }) => sequence_number)).toEqual(events.map((_, index) => index));
+    const deltas = events.filter(({ type }) => type === "response.output_text.delta");
+    expect(deltas.length).toBeGreaterThan(10);
+    expect(events.map(({ type }) => type).filter((type) => !/delta/.test(type))).toEqual([
+      "response.created",
+      "response.in_progress",
+      "response.output_item.added",
+      "response.content_part.added",
+      "response.output_text.done",
+      "response.content_part.done",
+      "response.output_item.done",
+      "response.completed",
+    ]);
+  });
+
+  test("is continued by its id, and only the newest is", async () => {
+    const first = await openai.responses.create({ model: "general", input: "hello" });
+    const second = await openai.responses.create({ model: "general", input: "nod", previous_response_id: first.id });
+    expect(sessionOf(second)).toBe(sessionOf(first));
+    expect(second.previous_response_id).toBe(first.id);
+    const { messages } = await accepted(node.get(`/session/${sessionOf(first)}/messages`));
+    expect(messages.map(({ content }) => content)).toEqual(["hello", "Hello there.", "nod", "Yes."]);
+    const again = openai.responses.create({ model: "general", input: "nod", previous_response_id: first.id });
+    await expect(again).rejects.toThrow(BadRequestError);
+    const unknown = openai.responses.create({ model: "general", input: "nod", previous_response_id: "resp_no.run" });
+    await expect(unknown).rejects.toThrow(NotFoundError);
+    await expect(unknown).rejects.toMatchObject({ code: "previous_response_not_found" });
+  });
+
+  test("belongs to the conversation that the client names", async () => {
+    const ask = (input: string) => openai.responses.create({ model: "general", input, conversation: "lounge" });
+    expect(sessionOf(await ask("hello"))).toBe("lounge");
+    expect(sessionOf(await ask("nod"))).toBe("lounge");
+  });
+
+  test("that is not to be stored ends its session", async () => {
+    const response = await openai.responses.create({ model: "general", input: "hello", store: false });
+    const log = await node.stream(`/session/${sessionOf(response)}/events`);
+    await log.findState(sessionOf(response), "archived");
+  });
+});
+
+describe("a tool of the agent", () => {
+  test("is shown as a call that has been carried out", async () => {
+    const run = openai.responses.stream({ model: "general", input: "browse" });
+    const events = await read(run);
+    const { output, output_text } = await run.finalResponse();
+    expect(output_text).toBe("It says: Hello there.");
+    expect(find(output, "mcp_call")).toMatchObject({ name: "sub-agent", status: "completed", error: null });
+    expect(JSON.parse(find(output, "mcp_call").output!)).toEqual({ ok: true, result: "Hello there." });
+    expect(output.map(({ type }) => type)).toEqual(["mcp_call", "message"]);
+    expect(events.map(({ type }) => type)).toContain("response.mcp_call.completed");
+    const whole = await openai.responses.create({ model: "general", input: "browse" });
+    expect(whole.output.map(({ type }) => type)).toEqual(["mcp_call", "message"]);
+  });
+
+  test("that asks the user is a function call, and its output goes on with the run", async () => {
+    const run = openai.responses.stream({ model: "general", input: "ask" });
+    const asked = await run.finalResponse();
+    const call = find(asked.output, "function_call");
+    expect(call.name).toBe("user_question");
+    expect(JSON.parse(call.arguments)).toMatchObject({ question: "Which one?", options: ["a", "b"] });
+    const input = [{ type: "function_call_output" as const, call_id: call.call_id, output: "b" }];
+    const answer = await openai.responses.create({ model: "general", input });
+    expect(answer.output_text).toBe("You chose b.");
+    expect(sessionOf(answer)).toBe(sessionOf(asked));
+  });
+
+  test("that needs the user's consent is an approval request", async () => {
+    for (const [approve, expected] of [
+      [true, "Deleted."],
+      [false, "Kept it."],
+    ] as const) {
+      const asked = await openai.responses.create({ model: "general", input: "delete" });
+      const request = find(asked.output, "mcp_approval_request");
+      expect(request).toMatchObject({ name: "delete_file", arguments: '{"path":"a.txt"}' });
+      const input = [
+        { type: "mcp_approval_response" as const, approval_request_id: request.id, approve, reason: "better not" },
+      ];
+      const run = openai.responses.stream({ model: "general", input });
+      expect((await run.finalResponse()).output_text).toBe(expected);
+    }
+  });
+});
+
+describe("a failure", () => {
+  test("of the arbitration is a conflict with the decision", async () => {
+    const ann = new E2eClient(node);
+    await ann.hold("phone");
+    const metadata = { user: ann.userId };
+    const error = await openai.responses
+      .create({ model: "weather", input: "hello", metadata })
+      .catch((thrown) => thrown);
+    expect(error).toBeInstanceOf(ConflictError);
+    expect(error.error.decision).toMatchObject({ outcome: "rejected" });
+  });
+
+  test("of the run is a failed response, or the error of its request", async () => {
+    const events = await read(await openai.responses.create({ model: "general", input: "refused", stream: true }));
+    expect(events.at(-1)).toMatchObject({
+      type: "response.failed",
+      response: { status: "failed", error: { code: "provider_refused" } },
+    });
+    await expect(openai.responses.create({ model: "general", input: "refused" })).rejects.toMatchObject({
+      status: 502,
+      code: "provider_refused",
+    });
+  });
+
+  test("of the request names the wrong field", async () => {
+    const ask = (body: object) => openai.responses.create({ model: "general", input: "hello", ...body } as never);
+    await expect(ask({ model: "nobody" })).rejects.toMatchObject({ status: 404, code: "model_not_found" });
+    await expect(ask({ input: [] })).rejects.toMatchObject({ status: 400 });
+    await expect(ask({ background: true })).rejects.toMatchObject({ status: 400, param: "background" });
+    await expect(ask({ tools: [{ type: "web_search" }] })).rejects.toMatchObject({ status: 400, param: "tools" });
+    await expect(ask({ conversation: "a b" })).rejects.toMatchObject({ status: 400 });
+    await expect(ask({ input: [{ type: "function_call_output", call_id: "x", output: "y" }] })).rejects.toMatchObject({
+      status: 400,
+      param: "input.0.call_id",
+    });
+  });
+
+  test("is not a hang-up: that aborts the run", async () => {
+    const abort = new AbortController();
+    await accepted(node.post("/session/create", { id: "hung-up" }));
+    const log = await node.stream("/session/hung-up/events");
+    const stream = await openai.responses.create(
+      { model: "general", input: "play", conversation: "hung-up", stream: true },
+      { signal: abort.signal },
+    );
+    for await (const { type } of stream) if (type === "response.output_text.delta") abort.abort();
+    expect((await log.find("complete")).data).toMatchObject({ cancelled: true });
+  });
+});

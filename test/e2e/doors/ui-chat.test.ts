@@ -1,0 +1,261 @@
+import { lastAssistantMessageIsCompleteWithApprovalResponses, lastAssistantMessageIsCompleteWithToolCalls } from "ai";
+import { afterAll, describe, expect, test } from "vitest";
+import { ChatInHand } from "../../support/chat-in-hand.ts";
+import { accepted, E2eClient } from "../../support/e2e-client.ts";
+import { NodeUnderTest } from "../../support/node-under-test.ts";
+
+/** The AI SDK's own chat and transport against a real node. */
+const node = await NodeUnderTest.start();
+afterAll(() => node.stop());
+
+const conversation = async (id: string) =>
+  (await accepted(node.get(`/session/${id}/messages`))).messages.map(({ content }) => content);
+
+describe("a chat", () => {
+  test("has a session of its id, and sends only the new message", async () => {
+    const chat = new ChatInHand(node.url, "first", { body: { agentId: "general" } });
+    await chat.sendMessage({ text: "hello" });
+    expect(chat.text).toBe("Hello there.");
+    await chat.sendMessage({ text: "nod" });
+    expect(chat.text).toBe("Yes.");
+    expect(chat.messages.map(({ role }) => role)).toEqual(["user", "assistant", "user", "assistant"]);
+    expect(await conversation("first")).toEqual(["hello", "Hello there.", "nod", "Yes."]);
+    expect(chat.errors).toEqual([]);
+  });
+
+  test("gets a long answer piece by piece, and its usage and session as metadata", async () => {
+    const chat = new ChatInHand(node.url, "long");
+    await chat.sendMessage({ text: "count" });
+    expect(chat.text).toBe("tick ".repeat(40));
+    expect(chat.lastMessage!.metadata).toMatchObject({ sessionId: "long", usage: { total_tokens: 0 } });
+  });
+
+  test("is answered again, and takes an edited message, as further turns", async () => {
+    const chat = new ChatInHand(node.url, "again");
+    await chat.sendMessage({ text: "hello" });
+    await chat.regenerate();
+    expect(chat.messages).toHaveLength(2);
+    await chat.sendMessage({ text: "nod", messageId: chat.messages[0]!.id });
+    expect(chat.text).toBe("Yes.");
+    expect(await conversation("again")).toEqual(["hello", "Hello there.", "hello", "Hello there.", "nod", "Yes."]);
+  });
+
+  test("speaks to another agent once it names one", async () => {
+    await new ChatInHand(node.url, "other", { body: { agentId: "general" } }).sendMessage({ text: "hello" });
+    await new ChatInHand(node.url, "other", { body: { agentId: "weather" } }).sendMessage({ text: "hello" });
+    expect((await accepted(node.get("/session/other"))).session.agentId).toBe("weather");
+  });
+
+  test("whose message is posted twice has one turn, and the same reply", async () => {
+    const body = { id: "twice", messages: [{ id: "m1", role: "user", parts: [{ type: "text", text: "hello" }] }] };
+    const post = async () => (await node.post("/api/chat", body)).text;
+    const first = await post();
+    expect(first).toMatch(/^data: \{"type":"start".*\n\ndata: \[DONE\]\n\n$/s);
+    expect(await post()).toContain(/"messageId":"([^"]+)"/.exec(first)![1]);
+    expect(await conversation("twice")).toEqual(["hello", "Hello there."]);
+  });
+});
+
+describe("a tool", () => {
+  test("is a part with its input and output, and a sub-agent's words are data", async () => {
+    const chat = new ChatInHand(node.url, "tools", {
+      sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithToolCalls,
+    });
+    await chat.sendMessage({ text: "browse" });
+    expect(chat.text).toBe("It says: Hello there.");
+    const { parts } = chat.lastMessage!;
+    expect(parts.find(({ type }) => type === "dynamic-tool")).toMatchObject({
+      toolName: "sub-agent",
+      state: "output-available",
+      input: { name: "weather", task: "hello" },
+      output: JSON.stringify({ ok: true, result: "Hello there." }),
+    });
+    expect(parts.find(({ type }) => type === "data-message")).toMatchObject({
+      data: { content: "Hello there.", agent: { kind: "sub", name: "weather" } },
+    });
+    // The page does not answer for a tool that ran here.
+    expect(chat.messages).toHaveLength(2);
+  });
+
+  test("that needs consent is approved, and the reply goes on in the same message", async () => {
+    const chat = new ChatInHand(node.url, "consent", {
+      sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithApprovalResponses,
+    });
+    await chat.sendMessage({ text: "delete" });
+    const part = chat.lastMessage!.parts.find((each) => each.type === "dynamic-tool")!;
+    expect(part).toMatchObject({ state: "approval-requested", toolName: "delete_file", input: { path: "a.txt" } });
+    expect(chat.status).toBe("ready");
+    await answered(chat, () => chat.addToolApprovalResponse({ id: part.approval!.id, approved: true }));
+    expect(chat.text).toBe("Deleted.");
+    expect(chat.messages).toHaveLength(2);
+    expect(chat.lastMessage!.parts.find(({ type }) => type === "dynamic-tool")).toMatchObject({
+      state: "output-available",
+      output: "Approved.",
+    });
+  });
+
+  test("that is rejected with a reason tells the agent so", async () => {
+    const chat = new ChatInHand(node.url, "rejected", {
+      sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithApprovalResponses,
+    });
+    await chat.sendMessage({ text: "delete" });
+    const part = chat.lastMessage!.parts.find((each) => each.type === "dynamic-tool")!;
+    await answered(chat, () =>
+      chat.addToolApprovalResponse({ id: part.approval!.id, approved: false, reason: "too dear" }),
+    );
+    expect(chat.text).toBe("Kept it.");
+    expect(chat.lastMessage!.parts.find(({ type }) => type === "dynamic-tool")).toMatchObject({
+      state: "output-error",
+      errorText: "Rejected: too dear",
+    });
+  });
+});
+
+describe("a question", () => {
+  test("is a tool without an output, and the page's output is the answer", async () => {
+    const chat = new ChatInHand(node.url, "question", {
+      sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithToolCalls,
+    });
+    await chat.sendMessage({ text: "ask" });
+    const part = chat.lastMessage!.parts.find((each) => each.type === "dynamic-tool")!;
+    expect(part).toMatchObject({
+      toolName: "user_question",
+      state: "input-available",
+      input: { question: "Which one?", options: ["a", "b"] },
+    });
+    await answered(chat, () =>
+      chat.addToolOutput({ tool: "user_question" as never, toolCallId: part.toolCallId, output: "b" as never }),
+    );
+    expect(chat.text).toBe("You chose b.");
+    expect(chat.messages).toHaveLength(2);
+    expect(chat.status).toBe("ready");
+  });
+
+  test("that was answered elsewhere does not end a reply that is read again", async () => {
+    const chat = new ChatInHand(node.url, "elsewhere", { body: { agentId: "music" } });
+    await accepted(node.post("/session/create", { id: "elsewhere", agentId: "music" }));
+    const log = await node.stream("/session/elsewhere/events");
+    await chat.sendMessage({ text: "ask" });
+    const { requestId } = await log.find("user_question_request");
+    const ann = new E2eClient(node);
+    const resumed = new ChatInHand(node.url, "elsewhere");
+    const resuming = resumed.resumeStream();
+    await resuming;
+    expect(resumed.partTypes).toContain("dynamic-tool");
+    await accepted(ann.send({ type: "user_question_response", sessionId: "elsewhere", requestId, response: "a" }));
+    await log.find("complete");
+    expect((await node.get("/api/chat/elsewhere/stream")).status).toBe(204);
+  });
+});
+
+/** Wait for the reply that goes on after an answer. */
+async function answered(chat: ChatInHand, answer: () => unknown): Promise<void> {
+  await answer();
+  while (chat.status !== "ready" && chat.status !== "error") await new Promise((resolve) => setImmediate(resolve));
+}
+
+describe("a lost connection", () => {
+  test("in the middle of a reply is resumed: nothing is lost, and nothing comes twice", async () => {
+    const chat = new ChatInHand(node.url, "resumed");
+    const sending = chat.sendMessage({ text: "count" });
+    while (chat.text.length < 20) await new Promise((resolve) => setImmediate(resolve));
+    // Hanging up leaves the run alone.
+    await chat.stop();
+    await sending;
+    const before = chat.text;
+    expect(before.length).toBeLessThan("tick ".length * 40);
+    await chat.resumeStream();
+    expect(chat.text).toBe("tick ".repeat(40));
+    expect(chat.messages).toHaveLength(2);
+    expect(await conversation("resumed")).toEqual(["count", "tick ".repeat(40)]);
+  });
+
+  test("is resumed by another page, which has nothing of the reply", async () => {
+    const chat = new ChatInHand(node.url, "page");
+    const sending = chat.sendMessage({ text: "count" });
+    while (chat.text.length < 20) await new Promise((resolve) => setImmediate(resolve));
+    const other = new ChatInHand(node.url, "page", { messages: chat.messages.slice(0, 1) });
+    await Promise.all([other.resumeStream(), sending]);
+    expect(other.text).toBe("tick ".repeat(40));
+    expect(other.lastMessage!.id).toBe(chat.lastMessage!.id);
+  });
+
+  test("with nothing under way resumes nothing", async () => {
+    const chat = new ChatInHand(node.url, "nothing");
+    await chat.resumeStream();
+    expect(chat.status).toBe("ready");
+    expect(chat.messages).toEqual([]);
+    await chat.sendMessage({ text: "hello" });
+    expect((await node.get("/api/chat/nothing/stream")).status).toBe(204);
+  });
+
+  test("does not end the reply; a request does", async () => {
+    const chat = new ChatInHand(node.url, "ended");
+    const sending = chat.sendMessage({ text: "play" });
+    while (chat.text === "") await new Promise((resolve) => setImmediate(resolve));
+    expect(await accepted(node.delete("/api/chat/ended/stream"))).toEqual({ success: true, aborted: true });
+    await sending;
+    expect(chat.text).toBe("♪ ");
+    expect(await accepted(node.delete("/api/chat/ended/stream"))).toEqual({ success: true, aborted: false });
+  });
+});
+
+describe("the floor", () => {
+  test("that is refused is a typed part with a sentence to speak, and the error of the chat", async () => {
+    const ann = new E2eClient(node);
+    await ann.hold("phone");
+    const chat = new ChatInHand(node.url, "refused", { body: { agentId: "weather", userId: ann.userId } });
+    await chat.sendMessage({ text: "hello" });
+    expect(chat.status).toBe("error");
+    const part = chat.lastMessage!.parts.find((each) => each.type === "data-arbitration")!;
+    expect(part.data).toMatchObject({ outcome: "rejected", say: expect.any(String) });
+    expect(chat.errors.map(({ message }) => message)).toEqual([part.data.say]);
+    expect((await node.get("/session/refused")).status).toBe(404);
+  });
+
+  test("that is waited for, lost and won again is shown, and no text is lost", async () => {
+    const ann = new E2eClient(node);
+    const { id } = await ann.hold("phone");
+    const chat = new ChatInHand(node.url, "waiting", { body: { agentId: "patient", userId: ann.userId } });
+    const sending = chat.sendMessage({ text: "count" });
+    while (!chat.partTypes.includes("data-arbitration")) await new Promise((resolve) => setImmediate(resolve));
+    await accepted(ann.on(id, "archive"));
+    while (chat.text === "") await new Promise((resolve) => setImmediate(resolve));
+    const { id: music } = await ann.hold("music");
+    const shown = () => chat.lastMessage!.parts.find((each) => each.type === "data-session")?.data.to;
+    while (shown() !== "paused") await new Promise((resolve) => setImmediate(resolve));
+    await accepted(ann.on(music, "archive"));
+    await sending;
+    expect(chat.text).toBe("tick ".repeat(40));
+    const decisions = chat.lastMessage!.parts.flatMap((part) => (part.type === "data-arbitration" ? [part.data] : []));
+    expect(decisions.map(({ outcome }) => outcome)).toEqual(["queued", "granted", "granted"]);
+  });
+});
+
+describe("a failure", () => {
+  test("of the run is typed data and the error of the chat; sending again tries again", async () => {
+    const chat = new ChatInHand(node.url, "failing");
+    await chat.sendMessage({ text: "flaky" });
+    expect(chat.status).toBe("error");
+    expect(chat.lastMessage!.parts.find((each) => each.type === "data-error")).toMatchObject({
+      data: { errorCode: "provider_rate_limited" },
+    });
+    await chat.sendMessage({ text: "flaky" });
+    expect(chat.text).toBe("Better now.");
+  });
+
+  test("of the request is a problem like that of any other route", async () => {
+    const post = (body: object) => node.post("/api/chat", body);
+    const user = (parts: unknown) => [{ id: "m", role: "user", parts }];
+    expect((await post({ id: "a b", messages: user([]) })).status).toBe(400);
+    expect((await post({ id: "x", messages: [] })).status).toBe(400);
+    expect((await post({ id: "x", messages: user([]) })).status).toBe(400);
+    expect(
+      (await post({ id: "x", messages: user([{ type: "file", url: "http://a/b", mediaType: "image/png" }]) })).status,
+    ).toBe(400);
+    expect((await post({ id: "x", messages: [{ role: "assistant", parts: [] }] })).status).toBe(400);
+    expect((await post({ id: "x", messages: [{ role: "system", parts: [] }] })).status).toBe(400);
+    const unknown = await post({ id: "x", agentId: "nobody", messages: user([{ type: "text", text: "hello" }]) });
+    expect(unknown.body.errorCode).toBe("agent_not_found");
+  });
+});

@@ -1,0 +1,173 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync } from "node:fs";
+import { mkdtemp, rm } from "node:fs/promises";
+import type { AddressInfo } from "node:net";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterAll, describe, expect, onTestFinished, test } from "vitest";
+import { SETTINGS } from "../../src/config/settings.ts";
+import { BARE_ENV } from "../support/bare-env.ts";
+
+const ENTRY = fileURLToPath(new URL("../../bin/interlock.js", import.meta.url));
+const folder = await mkdtemp(join(tmpdir(), "interlock-first-"));
+afterAll(() => rm(folder, { recursive: true }));
+
+interface Ending {
+  code: number | null;
+  stdout: string;
+  stderr: string;
+}
+
+function begin(
+  args: readonly string[],
+  env: Record<string, string> = {},
+  node: readonly string[] = [process.execPath],
+) {
+  const [program, ...options] = node;
+  const child = spawn(program!, [...options, ENTRY, ...args], {
+    cwd: folder,
+    env: { ...BARE_ENV, INTERLOCK_STORE: "sqlite::memory:", LOG_LEVEL: "silent", ...env },
+  });
+  onTestFinished(() => void child.kill("SIGKILL"));
+  return child;
+}
+
+async function ending(child: ChildProcess): Promise<Ending> {
+  let stdout = "";
+  let stderr = "";
+  child.stdout!.setEncoding("utf8").on("data", (text) => (stdout += text));
+  child.stderr!.setEncoding("utf8").on("data", (text) => (stderr += text));
+  const [code] = await once(child, "close");
+  return { code, stdout, stderr };
+}
+
+const interlock = (...args: string[]) => ending(begin(args));
+
+/** What a node prints when it listens, and its address. */
+async function listening(child: ChildProcess): Promise<{ url: string; printed: string }> {
+  let printed = "";
+  for await (const piece of child.stdout!.setEncoding("utf8").iterator({ destroyOnReturn: false })) {
+    printed += piece;
+    if (printed.includes("roles")) break;
+  }
+  return { url: /listening on (\S+)/.exec(printed)![1]!, printed };
+}
+
+describe("help", () => {
+  test("names every command, and the version is the package's", async () => {
+    for (const arg of ["--help", "-h", "help"]) {
+      const { code, stdout } = await interlock(arg);
+      expect(code).toBe(0);
+      for (const verb of ["serve", "check", "drive"]) expect(stdout).toContain(`interlock ${verb}`);
+    }
+    expect(await interlock("--version")).toMatchObject({ code: 0, stdout: expect.stringMatching(/^\d+\.\d+\.\d+\n$/) });
+  });
+
+  test.each(["serve", "check", "drive"])(
+    "of %s stands behind the command or before it, and does nothing else",
+    async (verb) => {
+      const behind = await interlock(verb, "--help");
+      expect(behind).toMatchObject({ code: 0, stderr: "" });
+      expect(behind.stdout).toMatch(new RegExp(`^interlock ${verb} `));
+      expect(await interlock("help", verb)).toEqual(behind);
+    },
+  );
+
+  test("of serve has every setting", async () => {
+    const { stdout } = await interlock("serve", "--help");
+    for (const { name, flag } of SETTINGS) expect(stdout).toContain(`${flag} (${name})`);
+  });
+});
+
+describe("a mistake", () => {
+  test.each([
+    [["srve"], "there is no command srve; did you mean serve?"],
+    [["serve", "--prot", "1"], "--prot is not a flag; did you mean --port?"],
+    [["check", "--strict"], "--strict is not a flag of this command; see interlock check --help"],
+    [["check", "one", "two"], "two is an extra argument; see interlock check --help"],
+    [["check", "--matrix", "--format", "yaml"], "--format is text, markdown or json; see interlock check --help"],
+    [["check", "--format", "json"], "--format needs --matrix; see interlock check --help"],
+    [["drive", "localhost:3000"], "localhost:3000 is not a URL like http://127.0.0.1:3000; see interlock drive --help"],
+  ])("in %j is reported with the remedy", async (args, sentence) => {
+    const { code, stderr } = await interlock(...args);
+    expect(code).toBeGreaterThan(0);
+    expect(stderr).toContain(sentence);
+    expect(stderr).not.toMatch(/\n\s+at /);
+  });
+
+  test("in a variable's name is reported with the name that was meant", async () => {
+    const { code, stderr } = await ending(begin(["serve"], { INTERLOCK_STOER: "sqlite::memory:" }));
+    expect([code, stderr]).toEqual([1, expect.stringContaining("did you mean INTERLOCK_STORE?")]);
+  });
+
+  test("of a port in use, or an address of another machine, is reported with the remedy", async () => {
+    const other = createServer().listen(0, "127.0.0.1");
+    onTestFinished(() => void other.close());
+    await once(other, "listening");
+    const { port } = other.address() as AddressInfo;
+    const used = await ending(begin(["serve", "--port", String(port)]));
+    expect(used).toMatchObject({ code: 1, stdout: "" });
+    expect(used.stderr).toBe(
+      `interlock: port ${port} of 127.0.0.1 is in use: stop what listens there, or choose another with --port (0 picks a free one)\n`,
+    );
+  });
+});
+
+describe("a node in an empty folder", () => {
+  test("starts with the shipped catalogue, and prints its settings and who may connect", async () => {
+    const child = begin(["serve", "--port", "0"], { INTERLOCK_STORE: "" });
+    const { url, printed } = await listening(child);
+    expect(printed).toMatch(/^Interlock is listening on http:\/\/127\.0\.0\.1:\d+\n/);
+    expect(printed).toMatch(
+      /catalogue .+agents_config\.yaml \(shipped; there is no config\/agents_config\.yaml here\)/,
+    );
+    expect(printed).toMatch(/store +data\/interlock\.db\n/);
+    expect(printed).toMatch(/callers +everyone who can reach 127\.0\.0\.1: authentication is off\n/);
+    const { agents } = (await (await fetch(`${url}/agents`)).json()) as { agents: unknown[] };
+    expect(agents.length).toBeGreaterThan(5);
+    expect(existsSync(join(folder, "data/interlock.db"))).toBe(true);
+  });
+
+  test("listens where INTERLOCK_PORT says", async () => {
+    const { url } = await listening(begin(["serve"], { INTERLOCK_PORT: "0", PORT: "1" }));
+    expect((await fetch(`${url}/health`)).status).toBe(200);
+  });
+
+  test.each(["SIGHUP", "SIGTERM", "SIGINT"] as const)("drains on %s, and ends with code 0", async (signal) => {
+    const child = begin(["serve", "--port", "0"]);
+    const { url } = await listening(child);
+    const stream = await fetch(`${url}/events`);
+    const ended = once(child, "exit");
+    child.kill(signal);
+    expect(await stream.text()).toContain('"type":"bye"');
+    expect(await ended).toEqual([0, null]);
+  });
+});
+
+test.each([["drive"], ["check"]])("%s whose reader leaves ends quietly", async (verb) => {
+  const { url } = await listening(begin(["serve", "--port", "0"]));
+  const child = begin(verb === "drive" ? ["drive", url] : ["check"]);
+  child.stdout!.destroy();
+  expect(await ending(child)).toEqual({ code: 0, stdout: "", stderr: "" });
+});
+
+test("an older Node prints the required version, in a sentence", async () => {
+  const older = 'Object.defineProperty(process, "versions", { value: { ...process.versions, node: "20.20.0" } })';
+  const pretending = [process.execPath, "--import", `data:text/javascript,${encodeURIComponent(older)}`];
+  const told = await ending(begin(["serve"], {}, pretending));
+  expect(told).toMatchObject({ code: 1, stdout: "" });
+  expect(told.stderr).toMatch(/^interlock: needs Node 24 or newer, and this is Node 20\.20\.0\.\n.+\n$/);
+});
+
+/** The machine's own Node, where it is an older one: what only a real one shows is that it can read the file. */
+const own = "/usr/bin/node";
+const isOlder =
+  existsSync(own) && Number((await ending(spawn(own, ["-p", "process.versions.node.split('.')[0]"]))).stdout) < 24;
+test.runIf(isOlder)("a real older Node can read the entry", async () => {
+  const told = await ending(begin(["serve"], {}, [own]));
+  expect(told).toMatchObject({ code: 1, stdout: "" });
+  expect(told.stderr).toMatch(/^interlock: needs Node 24 or newer, and this is Node \d+\.\d+\.\d+\.\n.+\n$/);
+});

@@ -1,0 +1,100 @@
+import { createWebSocketReceiver, type StatelyInspectionEvent } from "@statelyai/inspect";
+import { afterAll, describe, expect, onTestFinished, test } from "vitest";
+import { WebSocket } from "ws";
+import { inspect } from "../../src/cli/inspect.ts";
+import { accepted, E2eClient } from "../support/e2e-client.ts";
+import { NodeUnderTest } from "../support/node-under-test.ts";
+
+const node = await NodeUnderTest.start();
+afterAll(() => node.stop());
+
+/** A feed of these floors; it ends with the test. */
+async function feed(floorIds: string[] = []): Promise<string> {
+  const stopping = new AbortController();
+  const address = Promise.withResolvers<string>();
+  const faults: string[] = [];
+  const done = inspect(node.url, { floorIds, port: 0, signal: stopping.signal }, address.resolve, (why) =>
+    faults.push(why),
+  );
+  onTestFinished(async () => {
+    stopping.abort();
+    expect(await done).toBe(0);
+    expect(faults).toEqual([]);
+  });
+  return address.promise;
+}
+
+/** The package's own receiver. */
+function receive(server: string) {
+  const heard: StatelyInspectionEvent[] = [];
+  let changed = Promise.withResolvers<void>();
+  const receiver = createWebSocketReceiver({ server });
+  receiver.subscribe((event) => {
+    heard.push(event);
+    changed.resolve();
+    changed = Promise.withResolvers();
+  });
+  return {
+    heard,
+    async find(holds: (event: StatelyInspectionEvent) => boolean): Promise<StatelyInspectionEvent> {
+      for (;;) {
+        const found = heard.find(holds);
+        if (found) return found;
+        await changed.promise;
+      }
+    },
+  };
+}
+
+/** What an upgrade is answered. */
+async function statusOf(address: string, headers: Record<string, string> = {}): Promise<number | undefined> {
+  const socket = new WebSocket(address, { headers });
+  const answered = Promise.withResolvers<number | undefined>();
+  socket.on("open", () => answered.resolve(101));
+  socket.on("unexpected-response", (_, { statusCode }) => answered.resolve(statusCode));
+  socket.on("error", () => {});
+  const status = await answered.promise;
+  socket.terminate();
+  return status;
+}
+
+const stateOf = (event: StatelyInspectionEvent) =>
+  "snapshot" in event ? (event.snapshot as unknown as { value: unknown }).value : undefined;
+
+describe("interlock inspect", () => {
+  test("tells a reader of Stately's package the actors that are there, and then what happens", async () => {
+    const ann = new E2eClient(node);
+    const music = await ann.hold("music");
+    const receiver = receive(await feed([music.floorId]));
+    const actor = await receiver.find(({ type, sessionId }) => type === "@xstate.actor" && sessionId === music.id);
+    expect(actor).toMatchObject({ parentId: music.floorId, rootId: music.floorId });
+    expect(stateOf(actor)).toEqual({ lifecycle: "active", activity: "idle" });
+    expect(receiver.heard[0]).toMatchObject({ type: "@xstate.actor", sessionId: music.floorId });
+    const phone = await ann.hold("phone");
+    const paused = await receiver.find(({ type, sessionId }) => type === "@xstate.snapshot" && sessionId === music.id);
+    expect(stateOf(paused)).toEqual({ lifecycle: "paused", activity: "idle" });
+    const preempted = receiver.heard.find(({ type, sessionId }) => type === "@xstate.event" && sessionId === music.id);
+    expect(preempted).toMatchObject({ sourceId: phone.id, event: { type: "preempt" } });
+    await accepted(ann.on(phone.id, "archive"));
+    await receiver.find(
+      (event) => event.sessionId === phone.id && (stateOf(event) as { lifecycle?: string })?.lifecycle === "archived",
+    );
+  });
+
+  test("follows every floor that comes into use unless one is named", async () => {
+    const receiver = receive(await feed());
+    const ann = new E2eClient(node);
+    const { id, floorId } = await ann.hold("music");
+    await receiver.find(({ type, sessionId }) => type === "@xstate.actor" && sessionId === id);
+    expect(receiver.heard.some(({ sessionId }) => sessionId === floorId)).toBe(true);
+  });
+
+  test("admits requests with the token, and no page of another origin", async () => {
+    const address = await feed(["u:nobody"]);
+    expect(await statusOf(address)).toBe(101);
+    expect(await statusOf(address, { Origin: "http://localhost:5173" })).toBe(101);
+    expect(await statusOf(address.replace(/token=.*/, "token=guess"))).toBe(401);
+    expect(await statusOf(address, { Origin: "https://evil.example" })).toBe(403);
+    expect(await statusOf(address, { Host: "evil.example" })).toBe(403);
+  });
+});

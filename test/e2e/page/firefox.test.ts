@@ -1,0 +1,63 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { buildPage } from "../../support/built-page.ts";
+import { describeInFirefox, type Firefox, type FirefoxPage } from "../../support/firefox.ts";
+import { NodeUnderTest } from "../../support/node-under-test.ts";
+
+const pageFolder = await buildPage();
+const node = await NodeUnderTest.start({ pageFolder });
+afterAll(() => node.stop());
+
+/** Waits in the page until a part of it has the text, and says what the whole part says; presses it where that is asked. */
+const find = ({ evaluate }: FirefoxPage, selector: string, text: string, press = false) =>
+  evaluate(`new Promise((found, fail) => {
+    const until = Date.now() + 15_000;
+    const look = () => {
+      const parts = [...document.querySelectorAll(${JSON.stringify(selector)})];
+      const part = parts.find(({ textContent }) => textContent.includes(${JSON.stringify(text)}));
+      if (!part && Date.now() > until) return fail(new Error(${JSON.stringify(`${selector}: ${text}`)} + "\\n" + document.body.innerText));
+      if (!part) return void requestAnimationFrame(look);
+      if (${press}) part.click();
+      found(part.textContent);
+    };
+    look();
+  })`);
+const press = (page: FirefoxPage, selector: string, text: string) => find(page, selector, text, true);
+
+describeInFirefox("the page in Firefox", (start) => {
+  let firefox: Firefox;
+  beforeAll(async () => {
+    firefox = await start();
+  });
+  afterAll(() => firefox?.stop());
+
+  test("plays a call over music through every view, and shows it again", async () => {
+    const page = await firefox.open(`${node.url}/#/floor/u%3Aann`);
+    await press(page, "[aria-labelledby=agents] button:enabled", "Music");
+    await find(page, "[data-front=true]", "Music");
+    await press(page, "[aria-labelledby=agents] button:enabled", "Phone");
+    await find(page, "[data-front=true]", "Phone");
+    await find(page, "[data-look=paused]", "Music");
+    await find(page, "[aria-labelledby=decisions] li", "90 against 20, Music is paused.");
+
+    await press(page, "[data-look=paused] a", "Open");
+    await find(page, "h1", "New Session");
+    await press(page, "nav a", "Machine");
+    await find(page, "[data-state=paused][data-lit=true]", "paused");
+    await find(page, "[data-taken=true]", "preempt");
+    await press(page, "nav a", "Sequence");
+    await find(page, "button", "Arbiter to Music:preempt");
+    await press(page, "nav a", "Timeline");
+    await find(page, "button[type=button]", "Music is paused.");
+    await press(page, "button[type=button]", "activate created → active.idle");
+    await press(page, "nav a", "Floor");
+    await find(page, "[data-front=true]", "Music");
+    expect(await page.evaluate("location.hash")).toMatch(/at=\d+/);
+    await press(page, "button", "Live");
+    await find(page, "[data-front=true]", "Phone");
+    await press(page, "nav a", "Node");
+    await find(page, "main", "Ready");
+    await press(page, "button", "中文");
+    await find(page, "nav a", "状态机");
+    expect(page.faults).toEqual([]);
+  });
+});

@@ -1,0 +1,146 @@
+import { AxeBuilder } from "@axe-core/playwright";
+import type { Page } from "playwright-core";
+import { afterAll, expect, test } from "vitest";
+import { pictureOf } from "../../../page/log/floor-picture.ts";
+import { createClient } from "../../../src/client/client.ts";
+import { buildPage } from "../../support/built-page.ts";
+import { closeChromium, describeInChromium } from "../../support/chromium.ts";
+import { NodeUnderTest } from "../../support/node-under-test.ts";
+
+const pageFolder = await buildPage();
+const node = await NodeUnderTest.start({ pageFolder });
+afterAll(() => node.stop());
+afterAll(closeChromium);
+
+const client = createClient({ baseUrl: node.url });
+const holderCard = (page: Page) => page.locator("[data-front=true]");
+const agentButton = (page: Page, name: string) =>
+  page.getByRole("region", { name: "Agents" }).getByRole("button", { name: new RegExp(`^${name}`) });
+const addressOf = (user: string) => `${node.url}/#/floor/u%3A${user}`;
+
+describeInChromium("the floor view", (open) => {
+  test("says what a call over music would do, does it with one click, and shows any moment again", async () => {
+    const { page, faults } = await open(addressOf("ann"));
+    await agentButton(page, "Music").click();
+    await holderCard(page).getByText("Music").waitFor();
+
+    await agentButton(page, "Phone").hover();
+    await page.getByText("Phone (90) would get the floor: 90 against 20, Music is paused.").waitFor();
+    await holderCard(page).getByText("would be paused").waitFor();
+    await agentButton(page, "Phone").click();
+    await holderCard(page).getByText("Phone").waitFor();
+    await page.getByRole("article", { name: "Music: paused" }).waitFor();
+    await page.getByText("Phone (90) got the floor: 90 against 20, Music is paused.").waitFor();
+
+    await agentButton(page, "Weather").click();
+    await page.getByRole("alert").getByText("Weather (30) was refused: 30 is less than 90 of Phone.").waitFor();
+
+    await page.getByRole("heading", { name: "ann" }).click();
+    for (let presses = 0; (await holderCard(page).getByText("Music").count()) === 0; presses += 1) {
+      expect(presses).toBeLessThan(30);
+      await page.keyboard.press("ArrowLeft");
+    }
+    await page.waitForURL(/at=\d+/);
+    expect(await agentButton(page, "Phone").isDisabled()).toBe(true);
+    await page.getByRole("button", { name: "Live" }).click();
+    await holderCard(page).getByText("Phone").waitFor();
+
+    await holderCard(page).getByRole("button", { name: "Archive" }).click();
+    await holderCard(page).getByText("Music").waitFor();
+    await page.getByRole("button", { name: "Stop all" }).click();
+    await page.getByText("The floor is free. Choose an agent to start a session.").waitFor();
+    expect(faults.filter((fault) => !fault.includes("409"))).toEqual([]);
+  });
+
+  test("keeps an opened decision open, and no other, when newer ones push older ones out of the list", async () => {
+    const ask = (agentId: string) => node.post("/session/create", { agentId, userId: "bea", activate: true });
+    await ask("phone");
+    for (let asked = 0; asked < 52; asked += 1) await ask("chat");
+    const { page } = await open(addressOf("bea"));
+    const decisions = page.getByRole("region", { name: "All decisions" }).locator("details");
+    await expect.poll(() => decisions.count()).toBe(50);
+    await ask("weather");
+    await decisions.first().getByText("Weather (30) was refused").waitFor();
+    await decisions.first().locator("summary").click();
+    await ask("music");
+    await decisions.first().getByText("Music (20) was refused").waitFor();
+    expect(await decisions.count()).toBe(50);
+    const opened = page.getByRole("region", { name: "All decisions" }).locator("details[open]");
+    expect(await opened.count()).toBe(1);
+    expect(await opened.locator("summary").textContent()).toMatch(/Weather \(30\) was refused/);
+  });
+
+  test("pauses, resumes and lets wait, sets flags, and follows what others do", async () => {
+    const { page } = await open(addressOf("ben"));
+    await agentButton(page, "Music").click();
+    await holderCard(page).getByRole("button", { name: "Pause" }).click();
+    await page.getByRole("article", { name: "Music: paused" }).getByRole("button", { name: "Resume" }).click();
+    await holderCard(page).getByText("Music").waitFor();
+    const queued = await node.post("/session/create", { agentId: "patient", userId: "ben" });
+    await node.post(`/session/${queued.body.session.id}/activate`);
+    await page.getByRole("article", { name: "Patient: waits" }).waitFor();
+    await page.getByLabel("name of a flag").fill("emergency");
+    await page.getByRole("button", { name: "Set" }).click();
+    await page.getByLabel("emergency").waitFor();
+    expect(await page.getByLabel("emergency").isChecked()).toBe(true);
+    await node.post("/floor/u%3Aben/stop-all");
+    await page.getByText("The floor is free. Choose an agent to start a session.").waitFor();
+  });
+
+  test("has no fault that axe finds, with every kind of card on it", async () => {
+    const { page } = await open(addressOf("cay"));
+    await agentButton(page, "Music").click();
+    await holderCard(page).getByText("Music").waitFor();
+    await agentButton(page, "Phone").click();
+    await page.getByRole("article", { name: "Music: paused" }).waitFor();
+    const queued = await node.post("/session/create", { agentId: "patient", userId: "cay" });
+    await node.post(`/session/${queued.body.session.id}/activate`);
+    await page.getByRole("article", { name: "Patient: waits" }).waitFor();
+    await page.getByRole("region", { name: "All decisions" }).locator("summary").first().click();
+    const { violations } = await new AxeBuilder({ page }).analyze();
+    expect(violations.map(({ id, nodes }) => `${id}: ${nodes[0]?.html}`)).toEqual([]);
+  });
+
+  test("shows names and titles as the text they are", async () => {
+    const title = `<img src=x onerror="document.title='broken'"> [link](javascript:alert(1))`;
+    const { session } = (await node.post("/session/create", { agentId: "music", userId: "eve", activate: true, title }))
+      .body;
+    const { page, faults } = await open(addressOf("eve"));
+    await holderCard(page).getByText(title).waitFor();
+    expect(session.title).toBe(title);
+    expect(await page.title()).toBe("Interlock");
+    expect(faults).toEqual([]);
+  });
+});
+
+test("a floor's log alone gives the state of the floor, after every kind of change", async () => {
+  const user = "log";
+  const make = async (agentId: string, activate: boolean) =>
+    (await node.post("/session/create", { agentId, userId: user, activate })).body.session?.id;
+  const music = await make("music", true);
+  const patient = await make("patient", false);
+  await node.post(`/session/${patient}/activate`);
+  const phone = await make("phone", true);
+  await node.post(`/session/${phone}/pause`);
+  await make("planner", true);
+  await make("chat", true);
+  await node.post(`/session/${phone}/resume`);
+  await make("vehicle", false);
+  const gone = await make("general", false);
+  await node.send("DELETE", `/session/${gone}`);
+  await client.setFlags(`u:${user}`, { night: true });
+  await node.post(`/session/${music}/archive`);
+  const { events } = await client.readFloorLog(`u:${user}`, { limit: 2_000 });
+  const floor = await client.getFloor(`u:${user}`);
+  const picture = pictureOf(events.toReversed());
+  const brief = ({ holder, paused, queued, flags }: Pick<typeof floor, "holder" | "paused" | "queued" | "flags">) => {
+    const of = (session: typeof holder) =>
+      session && [session.id, session.state, session.activity, session.pausedBy, session.priority];
+    return { holder: of(holder), paused: paused.map(of), queued: queued.map(of), flags };
+  };
+  expect(floor.paused.length + floor.queued.length).toBeGreaterThan(1);
+  expect(
+    brief({ ...picture, paused: [...picture.paused], queued: [...picture.queued], flags: { ...picture.flags } }),
+  ).toEqual(brief(floor));
+  expect(picture.decisions).toEqual(floor.decisions);
+});

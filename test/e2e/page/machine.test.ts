@@ -1,0 +1,138 @@
+import { AxeBuilder } from "@axe-core/playwright";
+import type { Page } from "playwright-core";
+import { afterAll, expect, test } from "vitest";
+import { buildPage } from "../../support/built-page.ts";
+import { CAR } from "../../support/car-catalog.ts";
+import { closeChromium, describeInChromium } from "../../support/chromium.ts";
+import { E2eClient } from "../../support/e2e-client.ts";
+import { NodeUnderTest } from "../../support/node-under-test.ts";
+
+const node = await NodeUnderTest.start({ agents: CAR, catalog: {}, pageFolder: await buildPage() });
+afterAll(() => node.stop());
+afterAll(closeChromium);
+
+const chartOf = (page: Page, name: string) => page.getByRole("img", { name: new RegExp(`^${name}`) });
+const litIn = (page: Page, name: string) => chartOf(page, name).locator("[data-lit=true]").getAttribute("data-state");
+const lights = (page: Page, name: string, state: string) =>
+  expect.poll(() => litIn(page, name), { timeout: 15_000 }).toBe(state);
+const addressOf = (floorId: string, sessionId = "") =>
+  `${node.url}/#/machine/${encodeURIComponent(floorId)}/${sessionId}`;
+
+describeInChromium("the machine view", (open) => {
+  test("draws the machines, lights their states and the arrow that was taken, as it happens and at any moment before", async () => {
+    const ann = new E2eClient(node);
+    const music = await ann.hold("music_agent");
+    const { page, faults } = await open(addressOf(music.floorId, music.id));
+    const lifecycle = chartOf(page, "Session, lifecycle:");
+    await lights(page, "Session, lifecycle:", "active");
+    expect(await lifecycle.locator("[data-state]").count()).toBe(6);
+    expect(await litIn(page, "Session, activity:")).toBe("idle");
+    expect(await litIn(page, "Floor, arbiter:")).toBe("held");
+
+    await ann.hold("prompt_agent");
+    await lights(page, "Session, lifecycle:", "ducked");
+    await lifecycle.getByText("-14 dB").waitFor();
+    await lifecycle.locator("[data-taken=true]", { hasText: "duck" }).waitFor();
+    await page.getByRole("listitem").filter({ hasText: "duck active.idle → ducked.idle -14 dB" }).waitFor();
+
+    await page.getByRole("heading", { name: "Machine" }).click();
+    await page.keyboard.press("Home");
+    await lights(page, "Session, lifecycle:", "created");
+    expect(await litIn(page, "Floor, arbiter:")).toBe("free");
+    expect(await page.getByRole("button", { name: "session.archive" }).isDisabled()).toBe(true);
+    await page.keyboard.press("End");
+    await lights(page, "Session, lifecycle:", "ducked");
+    expect(faults).toEqual([]);
+  });
+
+  test("the level of a ducked session is also in the stack, and its lane has a lower bar", async () => {
+    const dan = new E2eClient(node);
+    const music = await dan.hold("music_agent");
+    const { page, faults } = await open(`${node.url}/#/floor/${encodeURIComponent(music.floorId)}`);
+    const agents = page.getByRole("region", { name: "Agents" });
+    await agents.getByRole("button", { name: /^Prompt/ }).hover();
+    await page.getByText("would be heard quieter (-14 dB)").waitFor();
+    await agents.getByRole("button", { name: /^Prompt/ }).click();
+    const card = page.getByRole("article", { name: "Music Agent: quieter" });
+    await card.getByText("-14 dB").waitFor();
+    await page.getByText("Prompt Agent (80) got the floor: 80 against 20, Music Agent is heard quieter.").waitFor();
+    await page.getByRole("navigation").getByRole("link", { name: "Timeline" }).click();
+    await page.getByText("duck active.idle → ducked.idle -14 dB").waitFor();
+    // The heights of what is painted in the first lane, column by column.
+    const heights = () =>
+      page.evaluate<number[]>(`(() => {
+        const canvas = document.querySelector("canvas[role=img]");
+        const { data, width } = canvas.getContext("2d").getImageData(0, 0, canvas.width, 20);
+        return Array.from({ length: width }, (_, x) => {
+          let height = 0;
+          for (let y = 0; y < 20; y += 1) if (data[(y * width + x) * 4 + 3] > 0) height += 1;
+          return height;
+        });
+      })()`);
+    await expect.poll(heights, { timeout: 15_000 }).toEqual(expect.arrayContaining([8, 14]));
+    const colours = await page.evaluate<string[]>(`(() => {
+      const canvas = document.querySelector("canvas[role=img]");
+      const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, 20);
+      const seen = new Set();
+      for (let at = 0; at < data.length; at += 4) if (data[at + 3] === 255) seen.add(data.slice(at, at + 3).join());
+      return [...seen];
+    })()`);
+    // That of a session that is heard, and of the mark of a decision.
+    expect(colours).toEqual(expect.arrayContaining(["11,122,107", "21,33,44"]));
+    expect(faults).toEqual([]);
+  });
+
+  test("sends the commands that the session accepts in its state, and shows what it refuses and why", async () => {
+    const ben = new E2eClient(node);
+    const music = await ben.hold("music_agent");
+    const { page } = await open(addressOf(music.floorId));
+    await page.getByRole("button", { name: "session.pause" }).click();
+    await lights(page, "Session, lifecycle:", "paused");
+    await page.getByRole("button", { name: "session.rename" }).click();
+    await page.getByRole("textbox", { name: "session.rename" }).fill("Evening songs");
+    await page.getByRole("button", { name: "Send" }).click();
+    await expect.poll(async () => (await ben.see(music.id)).title).toBe("Evening songs");
+    await ben.hold("phone_agent");
+    await page.getByLabel("Session whose machine is shown").selectOption(music.id);
+    await page.getByRole("button", { name: "session.resume" }).click();
+    await page.getByRole("alert").getByText("20 is less than 90").waitFor();
+    await page.getByRole("button", { name: "session.archive" }).click();
+    await lights(page, "Session, lifecycle:", "archived");
+    await page.getByText(/^\d+ that it refuses$/).click();
+    await page.getByRole("listitem").filter({ hasText: "session.chat ✕ session_archived" }).waitFor();
+    await page.getByRole("button", { name: "session.delete" }).click();
+    await page.getByText("Delete it for good?").waitFor();
+    await page.getByRole("button", { name: "Send" }).click();
+    await expect.poll(async () => (await node.get(`/session/${music.id}`)).status).toBe(404);
+  });
+
+  test.each([
+    { viewport: { width: 1280, height: 720 }, colorScheme: "light", locale: "en-US" },
+    { viewport: { width: 390, height: 844 }, colorScheme: "dark", locale: "zh-CN" },
+  ] as const)(
+    "has no fault that axe finds, and nothing beside the screen: $viewport.width $colorScheme",
+    async (how) => {
+      const cay = new E2eClient(node);
+      const music = await cay.hold("music_agent");
+      await cay.hold("prompt_agent");
+      const { page } = await open(addressOf(music.floorId, music.id), how);
+      await page.getByText("-14 dB").first().waitFor();
+      const { violations } = await new AxeBuilder({ page }).analyze();
+      expect(violations.map(({ id, nodes }) => `${id}: ${nodes[0]?.html}`)).toEqual([]);
+      expect(await page.evaluate<number>("document.documentElement.scrollWidth")).toBeLessThanOrEqual(
+        how.viewport.width,
+      );
+    },
+  );
+
+  test("explains a missing floor, a missing session and another owner's session", async () => {
+    const { page, faults } = await open(`${node.url}/#/machine`);
+    await page.getByText("Choose a floor above to see its machines at work.").waitFor();
+    await page.goto(addressOf("u:nobody-yet"));
+    await page.getByText("There is no session on this floor yet: start one in the view Floor.").waitFor();
+    expect(await litIn(page, "Floor, arbiter:")).toBe("free");
+    await page.goto(addressOf("u:nobody-yet", "no-such-session"));
+    await page.getByText("This session did not exist at this moment.").waitFor();
+    expect(faults).toEqual([]);
+  });
+});

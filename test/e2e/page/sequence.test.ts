@@ -1,0 +1,111 @@
+import { AxeBuilder } from "@axe-core/playwright";
+import type { Page } from "playwright-core";
+import { afterAll, expect, test } from "vitest";
+import type { LogEvent } from "../../../page/log/log-event.ts";
+import { writeLogFile } from "../../../page/log/log-file.ts";
+import { buildPage } from "../../support/built-page.ts";
+import { writeTemporary } from "../../support/callers.ts";
+import { closeChromium, describeInChromium } from "../../support/chromium.ts";
+import { E2eClient } from "../../support/e2e-client.ts";
+import { NodeUnderTest } from "../../support/node-under-test.ts";
+
+const pageFolder = await buildPage();
+const node = await NodeUnderTest.start({ pageFolder });
+afterAll(() => node.stop());
+afterAll(closeChromium);
+
+const rows = (page: Page) => page.getByRole("region", { name: "Messages, oldest first" }).getByRole("button");
+
+/** Music plays and answers, a call pauses it, a joke is refused. */
+async function drive(words = "hello"): Promise<{ user: E2eClient; view: (name: string) => string }> {
+  const user = new E2eClient(node);
+  const music = await user.hold("music");
+  await user.talk(music.id, words);
+  await user.hold("phone");
+  await node.post("/session/create", { agentId: "chat", userId: user.userId, activate: true });
+  return { user, view: (name) => `${node.url}/#/${name}/${encodeURIComponent(music.floorId)}` };
+}
+
+describeInChromium("the sequence view", (open) => {
+  test("shows messages between actors, and decisions with their reasons, up to the shown moment", async () => {
+    const { view } = await drive();
+    const { page, faults } = await open(view("sequence"));
+    const row = (text: string | RegExp) => rows(page).filter({ hasText: text });
+    await row(/Client to Arbiter:Chat: asks for the floor with 10/).waitFor();
+    await row(/Arbiter to Client:.*Chat \(10\) was refused: 10 is less than 90 of Phone\./).waitFor();
+    await row(/Arbiter to Music:preempt → paused/).waitFor();
+    await row(/Client to Music:user hello/).waitFor();
+    await row(/Music · run to Client:assistant Hello there\./).waitFor();
+    expect(await page.getByRole("link", { name: "Music" }).count()).toBe(1);
+
+    await row(/Arbiter to Music:preempt/).click();
+    await expect.poll(() => row(/Chat/).count()).toBe(0);
+    await page.waitForURL(/at=\d+/);
+    await page.keyboard.press("End");
+    await row(/Arbiter to Client:.*Chat \(10\) was refused/).waitFor();
+    expect(faults).toEqual([]);
+  });
+
+  test("shows the span that is chosen in the timeline, also when its address is opened elsewhere", async () => {
+    // Takes most of a second, so that there is something to choose from.
+    const { view } = await drive("count");
+    const { page } = await open(view("timeline"));
+    await page.getByRole("img", { name: /3 decisions/ }).waitFor();
+    for (let presses = 0; presses < 12; presses += 1) await page.getByRole("button", { name: "Zoom in" }).click();
+    await page.waitForURL(/from=\d+/);
+    await page.getByRole("navigation").getByRole("link", { name: "Sequence" }).click();
+    await page.getByText(/messages · .* to /).waitFor();
+    const address = page.url();
+    const told = await page.getByText(/messages · /).textContent();
+    const [shown, all] = told!.match(/\d+/g)!.map(Number) as [number, number];
+    expect(shown).toBeLessThan(all);
+    await page.goto("about:blank");
+    await page.goto(address);
+    await page.getByText(told!, { exact: true }).waitFor();
+    await page.getByRole("button", { name: "Whole log" }).click();
+    await page.getByText(`${all} of ${all} messages`).waitFor();
+  });
+
+  test.each(["timeline", "sequence"])(
+    "opens a saved log where no floor is chosen, as the %s view does",
+    async (name) => {
+      const { user } = await drive();
+      const floorId = `u:${user.userId}`;
+      const { events } = (await node.get(`/floor/${encodeURIComponent(floorId)}/log`)).body as unknown as {
+        events: LogEvent[];
+      };
+      const saved = await writeTemporary("log.json", writeLogFile({ floorId, events: events.toReversed() }), afterAll);
+      const { page, faults } = await open(`${node.url}/#/${name}`);
+      const main = page.getByRole("main");
+      const picking = page.waitForEvent("filechooser");
+      await main.getByRole("button", { name: "Open a log…" }).click();
+      await (await picking).setFiles(saved);
+      await main.getByText("Chat (10) was refused: 10 is less than 90 of Phone.").first().waitFor();
+      expect(faults).toEqual([]);
+    },
+  );
+
+  test.each([
+    { viewport: { width: 1280, height: 720 }, colorScheme: "dark", locale: "en-US" },
+    { viewport: { width: 390, height: 844 }, colorScheme: "light", locale: "zh-CN" },
+  ] as const)(
+    "has no fault that axe finds, and nothing beside the screen: $viewport.width $colorScheme",
+    async (how) => {
+      const { view } = await drive();
+      const { page } = await open(view("sequence"), how);
+      await page.getByText(/Hello there/).waitFor();
+      const { violations } = await new AxeBuilder({ page }).analyze();
+      expect(violations.map(({ id, nodes }) => `${id}: ${nodes[0]?.html}`)).toEqual([]);
+      expect(await page.evaluate<number>("document.documentElement.scrollWidth")).toBeLessThanOrEqual(
+        how.viewport.width,
+      );
+    },
+  );
+
+  test("says so where no floor is chosen, and where nothing was said", async () => {
+    const { page } = await open(`${node.url}/#/sequence`);
+    await page.getByText("Choose a floor above to see who told what to whom.").waitFor();
+    await page.goto(`${node.url}/#/sequence/u%3Anobody-yet`);
+    await page.getByText("Nothing was said on this floor yet.").waitFor();
+  });
+});

@@ -1,0 +1,213 @@
+import { writeFile } from "node:fs/promises";
+import { AxeBuilder } from "@axe-core/playwright";
+import { afterAll, expect, onTestFinished, test } from "vitest";
+import { createClient } from "../../../src/client/client.ts";
+import { keepLease } from "../../../src/client/live/lease.ts";
+import { buildPage } from "../../support/built-page.ts";
+import { writeTemporary } from "../../support/callers.ts";
+import { closeChromium, describeInChromium } from "../../support/chromium.ts";
+import { E2E_AGENTS, scripted } from "../../support/e2e-catalog.ts";
+import { NodeUnderTest } from "../../support/node-under-test.ts";
+import { startProviderServer } from "../../support/provider-server.ts";
+
+const MARKDOWN = [
+  "# A **plan**\n\n",
+  "1. one\n2. two\n\n",
+  "| a | b |\n|---|---|\n| 1 | 2 |\n\n",
+  "`code` <img src=x onerror=alert(1)> [bad](javascript:alert(1)) [good](https://example.org)\n",
+];
+const writer = { name: "writer", adapter: { kind: "scripted", replies: [{ say: MARKDOWN, delay: "0ms" }] } };
+
+const LEASE_MS = 5_000;
+const provider = await startProviderServer();
+afterAll(() => provider.close());
+const modelAdapter = { kind: "ai-sdk", provider: "openai-compatible", model: "m", base_url: provider.baseUrl };
+const others = [
+  { name: "model", adapter: modelAdapter },
+  { name: "radio", lease: `${LEASE_MS}ms`, adapter: { kind: "external" } },
+];
+const pageFolder = await buildPage();
+const node = await NodeUnderTest.start({ pageFolder, agents: [...E2E_AGENTS, writer, scripted("helper"), ...others] });
+afterAll(() => node.stop());
+afterAll(closeChromium);
+
+async function makeSession(agentId: string, userId: string): Promise<{ id: string; address: string }> {
+  const { session } = (await node.post("/session/create", { agentId, userId, activate: true })).body;
+  return { id: session.id, address: `${node.url}/#/session/u%3A${userId}/${session.id}` };
+}
+
+describeInChromium("the session view", (open) => {
+  test("sends the typed message, shows the answer as it comes, and the session's new title", async () => {
+    const { address } = await makeSession("general", "ann");
+    const { page, faults } = await open(address);
+    await page.getByLabel("Say something").fill("hello there");
+    await page.getByLabel("Say something").press("Enter");
+    const messages = page.getByRole("region", { name: "Messages" });
+    await messages.getByText("Hello there.").waitFor();
+    await page.getByRole("heading", { name: "hello there", exact: true }).waitFor();
+    await messages.getByRole("button", { name: "Send again" }).click();
+    await messages.getByText("Hello there.").nth(1).waitFor();
+    expect(await messages.getByRole("article", { name: "User" }).count()).toBe(2);
+    expect(faults).toEqual([]);
+  });
+
+  test("shows Markdown as elements, and all else as plain text", async () => {
+    const { id, address } = await makeSession("writer", "ben");
+    const { page, faults } = await open(address);
+    await node.post("/message", { type: "chat", sessionId: id, content: "go" });
+    const answer = page.getByRole("article", { name: "Writer" });
+    await answer.getByRole("heading", { name: "A plan" }).waitFor();
+    await answer.getByRole("cell", { name: "2" }).waitFor();
+    await answer.getByText("<img src=x onerror=alert(1)>").waitFor();
+    expect(await answer.getByRole("listitem").count()).toBe(2);
+    expect(await answer.getByRole("link").count()).toBe(1);
+    expect(await answer.getByRole("link").getAttribute("href")).toBe("https://example.org");
+    expect(await answer.locator("img").count()).toBe(0);
+    expect(faults).toEqual([]);
+  });
+
+  test("lets confirmations and questions be answered in place, and shows their outcome", async () => {
+    const { id, address } = await makeSession("general", "cay");
+    const { page } = await open(address);
+    await node.post("/message", { type: "chat", sessionId: id, content: "delete it" });
+    const confirmation = page.getByRole("region", { name: "May delete_file run?" });
+    await confirmation.getByText('"path": "a.txt"').waitFor();
+    await expect.poll(() => page.title()).toBe("(1) Interlock");
+    await confirmation.getByRole("button", { name: "Approve", exact: true }).click();
+    await page.getByRole("region", { name: "Messages" }).getByText("Deleted.").waitFor();
+    await confirmation.waitFor({ state: "detached" });
+    await page.getByText("delete_file").first().waitFor();
+    await node.post("/message", { type: "chat", sessionId: id, content: "pick some" });
+    await page.getByLabel("a", { exact: true }).check();
+    await page.getByLabel("b", { exact: true }).check();
+    await page.getByRole("button", { name: "Answer", exact: true }).click();
+    await page.getByText(/You picked a.*b/).waitFor();
+  });
+
+  test("folds what a sub-agent said beneath the place where it was called", async () => {
+    const { id, address } = await makeSession("general", "dan");
+    const { page } = await open(address);
+    await node.post("/message", { type: "chat", sessionId: id, content: "browse" });
+    await page.getByText("It says: Hello there.").waitFor();
+    const fold = page.locator("details", { has: page.locator("summary", { hasText: "↳ Weather" }) }).first();
+    expect(await fold.getAttribute("open")).toBeNull();
+    await fold.locator("summary").first().click();
+    await fold.getByRole("article", { name: "Weather" }).waitFor();
+  });
+
+  test.each([
+    {
+      locale: "en-US",
+      length: "Cut: the model reached its length limit.",
+      filtered: "Cut by the provider's content filter.",
+      empty: "The reply has no text.",
+    },
+    {
+      locale: "zh-CN",
+      length: "已截断：模型达到长度上限。",
+      filtered: "已被服务商的内容过滤器截断。",
+      empty: "回复没有文字。",
+    },
+  ])("says of a reply that is not whole why it is not: $locale", async ({ locale, length, filtered, empty }) => {
+    const { id, address } = await makeSession("model", `gil-${locale}`);
+    const { page } = await open(address, { locale });
+    const replies = [
+      [length, { text: ["Once upon a "], ending: "length" }],
+      [filtered, { text: ["I would "], ending: "filtered" }],
+      [empty, {}],
+    ] as const;
+    for (const [words, reply] of replies) {
+      provider.willReply({ kind: "stream", ...reply });
+      await node.post("/message", { type: "chat", sessionId: id, content: "go on" });
+      await page.getByText(words).waitFor();
+    }
+    await page.reload();
+    for (const [words] of replies) await page.getByText(words).waitFor();
+  });
+
+  test("shows until when a program that plays for itself may be silent, and why it lost the floor", async () => {
+    const { id, address } = await makeSession("radio", "hal");
+    const program = keepLease(createClient({ baseUrl: node.url }), id, true);
+    onTestFinished(() => program.stop());
+    program.note({ state: "active", leaseMs: LEASE_MS });
+    const { page, faults } = await open(address);
+    await page.getByText("Its agent plays for itself: it takes no messages.").waitFor();
+    expect(await page.getByLabel("Say something").count()).toBe(0);
+    const left = page.locator("time", { hasText: "of its lease left" });
+    const first = await left.getAttribute("datetime");
+    await expect.poll(() => left.getAttribute("datetime"), { timeout: 15_000 }).not.toBe(first);
+    program.stop();
+    await page.getByText("its program was not heard from any more").waitFor();
+    await page.getByText(/of its lease left|its lease has run out/).waitFor({ state: "detached" });
+    expect(faults).toEqual([]);
+  });
+
+  test("renames, archives, and finds a session again by its words, in the archive too", async () => {
+    const { address } = await makeSession("general", "eve");
+    const { page } = await open(address);
+    await page.getByRole("button", { name: "Rename" }).click();
+    await page.getByLabel("New title").fill("Holidays in Xi'an");
+    await page.getByRole("button", { name: "Save", exact: true }).click();
+    await page.getByRole("heading", { name: "Holidays in Xi'an" }).waitFor();
+    await page.getByRole("button", { name: "Archive", exact: true }).click();
+    await page.getByText("This session is archived: it can be read, and takes no more messages.").waitFor();
+    const list = page.getByRole("region", { name: "Sessions" }).first();
+    await list.getByLabel("Search titles and messages").fill("holidays");
+    await list.getByText("No session matches.").waitFor();
+    await list.getByLabel("Archived too").check();
+    await list.getByRole("link", { name: /Holidays in Xi'an/ }).waitFor();
+  });
+
+  test("says that a session is not there, or not one's own, in a sentence", async () => {
+    const { page } = await open(`${node.url}/#/session/u%3Aann/nowhere`);
+    await page.getByText("There is no such session, or it is not yours.").waitFor();
+  });
+
+  test("shows a log that was saved, from the file alone: conversations and floors at every moment", async () => {
+    const { id, address } = await makeSession("music", "fay");
+    const { page } = await open(address);
+    await node.post("/message", { type: "chat", sessionId: id, content: "hello" });
+    await page.getByText("Hello there.").waitFor();
+    await page.getByText(/of (1\d|[2-9]\d) events/).waitFor();
+    const [download] = await Promise.all([
+      page.waitForEvent("download"),
+      page.getByRole("button", { name: "Save the log" }).click(),
+    ]);
+    const saved = await download.path();
+    const other = await NodeUnderTest.start({ pageFolder });
+    afterAll(() => other.stop());
+    const { page: elsewhere, faults } = await open(other.url);
+    const pickFile = async (path: string) => elsewhere.locator("input[type=file]").first().setInputFiles(path);
+    const wrong = await writeTemporary("wrong.json", "{}", afterAll);
+    await pickFile(wrong);
+    await elsewhere.getByText("Not opened: The file is not a floor's log.").waitFor();
+    await writeFile(wrong, "no json");
+    await pickFile(wrong);
+    await elsewhere.getByText(/Not opened: .*JSON/).waitFor();
+    await pickFile(saved);
+    await elsewhere.getByRole("link", { name: /^Music/ }).waitFor();
+    await elsewhere.getByRole("navigation").getByRole("link", { name: "Floor" }).click();
+    await elsewhere
+      .getByRole("article", { name: /Music|music/ })
+      .getByRole("link")
+      .first()
+      .click();
+    await elsewhere.getByText("Hello there.").waitFor();
+    expect(await elsewhere.getByLabel("Say something").count()).toBe(0);
+    expect(faults).toEqual([]);
+  });
+
+  test.each(["light", "dark"] as const)(
+    "has no fault that axe finds while something is asked: %s",
+    async (colorScheme) => {
+      const { id, address } = await makeSession("general", `axe-${colorScheme}`);
+      const { page } = await open(address, { colorScheme });
+      await node.post("/message", { type: "chat", sessionId: id, content: "hello" });
+      await page.getByText("Hello there.").waitFor();
+      await node.post("/message", { type: "chat", sessionId: id, content: "ask" });
+      await page.getByText("Which one?").waitFor();
+      const { violations } = await new AxeBuilder({ page }).analyze();
+      expect(violations.map(({ id: rule, nodes }) => `${rule}: ${nodes[0]?.html}`)).toEqual([]);
+    },
+  );
+});

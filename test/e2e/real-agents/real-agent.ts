@@ -1,0 +1,210 @@
+import { randomUUID } from "node:crypto";
+import { existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { type ChildServer, makeHouse } from "../../support/child-server.ts";
+import { type ModelServer, SENTENCE, startModelServer } from "../../support/model-server.ts";
+import { gone, running } from "../../support/processes.ts";
+import { SessionReader } from "../../support/session-reader.ts";
+import { makeFolder } from "../../support/sqlite-place.ts";
+import { reportUntested } from "../../support/untested.ts";
+
+const BIN = fileURLToPath(new URL("../../real-agents/node_modules/.bin/", import.meta.url));
+/** These programs take seconds to start on a busy machine. */
+const PATIENCE_MS = 180_000;
+
+export interface RealAgent {
+  readonly profile: "codex" | "kimi";
+  /** Its file in the package of real agents. */
+  readonly command: string;
+  /** Its settings, in its own home folder. */
+  config(baseUrl: string): string;
+  /** The variable that names its home folder. */
+  readonly homeVariable: string;
+  readonly env: Readonly<Record<string, string>>;
+  /** What a run comes to whose model's provider answers 429. */
+  readonly limited: RegExp;
+}
+
+/** A node with the agent, in a house that outlives the node, and a model that answers it. */
+class Stage {
+  readonly tag = `tag-${randomUUID()}`;
+  readonly model: ModelServer;
+  readonly workFolder: string;
+  readonly #begin: () => Promise<ChildServer>;
+  #server: ChildServer;
+  #reader: SessionReader;
+  /** Events of the session that were looked at. */
+  #seen = 0;
+
+  private constructor(
+    model: ModelServer,
+    workFolder: string,
+    begin: () => Promise<ChildServer>,
+    server: ChildServer,
+    reader: SessionReader,
+    tag: string,
+  ) {
+    this.model = model;
+    this.workFolder = workFolder;
+    this.#begin = begin;
+    this.#server = server;
+    this.#reader = reader;
+    this.tag = tag;
+  }
+
+  static async open({ profile, command, config, homeVariable, env }: RealAgent): Promise<Stage> {
+    const model = await startModelServer();
+    onTestFinished(() => model.close());
+    const { folder, remove } = await makeFolder();
+    onTestFinished(remove);
+    const [home, work] = [join(folder, "home"), join(folder, "work")];
+    for (const each of [home, work]) mkdirSync(each);
+    writeFileSync(join(home, "config.toml"), config(model.baseUrl));
+    const tag = `tag-${randomUUID()}`;
+    const adapter = {
+      kind: "acp",
+      profile,
+      command: join(BIN, command),
+      cwd: work,
+      env: Object.keys(env),
+      set: { HOME: home, [homeVariable]: home, TEST_TAG: tag },
+      start_timeout: "2m",
+    };
+    const house = await makeHouse({ agents: [{ name: "coder", adapter }] }, env);
+    const begin = () => house.start();
+    const server = await begin();
+    await server.post("/session/create", { id: "s", activate: true });
+    const reader = await new SessionReader(`${server.url}/session/s/events`).open();
+    return new Stage(model, work, begin, server, reader, tag);
+  }
+
+  get #events() {
+    return this.#reader.transcript.logs.get("s") ?? [];
+  }
+
+  /** The next event of a type, behind those that were looked at. */
+  async next(...types: string[]): Promise<{ type: string; requestId?: string; data: Record<string, unknown> }> {
+    const find = () => this.#events.findIndex(({ type }, index) => index >= this.#seen && types.includes(type));
+    await this.#reader.until(() => find() >= 0);
+    const index = find();
+    this.#seen = index + 1;
+    return this.#events[index] as never;
+  }
+
+  async say(content: string): Promise<void> {
+    const { status } = await this.#server.post("/message", { type: "chat", sessionId: "s", content });
+    expect(status).toBe(200);
+  }
+
+  async answer(response: string): Promise<Record<string, unknown>> {
+    const { requestId, data } = await this.next("tool_confirmation_request");
+    await this.#server.post("/message", { type: "tool_confirmation_response", sessionId: "s", requestId, response });
+    return data["toolCall"] as Record<string, unknown>;
+  }
+
+  async abort(): Promise<void> {
+    await this.#server.post("/message", { type: "abort", sessionId: "s" });
+  }
+
+  /** SIGKILL, and another node in the same house. */
+  async killAndRestart(): Promise<void> {
+    await this.#server.kill();
+    await gone(this.tag);
+    this.#server = await this.#begin();
+    this.#reader.moveTo(this.#server.url);
+    await this.#reader.open();
+  }
+
+  /** The agent's own id of the conversation. */
+  async conversation(): Promise<string | undefined> {
+    const { body } = await this.#server.ask("GET", "/session/s");
+    return (body as unknown as { session: { agentSessions: Record<string, string> } }).session.agentSessions["coder"];
+  }
+
+  /** What was said last. */
+  async reply(): Promise<string> {
+    const { body } = await this.#server.ask("GET", "/session/s/messages");
+    return body.messages.at(-1)!.content;
+  }
+}
+
+/** Whatever is promised of coding agents, with a real one. Missing, it is skipped by name; where `CI` is set it fails. */
+export function describeRealAgent(agent: RealAgent): void {
+  const { profile, command, limited } = agent;
+  if (!existsSync(join(BIN, command))) {
+    reportUntested(`a real ${profile}`, `${command} is not installed: npm ci in test/real-agents`);
+    return;
+  }
+
+  describe(`a real ${profile}`, { timeout: PATIENCE_MS }, () => {
+    test("answers a turn, and leaves no process behind", async () => {
+      const stage = await Stage.open(agent);
+      await stage.say("hello");
+      await stage.next("complete");
+      expect(await stage.reply()).toBe(SENTENCE);
+      expect(await stage.conversation()).toMatch(/./);
+      await gone(stage.tag);
+    });
+
+    test("uses a tool that the user allows, and no tool that the user refuses", async () => {
+      const stage = await Stage.open(agent);
+      await stage.say("RUN echo allowed > allowed.txt");
+      const call = await stage.answer("approve");
+      expect(JSON.stringify(call)).toContain("echo allowed > allowed.txt");
+      expect((await stage.next("tool_result")).data).toMatchObject({ status: "success" });
+      await stage.next("complete");
+      expect(existsSync(join(stage.workFolder, "allowed.txt"))).toBe(true);
+
+      await stage.say("RUN touch refused.txt");
+      await stage.answer("reject");
+      expect((await stage.next("tool_result")).data).toMatchObject({ status: "error" });
+      await stage.next("complete");
+      expect(existsSync(join(stage.workFolder, "refused.txt"))).toBe(false);
+    });
+
+    test("that is aborted in the middle of a tool leaves no process, and takes the next turn", async () => {
+      const stage = await Stage.open(agent);
+      const word = `word-${randomUUID()}`;
+      await stage.say(`RUN WORD=${word} sleep 3600`);
+      await stage.answer("approve");
+      await running(word, 1);
+      await stage.abort();
+      await gone(word);
+      await gone(stage.tag);
+      await stage.next("complete");
+      await stage.say("hello");
+      await stage.next("complete");
+      expect(await stage.reply()).toBe(SENTENCE);
+    });
+
+    test("goes on with its conversation after its worker was killed in the middle of a tool", async () => {
+      const stage = await Stage.open(agent);
+      await stage.say("Remember the word xylophone.");
+      await stage.next("complete");
+      const before = await stage.conversation();
+      const word = `word-${randomUUID()}`;
+      await stage.say(`RUN WORD=${word} sleep 3600`);
+      await stage.answer("approve");
+      await running(word, 1);
+      await stage.killAndRestart();
+      await gone(word);
+      // The run that was cut is not begun again: it had used a tool.
+      expect((await stage.next("error")).data).toMatchObject({ errorCode: "run_lost" });
+      await stage.next("complete");
+      await stage.say("hello again");
+      await stage.next("complete");
+      expect([await stage.conversation(), await stage.reply()]).toEqual([before, SENTENCE]);
+      expect(stage.model.requests.findLast((request) => request.includes("hello again"))).toContain("xylophone");
+    });
+
+    test("whose model's provider answers 429 fails, and says so", async () => {
+      const stage = await Stage.open(agent);
+      await stage.say("LIMITED");
+      const { data } = await stage.next("error");
+      expect(data["errorCode"]).toMatch(limited);
+      await gone(stage.tag);
+    });
+  });
+}

@@ -1,0 +1,62 @@
+import { once } from "node:events";
+import { connect } from "node:net";
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { expect, onTestFinished, test } from "vitest";
+import { type ChildServer, makeHouse } from "../../support/child-server.ts";
+import { SessionReader } from "../../support/session-reader.ts";
+
+const CATALOG = {
+  agents: [{ name: "listener", adapter: { kind: "scripted", replies: [{ say: "ok", delay: "0ms" }] } }],
+};
+const MESSAGES = 60;
+const HEAVY = "x".repeat(262_144);
+const READERS = 5;
+/** Bytes a slow reader takes at a time. */
+const SIP = 65_536;
+
+/** A session whose log is heavy; resolves with its last place. */
+async function fillSession(server: ChildServer): Promise<number> {
+  await server.ask("POST", "/session/create", { id: "heavy", agentId: "listener", activate: true });
+  const reader = new SessionReader(`${server.url}/session/heavy/events`);
+  onTestFinished(() => reader.close());
+  await reader.open();
+  for (let n = 0; n < MESSAGES; n++) {
+    const { status, body } = await server.ask("POST", "/message", { type: "chat", sessionId: "heavy", content: HEAVY });
+    expect(status).toBe(200);
+    await reader.stream.next("complete", ({ data }) => data.runId === body.runId);
+  }
+  return reader.transcript.seqOf("heavy");
+}
+
+/** Reads a session from its beginning, a sip at a time; resolves when it was given the event at a place. */
+async function readSlowly(server: ChildServer, last: number): Promise<void> {
+  const { hostname, port, host } = new URL(server.url);
+  const socket = connect({ host: hostname, port: Number(port) });
+  onTestFinished(() => void socket.destroy());
+  socket.write(`GET /session/heavy/events HTTP/1.1\r\nHost: ${host}\r\nAccept: text/event-stream\r\n\r\n`);
+  const lastId = new RegExp(`\\nid: [a-z0-9]+\\.${last}\\ndata: `);
+  for (let text = ""; !lastId.test(text); ) {
+    const sip: Buffer | null = socket.read(Math.max(1, Math.min(SIP, socket.readableLength)));
+    if (sip) text = text.slice(-64) + sip.toString("latin1");
+    else await once(socket, "readable");
+    await nextTurn();
+  }
+}
+
+test("a log of heavy messages that slow readers read from the beginning delays no other request", async () => {
+  const server = await (await makeHouse(CATALOG)).start();
+  const last = await fillSession(server);
+  let isOver = false;
+  const readers = Promise.all(Array.from({ length: READERS }, () => readSlowly(server, last)));
+  const reading = readers.finally(() => {
+    isOver = true;
+  });
+  let answered = 0;
+  while (!isOver) {
+    expect((await server.ask("GET", "/health")).status).toBe(200);
+    answered += 1;
+  }
+  await reading;
+  // The node answered between pages: what was read in one turn of its event loop is bounded.
+  expect(answered).toBeGreaterThan(READERS * 4);
+}, 120_000);

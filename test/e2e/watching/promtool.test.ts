@@ -1,0 +1,48 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, expect } from "vitest";
+import { root } from "../../docs/page.ts";
+import { E2eClient } from "../../support/e2e-client.ts";
+import { NodeUnderTest } from "../../support/node-under-test.ts";
+import { promtool, testWithPromtool } from "../../support/promtool.ts";
+
+const folder = await mkdtemp(join(tmpdir(), "interlock-promtool-"));
+afterAll(() => rm(folder, { recursive: true }));
+
+testWithPromtool("promtool has nothing to say against the metrics of a node that did something", async () => {
+  const node = await NodeUnderTest.start();
+  try {
+    const user = new E2eClient(node);
+    await user.hold("music");
+    const { text } = await node.get("/metrics");
+    expect(text).toContain("interlock_commands_total{");
+    expect(await promtool(["check", "metrics"], text)).toEqual({ code: 0, said: "" });
+  } finally {
+    await node.stop();
+  }
+});
+
+testWithPromtool("the alert on unowned floors goes by how many shares there are", async () => {
+  const node = (instance: string, owned: number) => [
+    { series: `interlock_shares_owned{instance="${instance}"}`, values: `${owned}x5` },
+    { series: `interlock_shares{instance="${instance}"}`, values: "64x5" },
+  ];
+  const label = { exp_labels: { severity: "page" } };
+  const after = (owned: readonly number[], alerts: object[]) => ({
+    interval: "1m",
+    input_series: owned.flatMap((shares, index) => node(`n${index}`, shares)),
+    alert_rule_test: [{ eval_time: "3m", alertname: "InterlockFloorsUnowned", exp_alerts: alerts }],
+  });
+  const file = join(folder, "alerts.json");
+  const summary = (owned: number) => ({
+    exp_annotations: { summary: `${owned} shares of the floors have an owner, of 64.` },
+  });
+  const tests = [
+    after([32, 32, 0], []),
+    after([32, 31], [{ ...label, ...summary(63) }]),
+    after([64, 1], [{ ...label, ...summary(65) }]),
+  ];
+  await writeFile(file, JSON.stringify({ rule_files: [join(root, "deploy/alerts.yaml")], tests }));
+  expect(await promtool(["test", "rules", file])).toMatchObject({ code: 0 });
+});

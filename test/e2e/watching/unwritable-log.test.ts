@@ -1,0 +1,78 @@
+import { DatabaseSync } from "node:sqlite";
+import { expect, test } from "vitest";
+import { type ChildServer, makeHouse, type StartOptions } from "../../support/child-server.ts";
+import { freePort } from "../../support/free-port.ts";
+
+const CATALOG = { agents: [{ name: "general" }] };
+const DROPPED = "interlock_log_lines_dropped_total";
+/** A line about a command that breaks its floor weighs about 2 KiB; a pipe and its two ends take less than 1.5 MiB. */
+const LINES = 1_200;
+
+/** A file with a floor whose every command is a line of the log, and a node on it. */
+async function startWordy(options: StartOptions): Promise<ChildServer> {
+  const house = await makeHouse(CATALOG);
+  // Its floors are broken on purpose.
+  house.leaveUnchecked();
+  const first = await house.start();
+  await first.post("/session/create", { id: "broken", userId: "ann", activate: true });
+  await first.kill();
+  const db = new DatabaseSync(house.file);
+  db.prepare("UPDATE floors SET snapshot = 'no JSON'").run();
+  db.close();
+  return await house.start(options);
+}
+
+/** Every answer comes, also to what is asked of another floor. */
+async function sayMuch(node: ChildServer, commands: number): Promise<void> {
+  for (let left = commands; left > 0; left -= 50) {
+    const answers = await Promise.all(Array.from({ length: 50 }, () => node.post("/session/broken/pause", {})));
+    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([500]));
+  }
+  expect((await node.post("/session/create", { userId: "bob" })).status).toBe(200);
+  expect((await node.ask("GET", "/health")).status).toBe(200);
+}
+
+test("a log on a full disk loses its lines, which are counted, and nothing else", async () => {
+  const node = await startWordy({ redirection: "2>/dev/full" });
+  await sayMuch(node, 50);
+  expect(await node.metric(DROPPED)).toBeGreaterThanOrEqual(50);
+  node.signal("SIGTERM");
+  expect(await node.ended).toEqual({ code: 0, signal: null });
+});
+
+test("a log that goes into a pipe that is not read stops no request, and its lost lines are counted", async () => {
+  const node = await startWordy({ isDeaf: true });
+  await sayMuch(node, LINES);
+  const dropped = await node.metric(DROPPED);
+  expect(dropped).toBeGreaterThan(0);
+  // Read again, the log says how much of it is missing.
+  await node.hear(
+    ({ msg, lines }) => msg === "lines of the log could not be written" && lines! >= dropped,
+    () => sayMuch(node, 50),
+  );
+  node.signal("SIGTERM");
+  expect(await node.ended).toEqual({ code: 0, signal: null });
+}, 120_000);
+
+test("a log whose reader is gone stops no request", async () => {
+  const node = await startWordy({ redirection: "2> >(true)" });
+  await sayMuch(node, 100);
+  expect(await node.metric(DROPPED)).toBeGreaterThan(0);
+});
+
+test("a node whose stdout is full listens all the same", async () => {
+  const house = await makeHouse(CATALOG);
+  const port = await freePort();
+  const node = house.begin({ settings: { PORT: String(port) }, redirection: ">/dev/full" });
+  const isThere = () =>
+    fetch(`http://127.0.0.1:${port}/health`).then(
+      ({ ok }) => ok,
+      () => false,
+    );
+  const ended = node.ended.then(({ code }) => `ended with code ${code}`);
+  for (let answer: boolean | string = false; answer !== true; answer = await Promise.race([isThere(), ended])) {
+    expect(answer).toBe(false);
+  }
+  const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+  expect(text).toMatch(new RegExp(`^${DROPPED} 1$`, "m"));
+});

@@ -1,0 +1,246 @@
+import { expect } from "vitest";
+import { Chance } from "../support/chance.ts";
+import { type AnswerBody, type ChildServer, makeHouse, type ServerHouse } from "../support/child-server.ts";
+import { SessionReader } from "../support/session-reader.ts";
+
+const SONG = Array.from({ length: 12 }, (_, n) => `la${n} `);
+const sing = (more: object = {}) => ({ kind: "scripted", replies: [{ say: SONG, delay: "5ms" }], ...more });
+
+/** Agents that take less than a tenth of a second, and may be interrupted by one another. */
+const CATALOG = {
+  agents: [
+    { name: "singer", priority: 50, when_busy: "enqueue", adapter: sing() },
+    { name: "teller", priority: 50, adapter: sing({ restartable: false, yields: "abort" }) },
+    { name: "caller", priority: 90, adapter: sing() },
+  ],
+  policy: { ties: "newest" },
+};
+const USERS = 3;
+const CLIENTS_EACH = 2;
+const ROUNDS = 4;
+/** Refusals that mean: not decided, ask again with the same key. */
+const UNDECIDED = 503;
+
+/** A command with its key, and what it was answered: undefined while nobody knows what came of it. */
+interface Asked {
+  method: string;
+  path: string;
+  body?: object;
+  key: string;
+  answer?: { status: number; body: AnswerBody };
+}
+
+/**
+ * A client that keeps everything it asked with its key and its outcome, and repeats what was not answered. Sessions of
+ * both clients of a user compete for one floor.
+ */
+class Client {
+  readonly journal: Asked[] = [];
+  readonly connection: SessionReader;
+  readonly #name: string;
+  readonly #userId: string;
+  readonly #connectionId: string;
+  readonly #chance: Chance;
+  readonly #sessions: string[] = [];
+
+  constructor(name: string, userId: string, connection: SessionReader, connectionId: string, chance: Chance) {
+    this.#name = name;
+    this.#userId = userId;
+    this.connection = connection;
+    this.#connectionId = connectionId;
+    this.#chance = chance;
+  }
+
+  /** Ask the next thing, or the last again if its outcome is unknown; now and then repeat something that was answered. */
+  async step(node: ChildServer): Promise<void> {
+    const last = this.journal.at(-1);
+    if (last && !last.answer) return await this.ask(node, last);
+    if (last && this.#chance.percent(15)) return await this.ask(node, this.#chance.pick(this.journal));
+    const asked = this.#draw();
+    this.journal.push(asked);
+    await this.ask(node, asked);
+  }
+
+  /** @throws when the node is gone, or a repeat is answered otherwise than the first time */
+  async ask(node: ChildServer, asked: Asked): Promise<void> {
+    const answer = await node.ask(asked.method, asked.path, asked.body, asked.key);
+    if (answer.status === UNDECIDED) return;
+    asked.answer ??= answer;
+    const isSame = { status: answer.status, body: { ...answer.body, traceId: "" } };
+    expect(isSame, `${asked.method} ${asked.path}, ${asked.key}, again`).toEqual({
+      status: asked.answer.status,
+      body: { ...asked.answer.body, traceId: "" },
+    });
+  }
+
+  #draw(): Asked {
+    const { journal } = this;
+    const chance = this.#chance;
+    const key = `${this.#name}-${journal.length}`;
+    const dice = chance.below(100);
+    if (this.#sessions.length === 0 || dice < 18) {
+      const id = `${key}-s`;
+      this.#sessions.push(id);
+      const connectionId = chance.percent(60) ? { connectionId: this.#connectionId } : {};
+      const body = { id, userId: this.#userId, activate: chance.percent(60), ...connectionId };
+      return {
+        method: "POST",
+        path: "/session/create",
+        body: { ...body, agentId: chance.pick(["singer", "teller", "caller"]) },
+        key,
+      };
+    }
+    const id = chance.percent(70) ? this.#sessions.at(-1)! : chance.pick(this.#sessions);
+    const path = `/session/${id}`;
+    if (dice < 55)
+      return { method: "POST", path: "/message", body: { type: "chat", sessionId: id, content: key }, key };
+    if (dice < 65) return { method: "PATCH", path, body: { title: key }, key };
+    if (dice < 70) return { method: "DELETE", path, key };
+    const verb = chance.pick(["activate", "pause", "resume", "stop", "archive"]);
+    return { method: "POST", path: `${path}/${verb}`, body: {}, key };
+  }
+}
+
+/**
+ * Random commands of several clients on a real node that is killed in the middle of them, again and again. At the end
+ * every command is repeated, and what is left is read three ways: by connections and floors that were followed all the
+ * while, by each session's stream from its beginning, and as sessions and messages are shown. What was acknowledged is
+ * there once, readers missed nothing and saw nothing twice, no floor had two holders, and repeats were answered alike.
+ */
+export async function checkFaults(seed: number): Promise<{ commands: number; done: number; kills: number }> {
+  const chance = new Chance(seed);
+  const house = await makeHouse(CATALOG);
+  let node = await house.start();
+  const clients: Client[] = [];
+  const floors: SessionReader[] = [];
+  for (let user = 0; user < USERS; user++) {
+    const floor = new SessionReader(`${node.url}/floor/${encodeURIComponent(`u:user-${user}`)}/events`);
+    // A floor's stream shows a part of each session.
+    floor.transcript.maySkip = true;
+    floors.push(await floor.open());
+    for (let n = 0; n < CLIENTS_EACH; n++) {
+      const connection = new SessionReader(`${node.url}/events`);
+      // Of a session that was deleted while its reader was away, the last event is left. Others are looked at in the end.
+      connection.transcript.maySkip = true;
+      await connection.open();
+      const { connectionId } = (await connection.stream.next("connected")).data;
+      clients.push(new Client(`c${user}${n}`, `user-${user}`, connection, connectionId, chance));
+    }
+  }
+  const readers = [...floors, ...clients.map(({ connection }) => connection)];
+  for (let round = 0; round < ROUNDS; round++) {
+    await storm(node, clients, readers, chance, 40 + chance.below(60));
+    node = await restart(house, readers);
+  }
+  const journal = clients.flatMap((client) => client.journal);
+  for (const client of clients) {
+    for (const asked of client.journal) while (!asked.answer) await client.ask(node, asked);
+    for (const asked of client.journal) await client.ask(node, asked);
+  }
+  await audit(node, clients, floors);
+  for (const reader of readers) {
+    reader.check();
+    reader.close();
+  }
+  node.signal("SIGTERM");
+  expect(await node.ended).toEqual({ code: 0, signal: null });
+  const done = journal.filter(({ answer }) => answer!.status === 200).length;
+  return { commands: journal.length, done, kills: ROUNDS };
+}
+
+/** So many commands, and then SIGKILL while others are under way. */
+async function storm(
+  node: ChildServer,
+  clients: readonly Client[],
+  readers: readonly SessionReader[],
+  chance: Chance,
+  commands: number,
+): Promise<void> {
+  let left = commands;
+  let dead: Promise<void> | undefined;
+  /** Readers that are coming back just now: another client leaves them alone. */
+  const coming = new Set<SessionReader>();
+  const work = async (client: Client) => {
+    try {
+      while (left > 0) {
+        left -= 1;
+        await client.step(node);
+        const reader = chance.pick(readers);
+        if (!chance.percent(10) || coming.has(reader)) continue;
+        coming.add(reader);
+        await reader.open().finally(() => coming.delete(reader));
+      }
+    } catch (error) {
+      // In the middle of a request the node was gone.
+      if (!dead || (error as Error).name === "AssertionError") throw error;
+    }
+    dead ??= node.kill();
+  };
+  const results = await Promise.allSettled(clients.map(work));
+  await dead;
+  for (const result of results) if (result.status === "rejected") throw result.reason;
+}
+
+async function restart(house: ServerHouse, readers: readonly SessionReader[]): Promise<ChildServer> {
+  const node = await house.start();
+  for (const reader of readers) {
+    reader.moveTo(node.url);
+    await reader.open();
+    reader.check();
+  }
+  return node;
+}
+
+async function audit(node: ChildServer, clients: readonly Client[], floors: readonly SessionReader[]): Promise<void> {
+  const journal = clients.flatMap((client) => client.journal);
+  const accepted = journal.filter(({ answer }) => answer!.status === 200);
+  const created = accepted
+    .filter(({ path }) => path === "/session/create")
+    .map(({ answer }) => answer!.body.session.id);
+  const deleted = new Set(accepted.filter(({ method }) => method === "DELETE").map(({ path }) => path.split("/")[2]));
+  for (const id of created) {
+    const { status, body } = await node.ask("GET", `/session/${id}`);
+    if (deleted.has(id)) {
+      expect(status, id).toBe(404);
+      continue;
+    }
+    expect(status, id).toBe(200);
+    const head = Number(body.position.split(".")[1]);
+    const reader = await new SessionReader(`${node.url}/session/${id}/events`).open();
+    await reader.until(({ logs }) => (logs.get(id)?.at(-1)?.seq ?? 0) >= head);
+    reader.check();
+    reader.close();
+    const log = reader.transcript.logs.get(id)!;
+    expect(log.filter(({ type }) => type === "session_created").length, id).toBe(1);
+    const inLog = log.flatMap(({ type, data }) => (type === "message" && data["role"] === "user" ? data.content : []));
+    const { messages } = (await node.ask("GET", `/session/${id}/messages?limit=500`)).body;
+    const inView = messages.filter(({ role }) => role === "user").map(({ content }) => content);
+    const said = accepted.filter(({ body: asked }) => isChatOf(asked, id)).map(({ key }) => key);
+    // Each way of reading has every message that was acknowledged, once, and no other.
+    expect([...inLog].sort(), id).toEqual([...said].sort());
+    expect([...inView].sort(), id).toEqual([...said].sort());
+    const titles = log.flatMap(({ type, data }) => (type === "session_updated" && data.title) || []);
+    const given = accepted.filter(({ method, path }) => method === "PATCH" && path === `/session/${id}`);
+    for (const { key } of given) expect(titles.filter((title) => title === key).length, key).toBe(1);
+    // What was followed through all kills is the same log.
+    for (const { connection } of clients) {
+      const followed = connection.transcript.logs.get(id) ?? [];
+      const known = new Map(log.map((event) => [event.seq, event]));
+      const from = followed[0]?.seq ?? 0;
+      expect(
+        followed.map(({ seq }) => seq),
+        `${id} without a gap`,
+      ).toEqual(followed.map((_, index) => from + index));
+      for (const { seq, type, data } of followed) {
+        expect([type, data], `${id} ${seq}`).toEqual([known.get(seq!)!.type, known.get(seq!)!.data]);
+      }
+    }
+    const transitions = log.filter(({ type }) => type === "session_transition").map(({ seq }) => seq);
+    const seenByFloor = floors.flatMap(({ transcript }) => transcript.logs.get(id) ?? []);
+    const told = seenByFloor.filter(({ type }) => type === "session_transition").map(({ seq }) => seq);
+    expect(told, id).toEqual(transitions);
+  }
+}
+
+const isChatOf = (body: object | undefined, id: string): boolean =>
+  body !== undefined && "sessionId" in body && body.sessionId === id;

@@ -1,0 +1,68 @@
+import { AppError } from "../../src/protocol/errors.ts";
+import type { Chance } from "../support/chance.ts";
+import type { Life } from "./life.ts";
+import type { SimClock } from "./sim-clock.ts";
+
+/** How long a question is on its way there, and its answer on the way back, in ms. */
+const TRAVEL_MS = 4;
+
+/** After an error each process has compared again when so much time has passed, even one that slept, in ms. */
+const RIGHT_MS = 20_000;
+
+export interface DatabaseClockOptions {
+  clock: SimClock;
+  chance: Chance;
+  /** Whether no question gets there. */
+  isAway: () => boolean;
+}
+
+/** The clock of the database, which all nodes follow: it is the world's, unless it errs. */
+export class DatabaseClock {
+  readonly #options: DatabaseClockOptions;
+  /** How far it is ahead of the true time, in ms; negative if it is behind. */
+  #errorMs = 0;
+  #mayErrAt = 0;
+
+  constructor(options: DatabaseClockOptions) {
+    this.#options = options;
+  }
+
+  now(): number {
+    return this.#options.clock.now() + this.#errorMs;
+  }
+
+  get errs(): boolean {
+    return this.#errorMs !== 0;
+  }
+
+  /** When it may err again: two errors on end could confirm each other. */
+  get mayErrAt(): number {
+    return this.errs ? Number.POSITIVE_INFINITY : this.#mayErrAt;
+  }
+
+  err(errorMs: number): void {
+    this.#errorMs = errorMs;
+  }
+
+  /** It has the right time from now on. */
+  correct(): void {
+    if (!this.errs) return;
+    this.#errorMs = 0;
+    this.#mayErrAt = this.#options.clock.now() + RIGHT_MS;
+  }
+
+  /** Read it from a process. */
+  read(life: Life): Promise<number> {
+    const { clock, chance, isAway } = this.#options;
+    const travel = () => 1 + chance.below(TRAVEL_MS);
+    return life.call((done, failed) => {
+      clock.after(travel(), () => {
+        const now = this.now();
+        clock.after(travel(), () => {
+          if (isAway()) failed(new AppError("unavailable"));
+          else done(now);
+        });
+      });
+    });
+  }
+}

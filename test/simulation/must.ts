@@ -1,6 +1,0 @@
-/** What a history promised and did not keep. */
-export class Broken extends Error {}
-
-export function must(holds: boolean, otherwise: () => string): asserts holds {
-  if (!holds) throw new Broken(otherwise());
-}

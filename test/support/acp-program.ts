@@ -1,0 +1,333 @@
+import { spawn } from "node:child_process";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+
+/**
+ * A coding agent that speaks the Agent Client Protocol by hand, so that it can speak it badly. Its first argument says what it
+ * can do, its second where its conversations lie; the user's message says what it does: the first of BEHAVIOURS whose name is
+ * in it.
+ */
+type Json = Record<string, unknown>;
+type Message = { id?: number | string; method?: string; params?: Json; result?: Json };
+
+const [ability = "resumes", folder = "."] = process.argv.slice(2);
+const out = (line: string) => process.stdout.write(`${line}\n`);
+const send = (message: object) => out(JSON.stringify({ jsonrpc: "2.0", ...message }));
+const update = (sessionUpdate: string, rest: object, sessionId = session.id) =>
+  send({ method: "session/update", params: { sessionId, update: { sessionUpdate, ...rest } } });
+const say = (text: string, messageId = "m1") =>
+  update("agent_message_chunk", { content: { type: "text", text }, messageId });
+const never = () => new Promise<never>(() => setInterval(() => {}, 60_000));
+
+const session = { id: "", params: {} as Json, prompts: [] as string[] };
+const file = (id: string) => join(folder, `${id}.json`);
+let asked = 0;
+const waiting = new Map<string, (result: Json) => void>();
+let cancelled = Promise.withResolvers<void>();
+
+function ask(method: string, params: object): Promise<Json> {
+  const id = `ask-${asked++}`;
+  send({ id, method, params: { sessionId: session.id, ...params } });
+  return new Promise((resolve) => waiting.set(id, resolve));
+}
+
+function leaveBehind(): void {
+  spawn(process.execPath, ["-e", "process.on('SIGTERM', () => {}); setInterval(() => {}, 1000)"], {
+    detached: true,
+    stdio: "inherit",
+  }).unref();
+}
+
+const OPTIONS = [
+  { optionId: "always", name: "Always", kind: "allow_always" },
+  { optionId: "once", name: "Once", kind: "allow_once" },
+  { optionId: "no", name: "No", kind: "reject_once" },
+];
+
+/** Asks whether it may run something; says what it was answered. */
+async function run(toolCallId: string): Promise<string> {
+  const toolCall = { toolCallId, name: "shell", title: "ls /", kind: "execute", rawInput: { command: "ls /" } };
+  const { outcome } = (await ask("session/request_permission", { toolCall, options: OPTIONS })) as never as {
+    outcome: { outcome: string; optionId?: string };
+  };
+  const isAllowed = outcome.optionId === "once";
+  if (outcome.outcome === "selected") {
+    update("tool_call_update", {
+      toolCallId,
+      status: isAllowed ? "completed" : "failed",
+      content: [{ type: "content", content: { type: "text", text: isAllowed ? "bin etc" : "rejected" } }],
+    });
+  }
+  return outcome.optionId ?? outcome.outcome;
+}
+
+/** Asks the server of the run's tools; what it answers, or the status of a refusal. */
+async function askTools(method: string, params: object, token?: string): Promise<Json> {
+  const [server] = (session.params["mcpServers"] ?? []) as {
+    url: string;
+    headers: { name: string; value: string }[];
+  }[];
+  if (!server) return { refused: "no server" };
+  const headers = Object.fromEntries(server.headers.map(({ name, value }) => [name, value]));
+  const answer = await fetch(server.url, {
+    method: "POST",
+    headers: {
+      ...headers,
+      ...(token !== undefined && { Authorization: token }),
+      "content-type": "application/json",
+      accept: "application/json, text/event-stream",
+      "mcp-protocol-version": "2025-06-18",
+    },
+    body: JSON.stringify({ jsonrpc: "2.0", id: 1, method, params }),
+  });
+  if (!answer.ok) return { refused: answer.status };
+  const data = /^data: (.+)$/m.exec(await answer.text())![1]!;
+  return (JSON.parse(data) as { result: Json }).result;
+}
+
+const callTool = async (name: string, input: object): Promise<string> => {
+  const { content } = await askTools("tools/call", { name, arguments: input });
+  return (content as { text: string }[]).map(({ text }) => text).join("");
+};
+
+const USAGE = { totalTokens: 12, inputTokens: 3, outputTokens: 4, cachedReadTokens: 5 };
+
+const BEHAVIOURS: Record<string, (prompt: Json[]) => Promise<Json> | Json> = {
+  speak: () => {
+    for (const text of ["One, ", "two, ", "three."]) say(text);
+    return { stopReason: "end_turn", usage: USAGE };
+  },
+  stall: async () => {
+    say("One, ");
+    await cancelled.promise;
+    return { stopReason: "cancelled" };
+  },
+  limited: () => ({ error: { code: -32_603, message: "too much", data: { errorKind: "rate_limit" } } }),
+  login: () => ({ error: { code: -32_000, message: "Authentication required" } }),
+  broken: () => ({ error: { code: -32_603, message: `it broke with ${process.env["THE_KEY"]}` } }),
+  hidden: () => {
+    say("API error 429");
+    const failure = { category: "limit", severity: "error", title: "Usage limit reached" };
+    return { stopReason: "end_turn", _meta: { jetbrains: { air: { sessionFailure: failure } } } };
+  },
+  codexed: () => {
+    update("session_info_update", { _meta: { codex: { error: { message: "stream gone", willRetry: true } } } });
+    update("session_info_update", { _meta: { codex: { error: { message: "stream gone", willRetry: false } } } });
+    say("error as text");
+    return { stopReason: "end_turn" };
+  },
+  wordless: () => ({ stopReason: "end_turn" }),
+  endless: () => {
+    say("So long that it is cut");
+    return { stopReason: "max_tokens" };
+  },
+  refuses: () => ({ stopReason: "refusal" }),
+  unasked: () => ({ stopReason: "cancelled" }),
+  permit: async () => {
+    say(`first: ${await run("t1")}`);
+    return { stopReason: "end_turn" };
+  },
+  twice: async () => {
+    say(`first: ${await run("t1")}`);
+    say(`, second: ${await run("t2")}`);
+    return { stopReason: "end_turn" };
+  },
+  halts: async () => {
+    const answer = await run("t1");
+    return { stopReason: answer === "once" ? "end_turn" : "cancelled" };
+  },
+  works: () => {
+    update("user_message_chunk", { content: { type: "text", text: "not the agent's" } });
+    update("agent_thought_chunk", { content: { type: "text", text: "hm" } });
+    update("plan", { entries: [{ content: "look", status: "pending", priority: "high" }] });
+    update("tool_call", { toolCallId: "t", title: "Edit a.txt", kind: "edit", status: "pending", rawInput: {} });
+    update("tool_call_update", { toolCallId: "t", status: "in_progress", rawInput: { path: "a.txt" } });
+    const content = [{ type: "content", content: { type: "text", text: "half" } }];
+    update("tool_call_update", { toolCallId: "t", status: "in_progress", content });
+    update("tool_call_update", { toolCallId: "t", status: "in_progress", content });
+    const diff = { type: "diff", path: "a.txt", oldText: "a", newText: "b" };
+    update("tool_call_update", { toolCallId: "t", status: "completed", content: [...content, diff] });
+    update("tool_call_update", { toolCallId: "t", status: "completed", content });
+    update("tool_call_update", { toolCallId: "u", status: "failed", rawOutput: { reason: "gone" } });
+    update("usage_update", { used: 10, size: 100 });
+    update("session_info_update", { title: "A title" });
+    update("current_mode_update", { currentModeId: "plan" });
+    say("Done.");
+    say("And more.", "m2");
+    return { stopReason: "end_turn", _meta: { quota: { token_count: { input_tokens: 2, output_tokens: 1 } } } };
+  },
+  garbage: () => {
+    out("Welcome to the agent!");
+    out('{"half": ');
+    out("[1, 2]");
+    update("something_new", { content: 7 });
+    send({ method: "session/update", params: "no object" });
+    send({ method: "unheard/of", params: {} });
+    update("agent_message_chunk", { content: { type: "text", text: "another session" } }, "other");
+    update("agent_message_chunk", { content: 7 });
+    update("tool_call", { title: "without an id" });
+    update("agent_message_chunk", { content: { type: "text", text: "warning" } });
+    say("Still here.");
+    return { stopReason: "some_new_reason" };
+  },
+  dies: () => {
+    say("Half");
+    process.stderr.write("cannot go on\n");
+    return new Promise(() => process.stdout.write("", () => process.exit(7)));
+  },
+  mute: never,
+  floods: async () => {
+    const text = "x".repeat(65_536);
+    for (let pieces = 0; pieces < 1_600; pieces += 1) {
+      if (!say(text)) await new Promise((resolve) => process.stdout.once("drain", resolve));
+    }
+    return { stopReason: "end_turn" };
+  },
+  huge: () => {
+    say("x".repeat(20_000_000));
+    return { stopReason: "end_turn" };
+  },
+  stubborn: () => {
+    process.on("SIGTERM", () => {});
+    leaveBehind();
+    say("I stay");
+    return never();
+  },
+  tool: async () => {
+    leaveBehind();
+    update("tool_call", { toolCallId: "t", name: "shell", status: "in_progress", rawInput: { command: "sleep" } });
+    await cancelled.promise;
+    return { stopReason: "cancelled" };
+  },
+  late: () => {
+    say("In time.");
+    setTimeout(() => say(" Too late."), 5);
+    return { stopReason: "end_turn" };
+  },
+  asks: async () => {
+    const answer = await ask("elicitation/create", {
+      mode: "form",
+      message: "Which colour?",
+      requestedSchema: {
+        type: "object",
+        properties: {
+          q0: {
+            type: "string",
+            title: "Colour",
+            oneOf: [
+              { const: "r", title: "red" },
+              { const: "b", title: "blue" },
+            ],
+          },
+          q0_custom: { type: "string" },
+        },
+      },
+    });
+    say(JSON.stringify(answer));
+    return { stopReason: "end_turn" };
+  },
+  lists: async () => {
+    const { tools } = (await askTools("tools/list", {})) as { tools?: { name: string }[] };
+    say(
+      JSON.stringify({ tools: tools?.map(({ name }) => name), stranger: await askTools("tools/list", {}, "Bearer x") }),
+    );
+    return { stopReason: "end_turn" };
+  },
+  calls: async (prompt) => {
+    const calls = textOf(prompt).match(/calls (.+)$/s)![1]!;
+    for (const [name, input] of JSON.parse(calls) as [string, object][]) say(`${await callTool(name, input)} `);
+    return { stopReason: "end_turn" };
+  },
+  keeps: () => {
+    // What it was told, for a program that outlives its run.
+    say(JSON.stringify(session.params["mcpServers"]));
+    return { stopReason: "end_turn" };
+  },
+  echo: (prompt) => {
+    say(JSON.stringify({ prompt, session: session.params, before: session.prompts }));
+    return { stopReason: "end_turn" };
+  },
+};
+
+function textOf(prompt: Json[]): string {
+  return prompt.map((block) => String(block["text"] ?? "")).join("");
+}
+
+const METHODS: Record<string, (params: Json) => Promise<Json> | Json> = {
+  initialize: () => {
+    if (ability === "hangs") return never();
+    if (ability === "chatters") setInterval(() => out("still starting"), 50);
+    if (ability === "chatters") return never();
+    const loads = ability === "loads";
+    return {
+      protocolVersion: 1,
+      agentCapabilities: {
+        loadSession: loads,
+        promptCapabilities: { image: true },
+        mcpCapabilities: { http: true },
+        sessionCapabilities: loads
+          ? {}
+          : { resume: {}, close: {}, ...(ability === "instructed" && { systemPrompt: {} }) },
+      },
+    };
+  },
+  "session/new": (params) => {
+    Object.assign(session, { id: `s-${process.pid}`, params, prompts: [] });
+    update("available_commands_update", { availableCommands: [] });
+    return { sessionId: session.id };
+  },
+  "session/resume": (params) => restore(params),
+  "session/load": (params) => {
+    const restored = restore(params);
+    // As Gemini does: the answer first, the replay behind it.
+    setTimeout(() => {
+      for (const prompt of session.prompts) {
+        update("user_message_chunk", { content: { type: "text", text: prompt } });
+        say("replayed");
+      }
+    }, 20);
+    return restored;
+  },
+  "session/set_mode": ({ modeId }) => {
+    session.params["mode"] = modeId;
+    return {};
+  },
+  "session/close": () => ({}),
+  "session/prompt": async ({ prompt }) => {
+    cancelled = Promise.withResolvers();
+    const text = textOf(prompt as Json[]);
+    const name = Object.keys(BEHAVIOURS).find((one) => text.includes(one)) ?? "echo";
+    const answer = await BEHAVIOURS[name]!(prompt as Json[]);
+    session.prompts.push(text);
+    if (folder !== ".") writeFileSync(file(session.id), JSON.stringify(session.prompts));
+    return answer;
+  },
+};
+
+function restore(params: Json): Json {
+  const id = String(params["sessionId"]);
+  if (!existsSync(file(id))) return { error: { code: -32_002, message: "no such session" } };
+  Object.assign(session, { id, params, prompts: JSON.parse(readFileSync(file(id), "utf8")) });
+  return {};
+}
+
+async function handle({ id, method, params, result }: Message): Promise<void> {
+  if (method === undefined) {
+    waiting.get(String(id))?.(result ?? { outcome: { outcome: "failed" } });
+    return;
+  }
+  if (method === "session/cancel") {
+    cancelled.resolve();
+    return;
+  }
+  const answer = await METHODS[method]?.(params ?? {});
+  if (id === undefined) return;
+  if (!answer) send({ id, error: { code: -32_601, message: "not found" } });
+  else send(answer["error"] ? { id, error: answer["error"] } : { id, result: answer });
+}
+
+process.stderr.write(`listening in mode ${process.env["THE_MODE"] ?? "none"}\n`);
+createInterface({ input: process.stdin })
+  .on("line", (line) => void handle(JSON.parse(line)))
+  .on("close", () => ability !== "stays" && process.exit(0));

@@ -1,0 +1,47 @@
+import { spawn } from "node:child_process";
+import { McpServer } from "@modelcontextprotocol/server";
+import { StdioServerTransport } from "@modelcontextprotocol/server/stdio";
+import { z } from "zod";
+
+/** A server of tools, started by tests: its first argument says how it behaves before it does anything. */
+const [behaviour = "well"] = process.argv.slice(2);
+
+/** A process in a session of its own, which a signal to the group does not reach. */
+function leaveBehind(): void {
+  spawn(process.execPath, ["-e", "setInterval(() => {}, 1000)"], { detached: true, stdio: "ignore" }).unref();
+}
+
+if (behaviour === "silent") {
+  process.on("SIGTERM", () => {});
+  setInterval(() => {}, 1_000);
+} else if (behaviour === "flood") {
+  process.stdout.on("error", () => process.exit());
+  const chunk = Buffer.alloc(1_048_576, "x");
+  const more = () => {
+    while (process.stdout.write(chunk));
+  };
+  process.stdout.on("drain", more);
+  more();
+} else {
+  const server = new McpServer({ name: "test", version: "1" });
+  const input = z.object({ text: z.string() });
+  const say = (text: string) => ({ content: [{ type: "text" as const, text }] });
+  server.registerTool(
+    "echo",
+    { description: "Says it back.", inputSchema: input, annotations: { readOnlyHint: true } },
+    ({ text }) => say(`${text} ${process.env["GIVEN"] ?? "-"} ${process.env["SECRET"] ?? "-"}`),
+  );
+  server.registerTool("write", { description: "Writes.", inputSchema: input }, ({ text }) => say(`wrote ${text}`));
+  server.registerTool("fail", { inputSchema: input, annotations: { readOnlyHint: true } }, () => ({
+    ...say("it went wrong"),
+    isError: true,
+  }));
+  server.registerTool("die", { inputSchema: input, annotations: { readOnlyHint: true } }, () => process.exit(3));
+  server.registerTool("hang", { inputSchema: input, annotations: { readOnlyHint: true } }, () => {
+    leaveBehind();
+    return new Promise<never>(() => {});
+  });
+  // A program prints what it likes.
+  process.stdout.write("ready, I think\n");
+  await server.connect(new StdioServerTransport());
+}

@@ -1,0 +1,107 @@
+import { spawn } from "node:child_process";
+
+/**
+ * A program for the command adapter, started by tests: its first argument says what it does with the prompt on its
+ * standard input. `jsonl` prints what the prompt asks for.
+ */
+const [behaviour = "echo", ...rest] = process.argv.slice(2);
+const say = (line: string): void => void process.stdout.write(`${line}\n`);
+const json = (line: object) => say(JSON.stringify(line));
+const never = () => setInterval(() => {}, 60_000);
+
+async function readPrompt(): Promise<string> {
+  process.stdin.setEncoding("utf8");
+  let text = "";
+  for await (const chunk of process.stdin) text += chunk;
+  return text;
+}
+
+/** A process in a session of its own, which a signal to the group does not reach. */
+function leaveBehind(): void {
+  spawn(process.execPath, ["-e", "process.on('SIGTERM', () => {}); setInterval(() => {}, 1000)"], {
+    detached: true,
+    stdio: "inherit",
+  }).unref();
+}
+
+async function jsonl(): Promise<void> {
+  const prompt = await readPrompt();
+  if (prompt.startsWith("speak")) {
+    for (const text of ["One, ", "two, ", "three."]) json({ type: "text", text });
+    json({ type: "usage", input: 3, output: 4 });
+  } else if (prompt.startsWith("stall")) {
+    json({ type: "text", text: "One, " });
+    never();
+  } else {
+    json({ type: "error", code: "provider_rate_limited", message: "slow down", retry_after: 7 });
+  }
+}
+
+const BEHAVIOURS: Record<string, () => Promise<void> | void> = {
+  jsonl,
+  echo: async () => void process.stdout.write(await readPrompt()),
+  arguments: () => say(rest.join("|")),
+  environment: () => say(Object.keys(process.env).sort().join(" ")),
+  lines: () => void process.stdout.write("one\r\n\ntwo\nthree\n"),
+  secret: () => {
+    process.stderr.write(`using ${process.env["THE_KEY"]}\n`);
+    say(`I know ${process.env["THE_KEY"]}.`);
+    process.exitCode = 3;
+  },
+  parts: () => {
+    json({ type: "reasoning", text: "hm" });
+    json({ type: "tool-call", id: "t", name: "look", arguments: { at: "it" } });
+    json({ type: "tool-result", id: "t", name: "look", content: "seen" });
+    say("this is no JSON");
+    json({ type: "unheard of" });
+    json({ type: "message", content: "Whole.", output: "w" });
+    json({ type: "data", name: "chart", data: [1] });
+    json({ type: "log", text: "a line" });
+  },
+  code: () => {
+    say("Half");
+    process.exitCode = Number(rest[0]);
+  },
+  halves: () => {
+    json({ type: "text", text: "A \ud83d" });
+    json({ type: "text", text: "\ude97 drives" });
+    json({ type: "reasoning", text: "\ud83d" });
+    json({ type: "text", text: "." });
+  },
+  // The characters that pieces of 8,192 and of 4,096 units would cut stand at its ends.
+  cars: () => {
+    const line = `x${"\u{1F697}".repeat(5_000)}`;
+    process.stderr.write(`${line}\n`);
+    say(line);
+  },
+  mute: () => void process.stderr.write("nothing to say\n"),
+  short: () => {
+    json({ type: "text", text: "Once upon a " });
+    json({ type: "finish", reason: "length" });
+  },
+  silent: () => void never(),
+  pauses: () => {
+    say("One");
+    never();
+  },
+  flood: () => {
+    const piece = "x".repeat(65_536);
+    const more = () => {
+      while (process.stdout.write(rest[0] === "line" ? piece : `${piece}\n`));
+      process.stdout.once("drain", more);
+    };
+    more();
+  },
+  leaves: () => {
+    leaveBehind();
+    say("Bye");
+  },
+  stubborn: () => {
+    process.on("SIGTERM", () => {});
+    leaveBehind();
+    say("I stay");
+    never();
+  },
+};
+
+await BEHAVIOURS[behaviour]!();

@@ -1,0 +1,33 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { vi } from "vitest";
+
+/** Processes that have a word in their environment, zombies left out. */
+export function processesWith(word: string): number[] {
+  return readdirSync("/proc")
+    .filter((name) => /^\d+$/.test(name))
+    .filter((pid) => {
+      try {
+        return readFileSync(`/proc/${pid}/environ`, "latin1").includes(word);
+      } catch {
+        return false;
+      }
+    })
+    .map(Number);
+}
+
+/** Resolves when no process has the word in its environment any more. */
+export async function gone(word: string): Promise<void> {
+  await vi.waitFor(() => {
+    const left = processesWith(word);
+    if (left.length > 0) throw new Error(`processes are left: ${left.join()}`);
+  }, 20_000);
+}
+
+/** Resolves when so many processes have the word in their environment. */
+export async function running(word: string, count: number): Promise<number[]> {
+  return await vi.waitFor(() => {
+    const found = processesWith(word);
+    if (found.length < count) throw new Error(`${found.length} of ${count} processes run`);
+    return found;
+  }, 20_000);
+}

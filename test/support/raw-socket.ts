@@ -1,0 +1,64 @@
+import { once } from "node:events";
+import { connect, type Socket } from "node:net";
+
+/** A client that speaks bytes: what HTTP libraries would never send, to a real server. */
+export class RawSocket {
+  readonly socket: Socket;
+  /** All that has come so far. */
+  text = "";
+  /** When the connection is over, however it ended. */
+  readonly closed: Promise<void>;
+  #onText: () => void = () => {};
+
+  private constructor(socket: Socket) {
+    this.socket = socket;
+    socket.on("error", () => {});
+    this.closed = new Promise((resolve) => socket.once("close", () => resolve()));
+    socket.once("close", () => this.#onText());
+  }
+
+  /** @param from the address it comes from: every one of 127.0.0.0/8 is this machine's */
+  static async open(url: string, { from = "127.0.0.1", reads = true } = {}): Promise<RawSocket> {
+    const { hostname, port } = new URL(url);
+    const socket = connect({ host: hostname, port: Number(port), localAddress: from });
+    const raw = new RawSocket(socket);
+    await Promise.race([once(socket, "connect"), raw.closed]);
+    if (reads) {
+      socket.setEncoding("latin1").on("data", (text: string) => {
+        raw.text += text;
+        raw.#onText();
+      });
+    }
+    return raw;
+  }
+
+  /** @param piece sent as it is; resolves when the system has taken it, or the connection is over */
+  async send(piece: string | Buffer): Promise<void> {
+    if (this.socket.destroyed) return;
+    const isTaken = this.socket.write(piece);
+    if (!isTaken) await Promise.race([once(this.socket, "drain").catch(() => {}), this.closed]);
+  }
+
+  /** Resolves with what has come when it matches, or when the connection is over. */
+  async until(pattern: RegExp): Promise<string> {
+    while (!pattern.test(this.text) && !this.socket.destroyed) {
+      await new Promise<void>((resolve) => {
+        this.#onText = resolve;
+      });
+    }
+    return this.text;
+  }
+
+  destroy(): void {
+    this.socket.destroy();
+  }
+}
+
+/** The head of a request, as it goes over the wire. */
+export function headOf(method: string, path: string, headers: Record<string, string | number> = {}): string {
+  const lines = Object.entries({ Host: "127.0.0.1", ...headers }).map(([name, value]) => `${name}: ${value}\r\n`);
+  return `${method} ${path} HTTP/1.1\r\n${lines.join("")}\r\n`;
+}
+
+/** So much of a body, in chunks of one byte each. */
+export const oneByteChunks = (count: number): string => "1\r\na\r\n".repeat(count);

@@ -1,0 +1,310 @@
+import { describe, expect, test } from "vitest";
+import { makeCatalog } from "../../support/catalog.ts";
+import { decisionOf } from "../../support/floor-stage.ts";
+import { TimedFloor } from "../../support/timed-floor.ts";
+
+const external = { adapter: { kind: "external" } };
+const AGENTS = [
+  {
+    name: "prompt",
+    priority: 80,
+    interruptible: false,
+    preemption_threshold: 90,
+    beneath: { all: -14 },
+    when_preempted: "duck",
+    lease: "3s",
+    ...external,
+  },
+  { name: "music", priority: 20, when_preempted: "duck", lease: "4s", ...external },
+  { name: "call", priority: 90, interruptible: false },
+  { name: "news", priority: 10, when_blocked: "queue", queue_timeout: "1h", lease: "4s", ...external },
+  { name: "other_news", priority: 10, when_blocked: "queue", ...external },
+  { name: "radio", priority: 20, lease: "4s", ...external },
+  { name: "chat", priority: 50 },
+];
+
+class Leased extends TimedFloor {
+  constructor(extra: Parameters<typeof makeCatalog>[1] = {}) {
+    super(makeCatalog(AGENTS, extra));
+  }
+}
+
+/** `session event to reason` of each transition since the mark. */
+const moves = (stage: Leased, from: number) =>
+  stage.facts.slice(from).flatMap((fact) => {
+    if (fact.type !== "event" || fact.event.type !== "session_transition") return [];
+    const { event, to, reason } = fact.event.data as unknown as Record<string, string>;
+    return [`${fact.event.sessionId} ${event} ${to} ${reason}`];
+  });
+
+describe("a session that is not heard from", () => {
+  test("gives the front up after 1.5 leases, and the best of the others comes to the front in the same step", () => {
+    const stage = new Leased();
+    stage.create("music");
+    stage.create("prompt");
+    expect(stage.state("music")).toBe("ducked.idle");
+    stage.beatAt("music", 1_400, 2_800, 4_200);
+    const mark = stage.facts.length;
+    stage.pass(299);
+    expect(stage.state("prompt")).toBe("active.idle");
+    stage.pass(1);
+    expect(moves(stage, mark)).toEqual(["prompt yield paused lease_expired", "music resume active.idle resumed"]);
+    expect(stage.view("prompt")?.pausedBy).toBe("yield");
+    expect(stage.view("prompt")).not.toHaveProperty("leaseUntil");
+  });
+
+  test("lapses no earlier than one lease after its last sign of life, even if that one was not committed", () => {
+    const stage = new Leased();
+    stage.create("radio");
+    stage.beatAt("radio", 2_500, 4_499);
+    // The beat at 2.5 s was committed; the one at 4.499 s came within half a lease of it.
+    expect(stage.view("radio")?.leaseUntil).toBe(stage.now - 4_499 + 2_500 + 4_000);
+    stage.pass(4_000);
+    expect(stage.state("radio")).toBe("active.idle");
+    stage.pass(1);
+    expect(stage.state("radio")).toBe("paused");
+  });
+
+  test("comes back with the same session: a resume asks for the floor as before, and its lease begins again", () => {
+    const stage = new Leased();
+    stage.create("music");
+    stage.create("prompt");
+    stage.beatAt("music", 1_400, 2_800, 4_200, 5_600);
+    expect(stage.state("prompt")).toBe("paused");
+    expect(decisionOf(stage.on("prompt", "resume"))).toMatchObject({ outcome: "granted", rule: 7 });
+    expect(stage.state("music")).toBe("ducked.idle");
+    expect(stage.view("prompt")).toMatchObject({ leaseMs: 3_000, leaseUntil: stage.now + 3_000 });
+  });
+
+  test("is silenced beneath another too, and is not woken when that one ends", () => {
+    const stage = new Leased();
+    stage.create("music");
+    stage.create("prompt");
+    stage.beatAt("prompt", 1_000, 2_500, 4_000, 5_500);
+    stage.pass(500);
+    expect(stage.state("music")).toBe("paused");
+    expect(stage.events("session_transition").at(-1)).toMatchObject({
+      from: "ducked.idle",
+      event: "yield",
+      reason: "lease_expired",
+    });
+    stage.on("prompt", "archive");
+    expect(stage.actors.context.floor).toMatchObject({ holder: undefined, paused: [] });
+  });
+
+  test("stays paused if it was, gets an event, and is woken by no release", () => {
+    const stage = new Leased();
+    stage.create("radio");
+    stage.create("call");
+    const mark = stage.facts.length;
+    stage.pass(6_000);
+    expect(moves(stage, mark)).toEqual(["radio yield paused lease_expired"]);
+    expect(stage.view("radio")).toMatchObject({ state: "paused", pausedBy: "yield" });
+    stage.on("call", "archive");
+    expect(stage.state("radio")).toBe("paused");
+    expect(stage.actors.context.floor.holder).toBeUndefined();
+  });
+
+  test("leaves the queue, with a decision that says why, and stays created", () => {
+    const stage = new Leased();
+    stage.create("call");
+    stage.create("news");
+    expect(stage.view("news")).toMatchObject({ state: "created", leaseMs: 4_000 });
+    stage.pass(6_000);
+    expect(stage.events("arbitration").at(-1)).toMatchObject({
+      outcome: "rejected",
+      reason: "lease_expired",
+      say: "News does not answer any more.",
+    });
+    expect(stage.view("news")).not.toHaveProperty("queuedAt");
+    expect(stage.view("news")).not.toHaveProperty("leaseUntil");
+    expect(stage.timers).toEqual([]);
+    stage.on("call", "archive");
+    expect(stage.state("news")).toBe("created");
+  });
+
+  test("loses the floor that is reserved for it to the next waiting session", () => {
+    for (const reserved of ["radio", "news"]) {
+      const stage = new Leased({ policy: { resume_delay: "1h" } });
+      if (reserved === "radio") stage.create("radio");
+      stage.create("call");
+      if (reserved === "news") stage.create("news");
+      stage.create("other_news");
+      stage.on("call", "archive");
+      expect(stage.actors.context.floor.reserved?.sessionId).toBe(reserved);
+      stage.pass(6_000);
+      expect(stage.actors.context.floor.reserved?.sessionId).toBe("other_news");
+    }
+  });
+
+  test("has nothing to lose once its user paused it: there is no timer, and a heartbeat is welcome", () => {
+    const stage = new Leased();
+    stage.create("radio");
+    stage.on("radio", "pause");
+    expect(stage.timers).toEqual([]);
+    expect(stage.beat("radio")).toMatchObject({ facts: [], reply: { ok: true, session: { state: "paused" } } });
+  });
+});
+
+describe("a sign of life", () => {
+  test("is committed only when half a lease has passed since the last that was", () => {
+    const stage = new Leased();
+    stage.create("radio");
+    const changes: number[] = [];
+    for (let at = 100; at <= 20_000; at += 100) {
+      stage.pass(100);
+      stage.actors.takeTouched();
+      stage.beat("radio");
+      if (stage.actors.takeTouched().length > 0) changes.push(at);
+    }
+    expect(changes).toEqual([2_000, 4_000, 6_000, 8_000, 10_000, 12_000, 14_000, 16_000, 18_000, 20_000]);
+    expect(stage.state("radio")).toBe("active.idle");
+  });
+
+  test("is no change of the session as its readers see it: no event, and the time of its last change stays", () => {
+    const stage = new Leased();
+    stage.create("radio");
+    const before = stage.view("radio")!;
+    stage.pass(2_000);
+    expect(stage.beat("radio").facts).toEqual([]);
+    expect(stage.view("radio")).toEqual({ ...before, leaseUntil: before.leaseUntil! + 2_000 });
+  });
+
+  test("is every command of the session itself, refused ones too", () => {
+    const stage = new Leased();
+    stage.create("radio");
+    for (const does of [
+      () => stage.ask({ type: "session.rename", sessionId: "radio", title: "Jazz" }),
+      () => stage.on("radio", "activate"),
+      () => stage.chat("radio", "m1"),
+      () => stage.on("radio", "abort"),
+    ]) {
+      stage.pass(3_900);
+      does();
+    }
+    stage.pass(3_900);
+    expect(stage.state("radio")).toBe("active.idle");
+  });
+
+  test("of a session that is archived, or unknown, is an error; of one without a lease it means nothing", () => {
+    const stage = new Leased();
+    stage.create("chat");
+    expect(stage.beat("chat")).toMatchObject({ facts: [], reply: { ok: true } });
+    expect(stage.view("chat")).not.toHaveProperty("leaseUntil");
+    stage.on("chat", "archive");
+    expect(stage.beat("chat").reply).toMatchObject({ ok: false, code: "session_archived" });
+    expect(stage.beat("nobody").reply).toMatchObject({ ok: false, code: "session_not_found" });
+  });
+});
+
+describe("a node that was away is not taken for a participant that is", () => {
+  test("for a minute, in which no timer fired and no heartbeat came: every lease begins again", () => {
+    const stage = new Leased();
+    stage.create("music");
+    stage.create("prompt");
+    stage.restart();
+    stage.pass(60_000, 60_000);
+    stage.beatAt("prompt", 1_000, 2_000, 3_000, 4_000);
+    expect(stage.state("prompt")).toBe("active.idle");
+    expect(stage.state("music")).toBe("ducked.idle");
+  });
+
+  test("for any shorter time, whenever that begins, with a participant that beats every third of its lease", () => {
+    for (let awayMs = 100; awayMs <= 9_000; awayMs += 100) {
+      for (let begins = 0; begins <= 8_000; begins += 250) {
+        const stage = new Leased();
+        stage.create("radio");
+        const start = stage.now;
+        for (let at = 1_333; at <= 24_000; at += 1_333) {
+          const isAway = at > begins && at <= begins + awayMs;
+          if (isAway) continue;
+          const target = start + at;
+          // The node comes back before this beat: what was due meanwhile fires as it does.
+          if (stage.now - start <= begins && at > begins) stage.pass(start + begins - stage.now);
+          if (stage.now - start === begins && at > begins) stage.pass(target - stage.now, awayMs);
+          else stage.pass(target - stage.now);
+          stage.beat("radio");
+        }
+        expect(stage.state("radio"), `away from ${begins} ms on, for ${awayMs} ms`).toBe("active.idle");
+      }
+    }
+  });
+
+  test("while the clock stands still, because it was set back: the living stay, the dead go", () => {
+    const stage = new Leased();
+    stage.create("radio");
+    stage.create("other_news");
+    // Timers fire after the time they wait for, however little the floor's own time moves.
+    for (let round = 0; round < 6; round += 1) {
+      stage.beat("radio");
+      for (const timer of stage.timers) stage.fire(timer);
+      stage.beat("radio");
+    }
+    expect(stage.state("radio")).toBe("active.idle");
+    for (let round = 0; round < 3; round += 1) for (const timer of stage.timers) stage.fire(timer);
+    expect(stage.state("radio")).toBe("paused");
+  });
+});
+
+describe("a lease", () => {
+  test("goes on over preemption, a return and a wait, with one timer at a time", () => {
+    const stage = new Leased();
+    stage.create("radio");
+    const [first] = stage.timers;
+    stage.create("call");
+    stage.on("call", "archive");
+    expect(stage.timers).toEqual([first]);
+    expect(stage.state("radio")).toBe("active.idle");
+  });
+
+  test("is that of the session's agent: another agent's lease begins at once, and an agent without a lease ends it", () => {
+    const stage = new Leased();
+    stage.create("radio");
+    stage.pass(1_000);
+    const change = (agentId: string) => stage.ask({ type: "session.switch_agent", sessionId: "radio", agentId });
+    change("prompt");
+    expect(stage.view("radio")).toMatchObject({ leaseMs: 3_000, leaseUntil: stage.now + 3_000 });
+    expect(stage.timers).toHaveLength(1);
+    change("chat");
+    expect(stage.view("radio")).not.toHaveProperty("leaseMs");
+    expect(stage.timers).toEqual([]);
+  });
+
+  test("ends with its session, for every way a session can end", () => {
+    for (const verb of ["archive", "stop", "delete"] as const) {
+      const stage = new Leased();
+      stage.create("radio");
+      stage.on("radio", verb);
+      expect(stage.timers).toEqual([]);
+    }
+  });
+
+  test("ends when a new catalogue removes it, and takes a new catalogue's length", () => {
+    const stage = new Leased();
+    stage.create("radio");
+    const lease = (length: object) =>
+      makeCatalog(AGENTS.map((agent) => (agent.name === "radio" ? { ...agent, lease: undefined, ...length } : agent)));
+    stage.catalog = lease({ lease: "10s" });
+    stage.pass(4_000);
+    expect(stage.view("radio")).toMatchObject({ leaseMs: 10_000 });
+    stage.pass(4_999);
+    expect(stage.state("radio")).toBe("active.idle");
+    stage.catalog = lease({});
+    stage.pass(60_000);
+    expect(stage.state("radio")).toBe("active.idle");
+    expect(stage.timers).toEqual([]);
+  });
+
+  test("survives a restart, together with its session's state", () => {
+    const stage = new Leased();
+    stage.create("radio");
+    stage.beatAt("radio", 2_500);
+    const before = stage.view("radio");
+    stage.restart();
+    expect(stage.view("radio")).toEqual(before);
+    stage.pass(3_999);
+    expect(stage.state("radio")).toBe("active.idle");
+    stage.pass(2_001);
+    expect(stage.state("radio")).toBe("paused");
+  });
+});

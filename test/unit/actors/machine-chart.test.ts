@@ -1,0 +1,95 @@
+import { describe, expect, test } from "vitest";
+import { setup } from "xstate";
+import { arbiterMachine } from "../../../src/actors/floor/arbiter.ts";
+import { chartOf } from "../../../src/actors/machine/machine-chart.ts";
+import { mermaidOf } from "../../../src/actors/machine/mermaid.ts";
+import { sessionMachine } from "../../../src/actors/session/session-machine.ts";
+
+const charts = [arbiterMachine, sessionMachine].map(chartOf);
+const [arbiter, session] = charts as [(typeof charts)[number], (typeof charts)[number]];
+const waysOf = ({ arrows }: (typeof arbiter)["regions"][number]) => arrows.map(({ from, to }) => `${from} ${to}`);
+
+describe("a chart of a machine", () => {
+  test("has every state of each region, and where it begins", () => {
+    expect(
+      arbiter.regions.map(({ name, initial, states }) => [name, initial, states.map((state) => state.name)]),
+    ).toEqual([["arbiter", "free", ["free", "held", "reserved"]]]);
+    expect(session.regions.map(({ name, initial }) => [name, initial])).toEqual([
+      ["lifecycle", "entering"],
+      ["activity", "entering"],
+    ]);
+    for (const { regions } of charts) {
+      for (const { states, arrows } of regions) {
+        const names = new Set(states.map(({ name }) => name));
+        expect(arrows.filter(({ from, to }) => !names.has(from) || !names.has(to))).toEqual([]);
+      }
+    }
+  });
+
+  test("has the ways that no event takes, with the names of their guards", () => {
+    expect(new Set(waysOf(arbiter.regions[0]!))).toEqual(
+      new Set(["free held", "free reserved", "held reserved", "held free", "reserved held", "reserved free"]),
+    );
+    const [lifecycle, activity] = session.regions;
+    expect(lifecycle!.arrows).toContainEqual({ from: "entering", to: "paused", guard: "enters paused" });
+    expect(activity!.arrows).toContainEqual({ from: "waiting", to: "running", guard: "hasNoInteraction" });
+  });
+
+  test("tells events that lead on from those that change nothing", () => {
+    const [lifecycle] = session.regions;
+    expect(lifecycle!.arrows).toContainEqual({ from: "active", to: "paused", event: "preempt" });
+    const active = lifecycle!.states.find(({ name }) => name === "active");
+    expect(active?.stays).toContain("session.rename");
+    expect(active?.stays).not.toContain("preempt");
+    expect(arbiter.anywhere).toContain("session.*");
+    expect(session.anywhere).toEqual(["leave"]);
+  });
+
+  test("tells events that a state refuses, and with which code, from those that it accepts", () => {
+    const [created, archived] = ["created", "archived"].map((name) =>
+      session.regions[0]!.states.find((state) => state.name === name),
+    );
+    expect(created!.refuses).toEqual([
+      { event: "session.pause", code: "illegal_command" },
+      { event: "session.resume", code: "illegal_command" },
+    ]);
+    expect(created!.stays).not.toContain("session.pause");
+    expect(archived!.refuses).toContainEqual({ event: "session.chat", code: "session_archived" });
+    expect(archived!.stays).toContain("session.stop");
+  });
+
+  test("is refused if it has something that cannot be shown", () => {
+    const nested = setup({}).createMachine({ initial: "a", states: { a: { initial: "b", states: { b: {} } } } });
+    expect(() => chartOf(nested)).toThrow("has substates");
+    const nameless = setup({}).createMachine({
+      initial: "a",
+      states: { a: { always: { guard: () => true, target: "b" } }, b: {} },
+    });
+    expect(() => chartOf(nameless)).toThrow("without a name");
+  });
+});
+
+test("a diagram has one arrow from state to state, with all that leads along it", () => {
+  const text = mermaidOf({
+    id: "lamp",
+    anywhere: [],
+    regions: [
+      {
+        name: "lamp",
+        initial: "off",
+        states: [
+          { name: "off", stays: [], refuses: [] },
+          { name: "on", stays: ["look"], refuses: [] },
+        ],
+        arrows: [
+          { from: "off", to: "on", event: "press" },
+          { from: "off", to: "on", event: "clap", guard: "isDark" },
+          { from: "on", to: "off" },
+          { from: "on", to: "off", event: "press", guard: "isDark" },
+          { from: "on", to: "off", event: "press" },
+        ],
+      },
+    ],
+  });
+  expect(text).toBe("stateDiagram-v2\n  [*] --> off\n  off --> on : press, clap [isDark]\n  on --> off : press\n");
+});

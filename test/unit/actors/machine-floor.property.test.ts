@@ -1,0 +1,338 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import {
+  type ActorRefFrom,
+  createActor,
+  createMachine,
+  enqueueActions,
+  type SnapshotFrom,
+  setup,
+  transition,
+} from "xstate";
+import type { Emitted } from "../../../src/actors/facts.ts";
+import { type ArbiterEvent, arbiterMachine } from "../../../src/actors/floor/arbiter.ts";
+import { MachinePlayer } from "../../../src/actors/machine/machine-player.ts";
+import {
+  memoryOf,
+  newSession,
+  recallSession,
+  type SessionContext,
+} from "../../../src/actors/session/session-context.ts";
+import { sessionMachine } from "../../../src/actors/session/session-machine.ts";
+import type { SessionEvent } from "../../../src/actors/session/session-step.ts";
+import type { FloorId, SessionId } from "../../../src/protocol/ids.ts";
+import { makeCatalog } from "../../support/catalog.ts";
+import {
+  beginHistory,
+  commandOf,
+  SESSIONS,
+  type Step,
+  step,
+  type World,
+  world,
+} from "../../support/floor-histories.ts";
+import type { LooseCommand } from "../../support/floor-stage.ts";
+import { persistSession, persistWhole } from "../../support/persisted-floor.ts";
+import { XstateFloor } from "../../support/xstate-floor.ts";
+
+/** The machines by their tables, beside the same machines played by XState's own actors. */
+
+const FLOOR = "u:ann" as FloorId;
+
+function playBoth(setting: World, steps: Step[]): void {
+  const history = beginHistory(setting);
+  const { floor } = history;
+  let reference = new XstateFloor(FLOOR);
+  let stamp = 0;
+  const carryOut = (command: LooseCommand) => {
+    const wanted = reference.deliver({ ...command, given: floor.given(stamp++) } as never);
+    const delivery = floor.deliver(command);
+    expect(delivery).toEqual(wanted);
+    for (const fact of delivery.facts) {
+      if (fact.type !== "effect.add" || fact.effect.kind !== "timer") continue;
+      history.timers = [{ id: fact.effect.id, sessionId: fact.effect.sessionId }, ...history.timers].slice(0, 8);
+    }
+    compare();
+  };
+  const compare = () => {
+    const wanted = reference.persisted();
+    const mattering = floor.actors.mattering();
+    for (const [id, child] of Object.entries(wanted.children)) {
+      expect(JSON.parse(persistSession(floor.actors.standing(id as SessionId)!))).toEqual(child);
+      if (!mattering.has(id as SessionId)) delete wanted.children[id];
+    }
+    expect(JSON.parse(persistWhole(floor.actors))).toEqual(wanted);
+  };
+  for (const each of steps) {
+    floor.now += 1_000;
+    if (each.do === "restart") {
+      const { actors } = floor;
+      const mattering = actors.mattering();
+      reference = new XstateFloor(FLOOR, JSON.parse(persistWhole(actors)));
+      for (const id of actors.sessionIds) {
+        const { context, value, view } = actors.standing(id)!;
+        const { lifecycle, activity } = value;
+        if (mattering.has(id) || lifecycle === "deleted") continue;
+        reference.bring({ context: recallSession(view, memoryOf(context)), lifecycle, activity });
+      }
+      floor.restart();
+      compare();
+    }
+    const command = commandOf(each, history);
+    if (command) carryOut(command);
+  }
+  for (const id of SESSIONS) if (floor.state(id)) carryOut({ type: "session.stop", sessionId: id });
+}
+
+describe("a floor that is played by tables", () => {
+  test("emits, answers and writes what XState's own actors would, in any history", () => {
+    fc.assert(fc.property(world, fc.array(step, { minLength: 1, maxLength: 60 }), playBoth), {
+      numRuns: Number(process.env["FLOOR_HISTORIES"] ?? 300),
+    });
+  }, 120_000);
+});
+
+const CATALOG = makeCatalog([{ name: "music", idle_timeout: "10m", max_pause: "30m", queue_timeout: "30s" }]);
+const given = { now: 1_000_000, stamp: "e0", catalog: CATALOG, interactionTimeoutMs: 300_000 };
+const claim = {
+  sessionId: "s" as SessionId,
+  agentId: "music" as never,
+  priority: 20,
+  interruptible: true,
+  preemptionThreshold: undefined,
+  explained: [],
+};
+
+const bare: SessionContext = newSession({ sessionId: "s" as SessionId }, FLOOR, claim, 1_000);
+const run = {
+  id: "r1",
+  agentId: "music",
+  messageId: "m1",
+  attempt: 1,
+  claimId: "x",
+  live: true,
+  held: false,
+  reported: 0,
+  spoke: false,
+  losses: 0,
+  drafts: ["d1"],
+  interactions: [],
+  answers: [],
+  usage: { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 },
+};
+const question = { kind: "question", requestId: "q1", question: "?", options: [] };
+const CONTEXTS: Record<string, SessionContext> = {
+  "at rest": bare,
+  "with its turn waiting in the queue": {
+    ...bare,
+    queuedAt: 5,
+    turns: [{ messageId: "m2", runId: "r2" }],
+  } as never,
+  "at work": { ...bare, run, turns: [{ messageId: "m2", runId: "r2" }], pausedBy: "preemption" } as never,
+  "with a question": {
+    ...bare,
+    run: { ...run, interactions: [{ interaction: question, timerId: "t1" }] },
+    idleTimerId: "t2",
+  } as never,
+};
+
+const about = { sessionId: "s", given };
+const turn = { messageId: "m9", runId: "r9", content: "hello" };
+const answer = { kind: "question", requestId: "q1", selected: [] };
+const report = { ...about, type: "run.report", runId: "r1", attempt: 1, n: 1, parts: [] };
+/** For each type that a session knows, what it may be told. */
+const SESSION_EVENTS = [
+  ...["activate", "resume"].map((type) => ({ type, claim, reason: "floor_free", given })),
+  { type: "activate", claim, reason: "floor_free", bringsTurn: true, given },
+  { type: "preempt", by: { sessionId: "o", agentId: "music" }, reason: "outranks", given },
+  { type: "duck", claim, level: -14, reason: "preempted", given },
+  { type: "queue", claim, decision: { outcome: "queued" }, given },
+  { type: "queue", claim, decision: { outcome: "queued" }, turn, given },
+  { type: "unqueue", decision: { outcome: "rejected", say: "no" }, given },
+  { type: "turn", turn, input: turn, given },
+  { type: "turn", turn: { messageId: "m2", runId: "r2" }, given },
+  { type: "ask", interactions: [question], given },
+  { type: "done", summary: "so", given },
+  { type: "fail", code: "provider_refused", message: "no", reason: "failed", expired: "q1", given },
+  ...["abort", "yield", "archive", "expire"].map((type) => ({ type, reason: "why", given })),
+  { type: "leave", given },
+  ...["activate", "resume", "pause", "archive", "stop", "abort", "delete"].map((verb) => ({
+    ...about,
+    type: `session.${verb}`,
+  })),
+  { ...about, type: "session.chat", turn },
+  { ...about, type: "session.rename", title: "t" },
+  { ...about, type: "session.heartbeat" },
+  { ...about, type: "session.switch_agent", agentId: "music", claim },
+  { ...about, type: "session.switch_agent", agentId: "nobody" },
+  { ...about, type: "session.withdraw", messageId: "m2" },
+  { ...about, type: "session.answer", requestId: "q1", answer },
+  { ...about, type: "run.claim", runId: "r1", claimId: "y", asked: true },
+  report,
+  { ...report, parts: [{ kind: "ask", interaction: { ...question, requestId: "q2" } }] },
+  { ...report, outcome: { kind: "done" } },
+  { ...about, type: "run.still", runId: "r1", attempt: 1 },
+  ...["t1", "t2", "stale"].map((timerId) => ({ ...about, type: "timer", timerId })),
+  { type: "nonsense", given },
+] as unknown as SessionEvent[];
+
+/** A session as XState plays it, and what its parent heard. */
+function playByXstate(value: unknown, context: SessionContext, event: SessionEvent) {
+  const words: unknown[] = [];
+  const emitted: unknown[] = [];
+  const parent = setup({ actors: { session: sessionMachine } }).createMachine({
+    context: {},
+    on: { "*": { actions: enqueueActions(({ event: word }) => void words.push(word)) } },
+  });
+  const child = { status: "active", value, historyValue: {}, context, children: {} };
+  const actor = createActor(parent, {
+    snapshot: {
+      status: "active",
+      value: {},
+      historyValue: {},
+      context: {},
+      children: { s: { snapshot: child, src: "session", syncSnapshot: false } },
+    } as never,
+    inspect(seen) {
+      if (seen.type === "@xstate.action" && seen.action.type === "xstate.emit") {
+        emitted.push((seen.action.params as { event: Emitted }).event);
+      }
+    },
+  });
+  actor.subscribe({ error() {} });
+  actor.start();
+  const session = actor.getSnapshot().children["s"] as unknown as ActorRefFrom<typeof sessionMachine>;
+  session.send(event);
+  const {
+    status,
+    value: to,
+    context: remembered,
+  } = session.getSnapshot() as SnapshotFrom<typeof sessionMachine> & { status: string };
+  return status === "error" ? "it threw" : { value: to, context: remembered, emitted, words };
+}
+
+const SESSION = new MachinePlayer(sessionMachine);
+
+function playByTable(value: unknown, context: SessionContext, event: SessionEvent) {
+  const words: unknown[] = [];
+  const emitted: unknown[] = [];
+  let state = SESSION.restore(value, context);
+  const waiting = [event];
+  try {
+    for (let next = waiting.shift(); next; next = waiting.shift()) {
+      const made = SESSION.step(state, next);
+      state = made.state;
+      emitted.push(...made.emitted);
+      for (const order of made.orders) {
+        if (order.kind !== "send") throw new Error(order.kind);
+        if (order.to === "self") waiting.push(order.event as SessionEvent);
+        else words.push(order.event);
+      }
+    }
+  } catch {
+    return "it threw";
+  }
+  return { value: state.at.value, context: state.context, emitted, words };
+}
+
+describe("every state of a session", () => {
+  test("gets every kind of event", () => {
+    const known = new Set<string>();
+    const walk = ({ ownEvents, states }: typeof sessionMachine.root) => {
+      for (const type of ownEvents) known.add(type);
+      for (const child of Object.values(states)) walk(child as never);
+    };
+    walk(sessionMachine.root);
+    const told = new Set(SESSION_EVENTS.map(({ type }) => type as string));
+    expect([...known].filter((type) => !told.has(type))).toEqual([]);
+    expect(SESSION.table.configurations.length).toBe(
+      Object.keys(sessionMachine.root.states["lifecycle"]!.states).length *
+        Object.keys(sessionMachine.root.states["activity"]!.states).length,
+    );
+  });
+
+  test.each(SESSION.table.configurations.map(({ value }) => [JSON.stringify(value), value] as const))(
+    "makes of any event what XState makes of it: %s",
+    (_, value) => {
+      for (const context of Object.values(CONTEXTS)) {
+        for (const event of SESSION_EVENTS) {
+          const wanted = playByXstate(value, context, event);
+          expect(playByTable(value, context, event), event.type).toEqual(wanted);
+        }
+      }
+    },
+  );
+});
+
+const ARBITER = new MachinePlayer(arbiterMachine);
+const EMPTY = { holder: undefined, reserved: undefined, paused: [], queued: [] };
+const FLOORS: Record<string, object> = {
+  free: EMPTY,
+  held: { ...EMPTY, holder: claim },
+  reserved: { ...EMPTY, paused: [claim], reserved: { sessionId: "s", timerId: "t1" } },
+};
+const wanted = { sessionId: "n", agentId: "music", userId: "ann" };
+const ARBITER_EVENTS = [
+  { type: "session.create", sessionId: "n", session: wanted, activate: true, given },
+  { type: "session.create", sessionId: "n", session: wanted, activate: false, given },
+  { type: "session.chat", sessionId: "n", session: wanted, turn, given },
+  { type: "session.pause", sessionId: "n", given },
+  { type: "run.claim", sessionId: "n", runId: "r1", claimId: "y", asked: true, given },
+  { type: "floor.stop", given },
+  { type: "floor.stop_all", given },
+  { type: "floor.flags", flags: { a: true }, given },
+  { type: "floor.what_if", agentId: "music", given },
+  { type: "timer", timerId: "t1", given },
+  { type: "timer", timerId: "t9", given },
+  { type: "timer", timerId: "t9", sessionId: "n", given },
+  { type: "request", sessionId: "s", as: "resume", mayQueue: false, given },
+  { type: "left", sessionId: "s", given },
+  { type: "claim", claim: { ...claim, priority: 5 }, given },
+  { type: "bring", input: { context: bare, lifecycle: "paused", activity: "idle" } },
+  { type: "release", sessionIds: ["s"] },
+  { type: "nonsense", given },
+] as unknown as ArbiterEvent[];
+
+describe("every state of an arbiter", () => {
+  test.each(
+    ARBITER.table.configurations.flatMap(({ value }) =>
+      Object.entries(FLOORS).map(([name, floor]) => [value as string, name, floor] as const),
+    ),
+  )("makes of any event what XState makes of it: %s, with a floor that is %s", (value, _, floor) => {
+    for (const event of ARBITER_EVENTS) {
+      const context = { floorId: FLOOR, floor, flags: {} } as never;
+      const snapshot = arbiterMachine.resolveState({ value, context } as never);
+      const byXstate = outcomeOf(() => {
+        const [next, actions] = transition(arbiterMachine, snapshot, event as never);
+        const emitted = actions.flatMap(({ type, params }: { type: string; params?: unknown }) =>
+          type === "xstate.emit" ? [(params as { event: Emitted }).event] : [],
+        );
+        return { value: next.value, context: next.context, emitted };
+      });
+      const byTable = outcomeOf(() => {
+        const { state, emitted, orders } = ARBITER.step(ARBITER.restore(value, context), event as never);
+        const missing = orders.find(
+          (order) =>
+            order.kind === "send" &&
+            typeof order.to === "object" &&
+            !orders.some((other) => other.kind === "spawn" && other.id === (order.to as { id: string }).id),
+        );
+        if (missing) throw new Error("XState sends to no child that is not there");
+        return { value: state.at.value, context: state.context, emitted };
+      });
+      expect(byTable, event.type).toEqual(byXstate);
+    }
+  });
+});
+
+function outcomeOf<T>(work: () => T): T | "it threw" {
+  try {
+    return work();
+  } catch {
+    return "it threw";
+  }
+}
+
+test("a machine without states of its own is one state", () => {
+  expect(new MachinePlayer(createMachine({ id: "lone" })).table.configurations.map(({ value }) => value)).toEqual([{}]);
+});

@@ -1,0 +1,312 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import {
+  type AnyStateMachine,
+  and,
+  assign,
+  createActor,
+  createMachine,
+  enqueueActions,
+  type InspectionEvent,
+  setup,
+  stateIn,
+} from "xstate";
+import { MachinePlayer, type MachineState } from "../../../src/actors/machine/machine-player.ts";
+import { compileMachine } from "../../../src/actors/machine/machine-table.ts";
+
+/** Any machine that is made of what the table knows, beside the same machine played by XState. */
+
+interface Counted {
+  n: number;
+}
+
+const kit = setup({
+  types: {
+    context: {} as Counted,
+    events: {} as { type: string },
+    emitted: {} as { type: "said"; word: string; n: number },
+  },
+  guards: {
+    isEven: ({ context }) => context.n % 2 === 0,
+    isBelow: ({ context }, limit: { n: number }) => context.n < limit.n,
+    isAt: ({ context }, place: { n: number }) => context.n === place.n,
+    isInB: stateIn({ r0: "B" }),
+    isInside: stateIn({ r0: { C: "x" } }),
+  },
+  actions: {
+    add: enqueueActions(({ context, enqueue }) => enqueue.assign({ n: context.n + 1 })),
+    say: enqueueActions(({ context, enqueue }, { word }: { word: string }) =>
+      enqueue.emit({ type: "said", word, n: context.n }),
+    ),
+    addAndSay: enqueueActions(({ context, event, enqueue }) => {
+      enqueue.assign({ n: context.n + 10 });
+      enqueue.emit({ type: "said", word: `before ${event.type}`, n: context.n });
+    }),
+  },
+});
+
+const EVENTS = ["go", "group.one", "group.one.two", "group", "other", "stray"];
+const PLACES = ["A", "B", "C", "C.x", "C.y"];
+
+const guard = fc.constantFrom(
+  undefined,
+  undefined,
+  "isEven",
+  { type: "isBelow", params: { n: 7 } },
+  "isInB",
+  "isInside",
+);
+const actions = fc.array(
+  fc.oneof(
+    fc.constantFrom("add", "addAndSay"),
+    fc.constantFrom("one", "two").map((word) => ({ type: "say", params: { word } })),
+  ),
+  { maxLength: 2 },
+);
+const transitionIn = (region: string) =>
+  fc.record({
+    target: fc.option(
+      fc.constantFrom(...PLACES).map((place) => `#m.${region}.${place}`),
+      { nil: undefined },
+    ),
+    guard,
+    actions,
+  });
+const on = (region: string) =>
+  fc.dictionary(
+    fc.constantFrom("go", "group.one", "group.*", "group.one.*", "*", "other"),
+    fc.array(transitionIn(region), { minLength: 1, maxLength: 2 }),
+    { maxKeys: 3 },
+  );
+/** Each is taken at one count and moves on from it, so there is an end to them. */
+const always = (region: string) =>
+  fc.option(
+    fc.tuple(fc.constantFrom(...PLACES), fc.nat({ max: 30 })).map(([place, n]) => ({
+      target: `#m.${region}.${place}`,
+      guard: { type: "isAt", params: { n } },
+      actions: "add",
+    })),
+    { nil: undefined },
+  );
+const state = (region: string) => fc.record({ on: on(region), always: always(region), entry: actions, exit: actions });
+const region = (name: string) =>
+  fc
+    .record({
+      own: state(name),
+      A: state(name),
+      B: state(name),
+      C: state(name),
+      x: state(name),
+      y: state(name),
+      initial: fc.constantFrom("A", "B", "C"),
+    })
+    .map(({ own, A, B, C, x, y, initial }) => ({
+      ...own,
+      initial,
+      states: { A, B, C: { ...C, initial: "x", states: { x, y } } },
+    }));
+const machineConfig = fc.record({
+  regions: fc.tuple(region("r0"), region("r1")),
+  whole: fc.dictionary(
+    fc.constantFrom("go", "other", "*"),
+    fc.array(fc.record({ guard, actions }), { minLength: 1, maxLength: 2 }),
+    {
+      maxKeys: 2,
+    },
+  ),
+  hasRegions: fc.boolean(),
+});
+
+function build({ regions, whole, hasRegions }: typeof machineConfig extends fc.Arbitrary<infer C> ? C : never) {
+  const [r0, r1] = regions;
+  const config = hasRegions ? { type: "parallel", states: { r0, r1 } } : { initial: "r0", states: { r0 } };
+  return kit.createMachine({ id: "m", context: { n: 0 }, on: whole, ...config } as never) as unknown as AnyStateMachine;
+}
+
+/** What XState does with events, one entry per event and one for the start. */
+function byXstate(machine: AnyStateMachine, events: readonly string[]): unknown[] {
+  let said: unknown[] = [];
+  const inspect = (event: InspectionEvent) => {
+    if (event.type === "@xstate.action" && event.action.type === "xstate.emit") {
+      said.push((event.action.params as { event: unknown }).event);
+    }
+  };
+  const actor = createActor(machine, { inspect });
+  actor.start();
+  const seen = () => {
+    const { value, context } = actor.getSnapshot();
+    const entry = { value, context, said };
+    said = [];
+    return entry;
+  };
+  return [
+    seen(),
+    ...events.map((type) => {
+      actor.send({ type });
+      return seen();
+    }),
+  ];
+}
+
+function byTable(machine: AnyStateMachine, events: readonly string[]): unknown[] {
+  const player = new MachinePlayer(machine);
+  let { state, emitted } = player.start(undefined as never);
+  const seen = () => ({ value: state.at.value, context: state.context, said: [...emitted] });
+  return [
+    seen(),
+    ...events.map((type) => {
+      // As a row brings it back.
+      const restored = player.restore(JSON.parse(JSON.stringify(state.at.value)), state.context) as MachineState<never>;
+      expect(restored.at).toBe(state.at);
+      ({ state, emitted } = player.step(restored, { type } as never));
+      return seen();
+    }),
+  ];
+}
+
+describe("a machine by its table", () => {
+  test("equals XState in states, context and emitted events, for any machine and events", () => {
+    let moves = 0;
+    const play = (config: Parameters<typeof build>[0], events: string[]) => {
+      const machine = build(config);
+      const wanted = byXstate(machine, events);
+      expect(byTable(machine, events)).toEqual(wanted);
+      moves += new Set(wanted.map((entry) => JSON.stringify(entry))).size - 1;
+    };
+    const history = fc.array(fc.constantFrom(...EVENTS), { minLength: 1, maxLength: 12 });
+    fc.assert(fc.property(machineConfig, history, play), { numRuns: 400 });
+    // Machines that stand still would agree on everything.
+    expect(moves).toBeGreaterThan(800);
+  });
+
+  test("is the very same state when an event changes nothing", () => {
+    const player = new MachinePlayer(
+      kit.createMachine({ id: "m", context: { n: 0 }, initial: "A", states: { A: {} } }),
+    );
+    const { state } = player.start(undefined as never);
+    expect(player.step(state, { type: "go" }).state).toBe(state);
+  });
+
+  test("is not restored in a state that it has not", () => {
+    const player = new MachinePlayer(
+      kit.createMachine({ id: "m", context: { n: 0 }, initial: "A", states: { A: {} } }),
+    );
+    for (const value of ["B", { A: "B" }, {}, null, undefined, 1]) {
+      expect(() => player.restore(value, { n: 0 })).toThrow(/^machine m has no state /);
+    }
+  });
+
+  test("leaves its input unchanged when its work throws, and goes on", () => {
+    const machine = setup({
+      types: { context: {} as Counted, events: {} as { type: "go" | "fall" } },
+      actions: {
+        fall: enqueueActions(({ context, enqueue }) => {
+          enqueue.assign({ n: context.n + 1 });
+          throw new Error("it fell");
+        }),
+        add: enqueueActions(({ context, enqueue }) => enqueue.assign({ n: context.n + 1 })),
+      },
+    }).createMachine({ context: { n: 0 }, on: { fall: { actions: "fall" }, go: { actions: "add" } } });
+    const player = new MachinePlayer(machine);
+    const { state } = player.start(undefined as never);
+    expect(() => player.step(state, { type: "fall" })).toThrow("it fell");
+    expect(player.step(state, { type: "go" }).state.context).toEqual({ n: 1 });
+  });
+
+  test("ends always-steps that have no end, in place of going round for ever", () => {
+    const machine = kit.createMachine({
+      id: "m",
+      context: { n: 0 },
+      initial: "A",
+      states: { A: { on: { go: "B" } }, B: { always: { target: "C" } }, C: { always: { target: "B" } } },
+    });
+    const player = new MachinePlayer(machine);
+    const { state } = player.start(undefined as never);
+    expect(() => player.step(state, { type: "go" })).toThrow('machine m takes more than 100 "always" steps after go');
+  });
+});
+
+describe("what the table does not support is refused by name", () => {
+  const one = (state: object) => ({ initial: "A", states: { A: state, B: {} } });
+  test.each<[string, object]>([
+    ["m.A: the table does not support after", one({ after: { 10: "B" } })],
+    ["m.A: the table does not support invoke", one({ invoke: { src: "work" } })],
+    ["m.A: the table does not support onDone", one({ initial: "x", states: { x: {} }, onDone: "B" })],
+    ["m.A: the table does not support a final state", one({ type: "final" })],
+    ["m.A: the table does not support a history state", one({ type: "history" })],
+    [
+      "m.A: the table does not support regions below the machine itself",
+      one({ type: "parallel", states: { x: one({}) } }),
+    ],
+    ["m: the table does not support always over regions", { type: "parallel", always: {}, states: { r: one({}) } }],
+    ["m.r: the table does not support a region without states", { type: "parallel", states: { r: {} } }],
+    ["m: the table does not support actions of initial", { ...one({}), initial: { target: "A", actions: "add" } }],
+    ["m.A: the table does not support an unnamed guard", one({ on: { go: { guard: () => true } } })],
+    [
+      "m.A: the table does not support the guard isBoth, which combines other guards",
+      one({ on: { go: { guard: "isBoth" } } }),
+    ],
+    [
+      "m.A: the table does not support the guard isNowhere, which is not implemented",
+      one({ on: { go: { guard: "isNowhere" } } }),
+    ],
+    [
+      "m.A: the table does not support computed params of the guard isEven",
+      one({ on: { go: { guard: { type: "isEven", params: () => ({}) } } } }),
+    ],
+    ["m.A: the table does not support an unnamed action", one({ on: { go: { actions: () => {} } } })],
+    [
+      "m.A: the table does not support the action keep, which is not an enqueueActions",
+      one({ on: { go: { actions: "keep" } } }),
+    ],
+    ["m.A: the table does not support the action plain, which is not an enqueueActions", one({ exit: "plain" })],
+    [
+      "m.A: the table does not support the action nothing, which is not implemented",
+      one({ on: { go: { actions: "nothing" } } }),
+    ],
+    ["m.A: the table does not support a transition that reenters", one({ on: { go: { target: "A", reenter: true } } })],
+    [
+      "m.r.A: the table does not support a transition that leaves its region",
+      { type: "parallel", states: { r: one({ on: { go: "#m.q.B" } }), q: one({}) } },
+    ],
+    [
+      "m: the table does not support a transition that leaves its region",
+      { type: "parallel", on: { go: "#m.r.B" }, states: { r: one({}) } },
+    ],
+    ["m.A: the table does not support a transition that leaves its region", one({ on: { go: "#m" } })],
+    [
+      "m.A: the table does not support a transition with several targets",
+      one({ on: { go: { target: ["#m.A", "#m.B"] } } }),
+    ],
+  ])("%s", (message, config) => {
+    const machine = createMachine({ id: "m", ...config } as never).provide({
+      guards: { isEven: () => true, isBoth: and(["isEven"]) },
+      actions: { add: enqueueActions(() => {}), keep: assign({}), plain: () => {} },
+    } as never);
+    expect(() => compileMachine(machine)).toThrow(message);
+  });
+
+  test("also where only a wildcard leads to it", () => {
+    const machine = createMachine({ id: "m", initial: "A", states: { A: { on: { "*": { actions: "nothing" } } } } });
+    expect(() => compileMachine(machine)).toThrow("the action nothing, which is not implemented");
+  });
+
+  test("a machine with more states than a table should have", () => {
+    const states = Object.fromEntries(Array.from({ length: 17 }, (_, n) => [`s${n}`, {}]));
+    const region = { initial: "s0", states };
+    const machine = createMachine({ id: "m", type: "parallel", states: { a: region, b: region, c: region } });
+    expect(() => compileMachine(machine)).toThrow("m: the table does not support machines with more than 4096 states");
+  });
+
+  test("a function where a value is assigned, or an event to an actor that is not named by its id", () => {
+    const play = (work: Parameters<typeof enqueueActions>[0]) => {
+      const machine = createMachine({ id: "m", context: {}, on: { go: { actions: "work" } } });
+      const player = new MachinePlayer(machine.provide({ actions: { work: enqueueActions(work as never) } } as never));
+      player.step(player.start(undefined as never).state, { type: "go" });
+    };
+    expect(() => play(({ enqueue }) => enqueue.assign({ n: () => 1 }))).toThrow("assign: n is a function");
+    expect(() => play(({ enqueue }) => enqueue.sendTo({} as never, { type: "x" } as never))).toThrow(
+      "sendTo: a child is named by its id",
+    );
+  });
+});

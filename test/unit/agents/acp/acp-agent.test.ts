@@ -1,0 +1,332 @@
+import { describe, expect, test } from "vitest";
+import type { Part } from "../../../../src/agents/agent.ts";
+import { AppError } from "../../../../src/protocol/errors.ts";
+import { masterRef } from "../../../../src/protocol/message.ts";
+import { gone, running } from "../../../support/processes.ts";
+import { acpAdapter, talking } from "../../../support/programs.ts";
+import {
+  createRunStage,
+  messageOf,
+  play,
+  playToFailure,
+  type RunStage,
+  textOf,
+  turnOf,
+} from "../../../support/run-stage.ts";
+import { makeFolder } from "../../../support/sqlite-place.ts";
+
+const ofType = <T extends Part["type"]>(parts: readonly Part[], type: T) =>
+  parts.filter((part): part is Extract<Part, { type: T }> => part.type === type);
+const sessionsOf = (parts: readonly Part[]) => ofType(parts, "provider-session").map(({ id }) => id);
+
+/** What the agent was told, as it says itself. */
+async function echo(subject: ReturnType<typeof talking>, rest = {}, stage?: RunStage) {
+  const parts = await play(subject.agent, turnOf("echo", rest), stage);
+  const told = JSON.parse(textOf(parts)) as { prompt: { text?: string }[]; session: object; before: string[] };
+  return { ...told, parts, text: told.prompt.map(({ text }) => text ?? "").join("") };
+}
+
+describe("what an agent does", () => {
+  test("is parts, in the order in which it did it, and its tokens are counted", async () => {
+    const parts = await play(talking().agent, turnOf("works"));
+    const [session, ...said] = parts.filter(({ type }) => type !== "log");
+    expect(session).toMatchObject({ type: "provider-session", isLocal: true });
+    expect(said).toEqual([
+      { type: "reasoning", text: "hm" },
+      { type: "data", name: "plan", data: { entries: [{ content: "look", status: "pending", priority: "high" }] } },
+      { type: "tool-call", call: { toolCallId: "t", function: { name: "edit", arguments: '{"path":"a.txt"}' } } },
+      { type: "data", name: "tool_progress", data: { toolCallId: "t", status: "in_progress", output: "" } },
+      { type: "data", name: "tool_progress", data: { toolCallId: "t", status: "in_progress", output: "half" } },
+      { type: "data", name: "diff", data: { toolCallId: "t", path: "a.txt", oldText: "a", newText: "b" } },
+      { type: "tool-result", toolCallId: "t", toolName: "edit", content: "half", status: "success" },
+      { type: "tool-call", call: { toolCallId: "u", function: { name: "tool", arguments: "{}" } } },
+      { type: "tool-result", toolCallId: "u", toolName: "tool", content: '{"reason":"gone"}', status: "error" },
+      { type: "data", name: "context", data: { used: 10, size: 100 } },
+      { type: "data", name: "title", data: { title: "A title" } },
+      { type: "data", name: "mode", data: { id: "plan" } },
+      { type: "text", text: "Done." },
+      { type: "text", text: "\n\nAnd more." },
+      { type: "usage", usage: { prompt_tokens: 2, completion_tokens: 1, total_tokens: 3 } },
+      { type: "exit", code: 0, signal: null, durationMs: expect.any(Number) },
+    ]);
+  });
+
+  test("counts cached tokens as tokens of the prompt", async () => {
+    const [usage] = ofType(await play(talking().agent, turnOf("speak")), "usage");
+    expect(usage!.usage).toEqual({
+      prompt_tokens: 8,
+      completion_tokens: 4,
+      total_tokens: 12,
+      cache_read_input_tokens: 5,
+    });
+  });
+
+  test("that makes no sense is logged or left out, and the turn goes on", async () => {
+    const parts = await play(talking().agent, turnOf("garbage"));
+    expect(textOf(parts)).toBe("warningStill here.");
+    const logged = ofType(parts, "log").filter(({ stream }) => stream === "stdout");
+    expect(logged.map(({ text }) => text)).toEqual(["Welcome to the agent!", '{"half": ', "[1, 2]"]);
+  });
+
+  test("that is cut by its model's limit is marked as incomplete", async () => {
+    const parts = await play(talking().agent, turnOf("endless"));
+    expect(ofType(parts, "finish")).toEqual([{ type: "finish", reason: "length" }]);
+  });
+
+  test("after its turn has ended counts for nothing", async () => {
+    expect(textOf(await play(talking().agent, turnOf("late")))).toBe("In time.");
+  });
+
+  test("in a hundred megabytes is read no faster than it is pulled, and can be given up at once", async () => {
+    const subject = talking();
+    const parts = subject.agent.run(turnOf("floods"), createRunStage().control)[Symbol.asyncIterator]();
+    const before = process.memoryUsage().rss;
+    for (let pulled = 0; pulled < 100; pulled += 1) await parts.next();
+    for (let turns = 0; turns < 1_000; turns += 1) await new Promise(setImmediate);
+    expect(process.memoryUsage().rss - before).toBeLessThan(60_000_000);
+    await parts.return?.();
+    await gone(subject.tag);
+  });
+
+  test("in one endless message fails with a sentence", async () => {
+    const { failure } = await playToFailure(talking().agent, turnOf("huge"));
+    expect(failure).toMatchObject({ code: "too_large" });
+  });
+});
+
+describe("a conversation", () => {
+  test("is begun with the instructions, the earlier messages, the message and its images", async () => {
+    const subject = talking(acpAdapter(), { instructions: "Be brief." });
+    const stage = createRunStage();
+    const image = stage.storeImage(new Uint8Array([1, 2, 3]), "image/png");
+    const history = [messageOf("user", "Call me Ann."), messageOf("assistant", "Hello Ann.")];
+    const input = messageOf("user", "echo", { images: [image] });
+    const { prompt, text } = await echo(subject, { history, input }, stage);
+    expect(text).toMatch(/^Be brief\.\n\n.*\n\nUser: Call me Ann\.\n\nAssistant: Hello Ann\.\n\necho$/s);
+    expect(prompt[1]).toEqual({ type: "image", mimeType: "image/png", data: "AQID" });
+  });
+
+  test("has its instructions apart where the agent takes them so", async () => {
+    const { text, session } = await echo(talking(acpAdapter("instructed"), { instructions: "Be brief." }));
+    expect(text).toBe("echo");
+    expect(session).toMatchObject({ systemPrompt: { mode: "append", content: [{ type: "text", text: "Be brief." }] } });
+  });
+
+  test.each(["resumes", "loads"])(
+    "continues after a restart (%s), and receives only the messages it missed",
+    async (ability) => {
+      const { folder, remove } = await makeFolder();
+      try {
+        const subject = talking(acpAdapter(ability, folder), { instructions: "Be brief." });
+        const first = await play(subject.agent, turnOf("speak of Ann"));
+        const [id] = sessionsOf(first);
+        const own = { agent: masterRef("subject"), runId: "run_0" as never };
+        const heard = messageOf("user", "speak of Ann");
+        const history = [
+          heard,
+          messageOf("assistant", "One, two, three.", own),
+          messageOf("user", "What is the time?"),
+          messageOf("assistant", "Noon.", { agent: masterRef("clock") }),
+        ];
+        const rest = { history, providerSessionId: id, heardUpTo: heard.id };
+        const { parts, text, before } = await echo(subject, rest);
+        expect(sessionsOf(parts)).toEqual([id]);
+        expect(before).toHaveLength(1);
+        expect(text).toMatch(/:\n\nUser: What is the time\?\n\nAssistant \(clock\): Noon\.\n\necho$/);
+        expect(text).not.toContain("three");
+        expect(textOf(parts)).not.toContain("replayed");
+      } finally {
+        await remove();
+      }
+    },
+  );
+
+  test("that is lost is begun anew with the whole history, and the old one is forgotten", async () => {
+    const history = [
+      messageOf("user", "Call me Ann."),
+      messageOf("assistant", "Hello Ann.", { agent: masterRef("subject") }),
+    ];
+    const { parts, text } = await echo(talking(), { history, providerSessionId: "gone" });
+    const [lost, begun] = sessionsOf(parts);
+    expect([lost, begun]).toEqual([undefined, expect.stringMatching(/^s-/)]);
+    expect(text).toContain("Call me Ann.");
+  });
+
+  test("that was interrupted within this very turn gets the earlier text, and a request to go on", async () => {
+    const said = messageOf("assistant", "One, tw", {
+      agent: masterRef("subject"),
+      runId: "run_1" as never,
+      status: "interrupted",
+    });
+    const { text } = await echo(talking(), { attempt: 2, history: [said] });
+    expect(text).toMatch(/^echo\n\n.*Go on where you stopped.*\n\nOne, tw$/s);
+  });
+
+  test("is in the mode of its entry, and in its folder", async () => {
+    const { session } = await echo(talking({ ...acpAdapter(), mode: "plan", cwd: "/" }));
+    expect(session).toMatchObject({ mode: "plan", cwd: "/" });
+  });
+});
+
+describe("permission", () => {
+  const confirm = (verdict: "approve" | "approve_always" | "reject", reason?: string) =>
+    ({ kind: "confirmation", verdict, ...(reason && { reason }) }) as const;
+
+  test("is requested from the user, after the call was reported, and given once", async () => {
+    const stage = createRunStage();
+    stage.willAnswer(confirm("approve"));
+    const parts = await play(talking().agent, turnOf("permit"), stage);
+    const call = { toolCallId: "t1", function: { name: "shell", arguments: '{"command":"ls /"}' } };
+    expect(stage.asked).toEqual([{ kind: "confirmation", toolCall: call, isSensitive: true }]);
+    expect(ofType(parts, "tool-call").map((part) => part.call)).toEqual([call]);
+    expect(ofType(parts, "tool-result")).toMatchObject([{ content: "bin etc", status: "success" }]);
+    expect(textOf(parts)).toBe("first: once");
+  });
+
+  test("that is given for the session is kept here, and given once each time", async () => {
+    const stage = createRunStage();
+    stage.willAnswer(confirm("approve_always"));
+    expect(textOf(await play(talking().agent, turnOf("twice"), stage))).toBe("first: once, second: once");
+    expect(stage.asked).toHaveLength(1);
+    const later = createRunStage();
+    expect(textOf(await play(talking().agent, turnOf("permit", { approvedTools: ["shell"] }), later))).toBe(
+      "first: once",
+    );
+    expect(later.asked).toEqual([]);
+  });
+
+  test("that is refused is refused, whether the agent goes on or ends its turn", async () => {
+    const stage = createRunStage();
+    stage.willAnswer(confirm("reject"), confirm("reject"));
+    const parts = await play(talking().agent, turnOf("permit"), stage);
+    expect(textOf(parts)).toBe("first: no");
+    expect(ofType(parts, "tool-result")).toMatchObject([{ content: "rejected", status: "error" }]);
+    const halted = await play(talking().agent, turnOf("halts"), stage);
+    expect(ofType(halted, "exit")).toHaveLength(1);
+  });
+
+  test("that is refused with a reply is followed by the reply, in the same run", async () => {
+    const stage = createRunStage();
+    stage.willAnswer(confirm("reject", "speak instead"));
+    const parts = await play(talking().agent, turnOf("permit"), stage);
+    expect(textOf(parts)).toBe("first: noOne, two, three.");
+  });
+
+  test("that is not given before the run ends is cancelled, and nothing is left", async () => {
+    const subject = talking();
+    const stage = createRunStage();
+    const parts = subject.agent.run(turnOf("permit"), stage.control)[Symbol.asyncIterator]();
+    const asked = stage.next("question");
+    const pulling = (async () => {
+      for (;;) if ((await parts.next()).done) return;
+    })().catch(() => {});
+    await asked;
+    stage.abort();
+    await pulling;
+    await gone(subject.tag);
+    expect(stage.leftovers()).toEqual({ sleepers: 0, listeners: 0 });
+  });
+});
+
+describe("a question of an agent", () => {
+  test.each([
+    [
+      { kind: "question", selected: ["blue"] },
+      { action: "accept", content: { q0: "b" } },
+    ],
+    [
+      { kind: "question", selected: [], customInput: "green" },
+      { action: "accept", content: { q0_custom: "green" } },
+    ],
+    [{ kind: "question", selected: [], cancelled: true }, { action: "decline" }],
+  ] as const)("is asked of the user: %j", async (answer, expected) => {
+    const stage = createRunStage();
+    stage.willAnswer({ ...answer, selected: [...answer.selected] });
+    const parts = await play(talking().agent, turnOf("asks"), stage);
+    expect(stage.asked).toEqual([{ kind: "question", question: "Colour", options: ["red", "blue"] }]);
+    expect(JSON.parse(textOf(parts))).toEqual(expected);
+  });
+});
+
+describe("a failure", () => {
+  test.each([
+    ["limited", "provider_rate_limited", "This agent failed: too much"],
+    ["login", "provider_refused", "This agent failed: Authentication required"],
+    ["hidden", "provider_rate_limited", "This agent failed: Usage limit reached"],
+    ["codexed", "provider_unreachable", "This agent failed: stream gone"],
+    ["wordless", "provider_unreachable", "This agent failed: it said nothing"],
+    ["refuses", "provider_refused", "This agent failed: it refused to answer"],
+    ["unasked", "provider_unreachable", "This agent failed: it broke off its turn"],
+    ["dies", "provider_unreachable", "This agent's program ended with code 7 in the middle of its turn."],
+  ])("is a failure, though the agent (%s) may call it a success", async (behaviour, code, message) => {
+    const { parts, failure } = await playToFailure(talking().agent, turnOf(behaviour));
+    expect(failure).toBeInstanceOf(AppError);
+    expect(failure).toMatchObject({ code, message });
+    expect(ofType(parts, "exit")).toHaveLength(1);
+  });
+
+  test("shows no secret", async () => {
+    const subject = talking({ ...acpAdapter(), env: ["THE_KEY"] }, {}, { THE_KEY: "sk-very-secret-1234" });
+    const { failure } = await playToFailure(subject.agent, turnOf("broken"));
+    expect(String(failure)).toContain("it broke with [THE_KEY]");
+  });
+
+  test.each([
+    ["hangs", "go", { start_timeout: "1s" }],
+    ["resumes", "mute", { silence_timeout: "1s" }],
+  ])("is an agent that says nothing (%s, %s), and it is ended", async (ability, behaviour, limits) => {
+    const subject = talking({ ...acpAdapter(ability), ...limits });
+    const { failure } = await playToFailure(subject.agent, turnOf(behaviour));
+    expect(failure).toMatchObject({ code: "provider_unreachable" });
+    await gone(subject.tag);
+  });
+});
+
+describe("a cancel", () => {
+  test("while the agent starts ends it", async () => {
+    const subject = talking(acpAdapter("hangs"));
+    const stage = createRunStage();
+    const pulling = play(subject.agent, turnOf("speak"), stage).catch(() => {});
+    await running(subject.tag, 1);
+    stage.abort();
+    await pulling;
+    await gone(subject.tag);
+    expect(stage.leftovers()).toEqual({ sleepers: 0, listeners: 0 });
+  });
+
+  test.each(["stall", "tool"])(
+    "in the middle of a turn (%s) leaves no process, in any process session",
+    async (behaviour) => {
+      const subject = talking();
+      const stage = createRunStage();
+      const parts = subject.agent.run(turnOf(behaviour), stage.control)[Symbol.asyncIterator]();
+      for (;;) {
+        const { value } = await parts.next();
+        if (value?.type === "text" || value?.type === "tool-call") break;
+      }
+      stage.abort();
+      await parts.return?.();
+      await gone(subject.tag);
+    },
+  );
+
+  test("that the agent ignores still ends it", { timeout: 60_000 }, async () => {
+    const subject = talking(acpAdapter("stays"));
+    const stage = createRunStage();
+    const parts = subject.agent.run(turnOf("stubborn"), stage.control)[Symbol.asyncIterator]();
+    while ((await parts.next()).value?.type !== "text");
+    await running(subject.tag, 2);
+    stage.abort();
+    await parts.return?.();
+    await gone(subject.tag);
+  });
+
+  test("after the end changes nothing", async () => {
+    const stage = createRunStage();
+    const subject = talking();
+    const parts = await play(subject.agent, turnOf("speak"), stage);
+    await gone(subject.tag);
+    stage.abort();
+    expect(textOf(parts)).toBe("One, two, three.");
+  });
+});

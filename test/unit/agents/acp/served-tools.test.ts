@@ -1,0 +1,106 @@
+import { describe, expect, test } from "vitest";
+import type { Part } from "../../../../src/agents/agent.ts";
+import { createRegistry } from "../../../../src/agents/registry.ts";
+import type { AgentId } from "../../../../src/protocol/ids.ts";
+import { makeCatalog } from "../../../support/catalog.ts";
+import { acpAdapter, talking } from "../../../support/programs.ts";
+import { createRunStage, play, textOf, turnOf } from "../../../support/run-stage.ts";
+
+const ofType = <T extends Part["type"]>(parts: readonly Part[], type: T) =>
+  parts.filter((part): part is Extract<Part, { type: T }> => part.type === type);
+
+/** A coding agent with these tools. */
+const withTools = (...tools: unknown[]) => talking(acpAdapter(), { tools });
+const calls = (...list: [name: string, input: object][]) => turnOf(`calls ${JSON.stringify(list)}`);
+
+describe("a coding agent's tools of ours", () => {
+  test("are those of its entry, for its program alone", async () => {
+    const parts = await play(withTools("clock", "ask-user").agent, turnOf("lists"));
+    expect(JSON.parse(textOf(parts))).toEqual({ tools: ["clock", "ask-user"], stranger: { refused: 401 } });
+  });
+
+  test("are not served where the entry names none", async () => {
+    const parts = await play(talking().agent, turnOf("lists"));
+    expect(JSON.parse(textOf(parts))).toEqual({ stranger: { refused: "no server" } });
+  });
+
+  test("ask the user, after the log has shown the call", async () => {
+    const stage = createRunStage();
+    stage.willAnswer({ kind: "question", selected: ["b"] });
+    const parts = await play(
+      withTools("ask-user").agent,
+      calls(["ask-user", { question: "Which?", options: ["a", "b"] }]),
+      stage,
+    );
+    expect(stage.asked).toEqual([{ kind: "question", question: "Which?", options: ["a", "b"], multiSelect: false }]);
+    expect(textOf(parts)).toBe('{"selected":["b"]} ');
+    const [call] = ofType(parts, "tool-call");
+    expect(call!.call.function).toEqual({ name: "ask-user", arguments: '{"question":"Which?","options":["a","b"]}' });
+    expect(ofType(parts, "tool-result")).toMatchObject([
+      { toolCallId: call!.call.toolCallId, toolName: "ask-user", content: '{"selected":["b"]}', status: "success" },
+    ]);
+  });
+
+  test("wait for the user's consent where the entry says so, and a rejection is a result", async () => {
+    const stage = createRunStage();
+    stage.willAnswer({ kind: "confirmation", verdict: "approve_always" });
+    const clock = ["clock", {}] as [string, object];
+    const { agent } = withTools({ name: "clock", confirm: true });
+    const parts = await play(agent, calls(clock, clock), stage);
+    expect(stage.asked).toHaveLength(1);
+    expect(ofType(parts, "tool-result").map(({ status }) => status)).toEqual(["success", "success"]);
+    const strict = createRunStage();
+    strict.willAnswer({ kind: "confirmation", verdict: "reject", reason: "not now" });
+    const rejected = await play(withTools({ name: "clock", confirm: true }).agent, calls(clock), strict);
+    expect(textOf(rejected)).toBe("The user rejected this call: not now ");
+  });
+
+  test("set sub-agents to work, whose words have their place in the tree", async () => {
+    const catalog = makeCatalog([
+      { name: "subject", tools: ["sub-agent"], adapter: acpAdapter() },
+      { name: "helper", adapter: { kind: "scripted", replies: [{ say: ["It is ", "noon."] }] } },
+    ]);
+    const registry = createRegistry({ catalog: () => catalog, env: { PATH: process.env["PATH"] } });
+    try {
+      const agent = registry.find("subject" as AgentId)!;
+      const parts = await play(agent, calls(["sub-agent", { name: "helper", task: "the time" }]));
+      const [call] = ofType(parts, "tool-call");
+      const said = parts.flatMap((part) => (part.type === "text" && part.agent ? [part] : []));
+      expect(said.map(({ text }) => text).join("")).toBe("It is noon.");
+      expect(said[0]!.agent).toMatchObject({
+        kind: "sub",
+        path: ["subject", "helper"],
+        calls: [call!.call.toolCallId],
+      });
+      expect(textOf(parts.filter(({ agent: author }) => author === undefined))).toBe(
+        '{"ok":true,"result":"It is noon."} ',
+      );
+    } finally {
+      await registry.close();
+    }
+  });
+
+  test("end with the run: its token opens nothing afterwards", async () => {
+    const parts = await play(withTools("clock").agent, turnOf("keeps"));
+    const [server] = JSON.parse(textOf(parts)) as { url: string; headers: { name: string; value: string }[] }[];
+    const headers = Object.fromEntries(server!.headers.map(({ name, value }) => [name, value]));
+    const { status } = await fetch(server!.url, { method: "POST", headers, body: "{}" });
+    expect(status).toBe(401);
+    expect(new URL(server!.url).hostname).toBe("127.0.0.1");
+  });
+
+  test("end with an abort, in the middle of a question", async () => {
+    const stage = createRunStage();
+    const playing = play(withTools("ask-user").agent, calls(["ask-user", { question: "Which?" }]), stage);
+    await stage.next("question");
+    stage.abort();
+    await playing.catch(() => {});
+    expect(stage.leftovers()).toEqual({ sleepers: 0, listeners: 0 });
+  });
+
+  test("that fail, or do not exist, are answers to the program", async () => {
+    const parts = await play(withTools("clock").agent, calls(["nothing", {}], ["clock", { zone: 7 }]));
+    expect(ofType(parts, "tool-result").map(({ status }) => status)).toEqual(["error", "error"]);
+    expect(textOf(parts)).toContain("There is no tool nothing.");
+  });
+});

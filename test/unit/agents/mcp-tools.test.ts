@@ -1,0 +1,151 @@
+import { randomUUID } from "node:crypto";
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { fileURLToPath } from "node:url";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import type { Part } from "../../../src/agents/agent.ts";
+import { createRegistry } from "../../../src/agents/registry.ts";
+import { readCatalog } from "../../../src/config/catalog/catalog-file.ts";
+import type { AgentId } from "../../../src/protocol/ids.ts";
+import { gone, running } from "../../support/processes.ts";
+import { type ProviderServer, startProviderServer } from "../../support/provider-server.ts";
+import { createRunStage, play, textOf, turnOf } from "../../support/run-stage.ts";
+
+const PROGRAM = fileURLToPath(new URL("../../support/mcp-program-server.ts", import.meta.url));
+
+let server: ProviderServer;
+let tag: string;
+const closers: (() => Promise<void>)[] = [];
+beforeEach(async () => {
+  tag = `tag-${randomUUID()}`;
+  server = await startProviderServer();
+});
+afterEach(async () => {
+  await server.close();
+  for (const close of closers.splice(0)) await close();
+  await gone(tag);
+});
+
+function agentWith(mcpServer: object, tools: unknown[] = ["mcp:files/*"]) {
+  const adapter = { kind: "ai-sdk", provider: "openai-compatible", model: "m", base_url: server.baseUrl };
+  const file = { mcp_servers: [{ name: "files", ...mcpServer }], agents: [{ name: "master", adapter, tools }] };
+  const reading = readCatalog(JSON.stringify(file));
+  if (!reading.ok) throw new Error(reading.faults.map(({ message }) => message).join());
+  const env = { ...process.env, GIVEN_THERE: "given", SECRET: "never", TOKEN: "token-value" };
+  const registry = createRegistry({ catalog: () => reading.catalog, env });
+  closers.push(() => registry.close());
+  return registry.find("master" as AgentId)!;
+}
+
+const program = (...args: string[]) => ({
+  command: process.execPath,
+  args: ["--no-warnings", PROGRAM, ...args],
+  env: ["GIVEN=GIVEN_THERE"],
+  set: { TAG: tag },
+});
+const call = (name: string, id = "c1") => ({ id, name, arguments: '{"text":"hi"}' });
+const results = (parts: readonly Part[]) => parts.flatMap((part) => (part.type === "tool-result" ? [part] : []));
+
+test("a server's tools are called, see the variables that are listed for them alone, and end with the turn", async () => {
+  const agent = agentWith(program());
+  server.willReply(
+    { kind: "stream", calls: [call("files_echo"), call("files_fail", "c2")] },
+    { kind: "stream", text: ["ok"] },
+  );
+  const parts = await play(agent, turnOf("x"));
+  expect(results(parts)).toMatchObject([
+    { toolName: "files_echo", content: "hi given -", status: "success" },
+    { toolName: "files_fail", content: "it went wrong", status: "error" },
+  ]);
+  expect(textOf(parts)).toBe("ok");
+});
+
+test("a tool that may write is confirmed, unless the operator says otherwise", async () => {
+  const stage = createRunStage();
+  stage.willAnswer({ kind: "confirmation", verdict: "reject" });
+  server.willReply({ kind: "stream", calls: [call("files_write")] }, { kind: "stream", text: ["ok"] });
+  const parts = await play(agentWith(program()), turnOf("x"), stage);
+  expect(results(parts)).toMatchObject([{ status: "error", content: "The user rejected this call." }]);
+
+  server.willReply({ kind: "stream", calls: [call("files_write")] }, { kind: "stream", text: ["ok"] });
+  const trusted = agentWith(program(), [{ name: "mcp:files/write", confirm: false }]);
+  expect(results(await play(trusted, turnOf("x")))).toMatchObject([{ content: "wrote hi" }]);
+});
+
+test("a server that dies in a call fails that call, and the turn goes on", async () => {
+  server.willReply({ kind: "stream", calls: [call("files_die")] }, { kind: "stream", text: ["Too bad."] });
+  const parts = await play(agentWith(program()), turnOf("x"));
+  expect(results(parts)).toMatchObject([{ status: "error" }]);
+  expect(textOf(parts)).toBe("Too bad.");
+});
+
+test("a call that hangs ends at its timeout, and what the server started ends with the turn", async () => {
+  const agent = agentWith(program(), [{ name: "mcp:files/*", timeout: "200ms" }]);
+  server.willReply({ kind: "stream", calls: [call("files_hang")] }, { kind: "stream", text: ["ok"] });
+  const stage = createRunStage({ time: "stands" });
+  const run = play(agent, turnOf("x"), stage);
+  await running(tag, 2);
+  stage.advance(200);
+  expect(results(await run)).toMatchObject([{ status: "error", content: "files_hang took longer than 200 ms." }]);
+  await gone(tag);
+});
+
+test.each(["silent", "flood"])(
+  "a server that is %s costs the turn its tools, not the turn, and leaves no process",
+  async (how) => {
+    const agent = agentWith({ ...program(how), connect_timeout: "2s" });
+    server.willReply({ kind: "stream", text: ["Without tools."] });
+    const parts = await play(agent, turnOf("x"));
+    expect(parts[0]).toMatchObject({ type: "log", stream: "stderr" });
+    expect((parts[0] as { text: string }).text).toContain("the MCP server files cannot be used");
+    expect(textOf(parts)).toBe("Without tools.");
+    await gone(tag);
+  },
+);
+
+test("an abort while a server starts leaves no process", async () => {
+  const agent = agentWith(program("silent"));
+  const stage = createRunStage();
+  const run = play(agent, turnOf("x"), stage).catch(() => "ended");
+  await running(tag, 1);
+  stage.abort();
+  await run;
+  await gone(tag);
+  expect(server.requests).toEqual([]);
+});
+
+test("a server over HTTP gets the header from the environment, and its tools are called", async () => {
+  const tokens: unknown[] = [];
+  const http = await startHttp((message) => {
+    if (message.method === "initialize") {
+      return { protocolVersion: "2025-06-18", capabilities: { tools: {} }, serverInfo: { name: "x", version: "1" } };
+    }
+    if (message.method === "tools/list") {
+      return { tools: [{ name: "look", inputSchema: { type: "object" }, annotations: { readOnlyHint: true } }] };
+    }
+    return { content: [{ type: "text", text: "seen" }] };
+  }, tokens);
+  const agent = agentWith({ url: http, headers_env: { Authorization: "TOKEN" } });
+  server.willReply({ kind: "stream", calls: [call("files_look")] }, { kind: "stream", text: ["ok"] });
+  expect(results(await play(agent, turnOf("x")))).toMatchObject([{ content: "seen", status: "success" }]);
+  expect(new Set(tokens)).toEqual(new Set(["token-value"]));
+});
+
+async function startHttp(answer: (message: { method: string }) => object, tokens: unknown[]): Promise<string> {
+  const http: Server = createServer(async (request, response) => {
+    tokens.push(request.headers.authorization);
+    if (request.method !== "POST") return void response.writeHead(405).end();
+    const chunks: Buffer[] = [];
+    for await (const chunk of request) chunks.push(chunk as Buffer);
+    const message = JSON.parse(Buffer.concat(chunks).toString()) as { id?: number; method: string };
+    if (message.id === undefined) return void response.writeHead(202).end();
+    response.writeHead(200, { "content-type": "application/json" });
+    response.end(JSON.stringify({ jsonrpc: "2.0", id: message.id, result: answer(message) }));
+  });
+  await new Promise<void>((resolve) => http.listen(0, "127.0.0.1", resolve));
+  closers.push(async () => {
+    http.closeAllConnections();
+    http.close();
+  });
+  return `http://127.0.0.1:${(http.address() as AddressInfo).port}/mcp`;
+}

@@ -1,0 +1,278 @@
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import type { Part } from "../../../src/agents/agent.ts";
+import { createRegistry } from "../../../src/agents/registry.ts";
+import type { AgentId } from "../../../src/protocol/ids.ts";
+import { makeCatalog } from "../../support/catalog.ts";
+import { type ProviderServer, startProviderServer } from "../../support/provider-server.ts";
+import { WIRES } from "../../support/provider-wire.ts";
+import { createRunStage, play, playToFailure, textOf, turnOf } from "../../support/run-stage.ts";
+
+let server: ProviderServer;
+beforeEach(async () => {
+  server = await startProviderServer();
+});
+afterEach(() => server.close());
+
+const NOTHING = { sleepers: 0, listeners: 0 };
+
+function house(agent: object, others: object[] = [], { adapter: more = {}, provider = "openai-compatible" } = {}) {
+  const adapter = { kind: "ai-sdk", provider, model: "m", base_url: server.baseUrl, api_key_env: "KEY", ...more };
+  const catalog = makeCatalog([{ name: "master", adapter, ...agent }, ...others.map((other) => ({ ...other }))]);
+  const faults: unknown[] = [];
+  const registry = createRegistry({
+    catalog: () => catalog,
+    env: { KEY: "k" },
+    onFault: (fault) => faults.push(fault),
+  });
+  return { agent: registry.find("master" as AgentId)!, registry, faults };
+}
+
+const call = (name: string, input: unknown, id = "c1") => ({ id, name, arguments: JSON.stringify(input) });
+const calls = (...all: ReturnType<typeof call>[]) => ({ kind: "stream", calls: all }) as const;
+const says = (...text: string[]) => ({ kind: "stream", text }) as const;
+const results = (parts: readonly Part[]) => parts.flatMap((part) => (part.type === "tool-result" ? [part] : []));
+const kinds = (parts: readonly Part[]) => parts.map(({ type }) => type);
+
+describe.each(Object.keys(WIRES) as (keyof typeof WIRES)[])("a model of %s with tools", (provider) => {
+  test("calls a tool, gets its result, and goes on", async () => {
+    const { agent } = house({ tools: ["clock"] }, [], { provider });
+    server.willReply(
+      { ...calls(call("clock", { timezone: "Asia/Shanghai" })), text: ["I look."] },
+      says("It is late."),
+    );
+    const parts = await play(agent, turnOf("What time is it?"));
+    expect(kinds(parts)).toEqual(["text", "tool-call", "tool-result", "usage", "text", "usage"]);
+    const [, called] = parts;
+    const [result] = results(parts);
+    expect(called).toMatchObject({ call: { function: { name: "clock", arguments: '{"timezone":"Asia/Shanghai"}' } } });
+    expect(result).toMatchObject({ toolName: "clock", status: "success" });
+    expect(result!.content).toContain("Asia/Shanghai");
+    expect((called as Extract<Part, { type: "tool-call" }>).call.toolCallId).toBe(result!.toolCallId);
+    expect(server.requests[1]!.body).toContain("Asia/Shanghai");
+    expect(textOf(parts)).toBe("I look.It is late.");
+  });
+});
+
+describe("a call", () => {
+  test("of a tool that there is not, or with arguments that do not fit, is answered, and the turn goes on", async () => {
+    const { agent } = house({ tools: ["clock"] });
+    server.willReply(
+      calls(call("rm", {}, "a"), call("clock", { timezone: 7 }, "b"), { id: "c", name: "clock", arguments: "{oops" }),
+      says("Sorry."),
+    );
+    const parts = await play(agent, turnOf("x"));
+    expect(results(parts).map(({ status }) => status)).toEqual(["error", "error", "error"]);
+    expect(textOf(parts)).toBe("Sorry.");
+    const ids = parts.flatMap((part) => (part.type === "tool-call" ? [part.call.toolCallId] : []));
+    expect(new Set(ids).size).toBe(3);
+    expect(
+      results(parts)
+        .map(({ toolCallId }) => toolCallId)
+        .toSorted(),
+    ).toEqual(ids.toSorted());
+  });
+
+  test("that asks the user is answered with what the user says", async () => {
+    const { agent } = house({ tools: ["ask-user"] });
+    const stage = createRunStage();
+    stage.willAnswer({ kind: "question", selected: ["red"] });
+    server.willReply(calls(call("ask-user", { question: "Which?", options: ["red"] })), says("Red it is."));
+    const parts = await play(agent, turnOf("x"), stage);
+    expect(stage.asked).toEqual([{ kind: "question", question: "Which?", options: ["red"], multiSelect: false }]);
+    expect(results(parts)).toMatchObject([{ status: "success", content: '{"selected":["red"]}' }]);
+    expect(textOf(parts)).toBe("Red it is.");
+  });
+
+  test("that waits for a person costs the provider no patience, and ends with the run", async () => {
+    const { agent } = house({ tools: ["ask-user"] });
+    server.willReply(calls(call("ask-user", { question: "Which?" })));
+    const stage = createRunStage({ time: "stands" });
+    const asked = stage.next("question");
+    const run = playToFailure(agent, turnOf("x"), stage).catch(() => "ended without a failure");
+    await asked;
+    stage.advance(3_600_000);
+    for (let turns = 0; turns < 20; turns += 1) await new Promise(setImmediate);
+    stage.abort();
+    expect(await run).toBe("ended without a failure");
+    await server.requests[0]!.closed;
+    expect(stage.leftovers()).toEqual(NOTHING);
+  });
+
+  test("waits while the run is held, and so does the model's next word", async () => {
+    const { agent } = house({ tools: ["clock"] });
+    server.willReply(calls(call("clock", {})), says("Late."));
+    const stage = createRunStage();
+    stage.hold();
+    const gate = stage.next("gate");
+    const run = play(agent, turnOf("x"), stage);
+    await gate;
+    expect(server.requests).toHaveLength(1);
+    stage.goOn();
+    expect(textOf(await run)).toBe("Late.");
+    expect(stage.leftovers()).toEqual(NOTHING);
+  });
+
+  test("is the last but for words: with the steps used up the model may call no more", async () => {
+    const { agent } = house({ tools: ["clock"], max_steps: 2 });
+    server.willReply(calls(call("clock", {})), says("Done."), says("never"));
+    expect(textOf(await play(agent, turnOf("x")))).toBe("Done.");
+    expect(JSON.parse(server.requests[1]!.body).tool_choice).toBe("none");
+    expect(server.requests).toHaveLength(2);
+  });
+});
+
+describe("a call that has to be confirmed", () => {
+  const confirmed = { tools: [{ name: "clock", confirm: true }] };
+  const answer = (verdict: "approve" | "approve_always" | "reject", reason?: string) =>
+    ({ kind: "confirmation", verdict, ...(reason && { reason }) }) as const;
+
+  test("is made when the user approves", async () => {
+    const { agent } = house(confirmed);
+    const stage = createRunStage();
+    stage.willAnswer(answer("approve"));
+    server.willReply(calls(call("clock", {})), says("ok"));
+    const parts = await play(agent, turnOf("x"), stage);
+    expect(stage.asked).toMatchObject([
+      { kind: "confirmation", isSensitive: true, toolCall: { function: { name: "clock" } } },
+    ]);
+    expect(results(parts)).toMatchObject([{ status: "success" }]);
+  });
+
+  test("is not made when the user rejects it, and the model hears why", async () => {
+    const { agent } = house(confirmed);
+    const stage = createRunStage();
+    stage.willAnswer(answer("reject", "not now"));
+    server.willReply(calls(call("clock", {})), says("ok"));
+    const parts = await play(agent, turnOf("x"), stage);
+    expect(results(parts)).toMatchObject([{ status: "error", content: "The user rejected this call: not now" }]);
+    expect(server.requests[1]!.body).toContain("not now");
+  });
+
+  test("is asked for once where the user approves always, also by calls that wait beside it", async () => {
+    const { agent } = house(confirmed);
+    const stage = createRunStage();
+    stage.willAnswer(answer("approve_always"));
+    const many = Array.from({ length: 5 }, (_, n) => call("clock", {}, `c${n}`));
+    server.willReply(calls(...many), says("ok"));
+    const parts = await play(agent, turnOf("x"), stage);
+    expect(stage.asked).toHaveLength(1);
+    expect(results(parts).map(({ status }) => status)).toEqual(Array(5).fill("success"));
+  });
+
+  test("is not asked for where the session approved the tool before", async () => {
+    const { agent } = house(confirmed);
+    const stage = createRunStage();
+    server.willReply(calls(call("clock", {})), says("ok"));
+    await play(agent, turnOf("x", { approvedTools: ["clock"] }), stage);
+    expect(stage.asked).toEqual([]);
+  });
+});
+
+describe("sub-agents of a model", () => {
+  const speaker = (name: string, ...say: string[]) => ({
+    name,
+    adapter: { kind: "scripted", replies: [{ say, usage: { input: 1, output: 2 } }] },
+  });
+
+  test("forty at once keep their paths, order, results and usage apart", async () => {
+    const { agent } = house({ tools: ["sub-agent"] }, [speaker("helper", "one ", "two ", "three")]);
+    const many = Array.from({ length: 40 }, (_, n) =>
+      call("sub-agent", { name: "helper", task: `task ${n}` }, `c${n}`),
+    );
+    server.willReply(calls(...many), says("All done."));
+    const parts = await play(agent, turnOf("x"));
+    const ids = parts.flatMap((part) => (part.type === "tool-call" ? [part.call.toolCallId] : []));
+    expect(new Set(ids).size).toBe(40);
+    for (const id of ids) {
+      const own = parts.filter((part) => part.agent?.calls?.[0] === id);
+      expect(own.map((part) => (part.type === "text" ? part.text : part.type))).toEqual([
+        "one ",
+        "two ",
+        "three",
+        "usage",
+      ]);
+      expect(own[0]!.agent).toEqual({ kind: "sub", name: "helper", depth: 1, path: ["master", "helper"], calls: [id] });
+    }
+    expect(results(parts).map(({ content }) => content)).toEqual(
+      Array(40).fill(JSON.stringify({ ok: true, result: "one two three" })),
+    );
+    expect(textOf(parts)).toBe("All done.");
+  });
+
+  test("may be models that ask further ones, and each knows its place", async () => {
+    const adapter = { kind: "ai-sdk", provider: "openai-compatible", model: "m2", base_url: server.baseUrl };
+    const { agent } = house({ tools: ["sub-agent"] }, [
+      { name: "middle", adapter, tools: ["sub-agent"] },
+      speaker("low", "deep"),
+    ]);
+    server.willReply(
+      calls(call("sub-agent", { name: "middle", task: "go" })),
+      calls(call("sub-agent", { name: "low", task: "dig" })),
+      says("found: deep"),
+      says("so it is"),
+    );
+    const parts = await play(agent, turnOf("x"));
+    const deep = parts.find((part) => part.type === "text" && part.text === "deep");
+    expect(deep!.agent).toMatchObject({ depth: 2, path: ["master", "middle", "low"] });
+    expect(deep!.agent!.calls).toHaveLength(2);
+    expect(results(parts).at(-1)!.content).toBe(JSON.stringify({ ok: true, result: "found: deep" }));
+    expect(textOf(parts)).toBe("so it is");
+  });
+
+  test("that are refused are answers to the model, each with its code", async () => {
+    const { agent } = house({ tools: ["sub-agent"], sub_agents: ["a"], max_depth: 1 }, [
+      speaker("a", "x"),
+      speaker("b", "x"),
+    ]);
+    server.willReply(
+      calls(...["master", "b", "a"].map((name, n) => call("sub-agent", { name, task: "t" }, `c${n}`))),
+      says("ok"),
+    );
+    const answers = results(await play(agent, turnOf("x"))).map(({ content }) => JSON.parse(content));
+    expect(answers.map(({ ok, error }) => (ok ? "ok" : error.code)).toSorted()).toEqual([
+      "NOT_ALLOWED",
+      "RECURSION",
+      "ok",
+    ]);
+  });
+
+  test("end with the run that is aborted, and leave nothing behind", async () => {
+    const slow = { name: "slow", adapter: { kind: "scripted", replies: [{ say: ["first", "never"], delay: "1h" }] } };
+    const { agent } = house({ tools: ["sub-agent"] }, [slow]);
+    server.willReply(calls(call("sub-agent", { name: "slow", task: "t" })));
+    const stage = createRunStage({ time: "stands" });
+    const parts = agent.run(turnOf("x"), stage.control)[Symbol.asyncIterator]();
+    let part = await parts.next();
+    while (part.value?.type !== "text") part = await parts.next();
+    const next = parts.next().catch(() => ({ done: true }));
+    stage.abort();
+    expect((await next).done).toBe(true);
+    expect(stage.leftovers()).toEqual(NOTHING);
+  });
+});
+
+describe("a reply that floods", () => {
+  test("with one endless event is cut, with a clear failure", async () => {
+    const flood = createServer((_, response) => {
+      response.writeHead(200, { "content-type": "text/event-stream" });
+      const chunk = Buffer.alloc(1_048_576, "x");
+      const more = () => {
+        while (!response.destroyed && response.write(chunk));
+      };
+      response.on("drain", more);
+      more();
+    });
+    await new Promise<void>((resolve) => flood.listen(0, "127.0.0.1", resolve));
+    try {
+      const base_url = `http://127.0.0.1:${(flood.address() as AddressInfo).port}/v1`;
+      const { agent } = house({}, [], { adapter: { base_url } });
+      const { failure } = await playToFailure(agent, turnOf("x"));
+      expect(failure).toMatchObject({ code: "too_large" });
+    } finally {
+      flood.closeAllConnections();
+      flood.close();
+    }
+  });
+});

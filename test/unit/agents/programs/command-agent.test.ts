@@ -1,0 +1,171 @@
+import { describe, expect, test } from "vitest";
+import type { Part } from "../../../../src/agents/agent.ts";
+import type { AppError } from "../../../../src/protocol/errors.ts";
+import { gone, running } from "../../../support/processes.ts";
+import { commandAdapter, printing } from "../../../support/programs.ts";
+import { createRunStage, messageOf, play, playToFailure, textOf, turnOf } from "../../../support/run-stage.ts";
+
+const exitOf = (parts: readonly Part[]) => parts.filter(({ type }) => type === "exit");
+const logOf = (parts: readonly Part[]) => parts.flatMap((part) => (part.type === "log" ? [part.text] : []));
+
+describe("a prompt", () => {
+  test("reaches the program on its standard input", async () => {
+    const parts = await play(printing("echo").agent, turnOf('$(rm -rf /) `id` "quoted" 你好\nsecond line'));
+    expect(textOf(parts)).toBe('$(rm -rf /) `id` "quoted" 你好\nsecond line');
+  });
+
+  test("reaches the program as one argument, as it stands", async () => {
+    const { agent } = printing("arguments", commandAdapter("arguments", "--say={prompt}", "end"));
+    expect(textOf(await play(agent, turnOf("a; b && $(c) 'd'")))).toBe("--say=a; b && $(c) 'd'|end");
+  });
+
+  test("that begins with a dash is no option", async () => {
+    const { agent } = printing("arguments", commandAdapter("arguments", "{prompt}"));
+    expect(textOf(await play(agent, turnOf("--dangerous")))).toBe(" --dangerous");
+  });
+
+  test("that is too long for an argument is refused, and nothing is started", async () => {
+    const { agent } = printing("arguments", commandAdapter("arguments", "{prompt}"));
+    const { failure, parts } = await playToFailure(agent, turnOf("x".repeat(140_000)));
+    expect([(failure as AppError).code, parts]).toEqual(["too_large", []]);
+  });
+
+  test("comes with the conversation where the entry wants that", async () => {
+    const history = [messageOf("user", "Call me Ann."), messageOf("assistant", "Hello Ann.")];
+    const text = textOf(await play(printing("echo", { history: true }).agent, turnOf("Who am I?", { history })));
+    expect(text).toContain("User: Call me Ann.\n\nAssistant: Hello Ann.\n\nWho am I?");
+    expect(textOf(await play(printing("echo").agent, turnOf("Who am I?", { history })))).toBe("Who am I?");
+  });
+});
+
+describe("what a program prints", () => {
+  test("is text, line by line, without the last line break", async () => {
+    const parts = await play(printing("lines").agent, turnOf("go"));
+    expect(parts.flatMap((part) => (part.type === "text" ? [part.text] : []))).toEqual(["one", "\n\ntwo", "\nthree"]);
+  });
+
+  test("becomes parts if it is lines of JSON; any other line is logged", async () => {
+    const parts = await play(printing("parts", { format: "jsonl" }).agent, turnOf("go"));
+    expect(parts.slice(0, -1)).toEqual([
+      { type: "reasoning", text: "hm" },
+      { type: "tool-call", call: { toolCallId: "t", function: { name: "look", arguments: '{"at":"it"}' } } },
+      { type: "tool-result", toolCallId: "t", toolName: "look", content: "seen", status: "success" },
+      { type: "log", stream: "stdout", text: "this is no JSON" },
+      { type: "log", stream: "stdout", text: '{"type":"unheard of"}' },
+      { type: "message", content: "Whole.", output: "w" },
+      { type: "data", name: "chart", data: [1] },
+      { type: "log", stream: "stdout", text: "a line" },
+    ]);
+  });
+
+  test("keeps characters whole where a piece of a long line, or of the log, would end in one", async () => {
+    const parts = await play(printing("cars").agent, turnOf("go"));
+    const line = `x${"🚗".repeat(5_000)}`;
+    expect(textOf(parts)).toBe(line);
+    expect(logOf(parts).join("")).toBe(line);
+    const pieces = parts.flatMap((part) => (part.type === "text" || part.type === "log" ? [part.text] : []));
+    expect(pieces.length).toBe(5);
+    expect(pieces.filter((text) => !text.isWellFormed())).toEqual([]);
+  });
+
+  test("keeps a character whole that it prints in two lines of JSON", async () => {
+    const parts = await play(printing("halves", { format: "jsonl" }).agent, turnOf("go"));
+    expect(textOf(parts)).toBe("A 🚗 drives.");
+  });
+
+  test("shows no value of a listed variable, in text, log or failure", async () => {
+    const { agent } = printing("secret", { env: ["THE_KEY=OTHER_NAME"] }, { OTHER_NAME: "sk-very-secret-1234" });
+    const { parts, failure } = await playToFailure(agent, turnOf("go"));
+    expect(logOf(parts)).toEqual(["using [THE_KEY]"]);
+    expect(textOf(parts)).toBe("I know [THE_KEY].");
+    expect(JSON.stringify([parts, String(failure)])).not.toContain("sk-very-secret");
+  });
+
+  test("in endless lines, or in one that never ends, is read no faster than it is pulled", async () => {
+    for (const form of ["lines", "line"]) {
+      const { agent } = printing("flood", commandAdapter("flood", form));
+      const parts = agent.run(turnOf("go"), createRunStage().control)[Symbol.asyncIterator]();
+      let length = 0;
+      for (let pulled = 0; pulled < 200; pulled += 1) {
+        const { value } = await parts.next();
+        length += (value as { text: string }).text.length;
+        expect((value as { text: string }).text.length).toBeLessThanOrEqual(8_194);
+      }
+      expect(length).toBeGreaterThan(1_000_000);
+      await parts.return?.();
+    }
+  });
+
+  test("as JSON in a line without an end is cut with a sentence", async () => {
+    const { agent } = printing("flood", { ...commandAdapter("flood", "line"), format: "jsonl" });
+    const { failure } = await playToFailure(agent, turnOf("go"));
+    expect(failure).toMatchObject({ code: "too_large" });
+  });
+});
+
+describe("the end of a program", () => {
+  test("is reported exactly once, with its code and duration", async () => {
+    const parts = await play(printing("lines").agent, turnOf("go"));
+    expect(exitOf(parts)).toEqual([{ type: "exit", code: 0, signal: null, durationMs: expect.any(Number) }]);
+    expect(parts.at(-1)).toBe(exitOf(parts)[0]);
+  });
+
+  test.each([
+    ["1", "provider_unreachable"],
+    ["75", "provider_rate_limited"],
+    ["77", "provider_refused"],
+  ])("with code %s is the failure %s, behind what it said", async (code, expected) => {
+    const { agent } = printing("code", commandAdapter("code", code));
+    const { parts, failure } = await playToFailure(agent, turnOf("go"));
+    expect(textOf(parts)).toBe("Half");
+    expect(exitOf(parts)).toMatchObject([{ code: Number(code) }]);
+    expect(failure).toMatchObject({ code: expected, message: `This agent's program ended with code ${code}.` });
+  });
+
+  test("ends what it had started, though that moved to a session of its own", async () => {
+    const subject = printing("leaves");
+    expect(textOf(await play(subject.agent, turnOf("go")))).toBe("Bye");
+    await gone(subject.tag);
+  });
+
+  test("comes, when it is aborted, although it ignores every request to end", { timeout: 60_000 }, async () => {
+    const subject = printing("stubborn");
+    const stage = createRunStage();
+    const parts = subject.agent.run(turnOf("go"), stage.control)[Symbol.asyncIterator]();
+    expect((await parts.next()).value).toMatchObject({ text: "I stay" });
+    await running(subject.tag, 2);
+    stage.abort();
+    await parts.return?.();
+    await gone(subject.tag);
+  });
+});
+
+describe("a program that is silent", () => {
+  test.each([
+    ["silent", { start_timeout: "1s" }, "has not begun for 1 s."],
+    ["pauses", { silence_timeout: "1s" }, "has given no sign for 1 s."],
+  ])("(%s) is given up, and says so", async (behaviour, limits, sentence) => {
+    const { parts, failure } = await playToFailure(printing(behaviour, limits).agent, turnOf("go"));
+    expect(failure).toMatchObject({ code: "provider_unreachable", message: `This agent's program ${sentence}` });
+    expect(exitOf(parts)).toMatchObject([{ code: null, signal: "SIGTERM" }]);
+  });
+});
+
+describe("a program's environment", () => {
+  test("has the basic and the listed variables, and no other of the worker's", async () => {
+    const env = { HOME: "/nowhere", LISTED: "listed", HIDDEN: "hidden", OTHER: "other" };
+    const { agent } = printing("environment", { env: ["LISTED", "MINE=OTHER", "UNSET"], set: { PLAIN: "p" } }, env);
+    const names = textOf(await play(agent, turnOf("go"))).split(" ");
+    expect(names).toEqual(["HOME", "INTERLOCK_RUN", "LISTED", "MINE", "PATH", "PLAIN", "TEST_TAG"]);
+  });
+
+  test("without the program, the run is refused with a sentence, and nothing ran", async () => {
+    const { agent } = printing("echo", { command: "no-such-program-anywhere" });
+    const { parts, failure } = await playToFailure(agent, turnOf("go"));
+    expect(parts).toEqual([]);
+    expect(failure).toMatchObject({
+      code: "provider_refused",
+      message: "This agent cannot start here: the program no-such-program-anywhere is not found.",
+    });
+  });
+});

@@ -1,0 +1,136 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { randomUUID } from "node:crypto";
+import { once } from "node:events";
+import { readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { isOrphaned, ownerName } from "../../../../src/agents/process/marker.ts";
+import { killMarked, killOrphans } from "../../../../src/agents/process/process-sweep.ts";
+import { Supervisor } from "../../../../src/agents/process/supervisor.ts";
+import { gone, processesWith, running } from "../../../support/processes.ts";
+import { commandAdapter } from "../../../support/programs.ts";
+
+const WORKER = fileURLToPath(new URL("../../../support/supervising-worker.ts", import.meta.url));
+const { command, args } = commandAdapter("stubborn") as { command: string; args: string[] };
+const clock = {
+  now: () => performance.now(),
+  after(delayMs: number, callback: () => void) {
+    const timer = setTimeout(callback, delayMs);
+    return { cancel: () => clearTimeout(timer) };
+  },
+};
+
+/** A worker in a process of its own, with a program that has a child in another session. */
+async function startWorker(): Promise<{ worker: ChildProcess; tag: string }> {
+  const tag = `tag-${randomUUID()}`;
+  const worker = spawn(process.execPath, ["--no-warnings", WORKER, JSON.stringify([command, ...args])], {
+    env: { PATH: process.env["PATH"], PROGRAM_TAG: tag },
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  onTestFinished(async () => {
+    worker.kill("SIGKILL");
+    for (const pid of processesWith(tag)) process.kill(pid, "SIGKILL");
+  });
+  await once(worker.stdout!, "data");
+  // The program, and what it left in a session of its own; the worker has the tag under another name.
+  await running(`TEST_TAG=${tag}`, 2);
+  return { worker, tag: `TEST_TAG=${tag}` };
+}
+
+/** The watchdog of a worker: the one process whose arguments name it. */
+function watchdogOf(worker: ChildProcess): number {
+  const all = processesWith("").filter((pid) => commandLine(pid).includes(`\0${ownerName(worker.pid)}.`));
+  expect(all).toHaveLength(1);
+  return all[0]!;
+}
+
+function commandLine(pid: number): string {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, "utf8");
+  } catch {
+    return "";
+  }
+}
+
+describe("a worker that is killed with SIGKILL", () => {
+  test("leaves no process behind, not even in other sessions", async () => {
+    const { worker, tag } = await startWorker();
+    worker.kill("SIGKILL");
+    await gone(tag);
+  });
+
+  test("and whose watchdog was killed before leaves processes, which the next worker's start ends", async () => {
+    const { worker, tag } = await startWorker();
+    worker.kill("SIGSTOP");
+    const watchdog = watchdogOf(worker);
+    process.kill(watchdog, "SIGKILL");
+    worker.kill("SIGKILL");
+    await once(worker, "exit");
+    expect(processesWith(tag)).toHaveLength(2);
+    const { killed, left } = await killOrphans();
+    expect([killed >= 2, left]).toEqual([true, 0]);
+    await gone(tag);
+  });
+});
+
+describe("a supervisor", () => {
+  const open = () => {
+    const supervisor = new Supervisor({ clock });
+    onTestFinished(() => supervisor.close());
+    return supervisor;
+  };
+  const programOf = (tag: string) => ({
+    file: command,
+    args,
+    cwd: process.cwd(),
+    env: { PATH: process.env["PATH"]!, TEST_TAG: tag },
+  });
+
+  test("that closes ends all its programs, starts no other, and leaves another supervisor's alone", async () => {
+    const [one, other] = [open(), open()];
+    const [mine, theirs] = [`tag-${randomUUID()}`, `tag-${randomUUID()}`];
+    await Promise.all([one.start(programOf(mine)), other.start(programOf(theirs))]);
+    await running(mine, 2);
+    await running(theirs, 2);
+    await one.close();
+    expect([processesWith(mine).length, processesWith(theirs).length]).toEqual([0, 2]);
+    await expect(one.start(programOf(mine))).rejects.toThrow("shutting down");
+  });
+
+  test("starts its watchdog again when that is killed", async () => {
+    const supervisor = open();
+    const tag = `tag-${randomUUID()}`;
+    await supervisor.start(programOf(tag));
+    const own = () => processesWith("").filter((pid) => commandLine(pid).includes(`watchdog-main.ts\0${ownerName()}.`));
+    const before = own();
+    for (const pid of before) process.kill(pid, "SIGKILL");
+    await expect
+      .poll(() => own().filter((pid) => !before.includes(pid)).length, { timeout: 20_000 })
+      .toBe(before.length);
+  });
+
+  test("says that a program cannot be started, without its arguments", async () => {
+    const start = open().start({ ...programOf("x"), file: "/nowhere/at-all", args: ["secret"] });
+    await expect(start).rejects.toThrow(/^the program cannot be started: ENOENT$/);
+  });
+});
+
+describe("a mark", () => {
+  test("of a process that lives is no orphan's, of a pid that was used again it is", () => {
+    const mine = ownerName();
+    const [pid, start, namespace] = mine.split("-");
+    expect(isOrphaned(`${mine}.x.1.`)).toBe(false);
+    expect(isOrphaned(`${pid}-${Number(start) - 1}-${namespace}.x.1.`)).toBe(true);
+    expect(isOrphaned(`4194999-1-${namespace}.x.1.`)).toBe(true);
+  });
+
+  test("of another container, or that makes no sense, is left alone", () => {
+    const [pid, start, namespace] = ownerName().split("-");
+    expect(isOrphaned(`${pid}-${Number(start) - 1}-${Number(namespace) + 1}.x.1.`)).toBe(false);
+    expect([isOrphaned(""), isOrphaned("nonsense"), isOrphaned(`${pid}-${start}`)]).toEqual([false, false, false]);
+  });
+
+  test("that no process has kills nothing", async () => {
+    expect(await killMarked(`none-${randomUUID()}`)).toEqual({ killed: 0, left: 0 });
+  });
+});

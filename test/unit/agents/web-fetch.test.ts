@@ -1,0 +1,169 @@
+import { createServer, type RequestListener } from "node:http";
+import type { AddressInfo } from "node:net";
+import { afterEach, describe, expect, test } from "vitest";
+import { textOfPage } from "../../../src/agents/tools/page-text.ts";
+import { createAddressCheck } from "../../../src/agents/tools/public-address.ts";
+import { createWebFetchTool, type WebFetchOptions } from "../../../src/agents/tools/web-fetch.ts";
+import { createRunStage, turnOf } from "../../support/run-stage.ts";
+
+const closers: (() => void)[] = [];
+afterEach(() => {
+  for (const close of closers.splice(0)) close();
+});
+
+async function serve(listener: RequestListener): Promise<number> {
+  const server = createServer(listener);
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  closers.push(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return (server.address() as AddressInfo).port;
+}
+
+type Lookup = NonNullable<WebFetchOptions["lookup"]>;
+/** A resolver that knows these names alone. */
+const resolving = (names: Record<string, string[]>) =>
+  ((host: string, _: unknown, answer: (error: Error | null, found: object[]) => void) => {
+    const found = (names[host] ?? []).map((address) => ({ address, family: address.includes(":") ? 6 : 4 }));
+    if (found.length > 0) answer(null, found);
+    else answer(Object.assign(new Error("unknown"), { code: "ENOTFOUND" }), []);
+  }) as unknown as Lookup;
+
+async function read(url: string, options: Partial<WebFetchOptions>) {
+  const tool = createWebFetchTool({ hosts: ["*"], timeoutMs: 1_000, isConfirmed: false, ...options });
+  const { control } = createRunStage();
+  return await tool.run({ url }, { toolCallId: "c", turn: turnOf("x"), control, tell: async () => {} });
+}
+
+const LOOPBACK = { networks: ["127.0.0.0/8"] };
+
+describe("web-fetch", () => {
+  test("reads a page of a listed host as text", async () => {
+    const port = await serve((_, response) => {
+      response.setHeader("content-type", "text/html; charset=utf-8");
+      response.end("<head><title>no</title></head><p>Hello &amp; <b>welcome</b></p><script>bad()</script><p>你好");
+    });
+    const lookup = resolving({ "page.test": ["127.0.0.1"] });
+    const outcome = await read(`http://page.test:${port}/`, { ...LOOPBACK, lookup, hosts: [`page.test:${port}`] });
+    expect(outcome).toEqual({ content: "Hello & welcome\n你好", isError: false });
+  });
+
+  test("asks no host and no port that is not listed", async () => {
+    let asked = 0;
+    const port = await serve((_, response) => {
+      asked += 1;
+      response.end("x");
+    });
+    for (const hosts of [["127.0.0.1"], ["example.com"], [`*.0.0.1:${port + 1}`]]) {
+      expect(await read(`http://127.0.0.1:${port}/`, { ...LOOPBACK, hosts })).toMatchObject({ isError: true });
+    }
+    expect(asked).toBe(0);
+  });
+
+  test.each([
+    ["an address", "http://127.0.0.1:PORT/"],
+    ["an address in another notation", "http://2130706433:PORT/"],
+    ["an IPv6 address that holds it", "http://[::ffff:127.0.0.1]:PORT/"],
+    ["a name that resolves to it", "http://inside.test:PORT/"],
+    ["a name of which one address is it", "http://both.test:PORT/"],
+  ])("does not reach a loopback address by %s", async (_, url) => {
+    let asked = 0;
+    const port = await serve((_request, response) => {
+      asked += 1;
+      response.end("x");
+    });
+    const lookup = resolving({ "inside.test": ["127.0.0.1"], "both.test": ["93.184.215.14", "127.0.0.1"] });
+    const hosts = [`*:${port}`];
+    const outcome = await read(url.replace("PORT", `${port}`), { lookup, hosts });
+    expect(outcome).toMatchObject({ isError: true });
+    expect(outcome.content).toContain("is not a public address");
+    expect(asked).toBe(0);
+  });
+
+  test("looks at each redirect anew: at its host, and at the address it resolves to", async () => {
+    let asked = 0;
+    const inner = await serve((_, response) => {
+      asked += 1;
+      response.end("x");
+    });
+    const outer = await serve(({ url }, response) => {
+      response
+        .writeHead(302, { location: url === "/host" ? "http://evil.test/" : `http://inside.test:${inner}/` })
+        .end();
+    });
+    const options = {
+      lookup: resolving({ "page.test": ["127.0.0.1"], "inside.test": ["127.0.0.3"] }),
+      networks: ["127.0.0.1"],
+      hosts: [`page.test:${outer}`, `inside.test:${inner}`],
+    };
+    expect((await read(`http://page.test:${outer}/host`, options)).content).toContain("evil.test is not on the list");
+    expect((await read(`http://page.test:${outer}/address`, options)).content).toContain("inside.test is not a public");
+    expect(asked).toBe(0);
+  });
+
+  test("gives up after five redirects, and on what is not text", async () => {
+    const port = await serve(({ url }, response) => {
+      if (url === "/image") response.writeHead(200, { "content-type": "image/png" }).end("x");
+      else response.writeHead(302, { location: "/again" }).end();
+    });
+    const options = { ...LOOPBACK, hosts: [`127.0.0.1:${port}`] };
+    expect((await read(`http://127.0.0.1:${port}/`, options)).content).toContain("More than 5 redirects");
+    expect((await read(`http://127.0.0.1:${port}/image`, options)).content).toContain("image/png");
+  });
+
+  test("reads no more of an endless page than its limit, and closes the connection", async () => {
+    const { promise: closed, resolve } = Promise.withResolvers<void>();
+    const port = await serve((_, response) => {
+      response.once("close", resolve);
+      response.setHeader("content-type", "text/plain");
+      const more = () => {
+        while (!response.destroyed && response.write("y".repeat(65_536)));
+      };
+      response.on("drain", more);
+      more();
+    });
+    const { content } = await read(`http://127.0.0.1:${port}/`, {
+      ...LOOPBACK,
+      maxBytes: 2_048,
+      hosts: [`127.0.0.1:${port}`],
+    });
+    expect(content).toBe(`${"y".repeat(2_048)}\n[cut after 2048 bytes]`);
+    await closed;
+  });
+
+  test("reports the status of a page that fails", async () => {
+    const port = await serve(
+      (_, response) => void response.writeHead(404, { "content-type": "text/plain" }).end("gone"),
+    );
+    const outcome = await read(`http://127.0.0.1:${port}/`, { ...LOOPBACK, hosts: [`127.0.0.1:${port}`] });
+    expect(outcome).toEqual({ content: "Status 404\ngone", isError: true });
+  });
+
+  test.each(["file:///etc/passwd", "not an address", "ftp://example.com/"])("refuses %s", async (url) => {
+    expect(await read(url, {})).toMatchObject({ isError: true });
+  });
+});
+
+test.each([
+  ["8.8.8.8", true],
+  ["10.1.2.3", false],
+  ["169.254.169.254", false],
+  ["100.64.0.1", false],
+  ["0.0.0.0", false],
+  ["::1", false],
+  ["fe80::1%eth0", false],
+  ["fd00::1", false],
+  ["::ffff:10.0.0.1", false],
+  ["64:ff9b::a00:1", false],
+  ["2002:a00:1::", false],
+  ["2606:4700::1111", true],
+  ["nonsense", false],
+])("whether %s is public: %s", (address, isPublic) => {
+  expect(createAddressCheck([])(address)).toBe(isPublic);
+});
+
+test("extracting the text of any page takes time in proportion to its length", () => {
+  const nasty = "<".repeat(100_000) + "<!--".repeat(50_000) + "<script".repeat(50_000) + "&#".repeat(50_000);
+  expect(textOfPage(nasty).length).toBeLessThan(nasty.length);
+});

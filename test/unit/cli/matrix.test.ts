@@ -1,0 +1,106 @@
+import { fileURLToPath } from "node:url";
+import { expect, onTestFinished, test } from "vitest";
+import { checkCatalog } from "../../../src/cli/check/check.ts";
+import { type MatrixFormat, matrixText } from "../../../src/cli/check/matrix.ts";
+import { writeTemporary } from "../../support/callers.ts";
+import { carCatalog } from "../../support/car-catalog.ts";
+import { makeCatalog } from "../../support/catalog.ts";
+import { decisionOf, FloorStage } from "../../support/floor-stage.ts";
+
+const CAR = fileURLToPath(new URL("../../../config/car.yaml", import.meta.url));
+
+interface Pair {
+  holder: string;
+  challenger: string;
+  effect: string;
+  level?: number;
+  rule: number;
+}
+
+const pairsOf = (catalog: ReturnType<typeof makeCatalog>): Pair[] => JSON.parse(matrixText(catalog, "json")).pairs;
+
+async function print(path: string, format: MatrixFormat) {
+  let printed = "";
+  const code = await checkCatalog(path, { write: (piece) => (printed += piece) }, {}, format);
+  return { code, printed };
+}
+
+test("each pair is what a floor does when the one asks while the other has it", () => {
+  const catalog = carCatalog();
+  const pairs = pairsOf(catalog);
+  expect(pairs).toHaveLength(catalog.agents.size ** 2);
+  for (const { holder, challenger, effect, level, rule } of pairs) {
+    const floor = new FloorStage(catalog);
+    floor.create(holder, { id: "H" });
+    const reply = floor.create(challenger, { id: "C" });
+    const seen = [decisionOf(reply)?.rule, floor.state("H"), floor.state("C")];
+    const levelOf = (id: string) => floor.actors.standing(id as never)?.view.level;
+    const expected = {
+      pauses: ["paused", "active.idle"],
+      ducks: ["ducked.idle", "active.idle"],
+      replaces: ["archived", "active.idle"],
+      beneath: ["active.idle", "ducked.idle"],
+      waits: ["active.idle", "created"],
+      refused: ["active.idle", undefined],
+    }[effect];
+    expect(seen, `${challenger} asks of ${holder}`).toEqual([rule, ...expected!]);
+    expect(level, `${challenger} asks of ${holder}`).toBe(levelOf("H") ?? levelOf("C"));
+  }
+});
+
+test("a session that waits is one of a queue, and disabled agents are left out", () => {
+  const pairs = pairsOf(
+    makeCatalog([
+      { name: "call", priority: 90 },
+      { name: "news", priority: 10, when_blocked: "queue" },
+      { name: "off", priority: 10, enabled: false },
+    ]),
+  );
+  expect(pairs.map(({ holder, challenger, effect }) => `${holder}, ${challenger}: ${effect}`)).toEqual([
+    "call, call: refused",
+    "call, news: waits",
+    "news, call: pauses",
+    "news, news: waits",
+  ]);
+});
+
+test("the shipped car fits into 80 columns, with every word explained", async () => {
+  const { code, printed } = await print(CAR, "text");
+  expect(code).toBe(0);
+  const lines = printed.split("\n");
+  expect(Math.max(...lines.map(({ length }) => length))).toBeLessThanOrEqual(80);
+  expect(lines).toContain("5 prompt_agent (80)   pauses     ducks 0    ducks 0   ducks -24    beneath -14");
+  expect(lines).toContain("8 music_agent (20)    ducks -14  replaces  replaces");
+  for (const word of ["pauses", "ducks", "replaces", "beneath", "refused"]) {
+    expect(lines.filter((line) => line.startsWith(`${word} `))).toHaveLength(1);
+  }
+  expect(printed).not.toMatch(/^waits /m);
+});
+
+test("is as narrow with names and priorities of any length, and with as many agents as it shows", () => {
+  const agents = Array.from({ length: 100 }, (_, index) => ({ name: `${"a".repeat(61)}${index}`, priority: index }));
+  const lines = matrixText(makeCatalog(agents), "text").split("\n");
+  expect(Math.max(...lines.map(({ length }) => length))).toBeLessThanOrEqual(80);
+});
+
+test("is a table of Markdown too, with the same words", async () => {
+  const { printed } = await print(CAR, "markdown");
+  const rows = printed.split("\n").filter((line) => line.startsWith("|"));
+  expect(rows).toHaveLength(10);
+  for (const row of rows) expect(row.split("|")).toHaveLength(11);
+  expect(rows[9]).toMatch(/^\| `music_agent` \| pauses \| ducks 0 \| pauses \|/);
+});
+
+test("of more agents than it shows is refused with a sentence", async () => {
+  const agents = Array.from({ length: 101 }, (_, index) => ({ name: `a${index}` }));
+  const path = await writeTemporary("many.yaml", JSON.stringify({ agents }), onTestFinished);
+  expect(await print(path, "text")).toEqual({
+    code: 1,
+    printed: `${path}: a matrix shows at most 100 agents, and 101 are enabled\n`,
+  });
+});
+
+test("of a faulty file is its faults", async () => {
+  const { printed, code } = await print("/nowhere/agents.yaml", "json");
+  expect({ printed, code }).toEqual({ code: 2, printed: "/nowhere/agents.yaml: there is no such file\n" });
+});

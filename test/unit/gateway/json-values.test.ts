@@ -1,0 +1,31 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { hasMoreValues } from "../../../src/gateway/http/json-values.ts";
+
+/** The values of a parsed JSON text, nested ones included. */
+function countValues(value: unknown): number {
+  const nested = typeof value === "object" && value !== null ? Object.values(value) : [];
+  return nested.reduce((sum: number, each) => sum + countValues(each), 1);
+}
+
+const isMore = (text: string, max: number) => hasMoreValues(Buffer.from(text), max);
+
+describe("the values of a JSON text", () => {
+  test("are counted from its bytes as they are after parsing", () => {
+    const json = fc.jsonValue({ maxDepth: 4 });
+    fc.assert(
+      fc.property(json, fc.constantFrom(0, 2), (value, indent) => {
+        // Long enough not to be let through for its length.
+        const padding = " ".repeat(2 * countValues(value));
+        const text = padding + JSON.stringify(value, null, indent);
+        const count = countValues(JSON.parse(text));
+        expect([isMore(text, count), isMore(text, count - 1)]).toEqual([false, true]);
+      }),
+    );
+  });
+
+  test("are not the commas, brackets and quotes of a string", () => {
+    const text = JSON.stringify([`[{",\\"`.repeat(500)]);
+    expect([isMore(text, 2), isMore(text, 1)]).toEqual([false, true]);
+  });
+});

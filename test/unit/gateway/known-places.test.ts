@@ -1,0 +1,32 @@
+import { expect, test } from "vitest";
+import { KnownPlaces } from "../../../src/gateway/access/known-places.ts";
+import type { FloorId, SessionId } from "../../../src/protocol/ids.ts";
+import { VirtualClock } from "../../support/virtual-clock.ts";
+
+const CALL = "call" as SessionId;
+const place = (ownerId: string) => ({ sessionId: CALL, floorId: `u:${ownerId}` as FloorId, ownerId });
+const HOUR_MS = 3_600_000;
+
+test("a place is overwritten by the session that has the id now", () => {
+  const places = new KnownPlaces(new VirtualClock());
+  places.set(place("ann"));
+  places.set(place("bob"));
+  expect(places.get(CALL)).toMatchObject(place("bob"));
+});
+
+test("a place is forgotten when its session is deleted", () => {
+  const places = new KnownPlaces(new VirtualClock());
+  places.set(place("ann"));
+  places.delete(CALL);
+  expect(places.get(CALL)).toBeUndefined();
+});
+
+test("a place is forgotten before the id may stand for another session: another node may have deleted it", async () => {
+  const clock = new VirtualClock();
+  const places = new KnownPlaces(clock);
+  places.set(place("ann"));
+  await clock.advance(HOUR_MS - 1);
+  expect(places.get(CALL)).toBeDefined();
+  await clock.advance(1);
+  expect(places.get(CALL)).toBeUndefined();
+});

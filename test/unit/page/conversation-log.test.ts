@@ -1,0 +1,185 @@
+import { describe, expect, test } from "vitest";
+import { type CallNode, callTree, itemsOf, lastYieldOf, transcriptOf } from "../../../page/log/conversation-log.ts";
+import { PictureBook, pictureOf } from "../../../page/log/floor-picture.ts";
+import { countUpTo, type LogEvent } from "../../../page/log/log-event.ts";
+import { readLogFile, writeLogFile } from "../../../page/log/log-file.ts";
+
+const AT = Date.parse("2026-11-22T08:00:00.000Z");
+
+/** Events at the places 1, 2, 3 … of a floor's log, a second apart. */
+function logOf(...entries: { type: string; data: unknown; sessionId?: string; requestId?: string }[]): LogEvent[] {
+  return entries.map((entry, index) => ({
+    ...entry,
+    position: `abc.${index + 1}`,
+    timestamp: new Date(AT + index * 1_000).toISOString(),
+  })) as unknown as LogEvent[];
+}
+
+const message = (id: string, path: string[], at: number, content = id, calls?: string[]) => ({
+  type: "message",
+  sessionId: "s",
+  data: {
+    id,
+    sessionId: "s",
+    role: "assistant",
+    content,
+    status: "success",
+    createdAt: AT + at,
+    streaming: false,
+    agent: {
+      kind: path.length > 1 ? "sub" : "master",
+      name: path.at(-1),
+      depth: path.length - 1,
+      path,
+      ...(calls && { calls }),
+    },
+  },
+});
+
+const said = (id: string, path: string[], calls: string[], at: number) => message(id, path, at, id, calls);
+
+const treeOf = (...entries: Parameters<typeof logOf>) => callTree(itemsOf(transcriptOf(logOf(...entries), "s")));
+
+/** The tree, with names of calls and ids of messages. */
+const brief = (nodes: readonly CallNode[]): unknown[] =>
+  nodes.map((node) => {
+    if (node.kind === "call") return { [node.name]: brief(node.nodes) };
+    return node.item.kind === "message" ? node.item.message.id : "tool";
+  });
+
+const move = (sessionId: string, from: string, to: string, event: string) => ({
+  type: "session_transition",
+  sessionId,
+  data: { from, to, event },
+});
+
+describe("a transcript", () => {
+  test("has the messages of one session up to a moment, and no other session's", () => {
+    const other = { ...message("x", ["a"], 3), sessionId: "other" };
+    const log = logOf(message("one", ["a"], 1), other, message("two", ["a"], 2));
+    expect(transcriptOf(log, "s").messages.map(({ id }) => id)).toEqual(["one", "two"]);
+    expect(transcriptOf(log, "s", 2).messages.map(({ id }) => id)).toEqual(["one"]);
+  });
+
+  test("keeps a question until it is settled or its run ends", () => {
+    const ask = { type: "user_question_request", sessionId: "s", requestId: "q", data: { question: "?", options: [] } };
+    const settled = { type: "interaction_resolved", sessionId: "s", requestId: "q", data: { by: "client" } };
+    const over = { type: "complete", sessionId: "s", data: { sessionId: "s", runId: "r" } };
+    expect(transcriptOf(logOf(ask), "s").interactions).toHaveLength(1);
+    expect(transcriptOf(logOf(ask, settled), "s").interactions).toEqual([]);
+    expect(transcriptOf(logOf(ask, over), "s").interactions).toEqual([]);
+  });
+
+  test("puts what each sub-agent said beneath its caller, again for each time it was called", () => {
+    const tree = treeOf(
+      message("m1", ["main"], 1),
+      message("w1", ["main", "weather"], 2),
+      message("d1", ["main", "weather", "radar"], 3),
+      message("w2", ["main", "weather"], 4),
+      message("m2", ["main"], 5),
+      message("w3", ["main", "weather"], 6),
+    );
+    expect(brief(tree)).toEqual(["m1", { weather: ["w1", { radar: ["d1"] }, "w2"] }, "m2", { weather: ["w3"] }]);
+  });
+
+  test("keeps the key of a call when a line arrives late that is before its first one", () => {
+    const path = ["main", "weather", "radar"];
+    const known = [
+      message("m1", ["main"], 1),
+      said("w2", path.slice(0, 2), ["c1"], 4),
+      said("d2", path, ["c1", "c2"], 5),
+    ];
+    const late = [said("w1", path.slice(0, 2), ["c1"], 2), said("d1", path, ["c1", "c2"], 3)];
+    const keysOf = (nodes: readonly CallNode[]): string[] =>
+      nodes.flatMap((node) => (node.kind === "call" ? [node.key, ...keysOf(node.nodes)] : []));
+    const keys = keysOf(treeOf(...known));
+    expect(keys).toHaveLength(2);
+    expect(keysOf(treeOf(...known, ...late))).toEqual(keys);
+    expect(brief(treeOf(...known, ...late))).toEqual(["m1", { weather: ["w1", { radar: ["d1", "d2"] }, "w2"] }]);
+  });
+
+  test("keeps apart what two sub-agents of one name say by turns", () => {
+    const path = ["main", "weather"];
+    const tree = treeOf(
+      said("a1", path, ["a"], 1),
+      said("b1", path, ["b"], 2),
+      said("a2", path, ["a"], 3),
+      message("m1", ["main"], 4),
+      said("b2", path, ["b"], 5),
+    );
+    expect(brief(tree)).toEqual([{ weather: ["a1", "a2"] }, { weather: ["b1", "b2"] }, "m1"]);
+  });
+
+  test("does not take a call of a later run for an earlier one whose id it has", () => {
+    const asked = (id: string, at: number) => {
+      const { data, ...rest } = message(id, [], at);
+      return { ...rest, data: { ...data, role: "user", agent: undefined } };
+    };
+    const path = ["main", "weather"];
+    const tree = treeOf(asked("u1", 1), said("w1", path, ["0"], 2), asked("u2", 3), said("w2", path, ["0"], 4));
+    expect(brief(tree)).toEqual(["u1", { weather: ["w1"] }, "u2", { weather: ["w2"] }]);
+    const keys = tree.flatMap((node) => (node.kind === "call" ? [node.key] : []));
+    expect(new Set(keys).size).toBe(2);
+  });
+
+  test("knows why the session gave the floor up the last time before a moment", () => {
+    const yielded = (sessionId: string, reason: string) => {
+      const { data, ...rest } = move(sessionId, "active.idle", "paused", "yield");
+      return { ...rest, data: { ...data, reason } };
+    };
+    const log = logOf(yielded("s", "after_turn"), yielded("s", "lease_expired"), yielded("other", "max_hold"));
+    expect(lastYieldOf(log, "s", 3)).toBe("lease_expired");
+    expect(lastYieldOf(log, "s", 1)).toBe("after_turn");
+    expect(lastYieldOf(log, "s", 0)).toBeUndefined();
+  });
+});
+
+describe("a floor's picture", () => {
+  test("is that of the moment, however one gets there: forwards, backwards, in leaps", () => {
+    const ids = Array.from({ length: 40 }, (_, index) => `s${index}`);
+    const life = ids.flatMap((id) => [
+      { type: "session_created", sessionId: id, data: { id, state: "created", activity: "idle", title: id } },
+      move(id, "created", "active.idle", "activate"),
+      ...Array.from({ length: 60 }, () => [
+        move(id, "active.idle", "active.running", "turn"),
+        move(id, "active.running", "active.idle", "done"),
+      ]).flat(),
+      move(id, "active.idle", "paused", "preempt"),
+    ]);
+    const log = logOf(...life);
+    expect(log.length).toBeGreaterThan(4_000);
+    const book = new PictureBook(log);
+    for (const count of [log.length, 4_500, 17, 2_000, 2_001, 0, 1, log.length - 1, 3_999]) {
+      expect(book.at(count), `${count}`).toEqual(pictureOf(log.slice(0, count)));
+    }
+    expect(book.at(log.length).paused.map(({ id }) => id)).toEqual(ids.toReversed());
+  });
+
+  test("gives a session a name whose beginning is not kept any more", () => {
+    const { holder } = pictureOf(logOf(move("late", "active.running", "active.idle", "done")));
+    expect(holder).toMatchObject({ id: "late", title: "late", state: "active", activity: "idle" });
+  });
+
+  test("counts events by their place, although earlier ones are missing", () => {
+    const log = logOf(move("a", "created", "active.idle", "activate"), move("a", "active.idle", "archived", "archive"));
+    expect([0, 1, 2, 9].map((place) => countUpTo(log, place))).toEqual([0, 1, 2, 2]);
+    expect(countUpTo(log.slice(1), 1)).toBe(0);
+  });
+});
+
+describe("a saved log", () => {
+  test("is read as it was written", () => {
+    const events = logOf(message("one", ["a"], 1, "“ü” 你好"));
+    expect(readLogFile(writeLogFile({ floorId: "u:ann", events }))).toEqual({ floorId: "u:ann", events });
+  });
+
+  test.each([
+    ["null", /not a floor's log/],
+    ['{"format":"interlock-floor-log","version":2}', /version 2/],
+    ['{"format":"interlock-floor-log","version":1,"floorId":"u:a"}', /no events/],
+    ['{"format":"interlock-floor-log","version":1,"floorId":"u:a","events":[{"type":"x"}]}', /Event 1/],
+    ["{", /JSON/],
+  ])("that is malformed is refused with a reason: %s", (text, reason) => {
+    expect(() => readLogFile(text)).toThrow(reason);
+  });
+});

@@ -1,0 +1,118 @@
+import { describe, expect, test } from "vitest";
+import type { LogEvent } from "../../../page/log/log-event.ts";
+import { columnsOf, exchangeIndex, firstFrom, type Party, placeIn } from "../../../page/sequence/exchanges.ts";
+
+const AT = Date.parse("2026-11-22T08:00:00.000Z");
+const event = (index: number, type: string, data: unknown, sessionId?: string): LogEvent =>
+  ({
+    type,
+    data,
+    sessionId,
+    position: `abc.${index + 1}`,
+    timestamp: new Date(AT + index * 1_000).toISOString(),
+  }) as unknown as LogEvent;
+const written = ({ role, sessionId }: Party) => (sessionId === undefined ? role : `${role} ${sessionId}`);
+const read = (...parts: [type: string, data: unknown, sessionId?: string][]) =>
+  exchangeIndex().of(parts.map(([type, data, id], index) => event(index, type, data, id))).all;
+const ways = (...parts: Parameters<typeof read>) =>
+  read(...parts).map(({ from, to }) => `${written(from)} > ${written(to)}`);
+
+describe("what a log says of who told what to whom", () => {
+  test("has a decision as two messages, what was asked for and the answer", () => {
+    const challenger = { sessionId: "a", agentId: "music", priority: 20 };
+    expect(
+      ways(["session_created", { id: "a" }, "a"], ["arbitration", { outcome: "granted", challenger }, "a"]),
+    ).toEqual(["client > session a", "session a > arbiter", "arbiter > session a"]);
+  });
+
+  test("has the refusal of a session that was never made as the client's", () => {
+    const challenger = { sessionId: "b", agentId: "chat", priority: 10 };
+    expect(ways(["arbitration", { outcome: "rejected", challenger }])).toEqual([
+      "client > arbiter",
+      "arbiter > client",
+    ]);
+  });
+
+  test("names who caused a transition", () => {
+    const by = { sessionId: "b", agentId: "phone" };
+    const of = (data: object) => ways(["session_transition", data, "a"])[0];
+    expect(of({ event: "preempt", by })).toBe("arbiter > session a");
+    expect(of({ event: "turn" })).toBe("session a > run a");
+    expect(of({ event: "done" })).toBe("run a > session a");
+    expect(of({ event: "yield", reason: "after_turn" })).toBe("session a > arbiter");
+    expect(of({ event: "pause" })).toBe("client > session a");
+    expect(of({ event: "archive" })).toBe("client > session a");
+    expect(of({ event: "archive", reason: "stop" })).toBe("arbiter > session a");
+    expect(of({ event: "archive", reason: "after_turn" })).toBe("session a > arbiter");
+  });
+
+  test("has a user's message once, and an agent's when it is whole", () => {
+    const said = { id: "m1", role: "user", streaming: false };
+    expect(
+      ways(
+        ["message", said, "a"],
+        ["message", { ...said, status: "success" }, "a"],
+        ["message", { id: "m2", role: "assistant", streaming: true }, "a"],
+        ["message", { id: "m2", role: "assistant", streaming: false }, "a"],
+        ["usage", {}, "a"],
+      ),
+    ).toEqual(["client > session a", "run a > client"]);
+  });
+
+  test("is read on from where it was as the log grows, and anew when older events come before it", () => {
+    const index = exchangeIndex();
+    const events = [event(5, "floor_updated", { flags: {} })];
+    const first = index.of(events);
+    expect(first.all).toHaveLength(1);
+    events.push(event(6, "floor_updated", { flags: {} }));
+    expect(index.of(events)).toBe(first);
+    expect(first.all.map(({ index }) => index)).toEqual([0, 1]);
+    events.unshift(event(4, "floor_updated", { flags: {} }));
+    expect(index.of(events).all.map(({ index }) => index)).toEqual([0, 1, 2]);
+  });
+});
+
+describe("columns", () => {
+  const turns = (ids: string[]) =>
+    ids.map((id) => ["session_transition", { event: "turn" }, id] as [string, unknown, string]);
+  const names = (...given: Parameters<typeof columnsOf>) =>
+    columnsOf(...given).map((each) => (each ? written(each) : "others"));
+
+  test("are those of the newest sessions, and one for all others", () => {
+    const shown = read(...turns(["a", "b", "c", "a"]));
+    expect(names(shown, 3, undefined)).toEqual([
+      "client",
+      "arbiter",
+      "session a",
+      "run a",
+      "session b",
+      "run b",
+      "session c",
+      "run c",
+    ]);
+    expect(names(shown, 2, undefined)).toEqual([
+      "client",
+      "arbiter",
+      "session a",
+      "run a",
+      "session c",
+      "run c",
+      "others",
+    ]);
+    expect(names(shown, 1, "b")).toEqual(["client", "arbiter", "session b", "run b", "others"]);
+    const columns = columnsOf(shown, 1, "b");
+    expect(placeIn(columns, { role: "run", sessionId: "c" })).toBe(4);
+  });
+
+  test("stay few for a log with ten thousand sessions", () => {
+    const shown = read(...turns(Array.from({ length: 10_000 }, (_, index) => `s${index}`)));
+    expect(names(shown, 6, "s1")).toHaveLength(2 + 6 * 2 + 1);
+  });
+});
+
+test("a span is found by time, and a moment by its place", () => {
+  const shown = read(["floor_updated", { flags: {} }], ["usage", {}], ["floor_updated", { flags: {} }]);
+  expect(firstFrom(shown, "at", AT + 1)).toBe(1);
+  expect(firstFrom(shown, "index", 2)).toBe(1);
+  expect(firstFrom(shown, "index", 3)).toBe(2);
+});

@@ -1,0 +1,73 @@
+import { describe, expect, test } from "vitest";
+import type { LogEvent } from "../../../page/log/log-event.ts";
+import { firstAbove, laneIndex, moved, zoomed } from "../../../page/timeline/lanes.ts";
+
+const AT = Date.parse("2026-11-22T08:00:00.000Z");
+
+const event = (index: number, type: string, data: unknown, sessionId?: string): LogEvent =>
+  ({
+    type,
+    data,
+    sessionId,
+    position: `abc.${index + 1}`,
+    timestamp: new Date(AT + index * 1_000).toISOString(),
+  }) as unknown as LogEvent;
+
+describe("lanes", () => {
+  test("say what each session was from when on, and when it ended", () => {
+    const { lanes, marks, from, to } = laneIndex().of([
+      event(0, "session_created", { id: "a", title: "A", agentId: "music" }, "a"),
+      event(1, "arbitration", { outcome: "queued", reason: "lower_priority", challenger: { sessionId: "a" } }, "a"),
+      event(2, "session_transition", { from: "created", to: "active.idle", event: "activate" }, "a"),
+      event(3, "session_transition", { from: "active.idle", to: "active.running", event: "turn" }, "a"),
+      event(4, "session_transition", { from: "active.running", to: "ducked.running", event: "duck", level: -14 }, "a"),
+      event(5, "arbitration", { outcome: "rejected", reason: "lower_priority", challenger: {} }),
+      event(6, "session_transition", { from: "ducked.running", to: "paused", event: "preempt" }, "a"),
+      event(7, "session_updated", { title: "B" }, "a"),
+      event(8, "session_transition", { from: "paused", to: "archived", event: "archive" }, "a"),
+    ]);
+    expect(lanes).toEqual([
+      {
+        sessionId: "a",
+        title: "B",
+        agentId: "music",
+        starts: [0, 1, 2, 3, 4, 6, 8].map((second) => AT + second * 1_000),
+        looks: ["created", "queued", "idle", "running", "ducked", "paused", "archived"],
+        endsAt: AT + 8_000,
+      },
+    ]);
+    expect(marks.map(({ sessionId, outcome, index }) => [sessionId, outcome, index])).toEqual([
+      ["a", "queued", 1],
+      [undefined, "rejected", 5],
+    ]);
+    expect([from, to]).toEqual([AT, AT + 8_000]);
+  });
+
+  test("of an empty log are empty, over a span that can be divided by", () => {
+    const { lanes, from, to } = laneIndex().of([]);
+    expect(lanes).toEqual([]);
+    expect(to).toBeGreaterThan(from);
+  });
+});
+
+describe("a span", () => {
+  const whole = { from: 0, to: 10_000 };
+
+  test("zooms around a moment, which stays where it is, and never beyond the log", () => {
+    const near = zoomed(whole, 0.5, 2_000, whole);
+    expect(near).toEqual({ from: 1_000, to: 6_000 });
+    expect(zoomed(near, 100, 2_000, whole)).toEqual(whole);
+    const { from, to } = zoomed(whole, 1e-9, 5_000, whole);
+    expect(to - from).toBeCloseTo(10);
+  });
+
+  test("moves by a part of itself and stops at the log's ends", () => {
+    expect(moved({ from: 1_000, to: 3_000 }, 0.5, whole)).toEqual({ from: 2_000, to: 4_000 });
+    expect(moved({ from: 1_000, to: 3_000 }, -9, whole)).toEqual({ from: 0, to: 2_000 });
+    expect(moved({ from: 1_000, to: 3_000 }, 9, whole)).toEqual({ from: 8_000, to: 10_000 });
+  });
+
+  test("finds the first value above another", () => {
+    expect([0, 1, 2, 3, 9].map((value) => firstAbove([1, 2, 2, 3], value))).toEqual([0, 1, 3, 4, 4]);
+  });
+});

@@ -1,0 +1,119 @@
+import { describe, expect, test } from "vitest";
+import { drawCharts } from "../../../page/build/draw-charts.ts";
+import type { LogEvent } from "../../../page/log/log-event.ts";
+import { type Box, labelOf } from "../../../page/machine/chart.ts";
+import { acceptedIn, takenBy, transitionIndex, transitionsOf } from "../../../page/machine/standing.ts";
+import type { ServerEvent } from "../../../src/client/server-event.ts";
+
+const [arbiter, session] = (await drawCharts()) as [Chart, Chart];
+type Chart = Awaited<ReturnType<typeof drawCharts>>[number];
+const [lifecycle, activity] = session.regions as [Chart["regions"][number], Chart["regions"][number]];
+
+const transition = (seq: number, data: object, sessionId = "a") =>
+  ({
+    type: "session_transition",
+    seq,
+    sessionId,
+    data,
+    timestamp: "2026-11-22T08:00:00Z",
+    position: `x.${seq}`,
+  }) as unknown;
+
+describe("the charts of the page", () => {
+  test("have a place for each state and arrow, in both directions, and no two states in the same place", () => {
+    const overlaps = (one: Box, other: Box) =>
+      one.x < other.x + other.width &&
+      other.x < one.x + one.width &&
+      one.y < other.y + other.height &&
+      other.y < one.y + one.height;
+    for (const region of [...arbiter.regions, ...session.regions]) {
+      for (const layout of [region.wide, region.tall]) {
+        const boxes = region.states.map(({ name }) => layout.states[name]!);
+        for (const [index, box] of boxes.entries()) {
+          expect(boxes.slice(index + 1).filter((other) => overlaps(box, other))).toEqual([]);
+          expect(box.x + box.width).toBeLessThanOrEqual(layout.width);
+          expect(box.y + box.height).toBeLessThanOrEqual(layout.height);
+        }
+        expect(layout.arrows).toHaveLength(region.arrows.length);
+        expect(layout.arrows.filter(({ points }) => points.length < 2)).toEqual([]);
+      }
+    }
+  });
+
+  test("draw ways that several states share once, from a frame around them", () => {
+    expect(lifecycle.framed).toEqual(["created", "active", "ducked", "paused"]);
+    const ways = lifecycle.arrows.map(({ from, to }) => [from, to]);
+    expect(ways).toContainEqual([lifecycle.framed, "archived"]);
+    expect(ways).toContainEqual([["archived"], "deleted"]);
+    expect(lifecycle.states.map(({ name }) => name)).not.toContain("entering");
+    expect(ways[0]).toEqual([[], "created"]);
+    expect(arbiter.regions[0]!.framed).toEqual([]);
+  });
+
+  test("put at most three words on an arrow, and the number of the others", () => {
+    const words = (...events: string[]) => events.map((event) => ({ event }));
+    expect(labelOf(words("a", "b", "c"))).toEqual(["a", "b", "c"]);
+    expect(labelOf([...words("a", "b", "c", "d"), { event: "e", guard: "g" }])).toEqual(["a", "b", "c", "+2"]);
+  });
+});
+
+describe("a transition", () => {
+  const arrowOf = (region: Chart["regions"][number], data: object) => {
+    const taken = takenBy(region, data as Parameters<typeof takenBy>[1]);
+    const arrow = taken === undefined ? undefined : region.arrows[taken];
+    return arrow && [arrow.from, arrow.to, arrow.words.map(({ event, guard }) => event ?? guard)];
+  };
+
+  test("takes the arrow with its event, of those from state to state", () => {
+    expect(arrowOf(lifecycle, { from: "active.running", to: "paused", event: "preempt" })?.slice(0, 2)).toEqual([
+      ["active"],
+      "paused",
+    ]);
+    expect(arrowOf(lifecycle, { from: "paused", to: "archived", event: "expire" })).toEqual([
+      ["paused"],
+      "archived",
+      ["expire"],
+    ]);
+    expect(arrowOf(lifecycle, { from: "paused", to: "archived", event: "archive" })?.[0]).toEqual(lifecycle.framed);
+    expect(arrowOf(lifecycle, { from: "paused", to: "deleted", event: "delete" })?.[1]).toBe("deleted");
+    expect(arrowOf(lifecycle, { from: "active.idle", to: "active.running", event: "turn" })).toBeUndefined();
+  });
+
+  test("takes an arrow of the activity too, also while the session is paused", () => {
+    expect(arrowOf(activity, { from: "active.idle", to: "active.running", event: "turn" })?.[1]).toBe("running");
+    expect(arrowOf(activity, { from: "ducked.waiting", to: "ducked.running", event: "answer" })?.[2]).toEqual([
+      "hasNoInteraction",
+    ]);
+    const held = { from: "paused", to: "paused", event: "done", activity: { from: "running", to: "idle" } };
+    expect(arrowOf(activity, held)?.[1]).toBe("idle");
+    expect(arrowOf(lifecycle, held)).toBeUndefined();
+  });
+
+  test("is found in the log up to a moment, and in what the stream brought ahead of the log", () => {
+    const log = [
+      transition(1, { to: "active.idle" }),
+      transition(2, { to: "x" }, "other"),
+      transition(3, { to: "paused" }),
+    ] as LogEvent[];
+    const ahead = [transition(3, { to: "paused" }), transition(4, { to: "active.idle" })] as ServerEvent[];
+    const of = (count: number, recent: ServerEvent[]) =>
+      transitionsOf("a", log, transitionIndex().of(log).get("a")!, count, recent).map(({ seq }) => seq);
+    expect(of(3, ahead)).toEqual([1, 3, 4]);
+    expect(of(2, [])).toEqual([1]);
+    expect(of(0, ahead)).toEqual([3, 4]);
+  });
+});
+
+test("what a session accepts are the events of its states, with where they may lead; what it refuses is apart", () => {
+  const { accepted, refused } = acceptedIn(session, { lifecycle: "created", activity: "idle" });
+  const to = new Map(accepted.map((each) => [each.event, each.to]));
+  expect(to.get("session.archive")).toEqual(["archived"]);
+  expect(to.get("activate")).toEqual(["active"]);
+  expect(to.get("session.rename")).toEqual([]);
+  expect(to.has("session.pause")).toBe(false);
+  expect(refused).toContainEqual({ event: "session.pause", code: "illegal_command" });
+  expect(acceptedIn(session, { lifecycle: "paused", activity: "running" }).accepted).toContainEqual({
+    event: "session.abort",
+    to: ["idle"],
+  });
+});

@@ -1,0 +1,36 @@
+import { describe, expect, test } from "vitest";
+import { quantile, readMetrics, total } from "../../../page/node/metrics-text.ts";
+
+const TEXT = `# HELP a help
+# TYPE a counter
+a{type="x",outcome="ok"} 3
+a{type="y",outcome="no \\"way\\", {really}"} 4
+b 1.5e3
+b_seconds_bucket{le="0.1"} 98
+b_seconds_bucket{le="1"} 99
+b_seconds_bucket{le="+Inf"} 100
+c NaN
+not a line at all
+`;
+
+describe("a node's metrics", () => {
+  test("are read with labels of any content", () => {
+    const samples = readMetrics(TEXT);
+    expect(samples).toHaveLength(6);
+    expect(samples[1]).toEqual({ name: "a", labels: { type: "y", outcome: 'no "way", {really}' }, value: 4 });
+  });
+
+  test("add up over labels, and those that are absent are not zero", () => {
+    const samples = readMetrics(TEXT);
+    expect(total(samples, "a")).toBe(7);
+    expect(total(samples, "a", { type: "x" })).toBe(3);
+    expect(total(samples, "b")).toBe(1_500);
+    expect(total(samples, "none")).toBeUndefined();
+  });
+
+  test("give the bound that a part of the observations stayed below", () => {
+    const samples = readMetrics(TEXT);
+    expect([0.5, 0.99, 1].map((part) => quantile(samples, "b_seconds", part))).toEqual([0.1, 1, Infinity]);
+    expect(quantile(samples, "none", 0.5)).toBeUndefined();
+  });
+});

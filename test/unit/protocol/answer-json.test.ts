@@ -1,0 +1,31 @@
+import { expect, test } from "vitest";
+import { answerJson, sessionJson } from "../../../src/protocol/session.ts";
+import { makeSession } from "../../support/floor-writer.ts";
+
+test("an answer's JSON says what JSON.stringify would, with a session and without one", () => {
+  const session = makeSession("a", { title: 'quotes " and \u2028 and \ud800' });
+  for (const answer of [
+    { ok: true, session, seq: 3, none: undefined },
+    { session },
+    { session: undefined, ok: true },
+    { ok: false, code: "rejected", facts: { of: [1, null, "x"] } },
+    {},
+  ]) {
+    expect(JSON.parse(answerJson(answer))).toEqual(JSON.parse(JSON.stringify(answer)));
+  }
+});
+
+test("a session's JSON is made once", () => {
+  let reads = 0;
+  const session = Object.defineProperty(makeSession("a"), "title", {
+    enumerable: true,
+    get: () => {
+      reads += 1;
+      return "counted";
+    },
+  });
+  expect(JSON.parse(sessionJson(session)).title).toBe("counted");
+  answerJson({ ok: true, session });
+  sessionJson(session);
+  expect(reads).toBe(1);
+});

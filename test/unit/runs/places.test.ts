@@ -1,0 +1,121 @@
+import { describe, expect, test } from "vitest";
+import type { FloorId } from "../../../src/protocol/ids.ts";
+import type { Puppet, PuppetRun } from "../../support/puppet.ts";
+import { WorkerStage } from "../../support/worker-stage.ts";
+
+const question = { kind: "question" as const, question: "Which?", options: ["a"] };
+
+/** A worker of so many places, and how many runs of each kind it may have. */
+async function open(places: { total?: number; perOwner?: number; waiting?: number; waitingPerOwner?: number }) {
+  const stage = await WorkerStage.open();
+  const worker = await stage.startWorker({ concurrency: 2, places });
+  const puppet: Puppet = stage.puppet();
+  /** A run of this user in a zone of its own. */
+  const begin = async (user: string, zone = "front"): Promise<void> => {
+    const floorId = `u:${user}/${zone}`;
+    const sessionId = `${user}-${zone}`;
+    await stage.floors.create(sessionId, "music", { floorId });
+    const turn = { messageId: `m-${sessionId}`, runId: `run-${sessionId}`, content: "go" };
+    await stage.floors.ask({ type: "session.chat", sessionId, turn }, { floorId });
+    await stage.clock.advance(0);
+  };
+  const end = async (run: PuppetRun): Promise<void> => {
+    run.end();
+    await stage.clock.advance(0);
+  };
+  const ask = async (run: PuppetRun): Promise<void> => {
+    run.control.ask(question).catch(() => {});
+    await stage.clock.advance(0);
+  };
+  return { stage, worker, puppet, begin, end, ask, begun: () => puppet.runs.map(({ turn }) => turn.runId) };
+}
+
+describe("a run that waits for a person", () => {
+  test("keeps no place that another could use", async () => {
+    const { worker, puppet, begin, ask, begun } = await open({ total: 1, perOwner: 1 });
+    await begin("ann");
+    await begin("bob");
+    expect(begun()).toEqual(["run-ann-front"]);
+    await ask(puppet.last);
+    expect(begun()).toEqual(["run-ann-front", "run-bob-front"]);
+    expect(worker.counts).toEqual({ underWay: 1, held: 0, waiting: 1 });
+  });
+
+  test("has its place again when it was answered, and the next waits for one", async () => {
+    const { stage, worker, puppet, begin, ask, begun } = await open({ total: 1, perOwner: 1 });
+    await begin("ann");
+    await ask(puppet.last);
+    const floorId = "u:ann/front";
+    const { entries } = await stage.floors.store.store.readFloorLog(floorId as FloorId, 0, 100);
+    const { requestId } = entries.find(({ type }) => type === "user_question_request")!;
+    const answer = { kind: "question" as const, requestId: requestId!, selected: ["a"] };
+    const command = { type: "session.answer" as const, sessionId: "ann-front", requestId: requestId!, answer };
+    await stage.floors.ask(command, { floorId });
+    await stage.clock.advance(0);
+    expect(worker.counts).toEqual({ underWay: 1, held: 0 });
+    await begin("bob");
+    expect(begun()).toEqual(["run-ann-front"]);
+  });
+
+  test("keeps its place where so many wait already", async () => {
+    const { puppet, begin, ask, begun } = await open({ total: 1, perOwner: 1, waiting: 1 });
+    for (const user of ["ann", "bob"]) {
+      await begin(user);
+      await ask(puppet.last);
+    }
+    await begin("cid");
+    expect(begun()).toEqual(["run-ann-front", "run-bob-front"]);
+  });
+
+  test("keeps a place of its owner's where so many of the same owner wait", async () => {
+    const { puppet, begin, ask, begun } = await open({ total: 2, perOwner: 1, waitingPerOwner: 1 });
+    for (const zone of ["front", "back"]) {
+      await begin("ann", zone);
+      await ask(puppet.last);
+    }
+    await begin("ann", "roof");
+    await begin("bob");
+    expect(begun()).toEqual(["run-ann-front", "run-ann-back", "run-bob-front"]);
+  });
+});
+
+describe("one owner", () => {
+  test("has no more places than its share, and another gets one at once", async () => {
+    const { begin, begun } = await open({ total: 3, perOwner: 2 });
+    for (const zone of ["front", "back", "roof", "trunk"]) await begin("ann", zone);
+    await begin("bob");
+    expect(begun()).toEqual(["run-ann-front", "run-ann-back", "run-bob-front"]);
+  });
+
+  test("has its next run taken as soon as one of its runs ends, the most important first", async () => {
+    const { stage, puppet, begin, end, begun } = await open({ total: 3, perOwner: 1 });
+    for (const zone of ["front", "back"]) await begin("ann", zone);
+    const floorId = "u:ann/roof";
+    stage.agents.set("phone", puppet);
+    await stage.floors.create("ann-roof", "phone", { floorId });
+    const turn = { messageId: "m-roof", runId: "run-ann-roof", content: "go" };
+    await stage.floors.ask({ type: "session.chat", sessionId: "ann-roof", turn }, { floorId });
+    await stage.clock.advance(0);
+    expect(begun()).toEqual(["run-ann-front"]);
+    await end(puppet.last);
+    expect(begun()).toEqual(["run-ann-front", "run-ann-roof"]);
+    await end(puppet.last);
+    expect(begun()).toEqual(["run-ann-front", "run-ann-roof", "run-ann-back"]);
+  });
+
+  test("is counted for the owner of its sessions when authentication is on, across all floors", async () => {
+    const { stage, begun } = await open({ total: 3, perOwner: 1 });
+    for (const [id, ownerId] of [
+      ["one", "ann"],
+      ["two", "ann"],
+      ["three", "bob"],
+    ] as const) {
+      const floorId = `s:${id}`;
+      await stage.floors.create(id, "music", { floorId, ownerId });
+      const turn = { messageId: `m-${id}`, runId: `run-${id}`, content: "go" };
+      await stage.floors.ask({ type: "session.chat", sessionId: id, turn }, { floorId });
+      await stage.clock.advance(0);
+    }
+    expect(begun()).toEqual(["run-one", "run-three"]);
+  });
+});
