@@ -73,10 +73,12 @@ export function useHere(): Here {
 /**
  * Shows what is within it a little later than the rest of the page, when it takes long: a moment that is left again
  * before its view was ready is not drawn. The slider and the keys keep up with the hand.
+ * @param children what to show; it is told whether another moment than the chosen one is still shown
  */
-export function Unhurried({ children }: { children: ReactNode }) {
-  const here = useDeferredValue(useHere());
-  return <HereContext value={here}>{children}</HereContext>;
+export function Unhurried({ children }: { children: (isBehind: boolean) => ReactNode }) {
+  const now = useHere();
+  const here = useDeferredValue(now);
+  return <HereContext value={here}>{children(here.at !== now.at)}</HereContext>;
 }
 
 const NOBODY: FloorLiveView = { status: "connecting", floor: undefined, decisions: [], events: [] };

@@ -70,9 +70,13 @@ function Framed({ view }: { view: View }) {
         <KeyList />
       </header>
       <ConnectionLine state={status} />
-      <main className={styles["content"]} id="content" tabIndex={-1}>
-        <Unhurried>{shown}</Unhurried>
-      </main>
+      <Unhurried>
+        {(isBehind) => (
+          <main className={styles["content"]} id="content" tabIndex={-1} aria-busy={isBehind}>
+            {shown}
+          </main>
+        )}
+      </Unhurried>
       <MomentBar />
       {status.failure?.code === "unauthorized" && <SignIn onSignedIn={restart} />}
     </div>

@@ -35,10 +35,18 @@ describeInChromium("the floor view", (open) => {
     await agentButton(page, "Weather").click();
     await page.getByRole("alert").getByText("Weather (30) was refused: 30 is less than 90 of Phone.").waitFor();
 
+    const slider = page.getByRole("slider", { name: "Look at an earlier moment" });
+    const isWholeLogHere = async () => {
+      const { events } = await client.readFloorLog("u:ann", { limit: 2_000 });
+      return (await slider.getAttribute("max")) === String(events.length);
+    };
+    await expect.poll(isWholeLogHere).toBe(true);
     await page.getByRole("heading", { name: "ann" }).click();
     for (let presses = 0; (await holderCard(page).getByText("Music").count()) === 0; presses += 1) {
       expect(presses).toBeLessThan(30);
       await page.keyboard.press("ArrowLeft");
+      // The view follows a little later than the key: another press before that could pass the moment by.
+      await page.locator("main[aria-busy=false]").waitFor();
     }
     await page.waitForURL(/at=\d+/);
     expect(await agentButton(page, "Phone").isDisabled()).toBe(true);
