@@ -156,10 +156,13 @@ export class NodeUnderTest {
     if (!this.#mayFail) expect(this.#faults).toEqual([]);
   }
 
-  /** A user nobody else of this node is. */
-  newUser(): string {
+  /**
+   * A user id that no test of this node has, so that a repeated test finds an empty floor.
+   * @param name what the id begins with; a number follows
+   */
+  newUser(name = "user"): string {
     this.#users += 1;
-    return `user${this.#users}`;
+    return `${name}${this.#users}`;
   }
 
   get(path: string, options?: RequestOptions): Promise<Answer> {

@@ -1,6 +1,6 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, expect, onTestFinished, test } from "vitest";
 import { buildPage } from "../../support/built-page.ts";
-import { describeInFirefox, type Firefox, type FirefoxPage } from "../../support/firefox.ts";
+import { describeInFirefox, type FirefoxPage } from "../../support/firefox.ts";
 import { NodeUnderTest } from "../../support/node-under-test.ts";
 
 const pageFolder = await buildPage();
@@ -24,14 +24,11 @@ const find = ({ evaluate }: FirefoxPage, selector: string, text: string, press =
 const press = (page: FirefoxPage, selector: string, text: string) => find(page, selector, text, true);
 
 describeInFirefox("the page in Firefox", (start) => {
-  let firefox: Firefox;
-  beforeAll(async () => {
-    firefox = await start();
-  });
-  afterAll(() => firefox?.stop());
-
   test("plays a call over music through every view, and shows it again", async () => {
-    const page = await firefox.open(`${node.url}/#/floor/u%3Aann`);
+    // A browser of its own for each try, since the page remembers the language that the last step chooses.
+    const firefox = await start();
+    onTestFinished(() => firefox.stop());
+    const page = await firefox.open(`${node.url}/#/floor/u%3A${node.newUser()}`);
     await press(page, "[aria-labelledby=agents] button:enabled", "Music");
     await find(page, "[data-front=true]", "Music");
     await press(page, "[aria-labelledby=agents] button:enabled", "Phone");
@@ -59,5 +56,5 @@ describeInFirefox("the page in Firefox", (start) => {
     await press(page, "button", "中文");
     await find(page, "nav a", "状态机");
     expect(page.faults).toEqual([]);
-  });
+  }, 120_000);
 });

@@ -20,7 +20,7 @@ const addressOf = (user: string) => `${node.url}/#/floor/u%3A${user}`;
 
 describeInChromium("the floor view", (open) => {
   test("says what a call over music would do, does it with one click, and shows any moment again", async () => {
-    const { page, faults } = await open(addressOf("ann"));
+    const { page, faults } = await open(addressOf(node.newUser("ann")));
     await agentButton(page, "Music").click();
     await holderCard(page).getByText("Music").waitFor();
 
@@ -61,10 +61,11 @@ describeInChromium("the floor view", (open) => {
   });
 
   test("keeps an opened decision open, and no other, when newer ones push older ones out of the list", async () => {
-    const ask = (agentId: string) => node.post("/session/create", { agentId, userId: "bea", activate: true });
+    const userId = node.newUser();
+    const ask = (agentId: string) => node.post("/session/create", { agentId, userId, activate: true });
     await ask("phone");
     for (let asked = 0; asked < 52; asked += 1) await ask("chat");
-    const { page } = await open(addressOf("bea"));
+    const { page } = await open(addressOf(userId));
     const decisions = page.getByRole("region", { name: "All decisions" }).locator("details");
     await expect.poll(() => decisions.count()).toBe(50);
     await ask("weather");
@@ -79,29 +80,31 @@ describeInChromium("the floor view", (open) => {
   });
 
   test("pauses, resumes and lets wait, sets flags, and follows what others do", async () => {
-    const { page } = await open(addressOf("ben"));
+    const userId = node.newUser();
+    const { page } = await open(addressOf(userId));
     await agentButton(page, "Music").click();
     await holderCard(page).getByRole("button", { name: "Pause" }).click();
     await page.getByRole("article", { name: "Music: paused" }).getByRole("button", { name: "Resume" }).click();
     await holderCard(page).getByText("Music").waitFor();
-    const queued = await node.post("/session/create", { agentId: "patient", userId: "ben" });
+    const queued = await node.post("/session/create", { agentId: "patient", userId });
     await node.post(`/session/${queued.body.session.id}/activate`);
     await page.getByRole("article", { name: "Patient: waits" }).waitFor();
     await page.getByLabel("name of a flag").fill("emergency");
     await page.getByRole("button", { name: "Set" }).click();
     await page.getByLabel("emergency").waitFor();
     expect(await page.getByLabel("emergency").isChecked()).toBe(true);
-    await node.post("/floor/u%3Aben/stop-all");
+    await node.post(`/floor/u%3A${userId}/stop-all`);
     await page.getByText("The floor is free. Choose an agent to start a session.").waitFor();
   });
 
   test("has no fault that axe finds, with every kind of card on it", async () => {
-    const { page } = await open(addressOf("cay"));
+    const userId = node.newUser();
+    const { page } = await open(addressOf(userId));
     await agentButton(page, "Music").click();
     await holderCard(page).getByText("Music").waitFor();
     await agentButton(page, "Phone").click();
     await page.getByRole("article", { name: "Music: paused" }).waitFor();
-    const queued = await node.post("/session/create", { agentId: "patient", userId: "cay" });
+    const queued = await node.post("/session/create", { agentId: "patient", userId });
     await node.post(`/session/${queued.body.session.id}/activate`);
     await page.getByRole("article", { name: "Patient: waits" }).waitFor();
     await page.getByRole("region", { name: "All decisions" }).locator("summary").first().click();
@@ -111,9 +114,9 @@ describeInChromium("the floor view", (open) => {
 
   test("shows names and titles as the text they are", async () => {
     const title = `<img src=x onerror="document.title='broken'"> [link](javascript:alert(1))`;
-    const { session } = (await node.post("/session/create", { agentId: "music", userId: "eve", activate: true, title }))
-      .body;
-    const { page, faults } = await open(addressOf("eve"));
+    const userId = node.newUser();
+    const { session } = (await node.post("/session/create", { agentId: "music", userId, activate: true, title })).body;
+    const { page, faults } = await open(addressOf(userId));
     await holderCard(page).getByText(title).waitFor();
     expect(session.title).toBe(title);
     expect(await page.title()).toBe("Interlock");
@@ -122,7 +125,7 @@ describeInChromium("the floor view", (open) => {
 });
 
 test("a floor's log alone gives the state of the floor, after every kind of change", async () => {
-  const user = "log";
+  const user = node.newUser();
   const make = async (agentId: string, activate: boolean) =>
     (await node.post("/session/create", { agentId, userId: user, activate })).body.session?.id;
   const music = await make("music", true);

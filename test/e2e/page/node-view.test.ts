@@ -19,7 +19,7 @@ describeInChromium("the node view", (open) => {
     const commands = page.locator("dl > div", { hasText: "Commands answered" });
     await commands.getByText(/since it started/).waitFor();
     const before = await commands.textContent();
-    await node.post("/session/create", { agentId: "music", userId: "ann", activate: true });
+    await node.post("/session/create", { agentId: "music", userId: node.newUser(), activate: true });
     await expect.poll(() => commands.textContent(), { timeout: 20_000 }).not.toBe(before);
     await page
       .locator("dl > div", { hasText: "Commits, 99 of 100 within" })

@@ -7,6 +7,7 @@ import { buildPage } from "../../support/built-page.ts";
 import { writeTemporary } from "../../support/callers.ts";
 import { closeChromium, describeInChromium } from "../../support/chromium.ts";
 import { E2E_AGENTS, scripted } from "../../support/e2e-catalog.ts";
+import { E2eClient } from "../../support/e2e-client.ts";
 import { NodeUnderTest } from "../../support/node-under-test.ts";
 import { startProviderServer } from "../../support/provider-server.ts";
 
@@ -31,14 +32,15 @@ const node = await NodeUnderTest.start({ pageFolder, agents: [...E2E_AGENTS, wri
 afterAll(() => node.stop());
 afterAll(closeChromium);
 
-async function makeSession(agentId: string, userId: string): Promise<{ id: string; address: string }> {
-  const { session } = (await node.post("/session/create", { agentId, userId, activate: true })).body;
-  return { id: session.id, address: `${node.url}/#/session/u%3A${userId}/${session.id}` };
+/** A session that holds the floor of a user of its own. */
+async function makeSession(agentId: string): Promise<{ id: string; address: string }> {
+  const { id, floorId } = await new E2eClient(node).hold(agentId);
+  return { id, address: `${node.url}/#/session/${encodeURIComponent(floorId)}/${id}` };
 }
 
 describeInChromium("the session view", (open) => {
   test("sends the typed message, shows the answer as it comes, and the session's new title", async () => {
-    const { address } = await makeSession("general", "ann");
+    const { address } = await makeSession("general");
     const { page, faults } = await open(address);
     await page.getByLabel("Say something").fill("hello there");
     await page.getByLabel("Say something").press("Enter");
@@ -52,7 +54,7 @@ describeInChromium("the session view", (open) => {
   });
 
   test("shows Markdown as elements, and all else as plain text", async () => {
-    const { id, address } = await makeSession("writer", "ben");
+    const { id, address } = await makeSession("writer");
     const { page, faults } = await open(address);
     await node.post("/message", { type: "chat", sessionId: id, content: "go" });
     const answer = page.getByRole("article", { name: "Writer" });
@@ -67,7 +69,7 @@ describeInChromium("the session view", (open) => {
   });
 
   test("lets confirmations and questions be answered in place, and shows their outcome", async () => {
-    const { id, address } = await makeSession("general", "cay");
+    const { id, address } = await makeSession("general");
     const { page } = await open(address);
     await node.post("/message", { type: "chat", sessionId: id, content: "delete it" });
     const confirmation = page.getByRole("region", { name: "May delete_file run?" });
@@ -85,7 +87,7 @@ describeInChromium("the session view", (open) => {
   });
 
   test("folds what a sub-agent said beneath the place where it was called", async () => {
-    const { id, address } = await makeSession("general", "dan");
+    const { id, address } = await makeSession("general");
     const { page } = await open(address);
     await node.post("/message", { type: "chat", sessionId: id, content: "browse" });
     await page.getByText("It says: Hello there.").waitFor();
@@ -109,7 +111,7 @@ describeInChromium("the session view", (open) => {
       empty: "回复没有文字。",
     },
   ])("says of a reply that is not whole why it is not: $locale", async ({ locale, length, filtered, empty }) => {
-    const { id, address } = await makeSession("model", `gil-${locale}`);
+    const { id, address } = await makeSession("model");
     const { page } = await open(address, { locale });
     const replies = [
       [length, { text: ["Once upon a "], ending: "length" }],
@@ -126,7 +128,7 @@ describeInChromium("the session view", (open) => {
   });
 
   test("shows until when a program that plays for itself may be silent, and why it lost the floor", async () => {
-    const { id, address } = await makeSession("radio", "hal");
+    const { id, address } = await makeSession("radio");
     const program = keepLease(createClient({ baseUrl: node.url }), id, true);
     onTestFinished(() => program.stop());
     program.note({ state: "active", leaseMs: LEASE_MS });
@@ -143,7 +145,7 @@ describeInChromium("the session view", (open) => {
   });
 
   test("renames, archives, and finds a session again by its words, in the archive too", async () => {
-    const { address } = await makeSession("general", "eve");
+    const { address } = await makeSession("general");
     const { page } = await open(address);
     await page.getByRole("button", { name: "Rename" }).click();
     await page.getByLabel("New title").fill("Holidays in Xi'an");
@@ -164,7 +166,7 @@ describeInChromium("the session view", (open) => {
   });
 
   test("shows a log that was saved, from the file alone: conversations and floors at every moment", async () => {
-    const { id, address } = await makeSession("music", "fay");
+    const { id, address } = await makeSession("music");
     const { page } = await open(address);
     await node.post("/message", { type: "chat", sessionId: id, content: "hello" });
     await page.getByText("Hello there.").waitFor();
@@ -200,7 +202,7 @@ describeInChromium("the session view", (open) => {
   test.each(["light", "dark"] as const)(
     "has no fault that axe finds while something is asked: %s",
     async (colorScheme) => {
-      const { id, address } = await makeSession("general", `axe-${colorScheme}`);
+      const { id, address } = await makeSession("general");
       const { page } = await open(address, { colorScheme });
       await node.post("/message", { type: "chat", sessionId: id, content: "hello" });
       await page.getByText("Hello there.").waitFor();

@@ -10,19 +10,20 @@ afterAll(() => node.stop());
 afterAll(closeChromium);
 
 /** Music plays, a call pauses it, a joke is refused. */
-async function drive(userId: string): Promise<{ music: string; address: string }> {
+async function drive(): Promise<{ userId: string; music: string; address: string }> {
+  const userId = node.newUser();
   const make = async (agentId: string) =>
     (await node.post("/session/create", { agentId, userId, activate: true })).body.session?.id;
   const music = await make("music");
   await node.post("/message", { type: "chat", sessionId: music, content: "hello" });
   await make("phone");
   await make("chat");
-  return { music, address: `${node.url}/#/timeline/u%3A${userId}` };
+  return { userId, music, address: `${node.url}/#/timeline/u%3A${userId}` };
 }
 
 describeInChromium("the timeline", (open) => {
   test("has a lane for each session and a line for each event, and choosing a line shows all views as they were", async () => {
-    const { music, address } = await drive("ann");
+    const { userId, music, address } = await drive();
     const { page, faults } = await open(address);
     await page.getByRole("link", { name: "Music hello" }).waitFor();
     await page.getByRole("link", { name: /^Phone/ }).waitFor();
@@ -44,7 +45,7 @@ describeInChromium("the timeline", (open) => {
     await page.waitForURL(/at=1\b/);
     await page.getByRole("navigation").getByRole("link", { name: "Floor" }).click();
     await page.getByText("The floor is free. Choose an agent to start a session.").waitFor();
-    await page.goto(`${node.url}/#/session/u%3Aann/${music}?at=1`);
+    await page.goto(`${node.url}/#/session/u%3A${userId}/${music}?at=1`);
     await page.getByText("Nothing was said yet.").waitFor();
     await page.getByRole("button", { name: "Live", exact: true }).click();
     await page.getByText("Hello there.").waitFor();
@@ -52,7 +53,7 @@ describeInChromium("the timeline", (open) => {
   });
 
   test("is scrubbed by a press on a lane, and zoomed and moved with keys and buttons", async () => {
-    const { address } = await drive("ben");
+    const { address } = await drive();
     const { page } = await open(address);
     const picture = page.getByRole("img", { name: /3 decisions/ });
     await picture.waitFor();
@@ -74,7 +75,7 @@ describeInChromium("the timeline", (open) => {
   });
 
   test("draws what the log says: at each moment a bar on the holder's lane", async () => {
-    const { address } = await drive("cay");
+    const { address } = await drive();
     const { page } = await open(address);
     await page.getByRole("img", { name: /3 decisions/ }).waitFor();
     const painted = () =>
@@ -90,7 +91,7 @@ describeInChromium("the timeline", (open) => {
     { viewport: { width: 1280, height: 720 }, colorScheme: "light", locale: "en-US" },
     { viewport: { width: 390, height: 844 }, colorScheme: "dark", locale: "zh-CN" },
   ] as const)("has no fault that axe finds: $viewport.width $colorScheme", async (how) => {
-    const { address } = await drive(`axe-${how.colorScheme}`);
+    const { address } = await drive();
     const { page } = await open(address, how);
     await page.getByRole("link", { name: "Music hello" }).waitFor();
     const { violations } = await new AxeBuilder({ page }).analyze();
