@@ -132,8 +132,8 @@ async function openNode({ settings, env, log, pageFolder }: Required<AppOptions>
     followed: () => gateway.followers.count,
     commands: () => orchestrator?.waitingCount ?? 0,
     asks: () => mailbox.underWay,
-    shares: () => orchestrator?.shareCount ?? 0,
-    allShares: () => partitions,
+    ownedPartitions: () => orchestrator?.partitionCount ?? 0,
+    partitions: () => partitions,
     droppedLines,
     isBusAway: () => bus.isAway(),
   });

@@ -14,10 +14,10 @@ export interface Gauges {
   commands: () => number;
   /** Asks of this node to floors, local or remote, that wait for a reply. */
   asks: () => number;
-  /** Shares of the floors that this node owns. */
-  shares: () => number;
-  /** The number of shares that all floors are divided into. */
-  allShares: () => number;
+  /** Partitions of the floors that this node owns. */
+  ownedPartitions: () => number;
+  /** The number of partitions that all floors are divided into. */
+  partitions: () => number;
   isBusAway: () => boolean;
   /** Output lines that could not be written since the process began. */
   droppedLines: () => number;
@@ -73,8 +73,8 @@ export class Metrics implements HostMetrics, WorkerMetrics {
     gauge("interlock_floors_followed", "floors whose log is followed for readers", gauges.followed);
     gauge("interlock_commands_waiting", "commands that floors of this node have not answered yet", gauges.commands);
     gauge("interlock_asks_waiting", "asks of this node that no floor has answered yet", gauges.asks);
-    gauge("interlock_shares_owned", "shares of the floors that this node looks after", gauges.shares);
-    gauge("interlock_shares", "shares into which floors are divided, over all nodes", gauges.allShares);
+    gauge("interlock_partitions_owned", "partitions of the floors that this node owns", gauges.ownedPartitions);
+    gauge("interlock_partitions", "partitions into which floors are divided, over all nodes", gauges.partitions);
     gauge("interlock_bus_away", "1 while it is known that nothing arrives over the bus", () =>
       gauges.isBusAway() ? 1 : 0,
     );

@@ -35,8 +35,8 @@ export class Orchestrator {
   readonly #host: Host;
   readonly #armer: Armer;
   readonly #retention: Retention;
-  readonly #partitions: Ownership | undefined;
-  readonly #shares: number;
+  readonly #ownership: Ownership | undefined;
+  readonly #partitionCount: number;
 
   constructor({
     settings,
@@ -52,7 +52,7 @@ export class Orchestrator {
   }: OrchestratorOptions) {
     const { store, bus, queue, clock } = shape;
     this.#shape = shape;
-    this.#shares = settings.partitions;
+    this.#partitionCount = settings.partitions;
     this.#host = new Host({
       store,
       bus,
@@ -73,7 +73,7 @@ export class Orchestrator {
       newId,
       ask: (envelope) => mailbox.ask(envelope),
       askTimeoutMs: settings.commandDeadlineMs,
-      partitions: () => this.#partitions?.owned(),
+      floorHashes: () => this.#ownership?.ownedHashes(),
       log,
     });
     this.#retention = new Retention({
@@ -86,9 +86,9 @@ export class Orchestrator {
       stagedMs: BOUNDS.stagedMs,
       retentionMs: settings.retentionMs,
       doubtMs: BOUNDS.receiptMs,
-      isMine: () => this.#partitions?.isFirst ?? true,
+      isMine: () => this.#ownership?.isFirst ?? true,
     });
-    this.#partitions =
+    this.#ownership =
       membership &&
       new Ownership({
         bus,
@@ -118,25 +118,25 @@ export class Orchestrator {
     return this.#host.waitingCount;
   }
 
-  /** The number of shares that this node owns: all of them when it is the only node. */
-  get shareCount(): number {
-    return this.#partitions?.ownedCount ?? this.#shares;
+  /** The number of partitions that this node owns: all of them when it is the only node. */
+  get partitionCount(): number {
+    return this.#ownership?.ownedCount ?? this.#partitionCount;
   }
 
   /** The handler of a floor's commands in this process; undefined when another node serves the floor. */
   local(floorId: FloorId): Serve | undefined {
-    return (this.#partitions?.serves(floorId) ?? true) ? this.#dispatch : undefined;
+    return (this.#ownership?.serves(floorId) ?? true) ? this.#dispatch : undefined;
   }
 
   async start(): Promise<void> {
-    await this.#partitions?.start();
+    await this.#ownership?.start();
     await this.#armer.start();
     this.#retention.start();
   }
 
   /** Hand the floors over to other nodes, for at most `patienceMs`. Commands that were accepted are answered. */
   async stop(patienceMs: number): Promise<void> {
-    await this.#partitions?.stop(patienceMs);
+    await this.#ownership?.stop(patienceMs);
     await this.#armer.stop();
     await this.#retention.stop();
     this.#host.retireIdle();

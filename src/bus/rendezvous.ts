@@ -1,21 +1,21 @@
 import { fnv1a } from "../protocol/internal/hash.ts";
 
 /**
- * Assign each share to the node whose hash with it is highest (Thaler and Ravishankar, "A Name-Based Mapping Scheme for
+ * Assign each partition to the node whose hash with it is highest (Thaler and Ravishankar, "A Name-Based Mapping Scheme for
  * Rendezvous", 1996). All nodes that see the same members compute the same assignment, and when a node leaves, only its
- * own shares move.
+ * own partitions move.
  *
- * @returns the node id per share, indexed 0 to `count - 1`; empty when there are no nodes
+ * @returns the node id per partition, indexed 0 to `count - 1`; empty when there are no nodes
  */
 export function ownersOf(nodeIds: readonly string[], count: number): string[] {
   // Sorting breaks ties between equal hashes the same way on every node.
   const sorted = [...new Set(nodeIds)].sort();
   if (sorted.length === 0) return [];
-  return Array.from({ length: count }, (_, share) => {
+  return Array.from({ length: count }, (_, partition) => {
     let best = sorted[0]!;
     let highest = -1;
     for (const nodeId of sorted) {
-      const hash = weigh(`${share}:${nodeId}`);
+      const hash = weigh(`${partition}:${nodeId}`);
       if (hash > highest) {
         highest = hash;
         best = nodeId;

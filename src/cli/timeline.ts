@@ -4,11 +4,11 @@ import type { WrittenState } from "../protocol/event.ts";
 import { type Paint, plain } from "./paint.ts";
 import { fitToWidth, widthOf } from "./text-width.ts";
 
-export type Standing = "active" | "ducked" | "paused" | "waiting";
+export type SpanState = "active" | "ducked" | "paused" | "waiting";
 
 /** Times in ms after the first event. */
 export interface Span {
-  standing: Standing;
+  state: SpanState;
   fromMs: number;
   toMs: number;
 }
@@ -36,13 +36,13 @@ export function readTimeline(events: readonly ServerEvent[]): Timeline {
   const rows: TimelineRow[] = [];
   const open = new Map<TimelineRow, Span>();
 
-  const stand = (row: TimelineRow, standing: Standing | undefined, atMs: number) => {
+  const setState = (row: TimelineRow, state: SpanState | undefined, atMs: number) => {
     const before = open.get(row);
-    if (before?.standing === standing) return;
+    if (before?.state === state) return;
     if (before) before.toMs = atMs;
     open.delete(row);
-    if (!standing) return;
-    const span = { standing, fromMs: atMs, toMs: durationMs };
+    if (!state) return;
+    const span = { state, fromMs: atMs, toMs: durationMs };
     row.spans.push(span);
     open.set(row, span);
   };
@@ -56,10 +56,10 @@ export function readTimeline(events: readonly ServerEvent[]): Timeline {
   const decide = ({ outcome, challenger }: Decision, sessionId: string | undefined, atMs: number) => {
     const row = rowOf(sessionId, challenger.agentId, challenger.priority);
     row.priority = challenger.priority;
-    if (outcome === "queued") stand(row, "waiting", atMs);
+    if (outcome === "queued") setState(row, "waiting", atMs);
     if (outcome !== "rejected") return;
     row.refusedAtMs.push(atMs);
-    if (open.get(row)?.standing === "waiting") stand(row, undefined, atMs);
+    if (open.get(row)?.state === "waiting") setState(row, undefined, atMs);
   };
 
   for (const event of events) {
@@ -76,13 +76,13 @@ export function readTimeline(events: readonly ServerEvent[]): Timeline {
       decide(event.data, sessionId, atMs);
     } else if (event.type === "session_transition") {
       const row = rows.find((each) => each.sessionId === sessionId);
-      if (row) stand(row, standingIn(event.data.to), atMs);
+      if (row) setState(row, spanStateOf(event.data.to), atMs);
     }
   }
   return { durationMs, rows };
 }
 
-function standingIn(state: WrittenState): Standing | undefined {
+function spanStateOf(state: WrittenState): SpanState | undefined {
   if (state.startsWith("active")) return "active";
   if (state.startsWith("ducked")) return "ducked";
   return state === "paused" ? "paused" : undefined;
@@ -98,7 +98,7 @@ export interface DrawOptions {
   paint?: Paint;
 }
 
-const MARKS: Readonly<Record<Standing | "refused", string>> = {
+const MARKS: Readonly<Record<SpanState | "refused", string>> = {
   active: "█",
   ducked: "▒",
   paused: "░",
@@ -130,21 +130,21 @@ export function drawTimeline({ durationMs, rows }: Timeline, options: DrawOption
   return [...lines, ...drawAxis(columns, stepMs, room).map((line) => indent + paint("quiet", line))];
 }
 
-type Cell = Standing | "refused" | undefined;
+type Cell = SpanState | "refused" | undefined;
 
 function drawRow({ spans, refusedAtMs }: TimelineRow, columns: number, stepMs: number): Cell[] {
   const columnAt = (ms: number) => Math.min(columns - 1, Math.floor(ms / stepMs));
   const cells = Array.from({ length: columns }, (_, column): Cell => {
     const middleMs = (column + 0.5) * stepMs;
-    return spans.find(({ fromMs, toMs }) => fromMs <= middleMs && middleMs < toMs)?.standing;
+    return spans.find(({ fromMs, toMs }) => fromMs <= middleMs && middleMs < toMs)?.state;
   });
-  for (const { standing, fromMs, toMs } of spans) {
+  for (const { state, fromMs, toMs } of spans) {
     if (fromMs === toMs) continue;
     const hasColumn = cells.some((_, column) => {
       const middleMs = (column + 0.5) * stepMs;
       return fromMs <= middleMs && middleMs < toMs;
     });
-    if (!hasColumn) cells[columnAt((fromMs + toMs) / 2)] = standing;
+    if (!hasColumn) cells[columnAt((fromMs + toMs) / 2)] = state;
   }
   for (const atMs of refusedAtMs) cells[columnAt(atMs)] = "refused";
   return cells;

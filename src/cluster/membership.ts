@@ -9,13 +9,13 @@ export interface RedisMembershipOptions {
   epoch: string;
   nodeId: string;
   leaseMs: number;
-  /** The number of shares that the floors are divided into; all nodes must agree. */
+  /** The number of partitions that the floors are divided into; all nodes must agree. */
   count: number;
 }
 
 /**
  * Stores members with the end of their lease on the server's clock, so nodes need not agree on the time. Returns the
- * members whose lease is valid, or the members' number of shares when this node is configured with a different one.
+ * members whose lease is valid, or the members' number of partitions when this node is configured with a different one.
  */
 const RENEW = `
   local time = redis.call('TIME')
@@ -41,7 +41,7 @@ export class RedisMembership implements Membership {
 
   /**
    * Read the members without joining, as a node without the orchestrator role does.
-   * @throws Error with a sentence for the operator when the members use another number of shares
+   * @throws Error with a sentence for the operator when the members use another number of partitions
    */
   async look(): Promise<string[]> {
     return await this.#ask("");
@@ -53,6 +53,7 @@ export class RedisMembership implements Membership {
 
   get #keys(): [string, string] {
     const { epoch } = this.#options;
+    // The second key has the number of partitions. It keeps its name, because nodes of older releases read it.
     return [`${epoch}.members`, `${epoch}.shares`];
   }
 

@@ -3,7 +3,7 @@ import type { Bus, Unsubscribe } from "../bus/bus.ts";
 import { ownersOf } from "../bus/rendezvous.ts";
 import type { FloorId } from "../protocol/ids.ts";
 import { readMessage } from "../protocol/internal/bus-message.ts";
-import { PARTITIONS, partitionOf } from "../protocol/internal/partition.ts";
+import { FLOOR_HASHES, floorHash } from "../protocol/internal/floor-hash.ts";
 import type { Clock, Timer } from "../protocol/ports/clock.ts";
 import type { Logger } from "../protocol/ports/logger.ts";
 import type { StoreWatch } from "./store-watch.ts";
@@ -31,13 +31,13 @@ export interface OwnershipOptions {
   /** This node's id among the members. */
   nodeId: string;
   epoch: string;
-  /** The number of shares that the floors are divided into, 1 to 256; the same on all nodes. */
+  /** The number of partitions that the floors are divided into, 1 to 256 (`floorHash`); the same on all nodes. */
   count: number;
   /** How long a node remains a member without renewing, in ms. */
   leaseMs: number;
-  /** Serve the commands that arrive on the topic of a share. */
+  /** Serve the commands that arrive on the topic of a partition. */
   serve: (topic: string) => Promise<Unsubscribe>;
-  /** Called when this node has taken shares, whose effects must be armed (rule C8). */
+  /** Called when this node has taken partitions, whose effects must be armed (rule C8). */
   onTaken: () => void;
   log: Logger;
 }
@@ -48,28 +48,28 @@ const RENEWALS = 3;
 const NodeMessage = z.union([
   /** A node joined or left. */
   z.object({ changed: z.literal(true) }),
-  /** A node serves these shares from now on. */
+  /** A node serves these partitions from now on. */
   z.object({ by: z.string(), taken: z.array(z.number()) }),
 ]);
 type NodeMessage = z.infer<typeof NodeMessage>;
 
-/** The topic on which a floor's owner receives commands. */
+/** The topic of a floor's partition, on which the owner receives commands. */
 export function partitionTopic(epoch: string, floorId: FloorId, count: number): string {
-  return topicOf(epoch, partitionOf(floorId) % count);
+  return topicOf(epoch, floorHash(floorId) % count);
 }
 
-const topicOf = (epoch: string, share: number) => `${epoch}.floors.${share}`;
+const topicOf = (epoch: string, partition: number) => `${epoch}.floors.${partition}`;
 
 /**
  * Which floors this node owns: an optimisation, never a guarantee (docs/architecture.md, principle 2). Rendezvous
- * hashing assigns shares to nodes, so that only the shares of a node that left move. A node serves a share until it
+ * hashing assigns partitions to nodes, so that only the partitions of a node that left move. A node serves a partition until it
  * hears that the successor does (rule C23). For a moment two nodes may serve it, and the store lets one of them win.
  */
 export class Ownership {
   readonly #options: OwnershipOptions;
-  /** The shares this node serves, with their subscriptions. */
+  /** The partitions this node serves, with their subscriptions. */
   readonly #served = new Map<number, Promise<Unsubscribe>>();
-  /** Shares this node still serves although another node owns them, with the time at which it lost them, in ms. */
+  /** Partitions this node still serves although another node owns them, with the time at which it lost them, in ms. */
   readonly #leaving = new Map<number, number>();
   #owned: ReadonlySet<number> = new Set();
   #members = "";
@@ -96,7 +96,7 @@ export class Ownership {
     this.#schedule();
   }
 
-  /** Hand over: ask other nodes to take this node's shares, and serve until they do, for at most `patienceMs`. */
+  /** Hand over: ask other nodes to take this node's partitions, and serve until they do, for at most `patienceMs`. */
   async stop(patienceMs: number): Promise<void> {
     const { membership, clock, log } = this.#options;
     this.#isStopping = true;
@@ -110,21 +110,19 @@ export class Ownership {
       log.warn({ err: error }, "this node could not announce that it leaves; its floors move when its lease ends");
     }
     for (const forget of this.#forget.splice(0)) forget();
-    for (const share of [...this.#served.keys()]) this.#release(share);
+    for (const partition of [...this.#served.keys()]) this.#release(partition);
   }
 
   /** Whether this node serves a floor. */
   serves(floorId: FloorId): boolean {
-    return this.#served.has(partitionOf(floorId) % this.#options.count);
+    return this.#served.has(floorHash(floorId) % this.#options.count);
   }
 
-  /** The partitions, as stored with effects, whose effects this node arms; undefined: all of them. */
-  owned(): number[] | undefined {
+  /** The hashes of the floors that this node owns, each `floorHash`; undefined: all of them. */
+  ownedHashes(): number[] | undefined {
     const { count } = this.#options;
     if (this.#owned.size === count) return undefined;
-    return Array.from({ length: PARTITIONS }, (_, partition) => partition).filter((each) =>
-      this.#owned.has(each % count),
-    );
+    return Array.from({ length: FLOOR_HASHES }, (_, hash) => hash).filter((hash) => this.#owned.has(hash % count));
   }
 
   /** Whether this node does the work that one node does for all. */
@@ -151,13 +149,13 @@ export class Ownership {
     if (message.by !== this.#options.nodeId) void this.#giveUp(message.taken);
   }
 
-  /** Another node serves these shares: release the ones that this node's own view assigns to another node too. */
-  async #giveUp(shares: readonly number[]): Promise<void> {
+  /** Another node serves these partitions: release the ones that this node's own view assigns to another node too. */
+  async #giveUp(partitions: readonly number[]): Promise<void> {
     if (!this.#isStopping) await this.#renew();
     const { storeWatch } = this.#options;
-    // A node takes shares only while the store answers it, so the other node is better placed.
-    if (storeWatch?.isSilent) return this.#leave(shares);
-    for (const share of shares) if (this.#leaving.has(share) || this.#isStopping) this.#release(share);
+    // A node takes partitions only while the store answers it, so the other node is better placed.
+    if (storeWatch?.isSilent) return this.#leave(partitions);
+    for (const partition of partitions) if (this.#leaving.has(partition) || this.#isStopping) this.#release(partition);
   }
 
   #schedule(): void {
@@ -208,23 +206,23 @@ export class Ownership {
     const key = [...members].sort().join();
     if (key === this.#members) return;
     const owners = ownersOf(members, count);
-    const owned = new Set(owners.flatMap((owner, share) => (owner === nodeId ? [share] : [])));
-    const taken = [...owned].filter((share) => !this.#owned.has(share));
-    for (const share of this.#served.keys()) {
-      if (owned.has(share)) this.#leaving.delete(share);
-      else if (!this.#leaving.has(share)) this.#leaving.set(share, clock.now());
+    const owned = new Set(owners.flatMap((owner, partition) => (owner === nodeId ? [partition] : [])));
+    const taken = [...owned].filter((partition) => !this.#owned.has(partition));
+    for (const partition of this.#served.keys()) {
+      if (owned.has(partition)) this.#leaving.delete(partition);
+      else if (!this.#leaving.has(partition)) this.#leaving.set(partition, clock.now());
     }
-    await Promise.all([...owned].map((share) => this.#serve(share)));
+    await Promise.all([...owned].map((partition) => this.#serve(partition)));
     this.#owned = owned;
     this.#members = key;
-    log.info({ nodes: members.length, shares: owned.size, taken: taken.length }, "the floors were redistributed");
+    log.info({ nodes: members.length, partitions: owned.size, taken: taken.length }, "the floors were redistributed");
     if (taken.length === 0) return;
     this.#announce({ by: nodeId, taken });
     onTaken();
   }
 
   /**
-   * The store answers other nodes and not this one: they own its shares now, and its answers would conflict with
+   * The store answers other nodes and not this one: they own its partitions now, and its answers would conflict with
    * theirs.
    */
   #leaveToOthers(): void {
@@ -234,36 +232,36 @@ export class Ownership {
     this.#leave([...this.#served.keys(), ...this.#owned]);
   }
 
-  /** Give up these shares until the next successful renewal. */
-  #leave(shares: readonly number[]): void {
-    this.#owned = new Set([...this.#owned].filter((share) => !shares.includes(share)));
+  /** Give up these partitions until the next successful renewal. */
+  #leave(partitions: readonly number[]): void {
+    this.#owned = new Set([...this.#owned].filter((partition) => !partitions.includes(partition)));
     this.#members = "";
-    for (const share of shares) this.#release(share);
+    for (const partition of partitions) this.#release(partition);
   }
 
-  async #serve(share: number): Promise<void> {
+  async #serve(partition: number): Promise<void> {
     const { serve, epoch } = this.#options;
-    const known = this.#served.get(share);
+    const known = this.#served.get(partition);
     if (known) return void (await known);
-    const serving = serve(topicOf(epoch, share));
-    this.#served.set(share, serving);
+    const serving = serve(topicOf(epoch, partition));
+    this.#served.set(partition, serving);
     try {
       await serving;
     } catch (error) {
-      this.#served.delete(share);
+      this.#served.delete(partition);
       throw error;
     }
   }
 
-  /** Release shares whose successor has not announced itself for a lease: assume that it serves them. */
+  /** Release partitions whose successor has not announced itself for a lease: assume that it serves them. */
   #dropWhatWasLeft(before: number): void {
-    for (const [share, since] of this.#leaving) if (since <= before) this.#release(share);
+    for (const [partition, since] of this.#leaving) if (since <= before) this.#release(partition);
   }
 
-  #release(share: number): void {
-    this.#leaving.delete(share);
-    const serving = this.#served.get(share);
-    this.#served.delete(share);
+  #release(partition: number): void {
+    this.#leaving.delete(partition);
+    const serving = this.#served.get(partition);
+    this.#served.delete(partition);
     serving?.then(
       (stop) => stop(),
       () => {},

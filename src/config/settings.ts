@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { BlockList, isIP, isIPv6 } from "node:net";
 import { fileURLToPath } from "node:url";
 import { z } from "zod";
-import { PARTITIONS } from "../protocol/internal/partition.ts";
+import { FLOOR_HASHES } from "../protocol/internal/floor-hash.ts";
 import { parseAuth } from "./auth-setting.ts";
 import { explain, flatten } from "./catalog/explanation.ts";
 import { readFlags } from "./flags.ts";
@@ -135,12 +135,14 @@ const Variables = z.object({
   INTERLOCK_ROLES: roles
     .prefault(ROLES.join(","))
     .describe("What this node does: some of `gateway`, `orchestrator` and `worker`, separated by commas."),
-  INTERLOCK_PARTITIONS: wholeNumber(1, PARTITIONS)
-    .prefault(String(PARTITIONS))
-    .describe("Into how many shares floors are divided over orchestrators; the same on all nodes."),
+  INTERLOCK_PARTITIONS: wholeNumber(1, FLOOR_HASHES)
+    .prefault(String(FLOOR_HASHES))
+    .describe(
+      "The number of partitions that floors are divided into, to spread them over orchestrators; the same on all nodes.",
+    ),
   INTERLOCK_LEASE: duration({ min: "500ms", max: "1m" })
     .prefault("3s")
-    .describe("How long an orchestrator that says nothing keeps its share of the floors."),
+    .describe("How long a silent orchestrator keeps its floors."),
   INTERLOCK_AUTH: auth
     .prefault("none")
     .describe(

@@ -40,15 +40,15 @@ export function readTraceSettings(env: Environment): TraceSettings | undefined {
   }
   const kept = SAMPLERS[sampler];
   if (!kept) throw new Error(`OTEL_TRACES_SAMPLER must be one of ${Object.keys(SAMPLERS).join(", ")}`);
-  const share = Number(ratio);
-  if (!(share >= 0 && share <= 1)) throw new Error("OTEL_TRACES_SAMPLER_ARG must be a number from 0 to 1");
+  const sampled = Number(ratio);
+  if (!(sampled >= 0 && sampled <= 1)) throw new Error("OTEL_TRACES_SAMPLER_ARG must be a number from 0 to 1");
   const url = URL.parse(own === "" ? `${endpoint.replace(/\/$/, "")}/v1/traces` : own);
   if (!url || !/^https?:$/.test(url.protocol)) {
     throw new Error(
       `${own === "" ? "OTEL_EXPORTER_OTLP_ENDPOINT" : "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"} must be an http or https URL`,
     );
   }
-  return { url: url.href, sampler: { ...kept, ratio: share } };
+  return { url: url.href, sampler: { ...kept, ratio: sampled } };
 }
 
 /** An empty variable counts as unset. */

@@ -22,8 +22,8 @@ export interface ArmerOptions {
   newId: () => string;
   ask: (envelope: Envelope) => Promise<Reply>;
   askTimeoutMs: number;
-  /** The partitions whose effects this node arms (rule C8). Absent or undefined: all partitions. */
-  partitions?: () => readonly number[] | undefined;
+  /** The floorHashes whose effects this node arms (rule C8). Absent or undefined: all floorHashes. */
+  floorHashes?: () => readonly number[] | undefined;
   log: Logger;
 }
 
@@ -122,7 +122,7 @@ export class Armer {
   }
 
   async #sweepOnce(): Promise<void> {
-    const { store, queue, clock, partitions, log } = this.#options;
+    const { store, queue, clock, floorHashes, log } = this.#options;
     // Reach beyond the next sweep, so that no effect falls between two sweeps.
     this.#nextSweepAt = clock.now() + 2 * SWEEP_MS;
     try {
@@ -131,7 +131,7 @@ export class Armer {
         const due = await store.dueEffects({
           until: this.#nextSweepAt,
           after,
-          partitions: partitions?.(),
+          floorHashes: floorHashes?.(),
           limit: PAGE,
         });
         for (const effect of due) if (!this.#isIdle) await queue.add(effect);

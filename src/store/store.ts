@@ -204,8 +204,8 @@ export interface DueQuery {
   until: number;
   /** Effects after this one. */
   after?: Pick<Effect, "id" | "dueAt"> | undefined;
-  /** Effects of floors in these partitions (rule C8); undefined: all. */
-  partitions?: readonly number[] | undefined;
+  /** Effects of floors with these hashes (rule C8), each `floorHash`; undefined: all. */
+  floorHashes?: readonly number[] | undefined;
   limit: number;
 }
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { EffectId, FloorId, MessageId, SessionId } from "../../src/protocol/ids.ts";
 import type { Effect } from "../../src/protocol/internal/effect.ts";
-import { partitionOf } from "../../src/protocol/internal/partition.ts";
+import { floorHash } from "../../src/protocol/internal/floor-hash.ts";
 import { FloorWriter, makeMessage, NOON } from "../support/floor-writer.ts";
 import type { StoreStage } from "./store-contract.ts";
 
@@ -228,18 +228,18 @@ export function commitContract(stage: StoreStage): void {
       ]);
     });
 
-    test("effects are asked for by the partitions of their floors", async () => {
+    test("a query for due effects selects the floors' hashes", async () => {
       const { store } = stage;
       const floors = Array.from({ length: 12 }, (_, index) => new FloorWriter(store, `u:user${index}`));
       const timerOf = ({ id }: FloorWriter, index: number) =>
         ({ kind: "timer", id: `t${index}`, floorId: id, dueAt: 100 - index }) as Effect;
       await Promise.all(floors.map((floor, index) => floor.write({ effectsAdded: [timerOf(floor, index)] })));
-      const due = async (partitions: number[] | undefined, after?: Effect) => {
-        const effects = await store.dueEffects({ until: 100, partitions, after, limit: 5 });
+      const due = async (floorHashes: number[] | undefined, after?: Effect) => {
+        const effects = await store.dueEffects({ until: 100, floorHashes, after, limit: 5 });
         return effects.map(({ id }) => id);
       };
-      const own = [7, 2, 11].map((index) => partitionOf(floors[index]!.id));
-      const wanted = floors.flatMap(({ id }, index) => (own.includes(partitionOf(id)) ? [`t${index}`] : [])).reverse();
+      const own = [7, 2, 11].map((index) => floorHash(floors[index]!.id));
+      const wanted = floors.flatMap(({ id }, index) => (own.includes(floorHash(id)) ? [`t${index}`] : [])).reverse();
       expect(wanted).toEqual(expect.arrayContaining(["t11", "t7", "t2"]));
       expect(wanted.length).toBeLessThan(6);
       expect(await due(own)).toEqual(wanted);

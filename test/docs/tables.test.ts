@@ -137,8 +137,8 @@ describe("docs/operations.md", () => {
       followed: none,
       commands: none,
       asks: none,
-      shares: none,
-      allShares: none,
+      ownedPartitions: none,
+      partitions: none,
     };
     const { text } = await new Metrics({ ...gauges, isBusAway: () => false, droppedLines: () => 0 }).read();
     const heads = text.matchAll(/^# HELP (interlock_\S+) (.+)\n# TYPE \S+ (\S+)$/gm);

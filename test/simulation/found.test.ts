@@ -57,7 +57,7 @@ describe("turns that wait while their session is paused (history 741)", () => {
     const floor = waiting();
     expect(floor.chat("music", "m3")).toMatchObject({ ok: true, messageId: "m3", decision: { outcome: "granted" } });
     expect(floor.state("music")).toBe("active.running");
-    expect(floor.actors.standing("music" as never)?.context).toMatchObject({
+    expect(floor.actors.machineState("music" as never)?.context).toMatchObject({
       run: { id: "run-m2" },
       turns: [{ runId: "run-m3" }],
     });
@@ -78,7 +78,7 @@ describe("turns that wait while their session is paused (history 741)", () => {
     floor.on("music", "abort");
     expect(floor.state("music")).toBe("paused");
     expect(floor.chat("music", "m99")).toMatchObject({ ok: false, code: "agent_busy" });
-    expect(floor.actors.standing("music" as never)?.context.run?.id).toBe("run-m3");
+    expect(floor.actors.machineState("music" as never)?.context.run?.id).toBe("run-m3");
   });
 });
 

@@ -3,7 +3,7 @@ import { AppError } from "../../src/protocol/errors.ts";
 import type { LogEntry } from "../../src/protocol/event.ts";
 import type { ConnectionId, EffectId, FloorId, FloorSeq, MessageId, Seq, SessionId } from "../../src/protocol/ids.ts";
 import type { Effect } from "../../src/protocol/internal/effect.ts";
-import { partitionOf } from "../../src/protocol/internal/partition.ts";
+import { floorHash } from "../../src/protocol/internal/floor-hash.ts";
 import type { LogLine, Message } from "../../src/protocol/message.ts";
 import type { Session } from "../../src/protocol/session.ts";
 import { takePage, weightOfLine } from "../../src/store/row-page.ts";
@@ -167,10 +167,10 @@ export class MemoryStore implements Store {
     return keys.flatMap((key) => this.receiptOf(key) ?? []).map((receipt) => ({ ...receipt }));
   }
 
-  async dueEffects({ until, after, partitions, limit }: Parameters<Store["dueEffects"]>[0]): Promise<Effect[]> {
+  async dueEffects({ until, after, floorHashes, limit }: Parameters<Store["dueEffects"]>[0]): Promise<Effect[]> {
     this.#mustBeOpen();
     return [...this.#effects.values()]
-      .filter(({ dueAt, floorId }) => dueAt <= until && (!partitions || partitions.includes(partitionOf(floorId))))
+      .filter(({ dueAt, floorId }) => dueAt <= until && (!floorHashes || floorHashes.includes(floorHash(floorId))))
       .filter((effect) => !after || byTime(after, effect) < 0)
       .sort(byTime)
       .slice(0, limit);

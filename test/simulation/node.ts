@@ -22,8 +22,8 @@ import type { World } from "./world.ts";
 
 export type Role = "gateway" | "orchestrator" | "worker";
 
-/** Into how many shares floors are divided here: each is a subscription. */
-const SHARES = 4;
+/** The number of partitions: each is a subscription. */
+const PARTITIONS = 4;
 const LEASE_MS = 3_000;
 /** A floor that does not exist: asking for it shows whether the store answers. */
 const NO_FLOOR = "u:" as FloorId;
@@ -48,7 +48,7 @@ export class NodeProcess {
   readonly #ask: (envelope: Envelope) => Promise<Reply>;
   readonly #host: Host | undefined;
   readonly #armer: Armer | undefined;
-  readonly #partitions: Ownership | undefined;
+  readonly #ownership: Ownership | undefined;
   readonly #storeWatch: StoreWatch | undefined;
   readonly #worker: Worker | undefined;
   #runsUnderWay = 0;
@@ -73,7 +73,7 @@ export class NodeProcess {
     this.#clock = own;
     const linked = { memory, clock, chance, trace: world.trace, weather: () => this.#storeWeather };
     const store = linkStore(this.life, linked);
-    const topicOf = (floorId: FloorId) => partitionTopic(memory.epoch, floorId, SHARES);
+    const topicOf = (floorId: FloorId) => partitionTopic(memory.epoch, floorId, PARTITIONS);
     const deliver = seams.serve((envelope) => {
       world.noteDelivery(envelope);
       return this.#host!.dispatch(envelope);
@@ -84,14 +84,14 @@ export class NodeProcess {
       nodeId: newId(),
       newId,
       topicOf,
-      local: (floorId) => (this.#partitions?.serves(floorId) ? deliver : undefined),
+      local: (floorId) => (this.#ownership?.serves(floorId) ? deliver : undefined),
     });
     this.#ask = (envelope) => this.#mailbox.ask(envelope);
     const common = { bus: this.bus, store, clock: own, newId, log };
     if (roles.has("orchestrator")) {
       const queueLink = queue.link(this.life, own);
-      const partitions = () => this.#partitions?.owned();
-      this.#armer = new Armer({ ...common, queue: queueLink, ask: this.#ask, askTimeoutMs: ASK_MS, partitions });
+      const floorHashes = () => this.#ownership?.ownedHashes();
+      this.#armer = new Armer({ ...common, queue: queueLink, ask: this.#ask, askTimeoutMs: ASK_MS, floorHashes });
       const hostCatalog = seams.hostCatalog(catalog);
       this.#host = new Host({
         ...common,
@@ -118,14 +118,14 @@ export class NodeProcess {
         leaseMs: LEASE_MS,
       });
       this.#storeWatch = storeWatch;
-      this.#partitions = new Ownership({
+      this.#ownership = new Ownership({
         bus: this.bus,
         membership,
         storeWatch: seams.storeWatch(storeWatch),
         clock: own,
         nodeId: name,
         epoch: memory.epoch,
-        count: SHARES,
+        count: PARTITIONS,
         leaseMs: LEASE_MS,
         serve: (topic) => this.#mailbox.serve(topic, deliver),
         onTaken: () => this.#armer!.sweep(),
@@ -197,7 +197,7 @@ export class NodeProcess {
     this.#isReady = false;
     this.gateway?.stop();
     await this.#worker?.stop({ graceMs: 2_000, giveBackMs: 2_000 });
-    await this.#partitions?.stop(1_000);
+    await this.#ownership?.stop(1_000);
     await this.#armer?.stop();
     this.#storeWatch?.stop();
     this.#mailbox.stop();
@@ -246,7 +246,7 @@ export class NodeProcess {
       this.gateway?.start();
       await this.#worker?.start();
       this.#storeWatch?.start();
-      await this.#partitions?.start();
+      await this.#ownership?.start();
       await this.#armer?.start();
       this.#isReady = true;
       this.#world.trace.add(this.life.name, "is ready");

@@ -101,7 +101,7 @@ export interface History {
 export function commandOf(step: Step, history: History): LooseCommand | undefined {
   const { floor } = history;
   const serial = history.serial++;
-  const contextOf = (id: string) => floor.actors.standing(id as never)?.context;
+  const contextOf = (id: string) => floor.actors.machineState(id as never)?.context;
   switch (step.do) {
     case "create": {
       const session = { sessionId: step.sessionId, agentId: step.agentId, userId: "ann" };

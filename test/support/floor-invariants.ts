@@ -88,7 +88,7 @@ export class FloorInvariants {
   #machinesAgree(actors: FloorActors): void {
     const { holder, paused, queued, reserved } = actors.context.floor;
     must(!(holder && reserved), "a floor is held and reserved");
-    const standings = actors.sessionIds.map((id) => actors.standing(id)!);
+    const standings = actors.sessionIds.map((id) => actors.machineState(id)!);
     const ids = (which: (standing: (typeof standings)[number]) => boolean) =>
       standings
         .filter(which)
@@ -135,7 +135,7 @@ export class FloorInvariants {
     name(reserved?.timerId);
     for (const claim of queued) name(claim.timerId);
     for (const id of actors.sessionIds) {
-      const { context } = actors.standing(id)!;
+      const { context } = actors.machineState(id)!;
       for (const timer of [context.idleTimerId, context.pauseTimerId, context.stopping?.timerId]) name(timer);
       name(context.run?.effectId);
       name(context.run?.nudgeId);

@@ -74,7 +74,7 @@ export class FloorStage {
   }
 
   state(sessionId: string): string | undefined {
-    const standing = this.actors.standing(sessionId as SessionId);
+    const standing = this.actors.machineState(sessionId as SessionId);
     return standing && writtenState(standing.value);
   }
 
@@ -84,7 +84,7 @@ export class FloorStage {
     const mattering = former.mattering();
     this.actors = new FloorActors(this.#floorId, throughRows(former));
     for (const id of former.sessionIds) {
-      const { context, value, view } = former.standing(id)!;
+      const { context, value, view } = former.machineState(id)!;
       const { lifecycle, activity } = value;
       if (mattering.has(id) || lifecycle === "deleted") continue;
       this.actors.bring({ context: recallSession(view, memoryOf(context)), lifecycle, activity });

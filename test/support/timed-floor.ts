@@ -50,7 +50,7 @@ export class TimedFloor extends FloorStage {
 
   /** The session as answers show it. */
   view(sessionId: string): Session | undefined {
-    const view = this.actors.standing(sessionId as never)?.view;
+    const view = this.actors.machineState(sessionId as never)?.view;
     return view && JSON.parse(JSON.stringify(view));
   }
 }

@@ -41,8 +41,8 @@ test("due effects are armed again as soon as a bus is back that may have lost th
     log,
     metrics: new Metrics({
       ...gauges,
-      shares: nothing,
-      allShares: nothing,
+      ownedPartitions: nothing,
+      partitions: nothing,
       isBusAway: () => false,
       droppedLines: () => 0,
     }),

@@ -9,7 +9,7 @@ import { MachinePlayer, type MachineState, type Order } from "../machine/machine
 import { type SessionValue, writtenState } from "../session/session-context.ts";
 import { type SessionInput, sessionMachine } from "../session/session-machine.ts";
 import type { SessionEvent } from "../session/session-step.ts";
-import { SessionStanding } from "./session-standing.ts";
+import { SessionMachineState } from "./session-machine-state.ts";
 
 /** The result of one command. */
 export interface Delivery {
@@ -30,11 +30,11 @@ function hiddenActivity(before: SessionValue, after: SessionValue): Transition["
 const NONE: readonly never[] = [];
 
 /** Whether the floor needs the session whether or not it competes: it has a run. */
-const isNeeded = ({ context, value }: SessionStanding): boolean =>
+const isNeeded = ({ context, value }: SessionMachineState): boolean =>
   context.run !== undefined && value.lifecycle !== "deleted";
 
 /** A paused session no longer comes back by itself. The written states do not show that either. */
-const givesUpReturn = ({ value }: SessionStanding, event: { type: string }): boolean =>
+const givesUpReturn = ({ value }: SessionMachineState, event: { type: string }): boolean =>
   value.lifecycle === "paused" && event.type === "yield";
 
 /** Commands that the arbiter handles before the session does. */
@@ -80,16 +80,16 @@ interface Persisted {
 class LiveSession {
   readonly id: SessionId;
   readonly waiting: SessionEvent[] = [];
-  standing: SessionStanding;
+  machineState: SessionMachineState;
   isBusy = false;
 
-  constructor(id: SessionId, standing: SessionStanding) {
+  constructor(id: SessionId, machineState: SessionMachineState) {
     this.id = id;
-    this.standing = standing;
+    this.machineState = machineState;
   }
 
-  getSnapshot(): SessionStanding {
-    return this.standing;
+  getSnapshot(): SessionMachineState {
+    return this.machineState;
   }
 }
 
@@ -105,7 +105,7 @@ export class FloorActors {
   #isArbiterBusy = false;
   readonly #sessions: Record<string, LiveSession> = Object.create(null);
   /** Each session as it was before the current event, deleted ones too. Least recently used first. */
-  readonly #standings = new Map<SessionId, SessionStanding>();
+  readonly #machineStates = new Map<SessionId, SessionMachineState>();
   /** Sessions that changed since the last `takeTouched`. */
   #touched = new Set<SessionId>();
   #facts: Fact[] = [];
@@ -130,11 +130,11 @@ export class FloorActors {
     this.#arbiter = this.#restore(ARBITER, own);
     for (const [id, { src, snapshot }] of Object.entries(children)) {
       if (src !== "session") throw new BrokenActors(floorId, new Error(`session ${id} belongs to another machine`));
-      const standing = new SessionStanding(this.#restore(SESSION, snapshot ?? {}));
-      this.#sessions[id] = new LiveSession(id as SessionId, standing);
-      this.#standings.set(id as SessionId, standing);
+      const machineState = new SessionMachineState(this.#restore(SESSION, snapshot ?? {}));
+      this.#sessions[id] = new LiveSession(id as SessionId, machineState);
+      this.#machineStates.set(id as SessionId, machineState);
     }
-    const lost = [...this.mattering()].find((id) => !this.#standings.has(id));
+    const lost = [...this.mattering()].find((id) => !this.#machineStates.has(id));
     if (lost !== undefined) throw new BrokenActors(floorId, new Error(`session ${lost} is missing`));
   }
 
@@ -143,15 +143,15 @@ export class FloorActors {
   }
 
   has(sessionId: SessionId): boolean {
-    return this.#standings.has(sessionId);
+    return this.#machineStates.has(sessionId);
   }
 
-  standing(sessionId: SessionId): SessionStanding | undefined {
-    return this.#standings.get(sessionId);
+  machineState(sessionId: SessionId): SessionMachineState | undefined {
+    return this.#machineStates.get(sessionId);
   }
 
   get sessionIds(): SessionId[] {
-    return [...this.#standings.keys()];
+    return [...this.#machineStates.keys()];
   }
 
   /** Add a session that was loaded from its row. */
@@ -183,8 +183,8 @@ export class FloorActors {
   }
 
   /** The present states of the sessions that changed since the last call. */
-  takeTouched(): SessionStanding[] {
-    const touched = [...this.#touched].map((id) => this.#standings.get(id)!);
+  takeTouched(): SessionMachineState[] {
+    const touched = [...this.#touched].map((id) => this.#machineStates.get(id)!);
     if (touched.length > 0) this.#touched = new Set();
     return touched;
   }
@@ -199,13 +199,13 @@ export class FloorActors {
     if (mattering === this.#released) return NONE;
     const deleted: SessionId[] = [];
     const idle: SessionId[] = [];
-    for (const [id, { value }] of this.#standings) {
+    for (const [id, { value }] of this.#machineStates) {
       if (!mattering.has(id)) (value.lifecycle === "deleted" ? deleted : idle).push(id);
     }
     const sessionIds = [...deleted, ...idle.slice(0, Math.max(0, idle.length - MAX_WARM))];
     if (sessionIds.length > 0) {
       this.#guard(() => this.#tellArbiter({ type: "release", sessionIds }));
-      for (const id of sessionIds) this.#standings.delete(id);
+      for (const id of sessionIds) this.#machineStates.delete(id);
     }
     this.#mattering = mattering;
     this.#released = mattering;
@@ -225,7 +225,7 @@ export class FloorActors {
     for (const claim of ducked) ids.add(claim.sessionId);
     for (const claim of paused) ids.add(claim.sessionId);
     for (const claim of queued) ids.add(claim.sessionId);
-    for (const [id, standing] of this.#standings) if (isNeeded(standing)) ids.add(id);
+    for (const [id, machineState] of this.#machineStates) if (isNeeded(machineState)) ids.add(id);
     return ids;
   }
 
@@ -299,10 +299,10 @@ export class FloorActors {
   }
 
   #spawn(id: SessionId, input: SessionInput): void {
-    const standing = new SessionStanding(SESSION.start(input).state);
-    this.#sessions[id] = new LiveSession(id, standing);
-    this.#standings.delete(id);
-    this.#standings.set(id, standing);
+    const machineState = new SessionMachineState(SESSION.start(input).state);
+    this.#sessions[id] = new LiveSession(id, machineState);
+    this.#machineStates.delete(id);
+    this.#machineStates.set(id, machineState);
     this.#touched.add(id);
     this.#mattering = undefined;
   }
@@ -316,10 +316,10 @@ export class FloorActors {
   }
 
   #stepSession(session: LiveSession, event: SessionEvent): void {
-    const before = session.standing;
+    const before = session.machineState;
     const { state, emitted, orders } = SESSION.step(before, event);
-    const after = state === before ? before : new SessionStanding(state);
-    session.standing = after;
+    const after = state === before ? before : new SessionMachineState(state);
+    session.machineState = after;
     this.#keep(emitted);
     for (const order of orders) {
       if (order.kind === "send" && order.to === "self") session.waiting.push(order.event as SessionEvent);
@@ -327,8 +327,8 @@ export class FloorActors {
       else throw new Error(`a session may not ${order.kind} actors`);
     }
     const { id } = session;
-    this.#standings.delete(id);
-    this.#standings.set(id, after);
+    this.#machineStates.delete(id);
+    this.#machineStates.set(id, after);
     if (before === after) return;
     this.#touched.add(id);
     if (isNeeded(before) !== isNeeded(after)) this.#mattering = undefined;
@@ -341,7 +341,12 @@ export class FloorActors {
     for (const { facts } of emitted as readonly Emitted[]) for (const fact of facts) this.#facts.push(fact);
   }
 
-  #noteTransition(id: SessionId, before: SessionStanding, after: SessionStanding, event: { type: string }): void {
+  #noteTransition(
+    id: SessionId,
+    before: SessionMachineState,
+    after: SessionMachineState,
+    event: { type: string },
+  ): void {
     const from = writtenState(before.value);
     const to = writtenState(after.value);
     const activity = hiddenActivity(before.value, after.value);
@@ -364,8 +369,8 @@ export class FloorActors {
 
   #show(reply: Reply): Reply {
     if (!reply.ok || reply.sessionId === undefined) return reply;
-    const standing = this.#standings.get(reply.sessionId);
-    return standing ? { ...reply, session: standing.view } : reply;
+    const machineState = this.#machineStates.get(reply.sessionId);
+    return machineState ? { ...reply, session: machineState.view } : reply;
   }
 
   /** An exception leaves the actors half-way through a command: from then on every call throws. */

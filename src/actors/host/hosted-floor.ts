@@ -232,7 +232,7 @@ export class HostedFloor {
     const { clock, newId, catalog, interactionTimeoutMs } = this.#options;
     const brought = broughtBy(envelope.command);
     // Rule C20: an earlier command of this batch deleted the session.
-    if (brought && actors.standing(brought)?.value.lifecycle === "deleted") {
+    if (brought && actors.machineState(brought)?.value.lifecycle === "deleted") {
       return { ok: false, code: "idempotency_mismatch" };
     }
     const now = clock.now();
@@ -292,7 +292,7 @@ export class HostedFloor {
     if (command.type !== "session.chat") return undefined;
     const { turn } = command;
     // Another message's id is assumed to be unused: the commit detects it if not, and the next try looks it up.
-    if (!isSuspect && !hasTurn(actors.standing(sessionId)?.context, turn.messageId)) return undefined;
+    if (!isSuspect && !hasTurn(actors.machineState(sessionId)?.context, turn.messageId)) return undefined;
     const taken = await store.findMessage(sessionId, turn.messageId);
     if (!taken) return undefined;
     return answerAgain(taken, turn);
@@ -308,7 +308,7 @@ export class HostedFloor {
   /** Load finished messages that the last report of a stopping run extends: the actors do not keep their text. */
   async #recallMessages(report: CommandOf<"run.report">, actors: FloorActors, ledger: Ledger): Promise<void> {
     const { sessionId, parts } = report;
-    const session = actors.standing(sessionId)?.context;
+    const session = actors.machineState(sessionId)?.context;
     if (!session || !isStopping(session, report)) return;
     const named = new Set(
       parts.flatMap((part) => (part.kind === "append" || part.kind === "close" ? [part.messageId] : [])),
@@ -381,7 +381,7 @@ function bringRow({ session, memory, head }: SessionRow, actors: FloorActors, st
 /** Whether `#prepare` has rows to load for the command. */
 function needsPreparation({ envelope: { command } }: Ask, { actors }: Activation): boolean {
   if (command.type === "session.chat" || command.type === "session.continue") return true;
-  if (command.type === "run.report" && actors.standing(command.sessionId)?.context.stopping) return true;
+  if (command.type === "run.report" && actors.machineState(command.sessionId)?.context.stopping) return true;
   return "sessionId" in command && command.sessionId !== undefined && !actors.has(command.sessionId);
 }
 

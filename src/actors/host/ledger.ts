@@ -8,7 +8,7 @@ import type { AdoptedHistory, FloorChange, LogRow, MessageWrite, Receipt, Sessio
 import type { DraftClose, Fact } from "../facts.ts";
 import { reservationOf } from "../floor/arbiter-step.ts";
 import type { FloorActors } from "./floor-actors.ts";
-import type { SessionStanding } from "./session-standing.ts";
+import type { SessionMachineState } from "./session-machine-state.ts";
 import { SNAPSHOT_FORMAT, writeSnapshot } from "./snapshot.ts";
 
 /** The state of a floor's rows. While a batch is in flight it is ahead of what is committed. */
@@ -103,14 +103,14 @@ export class Ledger {
    * @returns undefined if there is nothing to commit
    */
   close(actors: FloorActors): Batch | undefined {
-    const standings = new Map<SessionId, SessionStanding>();
-    for (const standing of actors.takeTouched()) standings.set(standing.context.id, standing);
-    for (const id of this.#logged) standings.set(id, actors.standing(id)!);
-    if (standings.size === 0 && this.#receipts.length === 0 && this.#isUnwritten) return undefined;
+    const machineStates = new Map<SessionId, SessionMachineState>();
+    for (const machineState of actors.takeTouched()) machineStates.set(machineState.context.id, machineState);
+    for (const id of this.#logged) machineStates.set(id, actors.machineState(id)!);
+    if (machineStates.size === 0 && this.#receipts.length === 0 && this.#isUnwritten) return undefined;
 
     const gone = new Set<SessionId>();
     const sessions: SessionRow[] = [];
-    for (const [id, { value, view, memory }] of standings) {
+    for (const [id, { value, view, memory }] of machineStates) {
       if (value.lifecycle === "deleted") gone.add(id);
       else sessions.push({ session: view, memory, head: this.seqOf(id) });
     }

@@ -11,7 +11,7 @@ import type { FloorActors } from "./floor-actors.ts";
 export function refuseForeign({ actsFor, command, floorId }: Envelope, actors: FloorActors): Reply | undefined {
   if (actsFor === undefined) return undefined;
   const isForeign = (id: SessionId) => {
-    const session = actors.standing(id)?.context;
+    const session = actors.machineState(id)?.context;
     return session !== undefined && session.ownerId !== actsFor;
   };
   if ("sessionId" in command) {
@@ -50,7 +50,7 @@ function agentWanted(command: Command, { defaultAgentId }: Catalog, actors: Floo
     case "session.switch_agent":
       return {
         name: command.agentId.trim(),
-        workspaceId: actors.standing(command.sessionId)?.context.workspaceId,
+        workspaceId: actors.machineState(command.sessionId)?.context.workspaceId,
       };
     case "session.create":
     case "session.continue":

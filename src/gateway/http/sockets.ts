@@ -23,7 +23,7 @@ interface Line {
 }
 
 /** The sockets of one address, or of all addresses. */
-interface Share {
+interface SocketGroup {
   open: number;
   /** Idle sockets, longest idle first. */
   idle: Set<Line>;
@@ -56,8 +56,8 @@ const LOOK_MS = 5_000;
 export class Sockets {
   readonly #options: SocketsOptions;
   readonly #lines = new Map<Socket, Line>();
-  readonly #all: Share = { open: 0, idle: new Set() };
-  readonly #byAddress = new Map<string, Share>();
+  readonly #all: SocketGroup = { open: 0, idle: new Set() };
+  readonly #byAddress = new Map<string, SocketGroup>();
   readonly #spare = new Set<Line>();
   readonly #proxies = new BlockList();
   #timer: Timer | undefined;
@@ -109,9 +109,9 @@ export class Sockets {
       taken: 0,
       takenAt: 0,
     };
-    const share = address === undefined ? undefined : this.#shareOf(address);
+    const group = address === undefined ? undefined : this.#groupOf(address);
     const hasRoom =
-      (!share || share.open < this.#options.maxPerAddress || closeOldest(share.idle, this)) &&
+      (!group || group.open < this.#options.maxPerAddress || closeOldest(group.idle, this)) &&
       (this.#all.open < this.#options.max || closeOldest(this.#all.idle, this));
     if (!hasRoom) {
       if (this.#spare.size >= SPARE) closeOldest(this.#spare, this);
@@ -124,9 +124,9 @@ export class Sockets {
 
   #add(line: Line): void {
     if (line.isSpare) return void this.#spare.add(line);
-    for (const share of this.#sharesOf(line)) {
-      share.open += 1;
-      share.idle.add(line);
+    for (const group of this.#groupsOf(line)) {
+      group.open += 1;
+      group.idle.add(line);
     }
   }
 
@@ -135,23 +135,23 @@ export class Sockets {
     if (!this.#lines.delete(line.socket)) return;
     line.waiting = [];
     if (line.isSpare) return void this.#spare.delete(line);
-    for (const share of this.#sharesOf(line)) {
-      share.open -= 1;
-      share.idle.delete(line);
+    for (const group of this.#groupsOf(line)) {
+      group.open -= 1;
+      group.idle.delete(line);
     }
-    if (line.address !== undefined && this.#shareOf(line.address).open === 0) this.#byAddress.delete(line.address);
+    if (line.address !== undefined && this.#groupOf(line.address).open === 0) this.#byAddress.delete(line.address);
   }
 
-  #sharesOf({ address }: Line): Share[] {
-    return address === undefined ? [this.#all] : [this.#all, this.#shareOf(address)];
+  #groupsOf({ address }: Line): SocketGroup[] {
+    return address === undefined ? [this.#all] : [this.#all, this.#groupOf(address)];
   }
 
-  #shareOf(address: string): Share {
+  #groupOf(address: string): SocketGroup {
     const known = this.#byAddress.get(address);
     if (known) return known;
-    const share: Share = { open: 0, idle: new Set() };
-    this.#byAddress.set(address, share);
-    return share;
+    const group: SocketGroup = { open: 0, idle: new Set() };
+    this.#byAddress.set(address, group);
+    return group;
   }
 
   #isProxy(address: string | undefined): boolean {
@@ -172,13 +172,13 @@ export class Sockets {
 
   #begin(line: Line, request: IncomingMessage, response: ServerResponse, handler: Handler): void {
     line.response = response;
-    if (!line.isSpare) for (const share of this.#sharesOf(line)) share.idle.delete(line);
+    if (!line.isSpare) for (const group of this.#groupsOf(line)) group.idle.delete(line);
     response.once("close", () => {
       line.response = undefined;
       if (!this.#lines.has(line.socket)) return;
       const next = line.waiting.shift();
       if (next) return this.#begin(line, ...next, handler);
-      if (!line.isSpare) for (const share of this.#sharesOf(line)) share.idle.add(line);
+      if (!line.isSpare) for (const group of this.#groupsOf(line)) group.idle.add(line);
     });
     handler(request, response);
   }

@@ -1,5 +1,5 @@
 import type { MessageId, SessionId } from "../../protocol/ids.ts";
-import { partitionOf } from "../../protocol/internal/partition.ts";
+import { floorHash } from "../../protocol/internal/floor-hash.ts";
 import { cleanText } from "../../protocol/text.ts";
 import { detailsOf, newsOf, sessionText } from "../rows.ts";
 import { tsVector, wordsOf } from "../search-words.ts";
@@ -86,7 +86,7 @@ function isRefused(error: unknown, fault: StatementRefused["fault"]): boolean {
 
 function parametersOf(change: FloorChange, contents: Contents): unknown[] {
   const { floorId, expected, free, head, format, flags, reserved, snapshot, effectsRemoved } = change;
-  const partition = partitionOf(floorId);
+  const partition = floorHash(floorId);
   return [
     floorId,
     expected,

@@ -133,9 +133,9 @@ export class StateQueries {
     return await this.#db.query<Receipt>(RECEIPTS, [callers, keys.map(({ commandId }) => commandId)]);
   }
 
-  async dueEffects({ until, after, partitions, limit }: DueQuery): Promise<Effect[]> {
+  async dueEffects({ until, after, floorHashes, limit }: DueQuery): Promise<Effect[]> {
     const { dueAt, id } = after ?? { dueAt: Number.MIN_SAFE_INTEGER, id: "" };
-    const rows = await this.#db.query<EffectRow>(DUE_EFFECTS, [until, dueAt, id, partitions ?? null, limit]);
+    const rows = await this.#db.query<EffectRow>(DUE_EFFECTS, [until, dueAt, id, floorHashes ?? null, limit]);
     return rows.map(effectOf);
   }
 

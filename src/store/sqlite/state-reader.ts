@@ -139,10 +139,10 @@ export class StateReader {
     return row && { ...row };
   }
 
-  dueEffects({ until, after, partitions, limit }: DueQuery): Effect[] {
+  dueEffects({ until, after, floorHashes, limit }: DueQuery): Effect[] {
     const { dueAt, id } = after ?? { dueAt: Number.MIN_SAFE_INTEGER, id: "" };
-    const shares = partitions ? JSON.stringify(partitions) : null;
-    return this.#dueEffects.all(until, dueAt, id, shares, limit).map(effectOf);
+    const hashes = floorHashes ? JSON.stringify(floorHashes) : null;
+    return this.#dueEffects.all(until, dueAt, id, hashes, limit).map(effectOf);
   }
 
   doubtUntil(): number {

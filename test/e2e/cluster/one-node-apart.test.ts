@@ -30,10 +30,10 @@ await describeClusters("one node of several", (servers) => {
       cluster.start(["gateway", "orchestrator", "worker"], { INTERLOCK_STORE: proxy.databaseUrl }),
       cluster.start(["gateway", "orchestrator", "worker"]),
     ]);
-    const shares = (node: ChildServer) => node.metric("interlock_shares_owned");
+    const partitions = (node: ChildServer) => node.metric("interlock_partitions_owned");
     for (const node of [wrong, right]) {
-      await expect.poll(() => shares(node), { timeout: SEEN_MS }).toBeLessThan(256);
-      expect(await shares(node)).toBeGreaterThan(0);
+      await expect.poll(() => partitions(node), { timeout: SEEN_MS }).toBeLessThan(256);
+      expect(await partitions(node)).toBeGreaterThan(0);
     }
     for (const door of [wrong, right]) expect(await askAll(door)).toEqual(ALL_WELL);
     await proxy.setWrongBy(0);

@@ -87,7 +87,7 @@ await describeClusters("a node of several does not start", (servers) => {
     expect(said).not.toContain(SECRET);
   });
 
-  test("with another number of shares than those that run; they go on, and one that agrees may come", async () => {
+  test("a node with another number of partitions than the running nodes; a node that agrees is accepted", async () => {
     const roles = ["gateway", "orchestrator"] as const;
     const first = await cluster.start(roles, { INTERLOCK_PARTITIONS: "64" });
     for (const role of ["orchestrator", "gateway", "worker"] as const) {

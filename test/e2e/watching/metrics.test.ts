@@ -31,8 +31,8 @@ describe("a node alone", () => {
     expect(await read("interlock_bus_lag_seconds_sum")).toBeLessThan(5);
   });
 
-  test("owns all shares at once, waits for no other node, and needs no bus", async () => {
-    expect(await read("interlock_shares_owned")).toBe(256);
+  test("owns all partitions at once, waits for no other node, and needs no bus", async () => {
+    expect(await read("interlock_partitions_owned")).toBe(256);
     expect(await read("interlock_bus_away")).toBe(0);
     expect(await read("interlock_asks_waiting")).toBe(0);
     expect(await read("interlock_commands_waiting")).toBe(0);

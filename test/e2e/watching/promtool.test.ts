@@ -23,20 +23,20 @@ testWithPromtool("promtool has nothing to say against the metrics of a node that
   }
 });
 
-testWithPromtool("the alert on unowned floors goes by how many shares there are", async () => {
+testWithPromtool("the alert on unowned floors goes by the number of partitions", async () => {
   const node = (instance: string, owned: number) => [
-    { series: `interlock_shares_owned{instance="${instance}"}`, values: `${owned}x5` },
-    { series: `interlock_shares{instance="${instance}"}`, values: "64x5" },
+    { series: `interlock_partitions_owned{instance="${instance}"}`, values: `${owned}x5` },
+    { series: `interlock_partitions{instance="${instance}"}`, values: "64x5" },
   ];
   const label = { exp_labels: { severity: "page" } };
   const after = (owned: readonly number[], alerts: object[]) => ({
     interval: "1m",
-    input_series: owned.flatMap((shares, index) => node(`n${index}`, shares)),
+    input_series: owned.flatMap((partitions, index) => node(`n${index}`, partitions)),
     alert_rule_test: [{ eval_time: "3m", alertname: "InterlockFloorsUnowned", exp_alerts: alerts }],
   });
   const file = join(folder, "alerts.json");
   const summary = (owned: number) => ({
-    exp_annotations: { summary: `${owned} shares of the floors have an owner, of 64.` },
+    exp_annotations: { summary: `${owned} partitions of the floors have an owner, of 64.` },
   });
   const tests = [
     after([32, 32, 0], []),

@@ -56,10 +56,10 @@ describeWith(POSTGRES, await chooseServer(POSTGRES), "three nodes, one of each r
     };
     expect(await read(gateway, "interlock_bus_lag_seconds_count")).toBeGreaterThan(0);
     expect(await read(gateway, "interlock_commit_seconds_count")).toBe(0);
-    expect(await read(gateway, "interlock_shares_owned")).toBe(0);
+    expect(await read(gateway, "interlock_partitions_owned")).toBe(0);
     expect(await read(gateway, "interlock_connections")).toBe(1);
     expect(await read(orchestrator, "interlock_commit_seconds_count")).toBeGreaterThan(0);
-    expect(await read(orchestrator, "interlock_shares_owned")).toBe(256);
+    expect(await read(orchestrator, "interlock_partitions_owned")).toBe(256);
     expect(await read(worker, "interlock_run_wait_seconds_count")).toBe(1);
     expect(await read(worker, 'interlock_run_seconds_count{agent="music",outcome="done",code=""}')).toBe(1);
 

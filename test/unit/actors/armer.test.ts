@@ -3,7 +3,7 @@ import { AppError } from "../../../src/protocol/errors.ts";
 import type { AgentId, EffectId, RunId, SessionId } from "../../../src/protocol/ids.ts";
 import type { Envelope } from "../../../src/protocol/internal/command.ts";
 import type { Effect, RunEffect, TimerEffect } from "../../../src/protocol/internal/effect.ts";
-import { partitionOf } from "../../../src/protocol/internal/partition.ts";
+import { floorHash } from "../../../src/protocol/internal/floor-hash.ts";
 import { Armer } from "../../../src/queue/armer.ts";
 import { MemoryQueue } from "../../../src/queue/memory-queue.ts";
 import { DAY, FloorWriter, HOUR, NOON } from "../../support/floor-writer.ts";
@@ -31,7 +31,7 @@ class ArmerStage {
   /** What becomes of the next timers; those beyond them are taken. */
   readonly failures: Error[] = [];
 
-  private constructor(clock: VirtualClock, store: StoreInHand, partitions?: readonly number[]) {
+  private constructor(clock: VirtualClock, store: StoreInHand, floorHashes?: readonly number[]) {
     this.clock = clock;
     this.store = store;
     this.queue = new MemoryQueue(clock);
@@ -44,16 +44,16 @@ class ArmerStage {
       newId: () => `id${ids++}`,
       ask: (envelope) => this.#ask(envelope),
       askTimeoutMs: 5_000,
-      ...(partitions && { partitions: () => partitions }),
+      ...(floorHashes && { floorHashes: () => floorHashes }),
       log: this.log,
     });
     onTestFinished(() => this.armer.stop());
   }
 
-  static async open({ now = NOON, partitions }: { now?: number; partitions?: number[] } = {}): Promise<ArmerStage> {
+  static async open({ now = NOON, floorHashes }: { now?: number; floorHashes?: number[] } = {}): Promise<ArmerStage> {
     const clock: VirtualClock = new VirtualClock({ now, settle: () => store.idle() });
     const store = new StoreInHand(await openTemporaryStore(clock));
-    return new ArmerStage(clock, store, partitions);
+    return new ArmerStage(clock, store, floorHashes);
   }
 
   timer(id: string, inMs: number): TimerEffect {
@@ -217,13 +217,13 @@ describe("a sweep", () => {
   });
 
   test("reads the effects of this node's floors alone", async () => {
-    const mine = partitionOf("u:ann" as never);
-    const other = await ArmerStage.open({ partitions: [mine + 1] });
+    const mine = floorHash("u:ann" as never);
+    const other = await ArmerStage.open({ floorHashes: [mine + 1] });
     await other.writer.write({ effectsAdded: [other.timer("soon", 0)] });
     await other.armer.start();
     await other.clock.advance(SWEEP_MS);
     expect(other.fired).toEqual([]);
-    const owner = await ArmerStage.open({ partitions: [mine] });
+    const owner = await ArmerStage.open({ floorHashes: [mine] });
     await owner.writer.write({ effectsAdded: [owner.timer("soon", 0)] });
     await owner.armer.start();
     await owner.clock.advance(0);

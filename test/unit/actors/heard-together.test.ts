@@ -103,7 +103,7 @@ describe("a session that becomes a critical agent", () => {
     expect(floor.actors.context.floor).toMatchObject({ reserved: { sessionId: "dialog" }, ducked: [{ level: -14 }] });
     switchAgent(floor, "dialog", "ecall");
     expect(floor.actors.context.floor).toMatchObject({ reserved: { sessionId: "dialog" }, ducked: [{ level: 0 }] });
-    expect(floor.actors.standing("dialog" as never)?.context.level).toBe(0);
+    expect(floor.actors.machineState("dialog" as never)?.context.level).toBe(0);
   });
 
   test("while its user keeps it paused stays paused", () => {

@@ -58,7 +58,7 @@ function playBoth(setting: World, steps: Step[]): void {
     const wanted = reference.persisted();
     const mattering = floor.actors.mattering();
     for (const [id, child] of Object.entries(wanted.children)) {
-      expect(JSON.parse(persistSession(floor.actors.standing(id as SessionId)!))).toEqual(child);
+      expect(JSON.parse(persistSession(floor.actors.machineState(id as SessionId)!))).toEqual(child);
       if (!mattering.has(id as SessionId)) delete wanted.children[id];
     }
     expect(JSON.parse(persistWhole(floor.actors))).toEqual(wanted);
@@ -70,7 +70,7 @@ function playBoth(setting: World, steps: Step[]): void {
       const mattering = actors.mattering();
       reference = new XstateFloor(FLOOR, JSON.parse(persistWhole(actors)));
       for (const id of actors.sessionIds) {
-        const { context, value, view } = actors.standing(id)!;
+        const { context, value, view } = actors.machineState(id)!;
         const { lifecycle, activity } = value;
         if (mattering.has(id) || lifecycle === "deleted") continue;
         reference.bring({ context: recallSession(view, memoryOf(context)), lifecycle, activity });

@@ -37,7 +37,7 @@ describe("max_hold", () => {
     expect(timer.dueAt).toBe(stage.now + 20_000);
     fire();
     expect(stage.state("prompt")).toBe("paused");
-    expect(stage.actors.standing("prompt" as never)?.view.pausedBy).toBe("yield");
+    expect(stage.actors.machineState("prompt" as never)?.view.pausedBy).toBe("yield");
     expect(stage.state("music")).toBe("active.idle");
     expect(stage.events("session_transition").at(-2)).toMatchObject({ event: "yield", reason: "max_hold" });
     expect(timersOf(stage.facts)).toEqual([]);

@@ -97,7 +97,7 @@ describe("a turn", () => {
       "music active.running→active.idle",
       "music active.idle→active.running",
     ]);
-    expect(queueing.actors.standing("music" as never)?.context.run?.id).toBe("run-m2");
+    expect(queueing.actors.machineState("music" as never)?.context.run?.id).toBe("run-m2");
 
     const interrupting = playing({ when_busy: "interrupt" });
     expect(interrupting.chat("music", "m2")).toMatchObject({
@@ -214,7 +214,7 @@ describe("an attempt", () => {
         const about = { sessionId: "music", runId: "run-m1", attempt: 1 };
         return floor.deliver({ type: "run.report", ...about, n, parts, ...(outcome && { outcome }) }).facts;
       };
-      const { timerId } = floor.actors.standing("music" as never)!.context.stopping!;
+      const { timerId } = floor.actors.machineState("music" as never)!.context.stopping!;
       expect(append(2, 5, " lu")).toEqual([
         { type: "message.extend", sessionId: "music", messageId: "a1", offset: 5, text: " lu", isLogOver: true },
       ]);
@@ -228,7 +228,7 @@ describe("an attempt", () => {
   test("whose session was deleted has no last words, and no timer waits for them", () => {
     const floor = playing();
     floor.on("music", "abort");
-    const { timerId } = floor.actors.standing("music" as never)!.context.stopping!;
+    const { timerId } = floor.actors.machineState("music" as never)!.context.stopping!;
     const { facts } = floor.deliver({ type: "session.delete", sessionId: "music" });
     expect(facts).toContainEqual({ type: "effect.remove", id: timerId });
   });
@@ -312,7 +312,7 @@ describe("reports", () => {
       outcome: { kind: "done", summary: "sang" },
     });
     expect(floor.events("complete")).toMatchObject([{ runId: "run-m1", usage, tokenCount: 19 }]);
-    const { context } = floor.actors.standing("music" as never)!;
+    const { context } = floor.actors.machineState("music" as never)!;
     expect(context).toMatchObject({ summary: "sang", tokenUsage: { used: 19 }, agentSessions: { music: "p-1" } });
     floor.chat("music", "m2");
     expect(floor.claim("music", "run-m2")).toMatchObject({ task: { providerSessionId: "p-1" } });
@@ -330,7 +330,7 @@ describe("reports", () => {
       task: { providerSessionId: "p-1", providerHome: "here", heardUpTo: "m1" },
     });
     floor.report("music", "run-m2", 1, { parts: [{ kind: "provider_session" }], outcome: { kind: "done" } });
-    const { context } = floor.actors.standing("music" as never)!;
+    const { context } = floor.actors.machineState("music" as never)!;
     expect([context.agentSessions, context.agentHomes]).toEqual([{}, undefined]);
     expect(floor.events("session_updated")).toContainEqual({ agentSessions: {} });
     floor.chat("music", "m3");
@@ -428,7 +428,7 @@ describe("an abort", () => {
     floor.on("music", "pause");
     floor.on("music", "abort");
     expect(floor.state("music")).toBe("paused");
-    expect(floor.actors.standing("music" as never)?.value.activity).toBe("idle");
+    expect(floor.actors.machineState("music" as never)?.value.activity).toBe("idle");
   });
 
   test("frees the session for a next run after ten seconds, even if the worker never says that it stopped", () => {
@@ -436,7 +436,7 @@ describe("an abort", () => {
     floor.on("music", "abort");
     floor.chat("music", "m2");
     expect(wishes(floor.facts)).toHaveLength(1);
-    const { stopping } = floor.actors.standing("music" as never)!.context;
+    const { stopping } = floor.actors.machineState("music" as never)!.context;
     floor.ask({ type: "timer", sessionId: "music", timerId: stopping!.timerId });
     expect(wishes(floor.facts)).toHaveLength(2);
   });
@@ -468,7 +468,7 @@ describe("an interaction", () => {
 
   test("runs out: the run fails with interaction_timeout and its complete", () => {
     const floor = asking();
-    const { interactions } = floor.actors.standing("music" as never)!.context.run!;
+    const { interactions } = floor.actors.machineState("music" as never)!.context.run!;
     floor.ask({ type: "timer", sessionId: "music", timerId: interactions[0]!.timerId });
     expect(floor.events("interaction_resolved")).toEqual([{ by: "timeout" }]);
     expect(floor.events("error")).toMatchObject([{ errorCode: "interaction_timeout" }]);
@@ -520,7 +520,7 @@ describe("an interaction", () => {
 
 describe("between turns", () => {
   const timerOf = (floor: FloorStage, kind: "idleTimerId" | "pauseTimerId") =>
-    floor.actors.standing("music" as never)!.context[kind]!;
+    floor.actors.machineState("music" as never)!.context[kind]!;
 
   test("a holder with nothing running gives the floor up after idle_timeout", () => {
     const floor = playing({ idle_timeout: "10m" });
@@ -528,7 +528,7 @@ describe("between turns", () => {
     floor.report("music", "run-m1", 2, { outcome: { kind: "done" } });
     floor.ask({ type: "timer", sessionId: "music", timerId: timerOf(floor, "idleTimerId") });
     expect(floor.transitions().at(-1)).toBe("music active.idle→paused");
-    expect(floor.actors.standing("music" as never)!.context.pausedBy).toBe("yield");
+    expect(floor.actors.machineState("music" as never)!.context.pausedBy).toBe("yield");
     expect(floor.actors.context.floor.holder).toBeUndefined();
   });
 
@@ -572,7 +572,7 @@ describe("switching the agent", () => {
       errorCode: "agent_not_found",
       message: "Invalid agent ID: hacker",
     });
-    expect(floor.actors.standing("music" as never)!.context.claim.agentId).toBe("music");
+    expect(floor.actors.machineState("music" as never)!.context.claim.agentId).toBe("music");
   });
 
   test("changes the session's priority and preempts no session", () => {

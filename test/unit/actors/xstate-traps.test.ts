@@ -295,7 +295,7 @@ describe("a snapshot grows with what a machine remembers", () => {
     for (let turn = 1000; turn < 1600; turn++) {
       playTurn(floor, `${turn}`);
       floor.actors.release();
-      const { context } = floor.actors.standing("music" as SessionId)!;
+      const { context } = floor.actors.machineState("music" as SessionId)!;
       sizes.push(persistWhole(floor.actors).length + memoryOf(context).length);
     }
     // Numbers get longer: what is left is a few digits.
@@ -325,7 +325,7 @@ describe("a snapshot grows with what a machine remembers", () => {
     floor.report("music", runId, 3, { outcome: { kind: "done", summary: `turn ${turn}` } });
     floor.claim("music", `run-b${turn}`, turn);
     floor.report("music", `run-b${turn}`, 1, { parts: [{ kind: "ask", interaction: question(`q${turn}`) }] });
-    const { interactions } = floor.actors.standing("music" as SessionId)!.context.run!;
+    const { interactions } = floor.actors.machineState("music" as SessionId)!.context.run!;
     floor.ask({ type: "timer", sessionId: "music", timerId: interactions[0]!.timerId });
     floor.report("music", `run-b${turn}`, 2, { outcome: { kind: "stopped" } });
     expect(floor.state("music")).toBe("active.failed");

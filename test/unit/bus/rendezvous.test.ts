@@ -8,9 +8,9 @@ describe("rendezvous hashing", () => {
     expect(ownersOf(["c", "a", "b"], 256)).toEqual(ownersOf(["a", "b", "c", "a"], 256));
   });
 
-  test("every share has one owner, and no owner has nearly all or nearly nothing", () => {
-    const shares = tally(ownersOf(["node-1", "node-2", "node-3", "node-4"], 256));
-    const sizes = Object.values(shares).map((owned) => owned!.length);
+  test("every partition has one owner, and no owner has nearly all or nearly nothing", () => {
+    const partitions = tally(ownersOf(["node-1", "node-2", "node-3", "node-4"], 256));
+    const sizes = Object.values(partitions).map((owned) => owned!.length);
     expect(sizes.reduce((sum, size) => sum + size)).toBe(256);
     expect(sizes).toHaveLength(4);
     expect(Math.min(...sizes)).toBeGreaterThan(32);
@@ -20,7 +20,7 @@ describe("rendezvous hashing", () => {
   test("when a node leaves, only its floors move", () => {
     const before = ownersOf(["a", "b", "c"], 256);
     const after = ownersOf(["a", "c"], 256);
-    const moved = before.flatMap((owner, share) => (owner === after[share] ? [] : [owner]));
+    const moved = before.flatMap((owner, partition) => (owner === after[partition] ? [] : [owner]));
     expect(new Set(moved)).toEqual(new Set(["b"]));
     expect(moved).toHaveLength(before.filter((owner) => owner === "b").length);
   });

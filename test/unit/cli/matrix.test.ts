@@ -34,7 +34,7 @@ test("each pair is what a floor does when the one asks while the other has it", 
     floor.create(holder, { id: "H" });
     const reply = floor.create(challenger, { id: "C" });
     const seen = [decisionOf(reply)?.rule, floor.state("H"), floor.state("C")];
-    const levelOf = (id: string) => floor.actors.standing(id as never)?.view.level;
+    const levelOf = (id: string) => floor.actors.machineState(id as never)?.view.level;
     const expected = {
       pauses: ["paused", "active.idle"],
       ducks: ["ducked.idle", "active.idle"],

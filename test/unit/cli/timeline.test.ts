@@ -58,9 +58,9 @@ it("a session is told as spans, by the events' own times", () => {
       priority: 20,
       refusedAtMs: [],
       spans: [
-        { standing: "active", fromMs: 0, toMs: 1_000 },
-        { standing: "paused", fromMs: 1_000, toMs: 2_000 },
-        { standing: "active", fromMs: 2_000, toMs: 3_000 },
+        { state: "active", fromMs: 0, toMs: 1_000 },
+        { state: "paused", fromMs: 1_000, toMs: 2_000 },
+        { state: "active", fromMs: 2_000, toMs: 3_000 },
       ],
     },
     {
@@ -68,7 +68,7 @@ it("a session is told as spans, by the events' own times", () => {
       sessionId: "phone",
       priority: 90,
       refusedAtMs: [],
-      spans: [{ standing: "active", fromMs: 1_000, toMs: 2_000 }],
+      spans: [{ state: "active", fromMs: 1_000, toMs: 2_000 }],
     },
   ]);
 });

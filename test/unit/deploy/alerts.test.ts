@@ -17,8 +17,8 @@ test("every alert asks for metrics that a node has, with labels they have", asyn
     followed: none,
     commands: none,
     asks: none,
-    shares: none,
-    allShares: none,
+    ownedPartitions: none,
+    partitions: none,
   };
   const metrics = new Metrics({ ...gauges, isBusAway: () => false, droppedLines: () => 0 });
   metrics.command("session.chat", "unavailable");

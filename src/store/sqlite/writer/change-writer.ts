@@ -1,7 +1,7 @@
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import type { FloorId, SessionId } from "../../../protocol/ids.ts";
 import type { Effect } from "../../../protocol/internal/effect.ts";
-import { partitionOf } from "../../../protocol/internal/partition.ts";
+import { floorHash } from "../../../protocol/internal/floor-hash.ts";
 import type { AdoptedHistory, MessageWrite } from "../../store.ts";
 import { prepareQuery, type Query } from "../query.ts";
 import { EventWriter, textsOf } from "./event-writer.ts";
@@ -205,7 +205,7 @@ export class ChangeWriter {
   }
 
   #writeEffect({ id, floorId, kind, dueAt, ...payload }: Effect, floorKey: number): void {
-    this.#addEffect.run(id, partitionOf(floorId as FloorId), floorKey, kind, dueAt, JSON.stringify(payload));
+    this.#addEffect.run(id, floorHash(floorId as FloorId), floorKey, kind, dueAt, JSON.stringify(payload));
   }
 }
 

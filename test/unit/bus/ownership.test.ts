@@ -22,7 +22,7 @@ class Cluster {
   readonly cut = new Set<string>();
 
   async node(nodeId: string, count = 256): Promise<Ownership> {
-    const partitions = new Ownership({
+    const ownership = new Ownership({
       bus: this.bus,
       membership: this.members.of(nodeId),
       storeWatch: this.watch(nodeId),
@@ -39,9 +39,9 @@ class Cluster {
       onTaken: () => this.takings.push(nodeId),
       log: silent,
     });
-    await partitions.start();
+    await ownership.start();
     await this.settle();
-    return partitions;
+    return ownership;
   }
 
   watch(nodeId: string): StoreWatch {
@@ -81,17 +81,17 @@ describe("which node looks after which floors", () => {
     const cluster = new Cluster();
     const node = await cluster.node("a");
     expect(FLOORS.every((floor) => node.serves(floor) && cluster.whoAnswers(floor).join() === "a")).toBe(true);
-    expect(node.owned()).toBeUndefined();
+    expect(node.ownedHashes()).toBeUndefined();
     expect(cluster.takings).toEqual(["a"]);
   });
 
-  test("a node that comes takes its share at once, and every floor has exactly one owner again", async () => {
+  test("a node that joins takes its partitions at once, and every floor has exactly one owner again", async () => {
     const cluster = new Cluster();
     const first = await cluster.node("a");
     const second = await cluster.node("b");
     expect(FLOORS.map((floor) => cluster.whoAnswers(floor).length)).toEqual(FLOORS.map(() => 1));
     expect(new Set(FLOORS.flatMap((floor) => cluster.whoAnswers(floor)))).toEqual(new Set(["a", "b"]));
-    expect([...first.owned()!, ...second.owned()!].sort((x, y) => x - y)).toEqual(
+    expect([...first.ownedHashes()!, ...second.ownedHashes()!].sort((x, y) => x - y)).toEqual(
       Array.from({ length: 256 }, (_, each) => each),
     );
     for (const floor of FLOORS) expect(first.serves(floor)).toBe(!second.serves(floor));
@@ -119,27 +119,27 @@ describe("which node looks after which floors", () => {
     expect(FLOORS.flatMap((floor) => cluster.whoAnswers(floor))).toEqual([]);
   });
 
-  test("the share of a node that died moves when its lease ends", async () => {
+  test("the partitions of a dead node move when its lease ends", async () => {
     const cluster = new Cluster();
     const survivor = await cluster.node("a");
     await cluster.members.of("dead").renew();
     await cluster.pass(1_000);
-    expect(survivor.owned()).toBeDefined();
+    expect(survivor.ownedHashes()).toBeDefined();
     await cluster.pass(LEASE_MS);
-    expect(survivor.owned()).toBeUndefined();
+    expect(survivor.ownedHashes()).toBeUndefined();
   });
 
   test("a node keeps its floors while the list of members cannot be read", async () => {
     const cluster = new Cluster();
     const first = await cluster.node("a");
     await cluster.node("b");
-    const before = first.owned();
+    const before = first.ownedHashes();
     cluster.members.isAway = true;
     await cluster.pass(10 * LEASE_MS);
-    expect(first.owned()).toEqual(before);
+    expect(first.ownedHashes()).toEqual(before);
     cluster.members.isAway = false;
     await cluster.pass(2 * LEASE_MS);
-    expect(first.owned()).toEqual(before);
+    expect(first.ownedHashes()).toEqual(before);
     expect(FLOORS.map((floor) => cluster.whoAnswers(floor).length)).toEqual(FLOORS.map(() => 1));
   });
 
@@ -147,10 +147,10 @@ describe("which node looks after which floors", () => {
     const cluster = new Cluster();
     const first = await cluster.node("a");
     const second = await cluster.node("b");
-    const before = [first.owned(), second.owned()];
+    const before = [first.ownedHashes(), second.ownedHashes()];
     cluster.members.forgetAll();
     await cluster.pass(2 * LEASE_MS);
-    expect([first.owned(), second.owned()]).toEqual(before);
+    expect([first.ownedHashes(), second.ownedHashes()]).toEqual(before);
     expect(FLOORS.map((floor) => cluster.whoAnswers(floor).length)).toEqual(FLOORS.map(() => 1));
   });
 
@@ -167,17 +167,17 @@ describe("which node looks after which floors", () => {
     expect(left.flatMap((floor) => cluster.whoAnswers(floor))).toEqual([]);
   });
 
-  test("fewer shares than partitions: rows and topics still agree", async () => {
+  test("with fewer partitions than hashes, rows and topics still agree", async () => {
     const cluster = new Cluster();
     const first = await cluster.node("a", 4);
     const second = await cluster.node("b", 4);
     expect(FLOORS.map((floor) => cluster.whoAnswers(floor, 4).length)).toEqual(FLOORS.map(() => 1));
-    expect((first.owned()?.length ?? 0) + (second.owned()?.length ?? 0)).toBe(256);
+    expect((first.ownedHashes()?.length ?? 0) + (second.ownedHashes()?.length ?? 0)).toBe(256);
   });
 });
 
 describe("a node that is cut off from the store alone", () => {
-  test("leaves its floors to the others, says so, and has its share again when the store answers it", async () => {
+  test("a node that the store does not answer logs it and leaves its floors to others, until the store answers again", async () => {
     const cluster = new Cluster();
     await cluster.node("a");
     await cluster.node("b");

@@ -4,7 +4,7 @@ import type { Configuration } from "../machine/machine-table.ts";
 import { memoryOf, type SessionContext, type SessionValue, sessionView } from "../session/session-context.ts";
 
 /** The state of a session's machine, immutable. What is derived from it is computed once. */
-export class SessionStanding implements MachineState<SessionContext> {
+export class SessionMachineState implements MachineState<SessionContext> {
   readonly at: Configuration;
   readonly context: SessionContext;
   #view: Session | undefined;
