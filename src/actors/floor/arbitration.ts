@@ -94,8 +94,11 @@ export function decide(floor: Floor, challenger: Challenger, rules: FloorRules):
     return decision("granted", "already_holder", 3, floor.holder);
   }
   if (!front) return decision("granted", "floor_free", 4);
+  const isHolderDucked = kept.some(({ sessionId }) => sessionId === front.sessionId);
   if (challenger.critical) {
-    if (!front.critical || front.priority < priority) return decision("granted", "critical", 10, front);
+    if (!front.critical || front.priority < priority) {
+      return decision("granted", "critical", 10, front, { isHolderDucked });
+    }
     return decision("granted", "beneath", 12, front, { level: 0 });
   }
   if (!isReplaced(front)) {
@@ -110,7 +113,8 @@ export function decide(floor: Floor, challenger: Challenger, rules: FloorRules):
     const pausedAfterwards = floor.paused.filter(stays).length + silenced.length;
     if (pausedAfterwards > policy.maxPaused) return blocked("stack_full", 7, silenced[0]!);
   }
-  return isReplaced(front) ? decision("granted", "replaced", 11, front) : decision("granted", "preempted", 7, front);
+  if (isReplaced(front)) return decision("granted", "replaced", 11, front);
+  return decision("granted", "preempted", 7, front, { isHolderDucked });
 }
 
 /** Rules 5, 6 and 8, asked of everyone who would go silent: the first that is in the challenger's way. */
@@ -225,6 +229,15 @@ export function endOfWaitDecision(
 
 type Agents = ReadonlyMap<string, AgentEntry>;
 
+/** What a record says besides its rule. */
+interface Circumstances {
+  /** At which the challenger starts beneath the holder, in dB. */
+  readonly level?: number;
+  readonly restriction?: Restriction;
+  /** The holder goes on beneath the challenger instead of being paused. */
+  readonly isHolderDucked?: boolean;
+}
+
 /** Makes the record of a decision about this challenger. */
 function recorder(challenger: Omit<Claim, "sessionId"> & { sessionId?: SessionId | undefined }, agents: Agents) {
   return (
@@ -232,7 +245,7 @@ function recorder(challenger: Omit<Claim, "sessionId"> & { sessionId?: SessionId
     reason: Reason,
     rule?: number,
     holder?: Claim,
-    { level, restriction }: { level?: number; restriction?: Restriction } = {},
+    { level, restriction, isHolderDucked = false }: Circumstances = {},
   ): Decision => {
     const needed = outcome === "granted" ? undefined : wouldNeed(reason, challenger.agentId, holder, restriction);
     return {
@@ -255,7 +268,10 @@ function recorder(challenger: Omit<Claim, "sessionId"> & { sessionId?: SessionId
       }),
       ...(needed !== undefined && { wouldNeed: needed }),
       ...(level !== undefined && { level }),
-      say: saying(outcome, reason, challenger.agentId, holder?.agentId, agents),
+      say: saying(
+        { outcome, reason, challengerId: challenger.agentId, holderId: holder?.agentId, isHolderDucked },
+        agents,
+      ),
     };
   };
 }

@@ -39,15 +39,22 @@ export function wouldNeed(
 
 type Template = keyof AgentEntry["messages"];
 
+/** What a sentence says of a decision. */
+interface Spoken {
+  readonly outcome: Decision["outcome"];
+  readonly reason: Reason;
+  readonly challengerId: AgentId;
+  readonly holderId: AgentId | undefined;
+  /** The holder makes room for the challenger, and is still heard beneath it. */
+  readonly isHolderDucked: boolean;
+}
+
 /**
  * A decision as a sentence to speak: the template of the agent that speaks, or a default. `{challenger}` and `{holder}`
  * in it stand for labels, `{challenger.description}` and `{holder.description}` for descriptions.
  */
 export function saying(
-  outcome: Decision["outcome"],
-  reason: Reason,
-  challengerId: AgentId,
-  holderId: AgentId | undefined,
+  { outcome, reason, challengerId, holderId, isHolderDucked }: Spoken,
   agents: ReadonlyMap<string, AgentEntry>,
 ): string {
   const challenger = agents.get(challengerId);
@@ -63,6 +70,7 @@ export function saying(
     if (reason === "queue_full") return [undefined, "rejected", "Too many are waiting already for {holder} to end."];
     if (reason === "beneath") return [challenger, "granted", "{challenger} starts beneath {holder}."];
     if (reason === "replaced") return [challenger, "granted", "{challenger} replaces {holder}."];
+    if (isHolderDucked) return [holder, "ducked", "{holder} goes on beneath {challenger}."];
     if (reason === "critical") return [holder, "preempted", "{challenger} comes before {holder}."];
     if (outcome === "rejected") return [holder, "rejected", "{holder} is running; {challenger} has to wait."];
     if (outcome === "queued") return [holder, "queued", "{challenger} will start when {holder} is done."];

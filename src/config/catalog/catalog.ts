@@ -24,6 +24,8 @@ const Sayings = z.strictObject({
   granted: sentence.optional(),
   /** Said when this agent is paused for another. */
   preempted: sentence.optional(),
+  /** Said when this agent goes on beneath another. */
+  ducked: sentence.optional(),
   /** Said when this agent gets the floor back. */
   resumed: sentence.optional(),
 });

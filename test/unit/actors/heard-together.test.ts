@@ -131,6 +131,23 @@ describe("a prompt", () => {
     expect(car.end("V").heard).toEqual(["V archive archived", "M resume active.idle"]);
   });
 
+  test("is announced with a sentence that says that the music goes on, not that it is paused", () => {
+    const spoken = (catalog = carCatalog()) => {
+      const car = new Car(catalog);
+      car.start("music_agent", "M");
+      return car.start("prompt_agent", "V").decision?.say;
+    };
+    expect(spoken()).toBe("Music Agent goes on beneath Prompt Agent.");
+    const agents = [
+      { name: "music_agent", priority: 20, when_preempted: "duck", messages: { ducked: "Quieter for {challenger}." } },
+      { name: "prompt_agent", priority: 80, beneath: { all: -14 } },
+    ];
+    expect(spoken(makeCatalog(agents))).toBe("Quieter for Prompt Agent.");
+    const silenced = new Car();
+    silenced.start("music_agent", "M");
+    expect(silenced.start("phone_agent", "P").decision?.say).toBe("Music Agent is paused for Phone Agent.");
+  });
+
   test("leaves the music's run alone: it is neither held nor ended nor started again", () => {
     const car = new Car();
     car.start("music_agent", "M");
