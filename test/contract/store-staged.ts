@@ -129,6 +129,18 @@ export function stagedContract(stage: StoreStage): void {
       expect(await floor.write({ sessions: [floor.session("b")], adopted })).toBe("conflict");
     });
 
+    test("are all pruned at once, however many small ones there are", async () => {
+      const { store } = stage;
+      const ids: StagedId[] = ["~one", "~two", "~three"];
+      for (const id of ids) await store.stageMessages(id, messages(1), NOON);
+      await prune({ stagedBefore: NOON + 1 });
+      const floor = new FloorWriter(store);
+      for (const stagedAs of ids) {
+        const adopted = [{ sessionId: A, stagedAs }];
+        expect(await floor.write({ sessions: [floor.session("a")], adopted })).toBe("conflict");
+      }
+    });
+
     test("keep each message's id their own: the same id twice is refused, and adds nothing", async () => {
       const { store } = stage;
       await store.stageMessages(STAGED, messages(2), NOON);

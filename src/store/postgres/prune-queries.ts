@@ -46,17 +46,17 @@ export class PruneQueries {
       await this.#count(TOMBSTONES, [receiptsBefore, limit]),
       await this.#count(CONNECTIONS, [now, limit]),
       await this.#count(BLOBS, [now - BLOB_GRACE_MS, now - BLOB_UNUSED_MS, limit]),
-      stagedBefore === undefined ? 0 : await this.#count(STAGED, [stagedBefore, limit]),
-      eventsBefore === undefined ? 0 : await this.#pruneEvents(eventsBefore, limit),
+      stagedBefore === undefined ? 0 : await this.#repeat(STAGED, stagedBefore, limit),
+      eventsBefore === undefined ? 0 : await this.#repeat(EVENTS, eventsBefore, limit),
     ];
     return deleted.some((count) => count >= limit);
   }
 
-  /** Returns the number of rows considered. */
-  async #pruneEvents(before: number, limit: number): Promise<number> {
+  /** Run a statement that looks at one session each time. Returns the number of rows considered. */
+  async #repeat(statement: Statement, before: number, limit: number): Promise<number> {
     let touched = 0;
     while (touched < limit) {
-      const count = await this.#count(EVENTS, [before, limit - touched]);
+      const count = await this.#count(statement, [before, limit - touched]);
       if (count === 0) break;
       touched += count;
     }

@@ -70,12 +70,17 @@ export class StagedWriter {
     this.#adopt.run(sessionId, floorKey, stagedAs);
   }
 
-  /** Delete a piece of the oldest one. @returns how many rows were looked at; 0 if there is nothing to delete */
+  /** Delete expired ones, the oldest first and each piece by piece. @returns how many rows were looked at */
   prune(before: number, limit: number): number {
-    const oldest = this.#oldest.get(before);
-    if (!oldest) return 0;
-    const count = Number(this.#removeMessages.run(oldest.key, limit).changes);
-    if (count < limit) this.#remove.run(oldest.key);
-    return Math.max(count, 1);
+    let looked = 0;
+    while (looked < limit) {
+      const oldest = this.#oldest.get(before);
+      if (!oldest) break;
+      const piece = limit - looked;
+      const count = Number(this.#removeMessages.run(oldest.key, piece).changes);
+      if (count < piece) this.#remove.run(oldest.key);
+      looked += Math.max(count, 1);
+    }
+    return looked;
   }
 }

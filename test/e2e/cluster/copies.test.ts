@@ -1,0 +1,39 @@
+import { onTestFinished } from "vitest";
+import { openPostgresStore } from "../../../src/store/postgres/postgres-store.ts";
+import { Cluster, describeClusters } from "../../support/cluster.ts";
+import { copyingSuite } from "../../support/copying-nodes.ts";
+import { KeptLog, StandingClock } from "../../support/sqlite-place.ts";
+
+await describeClusters("several nodes", (servers) => {
+  copyingSuite("a gateway", ["begins"], () => open("gateway"));
+  copyingSuite("an orchestrator and worker", ["is almost done"], () => open("rest"));
+
+  async function open(victim: "gateway" | "rest") {
+    const cluster = await Cluster.make(servers, { catalog: { agents: [{ name: "general" }] } });
+    const [copying, other, rest] = await cluster.startAll(["gateway"], ["gateway"], ["orchestrator", "worker"]);
+    const count = async (sql: string) => Number((await cluster.sql(`SELECT count(*) AS n FROM ${sql}`))[0]!["n"]);
+    return {
+      copying,
+      staged: () =>
+        count(
+          "interlock.messages WHERE session_key IN (SELECT session_key FROM interlock.sessions WHERE state = 'staged')",
+        ),
+      async kill() {
+        await (victim === "gateway" ? copying : rest).kill();
+        if (victim === "rest") await cluster.start(["orchestrator", "worker"]);
+        return victim === "gateway" ? other : copying;
+      },
+      async openStore() {
+        const url = cluster.storeUrl;
+        const store = await openPostgresStore({ url, clock: new StandingClock(), log: new KeptLog() });
+        onTestFinished(() => store.close());
+        return store;
+      },
+      rows: async () => ({
+        messages: await count("interlock.messages"),
+        staged: await count("interlock.sessions WHERE state = 'staged'"),
+        images: await count("interlock.blobs"),
+      }),
+    };
+  }
+});
