@@ -4,7 +4,7 @@ import type { AddressInfo } from "node:net";
 import { type TokenCounts, WIRES, type Wire, type WireCall, type WireEnding, type WireError } from "./provider-wire.ts";
 
 /** What the server does with one request. */
-type ProviderReply =
+export type ProviderReply =
   | {
       readonly kind: "stream";
       readonly reasoning?: readonly string[];
@@ -27,7 +27,7 @@ type ProviderReply =
   /** The connection is cut before a word of the answer. */
   | { readonly kind: "cut" };
 
-interface ProviderRequest {
+export interface ProviderRequest {
   readonly path: string;
   readonly headers: IncomingHttpHeaders;
   readonly body: string;
@@ -39,8 +39,10 @@ export interface ProviderServer {
   readonly baseUrl: string;
   /** All it ever got, the oldest first. */
   readonly requests: readonly ProviderRequest[];
-  /** What to answer to the requests to come, one each. A request beyond them is answered 500. */
+  /** What to answer to the requests to come, one each. A request beyond them is answered by `replyBy`, or 500. */
   willReply(...replies: readonly ProviderReply[]): void;
+  /** Choose the answer by what a request says, for models that are asked side by side. */
+  replyBy(choose: (request: ProviderRequest) => ProviderReply | undefined): void;
   /** The next request to arrive. */
   nextRequest(): Promise<ProviderRequest>;
   close(): Promise<void>;
@@ -54,6 +56,7 @@ export async function startProviderServer(): Promise<ProviderServer> {
   const requests: ProviderRequest[] = [];
   const replies: ProviderReply[] = [];
   const arrivals = new EventEmitter();
+  let choose: (request: ProviderRequest) => ProviderReply | undefined = () => undefined;
 
   const server = createServer(async (request, response) => {
     const body = await readBody(request);
@@ -62,7 +65,8 @@ export async function startProviderServer(): Promise<ProviderServer> {
     requests.push(arrived);
     arrivals.emit("request", arrived);
     const wire = Object.values(WIRES).find(({ path }) => request.url?.endsWith(path));
-    const reply = replies.shift() ?? { kind: "refusal", status: 500, error: { message: "no reply was scripted" } };
+    const unscripted = { kind: "refusal", status: 500, error: { message: "no reply was scripted" } } as const;
+    const reply = replies.shift() ?? choose(arrived) ?? unscripted;
     if (wire && request.method === "POST") await play(reply, wire, response);
     else response.writeHead(404).end();
   });
@@ -74,6 +78,9 @@ export async function startProviderServer(): Promise<ProviderServer> {
     baseUrl: `http://127.0.0.1:${port}/v1`,
     requests,
     willReply: (...more) => void replies.push(...more),
+    replyBy(by) {
+      choose = by;
+    },
     nextRequest: async () => (await once(arrivals, "request"))[0] as ProviderRequest,
     async close() {
       const closed = once(server, "close");

@@ -1,0 +1,255 @@
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { afterAll, beforeEach, describe, expect, test } from "vitest";
+import type { AgentRef } from "../../../src/protocol/message.ts";
+import type { HeardEvent } from "../../support/event-stream.ts";
+import { type ProviderReply, startProviderServer } from "../../support/provider-server.ts";
+import { describeShapes, Talk } from "../../support/shapes.ts";
+
+/** The provider of every model, and a site that models read; both on this machine. */
+const provider = await startProviderServer();
+const pages = createServer((request, response) => page(request, response));
+let page: (request: IncomingMessage, response: ServerResponse) => void;
+await new Promise<void>((resolve) => pages.listen(0, "127.0.0.1", resolve));
+const site = `127.0.0.1:${(pages.address() as AddressInfo).port}`;
+afterAll(async () => {
+  await provider.close();
+  pages.closeAllConnections();
+  await new Promise((resolve) => pages.close(resolve));
+});
+
+beforeEach(() => {
+  page = (_, response) => response.writeHead(200, { "content-type": "text/html" }).end("<p>A page.</p>");
+  provider.replyBy(() => undefined);
+});
+
+const model = { kind: "ai-sdk", provider: "openai-compatible", model: "m", base_url: provider.baseUrl };
+const speaker = { kind: "scripted", replies: [{ say: ["deep"], delay: "0ms", usage: { input: 5, output: 7 } }] };
+const CATALOG = {
+  agents: [
+    {
+      name: "reader",
+      adapter: model,
+      tools: ["clock", "ask-user", { name: "web-fetch", hosts: [site], networks: ["127.0.0.1"] }],
+    },
+    { name: "careful", adapter: model, tools: [{ name: "clock", confirm: true }] },
+    { name: "master", adapter: model, tools: ["sub-agent"] },
+    { name: "helper", adapter: { ...model, model: "helper" }, tools: ["sub-agent"] },
+    { name: "speaker", adapter: speaker },
+  ],
+};
+
+interface Call {
+  id: string;
+  name: string;
+  arguments: string;
+}
+const call = (name: string, input: unknown, id = "c1"): Call => ({ id, name, arguments: JSON.stringify(input) });
+const calls = (...all: Call[]): ProviderReply => ({ kind: "stream", calls: all });
+const says = (...text: string[]): ProviderReply => ({ kind: "stream", text });
+
+const agentOf = ({ data }: HeardEvent) => data["agent"] as AgentRef;
+const results = (events: readonly HeardEvent[]) => events.filter(({ type }) => type === "tool_result");
+const lastRequest = () => provider.requests.at(-1)!.body;
+
+await describeShapes("a model with tools", { catalog: () => CATALOG }, (shape) => {
+  test("reads the clock and a listed page, and no other; the log has each call and its end, live and afterwards", async () => {
+    const talk = await Talk.open(shape, "reader");
+    provider.willReply(
+      calls(
+        call("clock", { timezone: "Asia/Shanghai" }, "a"),
+        call("web-fetch", { url: `http://${site}/page` }, "b"),
+        call("web-fetch", { url: "http://localhost:1/secret" }, "c"),
+      ),
+      says("I looked."),
+    );
+    const events = await talk.ask("look");
+    const called = events.filter(({ type }) => type === "tool_call");
+    expect(called.map(({ data }) => (data["function"] as { name: string }).name)).toEqual([
+      "clock",
+      "web-fetch",
+      "web-fetch",
+    ]);
+    const outcomes = called.map(({ data: { ["toolCallId"]: id } }) => {
+      const { data } = results(events).find((result) => result.data["toolCallId"] === id)!;
+      return [data.status, data.content] as const;
+    });
+    expect(outcomes.map(([status]) => status)).toEqual(["success", "success", "error"]);
+    expect(outcomes[0]![1]).toContain("Asia/Shanghai");
+    expect(outcomes[1]![1]).toContain("A page.");
+    expect(outcomes[2]![1]).not.toContain("A page.");
+    for (const [, content] of outcomes) expect(lastRequest()).toContain(JSON.stringify(content).slice(1, 20));
+    expect((await talk.messages()).map(({ content }) => content)).toEqual(["look", "I looked."]);
+    expect(await talk.replay()).toEqual(talk.events);
+  });
+
+  test.each([
+    ["approve", "success"],
+    ["reject", "error"],
+    [{ type: "reject_with_reply", reason: "not at night" }, "error"],
+  ] as const)("calls a tool that has to be confirmed as the user decides: %j", async (verdict, status) => {
+    const talk = await Talk.open(shape, "careful");
+    provider.willReply(calls(call("clock", {})), says("So be it."));
+    const runId = await talk.say("the time?");
+    const request = await talk.asked("tool_confirmation_request");
+    expect((await talk.session()).activity).toBe("waiting");
+    await talk.answer(request, verdict);
+    await talk.ended(runId);
+    const [result, ...more] = results(talk.events);
+    expect(more).toEqual([]);
+    expect(result!.data.status).toBe(status);
+    if (typeof verdict === "object") expect(lastRequest()).toContain(verdict.reason);
+    expect((await talk.messages()).at(-1)!.content).toBe("So be it.");
+  });
+
+  test("asks no more for a tool that is approved for the session, also after all nodes were killed; another session asks", async () => {
+    const talk = await Talk.open(shape, "careful");
+    provider.willReply(calls(call("clock", {}, "a"), call("clock", {}, "b")), says("Once."));
+    const runId = await talk.say("the time?");
+    await talk.answer(await talk.asked("tool_confirmation_request"), "approve_always");
+    await talk.ended(runId);
+    await shape.restart();
+    await talk.comeBack();
+    provider.willReply(calls(call("clock", {})), says("Twice."));
+    await talk.ask("and now?");
+    expect(talk.eventsOf("tool_confirmation_request")).toHaveLength(1);
+    expect(results(talk.events).map(({ data }) => data.status)).toEqual(["success", "success", "success"]);
+    const other = await Talk.open(shape, "careful");
+    provider.willReply(calls(call("clock", {})));
+    const run = await other.say("the time?");
+    await other.asked("tool_confirmation_request");
+    await other.send({ type: "abort" });
+    expect((await other.ended(run)).data.cancelled).toBe(true);
+  });
+
+  test("asks the user, who answers at another node, and the model hears the answer", async () => {
+    const talk = await Talk.open(shape, "reader");
+    provider.willReply(calls(call("ask-user", { question: "Which?", options: ["red", "blue"] })), says("Blue it is."));
+    const runId = await talk.say("paint");
+    const request = await talk.asked("user_question_request");
+    expect(request.data).toMatchObject({ question: "Which?", options: ["red", "blue"] });
+    await talk.answer(request, { selected: ["blue"] });
+    await talk.ended(runId);
+    expect(lastRequest()).toContain("blue");
+    expect(talk.eventsOf("interaction_resolved").map(({ data }) => data)).toEqual([{ by: "client" }]);
+  });
+
+  describe("that delegates", () => {
+    /** Forty helpers at once, each a model; the first three delegate further. */
+    function answerForty(): void {
+      provider.replyBy(({ body }) => {
+        const { model: name, messages } = JSON.parse(body) as { model: string; messages: { role: string }[] };
+        const isFirst = !messages.some(({ role }) => role === "tool");
+        const tasks = Array.from({ length: 40 }, (_, n) => n);
+        if (name === "m" && isFirst) {
+          return calls(...tasks.map((n) => call("sub-agent", { name: "helper", task: `task ${n}.` }, `c${n}`)));
+        }
+        if (name === "m") return says("All ", "done.");
+        const n = Number(/task (\d+)\./.exec(body)![1]);
+        if (isFirst && n < 3) return calls(call("sub-agent", { name: "speaker", task: "dig" }));
+        return { ...says(`result `, `${n}`), usage: { input: n, output: 1 } } as ProviderReply;
+      });
+    }
+
+    test("to forty at once, some of which delegate further: paths, order, results and usage stay apart, live and stored", async () => {
+      const talk = await Talk.open(shape, "master");
+      answerForty();
+      const events = await talk.ask("go");
+      const ids = events.flatMap((event) =>
+        event.type === "tool_call" && agentOf(event).depth === 0 ? [event.data["toolCallId"] as string] : [],
+      );
+      expect(new Set(ids).size).toBe(40);
+      const messages = (await talk.messages()) as unknown as (Awaited<ReturnType<Talk["messages"]>>[number] & {
+        agent?: AgentRef;
+        usage?: { prompt_tokens: number };
+      })[];
+      for (const [n, id] of ids.entries()) {
+        const below = messages.filter(({ agent }) => agent?.calls?.[0] === id);
+        const helper = below.filter(({ agent }) => agent!.depth === 1);
+        expect(helper.map(({ content }) => content)).toEqual([`result ${n}`]);
+        expect(helper[0]!.agent).toMatchObject({
+          kind: "sub",
+          name: "helper",
+          path: ["master", "helper"],
+          calls: [id],
+        });
+        const deep = below.filter(({ agent }) => agent!.depth === 2);
+        expect(deep.map(({ content, agent }) => [content, agent!.path])).toEqual(
+          n < 3 ? [["deep", ["master", "helper", "speaker"]]] : [],
+        );
+        const { data } = results(events).find((result) => result.data["toolCallId"] === id)!;
+        expect(JSON.parse(data.content)).toEqual({ ok: true, result: `result ${n}` });
+        const counted = events.filter((event) => event.type === "usage" && agentOf(event)?.calls?.[0] === id);
+        const input = counted.reduce((sum, event) => sum + (event.data["prompt_tokens"] as number), 0);
+        // A helper that delegated was asked twice, and its speaker counts five.
+        expect(input).toBe(n < 3 ? 1 + n + 5 : n);
+      }
+      // What is stored folds into the same tree as what was heard.
+      const heard = events.flatMap(({ type, data }) => (type === "message" && !data.streaming ? [data] : []));
+      const place = ({ id, content, agent }: { id: string; content: string; agent?: AgentRef }) => [id, content, agent];
+      expect(heard.map((data) => place(data as never)).toSorted()).toEqual(messages.map(place).toSorted());
+      const all = Array.from({ length: 40 }, (_, n) => n).reduce((sum, n) => sum + n, 0);
+      expect(talk.eventsOf("complete")[0]!.data["usage"]).toMatchObject({ prompt_tokens: all + 3 * (1 + 5) + 2 });
+      expect(messages.at(-1)!.content).toBe("All done.");
+      expect(await talk.replay()).toEqual(talk.events);
+    });
+
+    test("is aborted with its whole tree, in the middle of a sub-agent, and takes the next turn", async () => {
+      const talk = await Talk.open(shape, "master");
+      provider.willReply(calls(call("sub-agent", { name: "helper", task: "wait" })));
+      provider.willReply({ ...says("I wait"), ending: "never" } as ProviderReply);
+      const runId = await talk.say("go");
+      await talk.until(() => talk.reading("I wait"));
+      const waiting = provider.requests.at(-1)!;
+      await talk.send({ type: "abort" });
+      expect((await talk.ended(runId)).data.cancelled).toBe(true);
+      await waiting.closed;
+      const asked = provider.requests.length;
+      provider.willReply(says("Again."));
+      await talk.ask("next");
+      expect(provider.requests).toHaveLength(asked + 1);
+      const said = (await talk.messages()).filter(({ role }) => role === "assistant");
+      expect(said.map(({ status, content }) => [status, content])).toEqual([
+        ["interrupted", "I wait"],
+        ["success", "Again."],
+      ]);
+    });
+  });
+
+  test("is aborted in the middle of a tool: its connection is closed, and the session takes the next turn", async () => {
+    const talk = await Talk.open(shape, "reader");
+    const read = Promise.withResolvers<ServerResponse>();
+    page = (_, response) => read.resolve(response);
+    provider.willReply(calls(call("web-fetch", { url: `http://${site}/slow` })));
+    const runId = await talk.say("read");
+    const response = await read.promise;
+    const closed = new Promise((resolve) => response.once("close", resolve));
+    await talk.send({ type: "abort" });
+    expect((await talk.ended(runId)).data.cancelled).toBe(true);
+    await closed;
+    provider.willReply(says("Again."));
+    await talk.ask("next");
+    expect((await talk.messages()).at(-1)!.content).toBe("Again.");
+    expect(results(talk.events).map(({ data }) => data.status)).not.toContain("success");
+  });
+
+  test("that waited for a confirmation when its worker was killed is lost, calls nothing, and takes the next turn", async () => {
+    const talk = await Talk.open(shape, "careful");
+    provider.willReply(calls(call("clock", {})));
+    const runId = await talk.say("the time?");
+    const request = await talk.asked("tool_confirmation_request");
+    await shape.loseWorker();
+    await talk.comeBack();
+    await talk.ended(runId);
+    expect(talk.eventsOf("error").map(({ data }) => data.errorCode)).toEqual(["run_lost"]);
+    expect(talk.eventsOf("interaction_resolved").map(({ requestId }) => requestId)).toEqual([request.requestId]);
+    const late = { type: "tool_confirmation_response", requestId: request.requestId, response: "approve" };
+    const { body } = await shape.there.post("/message", { ...late, sessionId: talk.id });
+    expect(body.errorCode).toBe("interaction_not_found");
+    provider.willReply(says("Here I am."));
+    await talk.ask("are you there?");
+    expect(talk.eventsOf("complete")).toHaveLength(2);
+    expect(results(talk.events)).toEqual([]);
+    expect((await talk.messages()).at(-1)!.content).toBe("Here I am.");
+  });
+});
