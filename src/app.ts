@@ -205,7 +205,7 @@ async function openNode({ settings, env, log, pageFolder }: Required<AppOptions>
     ...(bus.isAway() ? ["the bus is away"] : []),
     // Report this only if the store answers other nodes: otherwise no node is a better choice.
     ...(storeWatch?.isCutOff ? ["the store does not answer this node"] : []),
-    // Served as far as it can be read. Only the log names the file, because everybody may ask whether a node is ready.
+    // The node serves what it can read. Only the log names the file, because `/ready` needs no authentication.
     ...(shape.isDamaged() ? ["the database is damaged: the log says what to do"] : []),
   ];
   const gateway: Gateway = createGateway({
@@ -292,7 +292,7 @@ function warnOfUnavailable(agents: Registry, log: Logger): void {
 /** Kill the programs that killed workers left behind: ADR 16. */
 async function endOrphans(log: Logger): Promise<void> {
   const { killed } = await killOrphans();
-  if (killed > 0) log.warn({ killed }, "killed processes that a former worker had left behind");
+  if (killed > 0) log.warn({ killed }, "killed processes that an earlier worker had left behind");
 }
 
 /** Open tracing as OpenTelemetry's variables configure it. If they are unset: undefined, and no library is loaded. */

@@ -6,7 +6,7 @@ import type { Clock, Timer } from "./protocol/ports/clock.ts";
 import type { Logger } from "./protocol/ports/logger.ts";
 import type { DefinitionRow, Store } from "./store/store.ts";
 
-/** How often the store is asked whether a definition changed, in ms: a message on the bus may be lost. */
+/** How often the definitions' version is read from the store, in ms, because a message on the bus may be lost. */
 const POLL_MS = 5_000;
 
 export interface DefinedCatalogOptions {
@@ -33,8 +33,8 @@ export async function announceDefinitions(bus: Bus, epoch: string): Promise<void
 }
 
 /**
- * The catalogue that a node decides by: that of the file, and the agents that operators defined in the database. A change
- * at one node reaches the others by a message on the bus, or at the next poll.
+ * The catalogue that a node uses: the agents of the file, and those that operators defined in the database. Other nodes
+ * learn of a change from a message on the bus, or at their next poll.
  */
 export class DefinedCatalog {
   readonly #options: DefinedCatalogOptions;
@@ -88,7 +88,7 @@ export class DefinedCatalog {
     return this.#current.catalog;
   }
 
-  /** All definitions, those with a fault too, by id. */
+  /** All definitions by id, including those with a fault. */
   definitions(): readonly StoredDefinition[] {
     return this.#stored;
   }

@@ -75,12 +75,10 @@ export class Metrics implements HostMetrics, WorkerMetrics {
     gauge("interlock_asks_waiting", "asks of this node that no floor has answered yet", gauges.asks);
     gauge("interlock_partitions_owned", "partitions of the floors that this node owns", gauges.ownedPartitions);
     gauge("interlock_partitions", "partitions into which floors are divided, over all nodes", gauges.partitions);
-    gauge("interlock_bus_away", "1 while it is known that nothing arrives over the bus", () =>
-      gauges.isBusAway() ? 1 : 0,
-    );
+    gauge("interlock_bus_away", "1 while the bus is known to be away", () => (gauges.isBusAway() ? 1 : 0));
     new Counter({
       name: "interlock_log_lines_dropped_total",
-      help: "lines of the log or of stdout that could not be written: a full disk, or a pipe that is not read",
+      help: "lines of the log or of stdout that could not be written, because of a full disk or an unread pipe",
       registers,
       collect() {
         this.reset();
@@ -100,23 +98,27 @@ export class Metrics implements HostMetrics, WorkerMetrics {
     );
     this.#lapses = counter(
       "interlock_leases_expired_total",
-      "sessions that gave their place up because their participant was not heard from",
+      "sessions that lost their place because their participant sent no heartbeat",
     );
-    this.#broken = counter("interlock_floors_broken_total", "commands that broke their floor, by what broke", "what");
+    this.#broken = counter(
+      "interlock_floors_broken_total",
+      "commands that broke their floor, by the broken part",
+      "what",
+    );
     this.#repeated = counter("interlock_asks_repeated_total", "asks sent again because no answer had come for 500 ms");
-    this.#lags = histogram("interlock_bus_lag_seconds", "from a commit to a follower that hears of it", SHORT);
+    this.#lags = histogram("interlock_bus_lag_seconds", "time from a commit until a follower receives it", SHORT);
     this.#behind = counter(
       "interlock_followers_behind_total",
-      "times the store had something for a follower that the bus had not brought",
+      "times a follower read a commit from the store that the bus had lost",
     );
     this.#slowReaders = counter(
       "interlock_slow_readers_cut_total",
-      "event streams cut because their reader took nothing",
+      "event streams cut because their reader did not drain its socket",
     );
     this.#waits = histogram("interlock_run_wait_seconds", "how long runs waited for a worker", LONG);
     this.#runs = histogram(
       "interlock_run_seconds",
-      "how long attempts took, by agent, outcome and, where they failed, the code of the failure",
+      "duration of attempts, by agent, outcome and, for a failure, its code",
       LONG,
       "agent",
       "outcome",

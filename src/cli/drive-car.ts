@@ -11,17 +11,18 @@ export const CAR_CAST: Cast = {
   music_agent: { priority: 20, interruptible: true },
 };
 
-/** How long a prompt is spoken, and the music plays between two, in ms. */
+/** How long a prompt is spoken, and how long the music plays between two prompts, in ms. */
 const SPOKEN_MS = 800;
 
 const prompts: Scene = {
   title: "A prompt over music, and into a call · 导航播报压低音乐，也能进通话",
-  story: "Music plays. The navigation speaks over it; in a call it is heard as well, and the music is not.",
+  story:
+    "Music plays. The navigation speaks over it. During a call the navigation is heard too, and the music is silent.",
   async play(stage) {
     const leases: (() => void)[] = [];
     const start = async (agentId: string) => {
       const answer = await stage.start(agentId);
-      // What a player of its own does.
+      // Plays a session like an external participant.
       const lease = keepLease(stage.client, answer.session.id, true);
       lease.note(answer.session);
       leases.push(() => lease.stop());
@@ -47,17 +48,17 @@ const prompts: Scene = {
       await untilState(stage, music.id, "active.idle", 3);
 
       stage.check("the prompt gets the floor: 80 > 20", overMusic.decision?.reason === "preempted");
-      stage.check("the music goes on beneath it, 14 dB quieter", ducks(overMusic.decision, music.id, -14));
+      stage.check("the music continues beneath it, 14 dB quieter", ducks(overMusic.decision, music.id, -14));
       stage.check(
-        "when the prompt ends, the music is back at its own volume, and was never silent",
+        "when the prompt ends, the music returns to its own volume; it was never silent",
         beforeCall.join() === "active.idle,ducked.idle,active.idle",
       );
       stage.check(
-        "the prompt is heard in the call, as loud as the call, and the call goes on",
+        "the prompt is heard during the call, as loud as the call, and the call continues",
         inCall.decision?.reason === "beneath" && inCall.decision.level === 0 && isActiveOnce(stage, phone.id),
       );
-      stage.check("the music is silent for the whole of the call", duringCall.at(-1) === "paused");
-      stage.check("the music comes back when the call ends", statesOf(stage, music.id).at(-1) === "active.idle");
+      stage.check("the music is silent during the whole call", duringCall.at(-1) === "paused");
+      stage.check("the music resumes when the call ends", statesOf(stage, music.id).at(-1) === "active.idle");
     } finally {
       for (const stop of leases) stop();
     }
@@ -69,7 +70,7 @@ export const CAR_SCENES: readonly Scene[] = [prompts];
 const statesOf = (stage: Stage, sessionId: string): string[] =>
   stage.transitionsOf(sessionId).map(({ data }) => data.to);
 
-/** Wait until the session has been in this state so many times. */
+/** Wait until the session has entered this state this many times. */
 function untilState(stage: Stage, sessionId: string, state: string, times: number): Promise<void> {
   const count = () => statesOf(stage, sessionId).filter((each) => each === state).length;
   return stage.until(`${state} of the session ${sessionId}`, () => count() >= times);
@@ -80,6 +81,6 @@ const ducks = (decision: Decision | undefined, sessionId: string, level: number)
     (effect) => effect.sessionId === sessionId && effect.becomes === "ducked" && effect.level === level,
   ) === true;
 
-/** Whether the session got the floor, and lost it to nothing but its own end. */
+/** Whether the session got the floor, and kept it until its own end. */
 const isActiveOnce = (stage: Stage, sessionId: string): boolean =>
   statesOf(stage, sessionId).join() === "active.idle,archived";

@@ -26,7 +26,7 @@ export const CAST: Cast = {
 
 const call: Scene = {
   title: "A call interrupts the music · 电话打断音乐",
-  story: "Music plays. A call comes in, is answered and ends; the song goes on where it was.",
+  story: "Music plays. A call comes in, is answered and ends; the song continues where it stopped.",
   async play(stage) {
     const { session: music } = await stage.start("music_agent");
     await stage.say(music.id, "放一首歌");
@@ -49,7 +49,7 @@ const call: Scene = {
 
 const smallTalk: Scene = {
   title: "Small talk has to wait for the navigation · 导航中拒绝闲聊",
-  story: "The car is being guided. A passenger wants to hear a joke, and is told why not.",
+  story: "The navigation guides the driver. A passenger asks for a joke, and hears why it is refused.",
   async play(stage) {
     const { session: navigation } = await stage.start("navigation_agent");
     await stage.say(navigation.id, "导航回家");
@@ -63,16 +63,16 @@ const smallTalk: Scene = {
     await untilRefused(stage, "chat_agent");
 
     stage.check("the joke is refused: 10 < 80", isRefused(refusal, 10, 80));
-    stage.check("the driver is told why: 导航中，暂时无法闲聊", refusal?.say === "导航中，暂时无法闲聊");
-    stage.check("the navigation heard nothing of it: its log is as it was", before.position === after.position);
-    stage.check("no session was made for the joke", total === 1);
+    stage.check("the refusal has a spoken reason: 导航中，暂时无法闲聊", refusal?.say === "导航中，暂时无法闲聊");
+    stage.check("the navigation is unaffected: its log is unchanged", before.position === after.position);
+    stage.check("no session was created for the joke", total === 1);
     stage.check("the navigation was never paused", !stateSeen(stage, navigation.id, "paused"));
   },
 };
 
 const windows: Scene = {
   title: "Closing the windows has to wait for the plan · 紧急车控打断规划",
-  story: "A day is being planned when it begins to rain. The windows come after the plan.",
+  story: "The planner plans a day when it begins to rain. The windows close after the plan.",
   async play(stage) {
     const { session: planner } = await stage.start("planner_agent");
     const planned = stage.ask(planner.id, "规划明天的行程");
@@ -89,16 +89,19 @@ const windows: Scene = {
     const closed = await stage.ask(vehicle.id, "快关上车窗，下雨了");
 
     stage.check("the windows are refused: 50 < 60", isRefused(refusal, 50, 60));
-    stage.check("the refusal says what it would need: priority > 60", refusal?.wouldNeed === "priority > 60");
-    stage.check("a call, at 90, would have been let in (what-if)", isPreempted(urgent, 90, 60));
-    stage.check("the plan was made without a break", plan.includes("返程") && !stateSeen(stage, planner.id, "paused"));
-    stage.check("afterwards the windows close", decision?.reason === "floor_free" && closed === "车窗已关闭。");
+    stage.check("the refusal names the missing condition: priority > 60", refusal?.wouldNeed === "priority > 60");
+    stage.check("a call, at 90, would get the floor (what-if)", isPreempted(urgent, 90, 60));
+    stage.check(
+      "the plan was completed without interruption",
+      plan.includes("返程") && !stateSeen(stage, planner.id, "paused"),
+    );
+    stage.check("the windows close afterwards", decision?.reason === "floor_free" && closed === "车窗已关闭。");
   },
 };
 
 const weather: Scene = {
   title: "A question about the weather over music · 播放音乐时查天气",
-  story: "Music plays. The weather is asked for and told; then the music is back by itself.",
+  story: "Music plays. The user asks for the weather and hears the answer; then the music resumes by itself.",
   async play(stage) {
     const { session: music } = await stage.start("music_agent");
     await stage.say(music.id, "放一首歌");
@@ -110,8 +113,8 @@ const weather: Scene = {
 
     stage.check("the weather gets the floor: 30 > 20, and music may be interrupted", isPreempted(decision, 30, 20));
     stage.check("the music is paused before the weather is active", isPausedFirst(stage, music.id, weather.id));
-    stage.check("the weather is told, whole", answer.includes("22 度") && answer.endsWith("。"));
-    stage.check("the weather gives the floor back by itself", transitionSeen(stage, weather.id, "yield"));
+    stage.check("the weather's answer is complete", answer.includes("22 度") && answer.endsWith("。"));
+    stage.check("the weather releases the floor by itself", transitionSeen(stage, weather.id, "yield"));
     checkResumed(stage, music.id, before);
   },
 };
@@ -165,6 +168,6 @@ function checkResumed(stage: Stage, sessionId: string, before: MessageText | und
   const after = stage.messageOf(sessionId);
   const isSame = before !== undefined && before.messageId === after?.messageId;
   const goesOn = isSame && after.text.startsWith(before.text) && after.text.length > before.text.length;
-  stage.check("the music comes back by itself", transitionSeen(stage, sessionId, "resume"));
-  stage.check("the song goes on where it was", goesOn);
+  stage.check("the music resumes by itself", transitionSeen(stage, sessionId, "resume"));
+  stage.check("the song continues where it stopped", goesOn);
 }

@@ -41,7 +41,7 @@ interface Drive {
 const FOUR_SCENES: Drive = { title: "Four scenes of a drive", cast: CAST, scenes: SCENES };
 const DRIVES: readonly Drive[] = [
   FOUR_SCENES,
-  { title: "A drive in which several are heard together", cast: CAR_CAST, scenes: CAR_SCENES },
+  { title: "A drive in which several agents are heard together", cast: CAR_CAST, scenes: CAR_SCENES },
 ];
 
 interface Played {
@@ -154,11 +154,11 @@ function sumUp(played: readonly Played[], paint: Paint, print: Setting["print"])
   print();
   if (passed === played.length) {
     const all = passed === 1 ? "The scene" : `All ${passed} scenes`;
-    print(paint("active", `${all} went as the rules say, in ${seconds} s.`));
+    print(paint("active", `${all} followed the rules, in ${seconds} s.`));
     return 0;
   }
   const numbers = played.flatMap((scene, index) => (scene.passed ? [] : [index + 1])).join(", ");
-  print(paint("refused", `${passed} of ${played.length} scenes went as the rules say; not so: scene ${numbers}.`));
+  print(paint("refused", `${passed} of ${played.length} scenes followed the rules; these did not: scene ${numbers}.`));
   return 1;
 }
 
@@ -187,7 +187,7 @@ function explain(error: unknown, baseUrl: string): string {
     return `No server answers at ${baseUrl}. Start one with \`interlock serve\`, or name another: interlock drive URL`;
   }
   if (error instanceof ClientError && error.code === "unexpected_answer") {
-    return `What answers at ${baseUrl} is not Interlock. ${error.message}`;
+    return `The server at ${baseUrl} is not Interlock. ${error.message}`;
   }
   if (error instanceof ClientError && LOCKED_OUT.has(error.code)) {
     return `The node at ${baseUrl} requires authentication: set INTERLOCK_TOKEN to an operator's token or key.`;

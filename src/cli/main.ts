@@ -14,9 +14,9 @@ const VERBS: readonly Verb[] = [
   {
     name: "serve",
     synopsis: "[--port 3000] [--config FILE] …",
-    summary: "Run a node until it is told to stop (SIGTERM, SIGINT, SIGHUP).",
+    summary: "Run a node until a signal stops it (SIGTERM, SIGINT, SIGHUP).",
     details: () => [
-      "Every setting is a flag and an environment variable; a flag beats its variable.",
+      "Every setting is a flag and an environment variable. A flag overrides its variable.",
       ...SETTINGS.map(({ name, flag, default: standard, meaning }): [string, string] => [
         `${flag} (${name})`,
         `${meaning.replaceAll("`", "")} Default: ${standard}.`,
@@ -30,7 +30,7 @@ const VERBS: readonly Verb[] = [
     summary: "Validate a catalogue of agents, and warn of effects its author may not expect.",
     details: () => [
       "FILE is by default the file a node would use: INTERLOCK_CONFIG, or config/agents_config.yaml.",
-      ["--matrix", "Print what happens when each agent asks while each other has the floor, in place of warnings."],
+      ["--matrix", "Print the decision for each pair of challenger and holder, in place of warnings."],
       ["--format", "How the matrix is printed: text for 80 columns, the default; markdown; json for programs."],
       "Exit code: 0, with warnings or without; 1 with its faults; 2 if it cannot be read.",
     ],
@@ -50,11 +50,11 @@ const VERBS: readonly Verb[] = [
   {
     name: "drive",
     synopsis: "[URL]",
-    summary: "Play four scenes of a drive against a running node and print who had the floor, and why.",
+    summary: "Play four scenes of a drive against a running node, and print which agent had the floor, and why.",
     details: () => [
-      `URL is ${LOCAL_NODE} by default. The node has to use the shipped catalogue; with config/car.yaml it plays a scene in which several are heard together.`,
-      ["INTERLOCK_TOKEN", "An operator's token or key, for a node that asks for one."],
-      "Exit code: 0, or 1 if a scene did not go as the rules say.",
+      `URL is ${LOCAL_NODE} by default. The node has to use the shipped catalogue; with config/car.yaml it plays a scene in which several agents are heard together.`,
+      ["INTERLOCK_TOKEN", "An operator's token or key, for a node that requires one."],
+      "Exit code: 0, or 1 if a scene did not follow the rules.",
     ],
     run: async (args) => {
       const read = readOne(args);
@@ -95,7 +95,7 @@ const VERBS: readonly Verb[] = [
     details: () => [
       `URL is ${LOCAL_NODE} by default. Without --floor it shows the floors that are in use, now and later.`,
       "Readers connect by WebSocket to the printed address. It is on loopback only, and contains a token.",
-      ["INTERLOCK_TOKEN", "A token or key, for a node that asks for one. It sees what its owner may see."],
+      ["INTERLOCK_TOKEN", "A token or key, for a node that requires one. It sees what its owner may see."],
       ["INTERLOCK_INSPECT_TOKEN", "The token that readers must present. Default: a random one for each start."],
     ],
     run: async (args) => {

@@ -96,7 +96,7 @@ function describeTransition(transition: Transition, decision: Decision | undefin
     case "yield":
       if (reason === "lease_expired") {
         const then = from === "paused" ? ": it does not come back by itself" : "";
-        return [{ mark: "‖", style: "paused", text: `is not heard from any more${then}` }];
+        return [{ mark: "‖", style: "paused", text: `sent no heartbeat and lost its place${then}` }];
       }
       if (reason === "max_hold") return [{ mark: "‖", style: "paused", text: "was in front for as long as it may be" }];
       return [{ mark: "‖", style: "paused", text: "has done its turn and gives the floor back" }];

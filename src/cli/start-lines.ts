@@ -8,7 +8,7 @@ export function startLines(url: string, settings: Settings): string {
   const facts = [
     ["catalogue", isShipped ? `${configPath} (shipped; there is no config/agents_config.yaml here)` : configPath],
     ["store", nameOf(store)],
-    ["callers", auth === "none" ? `everyone who can reach ${host}: authentication is off` : callersOf(auth)],
+    ["callers", auth === "none" ? `all clients that can reach ${host}: authentication is off` : callersOf(auth)],
     ["roles", roles.join(", ")],
   ];
   return [`Interlock is listening on ${url}`, ...facts.map(([name, text]) => `  ${name!.padEnd(9)}  ${text}`), ""].join(

@@ -95,7 +95,7 @@ export class StatelyFeed {
 
   #move(id: string, transition: ServerEventOf<"session_transition">["data"]): StatelyMessage[] {
     const { from, to, by, event, ...facts } = transition;
-    // The floor's view may not have named this session, for example an archived one that is deleted.
+    // The floor's view may lack this session, for example an archived session that is deleted.
     const begins = this.#sessions.has(id) ? [] : this.#join(id, from);
     const session = this.#sessions.get(id)!;
     const [lifecycle = to, activity = facts.activity?.to] = to.split(".") as [string, string | undefined];

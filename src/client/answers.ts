@@ -35,9 +35,9 @@ export interface MessagePage {
   position: string;
 }
 
-/** What is said of an agent that is defined in the database. What is left out is as its base has it. */
+/** The fields of an agent that is defined in the database. Omitted fields are inherited from its base. */
 export interface DefinitionSettings {
-  /** The agent of the catalogue's file whose model it has, and whose tools at most. */
+  /** The agent of the catalogue's file whose model it uses, and at most whose tools. */
   basedOn: string;
   label?: string;
   description?: string;
@@ -56,7 +56,7 @@ export interface Definition extends DefinitionSettings {
   id: string;
   name: string;
   workspaceId: string;
-  /** Why it is no agent now. */
+  /** Why it is not an agent now. */
   fault?: string;
 }
 
@@ -119,9 +119,9 @@ export interface AgentView extends AgentInfo {
   capabilities: string[];
   /** Whether the agent could answer now. */
   available: boolean;
-  /** Present where the agent plays for itself: its sessions take no turns. */
+  /** Present for an external agent, whose sessions take no turns. */
   external?: boolean;
-  /** How often its sessions have to be heard from, in ms. */
+  /** The longest interval between heartbeats of its sessions, in ms. */
   leaseMs?: number;
 }
 

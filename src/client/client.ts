@@ -182,15 +182,15 @@ export function createClient(options: ClientOptions) {
     forkSession: (id: string, input: ForkInput = {}, options?: WriteOptions) =>
       copy<SessionAnswer>(["session", id, "fork"], input, options),
 
-    /** Take the last turns back: a copy without them replaces the session, which is archived. */
+    /** Take back the last turns: a copy without them replaces the session, which is archived. */
     rollBackSession: (id: string, input: { turns?: number } = {}, options?: WriteOptions) =>
       copy<SessionAnswer>(["session", id, "rollback"], input, options),
 
-    /** Send a message of the user again, as a new turn. */
+    /** Send a user message again, as a new turn. */
     resendMessage: (id: string, messageId: string, options?: WriteOptions) =>
       post<MessageAnswer>(["session", id, "messages", messageId, "resend"], {}, options),
 
-    /** Send a message of the user with other words, in a copy of the session that ends before it. */
+    /** Send an edited user message, in a copy of the session that ends before it. */
     editMessage: (id: string, messageId: string, input: EditInput, options?: WriteOptions) =>
       copy<MessageAnswer>(["session", id, "messages", messageId, "edit"], input, options),
 
@@ -209,7 +209,7 @@ export function createClient(options: ClientOptions) {
         isLong: true,
       }),
 
-    /** The turns that wait, in the order in which they will run. */
+    /** The queued turns, in the order in which they will run. */
     listQueue: (id: string, query: { after?: string } = {}, options?: ReadOptions) =>
       get<QueuePage>(["session", id, "queue"], query, options),
 
@@ -217,7 +217,7 @@ export function createClient(options: ClientOptions) {
     withdrawMessage: (id: string, messageId: string, options?: WriteOptions) =>
       remove<{ deleted: true }>(["session", id, "messages", messageId], options),
 
-    /** What an agent's program logged while it wrote a message. */
+    /** The log of an agent's program for a message. */
     listLogs: (id: string, messageId: string, window: Omit<Window, "before"> = {}, options?: ReadOptions) =>
       get<LogPage>(["session", id, "messages", messageId, "logs"], window, options),
 
@@ -256,7 +256,7 @@ export function createClient(options: ClientOptions) {
         body: flags,
       }),
 
-    /** Changes these flags of the floor alone. */
+    /** Change only these flags of the floor. */
     changeFlags: (id: string, flags: Record<string, boolean>, options?: WriteOptions) =>
       requester.json<{ flags: Record<string, boolean> }>({
         ...options,
@@ -279,7 +279,7 @@ export function createClient(options: ClientOptions) {
       get<DefinitionPage>(["agents", "definitions"], query, options),
     getDefinition: (id: string, options?: ReadOptions) =>
       get<DefinitionAnswer>(["agents", "definitions", id], {}, options),
-    /** What is left out stays as it is; null takes a setting back to that of the catalogue's agent. */
+    /** Omitted settings stay unchanged; null resets a setting to that of the catalogue's agent. */
     changeDefinition: (id: string, input: DefinitionChange, options?: WriteOptions) =>
       requester.json<DefinitionAnswer>({
         ...options,

@@ -12,19 +12,22 @@ export const BOUNDS = {
   activeFloors: 4_096,
   /** Messages that `/session/load` returns: many screenfuls, in one read. */
   loadedMessages: 500,
-  /** Messages, and bytes with images, of a history that is copied or imported: it is written while its request waits. */
+  /**
+   * Limits of a history that is copied or imported, because its request waits while it is written: messages, and bytes
+   * including images.
+   */
   historyMessages: 100_000,
   historyBytes: 268_435_456,
-  /** Histories that a node copies, imports or exports at once, and those of one caller. */
+  /** Concurrent copies, imports and exports of histories: of one node, and of one caller. */
   histories: 8,
   callerHistories: 2,
-  /** The largest file of an import, in bytes: as much as a history may have, with its images in base64. */
+  /** The largest file of an import, in bytes: the largest history, with its images in base64. */
   importBytes: 402_653_184,
-  /** The longest line of an imported history, in bytes: a message of the greatest length, escaped. */
+  /** The longest line of an imported history, in bytes: the longest message, escaped. */
   importedLineBytes: 2_097_152,
   /** The size at which a page of waiting turns ends. */
   queueBytes: 1_048_576,
-  /** Agents that operators define in the database, in all and for one workspace: every node keeps them in memory. */
+  /** Agents that operators define in the database, in total and per workspace. Every node keeps them in memory. */
   definitions: 2_000,
   workspaceDefinitions: 200,
   /** Decisions that a floor's view shows. */
@@ -90,7 +93,7 @@ export const BOUNDS = {
 
   /** How long receipts and tombstones are kept; a client must not repeat a command later than this. */
   receiptMs: DAY_MS,
-  /** How long a history that is copied or imported is kept when nothing is added to it: its request has failed. */
+  /** How long an incomplete copy or import is kept after the last addition: its request has failed. */
   stagedMs: 3_600_000,
   /** The interval of pruning, and the rows per transaction, which stays short so that writers do not wait for it. */
   pruneMs: 60_000,

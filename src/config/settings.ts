@@ -120,17 +120,17 @@ const Variables = z.object({
     .optional()
     .meta({
       unset: `${USUAL_CATALOG}, or the shipped one`,
-      description: "The catalogue of agents; watched, and read again when it changes.",
+      description: "The file with the catalogue of agents. The node reloads it when it changes.",
     }),
   INTERLOCK_STORE: store
     .prefault("sqlite:data/interlock.db")
     .describe(
-      "Where sessions and their events are kept: `sqlite:<file>`, `sqlite::memory:` for nothing lasting, or `postgres://…`.",
+      "Where sessions and their events are stored: `sqlite:<file>`, `sqlite::memory:` to lose them with the process, or `postgres://…`.",
     ),
   INTERLOCK_BUS: bus
     .prefault("memory")
     .describe(
-      "How messages travel between nodes: `memory`, within the one process, or `redis://…`; over several servers, separated by commas, topics are spread.",
+      "How messages travel between nodes: `memory`, inside one process, or `redis://…`. Topics are spread over several servers, separated by commas.",
     ),
   INTERLOCK_ROLES: roles
     .prefault(ROLES.join(","))
@@ -146,27 +146,26 @@ const Variables = z.object({
   INTERLOCK_AUTH: auth
     .prefault("none")
     .describe(
-      "How callers prove who they are: `none`, which is refused on any address but loopback; `jwt:<URL>` or `jwt:<file>`, tokens that are signed with a key of a published set (JWKS) or with the secret in a file; `keys:<file>`, keys whose hashes a file has.",
+      "How callers authenticate: `none`, which is allowed on loopback only; `jwt:<URL>` or `jwt:<file>`, tokens signed with a key of a published set (JWKS) or with the secret in a file; `keys:<file>`, keys whose hashes are in a file.",
     ),
   INTERLOCK_ISSUER: claim
     .optional()
-    .meta({ unset: "anybody with the key", description: "Who must have issued a token: its `iss`." }),
+    .meta({ unset: "any issuer that has the key", description: "The required issuer of a token (`iss`)." }),
   INTERLOCK_AUDIENCE: claim
     .optional()
-    .meta({ unset: "any", description: "For whom a token must have been issued: its `aud`, or one of them." }),
+    .meta({ unset: "any", description: "The required audience of a token: its `aud`, or one of them." }),
   INTERLOCK_RATE_LIMITS: rateLimits.optional().meta({
     unset: "off without authentication",
-    description: `How many requests one owner may make in a while, how many may come from one address, and how many of these may be refused; \`off\` for any of them, or for all. With authentication \`${USUAL_RATE_LIMITS_TEXT}\`.`,
+    description: `The maximum number of requests per time window: of one owner, from one address, and from one address that fail authentication. \`off\` removes one limit, or all. With authentication \`${USUAL_RATE_LIMITS_TEXT}\`.`,
   }),
   INTERLOCK_PROXIES: proxies.optional().meta({
     unset: "none",
-    description:
-      "Addresses or networks of proxies that say truly, in `X-Forwarded-For` and `X-Forwarded-Proto`, for whom they ask.",
+    description: "Addresses or networks of proxies whose `X-Forwarded-For` and `X-Forwarded-Proto` the node trusts.",
   }),
   INTERLOCK_ADDRESS_CONNECTIONS: wholeNumber(1, 1_000_000)
     .prefault("2048")
     .describe(
-      "How many connections one network address may have, event streams among them; those of `INTERLOCK_PROXIES` may have any number.",
+      "The maximum number of connections of one network address, including event streams. The proxies of `INTERLOCK_PROXIES` have no such limit.",
     ),
   INTERLOCK_ORIGINS: origins.optional().meta({
     unset: "none",
@@ -178,29 +177,31 @@ const Variables = z.object({
     .meta({ unset: "the address", description: "Further names this node answers to, separated by commas." }),
   INTERLOCK_MAX_BODY: size({ min: "1KiB", max: "64MiB" })
     .prefault("2MiB")
-    .describe("The largest request; over it the answer is 413."),
+    .describe("The largest request. A larger one is answered with 413."),
   INTERLOCK_COMMAND_DEADLINE: duration({ min: "10ms", max: "1m" })
     .prefault("5s")
-    .describe("A command is answered within it, at worst with `unavailable`."),
+    .describe("The time within which a command is answered, at worst with `unavailable`."),
   INTERLOCK_DRAIN: duration({ max: "10m" })
     .prefault("5s")
-    .describe("How long a node that is told to stop takes at most to end its streams and runs."),
+    .describe("The time that a stopping node has to end its streams and runs."),
   INTERLOCK_INTERACTION_TIMEOUT: duration({ min: "10ms", max: "30d" })
     .prefault("5m")
     .describe("How long an agent's question waits for its answer."),
   INTERLOCK_RETENTION: duration({ min: "1s", max: "36500d" })
     .optional()
-    .meta({ unset: "keep everything", description: "Events of archived sessions that are older are pruned." }),
+    .meta({ unset: "keep everything", description: "How long events of archived sessions are kept." }),
   INTERLOCK_MAX_HELD: wholeNumber(0, 100_000)
     .prefault("256")
-    .describe("Paused runs that a worker keeps open; past it they are ended, and begin again on resume."),
+    .describe(
+      "The maximum number of paused runs that a worker keeps open. Further ones end, and start again when they are resumed.",
+    ),
   INTERLOCK_HOLD_TIMEOUT: duration({ max: "30d" })
     .prefault("5m")
-    .describe("How long a paused run is kept open; then it is ended, and begins again on resume."),
+    .describe("How long a worker keeps a paused run open. Then the run ends, and starts again when it is resumed."),
   LOG_LEVEL: z
     .enum(LOG_LEVELS)
     .prefault("info")
-    .describe(`What is logged: ${LOG_LEVELS.map((level) => `\`${level}\``).join(", ")}.`),
+    .describe(`The lowest level that is logged: ${LOG_LEVELS.map((level) => `\`${level}\``).join(", ")}.`),
 });
 
 type Variable = keyof typeof Variables.shape;
@@ -257,7 +258,7 @@ function toSettings(values: z.infer<typeof Variables>) {
     commandDeadlineMs: values.INTERLOCK_COMMAND_DEADLINE,
     drainMs: values.INTERLOCK_DRAIN,
     interactionTimeoutMs: values.INTERLOCK_INTERACTION_TIMEOUT,
-    /** Undefined: events are kept for ever. */
+    /** Undefined: events are never deleted. */
     retentionMs: values.INTERLOCK_RETENTION,
     maxHeld: values.INTERLOCK_MAX_HELD,
     holdTimeoutMs: values.INTERLOCK_HOLD_TIMEOUT,
@@ -307,7 +308,7 @@ export function readSettings(
   // Checked outside the schema, so that it is reported together with other faults.
   const address = Variables.shape.HOST.safeParse(given.HOST);
   if (address.success && (given.INTERLOCK_AUTH ?? "none") === "none" && !isLoopback(address.data)) {
-    const message = `"none" would admit everyone who can reach ${address.data}: without authentication HOST must be loopback`;
+    const message = `"none" would admit all clients that can reach ${address.data}: without authentication HOST must be loopback`;
     faults.push({ name: label("INTERLOCK_AUTH"), message });
   }
   if (values.success) faults.push(...findMisfits(values.data, label), ...findIdle(values.data, label));

@@ -8,7 +8,7 @@ import { type Caller, checkUser, ownerOf } from "./access/caller.ts";
 import type { Commands, Identity } from "./commands.ts";
 import { checkContent, keepImages } from "./histories/turn-content.ts";
 
-/** A message of the user, as every door takes it. */
+/** A user's message, as every door passes it on. */
 export type Chat = Pick<Extract<ClientMessage, { type: "chat" }>, "id" | "content" | "images">;
 
 /** The session that a message is for: an existing one, or one that the message creates. */
@@ -18,7 +18,10 @@ export interface Target {
   brings?: NewSession | undefined;
 }
 
-/** A session that a message creates. @throws AppError `forbidden` for another user, `bad_request` for a zone alone */
+/**
+ * A session that a message creates. @throws AppError `forbidden` for another user, `bad_request` for a zone without a
+ * user
+ */
 export function newTarget(
   caller: Caller,
   sessionId: SessionId,

@@ -12,7 +12,7 @@ import type { Caller } from "./access/caller.ts";
 import type { KnownPlaces } from "./access/known-places.ts";
 import type { Connections } from "./streams/connections.ts";
 
-/** What identifies a write of a caller, so that a repeat is recognised (rules C2 and C3). */
+/** The identity of a caller's write, by which a repeat is recognised (rules C2 and C3). */
 export interface Identity {
   caller: Caller;
   commandId: string;
@@ -43,11 +43,11 @@ export interface Write {
 export interface MadeFor {
   /** The connection to bind the session to, if any. */
   connection: () => Promise<ConnectionRow | undefined>;
-  /** Where the session of this answer is; undefined if the write created none, or it is gone. */
+  /** The place of the session in this answer; undefined if the write created none, or the session no longer exists. */
   find: (answer: Accepted) => Promise<Pick<Slot, "sessionId" | "floorId"> | undefined>;
 }
 
-/** Sends the commands of requests to floors: who sends what to which floor, under which key. */
+/** Sends the commands of requests to their floors, each with its caller and its key. */
 export class Commands {
   readonly #options: CommandsOptions;
 
@@ -126,8 +126,8 @@ export class Commands {
   }
 
   /**
-   * Run a write that no floor decides, with exactly one effect (rule C3). `write` stores the receipt that it is given for
-   * its answer in the transaction of its effect; a receipt whose key exists refuses both.
+   * Run a write that bypasses the floors, with exactly one effect (rule C3). `write` stores its effect and the receipt
+   * of its answer in one transaction; if the receipt's key exists, it stores neither.
    */
   async record<T extends object>(
     identity: Identity,
@@ -249,7 +249,10 @@ async function withKey<T>({ commandId }: Identity, work: () => Promise<T>): Prom
   }
 }
 
-/** Whether the write had no effect. Only a refusal by the floor has a receipt; a repeat of any other is judged anew (rule C3). */
+/**
+ * Whether the write had no effect. Only a refusal by the floor has a receipt; any other repeat is decided again (rule
+ * C3).
+ */
 function isRefusal(error: unknown): boolean {
   return error instanceof AppError && !["busy", "unavailable", "internal"].includes(error.code);
 }

@@ -39,7 +39,7 @@ declare module "fastify" {
     isStream?: true;
     /** The route's body may hold a whole conversation. */
     isConversation?: true;
-    /** The route takes lines of JSON, as a stream. */
+    /** The route accepts lines of JSON as a stream. */
     takesLines?: true;
   }
   interface FastifyRequest {
@@ -57,11 +57,11 @@ declare module "fastify" {
 /** The definitions of agents in the database, as this node knows them. */
 export interface Definitions {
   all: () => readonly { id: AgentId; version: number; definition: AgentDefinition }[];
-  /** The catalogue of the file, without them. */
+  /** The catalogue of the file, without these definitions. */
   file: () => Catalog;
-  /** Read them if they changed. @throws AppError `unavailable` */
+  /** Read the definitions if they changed. @throws AppError `unavailable` */
   refresh: () => Promise<void>;
-  /** Let every node learn of a change. */
+  /** Announce a change to all nodes. */
   announce: () => Promise<void>;
 }
 
@@ -87,7 +87,7 @@ export interface Door {
   /** The agents that operators defined in the database. */
   definitions: Definitions;
   catalogStatus: () => CatalogStatus;
-  /** Whether an agent could answer now: its key is set, its program is found. */
+  /** Whether an agent could answer now: whether its key is set and its program exists. */
   isAvailable: (id: AgentId) => boolean;
   /** Why this node is not ready; empty when it is. */
   missing: () => string[];

@@ -4,7 +4,7 @@ import type { ToolCall } from "./interaction.ts";
 import type { AgentRef, Message } from "./message.ts";
 
 /**
- * The data of the parts `data-…` that `POST /api/chat` sends, by name. A page types its chat with it:
+ * The data of the parts `data-…` that `POST /api/chat` sends, by name. Use it as the type of a chat:
  * `useChat<UIMessage<unknown, InterlockDataParts>>`.
  */
 export type InterlockDataParts = {

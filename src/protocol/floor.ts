@@ -24,15 +24,11 @@ export const FloorSummary = z
     state: z.enum(FLOOR_STATES),
     holder: z.object({ sessionId: SessionId, agentId: AgentId }).optional(),
     reserved: Reservation.optional(),
-    ducked: z
-      .number()
-      .int()
-      .optional()
-      .meta({ description: "how many are heard beneath the holder; absent when none is" }),
+    ducked: z.number().int().optional().meta({ description: "how many are heard beneath the holder; absent for none" }),
     paused: z.number().int().meta({ description: "how many are paused on it" }),
     queued: z.number().int().meta({ description: "how many wait in its queue" }),
     flags: z.record(z.string(), z.boolean()),
-    position: z.string().meta({ description: "good to open the floor's stream with" }),
+    position: z.string().meta({ description: "a position from which the floor's stream can be opened" }),
   })
   .meta({ id: "FloorSummary" });
 export type FloorSummary = z.infer<typeof FloorSummary>;

@@ -56,11 +56,11 @@ export const Session = z
     leaseMs: z
       .number()
       .optional()
-      .meta({ description: "while its participant has to be heard from: how often at least, in ms" }),
+      .meta({ description: "while its participant must send heartbeats: the longest interval between them, in ms" }),
     leaseUntil: z
       .number()
       .optional()
-      .meta({ description: "until when it keeps its place, at least, without a further heartbeat" }),
+      .meta({ description: "the earliest time at which it loses its place without a further heartbeat" }),
     priority: z.number(),
     interruptible: z.boolean(),
     createdAt: z.number(),

@@ -11,7 +11,7 @@ export interface RetentionOptions {
   limit: number;
   /** How long receipts and tombstones are kept, in ms. */
   receiptMs: number;
-  /** How long a staged session is kept to which nothing is added, in ms. */
+  /** How long a staged session is kept after the last addition, in ms. */
   stagedMs: number;
   /** How long events of archived sessions are kept, in ms; undefined: forever. */
   retentionMs: number | undefined;
@@ -97,7 +97,7 @@ export class Retention {
       await this.#options.store.saveDoubt(until);
       this.#isDoubtSaved = until === this.#doubtfulUntil;
     } catch (error) {
-      this.#options.log.warn({ err: error }, "the doubt about the clock could not be saved; it is tried again");
+      this.#options.log.warn({ err: error }, "the doubt about the clock could not be saved; retrying");
     }
   }
 }

@@ -97,7 +97,7 @@ export interface Store {
 
   // Definitions of agents: written by a gateway, read by every node.
 
-  /** Rises with each change of a definition. */
+  /** A number that rises with each change of a definition. */
   definitionsVersion(): Promise<number>;
   listDefinitions(): Promise<DefinitionRow[]>;
   /**
@@ -142,7 +142,7 @@ export interface FloorChange {
   effectsRemoved: EffectId[];
   receipts: Receipt[];
   deleted: DeletedSession[];
-  /** Staged sessions that become sessions of this change, with their messages. One that is gone is a conflict. */
+  /** Staged sessions that become sessions with this change, with their messages. A missing one is a conflict. */
   adopted?: AdoptedHistory[] | undefined;
 }
 
@@ -308,7 +308,7 @@ export interface MessagePage {
 
 export interface DraftPage {
   messages: Message[];
-  /** After what the next page begins; undefined for the last page. */
+  /** Where the next page begins; undefined for the last page. */
   next?: number | undefined;
 }
 
@@ -355,15 +355,15 @@ export interface DefinitionRow {
   /** The agent's id. */
   id: AgentId;
   version: number;
-  /** What the definition says, as JSON. */
+  /** The fields of the definition, as JSON. */
   body: string;
 }
 
 export interface DefinitionChange {
   id: AgentId;
-  /** The version that is changed; 0: there must be no definition of this id. It is saved as `expected + 1`. */
+  /** The version that this change is based on; 0: no definition with this id may exist. Saved as `expected + 1`. */
   expected: number;
-  /** Undefined: it is deleted. */
+  /** Undefined: delete the definition. */
   body: string | undefined;
   receipt: Omit<Receipt, "floorId">;
 }
@@ -382,7 +382,7 @@ export interface PruneLimits {
   eventsBefore?: number | undefined;
   /** Older receipts and tombstones are deleted. */
   receiptsBefore: number;
-  /** Staged sessions to which nothing was added since are deleted; undefined keeps all. */
+  /** Staged sessions without an addition since then are deleted; undefined keeps all. */
   stagedBefore?: number | undefined;
   /** At most this many rows of each kind. */
   limit: number;

@@ -31,7 +31,7 @@ it.concurrent("the four scenes go as the rules say, and the timeline tells how",
 
   expect(text).not.toContain("not so");
   expect(code).toBe(0);
-  expect(lines.at(-2)).toMatch(/^All 4 scenes went as the rules say, in \d+\.\d s\.$/);
+  expect(lines.at(-2)).toMatch(/^All 4 scenes followed the rules, in \d+\.\d s\.$/);
   for (const line of lines) expect(widthOf(line), line).toBeLessThanOrEqual(100);
 
   const call = toldIn(sceneOf(text, 1));
@@ -70,7 +70,7 @@ it.concurrent("against the car a prompt is heard over the music and in a call, a
   const { code, text, lines } = await printed(server.url);
   expect(text).not.toContain("not so");
   expect(code).toBe(0);
-  expect(lines.at(-2)).toMatch(/^The scene went as the rules say, in \d+\.\d s\.$/);
+  expect(lines.at(-2)).toMatch(/^The scene followed the rules, in \d+\.\d s\.$/);
   for (const line of lines) expect(widthOf(line), line).toBeLessThanOrEqual(100);
   const told = toldIn(sceneOf(text, 1));
   expect(told).toContain("Music ▽ goes on beneath Navigation prompt, 14 dB quieter");
@@ -106,7 +106,7 @@ it.concurrent("against a node with authentication it sends the token, and withou
       expect(text).toContain(`The node at ${server.url} requires authentication: set INTERLOCK_TOKEN`);
     }
     const { code, text } = await printed(server.url, { env: { INTERLOCK_TOKEN: operator } });
-    expect(text).toContain("All 4 scenes went as the rules say");
+    expect(text).toContain("All 4 scenes followed the rules");
     expect(code).toBe(0);
   } finally {
     await rm(folder, { recursive: true });
@@ -149,7 +149,7 @@ it.concurrent("a scene that does not go as the rules say fails the drive, and th
     await using server = await ServerProcess.start({ flags: ["--store", "sqlite::memory:", "--config", path] });
     const { code, text, lines } = await printed(server.url, { patienceMs: 4_000 });
     expect(code).toBe(1);
-    expect(lines.at(-2)).toBe("2 of 4 scenes went as the rules say; not so: scene 1, 4.");
+    expect(lines.at(-2)).toBe("2 of 4 scenes followed the rules; these did not: scene 1, 4.");
     expect(sceneOf(text, 1)).toContain("✗ not so: waited 4 s for 4 pieces of text");
     expect(sceneOf(text, 2)).not.toContain("not so");
   } finally {

@@ -125,7 +125,7 @@ describe("a node in an empty folder", () => {
       /catalogue .+agents_config\.yaml \(shipped; there is no config\/agents_config\.yaml here\)/,
     );
     expect(printed).toMatch(/store +data\/interlock\.db\n/);
-    expect(printed).toMatch(/callers +everyone who can reach 127\.0\.0\.1: authentication is off\n/);
+    expect(printed).toMatch(/callers +all clients that can reach 127\.0\.0\.1: authentication is off\n/);
     const { agents } = (await (await fetch(`${url}/agents`)).json()) as { agents: unknown[] };
     expect(agents.length).toBeGreaterThan(5);
     expect(existsSync(join(folder, "data/interlock.db"))).toBe(true);

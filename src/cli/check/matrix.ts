@@ -17,7 +17,7 @@ interface Cell {
   holder: string;
   challenger: string;
   effect: Effect;
-  /** Of the one that is heard beneath the other, in dB. */
+  /** The level of the session that is heard beneath the other, in dB. */
   level?: number;
   rule: number;
   reason: Decision["reason"];
@@ -27,21 +27,21 @@ interface Cell {
 export const MAX_MATRIX_AGENTS = 100;
 const MAX_COLUMNS = 80;
 const GAP = "  ";
-/** What the words of the legend take. */
+/** Columns of the words in the legend. */
 const TERM_COLUMNS = 10;
 
 const LEGEND: Readonly<Record<Effect, string>> = {
   pauses: "the challenger gets the floor, and the holder is paused",
-  ducks: "the challenger gets the floor, and the holder goes on beneath it, so many dB quieter",
+  ducks: "the challenger gets the floor, and the holder continues beneath it, quieter by these dB",
   replaces: "the challenger gets the floor, and the holder ends",
-  beneath: "the challenger starts beneath the holder, so many dB quieter",
+  beneath: "the challenger starts beneath the holder, quieter by this many dB",
   waits: "the challenger waits for the floor",
   refused: "the challenger is refused, and the holder notices nothing",
 };
 
 /**
- * What happens when a session of each agent asks while one of each other has the floor, alone. With the agents' own
- * priorities: rules and users' overrides are left out.
+ * Decide for each pair of agents: a session of one requests the floor while a session of the other holds it, alone.
+ * Uses the agents' own priorities, without rules and users' overrides.
  */
 export function matrixText(catalog: Catalog, format: MatrixFormat): string {
   const agents = [...catalog.agents.values()].filter(({ enabled }) => enabled);
@@ -80,7 +80,7 @@ function claimOf(agent: AgentEntry, sessionId: string): Claim {
 
 const wordOf = ({ effect, level }: Cell): string => (level === undefined ? effect : `${effect} ${level}`);
 
-/** The words that stand in the matrix, each with its meaning. */
+/** The words that appear in the matrix, each with its meaning. */
 function legendOf(rows: readonly Cell[][]): [Effect, string][] {
   const used = new Set(rows.flat().map(({ effect }) => effect));
   return (Object.entries(LEGEND) as [Effect, string][]).filter(([effect]) => used.has(effect));
@@ -95,11 +95,11 @@ function markdownOf(agents: readonly AgentEntry[], rows: readonly Cell[][]): str
   return `${head}${body}\n${legend.join("")}`;
 }
 
-/** As many columns beside one another as 80 characters have room for; the others below, with the same rows. */
+/** Split the columns into blocks of at most 80 characters, below each other, each with all rows. */
 function textOf(agents: readonly AgentEntry[], rows: readonly Cell[][]): string {
   const digits = String(agents.length).length;
   const labels = agents.map(({ id, priority }, index) => `${String(index + 1).padStart(digits)} ${id} (${priority})`);
-  // A name may be as long as a line: what stands beside it counts more than its end.
+  // A name may fill a whole line: shorten it, because the cells beside it matter more.
   const labelWidth = Math.min(Math.max(...labels.map(({ length }) => length)), MAX_COLUMNS / 2);
   const widths = agents.map((_, column) =>
     Math.max(String(column + 1).length, ...rows.map((cells) => wordOf(cells[column]!).length)),
@@ -127,7 +127,7 @@ function textOf(agents: readonly AgentEntry[], rows: readonly Cell[][]): string 
     const lines = wrapToWidth(meaning, MAX_COLUMNS - TERM_COLUMNS);
     return lines.map((line, index) => `${(index === 0 ? effect : "").padEnd(TERM_COLUMNS)}${line}\n`).join("");
   });
-  const intro = "Rows: who has the floor, with its priority. Columns: who asks, by its row.\n";
+  const intro = "Rows: the holder, with its priority. Columns: the challenger, by its row number.\n";
   return `${intro}\n${tables.join("\n")}\n${legend.join("")}`;
 }
 

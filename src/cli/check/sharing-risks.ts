@@ -18,20 +18,20 @@ export function findSharingRisks(catalog: Catalog): string[] {
   return [...findCutOff(agents), ...findUnwatched(agents), ...findEndlessWaits(agents), ...findUnheard(agents)];
 }
 
-/** Agents that play for themselves, and whose death is not noticed. */
+/** External agents whose failure no lease detects. */
 function findUnwatched(agents: readonly AgentEntry[]): string[] {
   return agents
     .filter((agent) => !takesTurns(agent) && agent.leaseMs === undefined)
-    .map(({ id }) => `${id} plays for itself and has no lease: when its program dies, it keeps its place`);
+    .map(({ id }) => `${id} is external and has no lease: if its program dies, its session keeps its place`);
 }
 
-/** Whether the critical agent says itself that it pauses the other. */
+/** Whether the critical agent's own entry pauses the other agent. */
 function isMeant(critical: AgentEntry, { id }: AgentEntry): boolean {
   const levels = new Map(critical.beneath);
   return (levels.get(id) ?? levels.get("all")) === "pause";
 }
 
-/** Agents that are not interruptible and that a critical agent silences nevertheless. */
+/** Agents that are not interruptible and are silenced by a critical agent. */
 function findCutOff(agents: readonly AgentEntry[]): string[] {
   return agents
     .filter((agent) => agent.critical)
@@ -41,8 +41,8 @@ function findCutOff(agents: readonly AgentEntry[]): string[] {
         .filter((agent) => depth(hearingOf(critical), hearingOf(agent)) === undefined && !isMeant(critical, agent))
         .map(
           (agent) =>
-            `${critical.id} is critical and silences ${agent.id}, which is not interruptible: say when_preempted: duck ` +
-            `for ${agent.id}, and name it in ${critical.id}'s beneath, to have both heard; or give it pause there`,
+            `${critical.id} is critical and silences ${agent.id}, which is not interruptible: set when_preempted: duck ` +
+            `for ${agent.id}, and name it in ${critical.id}'s beneath, so that both are heard; or set pause there`,
         ),
     );
 }
@@ -59,7 +59,7 @@ function findEndlessWaits(agents: readonly AgentEntry[]): string[] {
         .filter((holder) => holder !== agent && isEndless(holder) && blocks(holder, agent))
         .map(
           (holder) =>
-            `${agent.id} may wait for ever behind ${holder.id}: it has no queue_timeout, and ${holder.id} has neither ` +
+            `${agent.id} may wait forever behind ${holder.id}: it has no queue_timeout, and ${holder.id} has neither ` +
             "max_hold nor idle_timeout",
         ),
     );
@@ -75,7 +75,7 @@ function findUnheard(agents: readonly AgentEntry[]): string[] {
       .slice(index + 1)
       .map(
         (other) =>
-          `${one.id} and ${other.id} both let all be heard beneath them, but neither says when_preempted: duck, so one ` +
+          `${one.id} and ${other.id} both let all agents be heard beneath them, but neither has when_preempted: duck, so one ` +
           "silences the other",
       ),
   );

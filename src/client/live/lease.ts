@@ -3,9 +3,9 @@ import type { Session } from "../../protocol/session.ts";
 import { ClientError } from "../client-error.ts";
 import type { WriteOptions } from "../requester.ts";
 
-/** Heartbeats per lease. With three, one may be lost. */
+/** Heartbeats per lease. With three, one heartbeat may be lost. */
 const BEATS_PER_LEASE = 3;
-/** An interval is shorter by at most this share, so that clients that began together spread. */
+/** An interval is shortened by at most this fraction, so that clients that began together spread. */
 const JITTER = 0.2;
 /** The shortest interval between heartbeats, in ms. */
 const MIN_BEAT_MS = 250;
@@ -41,7 +41,7 @@ export function keepLease(
     leaseMs = undefined;
   };
   const beat = () => {
-    // The next heartbeat makes up for a lost one, so a slow one is given up for it, and failures are ignored.
+    // The next heartbeat replaces a lost one, so a slow request is abandoned and failures are ignored.
     underWay?.abort();
     const own = new AbortController();
     underWay = own;

@@ -36,7 +36,10 @@ export class LiveViews {
     return this.#view(`floor ${id}`, () => new LiveFloor(this.client, id)) as unknown as LiveFloor;
   }
 
-  /** Close all streams and keep the known state, for a hidden page. Participants play on, and keep theirs. */
+  /**
+   * Close all streams and keep the known state, for a hidden page. Participants keep their streams, because they
+   * continue to play.
+   */
   suspend(): void {
     for (const view of this.#all()) {
       if (!(view instanceof LiveSession && view.isParticipant)) view.suspend();

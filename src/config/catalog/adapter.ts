@@ -134,7 +134,7 @@ const Acp = z
     message: "is required with profile custom",
   });
 
-/** A participant that plays for itself: it follows its session's events, and takes no turns. */
+/** A participant: a program outside Interlock that follows its session's events and takes no turns. */
 const External = z.strictObject({ kind: z.literal("external") });
 
 export const Adapter = z.discriminatedUnion("kind", [Scripted, AiSdk, Command, Acp, External]);
@@ -150,10 +150,10 @@ export type ExternalAdapter = z.infer<typeof External> & {
   readonly restartable: false;
 };
 
-/** With everything that it leaves to the rest of its agent's entry. */
+/** The adapter, with the keys that it takes from the rest of the agent's entry. */
 export type SettledAdapter = Exclude<Adapter, { kind: "ai-sdk" | "external" }> | AiSdkAdapter | ExternalAdapter;
 
-/** An agent that acts is kept while it is paused: another attempt would act again. */
+/** A run that uses tools is held while it is paused, because another attempt would use them again. */
 export function settleAdapter(adapter: Adapter, hasTools: boolean): SettledAdapter {
   if (adapter.kind === "external") return { ...adapter, yields: "abort", restartable: false };
   if (adapter.kind !== "ai-sdk") return adapter;

@@ -52,7 +52,7 @@ const AgentFields = z.strictObject({
   critical: z.boolean().default(false),
   replaces: z.array(AgentId).max(100).default([]),
   max_hold: duration({ min: "100ms", max: "365d" }).optional(),
-  /** A session without a heartbeat for this long loses its place. */
+  /** A session without a heartbeat for this long loses its place on the floor. */
   lease: duration({ min: "1s", max: "1d" }).optional(),
   queue_timeout: duration({ max: "7d" }).optional(),
   when_busy: z.enum(["reject", "enqueue", "interrupt"]).default("reject"),
@@ -164,7 +164,7 @@ const Restriction = z.strictObject({
   name: z.string().regex(/^[a-z0-9_-]{1,64}$/, "1 to 64 of a-z 0-9 _ -"),
   /** The flag of the floor that switches it on. */
   when: flag,
-  /** The agents that are heard while it is on, beside the critical ones. */
+  /** The agents that are heard while it is on, in addition to critical agents. */
   allow: z.array(AgentId).max(1_000).default([]),
   /** What happens to the other sessions: they are paused and resume later, or are archived. */
   others: z.enum(["pause", "stop"]).default("pause"),
@@ -196,7 +196,10 @@ export interface Catalog {
   readonly policy: Policy;
   readonly priorityRules: readonly PriorityRule[];
   readonly restrictions: readonly Restriction[];
-  /** Whether sessions can be heard together, replaced or restricted at all: decisions then say whom they affect. */
+  /**
+   * Whether the catalogue lets sessions be heard together, replaced or restricted; decisions then list the affected
+   * sessions.
+   */
   readonly isShared: boolean;
   /** Whether any agent has a lease; otherwise heartbeats have no effect. */
   readonly hasLeases: boolean;
@@ -233,7 +236,7 @@ export function restrictionsBy(catalog: Catalog, flags: Readonly<Record<string, 
   return catalog.restrictions.filter(({ when }) => flags[when] === true);
 }
 
-/** Whether an agent uses a key by which more than one session is heard, or one ends another. */
+/** Whether an agent uses a key that lets several sessions be heard, or one session end another. */
 function sharesFloor({ beneath, whenPreempted, critical, replaces }: AgentEntry): boolean {
   return beneath.length > 0 || whenPreempted === "duck" || critical || replaces.length > 0;
 }
@@ -243,8 +246,8 @@ export const isOpenTo = (agent: AgentEntry, workspaceId: string | undefined): bo
   agent.workspaceId === undefined || agent.workspaceId === workspaceId;
 
 /**
- * The agent that a session of this workspace means by a name: one of the file, or one that is defined for the workspace, by
- * its name or its id. Undefined if there is none; disabled ones are found.
+ * Find the agent that a name refers to in this workspace: an agent of the file, or an agent defined for the workspace,
+ * by its name or its id. Finds disabled agents too; undefined if there is no such agent.
  */
 export function findAgent(
   catalog: Pick<Catalog, "agents">,
@@ -260,7 +263,7 @@ export function findAgent(
 const TAG_LENGTH = 11;
 const ID_LENGTH = 64;
 
-/** The id of an agent that is defined for a workspace under a name. Two workspaces never share one. */
+/** The id of an agent that is defined for a workspace under a name. It differs between workspaces. */
 export function definedId(name: string, workspaceId: string): AgentId {
   const tag = createHash("sha256")
     .update(JSON.stringify([workspaceId, name]))

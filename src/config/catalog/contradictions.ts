@@ -15,7 +15,7 @@ const FOR_TURNS = [
   "after_turn",
 ] as const;
 
-/** What to write instead, where that is not nothing. */
+/** What to write instead of a key, if anything. */
 const EXTERNAL_MEANS: { readonly [key in (typeof FOR_TURNS)[number]]?: string } = {
   idle_timeout: "the agent is never between two turns; max_hold limits its time in front",
 };

@@ -8,9 +8,12 @@ export const MAX_INSTRUCTIONS = 32_768;
 
 const text = (max: number) => z.string().max(max).overwrite(cleanText);
 
-/** What may be said of an agent that is defined in the database. It chooses among what the file has: nothing runs by it. */
+/**
+ * The fields of an agent that is defined in the database. They choose among the models and tools of the file, and add
+ * none.
+ */
 const settings = {
-  basedOn: AgentId.meta({ description: "an agent of the file: the definition has its model, and its tools at most" }),
+  basedOn: AgentId.meta({ description: "an agent of the file: the definition uses its model, and at most its tools" }),
   label: text(128).min(1).optional(),
   description: text(1_024).optional(),
   instructions: text(MAX_INSTRUCTIONS).optional(),
@@ -26,13 +29,13 @@ const settings = {
   interruptible: z.boolean().optional(),
 };
 
-/** An agent of one workspace. What it leaves out is as the agent of the file has it. */
+/** An agent of one workspace. It inherits omitted fields from the agent of the file. */
 export const AgentDefinition = z
   .object({ name: AgentId, workspaceId: Name, ...settings, enabled: z.boolean().default(true) })
   .meta({ id: "AgentDefinition" });
 export type AgentDefinition = z.infer<typeof AgentDefinition>;
 
-/** A change of a definition. Null takes a setting back to that of the agent of the file. */
+/** A change of a definition. Null resets a setting to that of the agent of the file. */
 export const DefinitionPatch = z
   .object({
     basedOn: settings.basedOn,
@@ -50,20 +53,20 @@ export const DefinitionPatch = z
   .partial();
 export type DefinitionPatch = z.infer<typeof DefinitionPatch>;
 
-/** What keeps a definition from being an agent, and the field that says so. */
+/** Why a definition cannot be used as an agent, and the field at fault. */
 export interface DefinitionFault {
   path: keyof AgentDefinition;
   message: string;
 }
 
-/** Kinds of adapters that a definition may use: programs and players are the file's alone. */
+/** Kinds of adapters that a definition may use. Only the file may define programs and external agents. */
 const KINDS: ReadonlySet<string> = new Set(["ai-sdk", "scripted"]);
 
 /** Check a definition against the catalogue of the file. */
 export function findDefinitionFault(file: Catalog, definition: AgentDefinition): DefinitionFault | undefined {
   const { name, workspaceId, basedOn, tools = [], subAgents = [] } = definition;
   if (file.agents.has(name) || file.agents.has(definedId(name, workspaceId))) {
-    return { path: "name", message: `the catalogue has an agent ${name} already` };
+    return { path: "name", message: `the catalogue already has an agent ${name}` };
   }
   const base = file.agents.get(basedOn);
   if (!base) return { path: "basedOn", message: `the catalogue has no agent ${basedOn}` };
@@ -73,14 +76,14 @@ export function findDefinitionFault(file: Catalog, definition: AgentDefinition):
   const known = new Set(base.tools.map((tool) => tool.name));
   const stray = tools.find((key, index) => !known.has(key) || tools.indexOf(key) < index);
   if (stray !== undefined) {
-    const why = known.has(stray) ? "stands here twice" : `is none of those that ${basedOn} has`;
+    const why = known.has(stray) ? "is listed twice" : `is not a tool of ${basedOn}`;
     return { path: "tools", message: `the tool ${stray} ${why}` };
   }
   const own = subAgents.find((agent) => agent === name);
   return own === undefined ? undefined : { path: "subAgents", message: "an agent is not its own sub-agent" };
 }
 
-/** The catalogue of the file with the agents that are defined besides. Those with a fault are left out. */
+/** The catalogue of the file with the defined agents added. Definitions with a fault are left out. */
 export function withDefinitions(file: Catalog, definitions: readonly AgentDefinition[]): Catalog {
   const agents = new Map(file.agents);
   for (const definition of definitions) {
@@ -90,7 +93,7 @@ export function withDefinitions(file: Catalog, definitions: readonly AgentDefini
   return { ...file, agents };
 }
 
-/** Entries by their base, so that an agent is made anew only when its base or its definition changes. */
+/** Caches entries by their base, so that an agent is rebuilt only when its base or its definition changes. */
 const known = new WeakMap<AgentEntry, WeakMap<AgentDefinition, AgentEntry>>();
 
 function entryOf(file: Catalog, definition: AgentDefinition): AgentEntry | undefined {

@@ -2,17 +2,19 @@ import { z } from "zod";
 import { duration } from "../quantities.ts";
 
 const VARIABLE = "[A-Za-z_][A-Za-z0-9_]{0,127}";
-/** Set for every program by its worker. */
+/** The worker sets these for every program. */
 const MARKER = "INTERLOCK_RUN";
 
 export const path = z.string().min(1).max(4_096);
 
-/** What all kinds of program have. Text of users reaches `args` alone, as whole arguments; nothing passes a shell. */
+/**
+ * The keys of every program. Text of users can appear only in `args`, as whole arguments, and no shell interprets it.
+ */
 export const program = {
   args: z.array(z.string().max(16_384)).max(256).default([]),
-  /** A folder; left out: the worker's own. */
+  /** The working folder. Default: the worker's own. */
   cwd: path.optional(),
-  /** Names of variables that the program gets; `NAME=OTHER` gives it the worker's `OTHER` under `NAME`. */
+  /** Names of environment variables that the program receives; `NAME=OTHER` passes the worker's `OTHER` as `NAME`. */
   env: z
     .array(
       z

@@ -1,13 +1,13 @@
 import { z } from "zod";
 import { AgentId } from "../../protocol/ids.ts";
 
-/** The key of a tool, which stands alone or with what bounds it. */
+/** The key of a tool, which is written alone or with its limits. */
 const ToolName = z
   .union([z.string(), z.object({ name: z.string() }).transform(({ name }) => name)])
   .optional()
   .catch(undefined);
 
-/** The names in a file that may have faults elsewhere: what is no name, or cannot be read, is left out. */
+/** Extracts the names from a file that may have faults elsewhere. Skips values that are not names or cannot be read. */
 const Names = z
   .object({
     agents: z
@@ -100,7 +100,7 @@ export function findStrayNames(file: unknown): StrayName[] {
   return strays;
 }
 
-/** Tools of servers that the file lacks, tools that stand twice, and servers that stand twice. */
+/** Tools of unknown servers, duplicate tools, and duplicate servers. */
 function findStrayTools(
   agents: readonly { tools: readonly (string | undefined)[] }[],
   servers: readonly { name: string }[],
@@ -109,7 +109,7 @@ function findStrayTools(
   const known = new Set<string>();
   for (const [index, { name }] of servers.entries()) {
     if (known.has(name)) {
-      strays.push({ path: ["mcp_servers", index, "name"], message: `there is a server ${name} already` });
+      strays.push({ path: ["mcp_servers", index, "name"], message: `there is already a server ${name}` });
     }
     known.add(name);
   }
@@ -120,7 +120,7 @@ function findStrayTools(
       const server = /^mcp:([^/]+)\//.exec(key)?.[1];
       if (server !== undefined && !known.has(server))
         strays.push({ path, message: `there is no MCP server ${server}` });
-      if (tools.indexOf(key) < at) strays.push({ path, message: `the tool ${key} stands here twice` });
+      if (tools.indexOf(key) < at) strays.push({ path, message: `the tool ${key} is listed twice` });
     }
   }
   return strays;

@@ -3,7 +3,9 @@ import { z } from "zod";
 import { duration } from "../quantities.ts";
 import { program } from "./program-entry.ts";
 
-/** The keys of `tools:` and `mcp_servers:`. What a tool does is in the code: an entry chooses one, and bounds it. */
+/**
+ * The keys of `tools:` and `mcp_servers:`. The code implements the tools; an entry selects a tool and sets its limits.
+ */
 
 const SERVER_NAME = "[a-z0-9_-]{1,32}";
 const KEY = new RegExp(`^(clock|web-fetch|ask-user|sub-agent|mcp:${SERVER_NAME}/(\\*|[A-Za-z0-9_.-]{1,128}))$`);
@@ -23,21 +25,21 @@ const KNOWN = "clock, web-fetch, ask-user, sub-agent, mcp:<server>/<tool> or mcp
 const ToolFields = z
   .strictObject({
     name: z.string().regex(KEY, `there is no such tool: ${KNOWN}`),
-    /** Whether a person has to agree to each call. Default: the tool's own. */
+    /** Whether a person must confirm each call. Default: depends on the tool. */
     confirm: z.boolean().optional(),
-    /** How long one call may take, a person's answers not counted. */
+    /** How long one call may take, without the time in which it waits for a person. */
     timeout: duration({ min: "100ms", max: "1h" }).optional(),
-    /** web-fetch: the hosts that may be asked. */
+    /** web-fetch: the hosts that it may request pages from. */
     hosts: z
       .array(z.string().regex(HOST, "a host, as in example.com, *.example.com or example.com:8443"))
       .max(256)
       .optional(),
-    /** web-fetch: private and loopback addresses that are allowed nevertheless. */
+    /** web-fetch: private and loopback addresses that are allowed. */
     networks: z
       .array(z.string().refine(isNetwork, "must be an address or a network, as in 10.0.0.0/8"))
       .max(64)
       .optional(),
-    /** web-fetch: how much of a page is read. */
+    /** web-fetch: the largest part of a page that it reads. */
     max_bytes: z.int().min(1_024).max(16_777_216).optional(),
   })
   .superRefine(({ name, hosts, networks, max_bytes }, context) => {
@@ -50,14 +52,14 @@ const ToolFields = z
     if (stray) context.addIssue({ code: "custom", path: [stray], message: "is for web-fetch alone" });
   });
 
-/** A key alone, or a key with what bounds it. */
+/** A key alone, or a key with limits. */
 export const ToolEntry = z.preprocess((entry) => (typeof entry === "string" ? { name: entry } : entry), ToolFields);
 export type ToolEntry = z.infer<typeof ToolFields>;
 
 const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]{0,127}$/;
 const HEADER = /^[A-Za-z0-9-]{1,64}$/;
 
-/** A server of tools: a program (`command`), or an address (`url`). */
+/** An MCP server: a program (`command`) or an address (`url`). */
 export const McpServer = z
   .strictObject({
     name: z.string().regex(new RegExp(`^${SERVER_NAME}$`), "1 to 32 of a-z 0-9 _ -"),
@@ -67,7 +69,7 @@ export const McpServer = z
     env: program.env,
     set: program.set,
     url: z.url({ protocol: /^https?$/ }).optional(),
-    /** Headers whose values are in variables: `Authorization: MY_TOKEN` sends the value of MY_TOKEN. */
+    /** Headers with values from environment variables: `Authorization: MY_TOKEN` sends the value of MY_TOKEN. */
     headers_env: z
       .record(
         z.string().regex(HEADER, "the name of a header"),
@@ -78,6 +80,6 @@ export const McpServer = z
   })
   .refine(({ command, url }) => (command === undefined) !== (url === undefined), {
     path: ["name"],
-    message: "needs a command or a url, and not both",
+    message: "needs either a command or a url",
   });
 export type McpServer = z.infer<typeof McpServer>;

@@ -164,8 +164,8 @@ export class VisibleSessions {
   }
 
   /**
-   * The turns that wait in a session, in the order in which they will run; those after `after`, if it still waits. A page
-   * ends with the message with which it reaches its size limit.
+   * The queued turns of a session, in the order in which they will run, beginning after `after` if that is still
+   * queued. A page ends with the message that reaches its size limit.
    * @throws AppError `session_not_found`
    */
   async queue(id: SessionId, after?: MessageId): Promise<{ messages: Message[]; hasMore: boolean }> {
@@ -180,7 +180,7 @@ export class VisibleSessions {
     for (const messageId of ids.slice(after === undefined ? 0 : ids.indexOf(after) + 1)) {
       if (bytes >= BOUNDS.queueBytes) return { messages, hasMore: true };
       const message = await store.findMessage(sessionId, messageId);
-      // It began, or was withdrawn, since the row was read.
+      // The turn began, or was withdrawn, since the row was read.
       if (message?.status !== "queued") continue;
       messages.push(message);
       bytes += Buffer.byteLength(message.content);

@@ -11,16 +11,16 @@ import type { Door } from "../door.ts";
 import { sessionLog } from "../streams/log-stream.ts";
 import { type RunListener, RunReader } from "./run-reader.ts";
 
-/** A user's message, and the session that it is for. A session that does not exist yet is created. */
+/** A user's message and its session. The session is created if it does not exist. */
 export interface WantedTurn extends Pick<NewSession, "userId" | "zone" | "workspaceId" | "title"> {
   /** The client's name for the session; absent: a new one. */
   sessionId?: SessionId | undefined;
-  /** The agent that answers. Absent: the session's, or the default agent of a new one. */
+  /** The agent that answers. Absent: the session's agent, or the default agent for a new session. */
   agentId?: AgentId | undefined;
   chat: Chat;
 }
 
-/** A run, and where it is read. */
+/** A run, and the log position from which it is read. */
 export interface RunPlace {
   sessionId: SessionId;
   floorId: FloorId;
@@ -28,26 +28,26 @@ export interface RunPlace {
   /** The place in the session's log from which the run is read. */
   after: Seq;
   hasBegun: boolean;
-  /** Questions and confirmations of the run that were settled before it was read. */
+  /** Questions and confirmations of the run that were answered before the reading began. */
   settled: ReadonlySet<RequestId>;
   /** The arbiter's decision, if the turn asked for the floor. */
   decision?: Decision | undefined;
 }
 
-/** A run that is being read. */
+/** An active reading of a run. */
 export interface Following {
-  /** The client has caught up. */
+  /** Continue, because the client has caught up. */
   advance(): void;
-  /** Read no more. May be called again. */
+  /** Stop reading. Further calls do nothing. */
   close(): void;
 }
 
 const NONE: ReadonlySet<RequestId> = new Set();
-/** Events per read while the beginning of a run is looked for. */
+/** Events per read in the search for the beginning of a run. */
 const FIRST_PAGE = 32;
 const NEXT_PAGES = 256;
 
-/** Runs as doors for other protocols need them: begun by a message, read from their beginning, answered and ended. */
+/** Starts, reads, answers and ends runs for doors of other protocols. */
 export class LiveRuns {
   readonly #door: Door;
 
@@ -55,7 +55,7 @@ export class LiveRuns {
     this.#door = door;
   }
 
-  /** Say something to a session. @throws AppError for a refusal, with the arbiter's decision if that is the reason */
+  /** Send a message to a session. @throws AppError for a refusal, with the arbiter's decision if the arbiter refused */
   async begin(identity: Identity, wanted: WantedTurn): Promise<RunPlace> {
     const { commands, chats } = this.#door;
     const { caller } = identity;
@@ -71,7 +71,7 @@ export class LiveRuns {
     return { sessionId, floorId, runId, after, hasBegun: false, settled, decision };
   }
 
-  /** Answer what a run waits for. @returns the run from the last of these questions on */
+  /** Answer the questions that a run waits for. @returns the run from the last of these questions on */
   async answer(identity: Identity, session: SessionId, answers: readonly Answer[]): Promise<RunPlace> {
     const { commands } = this.#door;
     const { sessionId, floorId } = await this.#door.visibleTo(identity.caller).locate(session);
@@ -105,7 +105,7 @@ export class LiveRuns {
     return { sessionId, floorId, runId, after, hasBegun: false, settled };
   }
 
-  /** Read a run from its place on. */
+  /** Read a run from its position. */
   async follow({ sessionId, floorId, runId, after, hasBegun }: RunPlace, listener: RunListener): Promise<Following> {
     const { followers, store, clock } = this.#door;
     const follower = await followers.join(floorId);
@@ -123,7 +123,7 @@ export class LiveRuns {
     };
   }
 
-  /** End a run, or withdraw its turn. Nothing happens to a run that has ended, or to the session's other runs. */
+  /** End a run, or withdraw its turn. Has no effect on a run that has ended, or on the session's other runs. */
   async abort(caller: Caller, { sessionId, floorId, runId }: RunPlace): Promise<void> {
     const { commands } = this.#door;
     const command = { type: "session.abort" as const, sessionId, runId };
@@ -150,7 +150,7 @@ export class LiveRuns {
     return { sessionId, floorId };
   }
 
-  /** A client that names another agent than the session's speaks to that one from now on. */
+  /** If the client names another agent, switch the session to it. */
   async #switchTo(identity: Identity, agentId: AgentId, { sessionId, floorId }: Target): Promise<void> {
     const { commands, visibleTo } = this.#door;
     if ((await visibleTo(identity.caller).agentOf(sessionId))?.agentId === agentId) return;
@@ -163,8 +163,8 @@ export class LiveRuns {
   }
 
   /**
-   * The message that began the newest run that fits, by reading the log backwards.
-   * @param upTo where to begin; absent: the log's end
+   * Find the message that began the newest matching run, by reading the log backwards.
+   * @param upTo where the search begins; absent: the end of the log
    */
   async #findStart(
     sessionId: SessionId,
@@ -192,7 +192,7 @@ export class LiveRuns {
     return found ?? 0;
   }
 
-  /** The newest entry, at or before a place, of which `read` returns something. */
+  /** The newest result of `read` for an entry at or before a place. */
   async #searchBack<T>(
     sessionId: SessionId,
     upTo: Seq | undefined,

@@ -8,7 +8,7 @@ import type { FollowedEntry, Follower } from "../streams/follower.ts";
 import type { FollowedLog } from "../streams/log-stream.ts";
 import { type DraftReader, type HistoryPage, Track, type TrackReader } from "../streams/track.ts";
 
-/** A piece of a message. Pieces of one message and kind continue each other, without a gap and without an overlap. */
+/** A piece of a message. Pieces of the same message and kind arrive in order, without gaps or overlaps. */
 export interface Piece {
   readonly messageId: MessageId;
   readonly agent: AgentRef;
@@ -21,15 +21,15 @@ export type RunEvent = {
   [T in LoggedType]: { readonly type: T; readonly data: LoggedData<T>; readonly requestId?: RequestId | undefined };
 }[LoggedType];
 
-/** Hears what a run says and does, in order and each thing once. */
+/** Receives the output and the events of a run, in order and each once. */
 export interface RunListener {
-  /** Whether the client is behind, so that nothing more should be said until `RunReader.advance`. */
+  /** Whether the client is behind, so that the reader waits for `RunReader.advance`. */
   readonly isFull: boolean;
-  /** The text of a message, before the event that completes it. */
+  /** Receive text of a message, before the event that completes it. */
   onPiece(piece: Piece): void;
-  /** @returns `end` to hear no more */
+  /** @returns `end` to stop */
   onEvent(event: RunEvent): "go" | "end";
-  /** The run cannot be read any more; the client has to come back. */
+  /** The run can no longer be read; the client must reconnect. */
   onLost(): void;
 }
 
@@ -38,20 +38,20 @@ export interface RunReaderOptions {
   log: FollowedLog;
   sessionId: SessionId;
   runId: RunId;
-  /** The place in the session's log after which the run is read. */
+  /** The reader starts after this place in the session's log. */
   after: Seq;
-  /** Whether the run had begun by that place. */
+  /** Whether the run had begun at that place. */
   hasBegun: boolean;
   listener: RunListener;
   clock: Clock;
 }
 
-/** What a session's log shows of a run that has not begun: why it waits. */
+/** Events that show why a run has not begun yet. */
 const SHOWN_WHILE_WAITING: ReadonlySet<LoggedType> = new Set(["session_transition", "arbitration"]);
 
 /**
- * Reads one run from its session's log and from live text. Text comes before the events that follow it: a message
- * is held back until the agent's message before it is complete and the tool call before it was read.
+ * Reads one run from its session's log and from live text. Text is passed on before the events that follow it: the text
+ * of a message waits until the agent's previous message is complete and the tool call before it was read.
  */
 export class RunReader implements TrackReader, DraftReader {
   readonly #options: RunReaderOptions;
@@ -64,7 +64,7 @@ export class RunReader implements TrackReader, DraftReader {
   /** How much of each message was passed on, in UTF-16 units. */
   readonly #said = new Map<MessageId, { text: number; reasoning: number }>();
   readonly #complete = new Set<MessageId>();
-  /** The unfinished message of each agent that was passed on. */
+  /** The unfinished message of each agent whose text was passed on. */
   readonly #open = new Map<string, MessageId>();
   readonly #calls = new Set<string>();
 
@@ -77,7 +77,7 @@ export class RunReader implements TrackReader, DraftReader {
       get isFull() {
         return listener.isFull;
       },
-      // Pieces and drafts come by `takeDelta` and `takeDraft`; unlogged notices are no part of a run.
+      // Pieces and drafts arrive by `takeDelta` and `takeDraft`; other unlogged events do not belong to a run.
       write: () => "ok",
       tell: () => "ok",
       destroy: () => listener.onLost(),
@@ -85,7 +85,7 @@ export class RunReader implements TrackReader, DraftReader {
     this.#track = new Track(follower, this);
   }
 
-  /** Begin, or go on once the client has caught up. */
+  /** Begin, or continue after the client has caught up. */
   advance(): void {
     this.#track.advance();
   }
@@ -122,7 +122,7 @@ export class RunReader implements TrackReader, DraftReader {
   takeDelta({ messageId, runId, agent, kind, offset, text, after }: Delta): void {
     if (runId !== this.#options.runId || !this.#mayBeShown(messageId, agent, after)) return;
     const said = this.#saidOf(messageId);
-    // What is missing is in the draft, which has this piece too.
+    // The draft contains the missing text, and this piece too.
     if (offset !== said[kind]) return this.#takeKnownDrafts();
     this.#say({ messageId, agent, kind, text });
   }
@@ -132,7 +132,7 @@ export class RunReader implements TrackReader, DraftReader {
     this.#sayRest(messageId, agent, { text, reasoning });
   }
 
-  /** Pass on the text of messages that was held back. */
+  /** Pass on the text that was held back. */
   #takeKnownDrafts(): void {
     const { follower, sessionId } = this.#options;
     for (const draft of follower.drafts.of(sessionId)) this.takeDraft(draft);
@@ -161,7 +161,7 @@ export class RunReader implements TrackReader, DraftReader {
     return taken;
   }
 
-  /** Whether the event tells something of the run. Most events name no run: they belong to the one that is under way. */
+  /** Whether the event belongs to the run. Most events name no run: they belong to the current one. */
   #isOurs({ type, data }: RunEvent): boolean {
     const { runId } = this.#options;
     switch (type) {

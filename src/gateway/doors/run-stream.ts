@@ -10,18 +10,18 @@ import type { Following, LiveRuns, RunPlace } from "./live-runs.ts";
 import type { Piece, RunEvent, RunListener } from "./run-reader.ts";
 import type { RunOutcome } from "./run-summary.ts";
 
-/** Writes a run in the words of another protocol. Each method returns whole frames. */
+/** Writes a run in the format of another protocol. Each method returns whole frames. */
 export interface RunTranslator {
   begin(): string;
   piece(piece: Piece): string;
   event(event: RunEvent): string;
-  /** The stream ends before the run, or cannot go on. */
+  /** Frames for a stream that ends before its run. */
   fail(code: ErrorCode, message: string): string;
-  /** Set once the client has all that this answer will hold. */
+  /** Set when the answer is complete. */
   readonly outcome: RunOutcome | undefined;
 }
 
-/** Why a stream ends before its run, as codes of this node. */
+/** Why a stream ends before its run, as codes. */
 const BYES: { readonly [reason in ByeReason]: { code: ErrorCode; message: string } } = {
   ended: { code: "session_archived", message: "The session has ended." },
   draining: { code: "unavailable", message: "This node is shutting down. The run goes on." },
@@ -29,10 +29,10 @@ const BYES: { readonly [reason in ByeReason]: { code: ErrorCode; message: string
   token_expired: { code: "unauthorized", message: "The token has expired. The run goes on." },
 };
 
-/** The sentence and code for a stream that must end, or may not begin. */
+/** The message and code for a stream that must end, or may not begin. */
 export const farewell = (reason: ByeReason): { code: ErrorCode; message: string } => BYES[reason];
 
-/** @throws AppError if the reader, or this node, has as many streams as it may have */
+/** @throws AppError if the reader or this node has too many streams */
 export function mustHaveRoom(streams: Streams, reader: Caller | undefined): void {
   const refusal = streams.refusalOf(reader);
   if (refusal) throw new AppError(farewell(refusal).code, farewell(refusal).message);
@@ -42,11 +42,14 @@ interface RunStreamOptions {
   reply: FastifyReply;
   now: number;
   translator: RunTranslator;
-  /** Called once. `left`: the client hung up before the end; `cut`: this node ended the stream, and the run goes on. */
+  /**
+   * Called once. `left`: the client disconnected before the end; `cut`: this node ended the stream, and the run
+   * continues.
+   */
   onClose: (outcome: RunOutcome | "left" | "cut") => void;
 }
 
-/** An answer that is an event stream of another protocol, and shows one run. */
+/** An event stream of another protocol that shows one run. */
 class RunStream implements Stream, RunListener {
   readonly writer: ReplyWriter;
   readonly #options: RunStreamOptions;
@@ -59,7 +62,7 @@ class RunStream implements Stream, RunListener {
     this.#send(options.translator.begin());
   }
 
-  /** Show the run from now on. */
+  /** Start to show the run. */
   follow(following: Following): void {
     this.#following = following;
     this.writer.onDrain = () => following.advance();
@@ -84,7 +87,7 @@ class RunStream implements Stream, RunListener {
   }
 
   onLost(): void {
-    this.fail("unavailable", "The run cannot be read now.");
+    this.fail("unavailable", "The run cannot be read at the moment.");
   }
 
   fail(code: ErrorCode, message: string): void {
@@ -104,7 +107,7 @@ class RunStream implements Stream, RunListener {
   }
 }
 
-/** Where a run is streamed to. */
+/** The destination of a streamed run. */
 export interface RunAnswer extends Pick<RunStreamOptions, "translator" | "onClose"> {
   door: Door;
   runs: LiveRuns;
@@ -112,7 +115,9 @@ export interface RunAnswer extends Pick<RunStreamOptions, "translator" | "onClos
   reply: FastifyReply;
 }
 
-/** Answer with a run as an event stream. A run that cannot be followed ends the stream in the words of its protocol. */
+/**
+ * Answer with a run as an event stream. If the run cannot be followed, the stream ends with an error of its protocol.
+ */
 export async function streamRun(place: RunPlace, answer: RunAnswer): Promise<FastifyReply> {
   const { door, runs, request, reply, translator, onClose } = answer;
   const { streams, clock, log } = door;
@@ -128,7 +133,7 @@ export async function streamRun(place: RunPlace, answer: RunAnswer): Promise<Fas
   return reply;
 }
 
-/** Says in the words of the protocol why it ends early. */
+/** Write the reason for an early end in the format of the protocol. */
 class ReplyWriter extends SseWriter {
   readonly #fail: RunStream["fail"];
 

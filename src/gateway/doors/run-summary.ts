@@ -5,7 +5,7 @@ import type { ToolCall } from "../../protocol/interaction.ts";
 import type { AgentRef, FinishReason, Usage } from "../../protocol/message.ts";
 import type { Piece, RunEvent } from "./run-reader.ts";
 
-/** What an answer to a client consists of, in order. */
+/** A part of an answer, in order. */
 export type RunItem =
   | { readonly kind: "text" | "reasoning"; readonly id: MessageId; text: string }
   | {
@@ -14,7 +14,7 @@ export type RunItem =
       result?: Pick<LoggedData<"tool_result">, "content" | "status"> | undefined;
     };
 
-/** What a run waits for. */
+/** A question or confirmation that a run waits for. */
 export type Asked = { readonly requestId: RequestId } & (
   | { readonly kind: "question"; readonly data: LoggedData<"user_question_request"> }
   | { readonly kind: "confirmation"; readonly data: LoggedData<"tool_confirmation_request"> }
@@ -26,13 +26,13 @@ export interface RunFailure {
   readonly retryAfterMs?: number | undefined;
 }
 
-/** How an answer to a client ends: with the run, or with a question to the client. */
+/** How an answer ends: with the run, or with a question to the client. */
 export type RunOutcome = "ended" | "asks";
 
-/** Whether the session's own agent says it. Clients of other protocols know no sub-agents. */
+/** Whether the output is from the session's own agent. Other protocols have no sub-agents. */
 export const isMaster = ({ kind }: AgentRef): boolean => kind === "master";
 
-/** A run, collected: what its agent said and did, and how it ended. */
+/** Collects a run: its text, its tool calls, and its end. */
 export class RunSummary {
   readonly items: RunItem[] = [];
   usage: Usage | undefined;
@@ -46,7 +46,7 @@ export class RunSummary {
     return this.#outcome;
   }
 
-  /** Everything that the agent said. */
+  /** All text of the agent. */
   get text(): string {
     return this.items.map((item) => (item.kind === "text" ? item.text : "")).join("");
   }

@@ -7,24 +7,26 @@ import type { Piece, RunEvent, RunListener } from "./run-reader.ts";
 import { farewell } from "./run-stream.ts";
 import { RunSummary } from "./run-summary.ts";
 
-/** A run for a client that waits for all of it. It counts as an open stream: it takes as long. */
+/** A run whose answer is sent as a whole. It counts as an open stream, because it takes as long. */
 export class WholeRun implements Stream, RunListener {
   readonly writer: WaitingReply;
   readonly isFull = false;
   readonly #summary = new RunSummary();
   #following: Following | undefined;
 
-  /** @param reply the answer that waits for the run; absent: no client can hang up */
+  /** @param reply the answer that waits for the run; absent: the client cannot disconnect */
   constructor(reply?: FastifyReply) {
     this.writer = new WaitingReply(reply);
   }
 
-  /** Wait no longer: what was said so far is enough. */
+  /** Stop waiting, and resolve with the output so far. */
   settle(): void {
     this.writer.end();
   }
 
-  /** Resolves with the run once it has ended or waits for the client. @throws AppError if it cannot be read to its end */
+  /**
+   * Resolves with the run when it has ended or waits for the client. @throws AppError if it cannot be read to its end
+   */
   async read(following: Following): Promise<RunSummary> {
     this.#following = following;
     following.advance();
@@ -48,7 +50,7 @@ export class WholeRun implements Stream, RunListener {
   }
 
   onLost(): void {
-    this.writer.fail(new AppError("unavailable", "The run cannot be read now."));
+    this.writer.fail(new AppError("unavailable", "The run cannot be read at the moment."));
   }
 
   close(): void {
@@ -56,11 +58,11 @@ export class WholeRun implements Stream, RunListener {
   }
 }
 
-/** Stands for the answer until there is one. */
+/** The open stream that represents the pending answer. */
 class WaitingReply implements StreamWriter {
   readonly #ended = Promise.withResolvers<void>();
   isClosed = false;
-  /** The client hung up before there was an answer. */
+  /** The client disconnected before the answer was complete. */
   hasLeft = false;
   onClose: () => void = () => {};
 
@@ -100,7 +102,7 @@ class WaitingReply implements StreamWriter {
   #leave(): void {
     if (this.isClosed) return;
     this.hasLeft = true;
-    this.fail(new AppError("unavailable", "The client has left."));
+    this.fail(new AppError("unavailable", "The client has disconnected."));
   }
 
   #close(): void {

@@ -6,18 +6,15 @@ import type { Loan } from "../http/byte-budget.ts";
 export interface ByteLinesOptions {
   maxLineBytes: number;
   maxBytes: number;
-  /** The memory of the line that is arriving. */
+  /** The memory of the incoming line. */
   loan: Loan;
 }
 
 const NEWLINE = 10;
-/** A reader gives other work its turn after this many lines. */
+/** After this many lines the reader yields to other work. */
 const LINES_AT_ONCE = 64;
 
-/**
- * The lines of a body, read as they are wanted: while the last one is worked on, the sender waits. Empty lines are left
- * out.
- */
+/** The lines of a body, read on demand: the sender waits while the previous line is processed. Skips empty lines. */
 export class ByteLines {
   readonly #source: Readable;
   readonly #options: ByteLinesOptions;
@@ -29,12 +26,14 @@ export class ByteLines {
     this.#options = options;
   }
 
-  /** The hash of everything that was read, once all of it was. */
+  /** The hash of the body, after all of it was read. */
   digest(): string {
     return this.#hash.digest("base64url");
   }
 
-  /** @throws AppError `too_large`; `busy` if the node has no room for the line; `bad_request` if the sender is gone */
+  /**
+   * @throws AppError `too_large`; `busy` if the node has no room for the line; `bad_request` if the sender disconnects
+   */
   async *[Symbol.asyncIterator](): AsyncGenerator<Buffer> {
     const { maxLineBytes, maxBytes, loan } = this.#options;
     let pieces: Buffer[] = [];

@@ -6,7 +6,7 @@ import type { Store } from "../../store/store.ts";
 import type { VisibleSessions } from "../access/visible-sessions.ts";
 import type { StagedHistory } from "./staged-history.ts";
 
-/** Messages of one read. A page ends earlier with the message with which it reaches its size limit. */
+/** Messages per read. A page ends earlier with the message that reaches its size limit. */
 const PAGE = 100;
 
 /** Where a copy ends: with a message, before one, or with the newest one. */
@@ -15,9 +15,9 @@ export type CopyEnd = { upTo: MessageId } | { before: MessageId } | "newest";
 export const isFinished = ({ status }: Message): boolean => status !== "queued" && status !== "running";
 
 /**
- * The finished messages of a session, oldest first, a page at a time. Turns that wait and messages that are being
- * written are left out.
- * @throws AppError `session_not_found`, also if the session is deleted meanwhile; `not_found` for an unknown message
+ * Read the finished messages of a session, oldest first, page by page. Leaves out queued turns and unfinished messages.
+ * @throws AppError `session_not_found`, also if the session is deleted during the read; `not_found` for an unknown
+ *   message
  */
 export async function* finishedMessages(
   sessions: VisibleSessions,
@@ -35,7 +35,7 @@ export async function* finishedMessages(
       else if (message.id === upTo) throw new AppError("illegal_command", "This message is not finished yet.");
       if (message.id === upTo) return;
     }
-    // A turn that waits may be withdrawn, so the next page begins after a finished message where there is one.
+    // A queued turn may be withdrawn, so the next page begins after a finished message if the page has one.
     const last = messages.findLast(isFinished) ?? messages.at(-1);
     if (!hasMore || !last) return;
     after = last.id;
@@ -45,7 +45,7 @@ export async function* finishedMessages(
 export interface CopyOptions {
   store: Pick<Store, "copyBlob">;
   clock: Clock;
-  /** What the caller may see. */
+  /** The sessions that the caller may see. */
   sessions: VisibleSessions;
   /** The session whose messages are copied. */
   source: SessionId;
@@ -53,8 +53,7 @@ export interface CopyOptions {
 }
 
 /**
- * Copy a session's finished messages with their images. What agents logged, and the sessions that providers keep, stay
- * with the source.
+ * Copy a session's finished messages with their images. Does not copy agents' logs and providers' sessions.
  * @returns the last message of the source that was copied
  */
 export async function copyHistory(options: CopyOptions, end: CopyEnd): Promise<MessageId | undefined> {
@@ -71,7 +70,7 @@ export async function copyHistory(options: CopyOptions, end: CopyEnd): Promise<M
   return last;
 }
 
-/** @throws AppError `not_found` if an image is gone with its session */
+/** @throws AppError `not_found` if an image was deleted with its session */
 export async function copyImages(
   { store, clock, source, into }: Omit<CopyOptions, "sessions">,
   images: readonly ImageRef[],
@@ -79,6 +78,6 @@ export async function copyImages(
   for (const { hash, bytes } of images) {
     into.weigh(bytes);
     const isCopied = await store.copyBlob(source, into.sessionId, hash, clock.now());
-    if (!isCopied) throw new AppError("not_found", "An image of this session is gone.");
+    if (!isCopied) throw new AppError("not_found", "An image of this session no longer exists.");
   }
 }

@@ -11,13 +11,13 @@ export const MEDIA_TYPES: Record<ExportFormat, string> = {
   jsonl: "application/x-ndjson; charset=utf-8",
 };
 
-/** The version of the lines that an export writes, and that an import reads. */
+/** The format version of exported lines, which an import must match. */
 export const LINES_VERSION = 1;
 
 /**
- * The pieces of an exported session: its finished messages, read as they are written out. It has nothing of how the session
- * runs: no provider's sessions, approved tools, logs or owner.
- * @throws AppError if the session is deleted meanwhile: the export ends without its end
+ * The pieces of an exported session: its finished messages, read while they are sent. The export leaves out providers'
+ * sessions, approved tools, logs and the owner.
+ * @throws AppError if the session is deleted during the export, which then lacks its last line
  */
 export async function* exportedPieces(
   format: ExportFormat,
@@ -28,7 +28,9 @@ export async function* exportedPieces(
   yield* format === "md" ? markdown(sessions, session) : lines(sessions, session, now);
 }
 
-/** One JSON object a line: the session, its images and messages, and an end that shows that nothing is missing. */
+/**
+ * One JSON object per line: the session, its images and messages, and `end`, which proves that the file is complete.
+ */
 async function* lines(sessions: VisibleSessions, session: Session, now: number): AsyncGenerator<string> {
   const { title, summary, agentId, workspaceId, createdAt } = session;
   yield line({
@@ -63,7 +65,7 @@ async function imageLine(sessions: VisibleSessions, { id }: Session, { hash }: I
   return line({ type: "image", hash, mimeType, data: Buffer.from(bytes).toString("base64") });
 }
 
-/** A document for people. */
+/** A Markdown document for people. */
 async function* markdown(sessions: VisibleSessions, session: Session): AsyncGenerator<string> {
   const { id, title, agentId, createdAt } = session;
   yield `# ${oneLine(title)}\n\n${agentId}, ${new Date(createdAt).toISOString()}\n`;
@@ -81,7 +83,7 @@ function headingOf({ role, agent, createdAt }: Message): string {
   return `${who}, ${new Date(createdAt).toISOString()}`;
 }
 
-/** What a reader should know of a message that is not whole. */
+/** A note for readers about an incomplete message. */
 function noteOf({ status, finishReason, errorMessage }: Message): string {
   if (status === "error") return `\n_failed${errorMessage === undefined ? "" : `: ${oneLine(errorMessage)}`}_\n`;
   if (status === "interrupted") return "\n_interrupted_\n";

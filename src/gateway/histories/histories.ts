@@ -19,7 +19,7 @@ export interface HistoriesOptions {
   visibleTo: (caller: Caller) => VisibleSessions;
 }
 
-/** Creates sessions that begin with a history, and bounds how many histories the node works on at once. */
+/** Creates sessions that begin with a history, and limits how many histories the node processes at once. */
 export class Histories {
   readonly #options: HistoriesOptions;
   readonly #underWay = new Map<string, Promise<Accepted>>();
@@ -31,9 +31,9 @@ export class Histories {
   }
 
   /**
-   * Create a session by a command that `plan` makes once it has written the session's history. A repeat that arrives
-   * while the first request is at work gets its answer. The id of the session is the same for each repeat.
-   * @throws AppError `busy`, or what refuses the write
+   * Create a session by a command that `plan` makes after it has written the session's history. A concurrent repeat
+   * gets the answer of the first request. All repeats use the same session id.
+   * @throws AppError `busy`, or the error that refuses the write
    */
   async create(
     identity: Identity,
@@ -54,8 +54,8 @@ export class Histories {
   }
 
   /**
-   * The same for a history that arrives with the request. It is read first, because a repeat has to bring the same one.
-   * @param read writes the history, and returns the hash of what arrived
+   * The same for a history in the request's body. The body is read first, because a repeat must have the same body.
+   * @param read writes the history, and returns the hash of the body
    */
   async createFrom(
     identity: Identity,
@@ -75,7 +75,7 @@ export class Histories {
     }
   }
 
-  /** @returns what ends it @throws AppError `busy` */
+  /** Reserve a place among the concurrent histories. @returns a function that frees it @throws AppError `busy` */
   enter({ id }: Caller): () => void {
     const ofCaller = this.#byCaller.get(id) ?? 0;
     if (this.#count >= BOUNDS.histories || ofCaller >= BOUNDS.callerHistories) {

@@ -12,12 +12,12 @@ import type { ByteLines } from "./byte-lines.ts";
 import { LINES_VERSION } from "./exported-history.ts";
 import type { StagedHistory } from "./staged-history.ts";
 
-/** Reasoning of one message, in UTF-16 units: as much as is stored of a run. */
+/** The longest reasoning of one message, in UTF-16 units: the limit that runs have too. */
 const MAX_REASONING = 32_768;
-/** The longest other text of a message: an error, or what a tool put out. */
+/** The longest other text of a message: an error, or the output of a tool. */
 const MAX_NOTE = 262_144;
 const MAX_DEPTH = 64;
-/** The last instant that a date can show. */
+/** The last instant that a `Date` can hold. */
 const LAST_INSTANT = 8_640_000_000_000_000;
 
 const Instant = z.number().int().min(0).max(LAST_INSTANT);
@@ -80,16 +80,16 @@ export interface ImportOptions {
   into: StagedHistory;
 }
 
-/** What a file says of its session that is taken over. */
+/** The fields of a file's session that an import uses. */
 export interface ImportedSession {
   title?: string | undefined;
   agentId?: AgentId | undefined;
 }
 
 /**
- * Read an exported session into a history, line by line. No id of the file is kept, and nothing of it says who owns the
- * session, where it runs, or what it may do.
- * @throws AppError `bad_request` that names the line; `too_large`
+ * Read an exported session into a history, line by line. Replaces all ids. The file cannot set the session's owner,
+ * floor or permissions.
+ * @throws AppError `bad_request` with the line number; `too_large`
  */
 export async function importHistory(
   source: ByteLines,
@@ -103,24 +103,23 @@ export async function importHistory(
   for await (const bytes of source) {
     number += 1;
     const value = parseLine(bytes, number);
-    if (isOver) throw fault(number, "nothing follows the end");
+    if (isOver) throw fault(number, "a line follows the end");
     if (session === undefined && value.type !== "session") throw fault(number, "the first line is the session's");
     switch (value.type) {
       case "session":
-        if (session) throw fault(number, "there is a session's line already");
+        if (session) throw fault(number, "there is already a session line");
         session = { title: value.title?.trim() || undefined, agentId: value.agentId };
         break;
       case "image":
         images.set(value.hash, await keepImage(value, number));
         break;
       case "message":
-        if (ids.has(value.id)) throw fault(number, "there is a message of this id already");
+        if (ids.has(value.id)) throw fault(number, "there is already a message with this id");
         ids.add(value.id);
         await into.add(messageOf(value, number));
         break;
       case "end":
-        if (value.messages !== into.messageCount)
-          throw fault(number, `there are ${into.messageCount} messages before it`);
+        if (value.messages !== into.messageCount) throw fault(number, `${into.messageCount} messages precede it`);
         isOver = true;
     }
   }
@@ -138,7 +137,7 @@ export async function importHistory(
   function messageOf({ type: _, images: shown, ...rest }: z.infer<typeof MessageLine>, at: number): Message {
     const refs = shown?.map(({ hash }) => {
       const image = images.get(hash);
-      if (!image) throw fault(at, `images: no line before it has the image ${hash.slice(0, 64)}`);
+      if (!image) throw fault(at, `images: no earlier line has the image ${hash.slice(0, 64)}`);
       return image;
     });
     return { ...rest, sessionId: "" as SessionId, ...(refs && refs.length > 0 && { images: refs }) };
@@ -163,5 +162,5 @@ function fault(line: number, message: string): AppError {
   return new AppError("bad_request", `Line ${line} of the import: ${message}.`, { facts: { issues } });
 }
 
-/** The length of the longest line that an import reads. */
+/** The longest line that an import accepts. */
 export const MAX_LINE_BYTES = BOUNDS.importedLineBytes;

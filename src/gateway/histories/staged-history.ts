@@ -8,7 +8,7 @@ import type { Clock } from "../../protocol/ports/clock.ts";
 import type { Origin } from "../../protocol/session.ts";
 import type { StagedId, Store } from "../../store/store.ts";
 
-/** Messages and bytes of one write to the store. Other writes get their turn between two of them. */
+/** Messages and bytes per write to the store. Other writes can run between two of them. */
 const PIECE_MESSAGES = 64;
 const PIECE_BYTES = 262_144;
 
@@ -16,14 +16,14 @@ export interface StagedHistoryOptions {
   store: Pick<Store, "secret" | "stageMessages" | "discardStaged">;
   clock: Clock;
   newId: () => string;
-  /** The id of the session that is to begin with this history. */
+  /** The id of the session that will begin with this history. */
   sessionId: SessionId;
 }
 
 /**
- * The history of a session that does not exist yet, written to the store in pieces, so that a session of any length takes
- * little memory and delays no other request. Nothing is visible until the command that creates the session adopts it, whose commit
- * is as small as any. What is left of a history that no command adopts is pruned.
+ * The history of a session that does not exist yet. It is written to the store in pieces, so that a long history takes
+ * little memory and delays no other request. It is invisible until the command that creates the session adopts it in
+ * one small commit. A history that no command adopts is pruned.
  */
 export class StagedHistory {
   readonly sessionId: SessionId;
@@ -45,7 +45,10 @@ export class StagedHistory {
     return this.#count;
   }
 
-  /** An id of this history for an id of another one: always the same, and no id of the other session. */
+  /**
+   * Replace an id of the source by an id for this history. The same input gives the same id, which never equals an id
+   * of the source.
+   */
   idFor<T extends MessageId | RunId>(id: T): T {
     const hmac = createHmac("sha256", this.#options.store.secret);
     const hash = hmac.update(JSON.stringify(["copied", this.#stagedAs, id])).digest("base64url");
@@ -53,7 +56,7 @@ export class StagedHistory {
   }
 
   /**
-   * Count bytes that come with the history, such as an image's.
+   * Count further bytes of the history, such as those of an image.
    * @throws AppError `too_large`
    */
   weigh(bytes: number): void {
@@ -65,7 +68,7 @@ export class StagedHistory {
   }
 
   /**
-   * Add the next message. Its ids are those of the other session; they are replaced.
+   * Add the next message. The ids of its source are replaced.
    * @throws AppError `too_large`, `unavailable`
    */
   async add(message: Message): Promise<MessageId> {
@@ -92,16 +95,16 @@ export class StagedHistory {
     return id;
   }
 
-  /** Write what is left. @returns what the command that adopts it says of it */
+  /** Write the remaining messages. @returns the description that the adopting command needs */
   async finish(origin: Origin): Promise<History> {
     await this.#write();
     return { ...(this.#isWritten && { stagedAs: this.#stagedAs }), messageCount: this.#count, origin };
   }
 
-  /** Leave it to be pruned. Does nothing once a session has adopted it. Never rejects. */
+  /** Let the history be pruned. Does nothing after a session has adopted it. Never rejects. */
   async discard(): Promise<void> {
     this.#piece = [];
-    // What is not discarded now is pruned later.
+    // If this fails, the history is pruned later.
     if (this.#isWritten) await this.#options.store.discardStaged(this.#stagedAs).catch(() => {});
   }
 

@@ -6,9 +6,9 @@ import type { ImageRef } from "../../protocol/message.ts";
 import type { Clock } from "../../protocol/ports/clock.ts";
 import type { Store } from "../../store/store.ts";
 
-/** @throws AppError `too_large`, or `bad_request` for a message that says nothing */
+/** Check a message. @throws AppError `too_large`, or `bad_request` for a message without text and images */
 export function checkContent(content: string, images: number): void {
-  if (content.length > MAX_CONTENT) throw new AppError("too_large", `content is at most ${MAX_CONTENT} long`);
+  if (content.length > MAX_CONTENT) throw new AppError("too_large", `content has at most ${MAX_CONTENT} characters`);
   if (content.trim() !== "" || images > 0) return;
   const issues = [{ path: "body.content", message: "must not be empty without images" }];
   throw new AppError("bad_request", undefined, { facts: { issues } });
@@ -21,7 +21,7 @@ export async function keepImages(
   images: readonly ImageInput[],
 ): Promise<ImageRef[]> {
   if (images.some(({ data }) => data.length > MAX_IMAGE)) {
-    throw new AppError("too_large", `An image is at most ${MAX_IMAGE} characters of base64.`);
+    throw new AppError("too_large", `An image has at most ${MAX_IMAGE} characters of base64.`);
   }
   const refs: ImageRef[] = [];
   for (const { data, mimeType } of images) {

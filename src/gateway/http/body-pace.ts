@@ -1,11 +1,14 @@
 import type { Readable } from "node:stream";
 
-/** Bytes after which a body waits for its next turn, and bodies that have their turn in one turn of the event loop. */
+/** Bytes after which a body waits, and bodies that continue per turn of the event loop. */
 const TURN_BYTES = 65_536;
 const TURN_BODIES = 16;
-/** Bodies that wait at most. Each keeps one further piece, of up to 64 KiB; beyond this number bodies do not wait. */
+/**
+ * The maximum number of waiting bodies. Each holds one further piece of up to 64 KiB. Beyond this number, bodies do not
+ * wait.
+ */
 const MAX_WAITING = 256;
-/** Turns in a row in which waiting bodies let new connections go first. */
+/** Consecutive turns in which new connections take precedence over waiting bodies. */
 const YIELDED_TURNS = 64;
 
 /**
@@ -22,7 +25,7 @@ export class BodyPace {
     this.#hasAccepted = true;
   }
 
-  /** @returns what to call with each piece of a body that was read */
+  /** @returns a function to call with each piece of a body */
   of(body: Readable): (piece: Buffer) => void {
     let bytes = 0;
     return (piece) => {
@@ -40,7 +43,7 @@ export class BodyPace {
     this.#yielded = yields ? this.#yielded + 1 : 0;
     const resumed = yields ? [] : this.#waiting.splice(0, TURN_BODIES);
     if (this.#waiting.length > 0) setImmediate(() => this.#resume());
-    // They may wait again at once, behind the others.
+    // These bodies may wait again at once, behind the others.
     for (const body of resumed) body.resume();
   }
 }

@@ -15,7 +15,7 @@ export function acceptedEncodings({ headers }: Pick<FastifyRequest, "headers">):
   return new Set(accepted.map((range) => range.split(";", 1)[0]!.trim()));
 }
 
-/** Send JSON that may be large. It is compressed off the main thread, if the client accepts that. */
+/** Send JSON that may be large. Compress it off the main thread if the client accepts that. */
 export async function sendLargeJson(request: FastifyRequest, reply: FastifyReply, json: string): Promise<FastifyReply> {
   void reply.header("vary", "accept-encoding").type("application/json; charset=utf-8");
   const isWorthIt = json.length >= MIN_BYTES && acceptedEncodings(request).has("gzip");

@@ -119,11 +119,11 @@ class BodyText {
   readonly #maxBytes: number;
   readonly #intake: Intake;
   readonly #loan: Loan;
-  /** Ours alone, unless the body arrived whole: then it is a part of what the socket read. */
+  /** Owned by this body, unless the body arrived in one piece: then it is part of the socket's buffer. */
   #buffer: Buffer<ArrayBuffer> | undefined;
   #isWhole = false;
   #length = 0;
-  /** False once the budget has no room for the body. The rest is counted and dropped. */
+  /** False after the budget had no room for the body. The rest is counted and dropped. */
   hasRoom = true;
 
   /** @param declared the body's length by its head; NaN if unknown */
@@ -176,7 +176,7 @@ class BodyText {
   }
 }
 
-/** A large piece has memory of its own, which is not needed once the piece is copied or dropped. */
+/** A large piece has its own memory, which is free after the piece is copied or dropped. */
 function releasePiece(piece: Buffer): void {
   const isOwn = piece.length >= FIRST_BYTES && piece.length === piece.buffer.byteLength;
   if (isOwn) release(piece as Buffer<ArrayBuffer>);

@@ -8,7 +8,7 @@ export interface OriginOptions {
   host: string;
   /** Additional host names of the node. */
   hosts: readonly string[];
-  /** Origins, besides the node's own, whose pages may call the API. */
+  /** Origins whose pages may call the API, in addition to the node's own. */
   origins: readonly string[];
 }
 
@@ -22,7 +22,7 @@ export const CORS_OPTIONS = {
     "authorization",
     "user-agent",
     ...["session", "user", "zone", "workspace"].map((name) => `interlock-${name}`),
-    // OpenAI's client says with each request what it is.
+    // Headers that OpenAI's client adds to each request.
     ...[
       "arch",
       "helper-method",
@@ -74,7 +74,7 @@ export function guardOrigins(app: FastifyInstance, options: OriginOptions, log: 
     }
     const type = request.headers["content-type"];
     if (!writes(request)) return done();
-    // No plain form can send either type, so a page of another origin has to ask first.
+    // A plain form can send neither type, so a page of another origin needs a preflight.
     const { takesLines } = request.routeOptions.config;
     if (takesLines ? isLines(type) : isJson(type)) return done();
     if (type !== undefined || hasBody(request)) {

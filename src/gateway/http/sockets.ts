@@ -76,7 +76,7 @@ export class Sockets {
   serve(handler: Handler, options: ServerOptions): Server {
     const take: Handler = (request, response) => this.#take(request, response, handler);
     const server = createServer(options, take);
-    // Whether the body is wanted is known once the request is admitted.
+    // Whether to read the body is known after the request is admitted.
     server.on("checkContinue", take);
     server.on("connection", (socket) => this.#accept(socket));
     return server;

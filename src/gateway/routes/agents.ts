@@ -3,7 +3,7 @@ import { isOpenTo, takesTurns } from "../../config/catalog/catalog.ts";
 import { AgentId, Name } from "../../protocol/ids.ts";
 import type { Door, Routes } from "../door.ts";
 
-/** The agents that a session can be created with. */
+/** Lists the agents that a session can be created with. */
 export function agentRoutes(app: Routes, door: Door): void {
   app.get(
     "/agents",
@@ -30,15 +30,18 @@ export function agentRoutes(app: Routes, door: Door): void {
                 workspaceId: z
                   .string()
                   .optional()
-                  .meta({ description: "it is defined for this workspace, in the database" }),
+                  .meta({ description: "the agent is defined in the database, for this workspace" }),
                 external: z
                   .literal(true)
                   .optional()
-                  .meta({ description: "it plays for itself: its sessions take no turns, but obey their state" }),
+                  .meta({
+                    description:
+                      "the agent is external: its sessions take no turns, and its participant follows their state",
+                  }),
                 leaseMs: z
                   .number()
                   .optional()
-                  .meta({ description: "how often its sessions have to be heard from, in ms" }),
+                  .meta({ description: "the longest interval between heartbeats of its sessions, in ms" }),
               }),
             ),
             defaultAgentId: AgentId,

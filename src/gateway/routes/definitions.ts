@@ -14,7 +14,7 @@ import type { DefinitionChange } from "../../store/store.ts";
 import type { Identity } from "../commands.ts";
 import type { Door, Routes } from "../door.ts";
 
-/** Tries of a change that meets another one; after the last it is `busy`. */
+/** Attempts of a change that conflicts with another one. After the last attempt the answer is `busy`. */
 const MAX_TRIES = 4;
 
 const WithId = z.object({ id: AgentId });
@@ -22,17 +22,20 @@ const Keyed = { commandId: CommandId.optional() };
 
 const ShownDefinition = AgentDefinition.extend({
   id: AgentId.meta({ description: "the agent's id: its name with the workspace's tag" }),
-  fault: z.string().optional().meta({ description: "why it is no agent now: the catalogue's file has changed" }),
+  fault: z
+    .string()
+    .optional()
+    .meta({ description: "why the definition is not an agent now: the catalogue's file has changed" }),
 }).meta({ id: "StoredDefinition" });
 type ShownDefinition = z.infer<typeof ShownDefinition>;
 
 const Answer = z.object({ success: z.literal(true), definition: ShownDefinition });
 
-/** Agents that operators define for a workspace, in the database. */
+/** Lets operators define agents for a workspace, in the database. */
 export function definitionRoutes(app: Routes, door: Door): void {
   const { commands, store, definitions } = door;
 
-  /** Refuse others before the body is read. */
+  /** Refuse other callers before the body is read. */
   const admitOperator = async (request: FastifyRequest) => {
     const { isOperator } = await door.authenticate(request);
     if (!isOperator) throw new AppError("forbidden", "Only operators define agents.");
@@ -47,7 +50,7 @@ export function definitionRoutes(app: Routes, door: Door): void {
         tags,
         operationId: "listDefinitions",
         summary: "List the agents that are defined in the database",
-        description: "By id; those of one workspace, or of all. Operators only.",
+        description: "Ordered by id; for one workspace, or for all. Operators only.",
         querystring: z.object({
           workspaceId: Name.optional(),
           after: AgentId.optional(),
@@ -84,7 +87,7 @@ export function definitionRoutes(app: Routes, door: Door): void {
         operationId: "createDefinition",
         summary: "Define an agent for a workspace",
         description:
-          "It has the model of an agent of the catalogue's file, and no tool that this one lacks. Sessions of its workspace name it by its name. Operators only.",
+          "The agent uses the model of an agent of the catalogue's file, and at most its tools. Sessions of the workspace refer to it by name. Operators only.",
         body: AgentDefinition.extend(Keyed),
         response: { 200: Answer },
       },
@@ -94,7 +97,7 @@ export function definitionRoutes(app: Routes, door: Door): void {
       const id = definedId(definition.name, definition.workspaceId);
       return await write(await identify(request), id, (before) => {
         if (before) {
-          throw faultOf({ path: "name", message: `the workspace has an agent ${definition.name} already` });
+          throw faultOf({ path: "name", message: `the workspace already has an agent ${definition.name}` });
         }
         checkRoom(definition.workspaceId);
         return definition;
@@ -132,7 +135,7 @@ export function definitionRoutes(app: Routes, door: Door): void {
         operationId: "changeDefinition",
         summary: "Change, disable or enable a defined agent",
         description:
-          "Settings that are left out stay as they are; null takes one back to that of the catalogue's agent. A turn that runs keeps what it began with. Operators only.",
+          "Omitted settings stay unchanged; null resets a setting to that of the catalogue's agent. A running turn keeps its settings. Operators only.",
         params: WithId,
         body: DefinitionPatch.extend(Keyed).prefault({}),
         response: { 200: Answer },
@@ -155,7 +158,8 @@ export function definitionRoutes(app: Routes, door: Door): void {
         tags,
         operationId: "deleteDefinition",
         summary: "Delete a defined agent",
-        description: "Its sessions stay, and need another agent. An unknown one is `deleted: false`. Operators only.",
+        description:
+          "Its sessions remain, and need another agent. The answer for an unknown definition is `deleted: false`. Operators only.",
         params: WithId,
         body: z.object(Keyed).prefault({}),
         response: { 200: z.object({ success: z.literal(true), deleted: z.boolean() }) },
@@ -189,7 +193,7 @@ export function definitionRoutes(app: Routes, door: Door): void {
     return commands.identify(await door.authenticate(request), request, request.body as object);
   }
 
-  /** Save what `edit` makes of a definition, and answer once every node can learn of it. */
+  /** Save the result of `edit`, and answer after the change was announced to all nodes. */
   async function write(
     identity: Identity,
     id: AgentId,
@@ -214,7 +218,7 @@ export function definitionRoutes(app: Routes, door: Door): void {
     return { success: true, definition };
   }
 
-  /** A change was not saved: throws if its key was used meanwhile; otherwise its definition has changed. */
+  /** Handle a change that was not saved. Throws if its key was used meanwhile; otherwise the definition has changed. */
   async function refuseRepeat({ id, expected }: Pick<DefinitionChange, "id" | "expected">): Promise<void> {
     await definitions.refresh();
     const version = definitions.all().find((each) => each.id === id)?.version ?? 0;

@@ -18,7 +18,7 @@ import { plainAnswer } from "./openapi.ts";
 
 const ImportQuery = z.object({
   agentId: AgentId.optional().meta({
-    description: "default: the file's agent if there is one, else the default agent",
+    description: "default: the file's agent if it exists here, else the default agent",
   }),
   userId: Name.optional(),
   zone: Name.optional(),
@@ -27,7 +27,7 @@ const ImportQuery = z.object({
   commandId: CommandId.optional(),
 });
 
-/** Sessions as files: written out, and read again. */
+/** Exports sessions to files, and imports them. */
 export function exportRoutes(app: Routes, door: Door): void {
   const { commands, store, clock, visibleTo, histories } = door;
 
@@ -39,7 +39,7 @@ export function exportRoutes(app: Routes, door: Door): void {
         operationId: "exportSession",
         summary: "Export a session",
         description:
-          "The finished messages, oldest first: as Markdown for people, or as lines of JSON that can be imported. The last line is `end`; a file without it is not whole.",
+          "The finished messages, oldest first: as Markdown for people, or as lines of JSON that can be imported. The last line is `end`; a file without it is incomplete.",
         params: z.object({ id: SessionId }),
         querystring: z.object({ format: z.enum(EXPORT_FORMATS).default("md") }),
         response: {
@@ -70,7 +70,7 @@ export function exportRoutes(app: Routes, door: Door): void {
         .header("X-Content-Type-Options", "nosniff")
         .send(body as unknown as string);
 
-      /** Cut off a reader that takes nothing for too long: nothing else would end its export. */
+      /** Cut off a reader that does not drain its socket, because nothing else would end its export. */
       async function* unlessStalled(pieces: AsyncIterable<string>): AsyncGenerator<Buffer> {
         let timer: Timer | undefined;
         try {
@@ -95,7 +95,7 @@ export function exportRoutes(app: Routes, door: Door): void {
         operationId: "importSession",
         summary: "Import a session",
         description:
-          "Takes the lines of JSON that an export writes, and creates a session of the caller with these messages. No id of the file is kept. A fault names its line, and leaves nothing.",
+          "Reads the lines of JSON of an export, and creates a session of the caller with these messages. All ids are replaced. A fault is reported with its line, and nothing is created.",
         querystring: ImportQuery,
         response: {
           200: z.object({ success: z.literal(true), session: Session, position: z.string().optional() }),

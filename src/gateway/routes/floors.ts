@@ -252,7 +252,7 @@ export function floorRoutes(app: Routes, door: Door): void {
       {
         operationId: "changeFloorFlags",
         summary: "Change some of a floor's flags",
-        description: "Changes the named flags alone, and answers with all of them. For operators.",
+        description: "Changes only the named flags, and answers with all flags. For operators.",
       },
     ],
   ] as const) {

@@ -15,26 +15,26 @@ import type { StagedHistory } from "../histories/staged-history.ts";
 import { checkContent, keepImages } from "../histories/turn-content.ts";
 import { SessionAnswer, sessionAnswer, TurnAnswer, turnAnswer } from "./command-answer.ts";
 
-/** Turns that one rollback may take back. */
+/** The maximum number of turns that one rollback can remove. */
 const MAX_TURNS = 1_000;
-/** Messages of one read when the turns to take back are looked for. */
+/** Messages per read in the search for the turns to remove. */
 const PAGE = 100;
 
 const WithId = z.object({ id: SessionId });
 const WithMessage = z.object({ id: SessionId, messageId: MessageId });
 
-/** What of a session a copy begins with, besides its messages. */
+/** The settings of the source that a copy begins with. */
 interface Copy {
   source: Session;
   end: CopyEnd;
   by: Origin["by"];
   agentId?: AgentId | undefined;
   activate?: boolean;
-  /** Whether the source is archived in favour of the copy. */
+  /** Whether the source is archived and replaced by the copy. */
   replaces?: boolean;
 }
 
-/** Copies of sessions: forks, turns that are said again or otherwise, and turns that are taken back. */
+/** Copies sessions, repeats and edits messages, and takes turns back. */
 export function forkRoutes(app: Routes, door: Door): void {
   const { commands, store, clock, visibleTo, histories } = door;
 
@@ -81,7 +81,7 @@ export function forkRoutes(app: Routes, door: Door): void {
         operationId: "rollBackSession",
         summary: "Take back the last turns of a session",
         description:
-          "A copy without these turns replaces the session, which is archived. The copy gets its floor if it had it, and its connections.",
+          "A copy without these turns replaces the session, which is archived. The copy gets the session's connections, and its floor if it held the floor.",
         params: WithId,
         body: z
           .object({
@@ -112,8 +112,8 @@ export function forkRoutes(app: Routes, door: Door): void {
       schema: {
         tags: ["messages"],
         operationId: "resendMessage",
-        summary: "Send a message of the user again",
-        description: "A new turn of the same session, with the same text and images.",
+        summary: "Send a user message again",
+        description: "Starts a new turn of the same session, with the same text and images.",
         params: WithMessage,
         body: z.object({ commandId: CommandId.optional() }).prefault({}),
         response: { 200: TurnAnswer },
@@ -139,13 +139,17 @@ export function forkRoutes(app: Routes, door: Door): void {
       schema: {
         tags: ["messages"],
         operationId: "editMessage",
-        summary: "Send a message of the user with other words",
+        summary: "Send an edited user message",
         description:
-          "A copy of the session up to this message goes on with the new words. The session itself stays as it is; with `replace` it is archived. If the floor is refused, there is no copy.",
+          "A copy of the session up to this message continues with the new text. The session itself is unchanged; with `replace` it is archived. If the floor is refused, no copy is created.",
         params: WithMessage,
         body: z.object({
           content: z.string().overwrite(cleanText),
-          images: z.array(ImageInput).max(MAX_IMAGES).optional().meta({ description: "default: those of the message" }),
+          images: z
+            .array(ImageInput)
+            .max(MAX_IMAGES)
+            .optional()
+            .meta({ description: "default: the images of the message" }),
           replace: z.boolean().default(false),
           connectionId: ConnectionId.optional(),
           commandId: CommandId.optional(),
@@ -174,7 +178,7 @@ export function forkRoutes(app: Routes, door: Door): void {
     },
   );
 
-  /** Copy a session's messages, and make the command for the session that begins with them. */
+  /** Copy a session's messages, and make the command that creates a session with them. */
   async function copy(caller: Caller, history: StagedHistory, { source, end, by, ...of }: Copy) {
     const sessions = visibleTo(caller);
     const messageId = await copyHistory({ store, clock, sessions, source: source.id, into: history }, end);
@@ -191,7 +195,7 @@ export function forkRoutes(app: Routes, door: Door): void {
         ...(title !== NEW_TITLE && { title }),
       },
       history: await history.finish({ by, sessionId: source.id, ...(messageId !== undefined && { messageId }) }),
-      // A session without a user has a floor of its own, so it hands no floor on.
+      // A session without a user has its own floor, so it passes no floor on.
       activate: of.activate ?? (of.replaces === true && floorId !== source.floorId && source.state === "active"),
       ...(of.replaces && floorId === source.floorId && { replaces: source.id }),
     };
@@ -199,8 +203,8 @@ export function forkRoutes(app: Routes, door: Door): void {
   }
 
   /**
-   * Archive the session that a copy replaces, where it is on another floor. The floors commit one after the other, so a
-   * repeat of the request goes on here if the node was lost between them.
+   * Archive the session that a copy replaces, if it is on another floor. The two floors commit one after the other; if
+   * the node is lost in between, a repeat of the request continues here.
    */
   async function supersede(caller: Caller, identity: Identity, { sessionId }: Accepted): Promise<void> {
     const sessions = visibleTo(caller);
@@ -224,14 +228,16 @@ export function forkRoutes(app: Routes, door: Door): void {
     runId: commands.deriveId<RunId>(identity, "run"),
   });
 
-  /** @throws AppError `not_found`; `illegal_command` for a message that the user did not send, or that still waits */
+  /** @throws AppError `not_found`; `illegal_command` for a message of an agent, or a queued message */
   async function userMessage(caller: Caller, id: SessionId, messageId: MessageId): Promise<Message> {
     const message = await visibleTo(caller).message(id, messageId);
     if (message.role === "user" && isFinished(message)) return message;
-    throw new AppError("illegal_command", "Only a message of the user that does not wait can be sent again.");
+    throw new AppError("illegal_command", "Only a user message that is not queued can be sent again.");
   }
 
-  /** The user's message with which the last so many turns begin. @throws AppError `illegal_command` if there are fewer */
+  /**
+   * The user message that begins the last `turns` turns. @throws AppError `illegal_command` if the session has fewer
+   */
   async function findTurn(caller: Caller, id: SessionId, turns: number): Promise<MessageId> {
     let left = turns;
     let before: MessageId | undefined;
@@ -243,7 +249,7 @@ export function forkRoutes(app: Routes, door: Door): void {
       }
       before = messages[0]?.id;
       if (hasMore && before !== undefined) continue;
-      throw new AppError("illegal_command", `The session has ${turns - left} turns to take back.`);
+      throw new AppError("illegal_command", `The session has only ${turns - left} turns that can be taken back.`);
     }
   }
 }

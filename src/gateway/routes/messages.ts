@@ -19,7 +19,10 @@ import { toAppError } from "../http/problem.ts";
 import { liveSlots } from "../streams/connections.ts";
 import { TurnAnswer, turnAnswer } from "./command-answer.ts";
 
-/** Who receives a failure besides the caller. A session is set only once the caller proved to be allowed to see it. */
+/**
+ * The readers that receive a failure, in addition to the caller. A session is set only after the caller was allowed to
+ * see it.
+ */
 interface Heard {
   row: ConnectionRow | undefined;
   target: Target | undefined;
@@ -40,7 +43,7 @@ const MessageAnswer = TurnAnswer.extend({
   leaseUntil: z
     .number()
     .optional()
-    .meta({ description: "in reply to `heartbeat`: as in the session; absent when it has nothing to lose" }),
+    .meta({ description: "in reply to `heartbeat`: as in the session; absent for a session without a place to lose" }),
 });
 
 /** `POST /message`: a client's message, to a session or to a new one. */

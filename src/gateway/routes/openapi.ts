@@ -77,7 +77,7 @@ export function publishSchemas(app: Routes, version: string, isGuarded: boolean)
 
 const FAILURE = { description: "It failed.", content: { "application/json": { schema: Problem } } };
 
-/** The body of a route that takes lines of JSON. */
+/** The body of a route that accepts lines of JSON. */
 const LINES = {
   consumes: ["application/x-ndjson"],
   body: { type: "string" },

@@ -9,7 +9,7 @@ import { plainAnswer } from "./openapi.ts";
 const WithId = z.object({ id: SessionId });
 const Keyed = z.object({ commandId: CommandId.optional() }).default({});
 
-/** A session's messages, their images, and what agents logged for them. */
+/** Serves a session's messages, their images, and their agents' logs. */
 export function sessionMessageRoutes(app: Routes, door: Door): void {
   const { commands, store, visibleTo } = door;
 
@@ -59,8 +59,8 @@ export function sessionMessageRoutes(app: Routes, door: Door): void {
       schema: {
         tags: ["messages"],
         operationId: "listQueue",
-        summary: "List the turns that wait",
-        description: "In the order in which they will run. A turn that waits can be withdrawn.",
+        summary: "List the queued turns",
+        description: "In the order in which they will run. A queued turn can be withdrawn.",
         params: WithId,
         querystring: z.object({ after: MessageId.optional() }),
         response: {
@@ -105,7 +105,7 @@ export function sessionMessageRoutes(app: Routes, door: Door): void {
       schema: {
         tags: ["messages"],
         operationId: "listLogLines",
-        summary: "List what an agent logged for a message",
+        summary: "List the log of an agent for a message",
         description: "Oldest first.",
         params: z.object({ id: SessionId, messageId: MessageId }),
         querystring: z.object({

@@ -2,7 +2,7 @@ import type { Delta } from "../../protocol/event.ts";
 import type { MessageId, RunId, SessionId } from "../../protocol/ids.ts";
 import type { AgentRef, Message } from "../../protocol/message.ts";
 
-/** A message that is being written on a floor, as far as this node has its text. */
+/** An unfinished message of a floor, with the text that this node has. */
 export interface Draft {
   sessionId: SessionId;
   runId: RunId;
@@ -37,7 +37,7 @@ export class DraftBoard {
   readonly #attempts = new Map<RunId, number>();
   /** Sessions that lost the floor. Their drafts are not shown. */
   readonly #silent = new Set<SessionId>();
-  /** Text whose beginning is missing. It waits for the next checkpoint. */
+  /** Text whose beginning is missing, until the next checkpoint. */
   readonly #ahead = new Map<MessageId, Delta[]>();
   #aheadUnits = 0;
 

@@ -13,7 +13,7 @@ const RECONCILED = 1_000;
 /** Streams of one owner: a few devices with a few pages each. Operators read for many users and have no such limit. */
 const OWNER_STREAMS = 128;
 
-/** What an open stream is written with. */
+/** The writer of an open stream. */
 export interface StreamWriter extends Pick<SseWriter, "isClosed" | "onClose" | "tick" | "destroy"> {
   /** End the stream before its own end. With `reconnectInMs` the client reconnects after that time. */
   bye(reason: ByeReason, at: number, reconnectInMs?: number): void;

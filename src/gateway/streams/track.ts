@@ -6,10 +6,10 @@ import { type Draft, streamingMessage } from "./draft-board.ts";
 import { type FloorListener, type FollowedEntry, type Follower, follow } from "./follower.ts";
 import type { SseWriter } from "./sse-writer.ts";
 
-/** A reader of a floor: what it reads, and how. */
+/** A reader of a floor. */
 export interface TrackReader {
   readonly writer: Pick<SseWriter, "isFull" | "write" | "tell" | "destroy">;
-  /** Takes pieces of unfinished messages itself. Absent: their frames are written. */
+  /** Handles pieces of unfinished messages itself. Absent: their frames are written. */
   readonly drafts?: DraftReader;
   /** The sessions whose unfinished messages the reader receives. */
   sessions(): Iterable<SessionId>;
@@ -27,17 +27,17 @@ export interface TrackReader {
   now(): number;
 }
 
-/** A reader that needs the text of unfinished messages, and not the frames that show it. */
+/** A reader that needs the text of unfinished messages instead of their frames. */
 export interface DraftReader {
-  /** The next piece of a message, which continues what the reader has. */
+  /** The next piece of a message, which continues the reader's text. */
   takeDelta(delta: Delta): void;
-  /** An unfinished message as far as it is written. */
+  /** An unfinished message with its text so far. */
   takeDraft(draft: Draft): void;
 }
 
 export interface HistoryPage {
   entries: LogEntry[];
-  /** Nothing followed these entries when they were read. */
+  /** No entry followed these when they were read. */
   isLast: boolean;
 }
 
@@ -49,7 +49,7 @@ interface OpenPage extends HistoryPage {
 }
 
 /**
- * One floor as one reader follows it: history from the store as fast as the reader drains its socket, then live events,
+ * One reader's way through one floor: history from the store as fast as the reader drains its socket, then live events,
  * without a gap. It has no queue of its own, only an index into the follower's entries. A reader that falls behind them
  * while its socket is full is cut off, and reconnects with its position. The rest of a page of history is kept, so
  * nothing is read twice.
@@ -59,7 +59,7 @@ export class Track implements FloorListener {
   readonly #reader: TrackReader;
   /** The index of the next entry, once history is read. */
   #index: number | undefined;
-  /** How far history was read. The follower may still be behind that. */
+  /** The place up to which history was read. The follower may still be behind it. */
   #readTo: FloorSeq = 0;
   /** The rest of the current page of history. */
   #page: OpenPage | undefined;
@@ -201,7 +201,7 @@ export class Track implements FloorListener {
     return { ...page, before, last: page.entries.at(-1) ?? this.#readAfter };
   }
 
-  /** Hand on as many entries as the socket has room for. The rest waits. */
+  /** Pass on as many entries as the socket has room for; the rest waits. */
   #takePage({ entries }: OpenPage): "go" | "hold" | "end" {
     while (entries.length > 0 && !this.#reader.writer.isFull) {
       const [entry] = entries;

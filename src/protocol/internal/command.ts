@@ -54,7 +54,7 @@ export const Command = z.discriminatedUnion("type", [
     history: History,
     activate: z.boolean(),
     turn: TurnInput.optional(),
-    /** A session of this floor that is archived, and whose floor the new one gets if it had it. */
+    /** A session of this floor that is archived. If it held the floor, the new session gets it. */
     replaces: SessionId.optional(),
   }),
   /** Archives a session in favour of another one. */
@@ -68,11 +68,11 @@ export const Command = z.discriminatedUnion("type", [
   z.object({ type: z.literal("session.pause"), ...about }),
   z.object({ type: z.literal("session.archive"), ...about }),
   z.object({ type: z.literal("session.stop"), ...about }),
-  /** `runId`: end this run alone, or withdraw its turn if it has not begun; absent: whatever runs. */
+  /** `runId`: end only this run, or withdraw its turn if it has not begun. Absent: end the current run. */
   z.object({ type: z.literal("session.abort"), ...about, runId: RunId.optional() }),
   z.object({ type: z.literal("session.delete"), ...about }),
   z.object({ type: z.literal("session.rename"), ...about, title: z.string() }),
-  /** The session's participant lives. */
+  /** A heartbeat of the session's participant. */
   z.object({ type: z.literal("session.heartbeat"), ...about }),
   z.object({ type: z.literal("session.switch_agent"), ...about, agentId: z.string() }),
   z.object({ type: z.literal("session.withdraw"), ...about, messageId: MessageId }),
@@ -80,7 +80,7 @@ export const Command = z.discriminatedUnion("type", [
   z.object({ type: z.literal("floor.stop") }),
   z.object({ type: z.literal("floor.stop_all") }),
   z.object({ type: z.literal("floor.flags"), flags: z.record(z.string(), z.boolean()) }),
-  /** Changes these flags alone. */
+  /** Changes only these flags. */
   z.object({ type: z.literal("floor.patch_flags"), flags: z.record(z.string(), z.boolean()) }),
   z.object({ type: z.literal("floor.what_if"), agentId: z.string() }),
   z.object({

@@ -47,7 +47,7 @@ async function takeTurn(client: Client, name: string): Promise<void> {
     await client.query("SELECT pg_advisory_lock($1)", [LOCK]);
   } catch (error) {
     if (!isLockTimeout(error)) throw error;
-    throw new Error(`${name} has been migrated by another node for ${TURN_MS / 1_000} s, and still is`);
+    throw new Error(`another node has been migrating ${name} for ${TURN_MS / 1_000} s and has not finished`);
   }
 }
 
@@ -63,7 +63,7 @@ async function checkServer(client: Client, name: string, log: Logger): Promise<v
     throw new Error(`${name} keeps text as ${encoding}; create one with ENCODING 'UTF8' for Interlock`);
   }
   if (commits === "off") {
-    log.warn({ database: name }, "synchronous_commit is off: what was acknowledged may be lost with the server");
+    log.warn({ database: name }, "synchronous_commit is off: a crash of the server may lose acknowledged commits");
   }
 }
 

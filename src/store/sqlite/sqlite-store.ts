@@ -189,7 +189,7 @@ class SqliteStore implements Store {
 
   async stageMessages(stagedAs: StagedId, messages: readonly Message[], now: number): Promise<void> {
     const outcome = await this.#writes.add({ kind: "stage", stagedAs, messages, now });
-    if (outcome === "conflict") throw new Error(`a message of the staged session ${stagedAs} is there already`);
+    if (outcome === "conflict") throw new Error(`the staged session ${stagedAs} already has one of these messages`);
   }
 
   async discardStaged(stagedAs: StagedId): Promise<void> {

@@ -157,11 +157,11 @@ describe("an agent that is defined for a workspace", () => {
 
 describe("a definition", () => {
   test.each<[what: string, fields: object, path: string, message: RegExp]>([
-    ["has the name of an agent of the file", { name: "music" }, "body.name", /has an agent music already/],
+    ["has the name of an agent of the file", { name: "music" }, "body.name", /already has an agent music/],
     ["is based on no agent", { basedOn: "nobody" }, "body.basedOn", /has no agent nobody/],
     ["is based on a program", { basedOn: "formatter" }, "body.basedOn", /of kind command/],
     ["is based on a coding agent", { basedOn: "coder" }, "body.basedOn", /of kind acp/],
-    ["has a tool that its base lacks", { tools: ["clock", "web-fetch"] }, "body.tools", /the tool web-fetch is none/],
+    ["has a tool that its base lacks", { tools: ["clock", "web-fetch"] }, "body.tools", /the tool web-fetch is not a tool of/],
     ["has a tool twice", { tools: ["clock", "clock"] }, "body.tools", /twice/],
     ["is its own sub-agent", { subAgents: ["helper"] }, "body.subAgents", /not its own/],
     ["has a priority that is none", { priority: 101 }, "body.priority", /./],
@@ -188,7 +188,7 @@ describe("a definition", () => {
     expect(made.map(({ status }) => status)).toEqual([200, 200]);
     expect(made[0]!.body).toEqual(made[1]!.body);
     const clash = await refused(ask("another-key"));
-    expect(clash.error).toBe("The workspace has an agent helper already.");
+    expect(clash.error).toBe("The workspace already has an agent helper.");
     expect((await refused(ask(`k-${workspaceId}`, { priority: 1 }))).errorCode).toBe("idempotency_mismatch");
     await accepted(node.delete(`/agents/definitions/${definitionOf(made[0]!.body).id}`));
     expect((await accepted(ask(`k-${workspaceId}`))).success).toBe(true);
@@ -230,7 +230,7 @@ test("the file comes before the database: an agent that it gains hides the defin
     expect(await ann.create("helper", { workspaceId: "w" })).toMatchObject({ agentId: "helper", priority: 33 });
     expect((await refused(ann.askToCreate({ agentId: id, workspaceId: "w" }))).errorCode).toBe("agent_not_found");
     const shown = definitionOf(await accepted(own.get(`/agents/definitions/${id}`)));
-    expect(shown["fault"]).toBe("the catalogue has an agent helper already");
+    expect(shown["fault"]).toBe("the catalogue already has an agent helper");
   } finally {
     await own.stop();
   }

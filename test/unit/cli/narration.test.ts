@@ -104,8 +104,8 @@ it("an expired lease is told for the holder, and for the session that would have
     moved("m", "yield", { from: "paused", to: "paused", reason: "lease_expired" }),
   ]);
   expect(lines).toEqual([
-    "music ‖ is not heard from any more",
-    "music ‖ is not heard from any more: it does not come back by itself",
+    "music ‖ sent no heartbeat and lost its place",
+    "music ‖ sent no heartbeat and lost its place: it does not come back by itself",
   ]);
 });
 

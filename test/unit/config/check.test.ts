@@ -85,8 +85,8 @@ it("a session that is not interruptible and that a critical one silences is a wa
   - { name: phone, priority: 90, interruptible: false${phone} }
 `;
   expect((await check(car(""))).lines.slice(1)).toEqual([
-    "warning: chime is critical and silences phone, which is not interruptible: say when_preempted: duck for phone, and " +
-      "name it in chime's beneath, to have both heard; or give it pause there",
+    "warning: chime is critical and silences phone, which is not interruptible: set when_preempted: duck for phone, and " +
+      "name it in chime's beneath, so that both are heard; or set pause there",
   ]);
   expect((await check(car(", when_preempted: duck"))).lines).toHaveLength(1);
   for (const name of ["phone", "all"]) {
@@ -98,7 +98,7 @@ it("a session that is not interruptible and that a critical one silences is a wa
 it("an external agent without a lease is a warning, because nothing notices that its program died", async () => {
   const player = (lease: string) => `agents: [{ name: player, adapter: { kind: external }${lease} }]\n`;
   expect((await check(player(""))).lines.slice(1)).toEqual([
-    "warning: player plays for itself and has no lease: when its program dies, it keeps its place",
+    "warning: player is external and has no lease: if its program dies, its session keeps its place",
   ]);
   expect((await check(player(", lease: 5s"))).lines).toHaveLength(1);
 });
@@ -109,7 +109,7 @@ it("an agent that may wait for ever is a warning that names for whom, unless one
   - { name: news, priority: 20, when_blocked: queue${news} }
 `;
   expect((await check(pair("", ""))).lines.slice(1)).toEqual([
-    "warning: news may wait for ever behind call: it has no queue_timeout, and call has neither max_hold nor idle_timeout",
+    "warning: news may wait forever behind call: it has no queue_timeout, and call has neither max_hold nor idle_timeout",
   ]);
   expect((await check(pair(", queue_timeout: 1m", ""))).lines).toHaveLength(1);
   expect((await check(pair("", ", max_hold: 1m"))).lines).toHaveLength(1);
@@ -122,7 +122,7 @@ it("two agents that let all be heard beneath them, and of which neither can be, 
   - { name: news, priority: 30, beneath: { all: -14 }${other} }
 `;
   expect((await check(pair(""))).lines.slice(1)).toEqual([
-    "warning: radio and news both let all be heard beneath them, but neither says when_preempted: duck, so one silences " +
+    "warning: radio and news both let all agents be heard beneath them, but neither has when_preempted: duck, so one silences " +
       "the other",
   ]);
   expect((await check(pair(", when_preempted: duck"))).lines).toHaveLength(1);

@@ -60,7 +60,7 @@ describe("the table of settings", () => {
       ["INTERLOCK_PARTITIONS", "--partitions", "256"],
       ["INTERLOCK_LEASE", "--lease", "3s"],
       ["INTERLOCK_AUTH", "--auth", "none"],
-      ["INTERLOCK_ISSUER", "--issuer", "anybody with the key"],
+      ["INTERLOCK_ISSUER", "--issuer", "any issuer that has the key"],
       ["INTERLOCK_AUDIENCE", "--audience", "any"],
       ["INTERLOCK_RATE_LIMITS", "--rate-limits", "off without authentication"],
       ["INTERLOCK_PROXIES", "--proxies", "none"],
@@ -206,7 +206,7 @@ describe("settings that do not go together", () => {
 
 describe("an address that others can reach", () => {
   it("is refused without authentication", () => {
-    const fault = '"none" would admit everyone who can reach 0.0.0.0: without authentication HOST must be loopback';
+    const fault = '"none" would admit all clients that can reach 0.0.0.0: without authentication HOST must be loopback';
     expect(faultsOf({ HOST: "0.0.0.0" })).toEqual([`INTERLOCK_AUTH: ${fault}`]);
     expect(faultsOf({}, ["--host", "0.0.0.0", "--auth", "none"])).toEqual([`--auth (INTERLOCK_AUTH): ${fault}`]);
   });

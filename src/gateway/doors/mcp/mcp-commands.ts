@@ -21,7 +21,7 @@ import { mustHaveRoom } from "../run-stream.ts";
 import type { RunSummary } from "../run-summary.ts";
 import { WholeRun } from "../whole-run.ts";
 
-/** A command of Interlock as a tool. What it resolves with is the tool's result. */
+/** A command of Interlock as a tool. Its promise resolves with the tool's result. */
 export interface McpCommand {
   readonly name: string;
   readonly description: string;
@@ -40,25 +40,25 @@ export interface McpCommandsOptions {
 /** How long a tool waits for a reply by default, in s: less than most clients wait for a tool. */
 const WAIT_S = 45;
 const MAX_WAIT_S = 600;
-/** Sessions and decisions that a floor's view shows. */
+/** The maximum number of sessions and decisions in a floor's view. */
 const SHOWN_SESSIONS = 50;
 const SHOWN_DECISIONS = 10;
 
-const Session = { sessionId: SessionId.describe("The session, as ask_for_floor returned it.") };
+const Session = { sessionId: SessionId.describe("The session id that ask_for_floor returned.") };
 const Wait = {
   waitSeconds: z
     .number()
     .min(0)
     .max(MAX_WAIT_S)
     .default(WAIT_S)
-    .describe("How long to wait for the reply. After it the run goes on, and read_reply waits further."),
+    .describe("How long to wait for the reply. The run continues afterwards, and read_reply can wait for it again."),
 };
 const Place = {
   userId: Name.optional().describe("The user for whose attention sessions compete. Default: you."),
   zone: Name.optional().describe("One of the user's places, such as a seat."),
 };
 
-/** The tools of one caller. */
+/** The tools for one caller. */
 export function mcpCommands({ door, runs, caller, trace }: McpCommandsOptions): McpCommand[] {
   const { commands, streams, clock, catalog } = door;
   const sessions = door.visibleTo(caller);
@@ -81,7 +81,7 @@ export function mcpCommands({ door, runs, caller, trace }: McpCommandsOptions): 
     return { sessionId, state: session?.state, ...(decision && { decision }) };
   }
 
-  /** What the run said within the time; the run goes on without it. */
+  /** Collect the output of a run for a limited time. The run continues afterwards. */
   async function readReply(place: RunPlace, waitSeconds: number) {
     mustHaveRoom(streams, caller.ownerId === undefined ? undefined : caller);
     const whole = new WholeRun();
@@ -97,7 +97,8 @@ export function mcpCommands({ door, runs, caller, trace }: McpCommandsOptions): 
 
   const floorIn = (userId: string | undefined, zone: string | undefined): FloorId => {
     const user = userId ?? caller.ownerId;
-    if (user === undefined) throw new AppError("bad_request", "userId is needed: this node does not know who you are.");
+    if (user === undefined)
+      throw new AppError("bad_request", "userId is required, because this node does not authenticate callers.");
     return floorOf("" as SessionId, user, zone);
   };
 
@@ -112,7 +113,7 @@ export function mcpCommands({ door, runs, caller, trace }: McpCommandsOptions): 
   return [
     define(
       "list_agents",
-      "List the agents that can be asked for the floor, with their priorities.",
+      "List the agents that can request the floor, with their priorities.",
       {},
       async () => {
         const enabled = [...catalog().agents.values()].filter((agent) => agent.enabled && isOpenTo(agent, undefined));
@@ -126,13 +127,13 @@ export function mcpCommands({ door, runs, caller, trace }: McpCommandsOptions): 
     ),
     define(
       "ask_for_floor",
-      "Ask that an agent may speak: for a new session, or for one that exists. The decision says why it may or may not.",
+      "Request the floor for an agent, so that it may speak: for a new or an existing session. The decision has the reason.",
       { sessionId: SessionId.optional().describe("Absent: a new session."), agentId: AgentId.optional(), ...Place },
       async ({ sessionId, ...wanted }) => (sessionId === undefined ? open(wanted) : send(sessionId, "activate")),
     ),
     define(
       "speak",
-      "Say something to a session's agent, and get its reply. A session that does not have the floor asks for it.",
+      "Send a message to a session's agent, and get its reply. A session without the floor requests it.",
       { ...Session, content: z.string().min(1).max(MAX_CONTENT), ...Wait },
       async ({ sessionId, content, waitSeconds }) => {
         await sessions.place(sessionId);
@@ -143,7 +144,7 @@ export function mcpCommands({ door, runs, caller, trace }: McpCommandsOptions): 
     ),
     define(
       "read_reply",
-      "Wait further for the reply that is under way.",
+      "Continue to wait for the current reply.",
       { ...Session, ...Wait },
       async ({ sessionId, waitSeconds }) => {
         const place = await runs.find(caller, sessionId);
@@ -153,7 +154,7 @@ export function mcpCommands({ door, runs, caller, trace }: McpCommandsOptions): 
     ),
     define(
       "answer",
-      "Answer the question or the confirmation that a reply ended with.",
+      "Answer the question or the confirmation at the end of a reply.",
       {
         ...Session,
         requestId: RequestId,
@@ -167,30 +168,33 @@ export function mcpCommands({ door, runs, caller, trace }: McpCommandsOptions): 
         let answer: Answer;
         if (verdict !== undefined) answer = confirmationAnswer(requestId, verdict);
         else if (response !== undefined) answer = questionAnswer(requestId, response);
-        else throw new AppError("bad_request", "Either response or verdict is needed.");
+        else throw new AppError("bad_request", "Either response or verdict is required.");
         return readReply(await runs.answer(commands.newIdentity(caller, trace), sessionId, [answer]), waitSeconds);
       },
     ),
-    define("pause", "Pause a session: another may speak, and its run waits.", Session, async ({ sessionId }) =>
+    define("pause", "Pause a session: its run waits, and another session may speak.", Session, async ({ sessionId }) =>
       send(sessionId, "pause"),
     ),
     define(
       "resume",
-      "Ask for the floor for a paused session, which goes on where it was.",
+      "Request the floor for a paused session, which continues where it stopped.",
       Session,
       async ({ sessionId }) => send(sessionId, "resume"),
     ),
-    define("abort", "End the run of a session. What was said is kept.", Session, async ({ sessionId }) => {
+    define("abort", "End the run of a session. Its text so far is kept.", Session, async ({ sessionId }) => {
       const place = await runs.find(caller, sessionId);
       if (place) await runs.abort(caller, place);
       return { sessionId, aborted: place !== undefined };
     }),
-    define("give_up_floor", "End a session for good. The next one gets the floor.", Session, async ({ sessionId }) =>
-      send(sessionId, "archive"),
+    define(
+      "give_up_floor",
+      "End a session permanently. The next session gets the floor.",
+      Session,
+      async ({ sessionId }) => send(sessionId, "archive"),
     ),
     define(
       "read_floor",
-      "Read who has the floor, who waits, and the last decisions with their reasons.",
+      "Read which session has the floor, which sessions wait, and the last decisions with their reasons.",
       Place,
       async ({ userId, zone }) => {
         const floorId = await sessions.floor(floorIn(userId, zone));
@@ -216,7 +220,7 @@ export function mcpCommands({ door, runs, caller, trace }: McpCommandsOptions): 
     ),
     define(
       "what_if",
-      "Ask what the arbiter would decide if an agent asked for the floor now. Nothing changes.",
+      "Preview what the arbiter would decide if an agent requested the floor now. Changes nothing.",
       { agentId: AgentId, ...Place },
       async ({ agentId, userId, zone }) => {
         const floorId = await sessions.floor(floorIn(userId, zone));

@@ -7,9 +7,9 @@ import { LiveRuns } from "../live-runs.ts";
 import { type McpCommand, type McpCommandsOptions, mcpCommands } from "./mcp-commands.ts";
 
 const INSTRUCTIONS =
-  "Interlock decides which agent may speak to a user. Ask for the floor before you speak; when it is refused, the decision says why, with a sentence for the user.";
+  "Interlock decides which agent may speak to a user. Request the floor before you speak. A refusal contains the reason, and a sentence for the user.";
 
-/** `POST /mcp`: Interlock's commands as tools, over MCP's streamable HTTP. Each request stands for itself. */
+/** `POST /mcp`: Interlock's commands as tools, over MCP's streamable HTTP. Requests are independent of each other. */
 export function mcpRoutes(app: Routes, door: Door): void {
   const runs = new LiveRuns(door);
   app.post(
@@ -63,7 +63,7 @@ export function mcpRoutes(app: Routes, door: Door): void {
   }
 }
 
-/** A refusal is a result that the model reads: the sentence of the decision, and the decision. */
+/** A refusal is returned as a result for the model: the decision and its sentence. */
 async function carryOut(command: McpCommand, input: unknown, { log }: Door) {
   try {
     const result = await command.run(input as never);

@@ -52,8 +52,8 @@ export function chatCompletionRoutes(app: Routes, door: Door): void {
       schema: {
         tags: ["doors"],
         operationId: "createChatCompletion",
-        summary: "Answer a message, as OpenAI's chat completions do",
-        description: "The model is an agent. docs/doors.md says what differs from OpenAI.",
+        summary: "Answer a message in the format of OpenAI's chat completions",
+        description: "The model is an agent. docs/doors.md lists the differences from OpenAI.",
         body: Body,
         response: { 200: Answer, "4xx": OpenAiProblem, default: OpenAiProblem },
       },
@@ -64,9 +64,9 @@ export function chatCompletionRoutes(app: Routes, door: Door): void {
       const caller = await door.authenticate(request);
       const { body } = request;
       refuseTools(body.tools);
-      if ((body.n ?? 1) !== 1) throw unsupported("n", "An agent gives one answer.");
+      if ((body.n ?? 1) !== 1) throw unsupported("n", "An agent gives only one answer.");
       const format = body.response_format?.type ?? "text";
-      if (format !== "text") throw unsupported("response_format", "Agents answer with text.");
+      if (format !== "text") throw unsupported("response_format", "Agents answer with text only.");
       const agentId = readModel(door.catalog(), body.model);
       const where = readWhereabouts(request, body.metadata);
       const identity = commands.identify(caller, request, body);
@@ -88,7 +88,7 @@ export function chatCompletionRoutes(app: Routes, door: Door): void {
   );
 }
 
-/** The answers at the end of the conversation, if it ends with any. They are for one session. */
+/** The answers at the end of the conversation, if any. All of them are for one session. */
 function readAnswers({ messages }: Body) {
   const from = messages.findLastIndex(({ role }) => role !== "tool") + 1;
   if (from === messages.length) return undefined;
@@ -101,12 +101,12 @@ function readAnswers({ messages }: Body) {
   return { sessionId, answers: read.filter((each) => each.sessionId === sessionId).map(({ answer }) => answer) };
 }
 
-/** The last message. A session that the client names has the earlier ones. */
+/** The last message. If the client names a session, that session has the earlier ones. */
 function readChat({ messages }: Body, isNamed: boolean) {
   const last = messages.length - 1;
   const { role, content } = messages[last]!;
   if (role !== "user") {
-    throw new AppError("bad_request", "The last message has to be the user's, or answers a tool call.", {
+    throw new AppError("bad_request", "The last message must be a user message, or answer a tool call.", {
       facts: { param: `messages.${last}.role` },
     });
   }
@@ -132,7 +132,7 @@ function finishOf({ asked, finishReason }: RunSummary): Finish {
   return finishReason === "length" || finishReason === "content_filter" ? finishReason : "stop";
 }
 
-/** What the run waits for, as the call of a function that the client carries out. */
+/** The question that the run waits for, as a call of a function in the client. */
 function toolCallsOf(place: RunPlace, { asked }: RunSummary) {
   if (!asked) return [];
   const call = { name: FUNCTION_OF[asked.kind], arguments: argumentsOf(asked) };
@@ -170,7 +170,7 @@ function isChangeOfFloor({ type, data }: RunEvent): boolean {
   return type === "session_transition" && data.from.split(".")[0] !== data.to.split(".")[0];
 }
 
-/** A run as chunks. */
+/** Translates a run to chunks. */
 class ChunkTranslator implements RunTranslator {
   readonly #place: RunPlace;
   readonly #head: string;

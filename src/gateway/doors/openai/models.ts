@@ -16,7 +16,7 @@ const Model = z
   .meta({ id: "Model" });
 const FAILURES = { "4xx": OpenAiProblem, default: OpenAiProblem };
 
-/** `GET /v1/models`: the agents, as clients of OpenAI's API list models. */
+/** `GET /v1/models`: the agents in OpenAI's list of models. */
 export function modelRoutes(app: Routes, door: Door): void {
   const modelOf = ({ id, label, description }: AgentEntry): z.infer<typeof Model> => ({
     id,
@@ -33,7 +33,7 @@ export function modelRoutes(app: Routes, door: Door): void {
         tags: ["doors"],
         operationId: "listModels",
         summary: "List the agents as models",
-        description: "The enabled agents of the catalogue, as OpenAI's API lists models.",
+        description: "The enabled agents of the catalogue, in OpenAI's format.",
         response: { 200: z.object({ object: z.literal("list"), data: z.array(Model) }), ...FAILURES },
       },
       errorHandler: sendOpenAiProblem,

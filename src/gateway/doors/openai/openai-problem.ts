@@ -4,7 +4,7 @@ import { AppError, type ErrorCode } from "../../../protocol/errors.ts";
 import { problemHeaders, toAppError } from "../../http/problem.ts";
 import type { RunFailure } from "../run-summary.ts";
 
-/** The body of a failure, as OpenAI's clients read it. */
+/** The body of a failure in OpenAI's format. */
 export const OpenAiProblem = z
   .object({
     error: z.looseObject({
@@ -17,7 +17,7 @@ export const OpenAiProblem = z
   .meta({ id: "OpenAiProblem" });
 export type OpenAiProblem = z.infer<typeof OpenAiProblem>;
 
-/** Failures of a run that a client of OpenAI knows by a status of their own. Others of a run are 502. */
+/** Failures of a run that have their own status in OpenAI's API. Other failures of a run are answered with 502. */
 const STATUS_OF_RUN: { readonly [code in ErrorCode]?: number } = { provider_rate_limited: 429 };
 
 const TYPES: { readonly [status: number]: string } = {
@@ -56,26 +56,26 @@ export function openAiProblem(error: AppError, traceId?: string): OpenAiProblem 
   };
 }
 
-/** A failed run as the error of its request. */
+/** Convert the failure of a run to the error of its request. */
 export function errorOf({ code, message, retryAfterMs }: RunFailure): AppError {
   return new AppError(code, message, retryAfterMs === undefined ? {} : { facts: { retryAfterMs } });
 }
 
-/** A parameter that asks for what the catalogue's agents do not offer. */
+/** The error for a parameter that the catalogue's agents do not support. */
 export function unsupported(param: string, message: string): AppError {
   return new AppError("bad_request", message, { facts: { param, code: "unsupported_parameter" } });
 }
 
-/** Failures after which a repeat of the request begins nothing twice. */
+/** Failures after which the client may safely repeat the request. */
 const REPEATABLE: ReadonlySet<ErrorCode> = new Set(["too_many_requests"]);
 
 /**
- * Answer a failure as OpenAI does. Its clients repeat requests by themselves after 408, 409, 429 and 5xx, without a
- * key: they are told not to, unless the request was refused before it had an effect.
+ * Answer a failure as OpenAI does. OpenAI's clients automatically repeat requests after 408, 409, 429 and 5xx, without
+ * a key. A header forbids that, unless the request was refused before it had an effect.
  */
 export function sendOpenAiProblem(thrown: FastifyError, request: FastifyRequest, reply: FastifyReply): void {
   const error = toAppError(thrown);
-  // Thrown again, it is logged and answered like any other.
+  // Thrown again, the error is logged and answered like any other.
   if (error.code === "internal") throw thrown;
   void reply
     .code(statusOf(error))

@@ -11,7 +11,7 @@ import type { WantedTurn } from "../live-runs.ts";
 import type { Asked } from "../run-summary.ts";
 import { unsupported } from "./openai-problem.ts";
 
-/** What both of OpenAI's ways to ask for an answer have in common. */
+/** The parts that both of OpenAI's request formats have in common. */
 export const COMMON = {
   model: z.string().min(1).max(128).meta({ description: "an agent of the catalogue" }),
   stream: z.boolean().nullish(),
@@ -19,16 +19,16 @@ export const COMMON = {
     .record(z.string(), z.unknown())
     .nullish()
     .meta({ description: "`session`, `user`, `zone` and `workspace`; others are ignored" }),
-  tools: z.array(z.unknown()).nullish().meta({ description: "not supported: agents have tools of their own" }),
+  tools: z.array(z.unknown()).nullish().meta({ description: "not supported: agents have their own tools" }),
 };
 
-/** A message of a conversation, of either kind of request. */
+/** A message of a conversation, from either request format. */
 export interface Said {
   readonly role: string;
   readonly content: unknown;
 }
 
-/** Which session the client means, and whose it is. */
+/** The session that the client refers to, and its owner. */
 export type Whereabouts = Pick<WantedTurn, "sessionId" | "userId" | "zone" | "workspaceId">;
 
 const Named = z.object({
@@ -49,7 +49,7 @@ export function readWhereabouts(
   return { sessionId: session, userId: user, zone, workspaceId: workspace };
 }
 
-/** @throws AppError `agent_not_found`, which clients know as `model_not_found` */
+/** @throws AppError `agent_not_found`, shown to clients as `model_not_found` */
 export function readModel(catalog: Catalog, model: string): AgentId {
   const agent = findAgent(catalog, model, undefined);
   if (agent?.enabled && takesTurns(agent)) return agent.id;
@@ -58,12 +58,12 @@ export function readModel(catalog: Catalog, model: string): AgentId {
 }
 
 export function refuseTools(tools: unknown[] | null | undefined): void {
-  if (tools?.length) throw unsupported("tools", "Agents have tools of their own; a client cannot add any.");
+  if (tools?.length) throw unsupported("tools", "Agents have their own tools; a client cannot add any.");
 }
 
 const Parts = z.array(z.looseObject({ type: z.string() })).max(256);
 
-/** The text and the images of a message's content. @param param where the content stands in the request */
+/** The text and the images of a message's content. @param param the location of the content in the request */
 export function readContent(content: unknown, param: string): Pick<WantedTurn["chat"], "content" | "images"> {
   if (typeof content === "string") return { content: cleanText(content) };
   const texts: string[] = [];
@@ -73,19 +73,19 @@ export function readContent(content: unknown, param: string): Pick<WantedTurn["c
     if ((type === "text" || type === "input_text" || type === "output_text") && typeof part["text"] === "string") {
       texts.push(part["text"]);
     } else if (type === "image_url" || type === "input_image") {
-      images.push(parsed(ImageInput.safeParse({ data: url }), `${param}: an image is a data: URI`));
+      images.push(parsed(ImageInput.safeParse({ data: url }), `${param}: an image must be a data: URI`));
     } else throw unsupported(param, `Content of the type ${JSON.stringify(type.slice(0, 64))} is not supported.`);
   }
   if (images.length > MAX_IMAGES) throw new AppError("bad_request", `A message has at most ${MAX_IMAGES} images.`);
   return { content: cleanText(texts.join("\n")), ...(images.length > 0 && { images }) };
 }
 
-/** Units of the earlier conversation that go with a message. The newest part of it counts. */
+/** The longest part of the earlier conversation that is sent with a message, in UTF-16 units: its end. */
 const MAX_EARLIER = MAX_CONTENT / 2;
 
 const SPEAKERS: { readonly [role: string]: string } = { user: "User", assistant: "Assistant" };
 
-/** A message with the conversation before it, for a session that does not know it. */
+/** A message with the conversation before it, for a session that does not have that conversation. */
 export function withEarlier(earlier: readonly Said[], message: string, param: string): string {
   const lines: string[] = [];
   let units = 0;
@@ -101,22 +101,22 @@ export function withEarlier(earlier: readonly Said[], message: string, param: st
   return ["The conversation so far:", ...lines, "The user's message now:", message].join("\n\n");
 }
 
-/** The text of an earlier message. What is no text in it was for a turn that is over. */
+/** The text of an earlier message. Other content is left out, because it belongs to a finished turn. */
 function textOf(content: unknown, param: string): string {
   if (typeof content === "string") return cleanText(content);
   const parts = parsed(Parts.safeParse(content), param);
   return cleanText(parts.map(({ text }) => (typeof text === "string" ? text : "")).join("\n"));
 }
 
-/** A session's title is made from the message, without its preamble. */
+/** The message without its preamble; a session's title is made from it. */
 export const titleFrom = (content: string): string | undefined =>
   cutText(content.trim().replace(/\s+/g, " "), 60).trim() || undefined;
 
-/** The id under which a client answers a question or a confirmation. It names the session too. */
+/** The id under which a client answers a question or a confirmation. It contains the session's id. */
 export const askedId = (sessionId: SessionId, { kind, requestId }: Asked): string =>
   `${kind}.${sessionId}.${requestId}`;
 
-/** The name of the function that a client calls to ask its user. */
+/** The function that the client calls to put a question to its user. */
 export const FUNCTION_OF: { readonly [kind in Asked["kind"]]: string } = {
   question: "user_question",
   confirmation: "tool_confirmation",
@@ -132,7 +132,7 @@ export function argumentsOf({ kind, data }: Asked): string {
 
 const VERDICTS = ["approve", "approve_always", "reject"] as const;
 
-/** What a client's user answered. @throws AppError `bad_request` for an unknown id */
+/** Parse an answer from the client. @throws AppError `bad_request` for an unknown id */
 export function readAnswer(id: unknown, output: unknown, param: string): { sessionId: SessionId; answer: Answer } {
   const [kind, session, request] = typeof id === "string" ? id.split(".") : [];
   const sessionId = SessionId.safeParse(session);
@@ -147,7 +147,7 @@ export function readAnswer(id: unknown, output: unknown, param: string): { sessi
   const about = requestId.data;
   if (kind === "confirmation") {
     const verdict = VERDICTS.find((each) => each === text.trim());
-    // Anything but a clear yes is a no; the agent gets the text as the reason.
+    // Every answer except an explicit approval is a rejection; the agent receives the text as the reason.
     const answer = confirmationAnswer(about, verdict ?? { type: "reject_with_reply", reason: cutText(text, 16_384) });
     return { sessionId: sessionId.data, answer };
   }
@@ -155,7 +155,7 @@ export function readAnswer(id: unknown, output: unknown, param: string): { sessi
   return { sessionId: sessionId.data, answer: questionAnswer(about, response) };
 }
 
-/** An object that stands as text; other text as it is. */
+/** Parse a text that contains a JSON object; return other text unchanged. */
 function fromJson(text: string): unknown {
   if (!text.startsWith("{")) return text;
   try {

@@ -8,10 +8,12 @@ import type { RunOutcome, RunSummary } from "../run-summary.ts";
 import { WholeRun } from "../whole-run.ts";
 import { errorOf } from "./openai-problem.ts";
 
-/** How a run becomes the answer to a request. */
+/** How a run is converted to the answer of a request. */
 interface OpenAiAnswer {
   readonly isStream: boolean;
-  /** Whether the session ends with the run: the client named none, and has no way to come back to it. */
+  /**
+   * Whether to archive the session after the run, because the client named no session and cannot return to this one.
+   */
   readonly isOneShot: boolean;
   translator(place: RunPlace): RunTranslator;
   whole(place: RunPlace, summary: RunSummary): object;
@@ -25,11 +27,12 @@ interface OpenAiRunOptions {
   caller: Caller;
 }
 
-/** The error of a run that another client ended. */
+/** The error for a run that another client aborted. */
 export const ABORTED = "The reply was aborted.";
 
 /**
- * Answer with a run. A client that hangs up before the end aborts the run: it has no other way to say so.
+ * Answer with a run. If the client disconnects before the end, the run is aborted, because such a client has no other
+ * way to abort it.
  */
 export async function answerWithRun(
   { door, runs, request, reply, caller }: OpenAiRunOptions,

@@ -3,9 +3,9 @@ import type { ToolCall } from "../../../protocol/interaction.ts";
 import type { Asked, RunItem } from "../run-summary.ts";
 import { argumentsOf, askedId, FUNCTION_OF } from "./openai-request.ts";
 
-/** The parts of a response, as OpenAI's responses list them in `output`. */
+/** The parts of a response in OpenAI's `output` format. */
 
-/** What the tools of agents belong to, in the words of that API: they run here, not with the client. */
+/** The server label of agents' tools in that API: they run in Interlock, not in the client. */
 const SERVER = "interlock";
 
 type Status = "in_progress" | "completed" | "incomplete";
@@ -28,7 +28,7 @@ export function reasoningItem(id: string, text: string | undefined): OutputItem 
   return { type: "reasoning", id: `rs_${id}`, summary: text === undefined ? [] : [summaryPart(text)] };
 }
 
-/** A call that an agent made. It is over, so a client has nothing to carry out. */
+/** A finished tool call of an agent, which the client need not execute. */
 export function callItem(
   { toolCallId, function: { name, arguments: text } }: ToolCall,
   result: Extract<RunItem, { kind: "call" }>["result"],
@@ -47,7 +47,7 @@ export function callItem(
   };
 }
 
-/** What the run waits for: a function that the client carries out, or an approval that it asks its user for. */
+/** The question that the run waits for, as a function call of the client or as a request for approval. */
 export function askedItem(sessionId: SessionId, asked: Asked): OutputItem {
   const id = askedId(sessionId, asked);
   if (asked.kind === "confirmation") {

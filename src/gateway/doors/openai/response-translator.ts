@@ -16,20 +16,20 @@ import {
   textPart,
 } from "./response-items.ts";
 
-/** What a response repeats of its request. */
+/** The fields of the request that its response repeats. */
 export interface ResponseHead {
   readonly model: string;
   readonly createdAt: number;
   readonly previousId: string | null;
 }
 
-/** The id of a response. It names the session, so that the next request can go on in it. */
+/** The id of a response. It contains the session's id, so that the next request can continue the session. */
 export const responseId = ({ sessionId, runId }: Pick<RunPlace, "sessionId" | "runId">): string =>
   `resp_${sessionId}.${runId}`;
 
 type Status = "in_progress" | "completed" | "incomplete" | "failed";
 
-/** A run as a response. @param items its output; absent: as far as the run got */
+/** Convert a run to a response. @param items its output; absent: the output so far */
 export function responseOf(
   place: RunPlace,
   { model, createdAt, previousId }: ResponseHead,
@@ -71,7 +71,7 @@ export function responseOf(
   };
 }
 
-/** The item that grows: a message, or what the model thought before it. */
+/** The unfinished item: a message, or the reasoning before it. */
 interface OpenItem {
   readonly kind: Piece["kind"];
   readonly id: string;
@@ -79,7 +79,7 @@ interface OpenItem {
   text: string;
 }
 
-/** A run as the events of a response. */
+/** Translates a run to the events of a response. */
 export class ResponseTranslator implements RunTranslator {
   readonly #place: RunPlace;
   readonly #head: ResponseHead;
@@ -152,7 +152,7 @@ export class ResponseTranslator implements RunTranslator {
     );
   }
 
-  /** The item that grew is complete. */
+  /** Complete the unfinished item. */
   #close(): string {
     const open = this.#open;
     if (!open) return "";
@@ -192,7 +192,7 @@ export class ResponseTranslator implements RunTranslator {
     return ended + this.#event("response.output_item.done", { output_index: index, item });
   }
 
-  /** Calls whose results this response does not hold. */
+  /** Calls without a result in this response. */
   #endCalls(): string {
     return [...this.#calls.keys()].map((id) => this.#endCall(id)).join("");
   }
@@ -226,7 +226,7 @@ const partOf = ({ kind, text }: OpenItem) => (kind === "text" ? textPart(text) :
 
 const PART_EVENTS = { text: "response.content_part", reasoning: "response.reasoning_summary_part" } as const;
 
-/** The events of a growing text, and where in its item it stands. */
+/** The event types of a growing text, and the location of the text in its item. */
 const PIECE_EVENTS = {
   text: ["response.output_text", { content_index: 0, logprobs: [] }],
   reasoning: ["response.reasoning_summary_text", { summary_index: 0 }],

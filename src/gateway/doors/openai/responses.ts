@@ -39,7 +39,7 @@ type Body = z.infer<typeof Body>;
 
 const Response = z.looseObject({ id: z.string(), object: z.string(), model: z.string() });
 
-/** `POST /v1/responses`: a turn of an agent, for clients of OpenAI's newer API. */
+/** `POST /v1/responses`: a turn of an agent, for clients of OpenAI's Responses API. */
 export function responseRoutes(app: Routes, door: Door): void {
   const runs = new LiveRuns(door);
   const { commands, clock } = door;
@@ -49,8 +49,8 @@ export function responseRoutes(app: Routes, door: Door): void {
       schema: {
         tags: ["doors"],
         operationId: "createResponse",
-        summary: "Answer a message, as OpenAI's responses do",
-        description: "The model is an agent. docs/doors.md says what differs from OpenAI.",
+        summary: "Answer a message in the format of OpenAI's responses",
+        description: "The model is an agent. docs/doors.md lists the differences from OpenAI.",
         body: Body,
         response: { 200: Response, "4xx": OpenAiProblem, default: OpenAiProblem },
       },
@@ -61,9 +61,9 @@ export function responseRoutes(app: Routes, door: Door): void {
       const caller = await door.authenticate(request);
       const { body } = request;
       refuseTools(body.tools);
-      if (body.background) throw unsupported("background", "A response is given on its own connection.");
+      if (body.background) throw unsupported("background", "Background responses are not supported.");
       const format = body.text?.format?.type ?? "text";
-      if (format !== "text") throw unsupported("text.format", "Agents answer with text.");
+      if (format !== "text") throw unsupported("text.format", "Agents answer with text only.");
       const agentId = readModel(door.catalog(), body.model);
       const identity = commands.identify(caller, request, body);
       const where = readWhereabouts(request, body.metadata);
@@ -91,7 +91,7 @@ export function responseRoutes(app: Routes, door: Door): void {
     },
   );
 
-  /** The session of an earlier response, if that is its newest. */
+  /** The session of an earlier response, which must be its newest one. */
   async function findContinued(caller: Caller, id: string): Promise<SessionId> {
     const [session, runId] = id.replace(/^resp_/, "").split(".");
     const sessionId = SessionId.safeParse(session);
@@ -115,7 +115,7 @@ export function responseRoutes(app: Routes, door: Door): void {
 
 const isAnswer = ({ type }: Item) => type === "function_call_output" || type === "mcp_approval_response";
 
-/** The answers in the input, if it has any. They are for one session. */
+/** The answers in the input, if any. All of them are for one session. */
 function readAnswers({ input }: Body): { sessionId: SessionId; answers: Answer[] } | undefined {
   if (typeof input === "string" || !isAnswer(input.at(-1)!)) return undefined;
   const from = input.findLastIndex((item) => !isAnswer(item)) + 1;
@@ -132,7 +132,7 @@ function readAnswers({ input }: Body): { sessionId: SessionId; answers: Answer[]
   return { sessionId, answers: read.filter((each) => each.sessionId === sessionId).map(({ answer }) => answer) };
 }
 
-/** The last message of the input. A continued session has the earlier ones. */
+/** The last message of the input. A continued session already has the earlier ones. */
 function readChat({ input }: Body, goesOn: boolean) {
   if (typeof input === "string") {
     const chat = readContent(input, "input");
@@ -142,7 +142,7 @@ function readChat({ input }: Body, goesOn: boolean) {
   const { role, content } = input[last]!;
   if (role !== "user") {
     const facts = { param: `input.${last}` };
-    throw new AppError("bad_request", "The input has to end with a message of the user, or with answers.", { facts });
+    throw new AppError("bad_request", "The input must end with a user message or with answers.", { facts });
   }
   const chat = readContent(content, `input.${last}.content`);
   if (goesOn) return { chat, title: undefined };

@@ -14,12 +14,12 @@ import { readLast, UiChatBody } from "./ui-request.ts";
 const PROTOCOL = { "x-vercel-ai-ui-message-stream": "v1" };
 const HEADERS = { ...PROTOCOL, "cache-control": "no-cache, no-transform" };
 
-/** One chunk of the stream. Other types than these may come; docs/doors.md lists those of Interlock. */
+/** One chunk of the stream. Further types may appear; docs/doors.md lists those of Interlock. */
 const Chunk = z.looseObject({ type: z.string() }).meta({ id: "UiMessageChunk" });
 const CHUNKS = streamAnswer(Chunk);
-const NOTHING = { 204: z.null().meta({ description: "no reply is under way" }) };
+const NOTHING = { 204: z.null().meta({ description: "no reply is in progress" }) };
 
-/** `/api/chat`: the protocol of `useChat`, with its resuming. */
+/** `/api/chat`: the protocol of `useChat`, including resumption. */
 export function uiChatRoutes(app: Routes, door: Door): void {
   const runs = new LiveRuns(door);
   const { commands, streams } = door;
@@ -32,7 +32,7 @@ export function uiChatRoutes(app: Routes, door: Door): void {
         tags: ["doors"],
         operationId: "postChat",
         summary: "Answer the last message, for useChat",
-        description: "The reply is a UI message stream of the AI SDK. Hanging up does not end it.",
+        description: "The reply is a UI message stream of the AI SDK. A disconnect does not abort it.",
         body: UiChatBody,
         response: { 200: CHUNKS },
       },
@@ -68,7 +68,7 @@ export function uiChatRoutes(app: Routes, door: Door): void {
       schema: {
         tags: ["doors"],
         operationId: "resumeChat",
-        summary: "Read the reply that is under way from its beginning",
+        summary: "Read the current reply from its beginning",
         description: "For useChat after a lost connection, or on another page.",
         params,
         response: { 200: CHUNKS, ...NOTHING },
@@ -88,8 +88,8 @@ export function uiChatRoutes(app: Routes, door: Door): void {
       schema: {
         tags: ["doors"],
         operationId: "abortChat",
-        summary: "Abort the reply that is under way",
-        description: "Closing a stream does not do that, because a page may come back to it.",
+        summary: "Abort the current reply",
+        description: "Closing a stream does not abort the reply, because the page may reconnect.",
         params,
         response: { 200: z.object({ success: z.literal(true), aborted: z.boolean() }) },
       },
@@ -102,7 +102,7 @@ export function uiChatRoutes(app: Routes, door: Door): void {
     },
   );
 
-  /** The run under way. A chat without a message has no session yet. */
+  /** The current run. A chat without a message has no session yet. */
   async function find(caller: Caller, id: SessionId): Promise<RunPlace | undefined> {
     try {
       return await runs.find(caller, id);

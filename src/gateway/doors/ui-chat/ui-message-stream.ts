@@ -11,12 +11,12 @@ import type { RunTranslator } from "../run-stream.ts";
 import { isMaster, type RunOutcome } from "../run-summary.ts";
 import { QUESTION_TOOL } from "./ui-request.ts";
 
-/** Chunks that begin a reply, or go on with one: then its parts are appended to those that the page has. */
+/** The chunks that begin or continue a reply. In a continued reply, the page appends the parts to those that it has. */
 interface UiOptions {
   readonly isContinued: boolean;
 }
 
-/** The end of a stream, as the protocol wants it. */
+/** The marker that ends a stream in this protocol. */
 const DONE = "data: [DONE]\n\n";
 
 const chunk = (type: string, fields: object = {}): string => `data: ${JSON.stringify({ type, ...fields })}\n\n`;
@@ -34,14 +34,14 @@ export function refusedReply(messageId: string, decision: Decision): string {
   ].join("");
 }
 
-/** A run as the UI message stream of the AI SDK. One run is one message of the page. */
+/** Translates a run to the UI message stream of the AI SDK. One run is one message of the page. */
 export class UiTranslator implements RunTranslator {
   readonly #place: RunPlace;
   readonly #options: UiOptions;
-  /** The part that grows. */
+  /** The unfinished part. */
   #open: { kind: Piece["kind"]; messageId: string; id: string } | undefined;
   #parts = 0;
-  /** Tool calls that have a part. */
+  /** Tool calls that were sent as parts. */
   readonly #calls = new Set<string>();
   readonly #calledBySubs = new Map<string, ToolCall & { agent: AgentRef }>();
   readonly #questions = new Set<RequestId>();
@@ -136,7 +136,7 @@ export class UiTranslator implements RunTranslator {
     return dataChunk("tool-call", { ...call, agent }, toolCallId);
   }
 
-  /** The tool runs here: the page shows it, and does not send itself what came of it. */
+  /** The tool runs in Interlock: the page shows the call and must not send a result. */
   #showCall({ toolCallId, function: { name: toolName, arguments: text } }: ToolCall): string {
     this.#calls.add(toolCallId);
     return chunk("tool-input-available", {
@@ -152,7 +152,7 @@ export class UiTranslator implements RunTranslator {
     const called = this.#calledBySubs.get(toolCallId);
     this.#calledBySubs.delete(toolCallId);
     const shown = called ? dataChunk("tool-call", { ...called, content, status }, toolCallId) : "";
-    // A reply that goes on has the parts of its beginning.
+    // A continued reply already has the parts of its beginning.
     if (!this.#calls.delete(toolCallId) && (called || !this.#options.isContinued)) return shown;
     const about = { toolCallId, providerExecuted: true, dynamic: true };
     const isError = status === "error";
@@ -183,7 +183,7 @@ export class UiTranslator implements RunTranslator {
     return this.#close() + shown + (this.#place.settled.has(requestId) ? "" : this.#wait());
   }
 
-  /** A page answers once the stream has ended; the run waits for it. */
+  /** The page answers after the stream has ended; the run waits for the answer. */
   #wait(): string {
     this.#outcome = "asks";
     return chunk("finish-step") + chunk("finish", { finishReason: "tool-calls" }) + DONE;
@@ -206,7 +206,7 @@ const REASONS: { readonly [reason in FinishReason]: string } = {
   empty: "stop",
 };
 
-/** A model may have written arguments that are no JSON. */
+/** A model may have written arguments that are not JSON. */
 function inputOf(text: string): unknown {
   try {
     return JSON.parse(text);

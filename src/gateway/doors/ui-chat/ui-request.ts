@@ -6,7 +6,7 @@ import { type Answer, confirmationAnswer, QuestionResponse, questionAnswer } fro
 import { cleanText, cutText } from "../../../protocol/text.ts";
 import type { Chat } from "../../chats.ts";
 
-/** The part under which a question of an agent appears. The page answers it as the output of a tool. */
+/** The part type of an agent's question. The page answers it as the output of a tool. */
 export const QUESTION_TOOL = "user_question";
 
 const Part = z.looseObject({ type: z.string() });
@@ -14,7 +14,10 @@ type Part = z.infer<typeof Part>;
 const UiMessage = z.looseObject({ role: z.string().max(64), parts: z.array(Part) });
 type UiMessage = z.infer<typeof UiMessage>;
 
-/** What `useChat` posts. It sends the whole conversation each time; the session has it, so the last message counts. */
+/**
+ * The body that `useChat` posts. It contains the whole conversation; only the last message is used, because the session
+ * has the others.
+ */
 export const UiChatBody = z
   .object({
     id: SessionId.meta({ description: "the session; it is created if there is none" }),
@@ -29,14 +32,14 @@ export const UiChatBody = z
   .meta({ id: "UiChatRequest" });
 export type UiChatBody = z.infer<typeof UiChatBody>;
 
-/** What the last message asks for. @throws AppError `bad_request` */
+/** Parse the last message. @throws AppError `bad_request` */
 export function readLast({ messages, trigger, messageId }: UiChatBody): { chat: Chat } | { answers: Answer[] } {
   const read = UiMessage.safeParse(messages.at(-1));
   if (!read.success) throw fault("", "is not a message of the user interface");
   const { role, parts } = read.data;
   if (role === "assistant") return { answers: readAnswers(parts) };
   if (role !== "user") throw fault(".role", "has to be user or assistant");
-  // An edited message, or one that is answered again, is another one than that of its id.
+  // An edited or regenerated message needs an id of its own.
   const isNew = trigger !== "regenerate-message" && !messageId;
   const id = isNew ? MessageId.safeParse(read.data["id"]).data : undefined;
   return { chat: { ...readParts(parts), ...(id !== undefined && { id }) } };
@@ -50,7 +53,7 @@ function readParts(parts: readonly Part[]): Pick<Chat, "content" | "images"> {
     if (type === "text" && typeof text === "string") texts.push(text);
     else if (type === "file") {
       const image = ImageInput.safeParse({ data: url, mimeType: mediaType });
-      if (!image.success) throw fault(`.parts.${index}`, "only images by data: URI can be sent");
+      if (!image.success) throw fault(`.parts.${index}`, "only images as data: URIs can be sent");
       images.push(image.data);
     }
   }
@@ -58,11 +61,11 @@ function readParts(parts: readonly Part[]): Pick<Chat, "content" | "images"> {
   return { content: cleanText(texts.join("\n")), ...(images.length > 0 && { images }) };
 }
 
-/** The answers of the user in the last step of a reply. Steps before it are settled. */
+/** The user's answers in the last step of a reply. Earlier steps are already answered. */
 function readAnswers(parts: UiMessage["parts"]): Answer[] {
   const from = parts.findLastIndex(({ type }) => type === "step-start") + 1;
   const answers = parts.slice(from).flatMap((part) => readApproval(part) ?? readOutput(part) ?? []);
-  if (answers.length === 0) throw fault("", "is a reply without an answer of the user");
+  if (answers.length === 0) throw fault("", "is a reply without an answer from the user");
   return answers;
 }
 

@@ -97,7 +97,7 @@ export class SessionWriter {
             memory!,
             key,
           );
-      if (changes === 0) throw new Error(`the row of session ${id} is gone`);
+      if (changes === 0) throw new Error(`session ${id} has no row`);
       if (before.text !== text) {
         this.#words.dropSession(key);
         this.#words.addSession(key, text!);

@@ -70,7 +70,7 @@ export class StagedWriter {
     this.#adopt.run(sessionId, floorKey, stagedAs);
   }
 
-  /** Delete expired ones, the oldest first and each piece by piece. @returns how many rows were looked at */
+  /** Delete expired staged sessions, oldest first, each in pieces. @returns the number of rows examined */
   prune(before: number, limit: number): number {
     let looked = 0;
     while (looked < limit) {

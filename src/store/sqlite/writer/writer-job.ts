@@ -16,7 +16,7 @@ export type Job =
   | { kind: "doubt"; until: number }
   | { kind: "prune"; limits: PruneLimits };
 
-/** `conflict`: nothing was written. `more`: expired rows remain. `missing`: there is nothing to copy. */
+/** `conflict`: nothing was written. `more`: expired rows remain. `missing`: the row to copy does not exist. */
 export type Outcome = "done" | "conflict" | "more" | "missing";
 
 /** The outcome of a job. */
