@@ -19,7 +19,7 @@ import { openVerifier } from "./gateway/access/gatekeeper.ts";
 import { createGateway, type Gateway } from "./gateway/gateway.ts";
 import { readPageFiles } from "./gateway/http/page-files.ts";
 import { createLog, droppedLines } from "./log.ts";
-import { Metrics } from "./metrics.ts";
+import { type Gauges, Metrics } from "./metrics.ts";
 import { newId } from "./new-id.ts";
 import { Orchestrator } from "./orchestrator.ts";
 import { AppError } from "./protocol/errors.ts";
@@ -126,7 +126,7 @@ async function openNode({ settings, env, log, pageFolder }: Required<AppOptions>
   opened.defer(() => mailbox.stop());
   const ask = (envelope: Envelope) => mailbox.ask(envelope);
 
-  const metrics = new Metrics({
+  const gauges: Gauges = {
     connections: () => gateway.streams.count,
     floors: () => orchestrator?.floorCount ?? 0,
     followed: () => gateway.followers.count,
@@ -134,9 +134,11 @@ async function openNode({ settings, env, log, pageFolder }: Required<AppOptions>
     asks: () => mailbox.underWay,
     ownedPartitions: () => orchestrator?.partitionCount ?? 0,
     partitions: () => partitions,
+    partitionsOf: () => orchestrator?.partitionsOf ?? new Map(),
     droppedLines,
     isBusAway: () => bus.isAway(),
-  });
+  };
+  const metrics = new Metrics(gauges, { node: nodeId, roles, version: VERSION });
   const membership =
     redis && new RedisMembership({ redis, epoch: store.epoch, nodeId, leaseMs: settings.leaseMs, count: partitions });
   await membership?.look();

@@ -2,6 +2,14 @@ import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom
 import type { HostMetrics } from "./actors/host/hosted-floor.ts";
 import type { WorkerMetrics } from "./runs/worker.ts";
 
+/** Which node this is. */
+export interface Identity {
+  /** Its id among the nodes, made anew whenever it starts. */
+  node: string;
+  roles: readonly string[];
+  version: string;
+}
+
 /** Values that are read at each scrape. */
 export interface Gauges {
   /** Open event streams. */
@@ -18,6 +26,8 @@ export interface Gauges {
   ownedPartitions: () => number;
   /** The number of partitions that all floors are divided into. */
   partitions: () => number;
+  /** How many partitions fall to each orchestrator that is alive, by its node's id; empty on a node that is none. */
+  partitionsOf: () => ReadonlyMap<string, number>;
   isBusAway: () => boolean;
   /** Output lines that could not be written since the process began. */
   droppedLines: () => number;
@@ -49,7 +59,7 @@ export class Metrics implements HostMetrics, WorkerMetrics {
   readonly #runs;
   readonly #underWay;
 
-  constructor(gauges: Gauges) {
+  constructor(gauges: Gauges, { node, roles, version }: Identity) {
     const registers = [this.#registry];
     collectDefaultMetrics({ register: this.#registry });
     // Remove gauges that are named like counters; the same names without `_total` have more detail.
@@ -68,6 +78,12 @@ export class Metrics implements HostMetrics, WorkerMetrics {
     const histogram = <L extends string>(name: string, help: string, buckets: number[], ...labelNames: L[]) =>
       new Histogram({ name, help, buckets, labelNames, registers });
 
+    new Gauge({
+      name: "interlock_node_info",
+      help: "1; the labels say which node this is, its roles and its version",
+      labelNames: ["node", "roles", "version"],
+      registers,
+    }).set({ node, roles: roles.join(), version }, 1);
     gauge("interlock_connections", "open event streams", gauges.connections);
     gauge("interlock_floors_active", "floors whose actors are in memory", gauges.floors);
     gauge("interlock_floors_followed", "floors whose log is followed for readers", gauges.followed);
@@ -75,6 +91,16 @@ export class Metrics implements HostMetrics, WorkerMetrics {
     gauge("interlock_asks_waiting", "asks of this node that no floor has answered yet", gauges.asks);
     gauge("interlock_partitions_owned", "partitions of the floors that this node owns", gauges.ownedPartitions);
     gauge("interlock_partitions", "partitions into which floors are divided, over all nodes", gauges.partitions);
+    new Gauge({
+      name: "interlock_orchestrator_partitions",
+      help: "partitions that fall to each orchestrator that is alive, as this one knows them",
+      labelNames: ["node"],
+      registers,
+      collect() {
+        this.reset();
+        for (const [node, partitions] of gauges.partitionsOf()) this.set({ node }, partitions);
+      },
+    });
     gauge("interlock_bus_away", "1 while the bus is known to be away", () => (gauges.isBusAway() ? 1 : 0));
     new Counter({
       name: "interlock_log_lines_dropped_total",

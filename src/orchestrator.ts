@@ -36,6 +36,7 @@ export class Orchestrator {
   readonly #armer: Armer;
   readonly #retention: Retention;
   readonly #ownership: Ownership | undefined;
+  readonly #nodeId: string;
   readonly #partitionCount: number;
 
   constructor({
@@ -52,6 +53,7 @@ export class Orchestrator {
   }: OrchestratorOptions) {
     const { store, bus, queue, clock } = shape;
     this.#shape = shape;
+    this.#nodeId = nodeId;
     this.#partitionCount = settings.partitions;
     this.#host = new Host({
       store,
@@ -121,6 +123,11 @@ export class Orchestrator {
   /** The number of partitions that this node owns: all of them when it is the only node. */
   get partitionCount(): number {
     return this.#ownership?.ownedCount ?? this.#partitionCount;
+  }
+
+  /** How many partitions fall to each orchestrator that is alive, by its node's id. */
+  get partitionsOf(): ReadonlyMap<string, number> {
+    return this.#ownership?.partitionsOf ?? new Map([[this.#nodeId, this.#partitionCount]]);
   }
 
   /** The handler of a floor's commands in this process; undefined when another node serves the floor. */

@@ -73,6 +73,7 @@ export class Ownership {
   readonly #leaving = new Map<number, number>();
   #owned: ReadonlySet<number> = new Set();
   #members = "";
+  #partitionsOf: ReadonlyMap<string, number> = new Map();
   #timer: Timer | undefined;
   #forget: Unsubscribe[] = [];
   #renewing: Promise<void> | undefined;
@@ -132,6 +133,11 @@ export class Ownership {
 
   get ownedCount(): number {
     return this.#owned.size;
+  }
+
+  /** How many partitions fall to each member, by its id, as of the last renewal. */
+  get partitionsOf(): ReadonlyMap<string, number> {
+    return this.#partitionsOf;
   }
 
   get #topic(): string {
@@ -215,6 +221,7 @@ export class Ownership {
     await Promise.all([...owned].map((partition) => this.#serve(partition)));
     this.#owned = owned;
     this.#members = key;
+    this.#partitionsOf = new Map(members.map((member) => [member, owners.filter((owner) => owner === member).length]));
     log.info({ nodes: members.length, partitions: owned.size, taken: taken.length }, "the floors were redistributed");
     if (taken.length === 0) return;
     this.#announce({ by: nodeId, taken });

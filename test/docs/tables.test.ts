@@ -3,7 +3,6 @@ import { MAX_BATCH, MAX_WAITING } from "../../src/actors/host/hosted-floor.ts";
 import { MAX_LOSSES, MAX_TURNS } from "../../src/actors/session/session-context.ts";
 import { BOUNDS } from "../../src/config/bounds.ts";
 import { SETTINGS } from "../../src/config/settings.ts";
-import { Metrics } from "../../src/metrics.ts";
 import { ClientMessage, MAX_CONTENT, MAX_IMAGE, MAX_IMAGES } from "../../src/protocol/client-message.ts";
 import { Decision, OUTCOMES, REASONS } from "../../src/protocol/decision.ts";
 import { ERRORS } from "../../src/protocol/errors.ts";
@@ -19,6 +18,7 @@ import { Message } from "../../src/protocol/message.ts";
 import { Session } from "../../src/protocol/session.ts";
 import { MAX_WAITING as MAX_WRITES } from "../../src/store/sqlite/writer/write-queue.ts";
 import { MAX_GROUP } from "../../src/store/sqlite/writer/writer-job.ts";
+import { stillMetrics } from "../support/still-metrics.ts";
 import { codeOf, mentions, readPage, tablesOf } from "./page.ts";
 
 const protocol = readPage("docs/protocol.md");
@@ -130,17 +130,7 @@ describe("docs/operations.md", () => {
   });
 
   test("has every metric, with its type and its meaning", async () => {
-    const none = () => 0;
-    const gauges = {
-      connections: none,
-      floors: none,
-      followed: none,
-      commands: none,
-      asks: none,
-      ownedPartitions: none,
-      partitions: none,
-    };
-    const { text } = await new Metrics({ ...gauges, isBusAway: () => false, droppedLines: () => 0 }).read();
+    const { text } = await stillMetrics().read();
     const heads = text.matchAll(/^# HELP (interlock_\S+) (.+)\n# TYPE \S+ (\S+)$/gm);
     const counted = [...heads].map(([, name, help, type]) => [`\`${name}\``, type, help]);
     expect(counted.length).toBeGreaterThan(5);

@@ -3,7 +3,6 @@ import type { Bus } from "../../src/bus/bus.ts";
 import { MemoryBus } from "../../src/bus/memory-bus.ts";
 import { Mailbox } from "../../src/cluster/mailbox.ts";
 import { readSettings } from "../../src/config/settings.ts";
-import { Metrics } from "../../src/metrics.ts";
 import { newId } from "../../src/new-id.ts";
 import { Orchestrator } from "../../src/orchestrator.ts";
 import type { RunEffect } from "../../src/protocol/internal/effect.ts";
@@ -11,6 +10,7 @@ import { MemoryQueue } from "../../src/queue/memory-queue.ts";
 import { SystemClock } from "../../src/system-clock.ts";
 import { FloorWriter } from "../support/floor-writer.ts";
 import { KeptLog } from "../support/sqlite-place.ts";
+import { stillMetrics } from "../support/still-metrics.ts";
 import { openTemporaryStore } from "../support/temporary-store.ts";
 
 test("due effects are armed again as soon as a bus is back that may have lost them", async () => {
@@ -29,8 +29,6 @@ test("due effects are armed again as soon as a bus is back that may have lost th
   const added = vi.spyOn(queue, "add");
   const reading = readSettings({});
   if (!reading.ok) throw new Error("the default settings are faulty");
-  const nothing = () => 0;
-  const gauges = { connections: nothing, floors: nothing, followed: nothing, commands: nothing, asks: nothing };
   const log = new KeptLog();
   const orchestrator = new Orchestrator({
     settings: reading.settings,
@@ -39,13 +37,7 @@ test("due effects are armed again as soon as a bus is back that may have lost th
     mailbox: new Mailbox({ bus, clock, newId, nodeId: "alone", topicOf: String }),
     nodeId: "alone",
     log,
-    metrics: new Metrics({
-      ...gauges,
-      ownedPartitions: nothing,
-      partitions: nothing,
-      isBusAway: () => false,
-      droppedLines: () => 0,
-    }),
+    metrics: stillMetrics(),
   });
   onTestFinished(async () => {
     await orchestrator.stop(0);

@@ -95,6 +95,11 @@ describe("which node looks after which floors", () => {
       Array.from({ length: 256 }, (_, each) => each),
     );
     for (const floor of FLOORS) expect(first.serves(floor)).toBe(!second.serves(floor));
+    const partitions = new Map([
+      ["a", first.ownedCount],
+      ["b", second.ownedCount],
+    ]);
+    for (const node of [first, second]) expect(node.partitionsOf).toEqual(partitions);
   });
 
   test("a node that stops hands over at once: no floor is without an owner in between", async () => {

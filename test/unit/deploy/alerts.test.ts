@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { Metrics } from "../../../src/metrics.ts";
 import { documentsOf } from "../../support/deployment.ts";
+import { stillMetrics } from "../../support/still-metrics.ts";
 
 interface Rules {
   groups: { rules: { alert: string; expr: string; annotations: { summary: string } }[] }[];
@@ -10,17 +10,7 @@ const { groups } = documentsOf("alerts.yaml")[0] as Rules;
 const rules = groups.flatMap((group) => group.rules);
 
 test("every alert asks for metrics that a node has, with labels they have", async () => {
-  const none = () => 0;
-  const gauges = {
-    connections: none,
-    floors: none,
-    followed: none,
-    commands: none,
-    asks: none,
-    ownedPartitions: none,
-    partitions: none,
-  };
-  const metrics = new Metrics({ ...gauges, isBusAway: () => false, droppedLines: () => 0 });
+  const metrics = stillMetrics();
   metrics.command("session.chat", "unavailable");
   metrics.broken("commit");
   const { text } = await metrics.read();
