@@ -5,7 +5,7 @@ import { useWords } from "../words/words.tsx";
 import { keyOfDecision } from "./decision-key.ts";
 import styles from "./floor.module.css";
 
-const MARKS = { granted: "▶", queued: "◔", rejected: "✕" } as const;
+const MARKS = { granted: "✓", queued: "◔", rejected: "✕" } as const;
 
 /** What the arbiter decided, the newest first, each with its reason and how its numbers came about. */
 export function Decisions({ decisions }: { decisions: readonly Decision[] }) {
@@ -37,20 +37,30 @@ export function Decisions({ decisions }: { decisions: readonly Decision[] }) {
 /** A decision as a sentence: who, against whom, which numbers. */
 export function DecisionText({ decision, isWhatIf = false }: { decision: Decision; isWhatIf?: boolean }) {
   const { say } = useWords();
-  const { agentName } = useHere();
-  const { outcome, challenger, holder } = decision;
-  const values = {
-    who: agentName(challenger.agentId),
-    p: challenger.priority,
-    holder: holder ? agentName(holder.agentId) : "",
-    h: holder?.priority ?? "",
-  };
+  const values = useValues(decision);
+  const { outcome } = decision;
   return (
     <>
       <span aria-hidden="true">{MARKS[outcome]} </span>
       {say(`${isWhatIf ? "whatif" : "decided"}.${outcome}`, values)} {say(reasonOf(decision), values)}
     </>
   );
+}
+
+/** The second half of the sentence: why it was decided so. */
+export function DecisionReason({ decision }: { decision: Decision }) {
+  const { say } = useWords();
+  return say(reasonOf(decision), useValues(decision));
+}
+
+function useValues({ challenger, holder }: Decision) {
+  const { agentName } = useHere();
+  return {
+    who: agentName(challenger.agentId),
+    p: challenger.priority,
+    holder: holder ? agentName(holder.agentId) : "",
+    h: holder?.priority ?? "",
+  };
 }
 
 /** A holder that is preempted is paused, or heard quieter. */

@@ -12,7 +12,7 @@ export function Flags({ flags }: { flags: Readonly<Record<string, boolean>> }) {
   const { floorId = "", isLive } = useHere();
   const { act, refusal, isBusy } = useAct();
   const [name, setName] = useState("");
-  const set = (next: Record<string, boolean>) => act(() => client.setFlags(floorId, { ...flags, ...next }));
+  const set = (next: Record<string, boolean>) => act(() => client.changeFlags(floorId, next));
   const submit = async (event: FormEvent) => {
     event.preventDefault();
     if (name !== "" && (await set({ [name]: true }))) setName("");

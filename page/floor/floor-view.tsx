@@ -1,8 +1,6 @@
 import { useState } from "react";
 import { useClient } from "../../src/react/provider.ts";
 import { useHere } from "../moment/here.tsx";
-import { LogFileButtons } from "../moment/log-file-buttons.tsx";
-import { FloorChooser } from "../parts/floor-chooser.tsx";
 import { floorName } from "../parts/floor-name.ts";
 import { useAct } from "../parts/use-act.ts";
 import { useWords } from "../words/words.tsx";
@@ -11,16 +9,17 @@ import { Decisions } from "./decisions.tsx";
 import { Flags } from "./flags.tsx";
 import styles from "./floor.module.css";
 import { Stack } from "./stack.tsx";
+import { StartView } from "./start-view.tsx";
 import type { WhatIf } from "./what-if.ts";
 
 /** Who has the floor, who is paused beneath, who waits, and why; and what can be done about it. */
 export function FloorView() {
   const { say } = useWords();
   const client = useClient();
-  const { floorId, floor, isLive, status } = useHere();
+  const { floorId, floor, isLive } = useHere();
   const [whatIf, setWhatIf] = useState<WhatIf>();
   const { act, refusal, isBusy } = useAct();
-  if (floorId === undefined) return <NoFloor />;
+  if (floorId === undefined) return <StartView />;
   return (
     <section className={styles["view"]} aria-labelledby="floor">
       <header className={styles["head"]}>
@@ -43,36 +42,11 @@ export function FloorView() {
       </header>
       <AgentButtons whatIf={whatIf} onWhatIf={setWhatIf} />
       <div className={styles["stack"]}>
-        {floor ? <Stack floor={floor} whatIf={whatIf} /> : <Loading isRefused={status.status === "refused"} />}
+        {!floor && <p className={styles["loading"]}>{say("floor.loading")}</p>}
+        {floor && <Stack floor={floor} whatIf={whatIf} />}
         {floor && <Flags flags={floor.flags} />}
       </div>
       <Decisions decisions={floor?.decisions ?? []} />
-    </section>
-  );
-}
-
-function Loading({ isRefused }: { isRefused: boolean }) {
-  const { say } = useWords();
-  const { status } = useHere();
-  if (!isRefused) return <p className={styles["loading"]}>{say("floor.loading")}</p>;
-  return (
-    <p className={styles["loading"]} role="alert">
-      {status.failure?.status === 404 ? say("floor.foreign") : (status.failure?.message ?? say("error.title"))}
-    </p>
-  );
-}
-
-function NoFloor() {
-  const { say } = useWords();
-  return (
-    <section className={styles["none"]} aria-labelledby="floor">
-      <h1 id="floor">{say("floor.title")}</h1>
-      <p>{say("floor.what")}</p>
-      <FloorChooser />
-      <p>{say("floor.drive")}</p>
-      <code>npm run drive</code>
-      <p>{say("log.what")}</p>
-      <LogFileButtons />
     </section>
   );
 }

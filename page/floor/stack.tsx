@@ -1,14 +1,20 @@
 import { type ReactNode, type RefObject, useEffect, useLayoutEffect, useRef } from "react";
 import type { Session } from "../../src/protocol/session.ts";
 import { useClient } from "../../src/react/provider.ts";
+import { lastWordsOf } from "../log/conversation-log.ts";
 import type { FloorPicture } from "../log/floor-picture.ts";
 import { useHere } from "../moment/here.tsx";
 import { clockOf } from "../moment/moment-text.ts";
+import { isExternal } from "../parts/external.ts";
+import { LeaseLeft } from "../parts/lease-left.tsx";
 import { type Look, lookOf } from "../parts/look.ts";
 import { StateSign } from "../parts/state-sign.tsx";
 import { useAct } from "../parts/use-act.ts";
 import { useWords } from "../words/words.tsx";
+import { decisionBehind } from "./decision-behind.ts";
+import { DecisionReason } from "./decisions.tsx";
 import styles from "./floor.module.css";
+import { Talk } from "./talk.tsx";
 import { type Effect, effectsOf, fateOf, type WhatIf } from "./what-if.ts";
 
 /** Cards that are drawn; the rest is a number. */
@@ -88,9 +94,9 @@ interface CardProps {
 function Card({ session, isFront = false, effect }: CardProps) {
   const { say, language } = useWords();
   const client = useClient();
-  const { agentName, isLive, floorId = "", linkTo } = useHere();
+  const { agents, agentName, isLive, floorId = "", linkTo } = useHere();
   const { act, refusal, isBusy } = useAct();
-  const { id, title, agentId, priority, interruptible, pausedBy, lastActivityAt, level, activity, state } = session;
+  const { id, title, agentId, priority, interruptible, lastActivityAt, level, activity, state } = session;
   const look: Look = lookOf(session);
   const name = agentName(agentId);
   const disabled = !isLive || isBusy;
@@ -116,10 +122,12 @@ function Card({ session, isFront = false, effect }: CardProps) {
       <p className={styles["quiet"]}>
         {say("stack.since", { time: clockOf(lastActivityAt, language) })}
         {level !== undefined && ` · ${level} dB`}
-        {pausedBy && ` · ${say(`pausedby.${pausedBy}`)}`}
         {state === "paused" && activity !== "idle" && ` · ${say("stack.held", { activity: say(`state.${activity}`) })}`}
         {isFront && ` · ${say(interruptible ? "agents.interruptible" : "agents.uninterruptible")}`}
+        {!isFront && <Reason session={session} />}
+        {session.leaseMs !== undefined && <LeaseLeft session={session} />}
       </p>
+      {isFront && <LastWords session={session} />}
       {effect && (
         <p className={styles["would"]}>
           {say(`whatif.becomes.${effect.becomes}`)}
@@ -148,8 +156,35 @@ function Card({ session, isFront = false, effect }: CardProps) {
         </button>
       </footer>
       {refusal && <p role="alert">{refusal.text}</p>}
+      {isFront && !isExternal(agents, session) && <Talk sessionId={id} />}
     </article>
   );
+}
+
+/** Why a session is not in front, in as few words as there are. */
+function Reason({ session }: { session: Session }) {
+  const { say } = useWords();
+  const { agentName, floor } = useHere();
+  const { state, pausedBy } = session;
+  const decision = decisionBehind(floor?.decisions ?? [], session);
+  if (state === "paused" && pausedBy !== undefined) {
+    const by = decision?.challenger.agentId;
+    return ` · ${by === undefined ? say(`pausedby.${pausedBy}`) : say("pausedby.whom", { who: agentName(by) })}`;
+  }
+  if (!decision) return undefined;
+  return (
+    <>
+      {" · "}
+      <DecisionReason decision={decision} />
+    </>
+  );
+}
+
+/** What was said last in the session that has the floor. */
+function LastWords({ session: { id } }: { session: Session }) {
+  const { log, count } = useHere();
+  const words = lastWordsOf(log.events, id, count);
+  return words === undefined ? undefined : <p className={styles["words"]}>{words}</p>;
 }
 
 const MOVE_MS = 200;

@@ -62,12 +62,27 @@ export function transcriptOf(events: readonly LogEvent[], sessionId: string, cou
   };
 }
 
-/** Why a session gave the floor up the last time, among the first `count` events of its floor's log. */
-export function lastYieldOf(events: readonly LogEvent[], sessionId: string, count: number): string | undefined {
+const PAUSING: ReadonlySet<string> = new Set(["preempt", "pause", "yield"]);
+
+/** The reason of the transition that paused a session last, among the first `count` events of its floor's log. */
+export function lastPauseOf(events: readonly LogEvent[], sessionId: string, count: number): string | undefined {
   for (let index = count - 1; index >= 0; index -= 1) {
     const event = events[index]!;
     if (event.sessionId !== sessionId || event.type !== "session_transition") continue;
-    if (event.data.event === "yield") return event.data.reason;
+    if (PAUSING.has(event.data.event)) return event.data.reason;
+  }
+  return undefined;
+}
+
+/** Further back than this many events nobody remembers what was said. */
+const WORDS_WITHIN = 1_000;
+
+/** What was said last in a session, by anybody, among the first `count` events of its floor's log. */
+export function lastWordsOf(events: readonly LogEvent[], sessionId: string, count: number): string | undefined {
+  for (let index = count - 1; index >= Math.max(0, count - WORDS_WITHIN); index -= 1) {
+    const event = events[index]!;
+    if (event.sessionId === sessionId && event.type === "message" && event.data.content !== "")
+      return event.data.content;
   }
   return undefined;
 }

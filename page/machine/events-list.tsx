@@ -18,6 +18,7 @@ const PLAIN: Readonly<Record<string, Send>> = {
   "session.archive": (client, id) => client.archiveSession(id),
   "session.stop": (client, id) => client.stopSession(id),
   "session.abort": (client, sessionId) => client.send({ type: "abort", sessionId } as never),
+  "session.heartbeat": (client, sessionId) => client.send({ type: "heartbeat", sessionId } as never),
 };
 /** Commands with a text, and its longest length. */
 const WITH_TEXT: Readonly<Record<string, { max: number; send: Send }>> = {

@@ -4,6 +4,7 @@ import type { Session } from "../../src/protocol/session.ts";
 import type { FloorPicture } from "../log/floor-picture.ts";
 import { type Here, useHere } from "../moment/here.tsx";
 import { clockOf } from "../moment/moment-text.ts";
+import { isExternal } from "../parts/external.ts";
 import { useWords } from "../words/words.tsx";
 import type { Chart } from "./chart.ts";
 import { ChartFigure } from "./chart-figure.tsx";
@@ -150,10 +151,11 @@ function ArbiterChart({ arbiter, floor }: { arbiter: Chart; floor: FloorPicture 
 
 function Facts({ session, machine, transitions }: ChartsProps & { session: Session }) {
   const { say, language } = useWords();
-  const { agentName } = useHere();
+  const { agents, agentName } = useHere();
+  const takesNoTurns = isExternal(agents, session);
   const { accepted, refused } = useMemo(
-    () => acceptedIn(machine, statesOf({ state: session.state, activity: session.activity })),
-    [machine, session.state, session.activity],
+    () => acceptedIn(machine, statesOf({ state: session.state, activity: session.activity }), takesNoTurns),
+    [machine, session.state, session.activity, takesNoTurns],
   );
   return (
     <>

@@ -102,10 +102,17 @@ export interface Acceptance {
   to: readonly string[];
 }
 
-/** What a session accepts in these states, and what it refuses. */
+/** What the server refuses a session whose agent plays for itself: it takes no turns. */
+const TURN = { event: "session.chat", code: "illegal_command" };
+
+/**
+ * What a session accepts in these states, and what it refuses.
+ * @param isExternal its agent plays for itself
+ */
 export function acceptedIn(
   { regions, anywhere }: Chart,
   states: Readonly<Record<string, string>>,
+  isExternal = false,
 ): { accepted: Acceptance[]; refused: readonly { event: string; code: string }[] } {
   const to = new Map<string, Set<string>>(anywhere.map((event) => [event, new Set()]));
   const refused: { event: string; code: string }[] = [];
@@ -124,6 +131,7 @@ export function acceptedIn(
       for (const { event } of words) if (event !== undefined) targets(event).add(target);
     }
   }
+  if (isExternal && to.has(TURN.event)) refused.push(TURN);
   for (const { event } of refused) to.delete(event);
   return { accepted: [...to].map(([event, states]) => ({ event, to: [...states] })), refused };
 }

@@ -93,8 +93,10 @@ export function HereProvider({ address, children }: { address: Address; children
   const floorId = isFile ? file.floorId : named || undefined;
   const followed = floorId === undefined || isFile ? undefined : floorId;
 
-  // One stream says whether the server is there: the floor's, or a connection where no floor is chosen.
-  const source = followed === undefined ? views.connection : views.floor(followed);
+  // One stream says whether the server is there: the floor's; where no floor is chosen that of all floors in the view
+  // that lists them, else a connection.
+  const anyFloor = address.view === "floor" && !isFile ? views.floors : views.connection;
+  const source = followed === undefined ? anyFloor : views.floor(followed);
   const heard = useLive<LiveState>(source);
   const live = followed === undefined ? NOBODY : (heard as FloorLiveView);
 

@@ -30,11 +30,13 @@ export function LogFileButtons() {
     <span className={styles["files"]}>
       {log.events.length > 0 && (
         <button type="button" onClick={save}>
-          {say("log.save")}
+          <span aria-hidden="true">↓</span>
+          <span>{say("log.save")}</span>
         </button>
       )}
       <button type="button" onClick={() => picker.current?.click()}>
-        {say("log.open")}
+        <span aria-hidden="true">↑</span>
+        <span>{say("log.open")}</span>
       </button>
       <input
         ref={picker}

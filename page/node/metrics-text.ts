@@ -48,3 +48,15 @@ export function quantile(samples: readonly Sample[], name: string, part: number)
   const bounds = [...counts.keys()].sort((one, other) => one - other);
   return bounds.find((bound) => counts.get(bound)! >= all * part);
 }
+
+/** A label of the first sample of a metric; undefined where the node does not have it. */
+export const labelOf = (samples: readonly Sample[], name: string, label: string): string | undefined =>
+  samples.find((sample) => sample.name === name)?.labels[label];
+
+/** How many partitions fall to each orchestrator, in the order of their ids; empty on a node that is none. */
+export function partitionsOf(samples: readonly Sample[]): { node: string; value: number }[] {
+  return samples
+    .filter(({ name }) => name === "interlock_orchestrator_partitions")
+    .map(({ labels, value }) => ({ node: labels["node"] ?? "", value }))
+    .sort((one, other) => (one.node < other.node ? -1 : 1));
+}

@@ -4,6 +4,7 @@ import { useClient } from "../../src/react/provider.ts";
 import { useHere } from "../moment/here.tsx";
 import { useWords } from "../words/words.tsx";
 import styles from "./floor-chooser.module.css";
+import { FloorLine } from "./floor-line.tsx";
 import { floorName, floorOf } from "./floor-name.ts";
 import { Rows } from "./rows.tsx";
 import { useAct } from "./use-act.ts";
@@ -60,15 +61,9 @@ export function FloorChooser() {
           rowHeight={44}
           label={say("floor.choose")}
           keyOf={({ floorId }) => floorId}
-          row={({ floorId, state, holder, paused, queued }) => (
-            <button type="button" className={styles["floor"]} onClick={() => go(floorId)}>
-              <b>{floorName(floorId)}</b>
-              <span>
-                {say(`floor.${state}`)}
-                {holder ? ` · ${here.agentName(holder.agentId)}` : ""}
-                {paused > 0 ? ` · ‖ ${paused}` : ""}
-                {queued > 0 ? ` · ◔ ${queued}` : ""}
-              </span>
+          row={(floor) => (
+            <button type="button" className={styles["floor"]} onClick={() => go(floor.floorId)}>
+              <FloorLine floor={floor} />
             </button>
           )}
         />

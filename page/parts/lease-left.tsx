@@ -2,8 +2,8 @@ import { useEffect, useState } from "react";
 import type { Session } from "../../src/protocol/session.ts";
 import { useClient } from "../../src/react/provider.ts";
 import { useHere } from "../moment/here.tsx";
-import { useNow } from "../parts/use-now.ts";
 import { useWords } from "../words/words.tsx";
+import { useNow } from "./use-now.ts";
 
 /** The session is read again this often in the length of its lease, and not more often than once in `MIN_READ_MS`. */
 const READS_PER_LEASE = 2;

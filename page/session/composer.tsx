@@ -1,20 +1,15 @@
 import { type FormEvent, type KeyboardEvent, useState } from "react";
-import type { AgentView } from "../../src/client/answers.ts";
 import type { Session } from "../../src/protocol/session.ts";
 import { useClient } from "../../src/react/provider.ts";
 import { DecisionText } from "../floor/decisions.tsx";
 import { useHere } from "../moment/here.tsx";
+import { isExternal } from "../parts/external.ts";
 import { useAct } from "../parts/use-act.ts";
 import { useWords } from "../words/words.tsx";
 import styles from "./session.module.css";
 
 /** What the server takes at most, in UTF-16 units. */
 const MAX_TEXT = 262_144;
-
-/** Whether the session's agent plays for itself: the server refuses every message to it. */
-export function isExternal(agents: readonly AgentView[], { agentId }: Pick<Session, "agentId">): boolean {
-  return agents.some(({ id, external }) => id === agentId && external === true);
-}
 
 /** Says something to the session. What the server did not take stays in the field, with the reason beside it. */
 export function Composer({ session }: { session: Session }) {

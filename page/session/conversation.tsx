@@ -6,9 +6,9 @@ import { useClient } from "../../src/react/provider.ts";
 import { type CallNode, callTree, itemsOf, keyOf } from "../log/conversation-log.ts";
 import { useHere } from "../moment/here.tsx";
 import { clockOf } from "../moment/moment-text.ts";
+import { isExternal } from "../parts/external.ts";
 import { useAct } from "../parts/use-act.ts";
 import { useWords } from "../words/words.tsx";
-import { isExternal } from "./composer.tsx";
 import { Markdown } from "./markdown.tsx";
 import styles from "./session.module.css";
 
@@ -122,11 +122,7 @@ function MessageRow({ message, session }: { message: SessionMessage; session: Se
           {say("session.copy")}
         </button>
         {isMine && status !== "queued" && (
-          <button
-            type="button"
-            disabled={isBusy}
-            onClick={() => void act(() => client.send({ type: "chat", sessionId: session.id, content } as never))}
-          >
+          <button type="button" disabled={isBusy} onClick={() => void act(() => client.resendMessage(session.id, id))}>
             {say("session.again")}
           </button>
         )}
@@ -183,7 +179,7 @@ function Tool({ use: { data, result } }: { use: ToolUse }) {
   return (
     <details className={styles["tool"]} data-state={state}>
       <summary>
-        <span aria-hidden="true">{state === "success" ? "✓" : state === "error" ? "✕" : "▶"}</span>{" "}
+        <span aria-hidden="true">{state === "success" ? "✓" : state === "error" ? "✕" : "…"}</span>{" "}
         <code>{data.function.name}</code> <span>{say(`tool.${state}`)}</span>
       </summary>
       <Arguments text={data.function.arguments} />

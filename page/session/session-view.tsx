@@ -2,10 +2,11 @@ import { useEffect, useMemo, useState } from "react";
 import type { Session } from "../../src/protocol/session.ts";
 import { useClient } from "../../src/react/provider.ts";
 import { useSession } from "../../src/react/use-session.ts";
-import { lastYieldOf, type Transcript, transcriptOf } from "../log/conversation-log.ts";
+import { Why } from "../floor/why.tsx";
+import { type Transcript, transcriptOf } from "../log/conversation-log.ts";
 import { useHere } from "../moment/here.tsx";
 import { clockOf } from "../moment/moment-text.ts";
-import { becauseOf } from "../parts/because.ts";
+import { LeaseLeft } from "../parts/lease-left.tsx";
 import { lookOf } from "../parts/look.ts";
 import { StateSign } from "../parts/state-sign.tsx";
 import { useAct } from "../parts/use-act.ts";
@@ -13,7 +14,6 @@ import { useWords } from "../words/words.tsx";
 import { Composer } from "./composer.tsx";
 import { Conversation } from "./conversation.tsx";
 import { Interactions } from "./interactions.tsx";
-import { LeaseLeft } from "./lease.tsx";
 import styles from "./session.module.css";
 import { SessionList } from "./session-list.tsx";
 
@@ -123,13 +123,12 @@ function Shown({ session, transcript, onOlder }: ShownProps) {
 function Head({ session }: { session: Session }) {
   const { say, language, number } = useWords();
   const client = useClient();
-  const { agentName, isLive, linkTo, floorId = "", log, count } = useHere();
+  const { agentName, isLive, linkTo, floorId = "" } = useHere();
   const { act, refusal, isBusy } = useAct();
   const [title, setTitle] = useState<string>();
-  const { id, agentId, state, activity, createdAt, tokenUsage, priority, pausedBy } = session;
+  const { id, agentId, state, activity, createdAt, tokenUsage, priority } = session;
   // biome-ignore lint/correctness/useExhaustiveDependencies: a title that arrives ends the editing of the old one.
   useEffect(() => setTitle(undefined), [session.title]);
-  const because = pausedBy === "yield" ? becauseOf(lastYieldOf(log.events, id, count), say) : undefined;
   const disabled = !isLive || isBusy;
   const rename = async () => {
     if (title === undefined || title.trim() === "" || title === session.title) return setTitle(undefined);
@@ -162,15 +161,17 @@ function Head({ session }: { session: Session }) {
       )}
       <p>
         <StateSign look={lookOf(session)} /> {agentName(agentId)} · {say("agents.priority", { value: priority })}
-        {pausedBy && ` · ${because ?? say(`pausedby.${pausedBy}`)}`} · {clockOf(createdAt, language)} ·{" "}
+        {" · "}
+        {say("session.begun", { time: clockOf(createdAt, language) })} ·{" "}
         {say("session.tokens", { count: number.format(tokenUsage.used) })}
         <LeaseLeft session={session} />
       </p>
+      <Why session={session} />
       <p className={styles["actions"]}>
         <button type="button" disabled={disabled || state === "archived"} onClick={() => setTitle(session.title)}>
           {say("session.rename")}
         </button>
-        {state === "active" && (
+        {(state === "active" || state === "ducked") && (
           <button type="button" disabled={disabled} onClick={() => void act(() => client.pauseSession(id))}>
             {say("session.pause")}
           </button>

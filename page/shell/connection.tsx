@@ -1,6 +1,9 @@
 import { useEffect, useState } from "react";
 import type { LiveState } from "../../src/client/live/live.ts";
+import { useHere } from "../moment/here.tsx";
+import { floorName } from "../parts/floor-name.ts";
 import { useWords } from "../words/words.tsx";
+import { addressOf } from "./address.ts";
 import styles from "./frame.module.css";
 
 /** A lamp and a word: never colour alone. */
@@ -16,7 +19,7 @@ export function ConnectionLamp({ state: { status } }: { state: LiveState }) {
 /** Says what keeps the page from the server. What is shown meanwhile stays as it was. */
 export function ConnectionLine({ state: { status, failure, retryAt } }: { state: LiveState }) {
   const { say } = useWords();
-  if (status === "refused" && failure && failure.code !== "unauthorized") {
+  if (status === "refused" && failure && failure.code !== "unauthorized" && failure.status !== 404) {
     return <p className={styles["line"]}>{say("connection.failed", { reason: failure.message })}</p>;
   }
   if (status !== "waiting" || retryAt === undefined) return undefined;
@@ -24,6 +27,19 @@ export function ConnectionLine({ state: { status, failure, retryAt } }: { state:
     <p className={styles["line"]}>
       <Countdown until={retryAt} />
     </p>
+  );
+}
+
+/** In place of a view whose floor the server does not show. */
+export function FloorRefused({ state: { failure } }: { state: LiveState }) {
+  const { say } = useWords();
+  const { floorId = "" } = useHere();
+  return (
+    <section className={styles["failure"]} aria-labelledby="refused">
+      <h1 id="refused">{floorName(floorId)}</h1>
+      <p role="alert">{failure?.status === 404 ? say("floor.foreign") : (failure?.message ?? say("error.title"))}</p>
+      <a href={addressOf("floor")}>{say("floor.another")}</a>
+    </section>
   );
 }
 

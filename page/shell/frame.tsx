@@ -1,13 +1,13 @@
-import { Suspense, useEffect, useMemo } from "react";
+import { Suspense, useEffect, useMemo, useRef } from "react";
 import { HereProvider, Unhurried, useHere } from "../moment/here.tsx";
 import { MomentBar } from "../moment/moment-bar.tsx";
 import { FloorChooser } from "../parts/floor-chooser.tsx";
 import { useWords } from "../words/words.tsx";
 import { useAddress } from "./address.ts";
-import { ConnectionLamp, ConnectionLine } from "./connection.tsx";
+import { ConnectionLamp, ConnectionLine, FloorRefused } from "./connection.tsx";
 import styles from "./frame.module.css";
 import { KeyList, useKeys } from "./keys.tsx";
-import { SignIn } from "./sign-in.tsx";
+import { SignIn, SignOut } from "./sign-in.tsx";
 import { useTheme } from "./theme.ts";
 import { useHiddenTab } from "./use-hidden-tab.ts";
 import { ViewBoundary } from "./view-boundary.tsx";
@@ -40,10 +40,19 @@ function Framed({ view }: { view: View }) {
       </ViewBoundary>
     );
   }, [view, floorId, say]);
-  const waiting = [floor?.holder, ...(floor?.paused ?? [])].filter((each) => each?.activity === "waiting").length;
+  const present = floor ? [floor.holder, ...floor.ducked, ...floor.paused] : [];
+  const waiting = present.flatMap((each) => (each?.activity === "waiting" ? [each.id] : []));
   useEffect(() => {
-    document.title = waiting > 0 ? `(${waiting}) Interlock` : "Interlock";
-  }, [waiting]);
+    document.title = waiting.length > 0 ? `(${waiting.length}) Interlock` : "Interlock";
+  }, [waiting.length]);
+  const isRefused =
+    view.isOfFloor && status.status === "refused" && floorId !== undefined && status.failure?.code !== "unauthorized";
+  const tabs = useRef<HTMLElement>(null);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: another view is another current tab.
+  useEffect(() => {
+    // On a narrow screen there is not room for all tabs: the one of the view is never among the hidden.
+    tabs.current?.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+  }, [view]);
   return (
     <div className={styles["frame"]}>
       <button type="button" className={styles["skip"]} onClick={() => document.getElementById("content")?.focus()}>
@@ -51,7 +60,7 @@ function Framed({ view }: { view: View }) {
       </button>
       <header className={styles["bar"]}>
         <span className={styles["name"]}>{say("app.name")}</span>
-        <nav className={styles["tabs"]} aria-label={say("app.views")}>
+        <nav ref={tabs} className={styles["tabs"]} aria-label={say("app.views")}>
           {VIEWS.map(({ name, title }) => (
             <a
               key={name}
@@ -63,17 +72,23 @@ function Framed({ view }: { view: View }) {
           ))}
         </nav>
         <FloorChooser />
-        {waiting > 0 && <span className={styles["waiting"]}>{say("app.waiting", { count: waiting })}</span>}
+        {waiting.length > 0 && (
+          <a className={styles["waiting"]} href={linkTo("session", { sessionId: waiting[0]! })}>
+            <span aria-hidden="true">? {waiting.length}</span>
+            <span>{say("app.waiting", { count: waiting.length })}</span>
+          </a>
+        )}
         <ConnectionLamp state={status} />
         <LanguageSwitch />
         <ThemeSwitch />
         <KeyList />
+        <SignOut />
       </header>
       <ConnectionLine state={status} />
       <Unhurried>
         {(isBehind) => (
           <main className={styles["content"]} id="content" tabIndex={-1} aria-busy={isBehind}>
-            {shown}
+            {isRefused ? <FloorRefused state={status} /> : shown}
           </main>
         )}
       </Unhurried>

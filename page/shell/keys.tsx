@@ -78,6 +78,8 @@ const LIST = [
   ["[ ]", "keys.decisions"],
   ["Home End", "keys.ends"],
   ["Space", "keys.hold"],
+  ["W S", "keys.zoom"],
+  ["A D", "keys.along"],
   ["F", "keys.floor"],
   ["/", "keys.search"],
   ["C", "keys.composer"],

@@ -1,7 +1,9 @@
 import { type FormEvent, useEffect, useRef, useState } from "react";
 import { ClientError } from "../../src/client/client-error.ts";
 import { useClient } from "../../src/react/provider.ts";
+import { useAct } from "../parts/use-act.ts";
 import { useWords } from "../words/words.tsx";
+import { readChoice, writeChoice } from "./choices.ts";
 import styles from "./frame.module.css";
 
 /** Asks for a token, over the page as it was. The token becomes a cookie that scripts cannot read; the page forgets it. */
@@ -21,6 +23,7 @@ export function SignIn({ onSignedIn }: { onSignedIn: () => void }) {
     setState("busy");
     try {
       await client.signIn(token);
+      writeChoice("signedin", "yes");
       onSignedIn();
     } catch (error) {
       const isRefused = error instanceof ClientError && error.status >= 400 && error.status < 500;
@@ -48,5 +51,27 @@ export function SignIn({ onSignedIn }: { onSignedIn: () => void }) {
         </button>
       </form>
     </dialog>
+  );
+}
+
+/** Takes the cookie back, and begins anew. Shown where somebody signed in with this browser. */
+export function SignOut() {
+  const { say } = useWords();
+  const client = useClient();
+  const { act, refusal, isBusy } = useAct();
+  if (readChoice("signedin") !== "yes") return undefined;
+  const leave = () =>
+    act(async () => {
+      await client.signOut();
+      writeChoice("signedin", "no");
+      location.reload();
+    });
+  return (
+    <>
+      <button type="button" disabled={isBusy} onClick={() => void leave()}>
+        {say("signout")}
+      </button>
+      {refusal && <span role="alert">{refusal.text}</span>}
+    </>
   );
 }

@@ -8,6 +8,8 @@ export interface View {
   name: string;
   title: WordKey;
   show: ComponentType | LazyExoticComponent<ComponentType>;
+  /** It shows the chosen floor, and nothing else where the server refuses that. */
+  isOfFloor: boolean;
 }
 
 /** Views that few open first are scripts of their own. */
@@ -18,10 +20,10 @@ const NodeView = lazy(async () => ({ default: (await import("../node/node-view.t
 
 /** The tabs, in their order; the first one is shown where the address names none. */
 export const VIEWS: readonly [View, ...View[]] = [
-  { name: "floor", title: "floor.title", show: FloorView },
-  { name: "session", title: "session.title", show: SessionView },
-  { name: "machine", title: "machine.title", show: MachineView },
-  { name: "timeline", title: "timeline.title", show: TimelineView },
-  { name: "sequence", title: "sequence.title", show: SequenceView },
-  { name: "node", title: "node.title", show: NodeView },
+  { name: "floor", title: "floor.title", show: FloorView, isOfFloor: true },
+  { name: "session", title: "session.title", show: SessionView, isOfFloor: true },
+  { name: "machine", title: "machine.title", show: MachineView, isOfFloor: true },
+  { name: "timeline", title: "timeline.title", show: TimelineView, isOfFloor: true },
+  { name: "sequence", title: "sequence.title", show: SequenceView, isOfFloor: true },
+  { name: "node", title: "node.title", show: NodeView, isOfFloor: false },
 ];

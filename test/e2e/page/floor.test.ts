@@ -20,7 +20,8 @@ const addressOf = (user: string) => `${node.url}/#/floor/u%3A${user}`;
 
 describeInChromium("the floor view", (open) => {
   test("says what a call over music would do, does it with one click, and shows any moment again", async () => {
-    const { page, faults } = await open(addressOf(node.newUser("ann")));
+    const user = node.newUser("ann");
+    const { page, faults } = await open(addressOf(user));
     await agentButton(page, "Music").click();
     await holderCard(page).getByText("Music").waitFor();
 
@@ -29,7 +30,7 @@ describeInChromium("the floor view", (open) => {
     await holderCard(page).getByText("would be paused").waitFor();
     await agentButton(page, "Phone").click();
     await holderCard(page).getByText("Phone").waitFor();
-    await page.getByRole("article", { name: "Music: paused" }).waitFor();
+    await page.getByRole("article", { name: "Music: paused" }).getByText("interrupted by Phone").waitFor();
     await page.getByText("Phone (90) got the floor: 90 against 20, Music is paused.").waitFor();
 
     await agentButton(page, "Weather").click();
@@ -37,11 +38,11 @@ describeInChromium("the floor view", (open) => {
 
     const slider = page.getByRole("slider", { name: "Look at an earlier moment" });
     const isWholeLogHere = async () => {
-      const { events } = await client.readFloorLog("u:ann", { limit: 2_000 });
+      const { events } = await client.readFloorLog(`u:${user}`, { limit: 2_000 });
       return (await slider.getAttribute("max")) === String(events.length);
     };
     await expect.poll(isWholeLogHere).toBe(true);
-    await page.getByRole("heading", { name: "ann" }).click();
+    await page.getByRole("heading", { name: user }).click();
     for (let presses = 0; (await holderCard(page).getByText("Music").count()) === 0; presses += 1) {
       expect(presses).toBeLessThan(30);
       await page.keyboard.press("ArrowLeft");
@@ -92,9 +93,36 @@ describeInChromium("the floor view", (open) => {
     await page.getByLabel("name of a flag").fill("emergency");
     await page.getByRole("button", { name: "Set" }).click();
     await page.getByLabel("emergency").waitFor();
+    await page.getByRole("article", { name: "Patient: waits" }).getByText("Music", { exact: false }).waitFor();
     expect(await page.getByLabel("emergency").isChecked()).toBe(true);
     await node.post(`/floor/u%3A${userId}/stop-all`);
     await page.getByText("The floor is free. Choose an agent to start a session.").waitFor();
+  });
+
+  test("talks to the session that has the floor, and shows what was said last", async () => {
+    const { page } = await open(addressOf(node.newUser("dov")));
+    await agentButton(page, "General").click();
+    await holderCard(page).getByLabel("Say something").fill("hello");
+    await holderCard(page).getByRole("button", { name: "Send" }).click();
+    await holderCard(page).getByText("Hello there.").waitFor();
+    expect(await holderCard(page).getByLabel("Say something").inputValue()).toBe("");
+  });
+
+  test("leaves the flags that others set as they are", async () => {
+    const user = node.newUser("flo");
+    const { page } = await open(addressOf(user));
+    const set = async (name: string) => {
+      await page.getByLabel("name of a flag").fill(name);
+      await page.getByRole("button", { name: "Set", exact: true }).click();
+      await page.getByLabel(name, { exact: true }).waitFor();
+    };
+    await page.route("**/flags", async (route) => {
+      await client.changeFlags(`u:${user}`, { reverse: true });
+      await route.continue();
+    });
+    await set("night");
+    await page.getByLabel("reverse", { exact: true }).waitFor();
+    expect((await client.getFloor(`u:${user}`)).flags).toEqual({ night: true, reverse: true });
   });
 
   test("has no fault that axe finds, with every kind of card on it", async () => {

@@ -26,10 +26,6 @@ describeInChromium("the page's frame", (open) => {
   test("explains floors when no floor is chosen, and opens one by its user's name", async () => {
     const { page, faults } = await open(node.url);
     await page.getByText("Connected", { exact: true }).waitFor();
-    await page
-      .getByRole("main")
-      .getByRole("button", { name: /Choose a floor/ })
-      .click();
     await page.getByRole("main").getByLabel("User").fill("zoë / left");
     await page.getByRole("main").getByRole("button", { name: "Open", exact: true }).click();
     await page.getByRole("heading", { name: "zoë / left", exact: true }).waitFor();
@@ -51,12 +47,12 @@ describeInChromium("the page's frame", (open) => {
 
   test("speaks Chinese to a browser that does, and switches without a reload", async () => {
     const { page, faults } = await open(node.url, { locale: "zh-CN" });
-    await page.getByRole("heading", { name: "发言权", exact: true }).waitFor();
+    await page.getByRole("heading", { name: "谁拥有发言权，为什么", exact: true }).waitFor();
     expect(await page.locator("html").getAttribute("lang")).toBe("zh-CN");
     await page.getByRole("button", { name: "English" }).click();
-    await page.getByRole("heading", { name: "Floor", exact: true }).waitFor();
+    await page.getByRole("heading", { name: "Who has the floor, and why", exact: true }).waitFor();
     await page.reload();
-    await page.getByRole("heading", { name: "Floor", exact: true }).waitFor();
+    await page.getByRole("heading", { name: "Who has the floor, and why", exact: true }).waitFor();
     expect(faults).toEqual([]);
   });
 
@@ -125,7 +121,7 @@ describeInChromium("the page's frame", (open) => {
     await page.getByLabel("Token").fill(KEY);
     await page.getByRole("button", { name: "Sign in" }).click();
     await page.getByText("Connected", { exact: true }).waitFor();
-    await page.getByRole("heading", { name: "Floor", exact: true }).waitFor();
+    await page.getByRole("heading", { name: "Who has the floor, and why", exact: true }).waitFor();
     const kept = await page.evaluate<string>(
       "document.cookie + JSON.stringify({ ...localStorage, ...sessionStorage })",
     );

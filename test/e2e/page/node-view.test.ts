@@ -16,6 +16,8 @@ describeInChromium("the node view", (open) => {
   test("shows what the node counts, as it grows", async () => {
     const { page, faults } = await open(`${node.url}/#/node`);
     await page.getByText(/^. Ready$/).waitFor();
+    await page.getByText("It is gateway, orchestrator, worker").waitFor();
+    await page.getByRole("listitem").filter({ hasText: "256 of 256 partitions of the floors this node" }).waitFor();
     const commands = page.locator("dl > div", { hasText: "Commands answered" });
     await commands.getByText(/since it started/).waitFor();
     const before = await commands.textContent();

@@ -139,7 +139,8 @@ describeInChromium("the session view", (open) => {
     const first = await left.getAttribute("datetime");
     await expect.poll(() => left.getAttribute("datetime"), { timeout: 15_000 }).not.toBe(first);
     program.stop();
-    await page.getByText("its program was not heard from any more").waitFor();
+    await page.getByText("gave the floor up: its program was not heard from any more.").waitFor();
+    await page.getByText("It stays paused until it is resumed or spoken to.").waitFor();
     await page.getByText(/of its lease left|its lease has run out/).waitFor({ state: "detached" });
     expect(faults).toEqual([]);
   });

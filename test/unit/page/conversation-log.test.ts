@@ -1,5 +1,12 @@
 import { describe, expect, test } from "vitest";
-import { type CallNode, callTree, itemsOf, lastYieldOf, transcriptOf } from "../../../page/log/conversation-log.ts";
+import {
+  type CallNode,
+  callTree,
+  itemsOf,
+  lastPauseOf,
+  lastWordsOf,
+  transcriptOf,
+} from "../../../page/log/conversation-log.ts";
 import { PictureBook, pictureOf } from "../../../page/log/floor-picture.ts";
 import { countUpTo, type LogEvent } from "../../../page/log/log-event.ts";
 import { readLogFile, writeLogFile } from "../../../page/log/log-file.ts";
@@ -122,15 +129,30 @@ describe("a transcript", () => {
     expect(new Set(keys).size).toBe(2);
   });
 
-  test("knows why the session gave the floor up the last time before a moment", () => {
-    const yielded = (sessionId: string, reason: string) => {
-      const { data, ...rest } = move(sessionId, "active.idle", "paused", "yield");
+  test("knows why the session was paused the last time before a moment", () => {
+    const paused = (sessionId: string, event: "yield" | "preempt", reason: string) => {
+      const { data, ...rest } = move(sessionId, "active.idle", "paused", event);
       return { ...rest, data: { ...data, reason } };
     };
-    const log = logOf(yielded("s", "after_turn"), yielded("s", "lease_expired"), yielded("other", "max_hold"));
-    expect(lastYieldOf(log, "s", 3)).toBe("lease_expired");
-    expect(lastYieldOf(log, "s", 1)).toBe("after_turn");
-    expect(lastYieldOf(log, "s", 0)).toBeUndefined();
+    const log = logOf(
+      paused("s", "yield", "after_turn"),
+      paused("s", "preempt", "restricted"),
+      paused("other", "yield", "max_hold"),
+    );
+    expect(lastPauseOf(log, "s", 3)).toBe("restricted");
+    expect(lastPauseOf(log, "s", 1)).toBe("after_turn");
+    expect(lastPauseOf(log, "s", 0)).toBeUndefined();
+  });
+
+  test("knows what was said last before a moment, and looks back a thousand events for it", () => {
+    const words = (sessionId: string, content: string) => ({ ...message(content, ["a"], 0), sessionId });
+    const log = logOf(words("s", "u1"), words("other", "u2"), words("s", "u3"));
+    expect(lastWordsOf(log, "s", 3)).toBe("u3");
+    expect(lastWordsOf(log, "s", 2)).toBe("u1");
+    expect(lastWordsOf(log, "none", 3)).toBeUndefined();
+    const long = logOf(words("s", "u1"), ...Array.from({ length: 1_000 }, (_, index) => words("other", `o${index}`)));
+    expect(lastWordsOf(long, "s", 1_000)).toBe("u1");
+    expect(lastWordsOf(long, "s", 1_001)).toBeUndefined();
   });
 });
 

@@ -116,4 +116,10 @@ test("what a session accepts are the events of its states, with where they may l
     event: "session.abort",
     to: ["idle"],
   });
+  const external = acceptedIn(session, { lifecycle: "active", activity: "idle" }, true);
+  expect(external.accepted.map(({ event }) => event)).not.toContain("session.chat");
+  expect(external.refused).toContainEqual({ event: "session.chat", code: "illegal_command" });
+  expect(acceptedIn(session, { lifecycle: "active", activity: "idle" }).accepted).toContainEqual(
+    expect.objectContaining({ event: "session.chat" }),
+  );
 });

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { quantile, readMetrics, total } from "../../../page/node/metrics-text.ts";
+import { labelOf, quantile, readMetrics, partitionsOf, total } from "../../../page/node/metrics-text.ts";
 
 const TEXT = `# HELP a help
 # TYPE a counter
@@ -26,6 +26,20 @@ describe("a node's metrics", () => {
     expect(total(samples, "a", { type: "x" })).toBe(3);
     expect(total(samples, "b")).toBe(1_500);
     expect(total(samples, "none")).toBeUndefined();
+  });
+
+  test("say which node it is, and what falls to each orchestrator, in the order of their ids", () => {
+    const samples = readMetrics(`info{node="b",roles="gateway,orchestrator"} 1
+interlock_orchestrator_partitions{node="b"} 100
+interlock_orchestrator_partitions{node="a"} 156
+`);
+    expect(labelOf(samples, "info", "roles")).toBe("gateway,orchestrator");
+    expect(labelOf(samples, "none", "roles")).toBeUndefined();
+    expect(partitionsOf(samples)).toEqual([
+      { node: "a", value: 156 },
+      { node: "b", value: 100 },
+    ]);
+    expect(partitionsOf(readMetrics(TEXT))).toEqual([]);
   });
 
   test("give the bound that a part of the observations stayed below", () => {

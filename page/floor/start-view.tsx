@@ -1,0 +1,98 @@
+import type { FormEvent } from "react";
+import { useFloors } from "../../src/react/use-floor.ts";
+import { useHere } from "../moment/here.tsx";
+import { LogFileButtons } from "../moment/log-file-buttons.tsx";
+import { FloorLine } from "../parts/floor-line.tsx";
+import { floorOf } from "../parts/floor-name.ts";
+import { Rows } from "../parts/rows.tsx";
+import { useAct } from "../parts/use-act.ts";
+import { useWords } from "../words/words.tsx";
+import styles from "./start.module.css";
+
+const ROW_PX = 44;
+/** Rows that are seen without scrolling. */
+const MAX_SEEN = 8;
+/** Where `npm run drive` looks for a node. */
+const LOCAL_NODE = "http://127.0.0.1:3000";
+/** Written in the field, so that one press opens a floor. */
+const FIRST_USER = "driver";
+
+/** What this is, which floors are in use, and how to begin; shown where no floor is chosen. */
+export function StartView() {
+  const { say } = useWords();
+  const { linkTo } = useHere();
+  const { act, refusal } = useAct();
+  const drive = location.origin === LOCAL_NODE ? "npm run drive" : `npm run drive -- ${location.origin}`;
+  const submit = (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault();
+    const form = new FormData(event.currentTarget);
+    const userId = String(form.get("user") ?? "").trim();
+    if (userId === "") return;
+    location.hash = linkTo("floor", { floorId: floorOf(userId, String(form.get("zone") ?? "").trim()), at: undefined });
+  };
+  return (
+    <section className={styles["start"]} aria-labelledby="start">
+      <h1 id="start">{say("start.title")}</h1>
+      <p>{say("start.what")}</p>
+      <Floors />
+      <h2>{say("start.open")}</h2>
+      <form onSubmit={submit} className={styles["open"]}>
+        <input
+          name="user"
+          required
+          maxLength={128}
+          defaultValue={FIRST_USER}
+          aria-label={say("floor.user")}
+          placeholder={say("floor.user")}
+        />
+        <input name="zone" maxLength={128} aria-label={say("floor.zone")} placeholder={say("floor.zone")} />
+        <button type="submit">{say("floor.open")}</button>
+      </form>
+      <p className={styles["quiet"]}>{say("start.openwhat")}</p>
+      <h2>{say("start.watch")}</h2>
+      <p>{say("floor.drive")}</p>
+      <p className={styles["command"]}>
+        <code>{drive}</code>
+        <button type="button" onClick={() => void act(() => navigator.clipboard.writeText(drive))}>
+          {say("session.copy")}
+        </button>
+        {refusal && <span role="alert">{refusal.text}</span>}
+      </p>
+      <p>{say("log.what")}</p>
+      <LogFileButtons />
+    </section>
+  );
+}
+
+/** Those in use that one may see, as they change. */
+function Floors() {
+  const { say, number } = useWords();
+  const { linkTo } = useHere();
+  const { floors, status, failure } = useFloors();
+  const isKnown = status === "open" || floors.length > 0;
+  return (
+    <>
+      <h2>
+        {say("start.floors")} {floors.length > 0 && <small>{number.format(floors.length)}</small>}
+      </h2>
+      {status === "refused" && failure && <p role="alert">{failure.message}</p>}
+      {!isKnown && status !== "refused" && <p className={styles["loading"]}>{say("start.loading")}</p>}
+      {isKnown && floors.length === 0 && <p className={styles["quiet"]}>{say("start.none")}</p>}
+      {floors.length > 0 && (
+        <div className={styles["floors"]} style={{ height: Math.min(floors.length, MAX_SEEN) * ROW_PX }}>
+          <Rows
+            items={floors}
+            rowHeight={ROW_PX}
+            label={say("start.floors")}
+            keyOf={({ floorId }) => floorId}
+            row={(floor) => (
+              <a className={styles["floor"]} href={linkTo("floor", { floorId: floor.floorId, at: undefined })}>
+                <FloorLine floor={floor} />
+              </a>
+            )}
+          />
+        </div>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,42 @@
+import { type FormEvent, useState } from "react";
+import { useClient } from "../../src/react/provider.ts";
+import { useHere } from "../moment/here.tsx";
+import { useAct } from "../parts/use-act.ts";
+import { useWords } from "../words/words.tsx";
+import { DecisionText } from "./decisions.tsx";
+import styles from "./floor.module.css";
+
+/** Longer texts are written in the session's own view. */
+const MAX_TEXT = 4_096;
+
+/** One line to the session that has the floor. What the server did not take stays in the field. */
+export function Talk({ sessionId }: { sessionId: string }) {
+  const { say } = useWords();
+  const client = useClient();
+  const { isLive } = useHere();
+  const { act, refusal, isBusy } = useAct();
+  const [text, setText] = useState("");
+  const submit = async (event: FormEvent) => {
+    event.preventDefault();
+    const content = text.trim();
+    if (content === "" || isBusy) return;
+    if (await act(() => client.send({ type: "chat", sessionId, content } as never))) setText("");
+  };
+  return (
+    <form className={styles["talk"]} onSubmit={(event) => void submit(event)}>
+      <input
+        data-key="C"
+        value={text}
+        maxLength={MAX_TEXT}
+        disabled={!isLive}
+        aria-label={say("session.say")}
+        placeholder={say("session.say")}
+        onChange={({ target }) => setText(target.value)}
+      />
+      <button type="submit" disabled={!isLive || isBusy || text.trim() === ""}>
+        {say("session.send")}
+      </button>
+      {refusal && <p role="alert">{refusal.decision ? <DecisionText decision={refusal.decision} /> : refusal.text}</p>}
+    </form>
+  );
+}

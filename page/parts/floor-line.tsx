@@ -1,0 +1,22 @@
+import type { FloorSummary } from "../../src/protocol/floor.ts";
+import { useHere } from "../moment/here.tsx";
+import { useWords } from "../words/words.tsx";
+import { floorName } from "./floor-name.ts";
+import { signOf } from "./look.ts";
+
+/** A floor in a list: its name, who has it, and how many are paused and wait. */
+export function FloorLine({ floor: { floorId, state, holder, paused, queued } }: { floor: FloorSummary }) {
+  const { say } = useWords();
+  const { agentName } = useHere();
+  return (
+    <>
+      <b>{floorName(floorId)}</b>
+      <span>
+        {say(`floor.${state}`)}
+        {holder ? ` · ${agentName(holder.agentId)}` : ""}
+        {paused > 0 ? ` · ${signOf("paused")} ${paused}` : ""}
+        {queued > 0 ? ` · ${signOf("queued")} ${queued}` : ""}
+      </span>
+    </>
+  );
+}

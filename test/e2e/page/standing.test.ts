@@ -1,0 +1,57 @@
+import { afterAll, expect, test } from "vitest";
+import { buildPage } from "../../support/built-page.ts";
+import { CAR } from "../../support/car-catalog.ts";
+import { closeChromium, describeInChromium } from "../../support/chromium.ts";
+import { E2eClient } from "../../support/e2e-client.ts";
+import { NodeUnderTest } from "../../support/node-under-test.ts";
+
+const radio = { name: "radio_agent", priority: 20, lease: "1h", adapter: { kind: "external" } };
+const node = await NodeUnderTest.start({ agents: [...CAR, radio], catalog: {}, pageFolder: await buildPage() });
+afterAll(() => node.stop());
+afterAll(closeChromium);
+
+type Place = { id: string; floorId: string };
+const addressOf = (view: string, { id, floorId }: Place) =>
+  `${node.url}/#/${view}/${encodeURIComponent(floorId)}/${id}`;
+
+describeInChromium("where a session stands", (open) => {
+  test("is explained in its view: which other paused it, with which numbers, and what brings it back", async () => {
+    const ann = new E2eClient(node);
+    const music = await ann.hold("music_agent");
+    const { page, faults } = await open(addressOf("session", music));
+    await page.getByText("Music Agent (20) got the floor: it is free.").waitFor();
+    const phone = await ann.hold("phone_agent");
+    await page.getByText("Phone Agent (90) got the floor: 90 against 20, Music Agent is paused.").waitFor();
+    await page.getByText("It resumes when the floor comes back to it.").waitFor();
+    await ann.on(phone.id, "archive");
+    await page.getByText("Music Agent (20) got the floor: it goes on.").waitFor();
+    await page.getByRole("button", { name: "Pause" }).click();
+    await page.getByText("paused by its user.").waitFor();
+    await page.getByText("It stays paused until it is resumed or spoken to.").waitFor();
+    expect(faults).toEqual([]);
+  });
+
+  test("can be changed while it is heard quieter: it is paused, in its view and in the stack", async () => {
+    const ben = new E2eClient(node);
+    const music = await ben.hold("music_agent");
+    await ben.hold("prompt_agent");
+    const { page } = await open(addressOf("session", music));
+    await page.getByText("Music Agent is heard quieter.").waitFor();
+    await page.getByRole("button", { name: "Pause" }).click();
+    await expect.poll(async () => (await ben.see(music.id)).state).toBe("paused");
+  });
+
+  test("shows on its card how long its program may be silent, and nowhere a field to write to it", async () => {
+    const cay = new E2eClient(node);
+    const music = await cay.hold("radio_agent");
+    const { page } = await open(addressOf("floor", music));
+    const card = page.locator("[data-front=true]");
+    await card.getByText(/^\D*[\d,]+ s of its lease left$/).waitFor();
+    expect(await page.getByLabel("Say something").count()).toBe(0);
+    await page.goto(addressOf("machine", music));
+    await page.getByRole("button", { name: "session.heartbeat" }).waitFor();
+    expect(await page.getByRole("button", { name: "session.chat" }).count()).toBe(0);
+    await page.getByText(/^\d+ that it refuses$/).click();
+    await page.getByRole("listitem").filter({ hasText: "session.chat ✕ illegal_command" }).waitFor();
+  });
+});
