@@ -5,7 +5,7 @@ import { lastWordsOf } from "../log/conversation-log.ts";
 import type { FloorPicture } from "../log/floor-picture.ts";
 import { useHere } from "../moment/here.tsx";
 import { clockOf } from "../moment/moment-text.ts";
-import { isExternal } from "../parts/external.ts";
+import { isExternal } from "../parts/external-agent.ts";
 import { LeaseLeft } from "../parts/lease-left.tsx";
 import { type Look, lookOf } from "../parts/look.ts";
 import { StateSign } from "../parts/state-sign.tsx";

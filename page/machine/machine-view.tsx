@@ -4,7 +4,7 @@ import type { Session } from "../../src/protocol/session.ts";
 import type { FloorPicture } from "../log/floor-picture.ts";
 import { type Here, useHere } from "../moment/here.tsx";
 import { clockOf } from "../moment/moment-text.ts";
-import { isExternal } from "../parts/external.ts";
+import { isExternal } from "../parts/external-agent.ts";
 import { useWords } from "../words/words.tsx";
 import type { Chart } from "./chart.ts";
 import { ChartFigure } from "./chart-figure.tsx";

@@ -3,7 +3,7 @@ import type { Session } from "../../src/protocol/session.ts";
 import { useClient } from "../../src/react/provider.ts";
 import { DecisionText } from "../floor/decisions.tsx";
 import { useHere } from "../moment/here.tsx";
-import { isExternal } from "../parts/external.ts";
+import { isExternal } from "../parts/external-agent.ts";
 import { useAct } from "../parts/use-act.ts";
 import { useWords } from "../words/words.tsx";
 import styles from "./session.module.css";

@@ -6,7 +6,7 @@ import { useClient } from "../../src/react/provider.ts";
 import { type CallNode, callTree, itemsOf, keyOf } from "../log/conversation-log.ts";
 import { useHere } from "../moment/here.tsx";
 import { clockOf } from "../moment/moment-text.ts";
-import { isExternal } from "../parts/external.ts";
+import { isExternal } from "../parts/external-agent.ts";
 import { useAct } from "../parts/use-act.ts";
 import { useWords } from "../words/words.tsx";
 import { Markdown } from "./markdown.tsx";

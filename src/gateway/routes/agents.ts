@@ -31,13 +31,10 @@ export function agentRoutes(app: Routes, door: Door): void {
                   .string()
                   .optional()
                   .meta({ description: "the agent is defined in the database, for this workspace" }),
-                external: z
-                  .literal(true)
-                  .optional()
-                  .meta({
-                    description:
-                      "the agent is external: its sessions take no turns, and its participant follows their state",
-                  }),
+                external: z.literal(true).optional().meta({
+                  description:
+                    "the agent is external: its sessions take no turns, and its participant follows their state",
+                }),
                 leaseMs: z
                   .number()
                   .optional()

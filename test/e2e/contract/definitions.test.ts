@@ -161,7 +161,12 @@ describe("a definition", () => {
     ["is based on no agent", { basedOn: "nobody" }, "body.basedOn", /has no agent nobody/],
     ["is based on a program", { basedOn: "formatter" }, "body.basedOn", /of kind command/],
     ["is based on a coding agent", { basedOn: "coder" }, "body.basedOn", /of kind acp/],
-    ["has a tool that its base lacks", { tools: ["clock", "web-fetch"] }, "body.tools", /the tool web-fetch is not a tool of/],
+    [
+      "has a tool that its base lacks",
+      { tools: ["clock", "web-fetch"] },
+      "body.tools",
+      /the tool web-fetch is not a tool of/,
+    ],
     ["has a tool twice", { tools: ["clock", "clock"] }, "body.tools", /twice/],
     ["is its own sub-agent", { subAgents: ["helper"] }, "body.subAgents", /not its own/],
     ["has a priority that is none", { priority: 101 }, "body.priority", /./],

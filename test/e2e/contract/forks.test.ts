@@ -288,7 +288,10 @@ describe("a rollback", () => {
     const ann = new E2eClient(node);
     const { id } = await greeted(ann, 2);
     const refusal = await refused(node.post(`/session/${id}/rollback`, { turns: 3 }));
-    expect(refusal).toMatchObject({ errorCode: "illegal_command", error: "The session has only 2 turns that can be taken back." });
+    expect(refusal).toMatchObject({
+      errorCode: "illegal_command",
+      error: "The session has only 2 turns that can be taken back.",
+    });
     expect((await ann.see(id)).state).toBe("active");
   });
 

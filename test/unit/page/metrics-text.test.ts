@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { labelOf, quantile, readMetrics, partitionsOf, total } from "../../../page/node/metrics-text.ts";
+import { labelOf, partitionsOf, quantile, readMetrics, total } from "../../../page/node/metrics-text.ts";
 
 const TEXT = `# HELP a help
 # TYPE a counter
