@@ -36,25 +36,25 @@ export interface Turn {
   readonly heardUpTo?: MessageId | undefined;
   /** Tools approved for this session: they need no confirmation. */
   readonly approvedTools: readonly string[];
-  /** Where in the tree of calls of its run the agent works; absent: at its top. */
+  /** The agent's place in the run's tree of calls; absent: at the root. */
   readonly tree?: CallTree | undefined;
 }
 
-/** The way from the session's agent to one that it set to work. */
+/** The path from the session's agent to a sub-agent. */
 export interface CallTree {
-  /** Ids from the session's agent to the one that runs. */
+  /** Agent ids from the session's agent to the running one. */
   readonly path: readonly AgentId[];
-  /** The calls that led there: one fewer than ids. */
+  /** The tool calls between them: one fewer than ids. */
   readonly calls: readonly string[];
   /** `max_depth` of the session's agent: how deep its sub-agents may be nested. */
   readonly maxDepth: number;
-  /** What the user approved in this run, for the whole tree. */
+  /** The user's approvals in this run, for the whole tree. */
   readonly approvals: Approvals;
 }
 
-/** Asks the user about calls of tools, and remembers what is approved for good. */
+/** Asks the user to confirm tool calls, and remembers approvals for the session. */
 export interface Approvals {
-  /** Resolves with the user's verdict on the call; rejects when the run ends before there is one. */
+  /** Resolves with the user's verdict on the call; rejects if the run ends first. */
   ask(call: ToolCall, control: Pick<RunControl, "ask" | "signal">): Promise<Verdict>;
 }
 
@@ -62,7 +62,7 @@ export type Verdict =
   | { readonly isApproved: true }
   | { readonly isApproved: false; readonly reason: string | undefined };
 
-/** An MCP server over streamable HTTP. Its headers hold a token that counts for one run, and is a secret. */
+/** An MCP server over streamable HTTP. Its headers contain a secret token that is valid for one run. */
 export interface ToolServer {
   readonly name: string;
   readonly url: string;
@@ -71,7 +71,10 @@ export interface ToolServer {
 
 export interface RunControl {
   readonly signal: AbortSignal;
-  /** Resolves when the run may go on: waits while it is held, rejects when it is aborted. For actions that cannot be undone. */
+  /**
+   * Resolves when the run may continue: waits while it is held, rejects when it is aborted. For actions that cannot be
+   * undone.
+   */
   untilWanted(): Promise<void>;
   /** Put a question to the user. Resolves with the answer; rejects if the run ends first. */
   ask(interaction: NewInteraction): Promise<Answer>;

@@ -23,7 +23,7 @@ interface AiSdkOptions {
   readonly env: Environment;
   readonly random: () => number;
   readonly tools: ToolSource;
-  /** Hears of what tools throw and the user is not told. */
+  /** Called with the errors of tools that are not shown to the user. */
   readonly onFault: (fault: unknown, agentId: AgentId, turn: Turn, toolName?: string) => void;
 }
 

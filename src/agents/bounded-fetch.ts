@@ -1,10 +1,10 @@
-/** An answer that is not streamed, in bytes. */
+/** The largest answer that is not streamed, in bytes. */
 const MAX_WHOLE_BYTES = 16_777_216;
-/** One event of a stream, in bytes: its readers keep it until it ends. */
+/** The largest event of a stream, in bytes, because readers keep an event until it is complete. */
 const MAX_EVENT_BYTES = 8_388_608;
 const LINE_FEED = 10;
 
-/** A server sent more than anybody can use. Named as the failures of `fetch` are, for it is one. */
+/** A server's answer exceeds the limit. It is a TypeError like other failures of `fetch`. */
 export class Flood extends Error {
   constructor(what: string) {
     super(`${what} of the answer is too large`);
@@ -13,8 +13,8 @@ export class Flood extends Error {
 }
 
 /**
- * `fetch`, with answers that fail where they would fill the memory of their reader: a whole answer by its size, an
- * event stream by the size of one line.
+ * `fetch` with bounded answers, so that they cannot fill the reader's memory: whole answers by their size, event
+ * streams by the size of one line.
  */
 export const boundedFetch: typeof globalThis.fetch = async (input, init) => {
   const response = await fetch(input, init);

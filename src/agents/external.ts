@@ -3,8 +3,8 @@ import type { AgentId } from "../protocol/ids.ts";
 import type { Agent } from "./agent.ts";
 
 /**
- * An agent that plays for itself. Its sessions take no turns; only a run that began before the catalogue made it
- * external, or a sub-agent's task, gets here, and fails.
+ * An external agent. Its sessions take no turns, so this adapter only fails: for a run that began before the catalogue
+ * made the agent external, or for a sub-agent's task.
  */
 export function createExternalAgent(id: AgentId): Agent {
   return {
@@ -13,7 +13,7 @@ export function createExternalAgent(id: AgentId): Agent {
     restartable: false,
     // biome-ignore lint/correctness/useYield: there is nothing to say
     async *run() {
-      throw new AppError("illegal_command", `${id} plays for itself: it takes no turns.`);
+      throw new AppError("illegal_command", `${id} is external: it takes no turns.`);
     },
   };
 }

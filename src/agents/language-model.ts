@@ -8,7 +8,10 @@ const DEFAULT_KEYS = {
   google: "GOOGLE_GENERATIVE_AI_API_KEY",
   "openai-compatible": undefined,
 };
-/** Stated, because the SDK would otherwise take them from environment variables: the catalogue alone decides. */
+/**
+ * Set explicitly, because the SDK would otherwise read them from environment variables, which the catalogue does not
+ * show.
+ */
 const BASE_URLS = {
   openai: "https://api.openai.com/v1",
   anthropic: "https://api.anthropic.com/v1",
@@ -19,15 +22,15 @@ const VISIBLE = /^[\x21-\x7e]+$/;
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 /**
- * Why this adapter cannot work, for the operator to read: its key is missing or malformed. (A key with a line break would
- * be refused as a header, with the key in the error's text.)
+ * Why this adapter cannot work, as text for the operator: its key is missing or malformed. (As a header, a key with a
+ * line break would cause an error whose text contains the key.)
  */
 export function findKeyProblem(adapter: AiSdkAdapter, env: Environment): string | undefined {
   const name = keyVariable(adapter);
   if (name === undefined) return undefined;
   const key = env[name]?.trim();
   if (!key) return `the environment variable ${name} is not set`;
-  return VISIBLE.test(key) ? undefined : `the environment variable ${name} holds characters that no key has`;
+  return VISIBLE.test(key) ? undefined : `the environment variable ${name} contains characters that a key cannot have`;
 }
 
 function keyVariable({ api_key_env, provider }: AiSdkAdapter): string | undefined {

@@ -18,19 +18,19 @@ import { treeOf } from "./sub-agent.ts";
 import { controlWithin, ToolBox } from "./tools/tool-box.ts";
 import { hasTools, openTools, type ToolSource } from "./tools/tool-set.ts";
 
-/** What tools may have said that was not pulled yet, in UTF-16 units. */
+/** The longest output of tools that waits to be pulled, in UTF-16 units. */
 const MAX_WAITING_UNITS = 65_536;
-/** Calls of one step that run side by side; the others wait for them. */
+/** Concurrent calls of one step; further calls wait. */
 const MAX_SIDE_BY_SIDE = 64;
-/** Arguments that a model writes in one reply, in UTF-16 units: they are gathered before they can be looked at. */
+/** The longest arguments of one reply, in UTF-16 units, because they are buffered before they are checked. */
 const MAX_INPUT_UNITS = 1_048_576;
-/** Arguments as the log shows them. */
+/** The longest arguments in the log, in UTF-16 units. */
 const MAX_SHOWN_UNITS = 16_384;
 
-/** Parts of a stream that the SDK makes before a provider has said anything. */
+/** Parts that the SDK emits before the provider has sent anything. */
 const BEFORE_TOKENS: ReadonlySet<string> = new Set(["start", "start-step", "text-start", "reasoning-start", "raw"]);
 
-/** One agent's turn, as a model is asked for it. */
+/** One agent's turn, as a request to a model. */
 export interface Reply {
   readonly entry: AgentEntry;
   readonly adapter: AiSdkAdapter;
@@ -42,12 +42,13 @@ export interface Reply {
 }
 
 /**
- * One try: model calls and tool calls in turn, until the model has no more to call or its steps are used up. Throws what
- * the SDK throws or puts into its stream, or `Silence`. However it ends, the connection is let go and its tools have ended.
+ * One try: alternate model calls and tool calls, until the model calls no tool or its steps are used up. Throws the
+ * SDK's errors, including those in its stream, or `Silence`. At its end the connection is released and all tools have
+ * ended.
  */
 export async function* streamReply(reply: Reply, control: RunControl): AsyncGenerator<Part> {
   const end = new AbortController();
-  const letGo = () => end.abort(new Error("The reply is not wanted any more."));
+  const letGo = () => end.abort(new Error("The reply is no longer needed."));
   control.signal.addEventListener("abort", letGo, { once: true });
   if (control.signal.aborted) letGo();
   const { entry, source } = reply;
@@ -68,17 +69,17 @@ export async function* streamReply(reply: Reply, control: RunControl): AsyncGene
 
 type StreamPart = TextStreamPart<SdkTools>;
 
-/** The steps of one reply: what the model says, and beside it what its tools say while they run. */
+/** The steps of one reply: merges the model's output with the output of its running tools. */
 class Steps {
   readonly #reply: Reply;
   readonly #signal: AbortSignal;
   readonly #control: RunControl;
   readonly #box: ToolBox;
-  /** What tools say. */
+  /** The output of tools. */
   readonly #aside = new BoundedQueue<Part>(MAX_WAITING_UNITS);
-  /** Time in which the provider is not waited for. */
+  /** Reasons for which the provider's silence does not count. */
   readonly #excuse = new Excuse();
-  /** A call is made when the run has been told of it: by the provider's id, with ours. */
+  /** Tool calls by the provider's id, with Interlock's id. A call starts after the run has reported it. */
   readonly #told = new Map<string, PromiseWithResolvers<string>>();
   readonly #running = new Set<Promise<unknown>>();
   #callCount = 0;
@@ -118,7 +119,7 @@ class Steps {
     try {
       const pull = () => {
         const next = parts.next();
-        // It may fail while something else is yielded.
+        // The promise may reject while another part is yielded.
         next.catch(() => {});
         return next;
       };
@@ -126,7 +127,8 @@ class Steps {
       let said: Promise<void> | undefined;
       for (;;) {
         for (let part = this.#aside.take(); part; part = this.#aside.take()) yield* this.#excused(part);
-        // One promise for all parts of the model: each further one would stay until a tool says something.
+        // Use one promise for all parts of the model, because each further one would remain until a tool produces
+        // output.
         said ??= this.#aside.ready().then(() => {
           said = undefined;
         });
@@ -141,7 +143,7 @@ class Steps {
       letGo();
       this.#aside.discard();
       await Promise.allSettled(this.#running);
-      // Not waited for: it settles when the provider's last part does.
+      // Not awaited, because it settles with the provider's last part.
       parts.return().catch(() => {});
     }
   }
@@ -161,14 +163,14 @@ class Steps {
         toolCallConcurrency: MAX_SIDE_BY_SIDE,
         prepareStep: async ({ stepNumber }: { stepNumber: number }) => {
           if (stepNumber > 0) await this.#untilWanted();
-          // The last step is for words: a call in it would have no answer.
+          // The last step allows only text, because a call in it would get no answer.
           const isLast = stepNumber > 0 && stepNumber === entry.maxSteps - 1;
           return isLast ? { toolChoice: "none" as const } : {};
         },
       }),
       abortSignal: this.#signal,
       maxRetries: 0,
-      // Without one the SDK prints the error, and with it the whole request.
+      // Without a handler the SDK prints the error together with the whole request.
       onError: () => {},
       providerOptions: { openai: { store: false } },
     });
@@ -190,7 +192,7 @@ class Steps {
       name,
       dynamicTool({
         description,
-        // Looked at by the tool itself, whose answer says what does not fit.
+        // The tool itself validates the arguments, and its answer names the faults.
         inputSchema: jsonSchema(inputSchema),
         execute: (input, { toolCallId }) => this.#runTool(toolCallId, name, input),
       }),
@@ -208,7 +210,7 @@ class Steps {
     }
   }
 
-  /** Waits until the call stands in the log, so that all that comes of it stands behind it. */
+  /** Wait until the call is in the log, so that its consequences come after it. */
   async #callTool(theirId: string, name: string, input: unknown): Promise<string> {
     const told = this.#toldOf(theirId);
     const { promise: ended, reject } = Promise.withResolvers<never>();
@@ -245,7 +247,7 @@ class Steps {
     this.#aside.push(part, "text" in part ? part.text.length + 64 : 256);
   }
 
-  /** While no part is requested, the time of the provider is not measured. */
+  /** While no part is requested, the provider's timeout is paused. */
   *#excused(part: Part): Generator<Part> {
     this.#excuse.begin();
     try {
@@ -304,7 +306,7 @@ class Steps {
   }: Extract<StreamPart, { type: "tool-call" }>): Generator<Part> {
     const toolCallId = this.#newCallId();
     const text = typeof input === "string" ? input : JSON.stringify(input ?? {});
-    // A longer one is refused by the box, and is not shown whole.
+    // The tool box refuses longer arguments, and the log shows their beginning.
     const args = text.length > MAX_SHOWN_UNITS ? JSON.stringify({ cut: text.slice(0, 1_024) }) : text;
     yield {
       type: "tool-call",
@@ -312,7 +314,7 @@ class Steps {
     };
     if (invalid) {
       const isKnown = [...this.#box.tools].some(({ name }) => name === toolName);
-      const content = isKnown ? "The arguments are no JSON." : "There is no such tool.";
+      const content = isKnown ? "The arguments are not JSON." : "There is no such tool.";
       yield {
         type: "tool-result",
         toolCallId,
@@ -325,7 +327,7 @@ class Steps {
     this.#toldOf(theirId).resolve(toolCallId);
   }
 
-  /** The same each time this attempt is played alike, and no other call's in the run: providers repeat theirs. */
+  /** The same id whenever this attempt runs the same way, and unique in the run. Providers reuse their ids. */
   #newCallId(): string {
     const { runId, attempt, input } = this.#reply.turn;
     this.#callCount += 1;
@@ -334,24 +336,24 @@ class Steps {
   }
 }
 
-/** What keeps a reply that ended in good order from being whole; undefined for a whole one. */
+/** Why a reply that ended normally is incomplete; undefined for a complete reply. */
 function finishOf(finishReason: string, hasText: boolean): FinishReason | undefined {
   if (finishReason === "length") return "length";
   if (finishReason === "content-filter") return "content_filter";
   return hasText ? undefined : "empty";
 }
 
-/** @throws AppError for a reply that was broken off, or filtered before its first word */
+/** @throws AppError for a reply that was cut off, or filtered before its first text */
 function mustBeWhole(finishReason: string, hasSpoken: boolean): void {
   if (finishReason === "error" || finishReason === "interrupted") {
-    throw new AppError("provider_unreachable", "The model's provider broke off its reply.");
+    throw new AppError("provider_unreachable", "The model's provider cut off its reply.");
   }
   if (finishReason === "content-filter" && !hasSpoken) {
     throw new AppError("provider_refused", "The model's provider filtered the reply.");
   }
 }
 
-/** `prompt_tokens` counts the cached ones too. Undefined where the provider counted nothing. */
+/** `prompt_tokens` includes cached tokens. Undefined if the provider reported no counts. */
 function toUsage({ inputTokens, inputTokenDetails, outputTokens }: LanguageModelUsage): Usage | undefined {
   if (inputTokens === undefined && outputTokens === undefined) return undefined;
   const prompt = toCount(inputTokens);
@@ -367,7 +369,7 @@ function toUsage({ inputTokens, inputTokenDetails, outputTokens }: LanguageModel
   };
 }
 
-/** Providers send what they like. */
+/** Providers send different fields. */
 function toCount(tokens: number | undefined): number {
   return Math.min(Math.max(Math.round(tokens ?? 0), 0), Number.MAX_SAFE_INTEGER);
 }

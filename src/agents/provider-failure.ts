@@ -33,10 +33,10 @@ interface ProviderError {
  */
 export function toProviderFailure(error: unknown): unknown {
   if (error instanceof Silence) {
-    return new AppError("provider_unreachable", "The model's provider fell silent.", { cause: error });
+    return new AppError("provider_unreachable", "The model's provider stopped responding.", { cause: error });
   }
   if (isFlood(error))
-    return new AppError("too_large", "The model's provider sent more than anybody can use.", {
+    return new AppError("too_large", "The answer of the model's provider is too large.", {
       cause: new Error("AI_Flood"),
     });
   if (error instanceof AppError || isFaultOfOurs(error)) return error;
@@ -73,7 +73,7 @@ export function readRetryAfter(headers: Readonly<Record<string, string>> | undef
   return Number.isNaN(ms) ? undefined : Math.min(Math.max(Math.ceil(ms), 0), MAX_RETRY_AFTER_MS);
 }
 
-/** The SDK wraps what its reading of an answer threw. */
+/** The SDK wraps errors from reading an answer. */
 function isFlood(error: unknown): boolean {
   let each = error;
   for (let depth = 0; depth < 8 && each instanceof Error; depth += 1) {
@@ -104,7 +104,7 @@ function httpStatus({ statusCode }: ProviderError, word: string | undefined): nu
 
 function errorWord({ code, type, data }: ProviderError): string | undefined {
   const inner = asRecord(asRecord(data)["error"]);
-  // Google writes its words in capitals, as `status` beside a number as `code`.
+  // Google sends the error code in capitals as `status`, and a number as `code`.
   return [code, type, inner["code"], inner["type"], inner["status"]]
     .map((word) => (typeof word === "string" ? word.toLowerCase() : ""))
     .find((word) => ERROR_WORD.test(word));

@@ -9,7 +9,7 @@ export class Silence extends Error {
   }
 }
 
-/** Reasons why a provider need not speak now: it is a tool's turn, or a person's. Any number at a time. */
+/** Pauses the timeout of a provider while tools run or a person is asked. Several pauses may overlap. */
 export class Excuse {
   #reasons = 0;
   onChange: () => void = () => {};
@@ -36,15 +36,15 @@ export interface PatienceOptions<T> {
   nextTokenMs: number;
   /** Whether the part comes from the provider; the SDK adds parts of its own. */
   isToken: (part: T) => boolean;
-  /** Whether the provider was asked anew: its next token is a first one again. */
+  /** Whether the part begins a new request, whose next token is a first token. */
   isBeginning?: (part: T) => boolean;
-  /** While it is given no time counts; behind it the time begins anew. */
+  /** While it is active, the timeout is paused; afterwards it starts again. */
   excuse?: Excuse;
 }
 
 /**
- * Pass a provider's parts on, with a timeout for tokens. Time counts only while a part is awaited, so that a paused reader
- * does not cause a timeout.
+ * Pass on a provider's parts, with a timeout for tokens. Time counts only while a part is awaited, so that a paused
+ * reader does not cause a timeout.
  * @throws Silence after `firstTokenMs` or `nextTokenMs` without a token
  */
 export async function* withPatience<T>(

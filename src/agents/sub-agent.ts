@@ -14,7 +14,7 @@ const MAX_RESULT_UNITS = 16_384;
 
 /** The arguments of the tool `sub-agent`. */
 export const Delegation = z.strictObject({
-  name: z.string().min(1).max(64).describe("The agent to ask."),
+  name: z.string().min(1).max(64).describe("The agent that does the task."),
   task: z
     .string()
     .min(1)
@@ -45,7 +45,7 @@ export type Delegate = (
   control: RunControl,
 ) => AsyncGenerator<Part, DelegationResult>;
 
-/** Where an agent stands that works on a turn. */
+/** The place of an agent that works on a turn. */
 export function treeOf(caller: AgentEntry, { tree, approvedTools }: Turn): CallTree {
   return (
     tree ?? { path: [caller.id], calls: [], maxDepth: caller.maxDepth, approvals: new RunApprovals(approvedTools) }
@@ -67,14 +67,14 @@ export function createDelegate(
     const entry = findAgent(catalog, call.name, turn.workspaceId);
     const name = entry?.id ?? (call.name as AgentId);
     const depth = tree.path.length;
-    if (tree.path.includes(name)) return refuse("RECURSION", `${name} is already at work: ${tree.path.join(" > ")}.`);
+    if (tree.path.includes(name)) return refuse("RECURSION", `${name} is already working: ${tree.path.join(" > ")}.`);
     if (depth > tree.maxDepth)
-      return refuse("MAX_DEPTH", `At most ${tree.maxDepth} agents may stand below ${tree.path[0]}.`);
+      return refuse("MAX_DEPTH", `Agents may be nested at most ${tree.maxDepth} deep below ${tree.path[0]}.`);
     const isMeant = (allowed: string) => allowed === name || findAgent(catalog, allowed, turn.workspaceId)?.id === name;
     if (caller.subAgents.length > 0 && !caller.subAgents.some(isMeant)) {
-      return refuse("NOT_ALLOWED", `${caller.id} may not ask ${name}.`);
+      return refuse("NOT_ALLOWED", `${caller.id} may not delegate to ${name}.`);
     }
-    if (entry && !takesTurns(entry)) return refuse("NOT_ALLOWED", `${name} plays for itself: it takes no tasks.`);
+    if (entry && !takesTurns(entry)) return refuse("NOT_ALLOWED", `${name} is external: it takes no tasks.`);
     const agent = entry?.enabled ? options.find(name) : undefined;
     if (!agent) return refuse("NOT_FOUND", `There is no agent ${name}.`);
 
@@ -104,7 +104,7 @@ function refuse(code: Extract<DelegationResult, { ok: false }>["error"]["code"],
   return { ok: false, error: { code, message } };
 }
 
-/** A turn of its own, without the conversation around it, in the run of the agent that asked. */
+/** A separate turn without the surrounding conversation, within the run of the calling agent. */
 function toTask({ task, toolCallId }: Parameters<Delegate>[0], turn: Turn, tree: CallTree): Turn {
   return {
     runId: turn.runId,
@@ -125,7 +125,7 @@ function toTask({ task, toolCallId }: Parameters<Delegate>[0], turn: Turn, tree:
   };
 }
 
-/** What the sub-agent said itself, message by message with an empty line between; not what those it asked said. */
+/** The sub-agent's own text, its messages separated by empty lines, without the text of its own sub-agents. */
 function collectResult() {
   const messages: string[] = [];
   let current = "";

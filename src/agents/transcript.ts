@@ -9,17 +9,17 @@ const MAX_TRANSCRIPT_UNITS = 131_072;
 const GO_ON =
   "You had begun to answer this, and were interrupted. Go on where you stopped, and repeat nothing. You had said:";
 
-/** The parts of a prompt to an agent that keeps its conversations itself, beside the user's message. */
+/** The parts of a prompt besides the user's message, for an agent that keeps its own conversations. */
 export interface Briefing {
-  /** Messages that the agent does not know yet; undefined if there are none. */
+  /** Messages that are new to the agent; undefined if there are none. */
   readonly missed: string | undefined;
   /** The agent's interrupted replies to this message; undefined if there are none. */
   readonly interrupted: string | undefined;
 }
 
 /**
- * The messages to tell an agent beside the user's message. If it continues a conversation of its own, these are the
- * messages after `turn.heardUpTo` that are not its own; if it begins a conversation, the whole history.
+ * The messages to send to an agent in addition to the user's message. If it continues a conversation of its own, these
+ * are the messages after `turn.heardUpTo` that are not its own; if it begins a conversation, the whole history.
  */
 export function brief(agentId: AgentId, turn: Turn, knows: "conversation" | "nothing"): Briefing {
   const past = turn.history.filter(({ id }) => id !== turn.input.id);

@@ -1,4 +1,5 @@
 import type { AgentRef } from "../protocol/message.ts";
+import { RecentMap } from "../protocol/recent-map.ts";
 import type { ServerEvent, ServerEventOf } from "./server-event.ts";
 
 /** A message's text, as far as it is known. */
@@ -33,8 +34,8 @@ const MAX_FINISHED = 256;
  */
 export class MessageTexts {
   /** By session and message, because message ids are unique within a session only. */
-  readonly #drafts = new Map<string, Draft>();
-  readonly #finished = new Set<string>();
+  readonly #drafts = new RecentMap<string, Draft>(MAX_DRAFTS);
+  readonly #finished = new RecentMap<string, true>(MAX_FINISHED);
 
   /** The messages that are being written, oldest first. */
   get unfinished(): MessageText[] {
@@ -68,7 +69,7 @@ export class MessageTexts {
       // The beginning of the text is missing. A message event will bring the whole.
       if (offset !== 0 || this.#isOutdated(sessionId, runId, attempt)) return undefined;
       draft = { messageId, sessionId, runId, agent, text: "", reasoning: "", isStreaming: true, attempt };
-      this.#keep(key, draft);
+      this.#drafts.set(key, draft);
     }
     draft.attempt = attempt;
     this.#forget((other) => isOf(other, sessionId, runId) && other.attempt > 0 && other.attempt < attempt);
@@ -87,12 +88,12 @@ export class MessageTexts {
     const whole = { messageId, sessionId, runId, agent, text: content, reasoning, isStreaming: streaming };
     if (!streaming) {
       this.#drafts.delete(key);
-      this.#finish(key);
+      this.#finished.set(key, true);
       return whole;
     }
     if (this.#finished.has(key)) return undefined;
     if (!known) {
-      this.#keep(key, { ...whole, attempt: 0 });
+      this.#drafts.set(key, { ...whole, attempt: 0 });
       return whole;
     }
     // Another node may be slightly behind what this reader has; text only grows.
@@ -105,16 +106,6 @@ export class MessageTexts {
 
   #isOutdated(sessionId: string, runId: string, attempt: number): boolean {
     return this.#drafts.values().some((draft) => isOf(draft, sessionId, runId) && draft.attempt > attempt);
-  }
-
-  #keep(key: string, draft: Draft): void {
-    this.#drafts.set(key, draft);
-    if (this.#drafts.size > MAX_DRAFTS) this.#drafts.delete(this.#drafts.keys().next().value!);
-  }
-
-  #finish(key: string): void {
-    this.#finished.add(key);
-    if (this.#finished.size > MAX_FINISHED) this.#finished.delete(this.#finished.values().next().value!);
   }
 
   #forget(isGone: (draft: Draft) => boolean): undefined {

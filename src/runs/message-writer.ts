@@ -37,15 +37,16 @@ interface OpenMessage {
 }
 
 /**
- * Makes messages of what agents say: each speaker is writing one at a time, and their ids differ per attempt (rule C15).
+ * Builds messages from the agents' parts. Each speaker writes one message at a time, and message ids differ per attempt
+ * (rule C15).
  */
 export class MessageWriter {
   readonly #options: MessageWriterOptions;
-  /** The message that each speaker is writing: those of sub-agents that work side by side grow side by side. */
+  /** The unfinished message of each speaker. Messages of concurrent sub-agents grow concurrently. */
   readonly #open = new Map<string, OpenMessage>();
   /** The first half of a surrogate pair that ended a speaker's last piece. */
   readonly #halves = new Map<string, { kind: Delta["kind"]; agent: AgentRef; text: string }>();
-  /** What was counted for a speaker and stands with none of its messages yet. */
+  /** Tokens of a speaker that no message contains yet. */
   readonly #usage = new Map<string, Usage>();
   /** The newest tool call of each speaker. */
   readonly #calls = new Map<string, string>();
@@ -86,25 +87,25 @@ export class MessageWriter {
     return text;
   }
 
-  /** Its other half did not come. */
+  /** Its second half did not arrive. */
   #writeHalf(agent: AgentRef): void {
     const half = this.#halves.get(speakerOf(agent));
     this.#halves.delete(speakerOf(agent));
     if (half) this.write(half.kind, cleanText(half.text), half.agent);
   }
 
-  /** The message that the speaker is writing, or a new one: lines of a log belong to it. */
+  /** The speaker's unfinished message, or a new one. Log lines are attached to it. */
   current(agent = this.#options.master): MessageId {
     return this.#openFor(agent).id;
   }
 
-  /** The message that the speaker is writing will not be whole. A reply without any text becomes an empty message. */
+  /** Mark the speaker's message as incomplete. A reply without text becomes an empty message. */
   finish(reason: FinishReason, agent = this.#options.master): void {
     this.#writeHalf(agent);
     this.#openFor(agent).finishReason = reason;
   }
 
-  /** Tokens that were counted for a speaker: they stand with its next message that is closed. */
+  /** Add tokens of a speaker; its next completed message contains them. */
   count(usage: Usage, agent = this.#options.master): void {
     const speaker = speakerOf(agent);
     const sum = this.#usage.get(speaker);
@@ -117,7 +118,7 @@ export class MessageWriter {
     this.#calls.set(speakerOf(agent), toolCallId);
   }
 
-  /** The speaker's message under way is complete. */
+  /** Complete the speaker's unfinished message. */
   close(
     agent = this.#options.master,
     status: MessageStatus = "success",
@@ -136,7 +137,7 @@ export class MessageWriter {
     this.#options.report({ kind: "close", messageId, status, ...how, ...rest });
   }
 
-  /** A call has come to its end: so have the messages of the sub-agents that it set to work. */
+  /** A call has ended, so the messages of its sub-agents are complete. */
   closeCall(toolCallId: string): void {
     for (const { agent } of [...this.#open.values()]) if (agent.calls?.includes(toolCallId)) this.close(agent);
   }
@@ -179,7 +180,7 @@ export class MessageWriter {
   }
 }
 
-/** Tells apart the speakers of a run: agents by their path, and sub-agents of one path by the calls that led to them. */
+/** The key of a speaker in a run: its path of agents, and the tool calls on that path. */
 function speakerOf({ kind, path, calls = [] }: AgentRef): string {
   return [kind, ...path, ...calls].join("\n");
 }

@@ -15,14 +15,14 @@ const MAX_UNACKNOWLEDGED_UNITS = 262_144;
 /** The largest report, in UTF-16 units and in parts. */
 const MAX_REPORT_UNITS = 32_768;
 const MAX_REPORT_PARTS = 500;
-/** A silent attempt asks so often whether it is still wanted, in ms (rule C13) … */
+/** How often a silent attempt asks whether it is still wanted, in ms (rule C13) … */
 const STILL_AFTER_MS = 5_000;
-/** … and so often while it is held or waits for an answer. */
+/** … and while it is held or waits for an answer. */
 const STILL_WAITING_MS = 1_000;
 /** The first pause between two tries of a report, in ms; it doubles up to the longest. */
 const FIRST_RETRY_MS = 100;
 const LONGEST_RETRY_MS = 5_000;
-/** After so many errors other than `unavailable` and `busy` the reporter gives up. */
+/** The number of errors other than `unavailable` and `busy` after which the reporter gives up. */
 const MAX_FAULTS = 5;
 
 export interface ReporterOptions {

@@ -95,7 +95,7 @@ export class RunDriver {
     return outcome;
   }
 
-  /** Follow the floor's decision: go on, hold, or stop. Its answers may be repeated ones. */
+  /** Follow the floor's decision: go, hold, or stop. It may repeat answers that were given before. */
   obey({ standing, answers }: Standing): void {
     for (const answer of answers) this.answer(answer);
     if (standing === "stop") this.stop("the floor stopped the run");
@@ -238,7 +238,7 @@ export class RunDriver {
       case "tool-call":
         this.#writer.noteCall(part.call.toolCallId, agent);
         reporter.add({ kind: "tool_call", call: part.call, agent });
-        // Readers see the call while its tool works.
+        // Readers see the call while its tool runs.
         return reporter.flush();
       case "tool-result": {
         const { toolCallId, toolName, content, status } = part;

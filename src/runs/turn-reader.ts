@@ -26,7 +26,7 @@ export async function readTurn(
   const page = input && (await store.listMessages(sessionId, { before: messageId, limit: HISTORY_MESSAGES }));
   const newest = input && (await store.listMessages(sessionId, { limit: HISTORY_MESSAGES }));
   if (!input || !page || !newest) return undefined;
-  // Pages are bounded by bytes: if much was said since, the oldest of it is left out.
+  // Pages are limited in bytes: after a long conversation the oldest messages are left out.
   const later = newest.messages.slice(newest.messages.findIndex(({ id }) => id === messageId) + 1);
   const said = later.filter(({ role }) => role !== "user");
   const history = inTurn([...page.messages, ...said]);

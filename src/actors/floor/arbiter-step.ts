@@ -11,7 +11,7 @@ import type { Floor } from "./arbitration.ts";
 import type { Claim } from "./claim.ts";
 import { effectivePriority } from "./priority.ts";
 
-/** What a floor remembers. */
+/** The context of a floor's arbiter. */
 export interface ArbiterContext {
   floorId: FloorId;
   floor: Floor;
@@ -77,7 +77,7 @@ export function reservationOf({ reserved }: Floor): Reservation | undefined {
   return reserved?.until === undefined ? undefined : { sessionId: reserved.sessionId, until: reserved.until };
 }
 
-/** Tell what the floor's flags and its reservation are now. */
+/** Emit the floor's present flags and reservation. */
 export function tellFloor(step: ArbiterStep): void {
   const reserved = reservationOf(step.floor);
   tell(step, {
@@ -86,7 +86,7 @@ export function tellFloor(step: ArbiterStep): void {
   });
 }
 
-/** Log a decision; `sessionId` only where that session exists afterwards. */
+/** Log a decision. Pass `sessionId` only if that session exists afterwards. */
 export function log(step: ArbiterStep, decision: Decision, sessionId?: SessionId): void {
   if (decision.reason === "already_holder") return;
   tell(step, { type: "event", event: { type: "arbitration", data: decision, ...(sessionId && { sessionId }) } });

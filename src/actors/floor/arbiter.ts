@@ -53,7 +53,7 @@ interface Creation {
   activate: boolean;
   turn?: TurnInput | undefined;
   history?: History | undefined;
-  /** The session that is archived in its favour. */
+  /** The session that it replaces, which is archived. */
   replaces?: SessionId | undefined;
 }
 
@@ -117,7 +117,7 @@ function whatIf(step: ArbiterStep, agentId: string): void {
   const rules = rulesFor(step);
   const decision = decide(step.floor, challenger, rules);
   if (decision.outcome !== "granted") return tell(step, accept({ decision }));
-  // No session has this id: it stands for the one that would be made.
+  // A placeholder id for the session that would be created; no session has it.
   const claim: Claim = { ...challenger, sessionId: "" as SessionId };
   const { moves } = (decision.reason === "beneath" ? letBeneath : giveFront)(step.floor, claim, rules);
   tell(step, accept({ decision: withEffects(decision, moves, claim, catalog) }));
@@ -130,7 +130,7 @@ function stopSessions(step: ArbiterStep, sessionIds: SessionId[]): void {
   }
 }
 
-/** Whether a session asked for by id is the one that is there: the same again changes nothing. */
+/** Whether the existing session is the requested one, so that the command is a repeat. */
 function isSame(step: ArbiterStep, wanted: NewSession, session: SessionContext): boolean {
   const { claim, userId, zone, ownerId, workspaceId } = session;
   const named = wanted.agentId && (findAgent(step.given.catalog, wanted.agentId, workspaceId)?.id ?? wanted.agentId);
@@ -154,7 +154,7 @@ function pass(step: ArbiterStep, command: Timely<Extract<Command, { sessionId?: 
       return create(step, command.session, { activate: true, turn: command.turn });
     }
     if (command.type.startsWith("run.")) {
-      // A worker that still runs for a deleted session must stop.
+      // A worker that still drives a run of a deleted session must stop.
       tell(step, accept({ standing: { standing: "stop", answers: [] } }));
       return;
     }
@@ -195,7 +195,7 @@ function pass(step: ArbiterStep, command: Timely<Extract<Command, { sessionId?: 
   }
 }
 
-/** A floor of one session goes with it: a later session of that id inherits nothing. */
+/** A floor of a single session is deleted with it, so that a later session with the same id inherits nothing. */
 function clearFlags(step: ArbiterStep): void {
   if (Object.keys(step.flags).length === 0) return;
   step.flags = {};
@@ -231,7 +231,7 @@ function take(step: ArbiterStep, event: FloorEvent): void {
 
 function stopAll(step: ArbiterStep): void {
   const all = everyone(step.floor);
-  // Remove all from the lists first, so that the end of one wakes no other.
+  // Remove all sessions from the lists first, so that the end of one wakes no other session.
   for (const claim of all) forget(step, claim.sessionId);
   stopSessions(
     step,
@@ -306,9 +306,9 @@ const machine = setup({
 });
 
 /**
- * The arbiter of one floor: supervises the sessions that compete for it, and decides by the rules of docs/arbitration.md.
- * `take` decides alike in every state. The states mirror `context.floor` because viewers of the machine show them:
- * the statecharts of `interlock machines`, and inspectors.
+ * The arbiter of one floor: supervises the sessions that compete for it, and decides by the rules of
+ * docs/arbitration.md. `take` does not depend on the state. The states mirror `context.floor` because viewers of the
+ * machine show them: the statecharts of `interlock machines`, and inspectors.
  */
 export const arbiterMachine = machine.createMachine({
   id: "arbiter",

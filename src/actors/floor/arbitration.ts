@@ -11,38 +11,40 @@ import { arrange, joinBeneath } from "./arrangement.ts";
 import type { Claim, DuckedClaim, QueuedClaim } from "./claim.ts";
 import { saying, wouldNeed } from "./sayings.ts";
 
-/** `until`: when its session is woken, ms since 1970; reservations of an older release do not say it. */
+/** `until`: when its session is woken, ms since 1970; absent in reservations of older releases. */
 export interface ReservedFloor {
   readonly sessionId: SessionId;
   readonly timerId: EffectId;
   readonly until?: number;
 }
 
-/** Who competes for one floor. At most one `holder`, and none while the floor is `reserved`. */
+/** The sessions that compete for one floor. At most one `holder`, and none while the floor is `reserved`. */
 export interface Floor {
   readonly holder?: Claim | undefined;
-  /** Who is about to be woken, after `resume_delay`; it still stands in `paused` or `queued`. */
+  /** The session that will be woken after `resume_delay`. It is still listed in `paused` or `queued`. */
   readonly reserved?: ReservedFloor | undefined;
-  /** Heard beneath the holder, the highest priority first. Without a holder only while the floor is reserved. */
+  /**
+   * The sessions heard beneath the holder, highest priority first. Without a holder, only while the floor is reserved.
+   */
   readonly ducked: readonly DuckedClaim[];
-  /** Those that were preempted; the one paused last comes first. */
+  /** The preempted sessions, most recently paused first. */
   readonly paused: readonly Claim[];
-  /** The one that has waited longest comes first. */
+  /** The sessions that wait, longest waiting first. */
   readonly queued: readonly QueuedClaim[];
 }
 
 export const EMPTY_FLOOR: Floor = { ducked: [], paused: [], queued: [] };
 
-/** Who asks. `sessionId` is absent in a what-if. */
+/** The session that requests the floor. `sessionId` is absent in a what-if. */
 export interface Challenger extends Omit<Claim, "sessionId"> {
   readonly sessionId?: SessionId | undefined;
   /** The catalogue's entry; absent when the agent has left the catalogue. */
   readonly agent: AgentEntry | undefined;
-  /** May it wait when it is blocked? An explicit resume may not. */
+  /** Whether it is queued when it is blocked. An explicit resume is never queued. */
   readonly mayQueue: boolean;
 }
 
-/** What a floor decides by: the catalogue, and the restrictions that are on there. */
+/** The rules of a floor: the catalogue, and the restrictions that are in force. */
 export interface FloorRules {
   readonly policy: Policy;
   readonly agents: ReadonlyMap<string, AgentEntry>;
@@ -117,7 +119,7 @@ export function decide(floor: Floor, challenger: Challenger, rules: FloorRules):
   return decision("granted", "preempted", 7, front, { isHolderDucked });
 }
 
-/** Rules 5, 6 and 8, asked of everyone who would go silent: the first that is in the challenger's way. */
+/** Check rules 5, 6 and 8 for each session that would go silent. Returns the first one that blocks the challenger. */
 function findObstacle(
   challenger: Challenger,
   silenced: readonly Claim[],
@@ -138,13 +140,13 @@ function yieldsTo(holder: Claim, challenger: { priority: number }): boolean {
   return holder.preemptionThreshold !== undefined && challenger.priority >= holder.preemptionThreshold;
 }
 
-/** Rule 2: what is about to resume is not paused a second time, so only rank counts. */
+/** Rule 2: a session that is about to resume is not paused again, so only the priority counts. */
 function outranks(challenger: { priority: number }, reserved: Claim, policy: Policy): boolean {
   if (challenger.priority > reserved.priority) return true;
   return policy.ties === "newest" && challenger.priority === reserved.priority && yieldsTo(reserved, challenger);
 }
 
-/** Whether a session of this agent ends another one when it gets the front (rule 11). */
+/** Whether a session of this agent ends the other one when it becomes the holder (rule 11). */
 export function replaces(agent: AgentEntry | undefined, priority: number, other: Claim): boolean {
   if (!agent) return false;
   return agent.replaces.includes(other.agentId) && other.priority <= priority;
@@ -163,11 +165,11 @@ export function heard({ holder, ducked }: Floor): Claim[] {
   return holder ? [holder, ...ducked] : [...ducked];
 }
 
-/** Rule 12: the level at which a blocked challenger can start beneath the front without silencing anybody. */
+/** Rule 12: the level at which a blocked challenger can start beneath the holder without silencing any session. */
 function startLevel(floor: Floor, front: Claim, challenger: Challenger, policy: Policy): number | undefined {
   if (floor.ducked.length >= policy.maxPaused) return undefined;
   if (floor.ducked.some(({ sessionId }) => sessionId === challenger.sessionId)) return undefined;
-  // A what-if has no session yet, and no other has this id.
+  // A placeholder id for the session of a what-if, which does not exist.
   const claim: Claim = { ...challenger, sessionId: challenger.sessionId ?? ("" as SessionId) };
   const below = floor.ducked.filter(({ sessionId }) => sessionId !== front.sessionId);
   return joinBeneath(front, below, claim)?.find(({ sessionId }) => sessionId === claim.sessionId)?.level;
@@ -183,10 +185,10 @@ export interface Successor {
 }
 
 /**
- * Who gets a floor that became free: the highest priority among those that are ducked, those paused by preemption whose
- * agent resumes by itself, and those queued; between equals in this order. Among paused the one paused last comes first,
- * among queued the one that has waited longest. A restriction keeps away the sessions
- * that it does not allow, and no session comes to the front that would silence one that is heard and does not yield.
+ * Choose the session that gets a free floor: the highest priority among ducked sessions, preempted sessions whose agent
+ * resumes by itself, and queued sessions. Equals rank in this order; among paused sessions the most recently paused
+ * comes first, among queued sessions the longest waiting. Excludes sessions that a restriction forbids, and sessions
+ * that would silence a session that is heard and does not yield.
  */
 export function successor(floor: Floor, rules: FloorRules): Successor | undefined {
   let best: Successor | undefined;
@@ -201,7 +203,7 @@ export function successor(floor: Floor, rules: FloorRules): Successor | undefine
   return best;
 }
 
-/** Whether a session paused by preemption comes back without being asked to. */
+/** Whether a preempted session resumes by itself. */
 export function returnsByItself({ agentId }: Claim, { agents }: FloorRules): boolean {
   return agents.get(agentId)?.resume !== "manual";
 }
@@ -212,7 +214,7 @@ function mayComeForward(floor: Floor, claim: Claim): boolean {
   return arrange(claim, others).silenced.every((silenced) => yieldsTo(silenced, claim));
 }
 
-/** The record of a wake: no rule decides it, the release does. */
+/** The record of a wake. The release caused it, and not a rule. */
 export function wakeDecision({ claim, reason }: Successor, agents: ReadonlyMap<string, AgentEntry>): Decision {
   return recorder(claim, agents)("granted", reason);
 }
@@ -238,7 +240,7 @@ interface Circumstances {
   readonly isHolderDucked?: boolean;
 }
 
-/** Makes the record of a decision about this challenger. */
+/** Creates the record of a decision about this challenger. */
 function recorder(challenger: Omit<Claim, "sessionId"> & { sessionId?: SessionId | undefined }, agents: Agents) {
   return (
     outcome: Decision["outcome"],

@@ -1,17 +1,17 @@
 import type { Claim, DuckedClaim } from "./claim.ts";
 
 /**
- * Who is heard together. A session is heard beneath another when that one lets it (`beneath`) and when it can play
- * quieter (`when_preempted: duck`). Pure: who is heard follows from who competes, not from what happened before.
- * The definitions: docs/arbitration.md.
+ * Which sessions are heard together. A session is heard beneath another if the other allows it (`beneath`) and it can
+ * play quieter (`when_preempted: duck`). Pure: the result depends only on the competing sessions, not on earlier
+ * events. The definitions: docs/arbitration.md.
  */
 
-/** The numbers of a claim that decide who is heard with it. */
+/** The fields of a claim that decide which sessions are heard together. */
 export type Hearing = Pick<Claim, "agentId" | "priority" | "beneath" | "ducks" | "critical">;
 
 /**
- * How much quieter `below` is while it is heard beneath `above`, in dB (-60 to 0). Undefined when `above` does not let
- * it be heard.
+ * The level of `below` while it is heard beneath `above`, in dB (-60 to 0). Undefined if `above` does not allow it to
+ * be heard.
  */
 export function depth(above: Hearing, below: Hearing): number | undefined {
   if (below.critical) return 0;
@@ -21,28 +21,28 @@ export function depth(above: Hearing, below: Hearing): number | undefined {
   return typeof level === "number" ? level : undefined;
 }
 
-/** The level of a session beneath all that are heard above it; undefined when one of them silences it. */
+/** The level of a session beneath all sessions above it; undefined if one of them silences it. */
 export function levelBeneath(heardAbove: readonly Hearing[], below: Hearing): number | undefined {
   let level = 0;
   for (const above of heardAbove) {
     const each = depth(above, below);
     if (each === undefined) return undefined;
-    // Lowering does not add up: the quietest level that anybody above asks for counts.
+    // Levels do not add up: the quietest level that a session above demands counts.
     if (each < level) level = each;
   }
   return level;
 }
 
 export interface Arrangement {
-  /** Heard beneath the front, the highest priority first. */
+  /** The sessions heard beneath the front, highest priority first. */
   readonly kept: readonly DuckedClaim[];
-  /** In the order of the list. */
+  /** The sessions that go silent, in the order of the list. */
   readonly silenced: readonly Claim[];
 }
 
 /**
- * Arrange sessions beneath a front: by priority, among equals in the order of the list. A session is kept when
- * everyone kept above it, the front included, lets it be heard; otherwise it goes silent.
+ * Arrange sessions beneath a front: by priority, equals in the order of the list. A session is kept if all sessions
+ * kept above it, including the front, allow it to be heard; otherwise it goes silent.
  */
 export function arrange(front: Hearing, list: readonly Claim[]): Arrangement {
   const heard: Hearing[] = [front];
@@ -59,15 +59,15 @@ export function arrange(front: Hearing, list: readonly Claim[]): Arrangement {
   return { kept, silenced: list.filter((claim) => silenced.has(claim)) };
 }
 
-/** The sessions with the highest priority first; equals keep their order. */
+/** Sort the sessions, highest priority first; equals keep their order. */
 function byPriority<C extends Claim>(list: readonly C[]): C[] {
   return [...list].sort((one, other) => other.priority - one.priority);
 }
 
 /**
- * Let a session come back beneath a front without silencing anybody: it comes after its equals, everyone above must
- * let it be heard, and it must let everyone below be heard.
- * @returns the sessions beneath the front with the newcomer among them; undefined when it cannot come back
+ * Return a session beneath a front without silencing another session: it comes after its equals, all sessions above
+ * must allow it to be heard, and it must allow all sessions below.
+ * @returns the sessions beneath the front, including the returning one; undefined if it cannot return
  */
 export function joinBeneath(
   front: Hearing,

@@ -2,7 +2,7 @@ import type { Beneath } from "../../config/catalog/catalog.ts";
 import type { PriorityStep } from "../../protocol/decision.ts";
 import type { AgentId, EffectId, SessionId } from "../../protocol/ids.ts";
 
-/** The numbers a session competes with: computed when it asked, kept until it asks again. */
+/** The values that a session competes with. They are computed at its request, and kept until its next request. */
 export interface Claim {
   readonly sessionId: SessionId;
   readonly agentId: AgentId;
@@ -12,9 +12,9 @@ export interface Claim {
   readonly explained: readonly PriorityStep[];
   /** The sessions that may be heard beneath it; absent: none. */
   readonly beneath?: Beneath | undefined;
-  /** It can go on beneath a session that lets it. */
+  /** Whether it can continue beneath a session that allows it. */
   readonly ducks?: true | undefined;
-  /** Never rejected, queued, paused or made quieter by another session. */
+  /** Whether it is critical: other sessions never reject, queue, pause or duck it. */
   readonly critical?: true | undefined;
 }
 

@@ -2,6 +2,7 @@ import type { Catalog } from "../../config/catalog/catalog.ts";
 import type { Decision } from "../../protocol/decision.ts";
 import type { EffectId, SessionId } from "../../protocol/ids.ts";
 import type { TurnInput } from "../../protocol/internal/command.ts";
+import { omit } from "../../protocol/omit.ts";
 import { accept, effectId } from "../facts.ts";
 import type { SessionWord } from "../session/session-step.ts";
 import { type ArbiterStep, log, numbersOf, refuse, send, tell } from "./arbiter-step.ts";
@@ -17,7 +18,7 @@ import {
   successor,
   wakeDecision,
 } from "./arbitration.ts";
-import type { Claim, DuckedClaim, QueuedClaim } from "./claim.ts";
+import type { Claim, QueuedClaim } from "./claim.ts";
 import {
   closeRanks,
   everyone,
@@ -30,12 +31,12 @@ import {
   withoutLevel,
 } from "./rearrangement.ts";
 
-/** How a floor changes hands: requests, grants, queues and releases. The rules: docs/arbitration.md. */
+/** How the floor changes hands: requests, grants, queues and releases. The rules: docs/arbitration.md. */
 
-/** The floor's rules, with the restrictions that its flags switch on. */
+/** The floor's rules, with the restrictions that its flags enable. */
 export const rulesFor = ({ given, flags }: ArbiterStep): FloorRules => rulesOf(given.catalog, flags);
 
-/** A session that exists asks for the floor. */
+/** Handle the request of an existing session. */
 export function takeRequest(step: ArbiterStep, request: Extract<SessionWord, { type: "request" }>, kept: Claim): void {
   const { given } = step;
   const { sessionId, turn } = request;
@@ -50,7 +51,7 @@ export function takeRequest(step: ArbiterStep, request: Extract<SessionWord, { t
   }
   log(step, decision, sessionId);
   if (decision.outcome === "queued") return enqueue(step, claim, decision, turn);
-  // A session that is heard beneath the holder takes its turns there.
+  // A ducked session takes its turns beneath the holder.
   const isDucked = step.floor.ducked.some((each) => each.sessionId === sessionId);
   if (isDucked && turn) return takeTurnOrAnswer(step, sessionId, decision, turn);
   refuse(step, "rejected", { decision }, decision.say);
@@ -66,9 +67,9 @@ export function takeTurnOrAnswer(step: ArbiterStep, sessionId: SessionId, decisi
 }
 
 /**
- * Carry a granted decision out. Silence comes before sound: first the replaced and silenced sessions change, then the
- * ducked ones, then the challenger gets the floor, then the sessions that come back beneath it (invariant 3).
- * @returns the decision as it was logged, with what it did to others
+ * Carry out a grant. Silence comes before sound: first the replaced and silenced sessions change, then the ducked ones;
+ * then the challenger gets the floor, and last the sessions that return beneath it (invariant 3).
+ * @returns the logged decision, with its effects on other sessions
  */
 export function grant(
   step: ArbiterStep,
@@ -95,7 +96,7 @@ export function grant(
   return told;
 }
 
-/** Put a rearrangement in place and tell each session what becomes of it. */
+/** Apply a rearrangement, and notify each affected session. */
 function carryOut(
   step: ArbiterStep,
   { floor, moves }: Rearrangement,
@@ -121,7 +122,7 @@ function carryOut(
   }
 }
 
-/** The decision with what it does to other sessions, where sessions can be heard together at all. */
+/** The decision, with its effects on other sessions if the catalogue lets sessions be heard together. */
 export function withEffects(decision: Decision, moves: readonly Move[], claim: Claim, catalog: Catalog): Decision {
   const others = moves.filter((move) => move.claim.sessionId !== claim.sessionId);
   if (!catalog.isShared || others.length === 0) return decision;
@@ -152,7 +153,7 @@ function unreserve(step: ArbiterStep): void {
   step.floor = { ...step.floor, reserved: undefined };
 }
 
-/** Take a session off every list. */
+/** Remove a session from all lists. */
 export function forget(step: ArbiterStep, sessionId: SessionId): void {
   const { floor } = step;
   const isOther = (claim: Claim) => claim.sessionId !== sessionId;
@@ -162,7 +163,7 @@ export function forget(step: ArbiterStep, sessionId: SessionId): void {
   step.floor = without(step.floor, [sessionId]);
 }
 
-/** A session no longer competes. If the floor is free by that, exactly one other gets it. */
+/** A session no longer competes. If that frees the floor, exactly one other session gets it. */
 export function takeLeave(step: ArbiterStep, sessionId: SessionId): void {
   const before = without(step.floor, [sessionId]);
   forget(step, sessionId);
@@ -170,8 +171,8 @@ export function takeLeave(step: ArbiterStep, sessionId: SessionId): void {
 }
 
 /**
- * After a session left, or the restrictions changed: a free floor gets its next holder, and beneath a holder levels rise
- * and the paused sessions that may be heard come back.
+ * Settle the floor after a session left or the restrictions changed: a free floor gets its next holder; beneath a
+ * holder, levels rise and paused sessions return if they may be heard.
  */
 export function settle(step: ArbiterStep, before: Floor): void {
   if (!step.floor.holder) return releaseFloor(step);
@@ -179,7 +180,7 @@ export function settle(step: ArbiterStep, before: Floor): void {
   carryOut(step, closeRanks(before, step.floor, rulesFor(step)), "resumed");
 }
 
-/** Flags have changed: who is restricted now goes silent or ends, and the floor settles. */
+/** Handle changed flags: sessions that are restricted now go silent or end, and the floor settles. */
 export function applyRestrictions(step: ArbiterStep): void {
   const { given } = step;
   if (given.catalog.restrictions.length === 0) return;
@@ -208,10 +209,10 @@ function releaseFloor(step: ArbiterStep): void {
   tell(step, { type: "effect.add", effect: { kind: "timer", id: timerId, floorId, dueAt: until } });
 }
 
-/** With the numbers it was granted or queued with. */
+/** With the claim it was granted or queued with. */
 function wake(step: ArbiterStep, next: Successor): void {
   const decision = wakeDecision(next, step.given.catalog.agents);
-  const { queuedAt: _, timerId: __, level: ___, ...claim } = next.claim as QueuedClaim & DuckedClaim;
+  const claim: Claim = omit(next.claim, "queuedAt", "timerId", "level");
   grant(step, claim, next.reason === "resumed" ? "resume" : "activate", decision);
 }
 
@@ -223,7 +224,7 @@ export function fireTimer(step: ArbiterStep, timerId: EffectId): void {
   const waited = floor.queued.find((claim) => claim.timerId === timerId);
   if (floor.reserved?.timerId === timerId) {
     step.floor = { ...floor, reserved: undefined };
-    // Since it was reserved the best may be another.
+    // Another session may be the best one since the floor was reserved.
     const next = successor(step.floor, rulesFor(step));
     if (next) wake(step, next);
   } else if (waited) {
@@ -235,7 +236,7 @@ export function fireTimer(step: ArbiterStep, timerId: EffectId): void {
   }
 }
 
-/** A queued session was not heard from: it leaves the queue, and stays created. */
+/** The lease of a queued session ran out: it leaves the queue, and remains `created`. */
 export function takeLapse(step: ArbiterStep, sessionId: SessionId): void {
   const { floor, given } = step;
   const waited = floor.queued.find((claim) => claim.sessionId === sessionId);
@@ -247,7 +248,9 @@ export function takeLapse(step: ArbiterStep, sessionId: SessionId): void {
   releaseFloor(step);
 }
 
-/** Its time is up and it is about to be woken: should another outrank it until then, its time is up after all. */
+/**
+ * Its wait has timed out, but it will be woken soon. If another session outranks it before that, the timeout applies.
+ */
 function waitForWake(step: ArbiterStep, waited: QueuedClaim): void {
   const { given, floor, floorId } = step;
   const timerId = effectId(given, "queue", waited.sessionId);
@@ -259,13 +262,12 @@ function waitForWake(step: ArbiterStep, waited: QueuedClaim): void {
   };
 }
 
-/** A session competes with other numbers. Where it is heard, the others are arranged anew. */
+/** A session's claim has changed. If it is heard, the other sessions are arranged again. */
 export function replaceClaim(step: ArbiterStep, claim: Claim): void {
   const replace = <C extends Claim>(old: C): C => {
     if (old.sessionId !== claim.sessionId) return old;
-    // What the new agent does not say of itself is not kept of the old one.
-    const { beneath: _, ducks: __, critical: ___, ...rest } = old;
-    return { ...rest, ...claim } as C;
+    // Fields that the new agent does not set are not kept from the old one.
+    return { ...omit(old, "beneath", "ducks", "critical"), ...claim } as unknown as C;
   };
   const { floor } = step;
   step.floor = {
@@ -281,11 +283,11 @@ export function replaceClaim(step: ArbiterStep, claim: Claim): void {
   if (claim.critical) comeForward(step, claim);
 }
 
-/** A session became critical: it neither waits, nor is it silenced or made quieter by another (invariant 11). */
+/** A session became critical: it does not wait, and other sessions neither silence nor duck it (invariant 11). */
 function comeForward(step: ArbiterStep, claim: Claim): void {
   const { floor, given } = step;
   const isOwn = ({ sessionId }: Claim) => sessionId === claim.sessionId;
-  // While the floor is reserved, nothing is arranged anew.
+  // While the floor is reserved, sessions are not rearranged.
   if (floor.ducked.some((each) => isOwn(each) && each.level < 0)) {
     const ducked = floor.ducked.map((each) => (isOwn(each) ? { ...each, level: 0 } : each));
     return carryOut(step, { floor: { ...floor, ducked }, moves: [{ becomes: "ducked", claim, level: 0 }] }, "resumed");

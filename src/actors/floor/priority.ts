@@ -1,7 +1,7 @@
 import type { AgentEntry, Catalog, PriorityRule } from "../../config/catalog/catalog.ts";
 import type { PriorityStep } from "../../protocol/decision.ts";
 
-/** What an effective priority depends on beside the catalogue. */
+/** The inputs of an effective priority, in addition to the catalogue. */
 export interface PriorityContext {
   /** ms since 1970. */
   now: number;
@@ -17,8 +17,8 @@ export interface EffectivePriority {
 }
 
 /**
- * The priority an agent asks with now: the user's override, else the agent's own; plus each rule that applies, in the
- * order of the file; clamped to 0..100. Pure; every step is in the result.
+ * The priority that an agent competes with now: the user's override, or else the agent's own priority; plus each
+ * matching rule, in the order of the file; clamped to 0..100. Pure. The result lists every step.
  */
 export function effectivePriority(agent: AgentEntry, catalog: Catalog, context: PriorityContext): EffectivePriority {
   const override = context.userId === undefined ? undefined : catalog.overrides.get(context.userId)?.get(agent.id);
@@ -44,7 +44,7 @@ function ruleApplies(rule: PriorityRule, agent: AgentEntry, context: PriorityCon
   if (rule.between === undefined) return true;
   const { fromMinute, toMinute } = rule.between;
   const minute = minuteOfDay(context.now, rule.timezone);
-  // The start is inside, the end is not; a range whose end is not after its start runs over midnight.
+  // The range includes its start and excludes its end. If the end is not after the start, the range spans midnight.
   return fromMinute < toMinute ? minute >= fromMinute && minute < toMinute : minute >= fromMinute || minute < toMinute;
 }
 

@@ -3,19 +3,22 @@ import { type Floor, type FloorRules, heard, replaces, restrictionOn, returnsByI
 import { arrange, joinBeneath } from "./arrangement.ts";
 import type { Claim, DuckedClaim } from "./claim.ts";
 
-/** What a change of the floor does to one session. */
+/** The effect of a floor's change on one session. */
 export type Move =
   | { readonly becomes: "archived" | "paused"; readonly claim: Claim }
   | { readonly becomes: "ducked"; readonly claim: Claim; readonly level: number }
   | { readonly becomes: "active"; readonly claim: Claim };
 
-/** A floor after a change, and what happens to its sessions, in this order: silence comes before sound (invariant 3). */
+/** A floor after a change, and the effects on its sessions in this order: silence comes before sound (invariant 3). */
 export interface Rearrangement {
   readonly floor: Floor;
   readonly moves: readonly Move[];
 }
 
-/** The claim gets the front: whom it replaces ends, whom it does not let be heard is paused, the others are ducked. */
+/**
+ * The claim becomes the holder: sessions that it replaces end, sessions that it silences are paused, the others are
+ * ducked.
+ */
 export function giveFront(floor: Floor, claim: Claim, rules: FloorRules): Rearrangement {
   const rest = without(floor, [claim.sessionId]);
   const agent = rules.agents.get(claim.agentId);
@@ -27,7 +30,7 @@ export function giveFront(floor: Floor, claim: Claim, rules: FloorRules): Rearra
   return changed(floor, settle(front, rules), replaced);
 }
 
-/** The claim starts beneath the front (rule 12). Only a critical one can silence others by that. */
+/** The claim starts beneath the front (rule 12). Only a critical claim can silence others there. */
 export function letBeneath(floor: Floor, claim: Claim, rules: FloorRules): Rearrangement {
   const rest = without(floor, [claim.sessionId]);
   const reserved = rest.reserved && everyone(rest).find(({ sessionId }) => sessionId === rest.reserved?.sessionId);
@@ -42,12 +45,12 @@ export function letBeneath(floor: Floor, claim: Claim, rules: FloorRules): Rearr
   return changed(floor, settle(next, rules), []);
 }
 
-/** Sessions left the floor. Those beneath may be heard louder, and paused ones may come back beneath the holder. */
+/** Sessions left the floor. Ducked sessions may become louder, and paused sessions may return beneath the holder. */
 export function closeRanks(before: Floor, floor: Floor, rules: FloorRules): Rearrangement {
   return changed(before, settle(floor, rules), []);
 }
 
-/** Everyone whom a restriction does not allow is paused, or ends where it says `stop`. */
+/** Pause all sessions that a restriction forbids, or end them if it says `stop`. */
 export function restrict(floor: Floor, rules: FloorRules): { floor: Floor; paused: Claim[]; ended: Claim[] } {
   const restricted = (claim: Claim) => restrictionOn(claim, rules) !== undefined;
   const isStopped = (claim: Claim) =>
@@ -61,9 +64,9 @@ export function restrict(floor: Floor, rules: FloorRules): { floor: Floor; pause
 }
 
 /**
- * Levels as they follow from who is heard now; and the paused sessions that come back beneath the holder, because
- * everyone above lets them be heard and they let everyone below be heard. While the floor is reserved nothing changes:
- * levels would go up and down again.
+ * Recompute the levels, and return paused sessions beneath the holder if all sessions above allow them to be heard and
+ * they allow all sessions below. Changes nothing while the floor is reserved, because levels would go up and down
+ * again.
  */
 function settle(floor: Floor, rules: FloorRules): Floor {
   const { holder } = floor;
@@ -82,7 +85,10 @@ function settle(floor: Floor, rules: FloorRules): Floor {
   return { ...floor, ducked, paused };
 }
 
-/** What leads from one floor to the next. Sessions that are on neither, or left by themselves, are not moved. */
+/**
+ * The moves that lead from one floor to the next. Sessions that are on neither floor, or that left by themselves, have
+ * no move.
+ */
 function changed(before: Floor, floor: Floor, archived: readonly Claim[]): Rearrangement {
   const was = new Map<SessionId, number | "front">();
   for (const { sessionId, level } of before.ducked) was.set(sessionId, level);
@@ -105,12 +111,12 @@ function changed(before: Floor, floor: Floor, archived: readonly Claim[]): Rearr
   };
 }
 
-/** Everyone who competes for the floor: the holder, the ducked, the paused, the queued. */
+/** All competing sessions: the holder, then ducked, paused and queued sessions. */
 export function everyone(floor: Floor): Claim[] {
   return [...heard(floor), ...floor.paused, ...floor.queued];
 }
 
-/** A claim as it is kept anywhere but beneath a front. */
+/** A claim without its level, as all lists except `ducked` store it. */
 export function withoutLevel(claim: Claim): Claim {
   if (!("level" in claim)) return claim;
   const { level: _, ...rest } = claim as DuckedClaim;

@@ -10,7 +10,7 @@ interface Holder {
   readonly critical?: true | undefined;
 }
 
-/** What a refused challenger lacks, for people; undefined where nothing of its own would help. */
+/** What a refused challenger would need, for people; undefined if no change of its own would help. */
 export function wouldNeed(
   reason: Reason,
   challengerId: AgentId,
@@ -50,8 +50,8 @@ interface Spoken {
 }
 
 /**
- * A decision as a sentence to speak: the template of the agent that speaks, or a default. `{challenger}` and `{holder}`
- * in it stand for labels, `{challenger.description}` and `{holder.description}` for descriptions.
+ * A decision as a sentence to speak, from the template of the speaking agent or a default. `{challenger}` and
+ * `{holder}` are replaced by labels, `{challenger.description}` and `{holder.description}` by descriptions.
  */
 export function saying(
   { outcome, reason, challengerId, holderId, isHolderDucked }: Spoken,

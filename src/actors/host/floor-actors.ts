@@ -29,11 +29,11 @@ function hiddenActivity(before: SessionValue, after: SessionValue): Transition["
 
 const NONE: readonly never[] = [];
 
-/** Whether the floor needs the session whether or not it competes: it has a run. */
+/** Whether the floor needs the session even if it does not compete, because it has a run. */
 const isNeeded = ({ context, value }: SessionMachineState): boolean =>
   context.run !== undefined && value.lifecycle !== "deleted";
 
-/** A paused session no longer comes back by itself. The written states do not show that either. */
+/** A paused session no longer resumes by itself. The written states do not show that either. */
 const givesUpReturn = ({ value }: SessionMachineState, event: { type: string }): boolean =>
   value.lifecycle === "paused" && event.type === "yield";
 
@@ -59,7 +59,7 @@ export class BrokenActors extends Error {
 
 const COMMAND_VERBS: Record<string, TransitionEvent> = {
   "session.stop": "archive",
-  // The worker that waited for an answer is gone: the turn starts again.
+  // The worker that waited for an answer is lost, so the turn starts again.
   "run.claim": "turn",
   "run.report": "turn",
 };

@@ -45,7 +45,7 @@ export interface HostedFloorOptions {
 /** Counters of the host. */
 export interface HostMetrics {
   command(type: string, outcome: string): void;
-  /** A successful commit of so many commands; `durationMs` is the store's time. */
+  /** A successful commit of this many commands; `durationMs` is the store's time. */
   batch(commands: number, durationMs: number): void;
   conflict(): void;
   /** Sessions whose lease ran out. */

@@ -215,7 +215,7 @@ export class Ledger {
   #add(message: Message): void {
     const key = draftKey(message.sessionId, message.id);
     // Two commands of one batch add the same message. Retried alone, the second one conflicts with the first one's row.
-    if (this.#messages.has(key)) throw new RangeError(`message ${message.id} is there already`);
+    if (this.#messages.has(key)) throw new RangeError(`message ${message.id} already exists`);
     this.#messages.set(key, { kind: "add", message });
   }
 
@@ -257,7 +257,8 @@ export class Ledger {
     const key = draftKey(sessionId, messageId);
     const draft = this.#state.drafts.get(key);
     // The machines pass reports on once and in order, so another offset is a worker's fault.
-    if (!draft || draft.content.length !== offset) throw new RangeError(`message ${messageId} has no place ${offset}`);
+    if (!draft || draft.content.length !== offset)
+      throw new RangeError(`message ${messageId} does not continue at ${offset}`);
     const longer = { ...draft, content: draft.content + text };
     this.#state.drafts.set(key, longer);
     const pending = this.#messages.get(key);

@@ -25,8 +25,8 @@ export function refuseForeign({ actsFor, command, floorId }: Envelope, actors: F
 }
 
 /**
- * What a critical agent says comes before everything, so only operators make its sessions, or turn a session into one.
- * Decided here, where the catalogue is the one that the floor decides by.
+ * Critical agents take precedence over all others, so only operators may create their sessions or switch a session to
+ * one. The floor's node checks it, because it uses the same catalogue as the floor.
  */
 export function refuseCritical(
   { actsFor, command }: Envelope,
@@ -44,7 +44,7 @@ interface WantedAgent {
   workspaceId: string | undefined;
 }
 
-/** The agent of a session that the command makes, or that it gives to a session. */
+/** The agent that the command gives to a new or an existing session. */
 function agentWanted(command: Command, { defaultAgentId }: Catalog, actors: FloorActors): WantedAgent | undefined {
   switch (command.type) {
     case "session.switch_agent":

@@ -12,7 +12,7 @@ import { recallSession, type SessionContext } from "../session/session-context.t
  */
 export const SNAPSHOT_FORMAT = 3;
 
-/** The content of a floor's row beside its columns. */
+/** The content of a floor's row without its columns. */
 export interface FloorSnapshot {
   /** XState's persisted snapshot of the arbiter; before version 3 with its sessions inside. */
   actors: Record<string, unknown>;

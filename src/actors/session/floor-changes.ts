@@ -16,7 +16,7 @@ export function requestFloor(
   step.words.push({ type: "request", sessionId: step.context.id, ...request, given: step.given });
 }
 
-/** The session is heard from now on: in front, or at a level beneath another. Its waiting and its pause end. */
+/** The session is heard from now on, as the holder or ducked. Its wait and its pause end. */
 function beHeard(step: SessionStep, claim: Claim, level: number | undefined): void {
   const { context, given } = step;
   context.claim = claim;
@@ -54,7 +54,7 @@ function endHold(step: SessionStep): void {
   step.context.holdTimerId = undefined;
 }
 
-/** The session goes on beneath another, at a level. A running run stays as it is; a suspended run goes on. */
+/** The session continues beneath another, at a level. A running run is unchanged; a suspended run continues. */
 export function goBeneath(
   step: SessionStep,
   { claim, level, bringsTurn }: Extract<SessionVerb, { type: "duck" }>,
@@ -114,7 +114,7 @@ export function settlePaused(step: SessionStep): void {
   }
 }
 
-/** A session that would have come back by itself does so no more: only a resume, or a new turn, brings it back. */
+/** A preempted session no longer resumes by itself: only a resume or a new turn brings it back. */
 export function stayPaused(step: SessionStep): void {
   step.context.pausedBy = "yield";
   stopCompeting(step);

@@ -27,7 +27,7 @@ export interface SessionContext {
   ownerId?: string | undefined;
   workspaceId?: string | undefined;
   origin?: Origin | undefined;
-  /** The numbers it competes with, as of its last request for the floor. */
+  /** The claim that it competes with, as of its last request for the floor. */
   claim: Claim;
   pausedBy?: PausedBy | undefined;
   /** While it is ducked: its level, in dB relative to its own volume. */
@@ -62,16 +62,16 @@ export interface SessionContext {
   lease?: SessionLease | undefined;
 }
 
-/** When a session was last heard from, and the timer that looks after it. */
+/** When a session last gave a sign of life, and the timer of its lease. */
 export interface SessionLease {
   lengthMs: number;
   /** The last sign of life that was committed. */
   renewedAt: number;
   timerId: EffectId;
   dueAt: number;
-  /** There was a sign of life since the timer was started. */
+  /** Whether there was a sign of life since the timer started. */
   isRenewed?: true | undefined;
-  /** There was none for a whole lease: the timer decides. */
+  /** Whether there was none for a whole lease, so that the timer decides. */
   isDoubted?: true | undefined;
 }
 
@@ -224,7 +224,7 @@ export function memoryOf(context: SessionContext): string {
   return JSON.stringify(remembered(context));
 }
 
-/** What a view has of the claim and of the machine's state: a context does not keep it a second time. */
+/** The fields of a view that come from the claim and the machine's state; the context does not store them twice. */
 const DERIVED = ["agentId", "state", "activity", "priority", "interruptible", "leaseMs", "leaseUntil"] as const;
 
 /** Restore a session's context from its row. */

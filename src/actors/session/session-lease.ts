@@ -2,20 +2,20 @@ import type { SessionLease } from "./session-context.ts";
 import { dropEffect, type SessionStep, startTimer } from "./session-step.ts";
 
 /**
- * Leases: a session whose agent has one, and that is heard or waits for the floor, gives its place up when it is not heard
- * from. It lapses between 1 and 1.5 leases after its last sign of life. The rules: docs/arbitration.md.
+ * Leases. A session with a lease that is heard or waits for the floor loses its place when it gives no sign of life. It
+ * lapses between 1 and 1.5 leases after the last one. The rules: docs/arbitration.md.
  *
- * A timer runs for a lease, and if the session was renewed meanwhile, for the rest of the next one. Otherwise a second
- * timer, of half a lease, decides: so a session that could not be heard because its node was away has half a lease, in
- * which the node demonstrably listens, to say that it lives.
+ * A timer runs for one lease, and for the rest of the next lease if the session was renewed meanwhile. Otherwise a
+ * second timer of half a lease decides. A session whose node was away thus has half a lease to send a heartbeat, during
+ * which the node is known to listen.
  */
 
-/** Of a lease. A sign of life is committed only when this much has passed since the last that was. */
+/** A fraction of a lease. A sign of life is committed only when this much has passed since the last committed one. */
 const HALF = 0.5;
 
 const agentOf = (step: SessionStep) => step.given.catalog.agents.get(step.context.claim.agentId);
 
-/** The session begins to compete. One that competed before keeps its lease as it is. */
+/** The session begins to compete. If it already competed, its lease is unchanged. */
 export function beginLease(step: SessionStep): void {
   const lengthMs = agentOf(step)?.leaseMs;
   if (lengthMs === step.context.lease?.lengthMs) return;
@@ -23,7 +23,7 @@ export function beginLease(step: SessionStep): void {
   if (lengthMs !== undefined) restart(step, lengthMs);
 }
 
-/** The session does not compete any more, or with another agent. */
+/** The session no longer competes, or competes with another agent. */
 export function endLease(step: SessionStep): void {
   dropEffect(step, step.context.lease?.timerId);
   step.context.lease = undefined;
@@ -44,12 +44,12 @@ export function fireLease(step: SessionStep): boolean {
   const lease = context.lease!;
   const lengthMs = agentOf(step)?.leaseMs;
   if (lengthMs === undefined) {
-    // A new catalogue does without.
+    // A new catalogue has no lease for this agent.
     context.lease = undefined;
     return false;
   }
   if (given.now - lease.dueAt > lengthMs * HALF) {
-    // No heartbeat could arrive: the node was away, not the participant.
+    // The node was away, not the participant, so no heartbeat could arrive.
     restart(step, lengthMs);
     return false;
   }

@@ -191,7 +191,7 @@ const anytime = (isHeard: boolean) =>
     timer: { actions: { type: "fireTimer", params: { isHeard } } },
   }) as const;
 
-/** How a session that is heard goes silent. */
+/** How a heard session goes silent. */
 const silenced = {
   preempt: { target: "paused", actions: { type: "loseFloor", params: { pausedBy: "preemption" } } },
   yield: { target: "paused", actions: { type: "loseFloor", params: { pausedBy: "yield" } } },
@@ -209,7 +209,7 @@ const byFloor = <Target extends string, Action extends string>(target: Target, a
     { target, actions: { type: action, params: { isHeard: false } } },
   ] as const;
 
-/** A run is under way: how it ends, and what a further turn does. A run ends with its session's life. */
+/** The events of a session with a run: how the run ends, and what another turn does. The run ends with its session. */
 const working = {
   turn: { actions: "overlapTurn" },
   done: byFloor("idle", "finishRun"),

@@ -16,7 +16,9 @@ export function rename(step: SessionStep, { title }: CommandOf<"session.rename">
   answer(step, {}, true);
 }
 
-/** `session.switch_agent`: understood in any case, so every outcome is an answer; the checks stand in the contract's order. */
+/**
+ * `session.switch_agent`: every outcome is a successful answer, also a failure. The checks follow the contract's order.
+ */
 export function switchAgent(
   step: SessionStep,
   command: Extract<SessionCommand, { type: "session.switch_agent" }>,
@@ -46,7 +48,7 @@ export function switchAgent(
   answer(step, { outcome });
 }
 
-/** The session was not heard from: it gives up its place, in front, beneath another or in the queue. */
+/** The session's lease ran out: it loses its place as the holder, as a ducked session or in the queue. */
 function lapse(step: SessionStep, isHeard: boolean): void {
   const { context, given } = step;
   if (!isHeard && context.queuedAt !== undefined) step.words.push({ type: "lapse", sessionId: context.id, given });

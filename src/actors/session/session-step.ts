@@ -16,7 +16,7 @@ export type SessionCommand = Timely<
       Extract<Command, { type: `session.${string}` | `run.${string}` | "timer" }>,
       { type: "session.switch_agent" }
     >
-  /** With the new agent's numbers, if the agent exists. */
+  /** With the new agent's claim, if the agent exists. */
   | { type: "session.switch_agent"; sessionId: SessionId; agentId: string; claim?: Claim }
 >;
 
@@ -80,9 +80,9 @@ export type SessionWord = Timely<
     }
   /** The session no longer competes. */
   | { type: "left"; sessionId: SessionId }
-  /** A queued session has not been heard from for its lease. */
+  /** The lease of a queued session ran out. */
   | { type: "lapse"; sessionId: SessionId }
-  /** The session's numbers have changed. */
+  /** The session's claim has changed. */
   | { type: "claim"; claim: Claim }
 >;
 
@@ -105,7 +105,7 @@ export function endStep(before: SessionContext, { context, given }: SessionStep)
   const keys = Object.keys(context) as (keyof SessionContext)[];
   const changed = keys.filter((key) => context[key] !== before[key]);
   if (changed.length === 0) return before;
-  // A heartbeat is no change of the session as people see it.
+  // A heartbeat does not count as activity of the session.
   return changed.every((key) => key === "lease") ? context : { ...context, updatedAt: given.now };
 }
 

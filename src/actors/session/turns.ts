@@ -51,10 +51,10 @@ function isTooBusy(step: SessionStep): boolean {
   return whenBusy === "reject" || (whenBusy === "enqueue" && step.context.turns.length >= MAX_TURNS);
 }
 
-/** What an external session can be asked instead of a turn. */
+/** The commands that an external session accepts instead of turns. */
 const ALLOWED_WHEN_EXTERNAL = ["activate", "pause", "resume", "archive", "stop", "switch_agent", "delete", "heartbeat"];
 
-/** An agent that plays for itself takes no turns. @returns whether the turn was refused */
+/** An external agent takes no turns. @returns whether the turn was refused */
 export function refusesExternal(step: SessionStep): boolean {
   const agent = agentOf(step);
   if (!agent || takesTurns(agent)) return false;
@@ -62,7 +62,7 @@ export function refusesExternal(step: SessionStep): boolean {
   return true;
 }
 
-export const externalTakesNoTurns = ({ label }: AgentEntry): string => `${label} plays for itself: it takes no turns.`;
+export const externalTakesNoTurns = ({ label }: AgentEntry): string => `${label} is external: it takes no turns.`;
 
 /** @returns whether a new turn was refused, because of the agent or because another turn is running */
 export function refusesTurn(step: SessionStep): boolean {
@@ -124,9 +124,9 @@ export function beginWaitingTurn(step: SessionStep): boolean {
   return true;
 }
 
-/** A session that is heard and has nothing running: the next turn, or what its agent does between turns. */
+/** A heard session without a run: begin the next turn, or do what its agent does between turns. */
 export function settle(step: SessionStep): void {
-  // Only the holder gives the floor up after `idle_timeout`.
+  // Only the holder releases the floor after `idle_timeout`.
   if (beginWaitingTurn(step) || step.context.level !== undefined) return;
   const idleTimeoutMs = agentOf(step)?.idleTimeoutMs;
   if (idleTimeoutMs === undefined) return;
@@ -139,7 +139,7 @@ export function stopIdling(step: SessionStep): void {
   step.context.idleTimerId = undefined;
 }
 
-/** A turn has ended as it should: `after_turn` applies, unless another waits. */
+/** A turn has ended successfully: `after_turn` applies, unless another turn waits. */
 export function settleAfterTurn(step: SessionStep): void {
   const afterTurn = agentOf(step)?.afterTurn ?? "keep";
   if (step.context.turns.length > 0 || afterTurn === "keep") return settle(step);
@@ -154,7 +154,7 @@ export function withdrawTurn(step: SessionStep, { messageId }: CommandOf<"sessio
   answer(step, { deleted: true });
 }
 
-/** `session.abort` for a run that is not under way: withdraw its turn, if it waits. */
+/** `session.abort` for a run that has not begun: withdraw its turn, if it is queued. */
 export function abortWaiting(step: SessionStep, { runId }: CommandOf<"session.abort">): void {
   const turn = step.context.turns.find((waiting) => waiting.runId === runId);
   if (turn) removeTurn(step, turn);
@@ -183,7 +183,7 @@ export function dropTurns(step: SessionStep, status: "interrupted" | "error"): v
   step.context.turns = [];
 }
 
-/** End the run and all queued turns. Reports of the run that are under way are still accepted (rule C12). */
+/** End the run and all queued turns. Reports in flight are still accepted (rule C12). */
 export function endWork(step: SessionStep): void {
   cancelRun(step);
   dropTurns(step, "interrupted");

@@ -9,18 +9,18 @@ import { hasTools, type ToolSource } from "../tools/tool-set.ts";
 import { AcpTalk } from "./acp-talk.ts";
 import { PROFILES, programOf } from "./profiles.ts";
 import { ToolsOfRun } from "./tools-of-run.ts";
-import type { TalkItem } from "./user-asks.ts";
+import type { TalkItem } from "./user-questions.ts";
 
 interface AcpOptions {
   readonly programs: () => ProgramTools;
   readonly tools: ToolSource;
-  /** Where programs of this node reach the tools of their runs. */
+  /** Serves the tools of runs to programs of this node. */
   readonly toolServers: ToolServers;
-  /** Hears of what tools throw and the user is not told. */
+  /** Called with the errors of tools that are not shown to the user. */
   readonly onFault: (fault: unknown, agentId: AgentId, turn: Turn, toolName?: string) => void;
 }
 
-/** An agent that is a program which speaks the Agent Client Protocol, one process for each run. */
+/** An agent that is a program with the Agent Client Protocol; one process per run. */
 export function createAcpAgent(
   entry: AgentEntry,
   adapter: AcpAdapter,
@@ -47,7 +47,7 @@ export function createAcpAgent(
       };
       signal.addEventListener("abort", end, { once: true });
       try {
-        // It may have been aborted while the program was started.
+        // The run may have been aborted while the program started.
         signal.throwIfAborted();
         if (hasTools(entry)) await ours.open(source, toolServers);
         void talk.hold();
@@ -65,7 +65,7 @@ export function createAcpAgent(
   };
 }
 
-/** @returns why the run failed, if it did; throws only when it is aborted */
+/** @returns why the run failed, if it did; throws only if the run is aborted */
 async function* takeItems(
   run: ProgramRun<TalkItem>,
   isExcused: () => boolean,

@@ -4,9 +4,9 @@ import { cleanText, cutText } from "../../protocol/text.ts";
 
 type ProviderCode = Extract<ErrorCode, `provider_${string}`>;
 
-/** What an agent said of its failure, in a sentence for the user, in UTF-16 units. */
+/** The longest description of a failure that is shown to the user, in UTF-16 units. */
 const MAX_REASON_UNITS = 500;
-/** JSON-RPC's code of an agent that wants a login first. */
+/** The JSON-RPC code of an agent that requires a login. */
 const LOGIN_NEEDED = -32_000;
 
 const CATEGORIES: Readonly<Record<string, ProviderCode>> = {
@@ -21,8 +21,8 @@ interface TurnEnd {
 }
 
 /**
- * Why a turn that its agent calls done has failed; undefined where it has not. Agents report failures of their model as
- * the end of a turn, with the error as text or with nothing at all.
+ * Why a turn failed that the agent reports as finished; undefined for success. Agents report failures of their model as
+ * the end of a turn, with the error as text or without any text.
  */
 export function failureOf(
   response: TurnEnd,
@@ -37,13 +37,15 @@ export function failureOf(
       return fail("provider_refused", "it refused to answer", redact);
     case "cancelled":
       // Codex ends its turn that way when the user rejects a tool.
-      return seen.wasRejected ? undefined : fail("provider_unreachable", "it broke off its turn", redact);
+      return seen.wasRejected ? undefined : fail("provider_unreachable", "it cancelled its turn", redact);
     default:
-      return seen.hasSpoken || seen.wasRejected ? undefined : fail("provider_unreachable", "it said nothing", redact);
+      return seen.hasSpoken || seen.wasRejected
+        ? undefined
+        : fail("provider_unreachable", "it produced no output", redact);
   }
 }
 
-/** What a request to an agent, or an error that it described, comes to. */
+/** Convert a failed request, or an error that the agent described, to an AppError. */
 export function toFailure(error: unknown, redact: (text: string) => string): AppError {
   if (error instanceof AppError) return error;
   const code = pick(error, "code");
@@ -72,7 +74,7 @@ function pick(value: unknown, ...path: string[]): unknown {
   return found;
 }
 
-/** Tokens as agents count them, under the names that they use; undefined where there are none. */
+/** Parse an agent's token counts, which have different names per agent; undefined if there are none. */
 export function toUsage(...counts: unknown[]): Usage | undefined {
   for (const counted of counts) {
     const read = (...names: string[]) => {

@@ -2,19 +2,19 @@ import type { AnyMessage, Stream } from "@agentclientprotocol/sdk";
 import type { ChildProgram } from "../process/child-program.ts";
 import type { Line } from "../process/line-reader.ts";
 
-/** What the stream keeps from the SDK: it validates updates by printing to the console, and knows no back-pressure. */
+/** Messages that bypass the SDK, because it prints invalid updates to the console and has no back-pressure. */
 export interface Intercepted {
   /** The params of a `session/update`. */
   update(params: unknown): void;
-  /** A line that is no message. */
+  /** Called with a line that is not a message. */
   nonsense(line: string): void;
 }
 
 /**
- * A program's standard streams as the SDK wants them. A message is read when the one before it was taken, and no sooner
- * than `lines` gives it: that is how a run is held.
+ * A program's standard streams in the form that the SDK requires. The next message is read only after the previous one
+ * was consumed and `lines` yields it; pausing `lines` therefore holds a run.
  *
- * @throws what `tooLong` makes, into the readable side, for a line that is longer than a message may be
+ * @param tooLong makes the error of the readable side for a line that exceeds the size of a message
  */
 export function toStream(
   lines: AsyncGenerator<Line>,
@@ -41,7 +41,7 @@ export function toStream(
     { highWaterMark: 0 },
   );
   const writable = new WritableStream<AnyMessage>({
-    // Errors of a program that is gone are told by its end.
+    // If the program has ended, its exit reports the error.
     write: (message) =>
       new Promise((resolve) => {
         if (stdin.destroyed || stdin.writableEnded) return resolve();

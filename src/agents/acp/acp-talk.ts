@@ -14,18 +14,18 @@ import { CANCELLED, Permission } from "./permission.ts";
 import { PROFILES, protocolModeOf } from "./profiles.ts";
 import { redactPart, weightOf } from "./redacted-part.ts";
 import { Notification, UpdateReader } from "./updates.ts";
-import { type TalkItem, UserAsks } from "./user-asks.ts";
+import { type TalkItem, UserQuestions } from "./user-questions.ts";
 
-/** A message of the protocol, in UTF-16 units: a picture or a large change to a file fits. */
+/** The longest message of the protocol, in UTF-16 units: enough for an image or a large change of a file. */
 const MAX_MESSAGE_UNITS = 16_777_216;
-/** How long a turn may take to end after it was cancelled, and a session to be closed, in ms. */
+/** How long a turn may take to end after it was cancelled, and a session to close, in ms. */
 const CANCEL_MS = 2_000;
 const CLOSE_MS = 1_000;
-/** How long it may take to exit by itself: its turn is over and stored, and the session waits for it, in ms. */
+/** How long the program may take to exit by itself, in ms: its turn is stored, and the session waits for the exit. */
 const CLEAN_EXIT_MS = 500;
-/** A conversation that is loaded is replayed; it is over when nothing came for so long, in ms. */
+/** A loaded conversation is replayed. The replay is over after this silence, in ms. */
 const REPLAY_QUIET_MS = 300;
-/** Prompts of one run: the user's, and what the user says to each rejection. */
+/** The maximum number of prompts in one run: the user's message, and the user's reason for each rejection. */
 const MAX_PROMPTS = 20;
 
 interface Capabilities {
@@ -35,7 +35,7 @@ interface Capabilities {
   readonly sessionCapabilities?: Readonly<Record<string, unknown>> | null;
 }
 
-/** One turn with a coding agent over its standard streams, from the greeting to the end of its process. */
+/** One turn with a coding agent over its standard streams, from the handshake to the end of its process. */
 export class AcpTalk {
   readonly #entry: AgentEntry;
   readonly #adapter: AcpAdapter;
@@ -45,13 +45,13 @@ export class AcpTalk {
   readonly #clock: Clock;
   readonly #toolServer: () => ToolServer | undefined;
   readonly #reader: UpdateReader;
-  readonly #user: UserAsks;
+  readonly #user: UserQuestions;
   #connection: ClientConnection | undefined;
   #capabilities: Capabilities = {};
   #sessionId: string | undefined;
   #isReplaying = false;
   #lastReplayAt = 0;
-  /** Settles when the prompt that is being answered was. */
+  /** Settles when the current prompt is answered. */
   #prompting: Promise<unknown> | undefined;
   #ending: Promise<void> | undefined;
 
@@ -63,7 +63,7 @@ export class AcpTalk {
       turn: Turn;
       control: RunControl;
       clock: Clock;
-      /** Where the program reaches the tools of this run; undefined: there are none. */
+      /** The address of this run's tools for the program; undefined if the run has no tools. */
       toolServer: () => ToolServer | undefined;
     },
   ) {
@@ -75,15 +75,15 @@ export class AcpTalk {
     this.#clock = about.clock;
     this.#toolServer = about.toolServer;
     this.#reader = new UpdateReader(PROFILES[adapter.profile].hasMessageIds === true);
-    this.#user = new UserAsks(about);
+    this.#user = new UserQuestions(about);
   }
 
-  /** It waits for a person, so its silence is not a failure. */
+  /** Whether the agent waits for a person, so that its silence is not a failure. */
   get isWaiting(): boolean {
     return this.#user.isWaiting;
   }
 
-  /** Puts all that the agent says into the run's queue, and closes it when the turn is over. Never rejects. */
+  /** Put the agent's output into the run's queue, and close the queue after the turn. Never rejects. */
   async hold(): Promise<void> {
     const { items, redact } = this.#run;
     try {
@@ -98,7 +98,7 @@ export class AcpTalk {
     items.close();
   }
 
-  /** Cancel what is under way, step by step, and end the process. */
+  /** Cancel the current request, close the session, and end the process. */
   async end(): Promise<void> {
     this.#ending ??= this.#end();
     await this.#ending;
@@ -152,20 +152,20 @@ export class AcpTalk {
       clientInfo: { name: "interlock", version: "1" },
       clientCapabilities: {
         elicitation: { form: {} },
-        // Failures of Codex and Claude as what they are, instead of as text.
+        // Ask Codex and Claude to report failures as failures instead of as text.
         _meta: { jetbrains: { air: { version: 1, capabilities: ["sessionFailure"] } } },
       },
     });
     this.#capabilities = greeting.agentCapabilities ?? {};
   }
 
-  /** Go on with the conversation that the turn names, or begin one. */
+  /** Continue the conversation that the turn names, or begin one. */
   async #openSession(): Promise<void> {
     const { items } = this.#run;
     const known = this.#turn.providerSessionId;
     if (known !== undefined && (await this.#resume(known))) {
       this.#sessionId = known;
-      // Its place is told again: it may have been another worker's before.
+      // Report the conversation's place again, because another worker may have had it before.
       items.push({ type: "provider-session", id: known, isLocal: true }, 0);
       return;
     }
@@ -182,7 +182,7 @@ export class AcpTalk {
     items.push({ type: "provider-session", id: sessionId, isLocal: true }, 0);
   }
 
-  /** @returns false when the conversation is lost */
+  /** @returns false if the conversation is lost */
   async #resume(sessionId: string): Promise<boolean> {
     const { loadSession, sessionCapabilities } = this.#capabilities;
     const method = sessionCapabilities?.["resume"] ? "session/resume" : loadSession ? "session/load" : undefined;
@@ -194,7 +194,7 @@ export class AcpTalk {
       return true;
     } catch (error) {
       const failure = toFailure(error, this.#run.redact);
-      // Only an agent that answers can say that there is no such conversation.
+      // Only an error answer of the agent means that the conversation does not exist.
       if (!isAnswer(error) || failure.code !== "provider_unreachable") throw error;
       return false;
     } finally {
@@ -212,7 +212,7 @@ export class AcpTalk {
     }
   }
 
-  /** Of the six tried, two take instructions apart; the others are told them with the first prompt. */
+  /** Of the six tested agents, two accept instructions separately; the others get them with the first prompt. */
   get #takesInstructions(): boolean {
     const { systemPrompt } = this.#capabilities.sessionCapabilities ?? {};
     return systemPrompt !== undefined && systemPrompt !== null && systemPrompt !== false;
@@ -237,7 +237,10 @@ export class AcpTalk {
     };
   }
 
-  /** The user's message, and what the user says to each rejection as a prompt of its own: the protocol has no other place. */
+  /**
+   * Send the user's message, and then each reason for a rejection as a separate prompt, because the protocol has no
+   * field for it.
+   */
   async #converse(): Promise<void> {
     const { items, redact } = this.#run;
     const sessionId = this.#sessionId;
@@ -288,7 +291,7 @@ export class AcpTalk {
       this.#lastReplayAt = this.#clock.now();
       return;
     }
-    // Late words on an earlier turn, and what other conversations of the same program say.
+    // Ignore late output of an earlier turn, and output of other conversations of the same program.
     if (notification.sessionId !== this.#sessionId || !this.#prompting) return;
     for (const part of this.#reader.read(notification.update)) this.#push(part);
   }
@@ -309,7 +312,7 @@ export class AcpTalk {
     return await this.#connection!.agent.request<Response, object>(method, params);
   }
 
-  /** Why the turn failed: an agent that is gone says so by how it ended. */
+  /** Why the turn failed. If the agent's process has ended, its exit is the reason. */
   async #explain(error: unknown, redact: (text: string) => string): Promise<unknown> {
     if (error instanceof AppError || isAnswer(error)) return toFailure(error, redact);
     if (this.#ending) return error;
@@ -328,12 +331,12 @@ export class AcpTalk {
   }
 }
 
-/** Whether the agent answered a request with an error; anything else is the connection's. */
+/** Whether the agent answered a request with an error. Other errors come from the connection. */
 function isAnswer(error: unknown): boolean {
   return typeof (error as { code?: unknown } | null)?.code === "number";
 }
 
-/** Gemini counts in the answer's `_meta.quota.token_count`, Qwen in `_meta.usage`. */
+/** Gemini reports tokens in the answer's `_meta.quota.token_count`, Qwen in `_meta.usage`. */
 function tokensInMeta({ _meta }: PromptResponse): unknown {
   const quota = _meta?.["quota"] as { token_count?: unknown } | undefined;
   return quota?.token_count ?? _meta?.["usage"];

@@ -6,7 +6,7 @@ import { ToolUpdate } from "./updates.ts";
 
 const text = z.string();
 
-/** `session/request_permission`, as far as it is read. */
+/** The fields of `session/request_permission` that are used. */
 export const Permission = z.looseObject({
   sessionId: text,
   toolCall: ToolUpdate,
@@ -19,8 +19,8 @@ type Outcome = { outcome: { outcome: "selected"; optionId: string } | { outcome:
 export const CANCELLED: Outcome = { outcome: { outcome: "cancelled" } };
 
 /**
- * What the agent is answered. A permission is given once each time, also where the user gave it for the whole session: what
- * an agent would remember is a rule of its own, for a command, a folder or a user.
+ * The answer to the agent. Each permission is granted once, even if the user approved the tool for the whole session,
+ * because an agent that remembers an approval applies its own rule: per command, folder or user.
  */
 export function outcomeOf({ options }: Permission, isAllowed: boolean): Outcome {
   const kinds = isAllowed ? ["allow_once", "allow_always"] : ["reject_once", "reject_always"];
@@ -52,11 +52,11 @@ export type Form = z.infer<typeof Form>;
 interface Question {
   readonly key: string;
   readonly interaction: NewInteraction;
-  /** What the answer is worth in the form. */
+  /** The value of the answer in the form. */
   fill(answer: Extract<Answer, { kind: "question" }>): Record<string, unknown>;
 }
 
-/** One question for each field of a form; a field `x_custom` takes the user's own words for `x`. */
+/** One question per field of a form. A field `x_custom` holds the user's free text for `x`. */
 export function questionsOf({ message, requestedSchema: { properties } }: Form): Question[] {
   const fields = Object.entries(properties).filter(([key]) => !(key.endsWith("_custom") && ownerOf(key) in properties));
   return fields.slice(0, 20).map(([key, field]) => {

@@ -1,19 +1,19 @@
 import type { AcpAdapter } from "../../config/catalog/adapter.ts";
 import type { ProgramEntry } from "../process/program.ts";
 
-/** What differs between coding agents that speak the Agent Client Protocol. An entry's own keys go before it. */
+/** The differences between coding agents with the Agent Client Protocol. An entry's own keys take precedence. */
 interface Profile {
   readonly command: string;
   readonly args: readonly string[];
   /** Variables with values that are not secret. */
   readonly set?: Readonly<Record<string, string>>;
-  /** Variables that get a random value for each process: passwords of servers that the program opens for itself. */
+  /** Variables that get a random value per process: passwords of servers that the program opens for itself. */
   readonly random?: readonly string[];
-  /** The variable that takes the mode; left out: the mode is set in the protocol. */
+  /** The variable that sets the mode. Absent: the protocol sets it. */
   readonly modeVariable?: string;
-  /** The mode where the entry names none; left out: the agent's own. */
+  /** The mode if the entry names none. Absent: the agent's own default. */
   readonly mode?: string;
-  /** Text that belongs to no message is a warning of the program: it is logged. */
+  /** Whether text without a message id is a warning of the program, which is logged. */
   readonly hasMessageIds?: boolean;
 }
 
@@ -21,9 +21,9 @@ const CLAUDE: Profile = {
   command: "claude-agent-acp",
   args: [],
   set: {
-    // Its own retries are silent for more than 90 s.
+    // Its retries are silent for more than 90 s.
     CLAUDE_CODE_MAX_RETRIES: "1",
-    // Else our tools hide behind a search of its own.
+    // Otherwise the agent hides our tools behind its own tool search.
     ENABLE_TOOL_SEARCH: "false",
   },
   hasMessageIds: true,
@@ -36,7 +36,7 @@ export const PROFILES: Readonly<Record<AcpAdapter["profile"], Profile>> = {
     command: "codex-acp",
     args: [],
     modeVariable: "INITIAL_AGENT_MODE",
-    // Its own default asks a model for permission, never a person.
+    // Its default mode asks a model for permission, and never a person.
     mode: "workspace-write",
     hasMessageIds: true,
   },
@@ -48,22 +48,22 @@ export const PROFILES: Readonly<Record<AcpAdapter["profile"], Profile>> = {
   gemini: {
     command: "gemini",
     args: ["--acp"],
-    // Without the first it starts itself a second time, without the other it trusts no folder.
+    // Without the first variable it starts itself a second time; without the second it trusts no folder.
     set: { GEMINI_CLI_NO_RELAUNCH: "true", GEMINI_CLI_TRUST_WORKSPACE: "true" },
   },
   opencode: {
     command: "opencode",
     args: ["acp"],
-    // It listens on a port of the loopback, and accepts every client unless it has a password.
+    // It listens on a loopback port, and accepts every client unless a password is set.
     random: ["OPENCODE_SERVER_PASSWORD"],
     hasMessageIds: true,
   },
-  // Its own default lets a model decide what needs permission.
+  // Its default mode lets a model decide which actions need permission.
   qwen: { command: "qwen", args: ["--acp"], mode: "default" },
   custom: { command: "", args: [] },
 };
 
-/** The program of an entry: the profile's, with what the entry says instead or beside. */
+/** The program of an entry: the profile's, with the entry's overrides and additions. */
 export function programOf(adapter: AcpAdapter): ProgramEntry {
   const profile = PROFILES[adapter.profile];
   const mode = modeOf(adapter);
@@ -77,7 +77,7 @@ export function programOf(adapter: AcpAdapter): ProgramEntry {
   };
 }
 
-/** The mode to be set in the protocol; undefined where none is. */
+/** The mode to set by the protocol; undefined if none is set. */
 export function protocolModeOf(adapter: AcpAdapter): string | undefined {
   return PROFILES[adapter.profile].modeVariable === undefined ? modeOf(adapter) : undefined;
 }

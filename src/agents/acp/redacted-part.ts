@@ -1,6 +1,6 @@
 import type { Part } from "../agent.ts";
 
-/** The part without the values of secrets. */
+/** Remove the values of secrets from a part. */
 export function redactPart(part: Part, redact: (text: string) => string): Part {
   switch (part.type) {
     case "text":
@@ -23,7 +23,7 @@ function redactIn(value: unknown, redact: (text: string) => string): unknown {
   return Object.fromEntries(Object.entries(value).map(([key, one]) => [key, redactIn(one, redact)]));
 }
 
-/** What a part takes while it waits, in UTF-16 units. */
+/** The size of a part in the queue, in UTF-16 units. */
 export function weightOf(part: Part): number {
   return "text" in part ? part.text.length + 64 : JSON.stringify(part).length;
 }

@@ -8,9 +8,9 @@ import { controlWithin, ToolBox } from "../tools/tool-box.ts";
 import type { Serving, ToolServers } from "../tools/tool-server.ts";
 import { openTools, type ToolSet, type ToolSource } from "../tools/tool-set.ts";
 import { redactPart, weightOf } from "./redacted-part.ts";
-import type { TalkItem } from "./user-asks.ts";
+import type { TalkItem } from "./user-questions.ts";
 
-/** Arguments as the log shows them. */
+/** The longest arguments in the log, in UTF-16 units. */
 const MAX_SHOWN_UNITS = 16_384;
 
 export interface ToolsOfRunOptions {
@@ -22,8 +22,8 @@ export interface ToolsOfRunOptions {
 }
 
 /**
- * Interlock's tools for a coding agent's run: served to its program while it works, under the rules that models have. The
- * log shows each call by its own id, whatever the program says of it, so that sub-agents have their place in the tree.
+ * Interlock's tools for a coding agent's run. They are served to its program during the run, under the same rules as
+ * for models. The log shows each call under an id of Interlock, so that sub-agents have their place in the tree.
  */
 export class ToolsOfRun {
   readonly #options: ToolsOfRunOptions;
@@ -41,12 +41,12 @@ export class ToolsOfRun {
     this.#turn = { ...turn, tree: treeOf(entry, turn) };
   }
 
-  /** Where they are served; undefined before `open`, and for an agent without tools. */
+  /** The address of the tools; undefined before `open`, and for an agent without tools. */
   get server(): ToolServer | undefined {
     return this.#serving;
   }
 
-  /** A tool is at work, so the program's silence means nothing. */
+  /** Whether a tool is running, so that silence of the program is expected. */
   get isBusy(): boolean {
     return this.#open > 0;
   }
@@ -73,7 +73,7 @@ export class ToolsOfRun {
     this.#end.signal.throwIfAborted();
   }
 
-  /** End what the tools have running. May be called again. */
+  /** End all running tools. May be called again. */
   async close(): Promise<void> {
     this.#closing ??= this.#close();
     await this.#closing;
@@ -101,7 +101,10 @@ export class ToolsOfRun {
     }
   }
 
-  /** Resolves when the run has taken all that was told, so that the user is asked about calls that the log shows. */
+  /**
+   * Resolves when the run has consumed all earlier parts, so that a call is in the log before the user is asked about
+   * it.
+   */
   async #untilTold(): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const onEnd = () => reject(this.#end.signal.reason);
@@ -115,7 +118,7 @@ export class ToolsOfRun {
     }
   }
 
-  /** Unique among the calls of the run, and none that the program may have. */
+  /** Unique among the calls of the run, and different from the program's own ids. */
   #nextId(name: string): string {
     const { runId, attempt } = this.#options.turn;
     const origin = [runId, attempt, "served", this.#calls++, name].join("\n");

@@ -3,19 +3,19 @@ import type { ToolCall } from "../../protocol/interaction.ts";
 import { cleanText, cutText } from "../../protocol/text.ts";
 import type { Part } from "../agent.ts";
 
-/** A tool's arguments and its result travel in events, in UTF-16 units. */
+/** The longest arguments, and the longest result, of a tool in an event, in UTF-16 units. */
 const MAX_ARGUMENTS_UNITS = 65_536;
 const MAX_RESULT_UNITS = 65_536;
-/** A string within arguments that are too long, in UTF-16 units. */
+/** The longest string within arguments that exceed this limit, in UTF-16 units. */
 const MAX_ARGUMENT_UNITS = 4_096;
-/** Of a tool's output while it runs, and how often it is told, for each call. */
+/** The longest output of a running tool per update, and the maximum number of updates per call. */
 const MAX_PROGRESS_UNITS = 4_096;
 const MAX_PROGRESS_PARTS = 100;
-/** Each side of a change to a file, in UTF-16 units. */
+/** The longest text on either side of a change to a file, in UTF-16 units. */
 const MAX_DIFF_UNITS = 16_384;
-/** Steps of a plan. */
+/** The maximum number of steps of a plan. */
 const MAX_STEPS = 100;
-/** Tool calls of one run that are known by their id; of more the first are forgotten. */
+/** Tool calls of one run that are remembered by id; beyond this, the oldest is dropped. */
 const MAX_CALLS = 10_000;
 
 const text = z.string();
@@ -34,7 +34,7 @@ const ToolContent = z.union([
 
 const Meta = z.record(text, z.unknown()).nullish().catch(undefined);
 
-/** A tool call as updates and permission requests describe it; agents leave out what they like. */
+/** A tool call as updates and permission requests describe it. Any field may be missing. */
 export const ToolUpdate = z.looseObject({
   toolCallId: text.min(1),
   title: optional.catch(undefined),
@@ -54,7 +54,7 @@ const Plan = z.looseObject({
 });
 const Window = z.looseObject({ used: z.number(), size: z.number() });
 
-/** `session/update`. What does not fit is dropped: it comes from a program, and a newer one may say more. */
+/** `session/update`. Invalid updates are dropped: they come from a program, and a newer version may send other ones. */
 export const Notification = z.looseObject({
   sessionId: text,
   update: z.looseObject({ sessionUpdate: text, _meta: Meta }),
@@ -70,19 +70,19 @@ interface Call {
   lastProgress: string;
 }
 
-/** What an agent's updates come to, in the order in which they came. */
+/** Converts an agent's updates to parts, in their order. */
 export class UpdateReader {
   readonly #hasMessageIds: boolean;
   readonly #calls = new Map<string, Call>();
   #messageId: string | undefined;
-  /** Whether the agent said or did something since the prompt. */
+  /** Whether the agent produced output since the prompt. */
   hasSpoken = false;
-  /** A failure that it told beside its answer, and that it does not try to mend. */
+  /** A failure that the agent reported besides its answer and does not retry. */
   failure: unknown;
-  /** Tokens that it counted in an update. */
+  /** The token counts of an update. */
   usage: unknown;
 
-  /** @param hasMessageIds whether text without one is the program's own, for the log */
+  /** @param hasMessageIds whether text without a message id is a log line of the program */
   constructor(hasMessageIds: boolean) {
     this.#hasMessageIds = hasMessageIds;
   }
@@ -121,7 +121,7 @@ export class UpdateReader {
     }
   }
 
-  /** A tool call from an update, or from a permission request: `isDue` where it has to be told now. */
+  /** A tool call from an update or a permission request. `isDue`: it must be reported now. */
   tool(update: ToolUpdate, isDue = false): Part[] {
     const { toolCallId, status } = update;
     const call = this.#knownCall(update);
@@ -150,7 +150,7 @@ export class UpdateReader {
     return parts;
   }
 
-  /** A call as users see it: one without arguments that are known says what the agent says about it. */
+  /** A call as users see it. Without known arguments it shows the agent's description. */
   callOf(update: ToolUpdate): ToolCall {
     const { name, input } = this.#knownCall(update);
     const description = textIn(update) || update.title;
@@ -198,13 +198,16 @@ export class UpdateReader {
       call.name = name;
     }
     if (hasContent(rawInput)) call.input = rawInput;
-    // Kimi writes the arguments as text until the call is approved.
+    // Kimi sends the arguments as text until the call is approved.
     else if (!hasContent(call.input)) call.input = objectIn(textIn(update));
     return call;
   }
 }
 
-/** Agents name a tool in different places. A title is a name where it is one word, and not the command itself. */
+/**
+ * Agents put a tool's name into different fields. A title counts as a name if it is one word and not the command
+ * itself.
+ */
 function nameIn({ name, _meta, title, kind, rawInput }: ToolUpdate): string | undefined {
   const claude = _meta?.["claudeCode"] as { toolName?: unknown } | undefined;
   const { command } = (rawInput ?? {}) as { command?: unknown };
@@ -275,7 +278,7 @@ function diffsOf({ toolCallId, content }: ToolUpdate): Part[] {
   });
 }
 
-/** Only what changed: agents repeat themselves, and each of these is an event in the log. */
+/** Report only changes, because agents repeat updates and each report is an event in the log. */
 function progressOf(call: Call, update: ToolUpdate): Part[] {
   const output = cutText(cleanText(textIn(update).slice(-MAX_PROGRESS_UNITS)), MAX_PROGRESS_UNITS);
   const status = update.status ?? undefined;

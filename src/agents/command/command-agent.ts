@@ -8,21 +8,21 @@ import { ProgramRun, type ProgramTools } from "../process/program-run.ts";
 import { brief } from "../transcript.ts";
 import { type Outcome, readJsonLine } from "./json-line.ts";
 
-/** A piece of text that is streamed, in UTF-16 units. */
+/** The longest streamed piece of text, in UTF-16 units. */
 const MAX_PIECE_UNITS = 8_192;
-/** A line of JSON, in UTF-16 units. */
+/** The longest line of JSON, in UTF-16 units. */
 const MAX_JSON_UNITS = 4_194_304;
-/** Linux takes no argument that is longer than 128 KiB. */
+/** Linux accepts no argument longer than 128 KiB. */
 const MAX_ARGUMENT_BYTES = 131_000;
 const PROMPT = "{prompt}";
 
-/** Codes of sysexits.h that say more than that it failed. */
+/** Exit codes of sysexits.h with a specific meaning. */
 const CODES: Readonly<Record<number, "provider_rate_limited" | "provider_refused">> = {
   75: "provider_rate_limited",
   77: "provider_refused",
 };
 
-/** An agent that is a program: it reads a prompt and prints lines, one process for each run. */
+/** An agent that is a program: it reads a prompt and prints lines; one process per run. */
 export function createCommandAgent(entry: AgentEntry, adapter: CommandAdapter, tools: () => ProgramTools): Agent {
   const times = { startMs: adapter.start_timeout, silenceMs: adapter.silence_timeout };
   return {
@@ -33,14 +33,14 @@ export function createCommandAgent(entry: AgentEntry, adapter: CommandAdapter, t
       signal.throwIfAborted();
       const prompt = promptOf(entry, adapter, turn);
       const run = await ProgramRun.start<Outcome>(adapter, argumentsOf(adapter, prompt), times, tools());
-      // Its output is not wanted any more: it need not finish.
+      // The program's output is no longer needed, so it need not finish.
       const end = () => {
         run.items.discard();
         return run.child.end(0);
       };
       signal.addEventListener("abort", end, { once: true });
       try {
-        // It may have been aborted while the program was started.
+        // The run may have been aborted while the program started.
         signal.throwIfAborted();
         run.child.stdin.end(isArgument(adapter) ? undefined : prompt);
         void readOutput(run, adapter.format);
@@ -60,10 +60,10 @@ export function createCommandAgent(entry: AgentEntry, adapter: CommandAdapter, t
   };
 }
 
-/** Parts that leave a mark in the session: a program that exits without any of them gave an empty reply. */
+/** Parts that count as a reply. A program that exits without any of them gave an empty reply. */
 const SPEAKING: ReadonlySet<string> = new Set(["text", "message", "tool-call", "data", "finish"]);
 
-/** @returns why the run failed, if it did, and whether it said anything; throws only when it is aborted */
+/** @returns why the run failed, if it did, and whether it produced output; throws only if the run is aborted */
 async function* takeItems(
   run: ProgramRun<Outcome>,
   signal: AbortSignal,
@@ -85,7 +85,7 @@ async function* takeItems(
   return { failure, hasSpoken };
 }
 
-/** Puts all that the program prints into the queue, and closes it when the program has ended. */
+/** Put the program's output into the queue, and close the queue when the program has ended. */
 async function readOutput(run: ProgramRun<Outcome>, format: CommandAdapter["format"]): Promise<void> {
   const { items, child } = run;
   try {
@@ -99,7 +99,10 @@ async function readOutput(run: ProgramRun<Outcome>, format: CommandAdapter["form
   items.close();
 }
 
-/** Lines are streamed as they come. A line break is sent with the next line, so that a reply does not end in one. */
+/**
+ * Lines are streamed as they arrive. A line break is sent with the next line, so that a reply does not end with a line
+ * break.
+ */
 async function readText(run: ProgramRun<Outcome>): Promise<void> {
   let breaks = "";
   for await (const { text, isEnd } of run.lines(MAX_PIECE_UNITS)) {
@@ -107,7 +110,7 @@ async function readText(run: ProgramRun<Outcome>): Promise<void> {
       run.items.push({ type: "text", text: cleanText(run.redact(breaks + text)) }, text.length + 64);
       breaks = "";
     }
-    // Empty lines do not pile up: a program that prints nothing else says nothing.
+    // Repeated empty lines are dropped; a program that prints only empty lines produces no output.
     if (isEnd && breaks.length < MAX_PIECE_UNITS) breaks += "\n";
   }
 }
@@ -145,7 +148,7 @@ function promptOf({ id, instructions }: AgentEntry, { history }: CommandAdapter,
   return [instructions, missed, turn.input.content, interrupted].filter(Boolean).join("\n\n");
 }
 
-/** @throws AppError for a program that says by its exit that it failed */
+/** @throws AppError for an exit that means failure */
 function mustSucceed({ code, signal }: Exit): void {
   if (code === 0) return;
   const how = code === null ? `was ended by ${signal}` : `ended with code ${code}`;

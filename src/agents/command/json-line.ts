@@ -4,13 +4,13 @@ import { FINISH_REASONS } from "../../protocol/message.ts";
 import { cleanText } from "../../protocol/text.ts";
 import type { Part } from "../agent.ts";
 
-/** What a program's line of JSON comes to. */
+/** The result of a program's line of JSON. */
 export type Outcome = Part | { readonly type: "failure"; readonly error: unknown };
 
 const text = z.string();
 const tokens = z.int().min(0).max(1_000_000_000);
 
-/** The lines that a program of format `jsonl` may print: docs/agents-command.md. */
+/** The lines of the format `jsonl`: docs/agents-command.md. */
 export const JsonLine = z.discriminatedUnion("type", [
   z.object({ type: z.literal("text"), text }),
   z.object({ type: z.literal("reasoning"), text }),
@@ -40,11 +40,11 @@ export const JsonLine = z.discriminatedUnion("type", [
   }),
 ]);
 
-/** Undefined for a line that is not a part: it goes to the log. */
+/** Convert a line to a part; undefined for other lines, which are logged. */
 export function readJsonLine(line: string, redact: (text: string) => string): Outcome | undefined {
   let json: unknown;
   try {
-    // The values of secrets go before anything is made of the line.
+    // Remove the values of secrets before the line is parsed.
     json = JSON.parse(redact(cleanText(line)));
   } catch {
     return undefined;
@@ -57,7 +57,7 @@ function toOutcome(line: z.infer<typeof JsonLine>): Outcome {
   switch (line.type) {
     case "text":
     case "reasoning":
-      // As it is: the next line may have the other half of a character that ends it.
+      // Unchanged, because the next line may begin with the second half of a surrogate pair.
       return { type: line.type, text: line.text };
     case "message":
       return { type: "message", content: line.content, ...(line.output !== undefined && { output: line.output }) };

@@ -1,6 +1,6 @@
 /**
- * Output of a program that was not consumed yet. The reader of the program waits for room first, so that a program is not
- * read faster than its output is consumed; that is also how a run is held.
+ * Unconsumed output of a program. The reader waits for room first, so that a program is read no faster than its output
+ * is consumed. Not consuming therefore holds a run.
  */
 export class BoundedQueue<T> {
   readonly #maxWeight: number;
@@ -11,7 +11,7 @@ export class BoundedQueue<T> {
   #wake = Promise.withResolvers<void>();
   #room = Promise.withResolvers<void>();
 
-  /** @param maxWeight beyond which there is no room; the last item may exceed it */
+  /** @param maxWeight the weight at which the queue is full; the last item may exceed it */
   constructor(maxWeight: number) {
     this.#maxWeight = maxWeight;
   }
@@ -28,13 +28,13 @@ export class BoundedQueue<T> {
     this.#signal();
   }
 
-  /** Nothing more comes; what is there can still be taken. */
+  /** Close the queue. Items in it can still be taken. */
   close(): void {
     this.#isClosed = true;
     this.#signal();
   }
 
-  /** Forget what is there and what comes: the program shall end without being listened to. */
+  /** Drop all present and future items, so that the program can end without a reader. */
   discard(): void {
     this.#isDiscarding = true;
     this.#items.length = 0;
@@ -43,7 +43,7 @@ export class BoundedQueue<T> {
     this.close();
   }
 
-  /** The next item, if there is one already. */
+  /** The next item; undefined if the queue is empty. */
   take(): T | undefined {
     const first = this.#items.shift();
     if (!first) return undefined;
@@ -59,12 +59,12 @@ export class BoundedQueue<T> {
     return this.#items.length > 0;
   }
 
-  /** Whether everything was taken and nothing more comes. */
+  /** Whether the queue is closed and empty. */
   get isOver(): boolean {
     return this.#isClosed && this.#items.length === 0;
   }
 
-  /** Resolves when there is something to take, or nothing more comes. */
+  /** Resolves when there is an item, or the queue is closed. */
   async ready(): Promise<void> {
     while (this.#items.length === 0 && !this.#isClosed) await this.#wake.promise;
   }

@@ -4,13 +4,13 @@ import type { Clock } from "../../protocol/ports/clock.ts";
 import type { Logger } from "../../protocol/ports/logger.ts";
 import { killMarked } from "./process-sweep.ts";
 
-/** A program to start. Nothing of it passes a shell. */
+/** A program to start, without a shell. */
 export interface ProgramStart {
-  /** The path of the file. */
+  /** The path of the executable file. */
   readonly file: string;
   readonly args: readonly string[];
   readonly cwd: string;
-  /** All that it gets to see of the environment, but for the mark. */
+  /** Its whole environment, without the mark. */
   readonly env: Readonly<Record<string, string>>;
 }
 
@@ -21,21 +21,21 @@ export interface Exit {
 }
 
 export interface Graces {
-  /** From the end of its input to SIGTERM. */
+  /** The delay between the end of its input and SIGTERM, in ms. */
   readonly inputMs: number;
-  /** From SIGTERM to SIGKILL. */
+  /** The delay between SIGTERM and SIGKILL, in ms. */
   readonly termMs: number;
 }
 
-/** A program that was started, with everything that it starts in turn. */
+/** A started program, with all processes that it starts. */
 export class ChildProgram {
   readonly #child: ChildProcessByStdio<Writable, Readable, Readable>;
   readonly #options: { mark: string; graces: Graces; clock: Clock; log?: Logger | undefined };
-  /** Resolves when it runs; rejects when it cannot be started. */
+  /** Resolves when the program runs; rejects if it cannot be started. */
   readonly started: Promise<void>;
-  /** Resolves when it has exited. Its output may still hold something to read. */
+  /** Resolves when the program has exited. Its output may still have unread data. */
   readonly exited: Promise<Exit>;
-  /** Resolves when it has exited and none of the processes it started is left. */
+  /** Resolves when the program and all processes that it started have ended. */
   readonly ended: Promise<Exit>;
   #ending: Promise<Exit> | undefined;
 
@@ -55,7 +55,7 @@ export class ChildProgram {
     this.#child = spawn(program.file, program.args, {
       cwd: program.cwd,
       env: options.environment,
-      // The leader of a group, so that a signal reaches all that stay in it.
+      // The leader of a process group, so that a signal reaches all processes in the group.
       detached: true,
       shell: false,
       windowsHide: true,
@@ -67,7 +67,7 @@ export class ChildProgram {
       this.#child.once("spawn", started);
       this.#child.once("error", (error: NodeJS.ErrnoException) => {
         fail(new Error(`the program cannot be started: ${error.code ?? "unknown reason"}`));
-        // Without a pid there is no exit.
+        // A process without a pid has no exit event.
         if (this.#child.pid === undefined) resolve({ code: null, signal: null, durationMs: 0 });
       });
     });
@@ -98,16 +98,17 @@ export class ChildProgram {
   }
 
   /**
-   * End its input; then SIGTERM to its group, then SIGKILL, each after a while; then kill what it left anywhere.
+   * End its input, then send SIGTERM and later SIGKILL to its group, then kill the remaining processes outside the
+   * group.
    *
-   * @param inputMs how long it may take to end by itself when its input has ended; once it is ending this is settled
+   * @param inputMs how long it may take to end after the end of its input. Only the first call's value counts
    */
   async end(inputMs = this.#options.graces.inputMs): Promise<Exit> {
     this.#ending ??= this.#end(inputMs);
     return await this.#ending;
   }
 
-  /** End it without waiting for it. */
+  /** Kill it without waiting. */
   async kill(): Promise<Exit> {
     this.#signal("SIGKILL");
     return await this.#close();
@@ -115,7 +116,7 @@ export class ChildProgram {
 
   async #end(inputMs: number): Promise<Exit> {
     const { termMs } = this.#options.graces;
-    // What is not read any more must not keep it from ending.
+    // Discard its output, because a full pipe would keep it from ending.
     this.stdout.resume();
     this.stderr.resume();
     this.stdin.end();

@@ -1,7 +1,7 @@
 import { StringDecoder } from "node:string_decoder";
 import { cutText } from "../../protocol/text.ts";
 
-/** A line, or a piece of one that is longer than a piece may be. */
+/** A line, or a piece of a long line. */
 export interface Line {
   readonly text: string;
   /** Whether the line ends with this piece. */
@@ -9,15 +9,15 @@ export interface Line {
 }
 
 /**
- * The lines of a program's output, as they arrive. Reads no faster than the caller pulls. A character stays whole, even
- * where its bytes arrive in two chunks or a piece would end in its middle. Bytes that are not UTF-8 become U+FFFD; a
- * carriage return before the end of a line is left out.
+ * The lines of a program's output, as they arrive. Reads no faster than the caller pulls. Never splits a character,
+ * even if its bytes arrive in two chunks. Replaces invalid UTF-8 by U+FFFD, and drops a carriage return at the end of a
+ * line.
  *
- * @param maxUnits of a piece, in UTF-16 units, at least 2: also the most that is kept in memory
+ * @param maxUnits the longest piece, in UTF-16 units, at least 2; also the memory limit
  */
 export async function* readLines(chunks: AsyncIterable<Buffer>, maxUnits: number): AsyncGenerator<Line> {
   const decoder = new StringDecoder("utf8");
-  // In parts, and only new text is searched: a line of megabytes must not cost its length with every chunk.
+  // Kept in parts, and only new text is searched, so that a long line is not searched again for each chunk.
   let parts: string[] = [];
   let units = 0;
   const take = (more: string): string => {
@@ -49,7 +49,7 @@ export async function* readLines(chunks: AsyncIterable<Buffer>, maxUnits: number
   if (rest !== "") yield* piecesOf(withoutReturn(rest), maxUnits);
 }
 
-/** A whole line. */
+/** The line is complete. */
 function* piecesOf(line: string, maxUnits: number): Generator<Line> {
   let rest = line;
   while (rest.length > maxUnits) {

@@ -1,21 +1,24 @@
 import { readFileSync, readlinkSync } from "node:fs";
 
 /**
- * The environment variable by which every process of a run is found, even after it moved to another group, session or sandbox.
- * Holds marks separated by spaces: one for each worker in a chain of workers that run one another.
+ * The environment variable that identifies every process of a run, even after a change of group, session or sandbox. It
+ * contains marks separated by spaces: one for each worker, if workers run inside each other.
  */
 export const MARKER = "INTERLOCK_RUN";
 
-/** `<pid>-<start>-<pid namespace>`: a process of this machine, never to be mistaken for a later one of the same pid. */
+/** `<pid>-<start>-<pid namespace>`: identifies a process of this machine, and no later process with the same pid. */
 const OWNER = /^(\d{1,10})-(\d{1,20})-(\d{1,20})\./;
 
-/** What this process is called in marks. Off Linux nothing reads marks, and the pid is enough. */
+/** The name of this process in marks. Outside Linux the pid is enough, because no code reads marks there. */
 export function ownerName(pid = process.pid): string {
   const start = startOf(pid)?.start ?? "0";
   return `${pid}-${start}-${namespaceOf() ?? "0"}`;
 }
 
-/** Whether the worker that a mark names is gone. False where that cannot be told: another container's, or no mark. */
+/**
+ * Whether the worker in a mark has ended. False if that is unknown: the worker of another container, or an invalid
+ * mark.
+ */
 export function isOrphaned(mark: string): boolean {
   const [, pid, start, namespace] = OWNER.exec(mark) ?? [];
   if (pid === undefined || namespace !== namespaceOf()) return false;
@@ -23,7 +26,7 @@ export function isOrphaned(mark: string): boolean {
   return owner === undefined || owner.start !== start || owner.isDead;
 }
 
-/** The start of a process, in ticks since the machine started; undefined where there is no such process. */
+/** The start of a process, in ticks since the machine started; undefined for an unknown process. */
 function startOf(pid: number): { start: string; isDead: boolean } | undefined {
   try {
     return readStat(readFileSync(`/proc/${pid}/stat`, "utf8"));
@@ -32,7 +35,7 @@ function startOf(pid: number): { start: string; isDead: boolean } | undefined {
   }
 }
 
-/** A process's name stands in parentheses and may contain any character; the fields begin behind the last one. */
+/** A process's name is in parentheses and may contain any character, so the fields begin after the last parenthesis. */
 export function readStat(stat: string): { start: string; parentPid: number; isDead: boolean } {
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
   return { start: fields[19] ?? "", parentPid: Number(fields[1]), isDead: fields[0] === "Z" || fields[0] === "X" };

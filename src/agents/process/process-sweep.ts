@@ -2,11 +2,11 @@ import { readdir, readFile } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 import { isOrphaned, MARKER, readStat } from "./marker.ts";
 
-/** Looks at the process table until a sweep gives up. A look takes some 3 ms per hundred processes. */
+/** Scans of the process table before a sweep gives up. A scan takes about 3 ms per hundred processes. */
 const MAX_LOOKS = 200;
-/** Between two looks, so that killed processes have gone, in ms. */
+/** The pause between two scans, in which killed processes end, in ms. */
 const LOOK_AGAIN_MS = 10;
-/** Files read at a time. */
+/** Files that are read concurrently. */
 const BATCH = 64;
 
 interface ProcessRow {
@@ -15,23 +15,25 @@ interface ProcessRow {
   readonly marks: readonly string[];
 }
 
-/** Kill all processes of which a mark begins so, and what they started. */
+/** Kill all processes with a mark that has this prefix, and their descendants. */
 export async function killMarked(prefix: string): Promise<SweepResult> {
   return await sweep((mark) => mark.startsWith(prefix));
 }
 
-/** Kill what workers of this machine left behind that are gone themselves. */
+/** Kill the processes that ended workers of this machine left behind. */
 export async function killOrphans(): Promise<SweepResult> {
   return await sweep(isOrphaned);
 }
 
 export interface SweepResult {
   readonly killed: number;
-  /** Processes that do not die; they hang in the kernel. */
+  /** Processes that could not be killed, because they hang in the kernel. */
   readonly left: number;
 }
 
-/** Until none is found: a process may start another while the table is read. Finds nothing where there is no /proc. */
+/**
+ * Repeat until no process is found, because a process may start another during a scan. Without /proc it finds nothing.
+ */
 async function sweep(isWanted: (mark: string) => boolean): Promise<SweepResult> {
   const killed = new Set<number>();
   let targets: number[] = [];
@@ -44,14 +46,14 @@ async function sweep(isWanted: (mark: string) => boolean): Promise<SweepResult> 
         process.kill(pid, "SIGKILL");
         killed.add(pid);
       } catch {
-        // It is gone, or belongs to another user now.
+        // The process has ended, or its pid belongs to another user now.
       }
     }
   }
   return { killed: killed.size, left: targets.length };
 }
 
-/** Marked processes, and below them those that took the mark out of their environment. */
+/** The marked processes, and their descendants that removed the mark from their environment. */
 function findTargets(rows: readonly ProcessRow[], isWanted: (mark: string) => boolean): number[] {
   const children = Map.groupBy(rows, ({ parentPid }) => parentPid);
   const found = new Set<number>();
@@ -79,7 +81,8 @@ async function readProcess(pid: number): Promise<ProcessRow | undefined> {
   try {
     const { parentPid, isDead } = readStat(await readFile(`/proc/${pid}/stat`, "utf8"));
     if (isDead) return undefined;
-    // Another user's environment cannot be read: such a process is not a run's, but may be the parent of one that is.
+    // The environment of another user's process cannot be read. It belongs to no run, but may be the parent of such a
+    // process.
     const environment = await readFile(`/proc/${pid}/environ`, "latin1").catch(() => "");
     const entry = environment.split("\0").find((line) => line.startsWith(`${MARKER}=`));
     return { pid, parentPid, marks: entry?.slice(MARKER.length + 1).split(" ") ?? [] };

@@ -15,15 +15,15 @@ import {
 } from "./program.ts";
 import type { Supervisor } from "./supervisor.ts";
 
-/** What may wait to be pulled, in UTF-16 units; beyond it the program's output is not read. */
+/** Output that may wait to be pulled, in UTF-16 units. Beyond it, the program's output is not read. */
 const MAX_WAITING_UNITS = 1_048_576;
-/** A line of a log, in UTF-16 units; a longer one is logged in pieces. */
+/** The longest line of a log, in UTF-16 units. A longer one is logged in pieces. */
 const MAX_LOG_LINE_UNITS = 4_096;
 
 export interface ProgramTimes {
-  /** Until the program's first sign, in ms. */
+  /** The timeout until the program's first output, in ms. */
   readonly startMs: number;
-  /** Between two signs, in ms. */
+  /** The timeout between two outputs, in ms. */
   readonly silenceMs: number;
 }
 
@@ -31,13 +31,13 @@ export interface ProgramTools {
   readonly supervisor: Supervisor;
   readonly clock: Clock;
   readonly env: Variables;
-  /** Absent: nobody is told of programs that ended with an aborted run. */
+  /** Absent: the exits of programs of aborted runs are not logged. */
   readonly log?: Logger | undefined;
 }
 
 /**
- * One program for one run: its output as items in a queue, its end, and how long it may be silent. `Item` is what the
- * adapter makes of its output; lines of its log are parts already.
+ * One program for one run: its output as items in a queue, its exit, and its timeouts. `Item`: the adapter's conversion
+ * of its output. Log lines become parts here.
  */
 export class ProgramRun<Item> {
   readonly child: ChildProgram;
@@ -51,7 +51,7 @@ export class ProgramRun<Item> {
   #exit: Exit | undefined;
   #isExitTold = false;
 
-  /** @throws AppError `provider_refused` when the program cannot be started here */
+  /** @throws AppError `provider_refused` if the program cannot be started on this machine */
   static async start<Item>(
     entry: ProgramEntry,
     args: readonly string[],
@@ -84,7 +84,7 @@ export class ProgramRun<Item> {
     });
   }
 
-  /** The program did something. */
+  /** Restart the timeout, because the program produced output. */
   noteSign(): void {
     this.#hasGivenSign = true;
     this.#lastSignAt = this.#clock.now();
@@ -94,7 +94,7 @@ export class ProgramRun<Item> {
     this.items.push({ type: "log", stream, text: this.redact(text) }, text.length + 64);
   }
 
-  /** The lines of standard output, as fast as there is room for what is made of them. */
+  /** The lines of standard output, read only while the queue has room. */
   async *lines(maxUnits: number): AsyncGenerator<Line> {
     for await (const line of readLines(this.child.stdout, maxUnits)) {
       this.noteSign();
@@ -103,19 +103,19 @@ export class ProgramRun<Item> {
     }
   }
 
-  /** Resolves when all lines of its log were read. */
+  /** Resolves when the whole log was read. */
   async logged(): Promise<void> {
     await this.#logged;
   }
 
   /**
-   * The next item, or undefined when there is none to come. Silence does not count while no item is
-   * requested, nor while `isExcused` says that the program waits for a person.
+   * The next item, or undefined after the last one. Silence does not count while no item is requested, or while
+   * `isExcused` returns true because the program waits for a person.
    *
-   * @throws AppError `provider_unreachable` when the program is silent for too long; the signal's reason when it aborts
+   * @throws AppError `provider_unreachable` after a timeout; the signal's reason when it aborts
    */
   async next(signal: AbortSignal, isExcused: () => boolean = () => false): Promise<Item | Part | undefined> {
-    // What was not read does not count as silence of the program.
+    // Unread output does not count as silence of the program.
     if (this.#hasGivenSign) this.#lastSignAt = this.#clock.now();
     for (;;) {
       signal.throwIfAborted();
@@ -126,14 +126,14 @@ export class ProgramRun<Item> {
     }
   }
 
-  /** How the program ended, as a part; undefined if it was reported already. Call it after the exit. */
+  /** The exit of the program as a part; undefined if it was reported already. Call it after the exit. */
   tellExit(): Part | undefined {
     if (this.#isExitTold || !this.#exit) return undefined;
     this.#isExitTold = true;
     return { type: "exit", ...this.#exit };
   }
 
-  /** How the program of an aborted run ended, for the node's log. The run itself hears no more of it. */
+  /** Log the exit of an aborted run's program, because the run itself no longer receives it. */
   logExit(log: Logger | undefined, facts: object): void {
     const exit = this.tellExit();
     if (exit?.type !== "exit") return;
@@ -171,7 +171,7 @@ export class ProgramRun<Item> {
         await this.items.room();
       }
     } catch {
-      // Its output was given up.
+      // The output was discarded.
     }
   }
 }

@@ -1,25 +1,25 @@
 import { accessSync, constants, statSync } from "node:fs";
 import { delimiter, isAbsolute, join, resolve } from "node:path";
 
-/** Variables that say where a program finds other programs, its user's files and its language. None is a secret. */
+/** Variables with the paths and the language of a program. None is secret. */
 const BASIC = ["PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "TMPDIR"];
-/** Shorter values are words that may stand anywhere. */
+/** Shorter values are not redacted, because they may be ordinary words. */
 const MIN_SECRET_UNITS = 8;
 
 export type Variables = Readonly<Record<string, string | undefined>>;
 
-/** What an entry of the catalogue says about the program of its agent. */
+/** The program of an agent, from its entry in the catalogue. */
 export interface ProgramEntry {
   readonly command: string;
   readonly args: readonly string[];
   readonly cwd?: string | undefined;
-  /** Variables that it gets: `NAME`, or `NAME=OTHER` where it finds the worker's `OTHER` under `NAME`. */
+  /** Variables that it receives: `NAME`, or `NAME=OTHER` for the worker's `OTHER` under `NAME`. */
   readonly env: readonly string[];
   /** Variables with values that are not secret. */
   readonly set: Readonly<Record<string, string>>;
 }
 
-/** The file that a command names; undefined where there is no such program. A name without a slash is looked for in PATH. */
+/** The executable file of a command; undefined if there is none. A name without a slash is searched in PATH. */
 export function findProgram(command: string, env: Variables): string | undefined {
   if (isAbsolute(command) || command.includes("/")) {
     const file = resolve(command);
@@ -29,14 +29,14 @@ export function findProgram(command: string, env: Variables): string | undefined
   return folders.map((folder) => resolve(join(folder, command))).find(isExecutable);
 }
 
-/** Why the program cannot be started here, for the operator; undefined when it can. */
+/** Why the program cannot be started on this machine, as text for the operator; undefined if it can. */
 export function findProgramProblem({ command, cwd }: ProgramEntry, env: Variables): string | undefined {
   if (findProgram(command, env) === undefined) return `the program ${command} is not found`;
-  if (cwd !== undefined && !isFolder(cwd)) return `the folder ${cwd} is not there`;
+  if (cwd !== undefined && !isFolder(cwd)) return `the folder ${cwd} does not exist`;
   return undefined;
 }
 
-/** The environment of the program: what every program gets, and what its entry lists. */
+/** The environment of the program: the variables of every program, and those of its entry. */
 export function environmentOf({ env, set }: ProgramEntry, from: Variables): Record<string, string> {
   const listed = env.map(namesOf).map(({ name, source }) => [name, from[source]] as const);
   const basic = BASIC.map((name) => [name, from[name]] as const);
@@ -45,15 +45,15 @@ export function environmentOf({ env, set }: ProgramEntry, from: Variables): Reco
 }
 
 /**
- * Takes the values of the listed variables out of a text: a program may print its key in an error, and logs and errors
- * are shown.
+ * Remove the values of the listed variables from a text, because a program may print its key in an error, and logs and
+ * errors are visible.
  */
 export function createRedactor({ env }: ProgramEntry, from: Variables): (text: string) => string {
   const secrets = env
     .map(namesOf)
     .map(({ name, source }) => ({ name, value: from[source]?.trim() ?? "" }))
     .filter(({ value }) => value.length >= MIN_SECRET_UNITS)
-    // Of two where one holds the other, the longer one first.
+    // Longer values first, because one value may contain another.
     .toSorted((one, other) => other.value.length - one.value.length);
   return (text) => secrets.reduce((clean, { name, value }) => clean.replaceAll(value, `[${name}]`), text);
 }

@@ -12,7 +12,7 @@ const WATCHDOG = new URL(
   import.meta.url.endsWith(".ts") ? "./watchdog-main.ts" : "./watchdog-main.js",
   import.meta.url,
 );
-/** What a program gets to end by itself, in ms: after its input ended, and after SIGTERM. Then it is killed. */
+/** How long a program may take to end, in ms: after the end of its input, and after SIGTERM. Then it is killed. */
 const GRACES: Graces = { inputMs: 3_000, termMs: 5_000 };
 
 export interface SupervisorOptions {
@@ -22,12 +22,12 @@ export interface SupervisorOptions {
 }
 
 /**
- * Starts programs, and sees to it that none of their processes outlives its run or this worker: ADR 16. The guarantee
+ * Starts programs, and ensures that none of their processes outlives its run or this worker: ADR 16. The guarantee
  * needs Linux's /proc; elsewhere only a program's process group is ended.
  */
 export class Supervisor {
   readonly #options: SupervisorOptions;
-  /** All marks of this supervisor begin so. */
+  /** The prefix of all marks of this supervisor. */
   readonly #owner = `${ownerName()}.${randomBytes(6).toString("base64url")}`;
   readonly #running = new Set<ChildProgram>();
   #watchdog: Promise<ChildProcess> | undefined;
@@ -38,12 +38,12 @@ export class Supervisor {
     this.#options = options;
   }
 
-  /** @throws Error when the program cannot be started; its message names no argument and no value */
+  /** @throws Error if the program cannot be started; its message contains no argument and no value */
   async start(program: ProgramStart): Promise<ChildProgram> {
     await this.#watch();
     if (this.#isClosed) throw new Error("the worker is shutting down");
     this.#started += 1;
-    // With a point at the end: one mark is never the beginning of another.
+    // The point at the end ensures that no mark is a prefix of another.
     const mark = `${this.#owner}.${this.#started}.`;
     const above = process.env[MARKER];
     const child = new ChildProgram(program, {
@@ -59,7 +59,7 @@ export class Supervisor {
     return child;
   }
 
-  /** Kill what still runs. Programs cannot be started afterwards. */
+  /** Kill all running programs. No program can be started afterwards. */
   async close(): Promise<void> {
     this.#isClosed = true;
     if (this.#started > 0) await killMarked(this.#owner);
@@ -71,19 +71,20 @@ export class Supervisor {
     await gone;
   }
 
-  /** The watchdog is there before the first program, and again when it was killed. */
+  /** Ensure that the watchdog runs before a program starts, and restart it if it was killed. */
   async #watch(): Promise<void> {
     this.#watchdog ??= this.#startWatchdog();
     try {
       await this.#watchdog;
     } catch (error) {
       this.#watchdog = undefined;
-      throw new Error("the watchdog over programs cannot be started", { cause: error });
+      throw new Error("the watchdog of programs cannot be started", { cause: error });
     }
   }
 
   async #startWatchdog(): Promise<ChildProcess> {
-    // A session of its own, so that a signal to the worker's group does not reach it, and none of the worker's secrets.
+    // Started in its own session, so that a signal to the worker's group does not reach it, and without the worker's
+    // secrets.
     const watchdog = spawn(process.execPath, ["--no-warnings", fileURLToPath(WATCHDOG), this.#owner], {
       detached: true,
       stdio: ["pipe", "ignore", "ignore"],

@@ -1,8 +1,8 @@
 import { killMarked } from "./process-sweep.ts";
 
 /**
- * A process of its own beside each worker that has started programs. Its standard input ends when the worker does,
- * however that came about, and then it kills what the worker's programs left running.
+ * A separate process for each worker that has started programs. Its standard input ends with the worker, whatever the
+ * cause, and then it kills the remaining processes of the worker's programs.
  */
 const owner = process.argv[2] ?? "";
 process.stdin.resume();

@@ -2,8 +2,8 @@ import type { ToolCall } from "../../protocol/interaction.ts";
 import type { Approvals, RunControl, Verdict } from "../agent.ts";
 
 /**
- * What the user approved, for one run with all its sub-agents. Calls of one tool that run side by side ask one after
- * the other, so that "always" answers those that wait behind it too.
+ * The user's approvals in one run, including its sub-agents. Concurrent calls of one tool ask one after the other, so
+ * that "always" also answers those that wait.
  */
 export class RunApprovals implements Approvals {
   readonly #approved: Set<string>;

@@ -2,10 +2,10 @@ import type { Delegate } from "../sub-agent.ts";
 import { Delegation, SUB_AGENT_TOOL } from "../sub-agent.ts";
 import { defineTool, type Tool } from "./tool.ts";
 
-/** Agents that a description names; a model that needs another has to be told its name. */
+/** The maximum number of agents in the description. Further agents must be named in the prompt. */
 const MAX_NAMED = 64;
 
-/** Lets a model hand a task to another agent of the catalogue. */
+/** The tool `sub-agent`: hands a task to another agent of the catalogue. */
 export function createDelegationTool(
   delegate: Delegate,
   agents: readonly { readonly id: string; readonly description: string }[],
@@ -14,12 +14,12 @@ export function createDelegationTool(
   return defineTool({
     name: SUB_AGENT_TOOL,
     description: [
-      "Hand a task to another agent, and get its result. Several calls at once work side by side.",
+      "Hand a task to another agent, and get its result. Several calls run concurrently.",
       ...(named.length > 0 ? ["The agents:", ...named] : []),
     ].join("\n"),
     input: Delegation,
     isConfirmed: false,
-    // Each agent has timeouts of its own.
+    // Each agent has its own timeouts.
     timeoutMs: undefined,
     async run(call, { toolCallId, turn, control, tell }) {
       const parts = delegate({ ...call, toolCallId }, turn, control);

@@ -2,14 +2,14 @@ import type { JSONRPCMessage, MCPTransport } from "@ai-sdk/mcp";
 import type { ChildProgram } from "../process/child-program.ts";
 import { readLines } from "../process/line-reader.ts";
 
-/** A message of a server, in UTF-16 units; a longer one ends the connection. */
+/** The longest message of a server, in UTF-16 units. A longer one ends the connection. */
 const MAX_MESSAGE_UNITS = 4_194_304;
-/** What may wait to be read by a server, in bytes; beyond it the connection ends. */
+/** Bytes that may wait until the server reads them. Beyond it, the connection ends. */
 const MAX_UNSENT_BYTES = 4_194_304;
 
 /**
- * The standard input and output of a supervised program as a transport of MCP: a message for each line. Lines that are
- * no message are left out: programs print what they like. The program's owner ends it.
+ * The standard input and output of a supervised program as an MCP transport: one message per line. Skips lines that are
+ * not messages, because programs print other output too. The caller ends the program.
  */
 export class McpProgram implements MCPTransport {
   readonly #child: ChildProgram;

@@ -7,29 +7,29 @@ import { environmentOf, findProgram, findProgramProblem, type ProgramEntry } fro
 import type { ProgramTools } from "../process/program-run.ts";
 import { fail, succeed, type Tool, type ToolOutcome } from "./tool.ts";
 
-/** Tools of one server that are looked at; more than a model can choose from. */
+/** The maximum number of tools per server: more than a model can choose from. */
 const MAX_TOOLS = 256;
-/** Pages of its list. */
+/** The maximum number of pages of its list. */
 const MAX_PAGES = 16;
 const MAX_DESCRIPTION_UNITS = 2_048;
-/** The schema of one tool, in UTF-16 units. A tool with a larger one is left out. */
+/** The largest schema of a tool, in UTF-16 units. Tools with a larger one are left out. */
 const MAX_SCHEMA_UNITS = 65_536;
 const MAX_NAME_UNITS = 64;
 
 export interface McpTool extends Tool {
-  /** What the server calls it. */
+  /** The server's own name of the tool. */
   readonly nameThere: string;
 }
 
-/** A server that was connected to, for one turn of one agent. */
+/** A connected server, for one turn of one agent. */
 export interface McpConnection {
   readonly tools: readonly McpTool[];
-  /** End the connection, and the program with all that it started. */
+  /** End the connection and the program, with all its processes. */
   close(): Promise<void>;
 }
 
 export interface McpSettings {
-  /** What a tool of the server is bounded by; `undefined` leaves it out. By the server's name for it. */
+  /** The limits of a tool, by the server's name of it; `undefined` excludes the tool. */
   readonly choose: (
     nameThere: string,
   ) => { readonly confirm: boolean | undefined; readonly timeoutMs: number } | undefined;
@@ -37,9 +37,9 @@ export interface McpSettings {
 }
 
 /**
- * Connect to a server and read what it can do. Bounded by its `connect_timeout`, also where it hangs at any step.
+ * Connect to a server and read its tools. All steps together are limited by its `connect_timeout`.
  *
- * @throws Error when that fails; nothing is left behind then. Its message holds no secret
+ * @throws Error on failure, after cleaning up. Its message contains no secret
  */
 export async function connectMcp(
   server: McpServer,
@@ -58,7 +58,7 @@ export async function connectMcp(
   let child: ChildProgram | undefined;
   let client: MCPClient | undefined;
   const close = async () => {
-    // A server that hangs does not answer the end of its session: that is not waited for.
+    // Not awaited, because a hanging server does not answer the end of its session.
     client?.close().catch(() => {});
     await child?.end(0);
   };
@@ -75,7 +75,7 @@ export async function connectMcp(
       client = await createMCPClient({
         transport,
         clientName: "interlock",
-        // Servers of the older protocol want `initialize` first, and all speak it.
+        // Servers of the older protocol require `initialize` first, and all servers support it.
         protocolVersionDiscovery: false,
         initializationOptions: { timeout: server.connect_timeout, signal: settings.signal },
         onUncaughtError: () => {},
@@ -87,7 +87,7 @@ export async function connectMcp(
     const tools = await Promise.race([connecting, late.promise]);
     return { tools, close };
   } catch (error) {
-    // One that did not begin well has nothing to end well.
+    // Not awaited: a connection that failed to open need not close properly.
     client?.close().catch(() => {});
     await child?.kill();
     throw error;
@@ -135,7 +135,7 @@ async function readTools(server: string, client: MCPClient, { choose }: McpSetti
         nameThere: name,
         description: description.slice(0, MAX_DESCRIPTION_UNITS),
         inputSchema: { ...inputSchema },
-        // What a server says of its tools is believed as far as the operator does not say otherwise.
+        // The server's description of a tool applies unless the operator overrides it.
         isConfirmed: chosen.confirm ?? annotations?.readOnlyHint !== true,
         timeoutMs: chosen.timeoutMs,
         run: async (input, { control }) => await callTool(client, name, input, control.signal),
@@ -154,7 +154,7 @@ async function callTool(client: MCPClient, name: string, input: unknown, signal:
     result = await client.callTool(args);
   } catch (error) {
     signal.throwIfAborted();
-    // The text is the server's, or the client's own: "Connection closed".
+    // The text is from the server, or from the client library: "Connection closed".
     return fail(
       `The tool's server failed: ${error instanceof Error ? error.message.slice(0, 1_024) : "no reason given"}`,
     );
@@ -170,7 +170,7 @@ function textOf(result: Readonly<Record<string, unknown>>): string {
   return JSON.stringify(result["structuredContent"] ?? result["toolResult"] ?? null);
 }
 
-/** A name that every provider takes, and that no other tool of the server has. */
+/** A name that every provider accepts and that is unique among the server's tools. */
 function modelName(name: string, taken: ReadonlySet<string>): string {
   const plain = name.replace(/[^A-Za-z0-9_-]/g, "_");
   if (plain.length <= MAX_NAME_UNITS && !taken.has(plain)) return plain;

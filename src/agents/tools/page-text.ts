@@ -1,4 +1,4 @@
-/** Elements whose content is not text to read. */
+/** Elements whose content is not readable text. */
 const SILENT = ["script", "style", "noscript", "template", "svg", "head"];
 const ENTITIES: Readonly<Record<string, string>> = {
   amp: "&",
@@ -11,9 +11,9 @@ const ENTITIES: Readonly<Record<string, string>> = {
 const ENTITY = /&(?:#(\d{1,7})|#x([0-9a-f]{1,6})|([a-z]{2,8}));/gi;
 const BLOCK_END = /^\/?(p|div|br|li|tr|h[1-6]|section|article|ul|ol|table|blockquote|pre)\b/i;
 
-/** The words of an HTML page, in time proportional to its length. */
+/** The text of an HTML page, in time linear in its length. */
 export function textOfPage(html: string): string {
-  // Letters beyond ASCII may change their length with their case.
+  // Compare ASCII letters only, because other letters may change their length with their case.
   const lower = html.replace(/[A-Z]+/g, (letters) => letters.toLowerCase());
   let text = "";
   let at = 0;

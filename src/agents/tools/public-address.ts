@@ -1,6 +1,6 @@
 import { BlockList, isIP } from "node:net";
 
-/** Addresses that are not of the public Internet, by the registries of special-purpose addresses. */
+/** Addresses outside the public Internet, from IANA's registries of special-purpose addresses. */
 const SPECIAL = [
   "0.0.0.0/8",
   "10.0.0.0/8",
@@ -18,13 +18,13 @@ const SPECIAL = [
   "224.0.0.0/4",
   "240.0.0.0/4",
 ];
-/** Outside of 2000::/3 nothing of IPv6 is public; these are special within it, or hold IPv4 addresses. */
+/** IPv6 addresses outside 2000::/3 are never public. These ranges inside it are special, or contain IPv4 addresses. */
 const SPECIAL_6 = ["2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20"];
 
 const special = listOf([...SPECIAL, ...SPECIAL_6]);
 const global6 = listOf(["2000::/3"]);
 
-/** Whether an address may be reached: a public one, or one of the networks that the operator lists. */
+/** Whether an address may be contacted: a public address, or one in a network that the operator lists. */
 export function createAddressCheck(networks: readonly string[]): (address: string) => boolean {
   const listed = listOf(networks);
   return (address) => {

@@ -3,11 +3,16 @@ import { cutText } from "../../protocol/text.ts";
 import type { Approvals, RunControl, Turn } from "../agent.ts";
 import { fail, type Tool, type ToolOutcome, type ToolUse } from "./tool.ts";
 
-/** A result travels in one event and goes into a model's window: at most 48 KiB of UTF-8, below the 64 of rule C22. */
+/**
+ * The longest result, in UTF-16 units: it fits one event and a model's window, with at most 48 KiB of UTF-8 (rule C22
+ * allows 64).
+ */
 const MAX_RESULT_UNITS = 16_384;
-/** Arguments travel in one event too. */
+/** The longest arguments, which fit one event too. */
 const MAX_ARGUMENT_UNITS = 16_384;
-/** Calls of one agent in one turn: far more than the steps of a turn need, and a bound for a model that repeats itself. */
+/**
+ * The maximum number of calls of one agent in one turn: more than a turn needs, to stop a model that repeats itself.
+ */
 const MAX_CALLS = 512;
 
 export interface ToolBoxOptions {
@@ -16,11 +21,11 @@ export interface ToolBoxOptions {
   readonly control: RunControl;
   readonly approvals: Approvals;
   readonly tell: ToolUse["tell"];
-  /** Hears of everything that a tool throws and that is not for the user. */
+  /** Called with errors of tools that are not shown to the user. */
   readonly onFault: (fault: unknown, toolName: string) => void;
 }
 
-/** What one agent may do in one turn. */
+/** The tools of one agent in one turn. */
 export class ToolBox {
   readonly #options: ToolBoxOptions;
   readonly #tools: ReadonlyMap<string, Tool>;
@@ -36,8 +41,8 @@ export class ToolBox {
   }
 
   /**
-   * Do what a model wants done: once the run is wanted and the user agrees, within the tool's time. Rejects only when
-   * the run ends; a tool that does not obey that is left alone.
+   * Execute a call of a model, after the run may continue and the user agrees, within the tool's timeout. Rejects only
+   * when the run ends; a tool that ignores its end is not awaited.
    */
   async call(toolCallId: string, name: string, input: unknown): Promise<ToolOutcome> {
     const outcome = await this.#call(toolCallId, name, input);
@@ -49,7 +54,7 @@ export class ToolBox {
     const tool = this.#tools.get(name);
     if (!tool) return fail(`There is no tool ${name.slice(0, 64)}.`);
     this.#calls += 1;
-    if (this.#calls > MAX_CALLS) return fail(`This is more than ${MAX_CALLS} calls in one turn.`);
+    if (this.#calls > MAX_CALLS) return fail(`The turn has reached its limit of ${MAX_CALLS} tool calls.`);
     const text = JSON.stringify(input ?? {});
     if (text.length > MAX_ARGUMENT_UNITS) {
       return fail(`The arguments are longer than ${MAX_ARGUMENT_UNITS} characters.`);
@@ -81,7 +86,7 @@ export class ToolBox {
     const timer = late && control.after(timeoutMs!, () => end.abort(late));
     const work = tool.run(input, { toolCallId, turn, control: controlWithin(control, end.signal), tell });
     try {
-      // A sub-agent has to be left in good order, so it is waited for; anything else is not trusted to come to an end.
+      // Wait for a sub-agent, so that it ends properly. Other tools are not awaited, because they may never end.
       return await (timeoutMs === undefined ? work : Promise.race([work, ended]));
     } catch (error) {
       work.catch(() => {});
@@ -96,7 +101,7 @@ export class ToolBox {
   }
 }
 
-/** The same run, for a part of it that ends earlier: with `signal`. */
+/** The control of the same run for a part that ends earlier, by `signal`. */
 export function controlWithin(control: RunControl, signal: AbortSignal): RunControl {
   const unlessEnded = <T>(start: () => Promise<T>): Promise<T> =>
     new Promise((resolve, reject) => {

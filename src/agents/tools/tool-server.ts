@@ -7,13 +7,13 @@ import type { ReadableStream as WebStream } from "node:stream/web";
 import type { ToolServer } from "../agent.ts";
 import type { Tool, ToolOutcome } from "./tool.ts";
 
-/** The largest request: arguments of a tool, and what the protocol puts around them. */
+/** The largest request, in bytes: the arguments of a tool, and the protocol's envelope. */
 const MAX_REQUEST_BYTES = 1_048_576;
-/** Requests of all runs of this worker that are under way. Each is a call of a tool, or a question about them. */
+/** The maximum number of concurrent requests of all runs of this worker. */
 const MAX_REQUESTS = 1_024;
 const PATH = "/mcp";
 
-/** What the program of one run may call. */
+/** The tools that the program of one run may call. */
 export interface ServedTools {
   readonly tools: Iterable<Pick<Tool, "name" | "description" | "inputSchema">>;
   /** Rejects when the run ends. */
@@ -21,16 +21,18 @@ export interface ServedTools {
 }
 
 export interface Serving extends ToolServer {
-  /** The run has ended: its token counts no more. */
+  /** Invalidate the token, because the run has ended. */
   close(): void;
 }
 
 /**
- * Serves the tools of runs to their programs: an MCP server over streamable HTTP on this machine's loopback address, one for
- * all runs of a worker. The token of a run, which only its program is told, says which tools there are, and ends with it.
+ * Serves the tools of runs to their programs: one MCP server per worker, over streamable HTTP on the loopback address.
+ * Each run has a token that only its program receives; it selects the run's tools, and expires with the run.
  */
 export class ToolServers {
-  /** By the hash of their token, so that finding one takes no time that depends on how much of it is right. */
+  /**
+   * Keyed by the hash of the token, so that the time of a lookup does not reveal how much of a guessed token is right.
+   */
   readonly #served = new Map<string, ServedTools>();
   #server: Promise<Server> | undefined;
   #requests = 0;
@@ -50,7 +52,7 @@ export class ToolServers {
     };
   }
 
-  /** Serve nothing any more. */
+  /** Close the server. */
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#served.clear();
@@ -62,7 +64,7 @@ export class ToolServers {
   }
 
   async #listen(): Promise<Server> {
-    if (this.#isClosed) throw new Error("this node serves no tools any more");
+    if (this.#isClosed) throw new Error("the tool server is closed");
     const server = createServer((request, response) => {
       this.#requests += 1;
       response.once("close", () => {
@@ -70,7 +72,7 @@ export class ToolServers {
       });
       this.#answer(request, response).catch(() => response.destroy());
     });
-    // A worker that has nothing else to do may exit.
+    // Do not keep an idle worker's process alive.
     server.unref();
     await new Promise<void>((resolve, reject) => {
       server.once("error", reject);
@@ -103,7 +105,7 @@ function refuse(response: ServerResponse, status: number): void {
   response.writeHead(status, { connection: "close" }).end();
 }
 
-/** Undefined for one that is too large. */
+/** Read a request; undefined if it is too large. */
 async function readBody(request: IncomingMessage): Promise<string | undefined> {
   const pieces: Buffer[] = [];
   let bytes = 0;
@@ -115,7 +117,10 @@ async function readBody(request: IncomingMessage): Promise<string | undefined> {
   return Buffer.concat(pieces).toString();
 }
 
-/** Each request stands for itself, so that a program may ask as it likes. A call that takes long is kept open by comments. */
+/**
+ * Requests are independent, so that a program may send them in any order. Comments keep the connection of a long call
+ * open.
+ */
 async function handle(
   { tools, call }: ServedTools,
   { headers }: IncomingMessage,

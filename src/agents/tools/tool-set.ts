@@ -14,7 +14,7 @@ const FETCH_TIMEOUT_MS = 20_000;
 const MCP_TIMEOUT_MS = 60_000;
 const MCP_KEY = /^mcp:([^/]+)\/(.+)$/;
 
-/** The registry of tools: what the keys of the catalogue stand for. */
+/** The registry of tools: the implementation of each key of the catalogue. */
 export interface ToolSource {
   readonly catalog: () => Catalog;
   readonly programs: () => ProgramTools;
@@ -24,20 +24,20 @@ export interface ToolSource {
 /** The tools of an agent for one turn. */
 export interface ToolSet {
   readonly tools: readonly Tool[];
-  /** What could not be had, for the log of the turn. */
+  /** Messages about unavailable tools, for the log of the turn. */
   readonly problems: readonly Part[];
-  /** End what the tools have running. */
+  /** End everything that the tools started. */
   close(): Promise<void>;
 }
 
-/** Whether tools stand in the entry, so that opening them is worth the while. */
+/** Whether the entry has tools that need to be opened. */
 export function hasTools({ tools }: AgentEntry): boolean {
   return tools.length > 0;
 }
 
 /**
- * The tools that the entry names. A server that cannot be reached costs the turn its tools, not the turn. Never rejects,
- * but for the end of the run.
+ * Open the tools of an entry. If a server cannot be reached, the turn continues without its tools. Rejects only when
+ * the run ends.
  */
 export async function openTools(entry: AgentEntry, source: ToolSource, signal: AbortSignal): Promise<ToolSet> {
   const own = entry.tools.filter(({ name }) => !MCP_KEY.test(name)).map((each) => makeTool(each, entry, source));
@@ -103,8 +103,8 @@ function makeBuiltIn(tool: ToolEntry, entry: AgentEntry, { catalog, programs, de
         isConfirmed: false,
       });
     default:
-      // The schema of the catalogue knows the keys; a new one has to be made here.
-      throw new Error(`no code stands behind the tool ${tool.name}`);
+      // The catalogue's schema lists the same keys; each needs an implementation here.
+      throw new Error(`the tool ${tool.name} has no implementation`);
   }
 }
 

@@ -1,37 +1,39 @@
 import { z } from "zod";
 import type { Part, RunControl, Turn } from "../agent.ts";
 
-/** What a tool answers: to the model that called it, and in the log. */
+/** The answer of a tool, for the model and for the log. */
 export interface ToolOutcome {
   readonly content: string;
   readonly isError: boolean;
 }
 
-/** A call as the tool gets it. */
+/** A call as the tool receives it. */
 export interface ToolUse {
-  /** Names the call in the log; no other call of the run has it. */
+  /** Identifies the call in the log; unique in the run. */
   readonly toolCallId: string;
   readonly turn: Turn;
-  /** Its signal ends this call: with the run, or when its time is over. */
+  /** Its signal ends this call, at the end of the run or at the timeout. */
   readonly control: RunControl;
-  /** Tell readers something meanwhile. Resolves when there is room for more. */
+  /** Send intermediate output to readers. Resolves when there is room for more. */
   readonly tell: (part: Part) => Promise<void>;
 }
 
-/** Something a model may have done. Its code is ours or an MCP server's; data only chooses and bounds it. */
+/**
+ * A tool that a model may call. Its code is Interlock's or an MCP server's; the catalogue only selects and limits it.
+ */
 export interface Tool {
-  /** What models call it: letters, digits, `_` and `-`, at most 64. */
+  /** The name for models: letters, digits, `_` and `-`, at most 64. */
   readonly name: string;
   readonly description: string;
-  /** JSON schema of its arguments: an object. */
+  /** The JSON schema of its arguments, which are an object. */
   readonly inputSchema: Readonly<Record<string, unknown>>;
-  /** Whether a person has to agree to each call. */
+  /** Whether a person must confirm each call. */
   readonly isConfirmed: boolean;
-  /** How long one call may take, in ms; undefined where what it does has bounds of its own. */
+  /** How long one call may take, in ms; undefined if the tool has its own timeouts. */
   readonly timeoutMs: number | undefined;
   /**
-   * Do it. An answer that is an error goes to the model, and the turn goes on. An `AppError` that is thrown becomes
-   * such an answer with its text; of anything else only the log hears.
+   * Execute a call. The model receives an error answer, and the turn continues. A thrown `AppError` becomes an error
+   * answer with its text; the text of other errors is only logged.
    */
   run(input: unknown, use: ToolUse): Promise<ToolOutcome>;
 }
@@ -44,7 +46,7 @@ export function fail(content: string): ToolOutcome {
   return { content, isError: true };
 }
 
-/** A tool whose arguments are read by a schema: one that does not fit answers with what is wrong. */
+/** A tool whose arguments are parsed by a schema. Invalid arguments are answered with their faults. */
 export function defineTool<Input>({
   input: schema,
   run,
@@ -59,7 +61,7 @@ export function defineTool<Input>({
     inputSchema,
     async run(input, use) {
       const read = schema.safeParse(input);
-      if (!read.success) return fail(`The arguments do not fit: ${z.prettifyError(read.error)}`);
+      if (!read.success) return fail(`The arguments are invalid: ${z.prettifyError(read.error)}`);
       return await run(read.data, use);
     },
   };

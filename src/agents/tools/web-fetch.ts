@@ -19,7 +19,7 @@ const Input = z.strictObject({
 
 export interface WebFetchOptions {
   readonly hosts: readonly string[];
-  /** Private and loopback addresses that are allowed nevertheless. */
+  /** Private and loopback addresses that are allowed. */
   readonly networks?: readonly string[] | undefined;
   readonly maxBytes?: number | undefined;
   readonly timeoutMs: number;
@@ -29,15 +29,15 @@ export interface WebFetchOptions {
 }
 
 /**
- * Reads a page. The host has to be on the list, and the address it resolves to has to be public or listed; both are
- * looked at for each redirect anew. The connection goes to the very address that was looked at.
+ * The tool `web-fetch`: reads a page. The host must be on the list, and its address must be public or listed. Both are
+ * checked again for each redirect, and the connection goes to the checked address.
  */
 export function createWebFetchTool(options: WebFetchOptions): Tool {
   const { hosts, networks = [], maxBytes = DEFAULT_MAX_BYTES, lookup = lookUp, timeoutMs, isConfirmed } = options;
   const mayReach = createAddressCheck(networks);
   const mayAsk = createHostCheck(hosts);
 
-  /** Resolves a name, and refuses it where one of its addresses is not to be reached. */
+  /** Resolves a name, and refuses it if one of its addresses is not allowed. */
   const guardedLookup: LookupFunction = (host, { family = 0 }, answer) => {
     lookup(host, { all: true, family: family === "IPv4" ? 4 : family === "IPv6" ? 6 : family }, (error, addresses) => {
       if (error) return answer(error, []);
@@ -71,7 +71,7 @@ export function createWebFetchTool(options: WebFetchOptions): Tool {
 
   return defineTool({
     name: "web-fetch",
-    description: `Read a page of the web as text. Hosts that may be asked: ${hosts.join(", ").slice(0, 1_024)}.`,
+    description: `Read a web page as text. Allowed hosts: ${hosts.join(", ").slice(0, 1_024)}.`,
     input: Input,
     timeoutMs,
     isConfirmed,
@@ -101,7 +101,7 @@ export function createWebFetchTool(options: WebFetchOptions): Tool {
   });
 }
 
-/** Not an address that may be asked. */
+/** Not an allowed address. */
 class Refusal extends AppError {
   constructor(message: string) {
     super("forbidden", message);
@@ -111,13 +111,13 @@ class Refusal extends AppError {
 function readUrl(text: string, base?: URL): URL | undefined {
   const url = URL.parse(text, base?.href);
   if (!url || (url.protocol !== "http:" && url.protocol !== "https:")) return undefined;
-  // A name and a password in an address are never sent.
+  // User names and passwords in an address are never sent.
   url.username = "";
   url.password = "";
   return url;
 }
 
-/** An entry without a port means the usual ones, 80 and 443. */
+/** An entry without a port allows ports 80 and 443. */
 function createHostCheck(hosts: readonly string[]): (url: URL) => boolean {
   const entries = hosts.map((entry) => {
     const [, name = "", port] = /^(.*?)(?::(\d{1,5}))?$/.exec(entry) ?? [];

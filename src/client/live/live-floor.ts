@@ -1,4 +1,5 @@
 import type { Decision } from "../../protocol/decision.ts";
+import { omit } from "../../protocol/omit.ts";
 import type { FloorView } from "../answers.ts";
 import type { Client } from "../client.ts";
 import type { ServerEvent } from "../server-event.ts";
@@ -69,8 +70,8 @@ export class LiveFloor extends Live<FloorLiveView> {
     while (this.#isStale && !signal.aborted) {
       this.#isStale = false;
       try {
-        const { decisions: _, position: __, ...floor } = await this.#client.getFloor(this.id, { signal });
-        this.change({ floor });
+        const floor = await this.#client.getFloor(this.id, { signal });
+        this.change({ floor: omit(floor, "decisions", "position") });
       } catch {
         // The stream reports when the floor is unreachable, and then delivers what was missed.
         this.#isStale = false;

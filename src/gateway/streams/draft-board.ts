@@ -1,6 +1,7 @@
 import type { Delta } from "../../protocol/event.ts";
 import type { MessageId, RunId, SessionId } from "../../protocol/ids.ts";
 import type { AgentRef, Message } from "../../protocol/message.ts";
+import { RecentMap } from "../../protocol/recent-map.ts";
 
 /** An unfinished message of a floor, with the text that this node has. */
 export interface Draft {
@@ -31,8 +32,8 @@ const MAX_AHEAD_UNITS = 65_536;
  */
 export class DraftBoard {
   readonly #drafts = new Map<MessageId, Draft>();
-  readonly #finished = new Set<MessageId>();
-  readonly #ended = new Set<RunId>();
+  readonly #finished = new RecentMap<MessageId, true>(MAX_REMEMBERED);
+  readonly #ended = new RecentMap<RunId, true>(MAX_REMEMBERED);
   /** The newest known attempt of each run. */
   readonly #attempts = new Map<RunId, number>();
   /** Sessions that lost the floor. Their drafts are not shown. */
@@ -90,7 +91,7 @@ export class DraftBoard {
   /** The message is complete. */
   finish(messageId: MessageId): void {
     this.#drop(messageId);
-    remember(this.#finished, messageId);
+    this.#finished.set(messageId, true);
   }
 
   /** The run has ended: nothing more of it is shown. */
@@ -98,7 +99,7 @@ export class DraftBoard {
     for (const draft of this.#drafts.values()) if (draft.runId === runId) this.#drop(draft.id);
     for (const [id, [delta]] of this.#ahead) if (delta?.runId === runId) this.#drop(id);
     this.#attempts.delete(runId);
-    remember(this.#ended, runId);
+    this.#ended.set(runId, true);
   }
 
   /** A session received the floor or lost it. */
@@ -159,12 +160,6 @@ export class DraftBoard {
     for (const { text } of this.#ahead.get(messageId) ?? []) this.#aheadUnits -= text.length;
     this.#ahead.delete(messageId);
   }
-}
-
-/** Adds to a set that keeps only its newest values. */
-function remember<T>(known: Set<T>, one: T): void {
-  known.add(one);
-  if (known.size > MAX_REMEMBERED) known.delete(known.values().next().value!);
 }
 
 /** The draft in the form that readers receive: a message that is still streaming. */

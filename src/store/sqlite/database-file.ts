@@ -2,6 +2,7 @@ import { DatabaseSync } from "node:sqlite";
 import { pathToFileURL } from "node:url";
 import { type Meta, newMeta } from "../meta.ts";
 import { listMigrations, type Migration, type MigrationTarget, migrate, migrationsFolder } from "../migrate.ts";
+import { prepareQuery } from "./query.ts";
 import { isDamaged, isNoDatabase } from "./result-code.ts";
 import type { WriterSettings } from "./writer/writer-job.ts";
 
@@ -56,7 +57,7 @@ export async function prepareFile(
       secret,
       now,
     );
-    return db.prepare("SELECT epoch, secret FROM meta").get() as unknown as Meta;
+    return prepareQuery<Meta>(db, "SELECT epoch, secret FROM meta").get()!;
   } catch (cause) {
     throw isDamaged(cause) ? new Error(tellOfDamage(settings.file, (cause as Error).message), { cause }) : cause;
   } finally {

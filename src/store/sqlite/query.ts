@@ -13,3 +13,10 @@ export interface Query<Row> {
 export function prepareQuery<Row>(db: DatabaseSync, sql: string): Query<Row> {
   return db.prepare(sql) as unknown as Query<Row>;
 }
+
+/** The same, with all integers as `bigint`, because some of them exceed the range of exact numbers. */
+export function prepareBigQuery<Row>(db: DatabaseSync, sql: string): Query<Row> {
+  const statement = db.prepare(sql);
+  statement.setReadBigInts(true);
+  return statement as unknown as Query<Row>;
+}

@@ -44,7 +44,7 @@ describe("an agent that plays for itself", () => {
       const images = [{ data: "AAAA", mimeType: "image/png" }];
       const answer = await refused(ann.send({ type, sessionId: id, content: "hello", images }));
       expect(answer).toMatchObject({ errorCode: "illegal_command" });
-      expect(answer.error).toMatch(/plays for itself: it takes no turns\.$/);
+      expect(answer.error).toMatch(/is external: it takes no turns\.$/);
       expect(answer.allowed).toContain("activate");
       expect(await ann.log(id)).toEqual(before);
     }

@@ -80,7 +80,7 @@ describe("availability", () => {
       return [...programs.agents.keys()].map((name) => registry.findProblem(id(name)));
     };
     const missing = "the program kimi is not found";
-    expect(problemsOf(true)).toEqual([undefined, undefined, missing, "the folder /nowhere is not there"]);
+    expect(problemsOf(true)).toEqual([undefined, undefined, missing, "the folder /nowhere does not exist"]);
     // A gateway does not run agents, and cannot tell what there is on workers.
     expect(problemsOf(false)).toEqual([undefined, undefined, undefined, undefined]);
   });
@@ -102,7 +102,7 @@ describe("availability", () => {
   test("an empty key counts as missing, and so does one that no header can carry", () => {
     expect(problems({ MY_KEY: " \n" })["named"]).toBe("the environment variable MY_KEY is not set");
     expect(problems({ MY_KEY: "one\ntwo" })["named"]).toBe(
-      "the environment variable MY_KEY holds characters that no key has",
+      "the environment variable MY_KEY contains characters that a key cannot have",
     );
   });
 });

@@ -1,19 +1,20 @@
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import type { DefinitionChange } from "../../store.ts";
+import { prepareQuery, type Query } from "../query.ts";
 
 /** The floor of receipts that belong to no floor. */
 const NO_FLOOR = 0;
 
 /** Writes definitions of agents, with the receipts of the writes. */
 export class DefinitionWriter {
-  readonly #find: StatementSync;
+  readonly #find: Query<{ version: number }>;
   readonly #put: StatementSync;
   readonly #remove: StatementSync;
   readonly #addReceipt: StatementSync;
   readonly #count: StatementSync;
 
   constructor(db: DatabaseSync) {
-    this.#find = db.prepare("SELECT version FROM agent_definitions WHERE id = ?");
+    this.#find = prepareQuery(db, "SELECT version FROM agent_definitions WHERE id = ?");
     this.#put = db.prepare(`
       INSERT INTO agent_definitions (id, version, body) VALUES (?, ?, ?)
       ON CONFLICT DO UPDATE SET version = excluded.version, body = excluded.body`);
@@ -25,7 +26,7 @@ export class DefinitionWriter {
   }
 
   write({ id, expected, body, receipt }: DefinitionChange): "done" | "conflict" {
-    const version = (this.#find.get(id) as { version: number } | undefined)?.version ?? 0;
+    const version = this.#find.get(id)?.version ?? 0;
     if (version !== expected) return "conflict";
     const { caller, commandId, bodyHash, at, reply } = receipt;
     if (this.#addReceipt.run(caller, commandId, bodyHash, at, reply).changes === 0) return "conflict";

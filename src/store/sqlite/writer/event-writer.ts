@@ -3,6 +3,7 @@ import type { DatabaseSync, StatementSync } from "node:sqlite";
 import type { SessionId } from "../../../protocol/ids.ts";
 import type { MessageWrite } from "../../store.ts";
 import { type EventText, wholeJson } from "../event-text.ts";
+import { prepareBigQuery, type Query } from "../query.ts";
 import type { Value } from "./flat-change.ts";
 
 /** Data of an event above this size is stored in a table of its own (rule C22), in UTF-8 bytes. */
@@ -23,7 +24,7 @@ export interface SharedText {
 export class EventWriter {
   readonly #add: StatementSync;
   readonly #addBlob: StatementSync;
-  readonly #sharing: StatementSync;
+  readonly #sharing: Query<{ key: bigint } & EventText>;
   readonly #put: StatementSync;
 
   constructor(db: DatabaseSync) {
@@ -32,12 +33,13 @@ export class EventWriter {
       VALUES (? << 32 | ?, ?, ?, ?, ?, ?, ?, ?, ?)`);
     this.#add.setReadBigInts(true);
     this.#addBlob = db.prepare("INSERT INTO event_blobs (event_key, json) VALUES (?, ?)");
-    this.#sharing = db.prepare(`
+    this.#sharing = prepareBigQuery(
+      db,
+      `
       SELECT e.event_key AS key, coalesce(e.json, b.json) AS json, e.text_at AS textAt, m.content AS text
       FROM events e JOIN messages m USING (message_key) LEFT JOIN event_blobs b USING (event_key)
-      WHERE e.message_key = ?`);
-    // Keys may exceed the range of exact numbers.
-    this.#sharing.setReadBigInts(true);
+      WHERE e.message_key = ?`,
+    );
     this.#put = db.prepare("UPDATE events SET json = ?, message_key = NULL, text_at = NULL WHERE event_key = ?");
   }
 
@@ -73,7 +75,7 @@ export class EventWriter {
 
   /** Call it before a message's text changes or is deleted: its events get a copy of the text. */
   release(messageKey: number): void {
-    for (const row of this.#sharing.all(messageKey) as unknown as ({ key: bigint } & EventText)[]) {
+    for (const row of this.#sharing.all(messageKey)) {
       const json = wholeJson({ ...row, textAt: Number(row.textAt) });
       const large = isLarge(json);
       this.#put.run(large ? null : json, row.key);

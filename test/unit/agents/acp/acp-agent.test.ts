@@ -254,9 +254,9 @@ describe("a failure", () => {
     ["login", "provider_refused", "This agent failed: Authentication required"],
     ["hidden", "provider_rate_limited", "This agent failed: Usage limit reached"],
     ["codexed", "provider_unreachable", "This agent failed: stream gone"],
-    ["wordless", "provider_unreachable", "This agent failed: it said nothing"],
+    ["wordless", "provider_unreachable", "This agent failed: it produced no output"],
     ["refuses", "provider_refused", "This agent failed: it refused to answer"],
-    ["unasked", "provider_unreachable", "This agent failed: it broke off its turn"],
+    ["unasked", "provider_unreachable", "This agent failed: it cancelled its turn"],
     ["dies", "provider_unreachable", "This agent's program ended with code 7 in the middle of its turn."],
   ])("is a failure, though the agent (%s) may call it a success", async (behaviour, code, message) => {
     const { parts, failure } = await playToFailure(talking().agent, turnOf(behaviour));

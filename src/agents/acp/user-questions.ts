@@ -3,20 +3,20 @@ import type { NewInteraction, RunControl, Turn } from "../agent.ts";
 import type { ProgramRun } from "../process/program-run.ts";
 import { CANCELLED, Form, outcomeOf, type Permission, questionsOf } from "./permission.ts";
 
-/** What waits in the queue of a run beside its parts. */
+/** An entry in the queue of a run that is not a part. */
 export type TalkItem =
   | { readonly type: "failure"; readonly error: unknown }
-  /** The user is to be asked, when everything before was told. */
+  /** Ask the user, after all earlier parts were reported. */
   | { readonly type: "ask"; readonly ask: () => void };
 
-/** What a coding agent asks the user within one turn. */
-export class UserAsks {
+/** The questions of a coding agent to the user in one turn. */
+export class UserQuestions {
   readonly #run: ProgramRun<TalkItem>;
   readonly #control: RunControl;
   readonly #approved: Set<string>;
   #open = 0;
   readonly #replies: string[] = [];
-  /** Whether the user refused something since this was last unset. */
+  /** Whether the user rejected a call since this was last reset. */
   wasRejected = false;
 
   constructor({ run, turn, control }: { run: ProgramRun<TalkItem>; turn: Turn; control: RunControl }) {
@@ -29,12 +29,12 @@ export class UserAsks {
     return this.#open > 0;
   }
 
-  /** What the user said to rejections since this was last asked. */
+  /** The user's reasons for rejections since the last call. */
   takeReplies(): string[] {
     return this.#replies.splice(0);
   }
 
-  /** @param call the tool's name is that by which an approval for the session is kept */
+  /** @param call its `name` identifies the tool in an approval for the session */
   async permit(permission: Permission, { toolCallId, function: { name, arguments: args } }: ToolCall) {
     if (this.#approved.has(name)) return outcomeOf(permission, true);
     const call = { toolCallId, function: { name, arguments: this.#run.redact(args) } };
@@ -51,7 +51,7 @@ export class UserAsks {
     }
   }
 
-  /** Questions of a form, one after the other. */
+  /** Ask the questions of a form, one after the other. */
   async fill(params: unknown) {
     const form = Form.safeParse(params).data;
     if (!form) return { action: "decline" };
@@ -68,7 +68,7 @@ export class UserAsks {
     }
   }
 
-  /** Asks when everything before was told, so not while the run is held. Rejects when the run ends. */
+  /** Ask after all earlier parts were reported, so not while the run is held. Rejects when the run ends. */
   #ask(interaction: NewInteraction): Promise<Answer> {
     const { promise, resolve: answer, reject } = Promise.withResolvers<Answer>();
     const { signal } = this.#control;
