@@ -17,6 +17,10 @@ export interface Agent {
    *   delay; any other error counts as a fault of Interlock
    */
   run(turn: Turn, control: RunControl): AsyncIterable<Part>;
+  /**
+   * Summarise a conversation: text and usage alone. Ends and fails like `run`. Absent: the agent writes no summaries.
+   */
+  summarize?(request: SummaryRequest, control: RunControl): AsyncIterable<Part>;
 }
 
 /** The work of one run. */
@@ -30,6 +34,8 @@ export interface Turn {
   readonly input: Message;
   /** The conversation so far, oldest first, including messages of earlier attempts of this run. */
   readonly history: readonly Message[];
+  /** What stands for the oldest of the history, and for what was said before it. */
+  readonly summary?: Summary | undefined;
   /** The provider's id of this conversation, if an earlier run reported one. */
   readonly providerSessionId?: string | undefined;
   /** The last user message in that conversation: the provider does not know later messages of the history. */
@@ -38,6 +44,24 @@ export interface Turn {
   readonly approvedTools: readonly string[];
   /** The agent's place in the run's tree of calls; absent: at the root. */
   readonly tree?: CallTree | undefined;
+}
+
+/** A summary of a conversation's beginning. `upTo`: the last message that it covers; the history may begin after it. */
+export interface Summary {
+  readonly text: string;
+  readonly upTo: MessageId;
+}
+
+/** A conversation that an agent summarises. */
+export interface SummaryRequest {
+  /** Names the work as a run's id names a run. */
+  readonly runId: RunId;
+  readonly attempt: number;
+  readonly sessionId: SessionId;
+  /** The summary of everything before `messages`; absent: they are the beginning. */
+  readonly previous?: string | undefined;
+  /** What was said since, oldest first; at least one. */
+  readonly messages: readonly Message[];
 }
 
 /** The path from the session's agent to a sub-agent. */

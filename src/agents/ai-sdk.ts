@@ -3,13 +3,14 @@ import type { AiSdkAdapter } from "../config/catalog/adapter.ts";
 import type { AgentEntry } from "../config/catalog/catalog.ts";
 import { AppError } from "../protocol/errors.ts";
 import type { AgentId } from "../protocol/ids.ts";
-import type { Agent, Part, RunControl, Turn } from "./agent.ts";
+import type { Agent, Part, RunControl, SummaryRequest, Turn } from "./agent.ts";
 import { toModelMessages } from "./conversation.ts";
 import { type Environment, findKeyProblem, loadModel } from "./language-model.ts";
 import { type Reply, streamReply } from "./model-reply.ts";
 import { toProviderFailure } from "./provider-failure.ts";
 import { Silence } from "./silence.ts";
 import { treeOf } from "./sub-agent.ts";
+import { SUMMARY_INSTRUCTIONS, toSummaryPrompt } from "./summary-request.ts";
 import type { ToolSource } from "./tools/tool-set.ts";
 
 /** Requests per attempt to an unreachable provider. */
@@ -40,43 +41,68 @@ export function createAiSdkAgent(
   { env, random, tools: source, onFault }: AiSdkOptions,
 ): Agent {
   let model: Promise<LanguageModel> | undefined;
+  let summaryModel: Promise<LanguageModel> | undefined;
+  const { summary } = adapter;
+  const mustHaveKey = () => {
+    if (findKeyProblem(adapter, env) === undefined) return;
+    throw new AppError("provider_refused", "This agent has no key for its model's provider.");
+  };
   return {
     id: entry.id,
     yields: adapter.yields,
     restartable: adapter.restartable,
     async *run(turn: Turn, control: RunControl): AsyncGenerator<Part> {
-      if (findKeyProblem(adapter, env) !== undefined) {
-        throw new AppError("provider_refused", "This agent has no key for its model's provider.");
-      }
+      mustHaveKey();
       model ??= loadModel(adapter, env);
       const reply: Reply = {
         entry,
         adapter,
         model: await model,
-        messages: await toModelMessages(turn, (image) => control.loadImage(image)),
+        messages: await toModelMessages(turn, (image) => control.loadImage(image), summary?.keep),
         turn: { ...turn, tree: treeOf(entry, turn) },
         source,
         onFault: (fault, toolName) => onFault(fault, entry.id, turn, toolName),
       };
-
-      for (let tries = 1; !control.signal.aborted; tries += 1) {
-        let hasSpoken = false;
-        try {
-          for await (const part of streamReply(reply, control)) {
-            hasSpoken ||= part.type === "text" || part.type === "reasoning" || part.type === "tool-call";
-            yield part;
-          }
-          return;
-        } catch (error) {
-          if (control.signal.aborted) return;
-          const failure = toProviderFailure(error);
-          const delayMs = nextTryAfter(failure, tries, random);
-          if (hasSpoken || delayMs === undefined) throw failure;
-          await control.sleep(delayMs);
-        }
-      }
+      yield* streamPersistently(reply, control, random);
     },
+    ...(summary && {
+      async *summarize(request: SummaryRequest, control: RunControl): AsyncGenerator<Part> {
+        mustHaveKey();
+        summaryModel ??= loadModel({ ...adapter, model: summary.model ?? adapter.model }, env);
+        const { runId, attempt, sessionId, messages } = request;
+        const reply: Reply = {
+          entry: { ...entry, instructions: SUMMARY_INSTRUCTIONS, tools: [] },
+          adapter,
+          model: await summaryModel,
+          messages: [{ role: "user", content: toSummaryPrompt(request) }],
+          turn: { runId, attempt, sessionId, input: messages.at(-1)!, history: [], approvedTools: [] },
+          source,
+          onFault: () => {},
+        };
+        yield* streamPersistently(reply, control, random);
+      },
+    }),
   };
+}
+
+/** A reply, asked for again while the provider is unreachable and nothing was said. */
+async function* streamPersistently(reply: Reply, control: RunControl, random: () => number): AsyncGenerator<Part> {
+  for (let tries = 1; !control.signal.aborted; tries += 1) {
+    let hasSpoken = false;
+    try {
+      for await (const part of streamReply(reply, control)) {
+        hasSpoken ||= part.type === "text" || part.type === "reasoning" || part.type === "tool-call";
+        yield part;
+      }
+      return;
+    } catch (error) {
+      if (control.signal.aborted) return;
+      const failure = toProviderFailure(error);
+      const delayMs = nextTryAfter(failure, tries, random);
+      if (hasSpoken || delayMs === undefined) throw failure;
+      await control.sleep(delayMs);
+    }
+  }
 }
 
 /** The pause before another try, in ms; undefined: do not try again. */

@@ -1,6 +1,7 @@
 import type { FilePart, ModelMessage } from "ai";
-import type { ImageRef, Message } from "../protocol/message.ts";
-import type { RunControl, Turn } from "./agent.ts";
+import { DEFAULT_KEPT_TURNS } from "../config/catalog/adapter.ts";
+import { type ImageRef, isTold, type Message } from "../protocol/message.ts";
+import type { RunControl, Summary, Turn } from "./agent.ts";
 
 /** The longest history in a request: it fits the context window of common models. */
 const MAX_PAST_MESSAGES = 200;
@@ -17,15 +18,25 @@ interface Utterance {
 }
 
 /**
- * A turn as a request to a model: the bounded history, the user's message, and the text of earlier attempts at this turn.
- * Roles alternate, and the first and the last message are the user's: some models reject anything else.
+ * A turn as a request to a model: the summary of the oldest messages, the bounded history, the user's message, and the text
+ * of earlier attempts at this turn. Roles alternate, and the first and the last message are the user's: some models reject
+ * anything else.
+ *
+ * @param keptTurns the newest turns that the request contains also if the summary covers them
  */
-export async function toModelMessages(turn: Turn, loadImage: RunControl["loadImage"]): Promise<ModelMessage[]> {
+export async function toModelMessages(
+  turn: Turn,
+  loadImage: RunControl["loadImage"],
+  keptTurns: number = DEFAULT_KEPT_TURNS,
+): Promise<ModelMessage[]> {
+  const isSaid = ({ role, runId }: Message) => role === "assistant" && runId === turn.runId;
   const told = turn.history.filter((message) => message.id !== turn.input.id && isTold(message));
-  const said = told.filter((message) => message.role === "assistant" && message.runId === turn.runId);
-  const past = newestWithin(told.filter((message) => !said.includes(message)));
-  const messages = [...past, turn.input, ...said];
+  const said = told.filter(isSaid);
+  const past = told.filter((message) => !isSaid(message));
+  const { summary } = turn;
+  const messages = [...(summary ? uncovered(turn, past, keptTurns) : newestWithin(past)), turn.input, ...said];
   const utterances = messages.map(toUtterance);
+  if (summary) utterances.unshift({ role: "user", text: toNote(summary), images: [] });
   if (said.length > 0) utterances.push({ role: "user", text: GO_ON, images: [] });
 
   const newestImages = new Set(utterances.flatMap(({ images }) => images).slice(-MAX_IMAGES));
@@ -45,18 +56,33 @@ export async function toModelMessages(turn: Turn, loadImage: RunControl["loadIma
 }
 
 /**
- * Whether a request to a model includes the message: messages of the user and of the session's agents, interrupted replies
- * too. Failed and queued messages are left out, and so are those of sub-agents, whose results the agent's own messages
- * report.
+ * Of these messages of a turn's history: those that its summary does not cover, and at least the newest turns; of those the
+ * newest that fit.
+ * @param past messages of `turn.history`, in its order
  */
-export function isTold({ role, status, agent, content, images }: Message): boolean {
-  if (role !== "user" && role !== "assistant") return false;
-  if (status === "error" || status === "queued" || agent?.kind === "sub") return false;
-  return content !== "" || (images?.length ?? 0) > 0;
+export function uncovered(turn: Turn, past: readonly Message[], keptTurns: number): readonly Message[] {
+  // The last covered message may be one that no model is told.
+  const last = turn.history.findLastIndex(({ id }) => id === turn.summary?.upTo);
+  const covered = new Set(turn.history.slice(0, last + 1));
+  const first = past.findIndex((message) => !covered.has(message));
+  const questions = past.flatMap(({ role }, index) => (role === "user" ? [index] : []));
+  const kept = keptTurns === 0 ? past.length : (questions.at(-keptTurns) ?? 0);
+  return newestThatFit(past.slice(Math.min(first < 0 ? past.length : first, kept)));
+}
+
+/** What a model reads in place of the messages that a summary covers. */
+export function toNote({ text }: Summary): string {
+  return `What was said before, in short:\n<summary>\n${text}\n</summary>`;
 }
 
 /** The newest messages that fit, without gaps. Replies at the front whose question does not fit are left out. */
 export function newestWithin(messages: readonly Message[]): readonly Message[] {
+  const newest = newestThatFit(messages);
+  const first = newest.findIndex(({ role }) => role !== "assistant");
+  return first < 0 ? [] : newest.slice(first);
+}
+
+function newestThatFit(messages: readonly Message[]): readonly Message[] {
   let bytes = 0;
   let first = messages.length;
   while (first > 0 && messages.length - first < MAX_PAST_MESSAGES) {
@@ -64,7 +90,6 @@ export function newestWithin(messages: readonly Message[]): readonly Message[] {
     if (bytes > MAX_PAST_BYTES) break;
     first -= 1;
   }
-  while (messages[first]?.role === "assistant") first += 1;
   return messages.slice(first);
 }
 

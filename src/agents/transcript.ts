@@ -1,7 +1,8 @@
+import { DEFAULT_KEPT_TURNS } from "../config/catalog/adapter.ts";
 import type { AgentId } from "../protocol/ids.ts";
-import type { Message } from "../protocol/message.ts";
-import type { Turn } from "./agent.ts";
-import { isTold, newestWithin } from "./conversation.ts";
+import { isTold, type Message } from "../protocol/message.ts";
+import type { Summary, Turn } from "./agent.ts";
+import { newestWithin, toNote, uncovered } from "./conversation.ts";
 
 /** The longest transcript for a program, in UTF-16 units; the oldest text is left out. */
 const MAX_TRANSCRIPT_UNITS = 131_072;
@@ -28,9 +29,10 @@ export function brief(agentId: AgentId, turn: Turn, knows: "conversation" | "not
   const isKnown = knows === "conversation";
   const heard = isKnown ? before.findLastIndex(({ id }) => id === turn.heardUpTo) : -1;
   const news = before.slice(heard + 1).filter((message) => !isKnown || !isOwn(message, agentId));
-  const missed = newestWithin(news);
+  const { summary } = heard < 0 ? turn : {};
+  const missed = summary ? uncovered(turn, news, DEFAULT_KEPT_TURNS) : newestWithin(news);
   return {
-    missed: missed.length > 0 ? transcriptOf(missed) : undefined,
+    missed: missed.length > 0 || summary ? transcriptOf(missed, summary) : undefined,
     interrupted: said.length > 0 ? `${GO_ON}\n\n${said.map(({ content }) => content).join("\n\n")}` : undefined,
   };
 }
@@ -41,13 +43,16 @@ function isOwn({ role, agent, status, content }: Message, agentId: AgentId): boo
   return role === "assistant" && agent?.kind === "master" && agent.name === agentId && isHeard && content !== "";
 }
 
-function transcriptOf(messages: readonly Message[]): string {
-  const lines = messages.map(({ role, agent, content, images }) => {
-    const speaker = role === "user" ? "User" : `Assistant${agent ? ` (${agent.name})` : ""}`;
-    const pictures = images && images.length > 0 ? ` [${images.length} image(s)]` : "";
-    return `${speaker}:${pictures} ${content}`;
-  });
-  const text = lines.join("\n\n");
+/** A message as a line of a transcript. */
+export function toLine({ role, agent, content, images = [] }: Message): string {
+  const speaker = role === "user" ? "User" : `Assistant${agent ? ` (${agent.name})` : ""}`;
+  const pictures = images.length > 0 ? ` [${images.length} image(s)]` : "";
+  return `${speaker}:${pictures} ${content}`;
+}
+
+function transcriptOf(messages: readonly Message[], summary: Summary | undefined): string {
+  const text = messages.map(toLine).join("\n\n");
   const cut = text.slice(Math.max(text.length - MAX_TRANSCRIPT_UNITS, 0));
-  return `This was said before, for you to know; do not answer it:\n\n${cut.toWellFormed()}`;
+  const note = summary ? `${toNote(summary)}\n\n` : "";
+  return `This was said before, for you to know; do not answer it:\n\n${note}${cut.toWellFormed()}`;
 }

@@ -230,6 +230,10 @@ export function createClient(options: ClientOptions) {
     /** End the session's run and archive the session. Archiving it again is not an error. */
     stopSession: (id: string, options?: WriteOptions) => post<SessionAnswer>(["session", id, "stop"], {}, options),
 
+    /** Request a summary, which arrives as a message. @throws ClientError `illegal_command` if the agent writes none */
+    summarizeSession: (id: string, options?: WriteOptions) =>
+      post<SessionAnswer>(["session", id, "summarize"], {}, options),
+
     /** The floors that have been used and that the caller may see. */
     listFloors: (query: FloorQuery = {}, options?: ReadOptions) => get<FloorPage>(["floors"], query, options),
 

@@ -66,6 +66,7 @@ export const LOGGED_EVENTS = {
   session_updated: z.object({
     title: z.string().optional(),
     summary: z.string().optional(),
+    summaryId: MessageId.optional(),
     tokenUsage: TokenUsage.optional(),
     agentSessions: z.record(z.string(), z.string()).optional(),
   }),

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { MessageId, RunId, SessionId } from "./ids.ts";
+import { cutText } from "./text.ts";
 
 /**
  * Who wrote it: the session's agent, or a sub-agent it called. `path` names the agents from the master to this one;
@@ -79,12 +80,41 @@ export const Message = z
     finishReason: z.enum(FINISH_REASONS).optional(),
     errorMessage: z.string().optional(),
     usage: Usage.optional(),
+    summary: z
+      .object({ upTo: MessageId })
+      .optional()
+      .meta({ description: "of a summary: the last message that it covers" }),
     createdAt: z.number(),
     startedAt: z.number().optional(),
     finishedAt: z.number().optional(),
   })
   .meta({ id: "Message" });
 export type Message = z.infer<typeof Message>;
+
+/**
+ * Whether a request to a model includes the message: messages of the user and of the session's agents, interrupted replies
+ * too. Failed and queued messages are left out, and so are those of sub-agents, whose results the agent's own messages
+ * report.
+ */
+export function isTold({ role, status, agent, content, images }: Message): boolean {
+  if (role !== "user" && role !== "assistant") return false;
+  if (status === "error" || status === "queued" || agent?.kind === "sub") return false;
+  return content !== "" || (images?.length ?? 0) > 0;
+}
+
+/** The longest line that names a session, in UTF-16 units. */
+const HEADLINE_UNITS = 120;
+
+/** The line that a summary begins with, without the marks of a heading: what the session is about. */
+export function headlineOf(text: string): string {
+  const line = text
+    .split("\n", 1)[0]!
+    .replace(/^#+\s*|\*\*/g, "")
+    .replace(/\s+/g, " ")
+    .trim();
+  const whole = line === "" ? text.replace(/\s+/g, " ") : line;
+  return whole.length > HEADLINE_UNITS ? `${cutText(whole, HEADLINE_UNITS - 1)}…` : whole;
+}
 
 /** A line that an agent logged during a run. */
 export const LogLine = z

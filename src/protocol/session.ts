@@ -40,7 +40,8 @@ export const Session = z
   .object({
     id: SessionId,
     title: z.string(),
-    summary: z.string().optional(),
+    summary: z.string().optional().meta({ description: "one line: what it is about, or the newest reply's beginning" }),
+    summaryId: MessageId.optional().meta({ description: "the message with the newest summary" }),
     agentId: AgentId,
     userId: z.string().optional(),
     zone: z.string().optional(),

@@ -1,5 +1,5 @@
-import type { Turn } from "../agents/agent.ts";
-import type { SessionId } from "../protocol/ids.ts";
+import type { Summary, Turn } from "../agents/agent.ts";
+import type { MessageId, SessionId } from "../protocol/ids.ts";
 import type { RunTask } from "../protocol/internal/run.ts";
 import type { Message } from "../protocol/message.ts";
 import type { Store } from "../store/store.ts";
@@ -21,7 +21,7 @@ export async function readTurn(
   task: RunTask,
   home: string | undefined,
 ): Promise<Turn | undefined> {
-  const { runId, attempt, messageId, workspaceId, approvedTools, providerHome, heardUpTo } = task;
+  const { runId, attempt, messageId, workspaceId, approvedTools, providerHome, heardUpTo, summaryId } = task;
   const input = await store.findMessage(sessionId, messageId);
   const page = input && (await store.listMessages(sessionId, { before: messageId, limit: HISTORY_MESSAGES }));
   const newest = input && (await store.listMessages(sessionId, { limit: HISTORY_MESSAGES }));
@@ -29,10 +29,31 @@ export async function readTurn(
   // Pages are limited in bytes: after a long conversation the oldest messages are left out.
   const later = newest.messages.slice(newest.messages.findIndex(({ id }) => id === messageId) + 1);
   const said = later.filter(({ role }) => role !== "user");
+  const summary = await readSummary(store, sessionId, summaryId);
   const history = inTurn([...page.messages, ...said]);
   const isReachable = providerHome === undefined || providerHome === home;
   const providerSessionId = isReachable ? task.providerSessionId : undefined;
-  return { runId, attempt, sessionId, workspaceId, input, history, providerSessionId, heardUpTo, approvedTools };
+  return {
+    runId,
+    attempt,
+    sessionId,
+    workspaceId,
+    input,
+    history,
+    summary,
+    providerSessionId,
+    heardUpTo,
+    approvedTools,
+  };
+}
+
+async function readSummary(
+  store: Pick<Store, "findMessage">,
+  sessionId: SessionId,
+  summaryId: MessageId | undefined,
+): Promise<Summary | undefined> {
+  const message = summaryId && (await store.findMessage(sessionId, summaryId));
+  return message?.summary && { text: message.content, upTo: message.summary.upTo };
 }
 
 /** Order messages so that a run's replies follow its question, even if other messages came between. */

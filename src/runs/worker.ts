@@ -15,11 +15,11 @@ import { type Tracer, traceIdOf } from "../protocol/ports/tracer.ts";
 import type { Processing, RunQueue } from "../queue/run-queue.ts";
 import type { Store } from "../store/store.ts";
 import { Places, type PlacesOptions } from "./places.ts";
+import { type ClaimOptions, claim, encode } from "./run-claim.ts";
 import { RunDriver } from "./run-driver.ts";
+import { SummaryRuns } from "./summary-runs.ts";
 import { readTurn } from "./turn-reader.ts";
 
-/** How long a worker waits for an answer from the run's present driver, in ms (rule C10). */
-const WHO_DRIVES_MS = 250;
 /** The pause before each try to claim a run from an unreachable floor, in ms; then the next sweep offers the run. */
 const PAUSES_MS = [0, 250, 500, 1_000, 1_000, 1_000];
 /** Signals kept until the attempt's driver starts; the newest ones count. */
@@ -97,6 +97,8 @@ export class Worker {
   readonly #drives = new Map<RunId, Drive>();
   readonly #taken = new Map<RunId, Taken>();
   readonly #places: Places;
+  readonly #summaries: SummaryRuns;
+  readonly #claiming: ClaimOptions;
   #processing: Processing | undefined;
   #leaveHome: Unsubscribe | undefined;
   #isStopping = false;
@@ -107,6 +109,10 @@ export class Worker {
     // If the queue is full or unreachable, the next sweep offers the run again.
     const onTurn = (effect: RunEffect) => void options.queue.add(effect).catch(() => {});
     this.#places = new Places({ ...options.places, onTurn });
+    const { bus, store, clock, newId, agents, log } = options;
+    this.#claiming = { bus, epoch: store.epoch, clock, newId, ask: (effect, command) => this.#ask(effect, command) };
+    const logOf = (effect: RunEffect) => withFacts(log, factsOf(effect));
+    this.#summaries = new SummaryRuns({ ...this.#claiming, agents, store, logOf });
   }
 
   async start(): Promise<void> {
@@ -131,9 +137,10 @@ export class Worker {
     this.#leaveHome?.();
     const ended = this.#processing?.stop() ?? Promise.resolve();
     for (const { driver } of this.#drives.values()) if (driver.isHeld) driver.giveBack(true);
+    const summaries = this.#summaries.stop();
     await Promise.race([ended, sleep(clock, graceMs)]);
     for (const { driver } of this.#drives.values()) driver.giveBack(false);
-    await Promise.race([ended, sleep(clock, giveBackMs)]);
+    await Promise.race([Promise.all([ended, summaries]), sleep(clock, giveBackMs)]);
     for (const { driver } of this.#drives.values()) driver.abandon();
     // The agents' programs must not outlive this node.
     await this.#options.agents.close?.();
@@ -144,6 +151,7 @@ export class Worker {
   async #take(effect: RunEffect): Promise<void> {
     const { runId } = effect;
     if (this.#isStopping || this.#leavesToOthers(effect)) return;
+    if (effect.purpose === "summary") return this.#summaries.take(effect);
     const before = this.#taken.get(runId);
     if (before) {
       // A running attempt needs no second one. But the floor may have given up an attempt that is being claimed or is
@@ -177,7 +185,7 @@ export class Worker {
       do {
         taken.isWishedAgain = false;
         taken.isOurs = false;
-        const task = await this.#claim(effect);
+        const task = (await claim(effect, this.#claiming))?.task;
         taken.isOurs = task !== undefined;
         if (!task) continue;
         onTaken?.(Math.max(0, clock.now() - effect.dueAt));
@@ -213,33 +221,6 @@ export class Worker {
   #takeHandedOver(message: Uint8Array): void {
     const effect = readMessage(HandedOver, message);
     if (effect && this.#taken.size < this.#places.concurrency) void this.#take(effect);
-  }
-
-  async #claim(effect: RunEffect): Promise<RunTask | undefined> {
-    const { sessionId, runId } = effect;
-    const claimId = this.#options.newId();
-    const claim = { type: "run.claim" as const, sessionId, runId, claimId };
-    let reply = await this.#ask(effect, { ...claim, asked: false });
-    if (reply.ok && reply.isClaimed && !(await this.#isDriven(runId))) {
-      reply = await this.#ask(effect, { ...claim, asked: true });
-    }
-    return reply.ok ? reply.task : undefined;
-  }
-
-  /** Ask all workers whether one of them drives the run. */
-  async #isDriven(runId: RunId): Promise<boolean> {
-    const { bus, store, newId, clock } = this.#options;
-    const replyTo = `driver.${newId()}`;
-    const answered = Promise.withResolvers<boolean>();
-    const unsubscribe = await bus.subscribe(replyTo, () => answered.resolve(true));
-    await bus.publish(runTopic(store.epoch, runId), encode({ signal: "who", replyTo } satisfies RunSignal));
-    const silence = clock.after(WHO_DRIVES_MS, () => answered.resolve(false));
-    try {
-      return await answered.promise;
-    } finally {
-      silence.cancel();
-      unsubscribe();
-    }
   }
 
   async #driveTraced(effect: RunEffect, task: RunTask): Promise<void> {
@@ -386,6 +367,3 @@ export class Worker {
 const factsOf = ({ floorId, sessionId, runId, trace }: RunEffect): object => {
   return { floorId, sessionId, runId, ...(trace !== undefined && { traceId: traceIdOf(trace) }) };
 };
-
-const encoder = new TextEncoder();
-const encode = (value: unknown): Uint8Array => encoder.encode(JSON.stringify(value));

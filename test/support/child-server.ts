@@ -240,7 +240,16 @@ export interface AnswerBody {
   deleted: boolean;
   archived: string[];
   status: string;
-  session: { id: string; title: string; state: string; activity: string; messageCount: number };
+  session: {
+    id: string;
+    title: string;
+    summary?: string;
+    summaryId?: string;
+    state: string;
+    activity: string;
+    messageCount: number;
+  };
+  sessions: AnswerBody["session"][];
   messages: {
     id: string;
     role: string;
@@ -248,6 +257,7 @@ export interface AnswerBody {
     status: MessageStatus;
     runId: string;
     finishReason?: FinishReason;
+    summary?: { upTo: string };
   }[];
   holder: { id: string } | null;
 }

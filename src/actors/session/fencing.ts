@@ -15,12 +15,14 @@ import {
 } from "./runs.ts";
 import type { Run, SessionContext } from "./session-context.ts";
 import { answer, dropEffect, editRun, type SessionStep } from "./session-step.ts";
+import { claimSummary, isSummary, isWriting } from "./summaries.ts";
 
 /** The commands of workers, and the session's replies. Rules C10 to C13. */
 
 /** `run.claim`: the floor assigns the attempt (rule C10) and decides what is repeated (rule C11). */
 export function claimRun(step: SessionStep, claim: CommandOf<"run.claim">, isHeard: boolean): void {
   const drop = () => answer(step, {});
+  if (isSummary(step.context, claim.runId)) return claimSummary(step, claim);
   if (step.context.run?.id !== claim.runId) return drop();
   const run = editRun(step);
   if (!isHeard) {
@@ -50,7 +52,7 @@ export function claimRun(step: SessionStep, claim: CommandOf<"run.claim">, isHea
 }
 
 function giveTask(step: SessionStep, run: Run): void {
-  const { agentSessions, agentHomes, agentHeard, approvedTools, workspaceId } = step.context;
+  const { agentSessions, agentHomes, agentHeard, approvedTools, workspaceId, summaryId } = step.context;
   const providerSessionId = agentSessions[run.agentId];
   const providerHome = agentHomes?.[run.agentId];
   const heardUpTo = agentHeard?.[run.agentId] as MessageId | undefined;
@@ -64,6 +66,7 @@ function giveTask(step: SessionStep, run: Run): void {
       ...(providerHome !== undefined && { providerHome }),
       ...(heardUpTo !== undefined && { heardUpTo }),
       ...(workspaceId !== undefined && { workspaceId }),
+      ...(summaryId !== undefined && { summaryId }),
       approvedTools,
     },
   });
@@ -91,6 +94,7 @@ function standing(run: Run | undefined, expected?: number): Standing {
 /** `run.still`: a silent worker asks whether its attempt is still wanted. It changes nothing (rule C13). */
 export function tellStanding(step: SessionStep, still: CommandOf<"run.still">): void {
   const { run } = step.context;
+  if (isWriting(step.context, still)) return answer(step, { standing: { standing: "go", answers: [] } });
   answer(step, { standing: standing(isCurrent(run, still) ? run : undefined) });
 }
 

@@ -4,6 +4,7 @@ import type { Claim } from "../floor/claim.ts";
 import { resumeRun, suspendRun } from "./runs.ts";
 import { beginLease, endLease } from "./session-lease.ts";
 import { answer, dropEffect, type SessionStep, type SessionVerb, startTimer } from "./session-step.ts";
+import { dropSummary } from "./summaries.ts";
 import { beginWaitingTurn, dropTurns, endWork, keepTurn, settle, stopIdling } from "./turns.ts";
 
 /** How a session requests, gains, loses, waits for and leaves the floor. */
@@ -122,6 +123,7 @@ export function stayPaused(step: SessionStep): void {
 
 export function endLife(step: SessionStep): void {
   endWork(step);
+  dropSummary(step);
   endHold(step);
   step.context.archivedAt ??= step.given.now;
   step.context.queuedAt = undefined;

@@ -1,9 +1,9 @@
 import type { Interaction } from "../../protocol/interaction.ts";
 import type { ReportPart } from "../../protocol/internal/run.ts";
-import { addUsage, type Message, type Usage } from "../../protocol/message.ts";
-import type { TokenUsage } from "../../protocol/session.ts";
-import type { Run } from "./session-context.ts";
+import { addUsage, type Message } from "../../protocol/message.ts";
+import { addTokens, type Run } from "./session-context.ts";
 import type { SessionStep } from "./session-step.ts";
+import { countText } from "./summaries.ts";
 
 /** Apply the parts of a report to the session. */
 
@@ -15,6 +15,7 @@ export function takePart(step: SessionStep, run: Run, part: ReportPart, asked: I
       if (run.drafts.includes(part.messageId)) return;
       run.drafts.push(part.messageId);
       context.messageCount += 1;
+      countText(step, "", true);
       const message: Message = {
         id: part.messageId,
         sessionId,
@@ -32,6 +33,7 @@ export function takePart(step: SessionStep, run: Run, part: ReportPart, asked: I
     case "append":
       if (!run.drafts.includes(part.messageId)) return;
       run.spoke = true;
+      countText(step, part.text, false);
       facts.push({ type: "draft.append", sessionId, ...part });
       return;
     case "close": {
@@ -90,16 +92,4 @@ export function takePart(step: SessionStep, run: Run, part: ReportPart, asked: I
 function withEntry(record: Record<string, string>, key: string, value: string | undefined): Record<string, string> {
   const { [key]: _, ...rest } = record;
   return value === undefined ? rest : { ...rest, [key]: value };
-}
-
-function addTokens({ used, breakdown }: TokenUsage, more: Usage): TokenUsage {
-  return {
-    used: used + more.total_tokens,
-    breakdown: {
-      input: breakdown.input + more.prompt_tokens,
-      output: breakdown.output + more.completion_tokens,
-      cacheRead: breakdown.cacheRead + (more.cache_read_input_tokens ?? 0),
-      cacheCreation: breakdown.cacheCreation + (more.cache_creation_input_tokens ?? 0),
-    },
-  };
 }

@@ -54,6 +54,12 @@ export interface SessionContext {
   turns: WaitingTurn[];
   /** A stopped attempt that has not confirmed its end (rule C16). */
   stopping?: StoppingAttempt | undefined;
+  /** The message with the newest summary. */
+  summaryId?: MessageId | undefined;
+  /** What was said since the newest summary was begun; absent: nothing that counts. */
+  uncovered?: { turns: number; units: number } | undefined;
+  /** The summary that is wanted or being written. */
+  summarizing?: SummaryWork | undefined;
   idleTimerId?: EffectId | undefined;
   pauseTimerId?: EffectId | undefined;
   /** The timer of the agent's `max_hold`. */
@@ -82,6 +88,18 @@ export interface StoppingAttempt {
   /** The number of its last accepted report, and its unfinished messages; absent in older rows. */
   reported?: number;
   messages?: MessageId[];
+}
+
+/** The work on one summary. */
+export interface SummaryWork {
+  /** Names the work as a run's id names a run; the id of the summary's message. */
+  id: RunId;
+  agentId: AgentId;
+  /** 0 until a worker claims it. Results of older attempts are rejected by it. */
+  attempt: number;
+  claimId?: string | undefined;
+  live: boolean;
+  effectId: EffectId;
 }
 
 export interface WaitingTurn {
@@ -156,6 +174,7 @@ export function newSession(
     ownerId: session.ownerId,
     workspaceId: session.workspaceId,
     ...(history && { origin: history.origin }),
+    ...(history?.summary && { summary: history.summary.headline, summaryId: history.summary.messageId }),
     claim,
     createdAt: now,
     updatedAt: now,
@@ -185,6 +204,7 @@ export function sessionView(context: SessionContext, { lifecycle, activity }: Se
     id: context.id,
     title: context.title,
     summary: context.summary,
+    summaryId: context.summaryId,
     agentId: context.claim.agentId,
     userId: context.userId,
     zone: context.zone,
@@ -214,8 +234,8 @@ export function sessionView(context: SessionContext, { lifecycle, activity }: Se
 /** The session's memory without the parts that its view has. */
 function remembered(context: SessionContext) {
   const { untitled, claim, agentHomes, agentHeard, approvedTools, expired, run, turns, stopping } = context;
-  const { idleTimerId, pauseTimerId, holdTimerId, lease } = context;
-  const rest = { turns, stopping, idleTimerId, pauseTimerId, holdTimerId, lease };
+  const { uncovered, summarizing, idleTimerId, pauseTimerId, holdTimerId, lease } = context;
+  const rest = { turns, stopping, uncovered, summarizing, idleTimerId, pauseTimerId, holdTimerId, lease };
   return { untitled, claim, agentHomes, agentHeard, approvedTools, expired, run, ...rest };
 }
 
@@ -234,5 +254,17 @@ export function recallSession(session: Session, memory: string): SessionContext 
   return {
     ...(kept as Omit<Session, (typeof DERIVED)[number]>),
     ...(JSON.parse(memory) as ReturnType<typeof remembered>),
+  };
+}
+
+export function addTokens({ used, breakdown }: TokenUsage, more: Usage): TokenUsage {
+  return {
+    used: used + more.total_tokens,
+    breakdown: {
+      input: breakdown.input + more.prompt_tokens,
+      output: breakdown.output + more.completion_tokens,
+      cacheRead: breakdown.cacheRead + (more.cache_read_input_tokens ?? 0),
+      cacheCreation: breakdown.cacheCreation + (more.cache_creation_input_tokens ?? 0),
+    },
   };
 }

@@ -22,6 +22,7 @@ import type { SessionContext } from "./session-context.ts";
 import { renewLease } from "./session-lease.ts";
 import { fireTimer, rename, switchAgent } from "./session-settings.ts";
 import { answer, beginStep, editRun, endStep, refuse, type SessionEvent, type SessionStep } from "./session-step.ts";
+import { countTurn, isNamedBySummary, summarize, takeSummary } from "./summaries.ts";
 import {
   abortWaiting,
   beginTurn,
@@ -134,13 +135,14 @@ const machine = setup({
     settleInteraction: does<"session.answer">(settleInteraction),
     finishRun: does<"done", { isHeard: boolean }>((step, { summary }, { isHeard }) => {
       const { context, facts } = step;
-      if (summary !== undefined) context.summary = summary;
+      if (summary !== undefined && !isNamedBySummary(step)) context.summary = summary;
       const data = {
         ...(context.summary !== undefined && { summary: context.summary }),
         tokenUsage: context.tokenUsage,
       };
       facts.push({ type: "event", event: { type: "session_updated", sessionId: context.id, data } });
       finishRun(step, editRun(step), false);
+      countTurn(step);
       if (isHeard) settleAfterTurn(step);
       else settlePaused(step);
     }),
@@ -160,6 +162,8 @@ const machine = setup({
       takeReport(step, event, isHeard),
     ),
     tellStanding: does<"run.still">(tellStanding),
+    summarize: does<"session.summarize">(summarize),
+    takeSummary: does<"run.summary">(takeSummary),
     tellArbiter: does<"leave">(tellArbiter),
     fireTimer: does<"timer", { isHeard: boolean }>((step, event, { isHeard }) => fireTimer(step, event, isHeard)),
     rename: does<"session.rename">(rename),
@@ -185,9 +189,11 @@ const anytime = (isHeard: boolean) =>
     "session.heartbeat": { actions: "hearHeartbeat" },
     "session.switch_agent": { actions: { type: "switchAgent", params: { isHeard } } },
     "session.withdraw": { actions: "withdrawTurn" },
+    "session.summarize": { actions: "summarize" },
     "run.claim": { actions: { type: "claimRun", params: { isHeard } } },
     "run.report": { actions: { type: "takeReport", params: { isHeard } } },
     "run.still": { actions: "tellStanding" },
+    "run.summary": { actions: "takeSummary" },
     timer: { actions: { type: "fireTimer", params: { isHeard } } },
   }) as const;
 
@@ -306,6 +312,7 @@ export const sessionMachine = machine.createMachine({
             "session.chat": refused("session_archived"),
             "session.rename": refused("session_archived"),
             "session.withdraw": refused("session_archived"),
+            "session.summarize": refused("session_archived"),
             "session.heartbeat": refused("session_archived"),
             "session.switch_agent": { actions: "switchArchived" },
             "session.stop": { actions: "acknowledge" },
@@ -313,6 +320,7 @@ export const sessionMachine = machine.createMachine({
             "run.claim": { actions: { type: "claimRun", params: { isHeard: false } } },
             "run.report": { actions: { type: "takeReport", params: { isHeard: false } } },
             "run.still": { actions: "tellStanding" },
+            "run.summary": { actions: "takeSummary" },
             timer: { actions: { type: "fireTimer", params: { isHeard: false } } },
           },
         },

@@ -6,6 +6,7 @@ import { cancelRun, complete, startRun } from "./runs.ts";
 import { MAX_TURNS, NO_USAGE } from "./session-context.ts";
 import { answer, dropEffect, refuse, type SessionStep, type SessionVerb, startTimer } from "./session-step.ts";
 import { titleOf } from "./session-title.ts";
+import { countText } from "./summaries.ts";
 
 /** Turns: when a turn starts, when it waits, and what a session does between turns. */
 
@@ -32,6 +33,7 @@ function addUserMessage(step: SessionStep, input: TurnInput, status: MessageStat
   });
   context.messageCount += 1;
   context.lastActivityAt = given.now;
+  countText(step, input.content, true);
   if (context.untitled) nameAfter(step, input.content);
 }
 

@@ -10,6 +10,9 @@ const tokens = z.int().min(0).max(10_000_000).default(0);
 /** The default for token timeouts, in ms: longer than a model takes to begin, shorter than a person waits. */
 const USUAL_PATIENCE_MS = 30_000;
 
+/** The newest turns that a model receives whole beside a summary. */
+export const DEFAULT_KEPT_TURNS = 4;
+
 /** What a pause does to a run of this agent, and whether an attempt that has already produced output may restart. */
 const conduct = {
   yields: z.enum(["hold", "abort"]),
@@ -73,6 +76,16 @@ const Scripted = z.strictObject({
   restartable: conduct.restartable.default(true),
 });
 
+/** When the model summarises its sessions, and what it receives beside the newest summary. */
+const Summary = z.strictObject({
+  /** Turns since the last summary. */
+  after: z.int().min(1).max(1_000).default(20),
+  /** The newest turns that the model receives whole, also if the summary covers them. */
+  keep: z.int().min(0).max(100).default(DEFAULT_KEPT_TURNS),
+  /** Another model of the same provider. */
+  model: z.string().min(1).max(256).optional(),
+});
+
 const AiSdk = z
   .strictObject({
     kind: z.literal("ai-sdk"),
@@ -87,6 +100,8 @@ const AiSdk = z
     /** How long the provider may be silent: before its first token, and between two tokens. */
     first_token_timeout: duration({ min: "10ms", max: "1h" }).default(USUAL_PATIENCE_MS),
     next_token_timeout: duration({ min: "10ms", max: "1h" }).default(USUAL_PATIENCE_MS),
+    /** Left out: no summaries. */
+    summary: Summary.optional(),
     /** Left out: `hold` for an agent with tools, whose actions must not be repeated; else `abort`. */
     yields: conduct.yields.optional(),
     restartable: conduct.restartable.default(false),

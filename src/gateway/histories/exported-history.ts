@@ -78,8 +78,8 @@ async function* markdown(sessions: VisibleSessions, session: Session): AsyncGene
 
 const oneLine = (text: string): string => text.replace(/\s+/g, " ").trim();
 
-function headingOf({ role, agent, createdAt }: Message): string {
-  const who = agent ? agent.path.join(" › ") : role === "user" ? "User" : role;
+function headingOf({ role, agent, summary, createdAt }: Message): string {
+  const who = summary ? "Summary" : agent ? agent.path.join(" › ") : role === "user" ? "User" : role;
   return `${who}, ${new Date(createdAt).toISOString()}`;
 }
 

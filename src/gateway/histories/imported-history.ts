@@ -65,6 +65,7 @@ const MessageLine = z.object({
   finishReason: z.enum(FINISH_REASONS).optional(),
   errorMessage: text(MAX_NOTE).optional(),
   usage: Usage.optional(),
+  summary: z.object({ upTo: MessageId }).optional(),
   createdAt: Instant,
   startedAt: Instant.optional(),
   finishedAt: Instant.optional(),
@@ -115,6 +116,8 @@ export async function importHistory(
         break;
       case "message":
         if (ids.has(value.id)) throw fault(number, "there is already a message with this id");
+        if (value.summary && !ids.has(value.summary.upTo)) throw fault(number, "summary: no line before it has upTo");
+        if (value.summary && value.role !== "system") throw fault(number, "summary: only a system message has one");
         ids.add(value.id);
         await into.add(messageOf(value, number));
         break;

@@ -3,7 +3,7 @@ import { BOUNDS } from "../../config/bounds.ts";
 import { AppError } from "../../protocol/errors.ts";
 import type { MessageId, RunId, SessionId } from "../../protocol/ids.ts";
 import type { History } from "../../protocol/internal/command.ts";
-import type { Message } from "../../protocol/message.ts";
+import { headlineOf, type Message } from "../../protocol/message.ts";
 import type { Clock } from "../../protocol/ports/clock.ts";
 import type { Origin } from "../../protocol/session.ts";
 import type { StagedId, Store } from "../../store/store.ts";
@@ -34,6 +34,7 @@ export class StagedHistory {
   #bytes = 0;
   #count = 0;
   #isWritten = false;
+  #summary: History["summary"];
 
   constructor(options: StagedHistoryOptions) {
     this.#options = options;
@@ -78,14 +79,16 @@ export class StagedHistory {
         `A history that is copied or imported has at most ${BOUNDS.historyMessages} messages.`,
       );
     }
-    const { runId } = message;
+    const { runId, summary } = message;
     const id = this.idFor(message.id);
     const copy: Message = {
       ...message,
       id,
       sessionId: this.sessionId,
       ...(runId !== undefined && { runId: this.idFor(runId) }),
+      ...(summary && { summary: { upTo: this.idFor(summary.upTo) } }),
     };
+    if (summary) this.#summary = { messageId: id, headline: headlineOf(message.content) };
     const bytes = Buffer.byteLength(JSON.stringify(copy));
     this.weigh(bytes);
     this.#piece.push(copy);
@@ -98,7 +101,12 @@ export class StagedHistory {
   /** Write the remaining messages. @returns the description that the adopting command needs */
   async finish(origin: Origin): Promise<History> {
     await this.#write();
-    return { ...(this.#isWritten && { stagedAs: this.#stagedAs }), messageCount: this.#count, origin };
+    return {
+      ...(this.#isWritten && { stagedAs: this.#stagedAs }),
+      messageCount: this.#count,
+      origin,
+      ...(this.#summary && { summary: this.#summary }),
+    };
   }
 
   /** Let the history be pruned. Does nothing after a session has adopted it. Never rejects. */

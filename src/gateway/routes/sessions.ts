@@ -69,6 +69,13 @@ const VERBS = [
     summary: "Archive a session, if it is not archived yet",
     description: "Like archive, without an error if the session is already archived.",
   },
+  {
+    verb: "summarize",
+    operationId: "summarizeSession",
+    summary: "Request a summary of a session",
+    description:
+      "The agent's model writes it beside the session's turns; it arrives as a system message. While one is being written, no second one is requested.",
+  },
 ] as const;
 
 /** Create, find and end sessions. */

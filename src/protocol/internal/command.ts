@@ -4,7 +4,7 @@ import { Answer } from "../interaction.ts";
 import { ImageRef } from "../message.ts";
 import { Trace } from "../ports/tracer.ts";
 import { Origin } from "../session.ts";
-import { ReportPart, RunOutcome } from "./run.ts";
+import { ReportPart, RunOutcome, SummaryResult } from "./run.ts";
 
 /** A session that a command creates. */
 export const NewSession = z.object({
@@ -24,6 +24,8 @@ export const History = z.object({
   stagedAs: z.templateLiteral(["~", z.string()]).optional().meta({ description: "absent if there are no messages" }),
   messageCount: z.number().int().nonnegative(),
   origin: Origin,
+  /** The newest summary among the messages, and its first line. */
+  summary: z.object({ messageId: MessageId, headline: z.string() }).optional(),
 });
 export type History = z.infer<typeof History>;
 
@@ -75,6 +77,8 @@ export const Command = z.discriminatedUnion("type", [
   /** A heartbeat of the session's participant. */
   z.object({ type: z.literal("session.heartbeat"), ...about }),
   z.object({ type: z.literal("session.switch_agent"), ...about, agentId: z.string() }),
+  /** Requests a summary, if none is being written. */
+  z.object({ type: z.literal("session.summarize"), ...about }),
   z.object({ type: z.literal("session.withdraw"), ...about, messageId: MessageId }),
   z.object({ type: z.literal("session.answer"), ...about, requestId: RequestId, answer: Answer }),
   z.object({ type: z.literal("floor.stop") }),
@@ -99,6 +103,7 @@ export const Command = z.discriminatedUnion("type", [
     outcome: RunOutcome.optional(),
   }),
   z.object({ type: z.literal("run.still"), ...attempt }),
+  z.object({ type: z.literal("run.summary"), ...attempt, result: SummaryResult }),
   z.object({ type: z.literal("timer"), timerId: EffectId, sessionId: SessionId.optional() }),
 ]);
 export type Command = z.infer<typeof Command>;

@@ -28,6 +28,8 @@ export interface RunEffect extends Requested {
   readonly priority: number;
   /** The home of this conversation's provider session: workers of that home take precedence (rule C16). */
   readonly home?: string | undefined;
+  /** Absent: a turn. A summary is written beside the turns, and takes no place from them. */
+  readonly purpose?: "summary" | undefined;
   /** The trace of the commit that requested it; absent when that was not traced. */
   readonly trace?: Trace | undefined;
 }

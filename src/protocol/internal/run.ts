@@ -19,10 +19,52 @@ export const RunTask = z.object({
   /** The newest message that the provider session knows: that of its last run. */
   heardUpTo: MessageId.optional(),
   workspaceId: z.string().optional(),
+  /** The message with the session's newest summary. */
+  summaryId: MessageId.optional(),
   /** Tools the user approved for the rest of the session. */
   approvedTools: z.array(z.string()),
 });
 export type RunTask = z.infer<typeof RunTask>;
+
+/** The data that a worker needs to write a summary of a session. It reads the messages itself. */
+export const SummaryTask = z.object({
+  /** Names the work as a run's id names a run. */
+  runId: RunId,
+  attempt: z.number().int(),
+  agentId: AgentId,
+  /** The summary before it, which the new one continues. */
+  previousId: MessageId.optional(),
+  /** The user message of the turn under way: the summary ends before it. */
+  before: MessageId.optional(),
+});
+export type SummaryTask = z.infer<typeof SummaryTask>;
+
+/** How an attempt to write a summary ended. */
+export const SummaryResult = z.discriminatedUnion("kind", [
+  z.object({
+    kind: z.literal("written"),
+    text: z.string().min(1),
+    /** One line: what the session is about. */
+    headline: z.string().min(1),
+    /** The last message that it covers. */
+    upTo: MessageId,
+    /** Whether there was more to cover than one request holds. */
+    hasMore: z.boolean(),
+    usage: Usage.optional(),
+  }),
+  /** Nothing was said since the summary before. */
+  z.object({ kind: z.literal("unneeded") }),
+  z.object({
+    kind: z.literal("failed"),
+    /** Whether another attempt may succeed. */
+    mayRepeat: z.boolean(),
+    retryAfterMs: z.number().optional(),
+    usage: Usage.optional(),
+  }),
+  /** The worker shuts down. */
+  z.object({ kind: z.literal("lost") }),
+]);
+export type SummaryResult = z.infer<typeof SummaryResult>;
 
 /**
  * The floor's instruction to an attempt: continue (`go`), pause (`hold`) or end (`stop`). `answers` repeats all answers

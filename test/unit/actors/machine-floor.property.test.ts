@@ -172,6 +172,8 @@ const SESSION_EVENTS = [
   { ...report, parts: [{ kind: "ask", interaction: { ...question, requestId: "q2" } }] },
   { ...report, outcome: { kind: "done" } },
   { ...about, type: "run.still", runId: "r1", attempt: 1 },
+  { ...about, type: "session.summarize" },
+  { ...about, type: "run.summary", runId: "r1", attempt: 1, result: { kind: "unneeded" } },
   ...["t1", "t2", "stale"].map((timerId) => ({ ...about, type: "timer", timerId })),
   { type: "nonsense", given },
 ] as unknown as SessionEvent[];

@@ -114,3 +114,48 @@ describe("how much of it", () => {
     });
   });
 });
+
+describe("what a summary stands for", () => {
+  const history = [
+    messageOf("user", "one"),
+    messageOf("assistant", "two"),
+    messageOf("user", "three"),
+    messageOf("assistant", "four", { status: "error" }),
+    messageOf("user", "five"),
+    messageOf("assistant", "six"),
+  ];
+  const NOTE = "user: What was said before, in short:\n<summary>\nNumbers.\n</summary>";
+  const lines = async (upTo: number, keptTurns: number, past = history) => {
+    const summary = { text: "Numbers.", upTo: past[upTo]?.id ?? messageOf("user", "elsewhere").id };
+    const turn = { ...turnOf("now", { history: past }), summary };
+    const messages = await toModelMessages(turn, createRunStage().control.loadImage, keptTurns);
+    return messages.map(({ role, content }) => `${role}: ${content}`);
+  };
+
+  test("is left out; what came after it, and the newest turns, are not", async () => {
+    expect(await lines(1, 0)).toEqual([`${NOTE}\n\nthree\n\nfive`, "assistant: six", "user: now"]);
+    expect(await lines(5, 0)).toEqual([`${NOTE}\n\nnow`]);
+    expect(await lines(5, 1)).toEqual([`${NOTE}\n\nfive`, "assistant: six", "user: now"]);
+    expect(await lines(1, 9)).toEqual([
+      `${NOTE}\n\none`,
+      "assistant: two",
+      "user: three\n\nfive",
+      "assistant: six",
+      "user: now",
+    ]);
+  });
+
+  test("may end with a message that no model is told", async () => {
+    expect(await lines(3, 0)).toEqual([`${NOTE}\n\nfive`, "assistant: six", "user: now"]);
+  });
+
+  test("may be older than the history, or end within a turn", async () => {
+    expect(await lines(99, 0)).toHaveLength(5);
+    expect(await lines(0, 0, history.slice(0, 2))).toEqual([NOTE, "assistant: two", "user: now"]);
+  });
+
+  test("does not lift the limit of a request", async () => {
+    const large = [messageOf("user", "a".repeat(262_144)), messageOf("user", "b")];
+    expect(await lines(99, 4, large)).toEqual([`${NOTE}\n\nb\n\nnow`]);
+  });
+});

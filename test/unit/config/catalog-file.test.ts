@@ -55,6 +55,22 @@ describe("a valid file", () => {
   });
 });
 
+describe("the summaries of a model", () => {
+  const summaryOf = (text: string) => {
+    const reading = readCatalog(
+      lines("agents:", "  - name: a", `    adapter: { kind: ai-sdk, provider: openai, model: m${text} }`),
+    );
+    const adapter = reading.ok ? reading.catalog.agents.get("a")!.adapter : undefined;
+    return adapter?.kind === "ai-sdk" ? adapter.summary : "none";
+  };
+
+  it("are off unless the entry says so, and have their defaults", () => {
+    expect(summaryOf("")).toBeUndefined();
+    expect(summaryOf(", summary: {}")).toEqual({ after: 20, keep: 4 });
+    expect(summaryOf(", summary: { after: 5, keep: 0, model: n }")).toEqual({ after: 5, keep: 0, model: "n" });
+  });
+});
+
 describe("a file that is not a catalogue", () => {
   it.each([
     ["is empty", "", "1:1 : the file is empty: it needs at least a list of agents"],
@@ -207,6 +223,21 @@ describe("a fault of content", () => {
       "a time zone that is none",
       lines("agents: [{ name: a }]", "priority_rules:", "  - { name: n, timezone: Mars, adjust: 1 }"),
       "3:26 priority_rules[0].timezone: must be an IANA time zone",
+    ],
+    ...(
+      [
+        ["a summary after no turn", "{ after: 0 }", "5:25 agents[0].adapter.summary.after: must be at least 1"],
+        ["a summary that keeps too much", "{ keep: 101 }", "5:24 agents[0].adapter.summary.keep: must be at most 100"],
+        ["a key that summaries lack", "{ every: 3 }", "5:18 agents[0].adapter.summary.every: is not a known key"],
+      ] as const
+    ).map(([name, summary, fault]) => {
+      const adapter = "    adapter: { kind: ai-sdk, provider: openai, model: m,";
+      return [name, lines("agents:", "  - name: a", adapter, "      ", `      summary: ${summary} }`), fault];
+    }),
+    [
+      "a summary of an agent that is no model",
+      lines("agents:", "  - name: a", "    adapter: { kind: scripted, summary: {} }"),
+      "3:32 agents[0].adapter.summary: is not a known key",
     ],
     [
       "an adapter nobody knows",

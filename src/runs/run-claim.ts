@@ -1,0 +1,57 @@
+import type { Bus } from "../bus/bus.ts";
+import type { RunId } from "../protocol/ids.ts";
+import type { Command } from "../protocol/internal/command.ts";
+import type { RunEffect } from "../protocol/internal/effect.ts";
+import { runTopic } from "../protocol/internal/floor-message.ts";
+import type { Accepted, Reply } from "../protocol/internal/reply.ts";
+import type { RunSignal } from "../protocol/internal/run.ts";
+import type { Clock } from "../protocol/ports/clock.ts";
+
+/** How long a worker waits for an answer from the run's present driver, in ms (rule C10). */
+const WHO_DRIVES_MS = 250;
+
+export interface ClaimOptions {
+  bus: Bus;
+  /** The store's epoch. */
+  epoch: string;
+  clock: Clock;
+  newId: () => string;
+  /** Sends a command to the effect's floor. */
+  ask: (effect: RunEffect, command: Command) => Promise<Reply>;
+}
+
+/**
+ * Claim a run or a summary from its floor. If another worker claimed it before, all workers are asked for its driver, and
+ * silence makes this claim the next attempt.
+ * @returns undefined if the floor refuses
+ */
+export async function claim(effect: RunEffect, options: ClaimOptions): Promise<Accepted | undefined> {
+  const { sessionId, runId } = effect;
+  const { ask, newId } = options;
+  const command = { type: "run.claim" as const, sessionId, runId, claimId: newId() };
+  let reply = await ask(effect, { ...command, asked: false });
+  if (reply.ok && reply.isClaimed && !(await isDriven(runId, options))) {
+    reply = await ask(effect, { ...command, asked: true });
+  }
+  return reply.ok ? reply : undefined;
+}
+
+/** Ask all workers whether one of them drives the run. */
+async function isDriven(runId: RunId, { bus, epoch, newId, clock }: ClaimOptions): Promise<boolean> {
+  const replyTo = `driver.${newId()}`;
+  const answered = Promise.withResolvers<boolean>();
+  const unsubscribe = await bus.subscribe(replyTo, () => answered.resolve(true));
+  await bus.publish(runTopic(epoch, runId), encode({ signal: "who", replyTo } satisfies RunSignal));
+  const silence = clock.after(WHO_DRIVES_MS, () => answered.resolve(false));
+  try {
+    return await answered.promise;
+  } finally {
+    silence.cancel();
+    unsubscribe();
+  }
+}
+
+const encoder = new TextEncoder();
+
+/** A message on a run's topic, or about one. */
+export const encode = (value: unknown): Uint8Array => encoder.encode(JSON.stringify(value));

@@ -1,0 +1,59 @@
+import type { SummaryRequest } from "../agents/agent.ts";
+import type { MessageId, SessionId } from "../protocol/ids.ts";
+import type { SummaryTask } from "../protocol/internal/run.ts";
+import { isTold, type Message } from "../protocol/message.ts";
+import type { Store } from "../store/store.ts";
+
+/** Messages of one read. */
+const PAGE = 100;
+/** What one summary covers at most, in messages and in bytes of their text: it fits the window of common models. */
+const MAX_MESSAGES = 1_000;
+const MAX_BYTES = 262_144;
+
+/** What a summary is to cover. */
+export interface SummaryWork {
+  request: SummaryRequest;
+  /** The last message that it covers. */
+  upTo: MessageId;
+  /** Whether finished messages remain that did not fit. */
+  hasMore: boolean;
+}
+
+/**
+ * Read what the summary before does not cover, up to the first message that is not finished or belongs to the turn under
+ * way. A covered message never changes.
+ * @returns undefined if nothing was said, or the session is gone
+ */
+export async function readSummaryWork(
+  store: Pick<Store, "findMessage" | "listMessages">,
+  sessionId: SessionId,
+  { runId, attempt, previousId, before }: SummaryTask,
+): Promise<SummaryWork | undefined> {
+  const previous = previousId && (await store.findMessage(sessionId, previousId));
+  const messages: Message[] = [];
+  let after = previous?.summary?.upTo;
+  let upTo: MessageId | undefined;
+  let bytes = 0;
+  let hasMore: boolean | undefined;
+  while (hasMore === undefined) {
+    const range = after === undefined ? { fromStart: true } : { after };
+    const page = await store.listMessages(sessionId, { ...range, before, limit: PAGE });
+    if (!page) return undefined;
+    for (const message of page.messages) {
+      if (message.status === "queued" || message.status === "running") hasMore = false;
+      else if (isTold(message)) {
+        bytes += Buffer.byteLength(message.content);
+        const isFull = messages.length === MAX_MESSAGES || (messages.length > 0 && bytes > MAX_BYTES);
+        if (isFull) hasMore = true;
+        else messages.push(message);
+      }
+      if (hasMore !== undefined) break;
+      upTo = message.id;
+    }
+    after = page.messages.at(-1)?.id;
+    if (!page.hasMore || after === undefined) hasMore ??= false;
+  }
+  if (upTo === undefined || messages.length === 0) return undefined;
+  const request = { runId, attempt, sessionId, previous: previous?.content, messages };
+  return { request, upTo, hasMore };
+}

@@ -1,0 +1,264 @@
+import { describe, expect, test } from "vitest";
+import type { Fact } from "../../../src/actors/facts.ts";
+import { makeCatalog } from "../../support/catalog.ts";
+import { FloorStage } from "../../support/floor-stage.ts";
+
+const model = (summary?: object) => ({ kind: "ai-sdk", provider: "openai", model: "m", ...(summary && { summary }) });
+const CATALOG = makeCatalog([
+  { name: "writer", when_busy: "enqueue", adapter: model({ after: 2 }) },
+  { name: "plain", adapter: model() },
+]);
+
+const author = { kind: "master" as const, name: "writer", depth: 0, path: ["writer"] };
+const written = (text = "Title\n\nWhat was said.", more: object = {}) => ({
+  kind: "written" as const,
+  text,
+  headline: "Title",
+  upTo: "m2",
+  hasMore: false,
+  ...more,
+});
+
+class Stage extends FloorStage {
+  #turns = 0;
+  /** The summary that is wanted, and its effect. */
+  wanted: { runId: string; id: string; dueAt: number } = { runId: "none", id: "none", dueAt: 0 };
+
+  constructor() {
+    super(CATALOG);
+    this.create("writer");
+  }
+
+  /** A whole turn of the session. */
+  talk(text = "yes"): Fact[] {
+    const name = `m${++this.#turns}`;
+    this.chat("writer", name);
+    this.claim("writer", `run-${name}`);
+    const messageId = `a-${name}`;
+    return this.#note(
+      this.deliver({
+        type: "run.report",
+        sessionId: "writer",
+        runId: `run-${name}`,
+        attempt: 1,
+        n: 1,
+        parts: [
+          { kind: "open", messageId, agent: author },
+          { kind: "append", messageId, offset: 0, text },
+        ],
+        outcome: { kind: "done", summary: "yes" },
+      }).facts,
+    );
+  }
+
+  summarize() {
+    const { facts, reply } = this.deliver({ type: "session.summarize", sessionId: "writer" });
+    this.#note(facts);
+    return reply;
+  }
+
+  take(result: object, attempt = 1): Fact[] {
+    const { runId } = this.wanted;
+    const command = { type: "run.summary", sessionId: "writer", runId, attempt, result } as never;
+    return this.#note(this.deliver(command).facts);
+  }
+
+  begin(claimId = "worker") {
+    return this.claim("writer", this.wanted.runId, claimId);
+  }
+
+  #note(facts: Fact[]): Fact[] {
+    for (const fact of facts) {
+      if (fact.type !== "effect.add" || fact.effect.kind !== "run" || fact.effect.purpose !== "summary") continue;
+      const { runId, id, dueAt } = fact.effect;
+      this.wanted = { runId, id, dueAt };
+    }
+    return facts;
+  }
+
+  get context() {
+    return this.actors.standing("writer" as never)!.context;
+  }
+}
+
+const summaries = (facts: readonly Fact[]) =>
+  facts.flatMap((fact) => (fact.type === "message.add" && fact.message.summary ? [fact.message] : []));
+const isWanted = (facts: readonly Fact[]) =>
+  facts.some((fact) => fact.type === "effect.add" && fact.effect.kind === "run" && fact.effect.purpose === "summary");
+
+describe("a summary", () => {
+  test("is wanted after so many turns, and is a message of the session with the line that names it", () => {
+    const stage = new Stage();
+    expect(isWanted(stage.talk())).toBe(false);
+    expect(isWanted(stage.talk())).toBe(true);
+    const { runId } = stage.wanted;
+    expect(stage.begin()).toMatchObject({ ok: true, summaryTask: { runId, attempt: 1, agentId: "writer" } });
+    const usage = { prompt_tokens: 9, completion_tokens: 1, total_tokens: 10 };
+    const facts = stage.take(written(undefined, { usage }));
+    expect(summaries(facts)).toMatchObject([
+      {
+        id: runId,
+        role: "system",
+        content: "Title\n\nWhat was said.",
+        status: "success",
+        summary: { upTo: "m2" },
+        usage,
+      },
+    ]);
+    expect(stage.events("session_updated", facts)).toMatchObject([
+      { summary: "Title", summaryId: runId, tokenUsage: { used: 10 } },
+    ]);
+    expect(facts).toContainEqual({ type: "effect.remove", id: stage.wanted.id });
+    expect(stage.context).toMatchObject({ messageCount: 5, summary: "Title", summaryId: runId });
+    // The next reply does not rename the session.
+    stage.talk();
+    expect(stage.context.summary).toBe("Title");
+  });
+
+  test("continues the one before, counts anew, and ends before the turn under way", () => {
+    const stage = new Stage();
+    stage.talk();
+    stage.talk();
+    stage.begin();
+    const first = stage.wanted.runId;
+    stage.take(written());
+    expect(isWanted(stage.talk())).toBe(false);
+    expect(isWanted(stage.talk())).toBe(true);
+    stage.chat("writer", "m5");
+    expect(stage.begin()).toMatchObject({ summaryTask: { previousId: first, before: "m5" } });
+    expect(stage.claim("writer", "run-m5")).toMatchObject({ task: { messageId: "m5", summaryId: first } });
+  });
+
+  test("is wanted before so many turns if much text was said", () => {
+    const stage = new Stage();
+    expect(isWanted(stage.talk("a".repeat(65_536)))).toBe(true);
+  });
+
+  test("is not wanted of an agent whose entry has none, and asking for it is refused", () => {
+    const floor = new FloorStage(CATALOG);
+    floor.create("plain");
+    expect(floor.ask({ type: "session.summarize", sessionId: "plain" })).toMatchObject({
+      ok: false,
+      code: "illegal_command",
+    });
+  });
+
+  test("that is asked for is written once, however often it is asked for", () => {
+    const stage = new Stage();
+    stage.talk();
+    expect(stage.summarize()).toMatchObject({ ok: true });
+    const { runId } = stage.wanted;
+    stage.begin();
+    expect(stage.summarize()).toMatchObject({ ok: true });
+    expect(stage.wanted.runId).toBe(runId);
+    expect(summaries(stage.take(written()))).toHaveLength(1);
+  });
+
+  test("goes on at once if there was more than one request holds", () => {
+    const stage = new Stage();
+    stage.summarize();
+    stage.begin();
+    expect(isWanted(stage.take(written(undefined, { hasMore: true })))).toBe(true);
+  });
+
+  test("that nobody needs changes nothing", () => {
+    const stage = new Stage();
+    stage.summarize();
+    stage.begin();
+    const facts = stage.take({ kind: "unneeded" });
+    expect(facts).toEqual([{ type: "effect.remove", id: stage.wanted.id }]);
+    expect(stage.context).toMatchObject({ messageCount: 0, summarizing: undefined });
+  });
+});
+
+describe("a late attempt", () => {
+  test("changes nothing once another attempt was begun", () => {
+    const stage = new Stage();
+    stage.summarize();
+    stage.begin("one");
+    expect(stage.claim("writer", stage.wanted.runId, "two", false)).toMatchObject({ isClaimed: true });
+    expect(stage.begin("two")).toMatchObject({ summaryTask: { attempt: 2 } });
+    expect(summaries(stage.take(written(), 1))).toEqual([]);
+    const still = (attempt: number) =>
+      stage.ask({ type: "run.still", sessionId: "writer", runId: stage.wanted.runId, attempt });
+    expect([still(1), still(2)]).toMatchObject([{ standing: { standing: "stop" } }, { standing: { standing: "go" } }]);
+    expect(summaries(stage.take(written(), 2))).toHaveLength(1);
+    expect(summaries(stage.take(written(), 2))).toEqual([]);
+  });
+
+  test.each(["archive", "delete"] as const)("resurrects nothing after %s, and is told to stop", (verb) => {
+    const stage = new Stage();
+    stage.summarize();
+    stage.begin();
+    stage.on("writer", verb);
+    expect(stage.facts).toContainEqual({ type: "effect.remove", id: stage.wanted.id });
+    expect(stage.facts).toContainEqual({
+      type: "signal",
+      runId: stage.wanted.runId,
+      signal: { signal: "stop", attempt: 1 },
+    });
+    expect(summaries(stage.take(written()))).toEqual([]);
+    expect(stage.state("writer")).toBe(verb === "archive" ? "archived" : "deleted");
+  });
+
+  test("is known after a restart of the floor", () => {
+    const stage = new Stage();
+    stage.talk();
+    stage.summarize();
+    stage.begin();
+    stage.restart();
+    expect(summaries(stage.take(written()))).toHaveLength(1);
+  });
+});
+
+describe("a failed summary", () => {
+  test("is tried again with growing pauses, three times in all; then after as much was said again", () => {
+    const stage = new Stage();
+    stage.talk();
+    stage.talk();
+    const pauses: number[] = [];
+    for (let attempt = 1; attempt <= 2; attempt += 1) {
+      stage.begin();
+      stage.take({ kind: "failed", mayRepeat: true }, attempt);
+      pauses.push(stage.wanted.dueAt - stage.now);
+    }
+    expect(pauses).toEqual([30_000, 60_000]);
+    stage.begin();
+    expect(isWanted(stage.take({ kind: "failed", mayRepeat: true }, 3))).toBe(false);
+    expect(stage.context).toMatchObject({ summarizing: undefined, messageCount: 4, summary: "yes" });
+    expect(isWanted(stage.talk())).toBe(false);
+    expect(isWanted(stage.talk())).toBe(true);
+  });
+
+  test("waits as long as the provider says, within an hour", () => {
+    const stage = new Stage();
+    stage.summarize();
+    stage.begin();
+    stage.take({ kind: "failed", mayRepeat: true, retryAfterMs: 90_000 });
+    expect(stage.wanted.dueAt - stage.now).toBe(90_000);
+    stage.begin();
+    stage.take({ kind: "failed", mayRepeat: true, retryAfterMs: 9e9 }, 2);
+    expect(stage.wanted.dueAt - stage.now).toBe(3_600_000);
+  });
+
+  test("is not tried again if that is in vain; its tokens count", () => {
+    const stage = new Stage();
+    stage.summarize();
+    stage.begin();
+    const usage = { prompt_tokens: 9, completion_tokens: 1, total_tokens: 10 };
+    expect(isWanted(stage.take({ kind: "failed", mayRepeat: false, usage }))).toBe(false);
+    expect(stage.context.tokenUsage.used).toBe(10);
+  });
+
+  test("is tried by another worker at once if the first one shuts down, and no more than three times", () => {
+    const stage = new Stage();
+    stage.summarize();
+    stage.begin();
+    expect(isWanted(stage.take({ kind: "lost" }))).toBe(true);
+    expect(stage.wanted.dueAt).toBe(stage.now);
+    stage.begin("two");
+    stage.begin("three");
+    expect(stage.begin("four")).not.toHaveProperty("summaryTask");
+    expect(stage.context.summarizing).toBeUndefined();
+  });
+});
