@@ -8,6 +8,7 @@ import { Envelope } from "../protocol/internal/command.ts";
 import { Reply } from "../protocol/internal/reply.ts";
 import type { Clock, Timer } from "../protocol/ports/clock.ts";
 import type { Tracer } from "../protocol/ports/tracer.ts";
+import { Deadlines } from "./deadlines.ts";
 
 /** Executes a command on its floor. Rejects with `AppError`: `busy`, `unavailable` or `internal`. */
 export type Serve = (envelope: Envelope) => Promise<Reply>;
@@ -81,11 +82,14 @@ export class Mailbox {
   readonly #options: MailboxOptions;
   readonly #waiting = new Map<string, Waiting>();
   readonly #reassembler = new Reassembler();
+  /** Of asks to this node's own floors. */
+  readonly #deadlines: Deadlines;
   #underWay = 0;
   #forget: Unsubscribe[] = [];
 
   constructor(options: MailboxOptions) {
     this.#options = options;
+    this.#deadlines = new Deadlines(options.clock);
   }
 
   /** Listen for replies. */
@@ -194,19 +198,15 @@ export class Mailbox {
   }
 
   #askHere(serve: Serve, envelope: Envelope): Promise<Reply> {
-    const { clock } = this.#options;
-    const serveSafely = async () => serve(envelope);
     return new Promise((resolve, reject) => {
-      const late = clock.after(Math.max(0, envelope.deadline - clock.now()), () =>
-        reject(new AppError("unavailable", TOO_LATE)),
-      );
-      serveSafely().then(
+      const late = this.#deadlines.add(envelope.deadline, () => reject(new AppError("unavailable", TOO_LATE)));
+      Promise.try(serve, envelope).then(
         (reply) => {
-          late.cancel();
+          this.#deadlines.remove(late);
           resolve(reply);
         },
         (error) => {
-          late.cancel();
+          this.#deadlines.remove(late);
           reject(error instanceof AppError ? error : new AppError("internal", undefined, { cause: error }));
         },
       );

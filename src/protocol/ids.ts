@@ -8,6 +8,9 @@ const VISIBLE = /^[\x21-\x7e]{1,128}$/;
 // biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern must refuse control characters
 const NO_CONTROL = /^[^\u0000-\u001f\u007f-\u009f]{1,128}$/;
 
+/** The properties that every object has. */
+const RESERVED: ReadonlySet<string> = new Set(Object.getOwnPropertyNames(Object.prototype));
+
 /**
  * A session's id. It is an object key among the arbiter's children, so `__proto__`, `constructor` and the like are
  * refused.
@@ -15,7 +18,7 @@ const NO_CONTROL = /^[^\u0000-\u001f\u007f-\u009f]{1,128}$/;
 export const SessionId = z
   .string()
   .regex(ID, "1 to 64 of A-Z a-z 0-9 _ -")
-  .refine((id) => !(id in {}), "reserved")
+  .refine((id) => !RESERVED.has(id), "reserved")
   .brand<"SessionId">();
 export type SessionId = z.infer<typeof SessionId>;
 
@@ -49,7 +52,7 @@ export type ConnectionId = z.infer<typeof ConnectionId>;
 export const AgentId = z
   .string()
   .regex(/^[a-z0-9_-]{1,64}$/, "1 to 64 of a-z 0-9 _ -")
-  .refine((name) => !(name in {}), "reserved")
+  .refine((name) => !RESERVED.has(name), "reserved")
   .brand<"AgentId">();
 export type AgentId = z.infer<typeof AgentId>;
 

@@ -317,6 +317,7 @@ export function mailboxContract(name: string, open: () => Promise<BusSubject>): 
       expect(await near.mailbox.ask(envelope)).toEqual(replyOf("here"));
       expect(served).toEqual([envelope]);
       expect(near.bus.fates).toEqual(["lose"]);
+      await near.clock.advance(DEADLINE_MS);
       expect(near.clock.timerCount).toBe(0);
     });
 
@@ -335,6 +336,7 @@ export function mailboxContract(name: string, open: () => Promise<BusSubject>): 
         });
         for (const { mailbox, clock } of [rejects, throws]) {
           expect(await failureOf(mailbox.ask(envelopeOf()))).toMatchObject({ code });
+          await clock.advance(DEADLINE_MS);
           expect(clock.timerCount).toBe(0);
         }
       }

@@ -1,0 +1,63 @@
+import { beforeEach, expect, test } from "vitest";
+import { Deadlines } from "../../../src/cluster/deadlines.ts";
+import { VirtualClock } from "../../support/virtual-clock.ts";
+
+let clock: VirtualClock;
+let deadlines: Deadlines;
+let passed: string[];
+
+beforeEach(() => {
+  clock = new VirtualClock();
+  deadlines = new Deadlines(clock);
+  passed = [];
+});
+
+const add = (name: string, inMs: number) => deadlines.add(clock.now() + inMs, () => passed.push(name));
+
+test("each deadline is called at its instant, in whatever order they were added", async () => {
+  add("late", 300);
+  add("early", 100);
+  add("between", 200);
+  await clock.advance(99);
+  expect(passed).toEqual([]);
+  await clock.advance(1);
+  expect(passed).toEqual(["early"]);
+  await clock.advance(100);
+  expect(passed).toEqual(["early", "between"]);
+  await clock.advance(1_000);
+  expect(passed).toEqual(["early", "between", "late"]);
+});
+
+test("a deadline that has passed already is called in a later turn, not by the caller's own call", async () => {
+  add("past", -1);
+  expect(passed).toEqual([]);
+  await clock.advance(0);
+  expect(passed).toEqual(["past"]);
+});
+
+test("a removed deadline is not called, also if another one that passes at the same instant removes it", async () => {
+  const first = add("first", 100);
+  deadlines.add(clock.now() + 200, () => deadlines.remove(third));
+  const third = add("third", 200);
+  deadlines.remove(first);
+  await clock.advance(1_000);
+  expect(passed).toEqual([]);
+});
+
+test("any number of deadlines share one timer, which ends with the last of them", async () => {
+  const all = Array.from({ length: 100 }, (_, index) => add(String(index), 1_000 - index));
+  expect(clock.timerCount).toBe(1);
+  for (const deadline of all) deadlines.remove(deadline);
+  await clock.advance(1_000);
+  expect(passed).toEqual([]);
+  expect(clock.timerCount).toBe(0);
+});
+
+test("a clock that went back delays a deadline and does not lose it", async () => {
+  add("one", 100);
+  clock.jump(-50);
+  await clock.advance(100);
+  expect(passed).toEqual([]);
+  await clock.advance(50);
+  expect(passed).toEqual(["one"]);
+});
