@@ -18,9 +18,9 @@ import { promisify } from "node:util";
 import type { Worker } from "node:worker_threads";
 import { beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
 import { AppError } from "../../src/protocol/errors.ts";
-import type { FloorId, MessageId, SessionId } from "../../src/protocol/ids.ts";
+import type { ConnectionId, FloorId, MessageId, SessionId } from "../../src/protocol/ids.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
-import type { Store } from "../../src/store/store.ts";
+import type { ConnectionRow, Store } from "../../src/store/store.ts";
 import { FloorWriter, makeMessage } from "../support/floor-writer.ts";
 import { KeptLog, makeFolder, StandingClock } from "../support/sqlite-place.ts";
 import { StoreProcess } from "../support/store-process.ts";
@@ -195,6 +195,26 @@ describe("opening a SQLite file", () => {
     expect(store.isDamaged).toBe(true);
     expect((await store.loadFloor(ANN))?.version).toBe(MESSAGES);
     await store.saveDoubt(1);
+  });
+
+  test("damage that only a write meets is found by it, fails no other write, and is logged once", async () => {
+    await fill();
+    const db = new DatabaseSync(file);
+    const { rootpage } = db.prepare("SELECT rootpage FROM sqlite_schema WHERE name = 'connections'").get() as {
+      rootpage: number;
+    };
+    db.close();
+    const store = await open();
+    await damage(file, rootpage - 1);
+    const error = log.nextError();
+    expect(store.isDamaged).toBe(false);
+    const row: ConnectionRow = { id: "c" as ConnectionId, slots: [], expiresAt: 1, version: 0 };
+    const saved = Promise.allSettled([store.saveConnection(row), store.saveDoubt(1), store.saveConnection(row)]);
+    const lost = { status: "rejected", reason: expect.objectContaining({ code: "unavailable" }) };
+    expect(await saved).toMatchObject([lost, { status: "fulfilled" }, lost]);
+    expect(await error).toContain(`${file} is damaged (`);
+    expect(store.isDamaged).toBe(true);
+    expect(log.lines).toHaveLength(1);
   });
 
   test("a large sound database passes its check", async () => {

@@ -1,10 +1,10 @@
 import { FileMoved } from "./file-identity.ts";
 
 /**
- * The kind of a database error. `engine`: the machine failed, whatever the request; `taken`: a unique key exists;
- * `data`: the request itself is invalid.
+ * The kind of a database error. `engine`: the machine failed, whatever the request; `damage`: a page that the request
+ * needs is damaged; `taken`: a unique key exists; `data`: the request itself is invalid.
  */
-export type Fault = "engine" | "taken" | "data";
+export type Fault = "engine" | "damage" | "taken" | "data";
 
 /** https://sqlite.org/rescode.html; the low byte of a code is its kind. */
 const SQLITE_ERROR = 1;
@@ -23,6 +23,7 @@ export function faultOf(error: unknown): Fault {
   const code = errorCodeOf(error);
   if (code === undefined) return "data";
   if (TAKEN.has(code)) return "taken";
+  if (isDamaged(error) || isNoDatabase(error)) return "damage";
   return DATA.has(code & 0xff) ? "data" : "engine";
 }
 

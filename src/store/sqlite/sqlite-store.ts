@@ -42,7 +42,7 @@ import { FileLock } from "./file-lock.ts";
 import { preparePlace } from "./file-place.ts";
 import { FloorList } from "./floor-list.ts";
 import { PageCheck } from "./page-check.ts";
-import { isDamaged, isUnreadable } from "./result-code.ts";
+import { faultOf, isUnreadable } from "./result-code.ts";
 import { SessionList } from "./session-list.ts";
 import { StateReader } from "./state-reader.ts";
 import { TurnBudget } from "./turn-budget.ts";
@@ -92,15 +92,16 @@ export async function openSqliteStore({
     const settings = { file: path, identity: identityOf(path), isDurable: temporary === undefined };
     const checksPages = (await stat(path)).size <= startCheckSize;
     const meta = await prepareFile(settings, { now: clock.now(), checksPages });
-    const thread = new WriterThread(settings, clock, log);
+    const damage = new Damage(path, log);
+    const onDamage = (fault: string) => damage.report(fault);
+    const thread = new WriterThread(settings, clock, log, onDamage);
     closing.push(() => thread.close());
     await thread.start();
     const reader = openReader(path);
     // Closed before the writer, whose connection is then the last one and leaves a single file.
     closing.push(() => reader.close());
-    const damage = new Damage(path, log);
     if (!checksPages) {
-      const check = new PageCheck({ file: path, log, onDamage: (fault) => damage.report(fault) });
+      const check = new PageCheck({ file: path, log, onDamage });
       closing.push(() => check.close());
     }
     return new SqliteStore(meta, new WriteQueue(thread), reader, closing, damage);
@@ -115,7 +116,7 @@ async function closeAll(closing: (() => unknown)[]): Promise<void> {
   for (const close of closing.splice(0).reverse()) await close();
 }
 
-/** Damage that was found while the store is open, by the check or by a read. It is logged once. */
+/** Damage that was found while the store is open, by the check, a read or a write. It is logged once. */
 class Damage {
   readonly #file: string;
   readonly #log: Logger;
@@ -344,7 +345,7 @@ class SqliteStore implements Store {
     try {
       return read();
     } catch (error) {
-      if (isDamaged(error)) this.#damage.report((error as Error).message);
+      if (faultOf(error) === "damage") this.#damage.report((error as Error).message);
       throw isUnreadable(error) ? new AppError("unavailable", undefined, { cause: error }) : error;
     }
   }

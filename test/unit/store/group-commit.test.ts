@@ -42,6 +42,12 @@ describe("a group of jobs", () => {
     expect(database.transactions).toEqual([["a", "b"]]);
   });
 
+  test("in which one needs a damaged page is done again one at a time, and only that one fails", () => {
+    const damaged = failure("damage", "malformed");
+    const database = new PickyDatabase({ b: damaged });
+    expect(commitGroup(["a", "b"], database.transact)).toEqual(["a done", damaged]);
+  });
+
   test("that the engine fails in the middle of a repeat is answered job by job", () => {
     const fault = failure("data", "?");
     const full = failure("engine", "disk full");

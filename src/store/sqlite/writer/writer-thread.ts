@@ -4,7 +4,6 @@ import type { Clock } from "../../../protocol/ports/clock.ts";
 import type { Logger } from "../../../protocol/ports/logger.ts";
 import type { Carrier } from "./write-queue.ts";
 import {
-  type Failure,
   isFailure,
   type Job,
   type Outcome,
@@ -37,6 +36,7 @@ export class WriterThread implements Carrier<Job, Outcome> {
   readonly #settings: WriterSettings;
   readonly #clock: Clock;
   readonly #log: Logger;
+  readonly #onDamage: (fault: string) => void;
   #worker: Worker | undefined;
   /** Set while a new thread is starting. */
   #starting: Promise<Worker> | undefined;
@@ -47,10 +47,12 @@ export class WriterThread implements Carrier<Job, Outcome> {
   /** Whether the last transaction had an engine error. It is logged once, not for every write. */
   #isRefused = false;
 
-  constructor(settings: WriterSettings, clock: Clock, log: Logger) {
+  /** @param onDamage called with what SQLite says, each time a write needs a damaged page */
+  constructor(settings: WriterSettings, clock: Clock, log: Logger, onDamage: (fault: string) => void) {
     this.#settings = settings;
     this.#clock = clock;
     this.#log = log;
+    this.#onDamage = onDamage;
   }
 
   /** Resolves when the thread is ready to write. Rejects with the error that ended it. */
@@ -117,9 +119,12 @@ export class WriterThread implements Carrier<Job, Outcome> {
     }
   }
 
-  /** Log when the database begins and stops refusing writes. */
+  /** Log when the database begins and stops refusing writes, and report damage. */
   #tell(results: readonly Result<Outcome>[]): void {
-    const refused = results.find((result): result is Failure => isFailure(result) && result.fault === "engine");
+    const failures = results.filter((result) => isFailure(result));
+    const damaged = failures.find(({ fault }) => fault === "damage");
+    if (damaged) this.#onDamage(damaged.error.message);
+    const refused = failures.find(({ fault }) => fault === "engine");
     const { file } = this.#settings;
     if (refused && !this.#isRefused) this.#log.error({ err: refused.error, file }, "the database refuses writes");
     if (!refused && this.#isRefused) this.#log.info({ file }, "the database takes writes again");
