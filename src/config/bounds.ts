@@ -47,6 +47,12 @@ export const BOUNDS = {
   spareConnections: 2_048,
   /** Requests that may wait on one connection behind the current one; with more, the connection is closed. */
   pipelined: 32,
+  /**
+   * Chunked bodies that arrive at once, of one address and of all: 64 KiB in the smallest chunks take 10 ms to read, and
+   * everything that has arrived is read in one turn of the event loop.
+   */
+  addressChunkedBodies: 16,
+  chunkedBodies: 128,
   /** Bytes of request bodies in memory per node, received or in progress: a fraction of a 1 GiB container. */
   bodyBytes: 134_217_728,
   /** The same for one address, so that a single client cannot use all of it. */

@@ -23,7 +23,6 @@ import { modelRoutes } from "./doors/openai/models.ts";
 import { responseRoutes } from "./doors/openai/responses.ts";
 import { uiChatRoutes } from "./doors/ui-chat/ui-chat.ts";
 import { Histories } from "./histories/histories.ts";
-import { BodyPace } from "./http/body-pace.ts";
 import { guardAnswers, httpBounds } from "./http/http-bounds.ts";
 import { acceptJsonOnly, discardBody } from "./http/json-bodies.ts";
 import { KnownPaths } from "./http/known-paths.ts";
@@ -32,6 +31,7 @@ import { CORS_OPTIONS, guardOrigins, type OriginOptions } from "./http/origin.ts
 import { handleProblems, problemBody, problemHeaders, refusalOf, toAppError } from "./http/problem.ts";
 import { Sockets } from "./http/sockets.ts";
 import { traceRequests } from "./http/traced-requests.ts";
+import { TurnPace } from "./http/turn-pace.ts";
 import { agentRoutes } from "./routes/agents.ts";
 import { definitionRoutes } from "./routes/definitions.ts";
 import { eventRoutes } from "./routes/events.ts";
@@ -145,14 +145,15 @@ const admitted: Authenticate = async ({ caller }) => {
 export function createGateway(options: GatewayOptions): Gateway {
   const { store, bus, clock, log, newId, random, commandDeadlineMs, proxies, maxBodyBytes } = options;
   const paths = new KnownPaths();
+  const pace = new TurnPace();
   const sockets = new Sockets({
+    pace,
     clock,
     proxies,
     max: BOUNDS.streams + BOUNDS.spareConnections,
     maxPerAddress: options.addressConnections,
     onCut: options.onCut,
   });
-  const pace = new BodyPace();
   let gatekeeper: Gatekeeper | undefined;
   /** Answers what the framework refuses before it finds a route, for example a malformed path. */
   const sendProblem = async (thrown: FastifyError, request: FastifyRequest, reply: FastifyReply): Promise<void> => {
@@ -192,7 +193,6 @@ export function createGateway(options: GatewayOptions): Gateway {
     // Every request is counted, including unknown paths and open routes.
     app.addHook("onRequest", (request) => gatekeeper!.countAddress(request));
   }
-  app.server.on("connection", () => pace.noteConnection());
   acceptJsonOnly(app, maxBodyBytes, pace);
   boundAnswers(app);
   guardOrigins(app, origin, log);

@@ -2,10 +2,10 @@ import type { ServerResponse } from "node:http";
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import { BOUNDS } from "../../config/bounds.ts";
 import { AppError } from "../../protocol/errors.ts";
-import type { BodyPace } from "./body-pace.ts";
 import { ByteBudget, type Loan } from "./byte-budget.ts";
 import { hasMoreValues } from "./json-values.ts";
 import { networkOf } from "./network-address.ts";
+import type { TurnPace } from "./turn-pace.ts";
 
 /** Smallest average size of a body's chunks, in bytes. Each chunk costs work, however small it is. */
 const PIECE_BYTES = 256;
@@ -34,7 +34,7 @@ export interface BodyArrival {
  * hooks have admitted the request. A write without a body is treated like one with an empty object. A route that takes
  * lines of JSON gets them as a stream, which it bounds itself.
  */
-export function acceptJsonOnly(app: FastifyInstance, maxBytes: number, pace: BodyPace): void {
+export function acceptJsonOnly(app: FastifyInstance, maxBytes: number, pace: TurnPace): void {
   const parse = app.getDefaultJsonParser("error", "error");
   const { bodyBytes: node, addressBodyBytes, freeBodyBytes: free } = BOUNDS;
   const budget = new ByteBudget({ node, address: Math.max(addressBodyBytes, maxBytes), free });
@@ -70,7 +70,7 @@ export function acceptJsonOnly(app: FastifyInstance, maxBytes: number, pace: Bod
       body.free();
       void parse(request, text, done);
     };
-    const tookPiece = pace.of(payload);
+    const tookPiece = pace.body(payload);
     const add = (piece: Buffer) => {
       if (!body.add(piece)) return finish(new AppError("too_large"));
       tookPiece(piece);
@@ -190,11 +190,11 @@ function release(buffer: Buffer<ArrayBuffer> | undefined): void {
  * Read and drop the rest of a body whose request is already answered, so that the client reads its answer. At most the
  * allowed size of a body is read.
  */
-export function discardBody(request: FastifyRequest, maxBytes: number, pace: BodyPace): void {
+export function discardBody(request: FastifyRequest, maxBytes: number, pace: TurnPace): void {
   const { raw } = request;
   if (raw.complete || raw.readableDidRead || !hasBody(request)) return;
   const intake = new Intake(maxBytes);
-  const tookPiece = pace.of(raw);
+  const tookPiece = pace.body(raw);
   raw.on("data", (piece: Buffer) => {
     if (!intake.take(piece)) return void raw.socket.destroy();
     tookPiece(piece);

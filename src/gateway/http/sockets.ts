@@ -3,6 +3,7 @@ import { BlockList, isIPv6, type Socket } from "node:net";
 import { BOUNDS } from "../../config/bounds.ts";
 import type { Clock, Timer } from "../../protocol/ports/clock.ts";
 import { networkOf } from "./network-address.ts";
+import type { TurnPace } from "./turn-pace.ts";
 
 type Handler = (request: IncomingMessage, response: ServerResponse) => void;
 
@@ -17,6 +18,8 @@ interface Line {
   response: ServerResponse | undefined;
   /** Requests that wait behind it. */
   waiting: [IncomingMessage, ServerResponse][];
+  /** The request in progress has a chunked body. */
+  isChunked: boolean;
   /** Bytes that the kernel had accepted at the last check, and since when that number has not grown. */
   taken: number;
   takenAt: number;
@@ -25,11 +28,14 @@ interface Line {
 /** The sockets of one address, or of all addresses. */
 interface SocketGroup {
   open: number;
+  /** Sockets whose request in progress has a chunked body. */
+  chunked: number;
   /** Idle sockets, longest idle first. */
   idle: Set<Line>;
 }
 
 export interface SocketsOptions {
+  pace: TurnPace;
   clock: Clock;
   /** Most sockets of the node. */
   max: number;
@@ -56,7 +62,7 @@ const LOOK_MS = 5_000;
 export class Sockets {
   readonly #options: SocketsOptions;
   readonly #lines = new Map<Socket, Line>();
-  readonly #all: SocketGroup = { open: 0, idle: new Set() };
+  readonly #all: SocketGroup = { open: 0, chunked: 0, idle: new Set() };
   readonly #byAddress = new Map<string, SocketGroup>();
   readonly #spare = new Set<Line>();
   readonly #proxies = new BlockList();
@@ -78,7 +84,10 @@ export class Sockets {
     const server = createServer(options, take);
     // Whether to read the body is known after the request is admitted.
     server.on("checkContinue", take);
-    server.on("connection", (socket) => this.#accept(socket));
+    server.on("connection", (socket) => {
+      this.#options.pace.noteConnection();
+      this.#accept(socket);
+    });
     return server;
   }
 
@@ -106,6 +115,7 @@ export class Sockets {
       isSpare: false,
       response: undefined,
       waiting: [],
+      isChunked: false,
       taken: 0,
       takenAt: 0,
     };
@@ -119,6 +129,7 @@ export class Sockets {
     }
     this.#lines.set(socket, line);
     this.#add(line);
+    onHead(socket, (request) => this.#admit(line, request));
     socket.once("close", () => this.remove(line));
   }
 
@@ -134,6 +145,7 @@ export class Sockets {
   remove(line: Line): void {
     if (!this.#lines.delete(line.socket)) return;
     line.waiting = [];
+    this.#noteChunked(line, false);
     if (line.isSpare) return void this.#spare.delete(line);
     for (const group of this.#groupsOf(line)) {
       group.open -= 1;
@@ -149,7 +161,7 @@ export class Sockets {
   #groupOf(address: string): SocketGroup {
     const known = this.#byAddress.get(address);
     if (known) return known;
-    const group: SocketGroup = { open: 0, idle: new Set() };
+    const group: SocketGroup = { open: 0, chunked: 0, idle: new Set() };
     this.#byAddress.set(address, group);
     return group;
   }
@@ -163,24 +175,56 @@ export class Sockets {
     // The socket was closed while its last bytes were being read.
     if (!line) return;
     if (line.isSpare && !PROBES.has(request.url)) return void line.socket.destroy();
-    if (!line.response) return this.#begin(line, request, response, handler);
-    if (line.waiting.length < BOUNDS.pipelined) return void line.waiting.push([request, response]);
-    this.remove(line);
-    stopParsing(line.socket);
-    line.socket.destroy();
+    if (line.response) return void line.waiting.push([request, response]);
+    this.#occupy(line, response, handler);
+    const handle = () => handleUnlessClosed(handler, request, response);
+    if (line.isChunked || PROBES.has(request.url)) handle();
+    else this.#options.pace.request(handle);
   }
 
-  #begin(line: Line, request: IncomingMessage, response: ServerResponse, handler: Handler): void {
+  /**
+   * Whether a request may be worked on or wait, as its head says. Each chunk of a body costs work, however small it is,
+   * and is kept by itself while the request waits: megabytes for 64 KiB in chunks of one byte.
+   */
+  #admit(line: Line, { headers }: IncomingMessage): boolean {
+    const isChunked = headers["transfer-encoding"] !== undefined;
+    const mayChunk = !line.isSpare && !line.response && this.#hasRoomForChunks(line);
+    const mayWait = !line.response || line.waiting.length < BOUNDS.pipelined;
+    if (!mayWait || (isChunked && !mayChunk)) {
+      this.remove(line);
+      line.socket.destroy();
+      return false;
+    }
+    if (isChunked) this.#noteChunked(line, true);
+    return true;
+  }
+
+  #hasRoomForChunks({ address }: Line): boolean {
+    const ofAddress = address === undefined ? 0 : this.#groupOf(address).chunked;
+    return ofAddress < BOUNDS.addressChunkedBodies && this.#all.chunked < BOUNDS.chunkedBodies;
+  }
+
+  #noteChunked(line: Line, isChunked: boolean): void {
+    if (line.isChunked === isChunked) return;
+    line.isChunked = isChunked;
+    for (const group of this.#groupsOf(line)) group.chunked += isChunked ? 1 : -1;
+  }
+
+  /** Until the response is closed, the line's other requests wait. */
+  #occupy(line: Line, response: ServerResponse, handler: Handler): void {
     line.response = response;
     if (!line.isSpare) for (const group of this.#groupsOf(line)) group.idle.delete(line);
     response.once("close", () => {
       line.response = undefined;
+      this.#noteChunked(line, false);
       if (!this.#lines.has(line.socket)) return;
       const next = line.waiting.shift();
-      if (next) return this.#begin(line, ...next, handler);
+      if (next) {
+        this.#occupy(line, next[1], handler);
+        return this.#options.pace.nextRequest(() => handleUnlessClosed(handler, ...next));
+      }
       if (!line.isSpare) for (const group of this.#groupsOf(line)) group.idle.add(line);
     });
-    handler(request, response);
   }
 
   /** Event streams have their own stall check, so an answer is checked once all of it is written. */
@@ -201,13 +245,26 @@ export class Sockets {
   }
 }
 
+function handleUnlessClosed(handler: Handler, request: IncomingMessage, response: ServerResponse): void {
+  if (!response.destroyed) handler(request, response);
+}
+
+type OnIncoming = (request: IncomingMessage, keepsAlive: boolean) => number;
+
 /**
- * Stop the parser in the bytes that it has read. Otherwise it makes a request of each of the thousands that one read may
- * hold, and the server then fails each of them with an error of its own, which takes longer than answering them.
+ * Look at the head of each request of a socket before anything is made of it. One that is refused stops the parser in
+ * the bytes that it has read. Otherwise it makes a request of each of the thousands that one read may hold, and the
+ * server then fails each of them with an error of its own, which takes longer than answering them.
  */
-function stopParsing(socket: Socket & { parser?: { onIncoming: (() => number) | null } | null }): void {
+function onHead(
+  socket: Socket & { parser?: { onIncoming: OnIncoming } | null },
+  admit: (request: IncomingMessage) => boolean,
+): void {
+  const { parser } = socket;
+  if (!parser) return;
+  const make = parser.onIncoming;
   // To the parser, 2 means that what follows is no HTTP, as after an upgrade.
-  if (socket.parser) socket.parser.onIncoming = () => 2;
+  parser.onIncoming = (request, keepsAlive) => (admit(request) ? make(request, keepsAlive) : 2);
 }
 
 /** @returns whether a socket was closed */

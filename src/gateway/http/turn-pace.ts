@@ -1,49 +1,79 @@
 import type { Readable } from "node:stream";
 
-/** Bytes after which a body waits, and bodies that continue per turn of the event loop. */
-const TURN_BYTES = 65_536;
+/** Bytes after which a body waits for its next turn. */
+const BODY_BYTES = 65_536;
+/** Bodies, and requests, that continue in one turn of the event loop. */
 const TURN_BODIES = 16;
-/**
- * The maximum number of waiting bodies. Each holds one further piece of up to 64 KiB. Beyond this number, bodies do not
- * wait.
- */
+const TURN_REQUESTS = 16;
+/** Bodies and requests that wait at most. Each keeps a piece of up to 64 KiB; further ones do not wait. */
 const MAX_WAITING = 256;
-/** Consecutive turns in which new connections take precedence over waiting bodies. */
-const YIELDED_TURNS = 64;
+/** Turns in a row in which waiting work lets new connections go first. */
+const YIELDED_TURNS = 256;
 
 /**
- * Spreads the reading of large bodies over turns of the event loop. The loop accepts one connection in a turn, so while
- * it reads from each of a hundred clients in every turn, a new client waits for seconds. Large bodies therefore take
- * turns, and wait while connections are being accepted.
+ * Spreads the work of many clients over turns of the event loop. The loop accepts one connection in a turn, so while it
+ * answers a request of each of a hundred clients, or reads from them, between two of them, a new client waits for
+ * seconds. Requests therefore wait while connections are being accepted, and large bodies also take turns.
  */
-export class BodyPace {
-  #waiting: Readable[] = [];
+export class TurnPace {
+  #bodies: Readable[] = [];
+  #requests: (() => void)[] = [];
+  /** A connection was accepted in this turn. */
   #hasAccepted = false;
+  /** A connection was accepted in the previous turn, and further ones may wait. */
+  #isAccepting = false;
+  #isScheduled = false;
   #yielded = 0;
 
   noteConnection(): void {
     this.#hasAccepted = true;
+    this.#schedule();
   }
 
-  /** @returns a function to call with each piece of a body */
-  of(body: Readable): (piece: Buffer) => void {
+  /** @param begin called now, or in a later turn while connections are being accepted */
+  request(begin: () => void): void {
+    const waits = this.#hasAccepted || this.#isAccepting || this.#requests.length > 0;
+    if (!waits || this.#requests.length >= MAX_WAITING) return begin();
+    this.nextRequest(begin);
+  }
+
+  /** @param begin a request that came together with the one just answered; called in a later turn */
+  nextRequest(begin: () => void): void {
+    this.#requests.push(begin);
+    this.#schedule();
+  }
+
+  /** @returns what to call with each piece of a body that was read */
+  body(body: Readable): (piece: Buffer) => void {
     let bytes = 0;
     return (piece) => {
       bytes += piece.length;
-      if (bytes < TURN_BYTES || this.#waiting.length >= MAX_WAITING) return;
+      if (bytes < BODY_BYTES || this.#bodies.length >= MAX_WAITING) return;
       bytes = 0;
       body.pause();
-      if (this.#waiting.push(body) === 1) setImmediate(() => this.#resume());
+      this.#bodies.push(body);
+      this.#schedule();
     };
   }
 
-  #resume(): void {
-    const yields = this.#hasAccepted && this.#yielded < YIELDED_TURNS;
+  #schedule(): void {
+    if (this.#isScheduled) return;
+    this.#isScheduled = true;
+    setImmediate(() => this.#turn());
+  }
+
+  #turn(): void {
+    this.#isScheduled = false;
+    this.#isAccepting = this.#hasAccepted && this.#yielded < YIELDED_TURNS;
     this.#hasAccepted = false;
-    this.#yielded = yields ? this.#yielded + 1 : 0;
-    const resumed = yields ? [] : this.#waiting.splice(0, TURN_BODIES);
-    if (this.#waiting.length > 0) setImmediate(() => this.#resume());
-    // These bodies may wait again at once, behind the others.
-    for (const body of resumed) body.resume();
+    this.#yielded = this.#isAccepting ? this.#yielded + 1 : 0;
+    if (!this.#isAccepting) this.#continue();
+    if (this.#isAccepting || this.#bodies.length > 0 || this.#requests.length > 0) this.#schedule();
+  }
+
+  /** What continues may wait again at once, behind the others. */
+  #continue(): void {
+    for (const body of this.#bodies.splice(0, TURN_BODIES)) body.resume();
+    for (const begin of this.#requests.splice(0, TURN_REQUESTS)) begin();
   }
 }

@@ -92,6 +92,15 @@ const ATTACKS: Record<string, Attack> = {
     });
   },
 
+  async "bodies of tiny chunks behind a stream that is open"(stage) {
+    await times(300, async () => {
+      const socket = await stage.open();
+      await socket.send(headOf("GET", "/events"));
+      await socket.send(headOf("POST", "/message", { ...JSON_TYPE, "Transfer-Encoding": "chunked" }));
+      await socket.send(oneByteChunks(60_000));
+    });
+  },
+
   async "large bodies that lack their last byte, from many addresses"(stage) {
     const head = headOf("POST", "/message", { ...JSON_TYPE, "Content-Length": 2 * MIB });
     const body = Buffer.alloc(2 * MIB - 1, 32);
@@ -166,7 +175,7 @@ test("a node of the default settings answers others while it is attacked in ever
   await using node = await ServerProcess.start({ flags: ["--store", `sqlite:${file}`] });
   const stage = new Stage(node.url);
   const { session } = await stage.ask("POST", "/session/create", { userId: "bystander", agentId: "general" });
-  const workerData: BystanderData = { url: node.url, sessionId: session.id };
+  const workerData: BystanderData = { url: node.url, pid: node.pid, sessionId: session.id };
   const worker = new Worker(new URL("../../support/bystander.ts", import.meta.url), { workerData });
   const looked = once(worker, "message") as Promise<[Look[]]>;
   // It is looked at when all is over.
@@ -182,14 +191,7 @@ test("a node of the default settings answers others while it is attacked in ever
   worker.postMessage("over");
   const [looks] = await looked;
   expect(looks.length).toBeGreaterThan(10);
-  for (const [what, bound] of [
-    ["health", HEALTH_MS],
-    ["command", COMMAND_MS],
-  ] as const) {
-    // Nine of ten looks. A single look may be late for reasons of the machine's: other work on it, and the queue of
-    // accepted connections, in which a probe stands behind thousands of an attacker's.
-    const sorted = looks.map((look) => look[what]).toSorted((one, other) => one - other);
-    const late = sorted[Math.floor(sorted.length * 0.9)];
-    expect(late, `ms, of ${sorted.length} looks at ${what}`).toBeLessThan(bound);
-  }
+  const slowest = (what: keyof Look) => Math.max(...looks.map((look) => look[what]));
+  expect(slowest("health"), `ms, of ${looks.length} looks at /health`).toBeLessThan(HEALTH_MS);
+  expect(slowest("command"), `ms, of ${looks.length} commands`).toBeLessThan(COMMAND_MS);
 }, 240_000);

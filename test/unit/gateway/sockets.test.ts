@@ -1,9 +1,10 @@
 import { once } from "node:events";
-import type { IncomingMessage, ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import { IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo, Socket } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
 import { Sockets } from "../../../src/gateway/http/sockets.ts";
-import { headOf, RawSocket } from "../../support/raw-socket.ts";
+import { TurnPace } from "../../../src/gateway/http/turn-pace.ts";
+import { headOf, oneByteChunks, RawSocket } from "../../support/raw-socket.ts";
 import { VirtualClock } from "../../support/virtual-clock.ts";
 
 const GET = headOf("GET", "/slow");
@@ -18,12 +19,20 @@ async function open({ max = 100, maxPerAddress = 100, proxies = [] as string[] }
   const onCut = () => {
     cuts += 1;
   };
-  const sockets = new Sockets({ clock, max, maxPerAddress, proxies, onCut });
-  const server = sockets.serve((request: IncomingMessage, response: ServerResponse) => {
+  const sockets = new Sockets({ clock, pace: new TurnPace(), max, maxPerAddress, proxies, onCut });
+  let made = 0;
+  class CountedRequest extends IncomingMessage {
+    constructor(socket: Socket) {
+      super(socket);
+      made += 1;
+    }
+  }
+  const serve = (request: IncomingMessage, response: ServerResponse) => {
     if (request.url === "/health") return void response.end("alive");
     heard.push({ path: request.url!, response });
     wake();
-  }, {});
+  };
+  const server = sockets.serve(serve, { IncomingMessage: CountedRequest as typeof IncomingMessage });
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
   sockets.start();
@@ -47,7 +56,7 @@ async function open({ max = 100, maxPerAddress = 100, proxies = [] as string[] }
       });
     }
   };
-  return { clock, heard, whenHeard, dial, url, cuts: () => cuts };
+  return { clock, heard, whenHeard, dial, url, cuts: () => cuts, made: () => made };
 }
 
 const ALIVE = /alive$/;
@@ -77,6 +86,47 @@ test("thirty-two requests may wait behind the one under way; one more closes the
   const flood = await dial(GET.repeat(34));
   await flood.closed;
   expect(flood.text).toBe("");
+});
+
+test("the parser makes no request of what follows one too many in the same bytes", async () => {
+  const { dial, made } = await open();
+  const flood = await dial(GET.repeat(1_000));
+  await flood.closed;
+  // The one in progress, those that may wait, and the one that is too many.
+  expect(made()).toBe(34);
+});
+
+const CHUNKED = headOf("POST", "/slow", { "Transfer-Encoding": "chunked" });
+
+test("a chunked body is accepted first on a connection, and closes it behind another request", async () => {
+  const { dial, heard, whenHeard } = await open();
+  const only = await dial(`${CHUNKED}${oneByteChunks(10)}0\r\n\r\n`);
+  await whenHeard(1);
+  heard[0]!.response.end("answer.");
+  expect(await only.until(/answer\.$/)).toMatch(/^HTTP\/1\.1 200/);
+
+  const second = await dial(`${GET}${CHUNKED}${oneByteChunks(10)}`);
+  await second.closed;
+  expect(second.text).toBe("");
+});
+
+test("sixteen chunked bodies of an address arrive at once; a further one closes its connection, and other requests pass", async () => {
+  const { dial, heard, whenHeard } = await open();
+  for (let count = 1; count <= 16; count++) await dial(CHUNKED);
+  await whenHeard(16);
+  const further = await dial(CHUNKED);
+  await further.closed;
+  const other = await dial(CHUNKED, "127.0.0.2");
+  await whenHeard(17);
+  other.destroy();
+  const plain = await dial(headOf("GET", "/health"));
+  expect(await plain.until(ALIVE)).toMatch(/^HTTP\/1\.1 200/);
+
+  const isOver = once(heard[0]!.response, "close");
+  heard[0]!.response.end("answer.");
+  await isOver;
+  await dial(CHUNKED);
+  await whenHeard(18);
 });
 
 test("an answer that a client does not read for fifteen seconds is cut off; one that it reads slowly is not", async () => {

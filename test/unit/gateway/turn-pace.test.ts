@@ -1,0 +1,130 @@
+import { Readable } from "node:stream";
+import { expect, test } from "vitest";
+import { TurnPace } from "../../../src/gateway/http/turn-pace.ts";
+
+/** Resolves in the next turn of the event loop, after what was scheduled for it before. */
+const turn = () => new Promise((resolve) => setImmediate(resolve));
+
+/** A pace, the names of the requests that have begun, and bodies that are read as far as the pace lets them. */
+function stage() {
+  const pace = new TurnPace();
+  const begun: string[] = [];
+  const request = (name: string) => pace.request(() => void begun.push(name));
+  const body = () => {
+    const readable = new Readable({ read() {} });
+    const tookPiece = pace.body(readable);
+    const read = { bytes: 0, send: (bytes: number) => void readable.push(Buffer.alloc(bytes)) };
+    readable.on("data", (piece: Buffer) => {
+      read.bytes += piece.length;
+      tookPiece(piece);
+    });
+    return read;
+  };
+  return { pace, begun, request, body };
+}
+
+const PIECE = 65_536;
+
+test("a request begins at once while no connection is being accepted", () => {
+  const { begun, request } = stage();
+  request("only");
+  expect(begun).toEqual(["only"]);
+});
+
+test("requests wait while connections are being accepted, and then begin in order, sixteen in a turn", async () => {
+  const { pace, begun, request } = stage();
+  const names = Array.from({ length: 20 }, (_, index) => `request ${index}`);
+  pace.noteConnection();
+  for (const name of names) request(name);
+  await turn();
+  pace.noteConnection();
+  await turn();
+  expect(begun).toEqual([]);
+  await turn();
+  expect(begun).toEqual(names.slice(0, 16));
+  // One that comes later begins behind those that wait.
+  request("late");
+  await turn();
+  expect(begun).toEqual([...names, "late"]);
+});
+
+test("a request that comes in the turn after a connection waits for one turn at most", async () => {
+  const { pace, begun, request } = stage();
+  pace.noteConnection();
+  await turn();
+  request("first");
+  expect(begun).toEqual([]);
+  await turn();
+  expect(begun).toEqual(["first"]);
+});
+
+test("connections without end hold a request back for 256 turns, no longer", async () => {
+  const { pace, begun, request } = stage();
+  pace.noteConnection();
+  request("patient");
+  let turns = 0;
+  while (begun.length === 0 && turns < 1_000) {
+    await turn();
+    pace.noteConnection();
+    turns += 1;
+  }
+  expect(turns).toBe(257);
+});
+
+test("of requests that wait there are 256; further ones begin at once", () => {
+  const { pace, begun, request } = stage();
+  pace.noteConnection();
+  for (let count = 0; count < 257; count++) request(`request ${count}`);
+  expect(begun).toEqual(["request 256"]);
+});
+
+test("a request that came together with the one before begins in a later turn", async () => {
+  const { pace, begun } = stage();
+  pace.nextRequest(() => void begun.push("next"));
+  expect(begun).toEqual([]);
+  await turn();
+  expect(begun).toEqual(["next"]);
+});
+
+test("sixteen large bodies are read in a turn, 64 KiB of each; small ones are read at once", async () => {
+  const { body } = stage();
+  const bodies = Array.from({ length: 17 }, body);
+  const small = body();
+  for (const each of bodies) each.send(PIECE);
+  await turn();
+  for (const each of bodies) each.send(PIECE);
+  small.send(100);
+  await turn();
+  const second = bodies.filter(({ bytes }) => bytes === 2 * PIECE).length;
+  expect(second).toBeLessThanOrEqual(16);
+  expect(small.bytes).toBe(100);
+  for (let count = 0; count < 4; count++) await turn();
+  expect(bodies.map(({ bytes }) => bytes)).toEqual(bodies.map(() => 2 * PIECE));
+});
+
+test("large bodies are not read while connections are being accepted", async () => {
+  const { pace, body } = stage();
+  const upload = body();
+  upload.send(PIECE);
+  await turn();
+  upload.send(PIECE);
+  for (let count = 0; count < 10; count++) {
+    pace.noteConnection();
+    await turn();
+    expect(upload.bytes).toBe(PIECE);
+  }
+  for (let count = 0; count < 4; count++) await turn();
+  expect(upload.bytes).toBe(2 * PIECE);
+});
+
+test("of bodies that wait there are 256; further ones are read on", async () => {
+  const { pace, body } = stage();
+  const bodies = Array.from({ length: 257 }, body);
+  for (const each of bodies) each.send(PIECE);
+  pace.noteConnection();
+  await turn();
+  for (const each of bodies) each.send(PIECE);
+  pace.noteConnection();
+  await turn();
+  expect(bodies.map(({ bytes }) => bytes)).toEqual([...bodies.slice(1).map(() => PIECE), 2 * PIECE]);
+});
