@@ -7,33 +7,70 @@ import { FloorStage, type LooseCommand } from "./floor-stage.ts";
 const AGENTS = ["a", "b", "c", "d"];
 export const SESSIONS = ["s1", "s2", "s3", "s4", "s5"];
 
-const agent = fc.record({
-  priority: fc.constantFrom(10, 20, 20, 50, 90),
-  interruptible: fc.boolean(),
-  preemption_threshold: fc.option(fc.constantFrom(20, 60, 90), { nil: undefined }),
-  when_blocked: fc.constantFrom("reject", "queue"),
-  queue_timeout: fc.constantFrom(undefined, "30s"),
-  when_busy: fc.constantFrom("reject", "enqueue", "interrupt"),
-  resume: fc.constantFrom("auto", "auto", "manual"),
-  max_pause: fc.constantFrom(undefined, "30m"),
-  idle_timeout: fc.constantFrom(undefined, "10m"),
-  after_turn: fc.constantFrom("keep", "keep", "yield", "archive"),
-  adapter: fc.record({
-    kind: fc.constant("scripted"),
-    yields: fc.constantFrom("hold", "abort"),
-    restartable: fc.boolean(),
-  }),
+/** Keys that let sessions be heard together; without them a floor behaves as if there were none. */
+const sharing = {
+  when_preempted: fc.constantFrom("pause", "duck", "duck"),
+  beneath: fc.constantFrom({}, { all: -14 }, { all: -6 }, { a: -20, b: "pause", all: -3 }, { c: 0, d: -9 }),
+  critical: fc.constantFrom(false, false, false, true),
+  replaces: fc.constantFrom([], [], ["a"], ["b", "c"], ["d"]),
+  max_hold: fc.constantFrom(undefined, undefined, "20s"),
+  lease: fc.constantFrom(undefined, undefined, "5s", "12s"),
+  isExternal: fc.constantFrom(false, false, true),
+};
+const plain = {
+  when_preempted: fc.constant("pause"),
+  beneath: fc.constant({}),
+  critical: fc.constant(false),
+  replaces: fc.constant([]),
+  max_hold: fc.constant(undefined),
+  lease: fc.constant(undefined),
+  isExternal: fc.constant(false),
+};
+
+const agentWith = (keys: typeof sharing | typeof plain) =>
+  fc.record({
+    ...keys,
+    priority: fc.constantFrom(10, 20, 20, 50, 90),
+    interruptible: fc.boolean(),
+    preemption_threshold: fc.option(fc.constantFrom(20, 60, 90), { nil: undefined }),
+    when_blocked: fc.constantFrom("reject", "queue", "duck"),
+    queue_timeout: fc.constantFrom(undefined, "30s"),
+    when_busy: fc.constantFrom("reject", "enqueue", "interrupt"),
+    resume: fc.constantFrom("auto", "auto", "manual"),
+    max_pause: fc.constantFrom(undefined, "30m"),
+    idle_timeout: fc.constantFrom(undefined, "10m"),
+    after_turn: fc.constantFrom("keep", "keep", "yield", "archive"),
+    adapter: fc.record({
+      kind: fc.constant("scripted"),
+      yields: fc.constantFrom("hold", "abort"),
+      restartable: fc.boolean(),
+    }),
+  });
+
+const restriction = fc.record({
+  when: fc.constantFrom("reverse", "quiet"),
+  allow: fc.constantFrom([], ["a"], ["b", "c"]),
+  others: fc.constantFrom("pause", "pause", "stop"),
 });
 
-export const world = fc.record({
-  agents: fc.tuple(agent, agent, agent, agent),
-  policy: fc.record({
-    ties: fc.constantFrom("reject", "newest"),
-    resume_delay: fc.constantFrom("0ms", "0ms", "1s"),
-    max_paused: fc.constantFrom(1, 2, 32),
-    max_queued: fc.constantFrom(0, 1, 16),
-  }),
-});
+const worldWith = (agent: ReturnType<typeof agentWith>, restrictions: fc.Arbitrary<Restrictions>) =>
+  fc.record({
+    agents: fc.tuple(agent, agent, agent, agent),
+    restrictions,
+    policy: fc.record({
+      ties: fc.constantFrom("reject", "newest"),
+      resume_delay: fc.constantFrom("0ms", "0ms", "1s"),
+      max_paused: fc.constantFrom(1, 2, 32),
+      max_queued: fc.constantFrom(0, 1, 16),
+    }),
+  });
+type Restrictions = (typeof restriction extends fc.Arbitrary<infer R> ? R : never)[];
+
+/** Half of the worlds know no key for hearing sessions together. */
+export const world = fc.oneof(
+  worldWith(agentWith(plain), fc.constant([])),
+  worldWith(agentWith(sharing), fc.array(restriction, { maxLength: 2 })),
+);
 
 const sessionId = fc.constantFrom(...SESSIONS);
 const nth = fc.nat({ max: 7 });
@@ -89,11 +126,25 @@ export const step = fc.oneof(
   { weight: 3, arbitrary: fc.record({ do: fc.constant("timer" as const), nth }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constantFrom("floor.stop" as const, "floor.stop_all" as const) }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant("restart" as const) }) },
+  { weight: 3, arbitrary: fc.record({ do: fc.constant("heartbeat" as const), sessionId }) },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      do: fc.constant("flag" as const),
+      flag: fc.constantFrom("reverse", "quiet"),
+      isOn: fc.boolean(),
+    }),
+  },
+  /** Time passes; timers fire when they are due. */
+  { weight: 4, arbitrary: fc.record({ do: fc.constant("pass" as const), ms: fc.constantFrom(2_000, 6_000, 15_000) }) },
+  /** The node is away for so long: timers fire late. */
+  { weight: 1, arbitrary: fc.record({ do: fc.constant("away" as const), ms: fc.constantFrom(4_000, 40_000) }) },
 );
 export type Step = typeof step extends fc.Arbitrary<infer S> ? S : never;
 
 export interface History {
   floor: FloorStage;
+  /** The newest timers, fired ones too. */
   timers: { id: string; sessionId?: string | undefined }[];
   serial: number;
 }
@@ -160,7 +211,13 @@ export function commandOf(step: Step, history: History): LooseCommand | undefine
       const timer = history.timers[step.nth];
       return timer && { type: "timer", timerId: timer.id, sessionId: timer.sessionId as string };
     }
+    case "heartbeat":
+      return { type: "session.heartbeat", sessionId: step.sessionId };
+    case "flag":
+      return { type: "floor.patch_flags", flags: { [step.flag]: step.isOn } };
     case "restart":
+    case "pass":
+    case "away":
       return undefined;
     default:
       return { type: step.do };
@@ -187,7 +244,20 @@ function outcomeOf(outcome: string | undefined): Partial<Report> {
 export type World = typeof world extends fc.Arbitrary<infer W> ? W : never;
 
 export function beginHistory(setting: World): History {
-  const agents = setting.agents.map((entry, index) => ({ name: AGENTS[index], ...JSON.parse(JSON.stringify(entry)) }));
-  const floor = new FloorStage(makeCatalog(agents, { policy: setting.policy }));
+  const agents = setting.agents.map((entry, index) => ({ name: AGENTS[index], ...catalogued(entry) }));
+  const restrictions = setting.restrictions.map((entry, index) => ({ name: `restriction${index}`, ...entry }));
+  const floor = new FloorStage(makeCatalog(agents, { policy: setting.policy, restrictions }));
   return { floor, timers: [], serial: 0 };
+}
+
+/** An agent without keys that contradict one another. */
+function catalogued({ isExternal, ...entry }: World["agents"][number]): Record<string, unknown> {
+  const whenBlocked = entry.when_blocked === "duck" && entry.when_preempted === "pause" ? "reject" : entry.when_blocked;
+  return JSON.parse(
+    JSON.stringify({
+      ...entry,
+      when_blocked: entry.critical ? undefined : whenBlocked,
+      ...(isExternal && { adapter: { kind: "external" } }),
+    }),
+  );
 }

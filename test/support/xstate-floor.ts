@@ -92,7 +92,9 @@ export class XstateFloor {
     // A paused session's activity does not show in what is written of its state.
     const isHidden = to === "paused" && before.value.activity !== after.value.activity;
     const activity = isHidden ? { from: before.value.activity, to: after.value.activity } : undefined;
-    if (from === to && !activity) return;
+    const { level } = after.context;
+    const givesUpReturn = before.value.lifecycle === "paused" && event.type === "yield";
+    if (from === to && !activity && level === before.context.level && !givesUpReturn) return;
     const { reason, by } = event as unknown as Pick<Transition, "reason" | "by">;
     const runId = after.context.run?.id ?? before.context.run?.id;
     const verb = event.type === "session.stop" ? "archive" : event.type.replace("session.", "");
@@ -104,6 +106,7 @@ export class XstateFloor {
       ...(reason !== undefined && { reason }),
       ...(by && { by }),
       ...(runId !== undefined && { runId }),
+      ...(level !== undefined && { level }),
     };
     this.#facts.push({ type: "event", event: { type: "session_transition", sessionId: id, data } });
   }
