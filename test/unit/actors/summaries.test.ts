@@ -77,7 +77,7 @@ class Stage extends FloorStage {
   }
 
   get context() {
-    return this.actors.standing("writer" as never)!.context;
+    return this.actors.machineState("writer" as never)!.context;
   }
 }
 

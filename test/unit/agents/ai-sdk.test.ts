@@ -206,7 +206,10 @@ describe.each(Object.keys(WIRES) as (keyof typeof WIRES)[])("%s", (provider) => 
     // What the provider sent before it fell silent may still come in.
     for (; !hasFailed; await new Promise(setImmediate)) stage.advance(said === "" ? 1 : 5_000);
     const failure = await failed;
-    expect(failure).toMatchObject({ code: "provider_unreachable", message: "The model's provider stopped responding." });
+    expect(failure).toMatchObject({
+      code: "provider_unreachable",
+      message: "The model's provider stopped responding.",
+    });
     expect(failure.cause.message).toBe(said === "" ? "no token for 20000 ms" : "no further token for 5000 ms");
     await (await arrived).closed;
     expect([server.requests.length, stage.sleeps]).toEqual([1, []]);
