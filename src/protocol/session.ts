@@ -68,6 +68,7 @@ export const Session = z
     updatedAt: z.number(),
     lastActivityAt: z.number(),
     archivedAt: z.number().optional(),
+    replacedBy: SessionId.optional().meta({ description: "the copy in whose favour it was archived" }),
     messageCount: z.number().int(),
     tokenUsage: TokenUsage,
     agentSessions: z.record(z.string(), z.string()).meta({ description: "the provider's own session id, per agent" }),

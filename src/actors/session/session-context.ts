@@ -37,6 +37,8 @@ export interface SessionContext {
   updatedAt: number;
   lastActivityAt: number;
   archivedAt?: number | undefined;
+  /** The copy in whose favour it was archived. */
+  replacedBy?: SessionId | undefined;
   messageCount: number;
   tokenUsage: TokenUsage;
   agentSessions: Record<string, string>;
@@ -225,6 +227,7 @@ export function sessionView(context: SessionContext, { lifecycle, activity }: Se
     updatedAt: context.updatedAt,
     lastActivityAt: context.lastActivityAt,
     archivedAt: context.archivedAt,
+    replacedBy: context.replacedBy,
     messageCount: context.messageCount,
     tokenUsage: context.tokenUsage,
     agentSessions: context.agentSessions,

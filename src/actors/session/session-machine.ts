@@ -110,7 +110,10 @@ const machine = setup({
     stayPaused: does<"yield">(stayPaused),
     /** Every command of the session renews its lease; this one does nothing else. */
     hearHeartbeat: does<"session.heartbeat">((step) => answer(step, {}, true)),
-    endLife: does<"archive" | "expire">(endLife),
+    endLife: does<"archive" | "expire">((step, { reason, by }) => {
+      if (reason === "superseded") step.context.replacedBy = by?.sessionId;
+      endLife(step);
+    }),
     archive: does<"session.archive" | "session.stop">((step) => {
       endLife(step);
       answer(step, {}, true);

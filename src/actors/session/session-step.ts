@@ -27,6 +27,12 @@ interface By {
 }
 
 /** Events that change a session's state, from the arbiter or from the session itself. */
+/** Why a session leaves the floor, and in whose favour. */
+interface Leaving {
+  reason: string;
+  by?: By | undefined;
+}
+
 export type SessionVerb = Timely<
   /** `bringsTurn`: a turn follows, so the session does not begin a queued turn yet. */
   | { type: "activate" | "resume"; claim: Claim; reason: string; bringsTurn?: boolean | undefined }
@@ -61,7 +67,9 @@ export type SessionVerb = Timely<
       expired?: RequestId | undefined;
     }
   | { type: "abort"; reason: string }
-  | { type: "yield" | "archive" | "expire"; reason: string; by?: By | undefined }
+  | ({ type: "yield" } & Leaving)
+  | ({ type: "archive" } & Leaving)
+  | ({ type: "expire" } & Leaving)
   /** The session has lost or left the floor, and reports it to the arbiter. */
   | { type: "leave" }
 >;

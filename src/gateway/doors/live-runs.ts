@@ -4,6 +4,7 @@ import type { LogEntry, LoggedData } from "../../protocol/event.ts";
 import type { AgentId, FloorId, RequestId, RunId, Seq, SessionId } from "../../protocol/ids.ts";
 import type { Answer } from "../../protocol/interaction.ts";
 import type { NewSession } from "../../protocol/internal/command.ts";
+import type { Accepted } from "../../protocol/internal/reply.ts";
 import { type Caller, ownerOf } from "../access/caller.ts";
 import { type Chat, newTarget, type Target } from "../chats.ts";
 import type { Identity } from "../commands.ts";
@@ -63,7 +64,11 @@ export class LiveRuns {
       const target = await this.#findTarget(identity, wanted);
       return { floorId: target.floorId, command: await chats.command(wanted.chat, target, identity) };
     });
-    const { sessionId, runId, seq, decision } = reply;
+    return await this.placeOf(caller, reply);
+  }
+
+  /** Where the run is read that a command has begun. */
+  async placeOf(caller: Caller, { sessionId, runId, seq, decision }: Accepted): Promise<RunPlace> {
     if (sessionId === undefined || runId === undefined) throw new AppError("internal");
     const { floorId } = await this.#door.visibleTo(caller).locate(sessionId);
     const start = await this.#findStart(sessionId, seq, (run) => run === runId);

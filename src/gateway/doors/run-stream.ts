@@ -139,7 +139,7 @@ class ReplyWriter extends SseWriter {
 
   constructor(reply: FastifyReply, now: number, fail: RunStream["fail"]) {
     reply.hijack();
-    super(reply.raw, reply.getHeaders() as Record<string, string>, now, "");
+    super(reply.raw, reply.getHeaders() as Record<string, string>, now, { opening: "", isChunked: true });
     this.#fail = fail;
   }
 

@@ -1,18 +1,12 @@
 import { z } from "zod";
 import { ImageInput, MAX_IMAGES } from "../../protocol/client-message.ts";
 import { AppError } from "../../protocol/errors.ts";
-import { AgentId, CommandId, ConnectionId, floorOf, MessageId, type RunId, SessionId } from "../../protocol/ids.ts";
-import type { CommandOf, TurnInput } from "../../protocol/internal/command.ts";
-import type { Accepted } from "../../protocol/internal/reply.ts";
-import type { Message } from "../../protocol/message.ts";
-import { NEW_TITLE, type Origin, type Session } from "../../protocol/session.ts";
+import { AgentId, CommandId, ConnectionId, MessageId, type RunId, SessionId } from "../../protocol/ids.ts";
 import { cleanText } from "../../protocol/text.ts";
 import type { Caller } from "../access/caller.ts";
-import type { Identity } from "../commands.ts";
+import { Copies } from "../copies.ts";
 import type { Door, Routes } from "../door.ts";
-import { type CopyEnd, copyHistory, copyImages, isFinished } from "../histories/copied-history.ts";
-import type { StagedHistory } from "../histories/staged-history.ts";
-import { checkContent, keepImages } from "../histories/turn-content.ts";
+import { isFinished } from "../histories/copied-history.ts";
 import { SessionAnswer, sessionAnswer, TurnAnswer, turnAnswer } from "./command-answer.ts";
 
 /** The maximum number of turns that one rollback can remove. */
@@ -23,20 +17,10 @@ const PAGE = 100;
 const WithId = z.object({ id: SessionId });
 const WithMessage = z.object({ id: SessionId, messageId: MessageId });
 
-/** The settings of the source that a copy begins with. */
-interface Copy {
-  source: Session;
-  end: CopyEnd;
-  by: Origin["by"];
-  agentId?: AgentId | undefined;
-  activate?: boolean;
-  /** Whether the source is archived and replaced by the copy. */
-  replaces?: boolean;
-}
-
 /** Copies sessions, repeats and edits messages, and takes turns back. */
 export function forkRoutes(app: Routes, door: Door): void {
-  const { commands, store, clock, visibleTo, histories } = door;
+  const { commands, visibleTo, histories } = door;
+  const copies = new Copies(door);
 
   app.post(
     "/session/:id/fork",
@@ -67,7 +51,7 @@ export function forkRoutes(app: Routes, door: Door): void {
       const reply = await histories.create(identity, connectionId, async (history) => {
         const { session: source } = await visibleTo(caller).view(request.params.id, 0);
         const end = messageId === undefined ? "newest" : { upTo: messageId };
-        return await copy(caller, history, { source, end, by: "fork", agentId, activate });
+        return await copies.copy(caller, history, { source, end, by: "fork", agentId, activate });
       });
       return sessionAnswer(commands, reply);
     },
@@ -99,9 +83,9 @@ export function forkRoutes(app: Routes, door: Door): void {
       const reply = await histories.create(identity, undefined, async (history) => {
         const { session: source } = await visibleTo(caller).view(request.params.id, 0);
         const before = await findTurn(caller, source.id, turns);
-        return await copy(caller, history, { source, end: { before }, by: "rollback", replaces: true });
+        return await copies.copy(caller, history, { source, end: { before }, by: "rollback", replaces: source });
       });
-      await supersede(caller, identity, reply);
+      await copies.supersede(caller, identity, reply, request.params.id);
       return sessionAnswer(commands, reply);
     },
   );
@@ -124,9 +108,14 @@ export function forkRoutes(app: Routes, door: Door): void {
       const identity = commands.identify(caller, request, request.body);
       const { id, messageId } = request.params;
       const reply = await commands.carryOut(identity, async () => {
-        const { content, images } = await userMessage(caller, id, messageId);
+        const { content, images } = await copies.userMessage(caller, id, messageId);
         const { sessionId, floorId } = await visibleTo(caller).locate(id);
-        const turn = { ...turnIds(identity), content, ...(images && { images }) };
+        const turn = {
+          messageId: commands.deriveId<MessageId>(identity, "message"),
+          runId: commands.deriveId<RunId>(identity, "run"),
+          content,
+          ...(images && { images }),
+        };
         return { floorId, command: { type: "session.chat", sessionId, turn } };
       });
       return turnAnswer(commands, reply);
@@ -162,82 +151,13 @@ export function forkRoutes(app: Routes, door: Door): void {
       const { content, images, replace, connectionId } = request.body;
       const identity = commands.identify(caller, request, request.body);
       const { id, messageId } = request.params;
-      const reply = await histories.create(identity, connectionId, async (history) => {
-        const { session: source } = await visibleTo(caller).view(id, 0);
-        const edited = await userMessage(caller, source.id, messageId);
-        checkContent(content, (images ?? edited.images)?.length ?? 0);
-        const of = { source, end: { before: messageId }, by: "edit" as const, replaces: replace };
-        const { floorId, command } = await copy(caller, history, of);
-        if (!images) await copyImages({ store, clock, source: source.id, into: history }, edited.images ?? []);
-        const shown = images ? await keepImages(door, history.sessionId, images) : (edited.images ?? []);
-        const turn: TurnInput = { ...turnIds(identity), content, ...(shown.length > 0 && { images: shown }) };
-        return { floorId, command: { ...command, turn, activate: true } };
-      });
-      if (replace) await supersede(caller, identity, reply);
+      const edit = { source: id, messageId, content, images, connectionId, ...(replace && { replaces: id }) };
+      const reply = await copies.edit(identity, edit);
       return turnAnswer(commands, reply);
     },
   );
 
-  /** Copy a session's messages, and make the command that creates a session with them. */
-  async function copy(caller: Caller, history: StagedHistory, { source, end, by, ...of }: Copy) {
-    const sessions = visibleTo(caller);
-    const messageId = await copyHistory({ store, clock, sessions, source: source.id, into: history }, end);
-    const { userId, zone, ownerId, workspaceId, title } = source;
-    const { sessionId } = history;
-    const floorId = floorOf(sessionId, userId, zone);
-    const command: CommandOf<"session.continue"> = {
-      type: "session.continue",
-      sessionId,
-      session: {
-        sessionId,
-        agentId: of.agentId ?? source.agentId,
-        ...{ userId, zone, ownerId, workspaceId },
-        ...(title !== NEW_TITLE && { title }),
-      },
-      history: await history.finish({ by, sessionId: source.id, ...(messageId !== undefined && { messageId }) }),
-      // A session without a user has its own floor, so it passes no floor on.
-      activate: of.activate ?? (of.replaces === true && floorId !== source.floorId && source.state === "active"),
-      ...(of.replaces && floorId === source.floorId && { replaces: source.id }),
-    };
-    return { floorId, command };
-  }
-
-  /**
-   * Archive the session that a copy replaces, if it is on another floor. The two floors commit one after the other; if
-   * the node is lost in between, a repeat of the request continues here.
-   */
-  async function supersede(caller: Caller, identity: Identity, { sessionId }: Accepted): Promise<void> {
-    const sessions = visibleTo(caller);
-    const made = sessionId && (await sessions.find(sessionId));
-    // The copy may be deleted before a late repeat.
-    if (!made || made.tombstone) return;
-    const { session: copied } = await sessions.view(made.sessionId, 0);
-    const from = copied.origin?.sessionId;
-    const place = from && (await sessions.find(from));
-    if (!place || place.tombstone || place.floorId === copied.floorId) return;
-    const by = { sessionId: copied.id, agentId: copied.agentId };
-    const own = { ...identity, commandId: commands.deriveId<MessageId>(identity, "supersede"), isKeyed: true };
-    await commands.carryOut(own, async () => ({
-      floorId: place.floorId,
-      command: { type: "session.supersede", sessionId: place.sessionId, by },
-    }));
-  }
-
-  const turnIds = (identity: Identity) => ({
-    messageId: commands.deriveId<MessageId>(identity, "message"),
-    runId: commands.deriveId<RunId>(identity, "run"),
-  });
-
-  /** @throws AppError `not_found`; `illegal_command` for a message of an agent, or a queued message */
-  async function userMessage(caller: Caller, id: SessionId, messageId: MessageId): Promise<Message> {
-    const message = await visibleTo(caller).message(id, messageId);
-    if (message.role === "user" && isFinished(message)) return message;
-    throw new AppError("illegal_command", "Only a user message that is not queued can be sent again.");
-  }
-
-  /**
-   * The user message that begins the last `turns` turns. @throws AppError `illegal_command` if the session has fewer
-   */
+  /** The user's message with which the last so many turns begin. @throws AppError `illegal_command` if there are fewer */
   async function findTurn(caller: Caller, id: SessionId, turns: number): Promise<MessageId> {
     let left = turns;
     let before: MessageId | undefined;

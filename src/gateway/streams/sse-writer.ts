@@ -15,12 +15,22 @@ const HEADERS = {
   "x-content-type-options": "nosniff",
 };
 
+interface SseOptions {
+  /** What a new stream begins with. */
+  opening?: string;
+  /**
+   * Whether the stream is sent in chunks, so that its reader can tell its end from a lost connection. Readers that know the end
+   * by an event need none, and chunks would double the size of small frames. HTTP/1.0 has none.
+   */
+  isChunked?: boolean;
+}
+
 /** Writes frames to one event stream. Reports when the reader falls behind, and when it has caught up. */
 export class SseWriter {
   readonly #response: ServerResponse;
   /**
-   * Frames are written to the socket: nothing is put around them, and each write of a response costs another cork and
-   * callback. Null if the client left before.
+   * Frames are written to the socket: each write of a response costs another cork and callback. Null if the client left
+   * before.
    */
   readonly #socket: Socket | null;
   /** Bytes that the kernel has accepted, and when that number last grew, in ms. */
@@ -34,20 +44,18 @@ export class SseWriter {
   onDrain: () => void = () => {};
   onClose: () => void = () => {};
 
-  /** @param opening what a new stream begins with */
   constructor(
     response: ServerResponse,
     headers: Record<string, string>,
     now: number,
-    opening: string = retryFrame(BOUNDS.retryMs),
+    { opening = retryFrame(BOUNDS.retryMs), isChunked = false }: SseOptions = {},
   ) {
     this.#response = response;
     this.#takenAt = now;
     this.#heartbeatAt = now;
     // If the client left while its request was handled, no `close` event follows.
     this.#isClosed = response.destroyed;
-    // A stream ends with its connection, so it needs no chunked encoding, which would double the size of small frames.
-    response.useChunkedEncodingByDefault = false;
+    if (!isChunked) response.useChunkedEncodingByDefault = false;
     response.writeHead(200, { ...HEADERS, ...headers });
     // Flushed alone: joined to the first frame, the head would stay in memory in dozens of pieces while the stream
     // lives.
@@ -72,7 +80,7 @@ export class SseWriter {
   write(frame: Uint8Array | string): Written {
     const socket = this.#socket;
     if (this.#isClosed || this.#hasEnded || !socket?.writable) return "closed";
-    socket.write(frame);
+    socket.write(this.#response.chunkedEncoding ? chunkOf(frame) : frame);
     if (this.#isFull) return "full";
     if (socket.writableLength <= BOUNDS.unsentBytes) return "ok";
     this.#isFull = true;
@@ -147,4 +155,11 @@ export class SseWriter {
     this.#isClosed = true;
     this.onClose();
   }
+}
+
+/** A piece of a body in HTTP/1.1's chunked coding. */
+function chunkOf(frame: Uint8Array | string): Uint8Array | string {
+  const size = `${Buffer.byteLength(frame).toString(16)}\r\n`;
+  if (typeof frame === "string") return `${size}${frame}\r\n`;
+  return Buffer.concat([Buffer.from(size), frame, Buffer.from("\r\n")]);
 }

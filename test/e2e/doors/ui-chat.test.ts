@@ -30,16 +30,6 @@ describe("a chat", () => {
     expect(chat.lastMessage!.metadata).toMatchObject({ sessionId: "long", usage: { total_tokens: 0 } });
   });
 
-  test("is answered again, and takes an edited message, as further turns", async () => {
-    const chat = new ChatInHand(node.url, "again");
-    await chat.sendMessage({ text: "hello" });
-    await chat.regenerate();
-    expect(chat.messages).toHaveLength(2);
-    await chat.sendMessage({ text: "nod", messageId: chat.messages[0]!.id });
-    expect(chat.text).toBe("Yes.");
-    expect(await conversation("again")).toEqual(["hello", "Hello there.", "hello", "Hello there.", "nod", "Yes."]);
-  });
-
   test("speaks to another agent once it names one", async () => {
     await new ChatInHand(node.url, "other", { body: { agentId: "general" } }).sendMessage({ text: "hello" });
     await new ChatInHand(node.url, "other", { body: { agentId: "weather" } }).sendMessage({ text: "hello" });
@@ -53,6 +43,132 @@ describe("a chat", () => {
     expect(first).toMatch(/^data: \{"type":"start".*\n\ndata: \[DONE\]\n\n$/s);
     expect(await post()).toContain(/"messageId":"([^"]+)"/.exec(first)![1]);
     expect(await conversation("twice")).toEqual(["hello", "Hello there."]);
+  });
+});
+
+describe("a message that is answered again, or edited", () => {
+  /** What the chat's newest session holds: that of its id, or the copy that replaced it last. */
+  async function kept(id: string) {
+    let { session } = await accepted(node.get(`/session/${id}`));
+    while (session.replacedBy) ({ session } = await accepted(node.get(`/session/${session.replacedBy}`)));
+    return { session, said: await conversation(session.id) };
+  }
+
+  /** What the page shows. */
+  const shown = (chat: ChatInHand) =>
+    chat.messages.map(({ parts }) => parts.map((part) => (part.type === "text" ? part.text : "")).join(""));
+
+  test("takes the place of its former reply: the session has what the page shows", async () => {
+    const chat = new ChatInHand(node.url, "again");
+    await chat.sendMessage({ text: "hello" });
+    const first = chat.lastMessage!;
+    await chat.regenerate();
+    expect(chat.lastMessage!.id).not.toBe(first.id);
+    expect(shown(chat)).toEqual(["hello", "Hello there."]);
+    const { session, said } = await kept("again");
+    expect(said).toEqual(shown(chat));
+    expect(chat.lastMessage!.metadata).toMatchObject({ sessionId: session.id });
+    expect(session).toMatchObject({ state: "active", origin: { by: "edit", sessionId: "again" } });
+    expect((await accepted(node.get("/session/again"))).session.state).toBe("archived");
+    await chat.sendMessage({ text: "nod" });
+    await chat.regenerate({ messageId: chat.messages[1]!.id });
+    expect((await kept("again")).said).toEqual(shown(chat));
+    expect(shown(chat)).toEqual(["hello", "Hello there."]);
+  });
+
+  test("may be any message of the chat, also one from before an earlier edit", async () => {
+    const chat = new ChatInHand(node.url, "edited");
+    const edit = (index: number, text: string) => chat.sendMessage({ text, messageId: chat.messages[index]!.id });
+    for (const text of ["one", "two", "three"]) await chat.sendMessage({ text });
+    await edit(2, "deux");
+    expect((await kept("edited")).said).toEqual(["one", "You said: one", "deux", "You said: deux"]);
+    await chat.sendMessage({ text: "four" });
+    await edit(2, "zwei");
+    expect((await kept("edited")).said).toEqual(["one", "You said: one", "zwei", "You said: zwei"]);
+    await chat.sendMessage({ text: "drei" });
+    await edit(4, "trois");
+    const all = ["one", "You said: one", "zwei", "You said: zwei", "trois", "You said: trois"];
+    expect((await kept("edited")).said).toEqual(all);
+    expect(shown(chat)).toEqual(all);
+    await edit(0, "un");
+    expect((await kept("edited")).said).toEqual(["un", "You said: un"]);
+    expect(shown(chat)).toEqual(["un", "You said: un"]);
+  });
+
+  test("ends the reply that is under way, and is resumed and aborted by the chat's id", async () => {
+    const ann = new E2eClient(node);
+    const chat = new ChatInHand(node.url, "under-way", { body: { userId: ann.userId } });
+    const sending = chat.sendMessage({ text: "play" });
+    while (chat.text === "") await new Promise((resolve) => setImmediate(resolve));
+    await chat.stop();
+    await sending;
+    const former = chat.lastMessage!.id;
+    const editing = chat.sendMessage({ text: "play on", messageId: chat.messages[0]!.id });
+    while (chat.text === "" || chat.lastMessage!.id === former) await new Promise((resolve) => setImmediate(resolve));
+    const { session, said } = await kept("under-way");
+    expect(said[0]).toBe("play on");
+    expect((await ann.floor()).holder?.id).toBe(session.id);
+    expect((await accepted(node.get("/session/under-way"))).session.state).toBe("archived");
+    const other = new ChatInHand(node.url, "under-way");
+    const resuming = other.resumeStream();
+    while (other.text === "") await new Promise((resolve) => setImmediate(resolve));
+    expect(other.lastMessage!.id).toBe(chat.lastMessage!.id);
+    expect(await accepted(node.delete("/api/chat/under-way/stream"))).toEqual({ success: true, aborted: true });
+    await Promise.all([editing, resuming]);
+    expect((await ann.floor()).holder?.id).toBe(session.id);
+  });
+
+  test("has ids of any kind", async () => {
+    const id = "a page's own / id";
+    const chat = new ChatInHand(node.url, "own-ids", { generateId: () => id });
+    await chat.sendMessage({ text: "hello" });
+    await chat.regenerate();
+    expect((await kept("own-ids")).said).toEqual(["hello", "Hello there."]);
+  });
+
+  test("that failed is answered again in the same place", async () => {
+    const chat = new ChatInHand(node.url, "failed-again");
+    await chat.sendMessage({ text: "offline" });
+    expect(chat.status).toBe("error");
+    await chat.regenerate();
+    expect((await kept("failed-again")).said.filter((content) => content !== "")).toEqual(["offline"]);
+  });
+
+  test("is a new message where the floor refused it before", async () => {
+    const ann = new E2eClient(node);
+    const { id } = await ann.hold("phone");
+    const chat = new ChatInHand(node.url, "refused-again", { body: { agentId: "weather", userId: ann.userId } });
+    await chat.sendMessage({ text: "hello" });
+    expect(chat.status).toBe("error");
+    await accepted(ann.on(id, "archive"));
+    await chat.regenerate();
+    expect(chat.text).toBe("Hello there.");
+    expect((await kept("refused-again")).said).toEqual(["hello", "Hello there."]);
+  });
+
+  test("that the floor refuses leaves the chat as it is", async () => {
+    const ann = new E2eClient(node);
+    const chat = new ChatInHand(node.url, "kept", { body: { agentId: "weather", userId: ann.userId } });
+    await chat.sendMessage({ text: "hello" });
+    await ann.hold("phone");
+    await chat.regenerate();
+    expect(chat.status).toBe("error");
+    expect(chat.partTypes).toContain("data-arbitration");
+    const { session, said } = await kept("kept");
+    expect([session.id, said]).toEqual(["kept", ["hello", "Hello there."]]);
+  });
+
+  test("keeps its agent, or is given to the one that is named", async () => {
+    const ask = (body: object) => new ChatInHand(node.url, "agents", { body, generateId: () => "m1" });
+    await ask({ agentId: "music" }).sendMessage({ text: "hello" });
+    const again = ask({});
+    again.messages = [{ id: "m1", role: "user", parts: [{ type: "text", text: "hello" }] }];
+    await again.regenerate();
+    expect((await kept("agents")).session.agentId).toBe("music");
+    const other = ask({ agentId: "weather" });
+    other.messages = [{ id: "m1", role: "user", parts: [{ type: "text", text: "hello" }] }];
+    await other.regenerate();
+    expect((await kept("agents")).session.agentId).toBe("weather");
   });
 });
 

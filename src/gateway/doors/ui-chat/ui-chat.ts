@@ -2,12 +2,16 @@ import type { FastifyReply, FastifyRequest } from "fastify";
 import { z } from "zod";
 import type { Decision } from "../../../protocol/decision.ts";
 import { AppError } from "../../../protocol/errors.ts";
-import { SessionId } from "../../../protocol/ids.ts";
+import { type AgentId, SessionId } from "../../../protocol/ids.ts";
 import type { Caller } from "../../access/caller.ts";
+import type { Chat } from "../../chats.ts";
+import type { Identity } from "../../commands.ts";
+import { Copies } from "../../copies.ts";
 import type { Door, Routes } from "../../door.ts";
 import { streamAnswer } from "../../routes/openapi.ts";
 import { LiveRuns, type RunPlace } from "../live-runs.ts";
 import { mustHaveRoom, streamRun } from "../run-stream.ts";
+import { ChatSessions } from "./chat-sessions.ts";
 import { refusedReply, UiTranslator } from "./ui-message-stream.ts";
 import { readLast, UiChatBody } from "./ui-request.ts";
 
@@ -22,6 +26,7 @@ const NOTHING = { 204: z.null().meta({ description: "no reply is in progress" })
 /** `/api/chat`: the protocol of `useChat`, including resumption. */
 export function uiChatRoutes(app: Routes, door: Door): void {
   const runs = new LiveRuns(door);
+  const copies = new Copies(door);
   const { commands, streams } = door;
   const params = z.object({ id: SessionId });
 
@@ -41,13 +46,17 @@ export function uiChatRoutes(app: Routes, door: Door): void {
     async (request, reply) => {
       const caller = await door.authenticate(request);
       mustHaveRoom(streams, request.caller);
-      const { id: sessionId, agentId, userId, zone, workspaceId } = request.body;
+      const { agentId, userId, zone, workspaceId } = request.body;
       const identity = commands.identify(caller, request, request.body);
       const last = readLast(request.body);
+      const sessions = await ChatSessions.of(door.visibleTo(caller), request.body.id);
+      const sessionId = sessions.newest?.id ?? request.body.id;
       if ("answers" in last) {
         return follow(request, reply, await runs.answer(identity, sessionId, last.answers), true);
       }
       try {
+        const again = last.isRepeated && (await repeat(identity, sessions, last.chat, agentId));
+        if (again) return await follow(request, reply, again, false);
         const wanted = { sessionId, agentId, userId, zone, workspaceId, chat: last.chat };
         return await follow(request, reply, await runs.begin(identity, wanted), false);
       } catch (error) {
@@ -104,12 +113,25 @@ export function uiChatRoutes(app: Routes, door: Door): void {
 
   /** The current run. A chat without a message has no session yet. */
   async function find(caller: Caller, id: SessionId): Promise<RunPlace | undefined> {
-    try {
-      return await runs.find(caller, id);
-    } catch (error) {
-      if (error instanceof AppError && error.code === "session_not_found") return undefined;
-      throw error;
-    }
+    const { newest } = await ChatSessions.of(door.visibleTo(caller), id);
+    return newest && (await runs.find(caller, newest.id));
+  }
+
+  /**
+   * Run an edited or regenerated message in a copy that replaces the chat's session, so that the session has the page's messages.
+   * @returns undefined if the chat does not have that message, as after a refusal of the floor
+   */
+  async function repeat(
+    identity: Identity,
+    sessions: ChatSessions,
+    { id, content, images }: Chat,
+    agentId: AgentId | undefined,
+  ): Promise<RunPlace | undefined> {
+    const { newest } = sessions;
+    const source = newest && id && (await sessions.holderOf(id));
+    if (!source) return undefined;
+    const edit = { source, messageId: id, content, images, agentId, replaces: newest.id };
+    return await runs.placeOf(identity.caller, await copies.edit(identity, edit));
   }
 
   async function follow(

@@ -1,3 +1,4 @@
+import { hash } from "node:crypto";
 import { z } from "zod";
 import { ImageInput, MAX_IMAGES } from "../../../protocol/client-message.ts";
 import { AppError } from "../../../protocol/errors.ts";
@@ -32,17 +33,28 @@ export const UiChatBody = z
   .meta({ id: "UiChatRequest" });
 export type UiChatBody = z.infer<typeof UiChatBody>;
 
+/** A message of the user. `isRepeated`: it replaces the message with its id and all messages after that one. */
+export interface SentChat {
+  chat: Chat;
+  isRepeated: boolean;
+}
+
 /** Parse the last message. @throws AppError `bad_request` */
-export function readLast({ messages, trigger, messageId }: UiChatBody): { chat: Chat } | { answers: Answer[] } {
+export function readLast({ messages, trigger, messageId }: UiChatBody): SentChat | { answers: Answer[] } {
   const read = UiMessage.safeParse(messages.at(-1));
   if (!read.success) throw fault("", "is not a message of the user interface");
   const { role, parts } = read.data;
-  if (role === "assistant") return { answers: readAnswers(parts) };
+  const isRegenerated = trigger === "regenerate-message";
+  if (role === "assistant" && !isRegenerated) return { answers: readAnswers(parts) };
   if (role !== "user") throw fault(".role", "has to be user or assistant");
-  // An edited or regenerated message needs an id of its own.
-  const isNew = trigger !== "regenerate-message" && !messageId;
-  const id = isNew ? MessageId.safeParse(read.data["id"]).data : undefined;
-  return { chat: { ...readParts(parts), ...(id !== undefined && { id }) } };
+  const id = idOf(read.data["id"]);
+  return { chat: { ...readParts(parts), ...(id !== undefined && { id }) }, isRepeated: isRegenerated || !!messageId };
+}
+
+/** The session's id for a page's message: the same one each time, also for ids that are not valid in a session. */
+function idOf(id: unknown): MessageId | undefined {
+  if (typeof id !== "string" || id === "") return undefined;
+  return MessageId.safeParse(id).data ?? (hash("sha256", id, "base64url").slice(0, 22) as MessageId);
 }
 
 function readParts(parts: readonly Part[]): Pick<Chat, "content" | "images"> {

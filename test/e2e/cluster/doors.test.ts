@@ -1,0 +1,212 @@
+import { createMCPClient } from "@ai-sdk/mcp";
+import { lastAssistantMessageIsCompleteWithApprovalResponses } from "ai";
+import OpenAI from "openai";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { ChatInHand } from "../../support/chat-in-hand.ts";
+import type { ChildServer } from "../../support/child-server.ts";
+import { Cluster, describeClusters } from "../../support/cluster.ts";
+import { scripted } from "../../support/e2e-catalog.ts";
+
+/** Speaks for three seconds. */
+const SLOW = { name: "slow", adapter: { kind: "scripted", replies: [{ say: ["tock "], delay: "50ms", repeat: 60 }] } };
+const CATALOG = { agents: [scripted("general", { priority: 40 }), scripted("phone", { priority: 90 }), SLOW] };
+const ALL = "tock ".repeat(60);
+const WHOLE = "tick ".repeat(40);
+
+await describeClusters("the doors of several gateways", (servers) => {
+  const closing: (() => Promise<void>)[] = [];
+  let cluster: Cluster;
+  let here: ChildServer;
+  let there: ChildServer;
+  let count = 0;
+
+  beforeAll(async () => {
+    cluster = await Cluster.make(servers, { catalog: CATALOG, atEnd: (close) => void closing.push(close) });
+    [here, there] = await cluster.startAll(["gateway"], ["gateway"], ["orchestrator"], ["worker"]);
+  }, 60_000);
+  afterAll(async () => {
+    for (const close of closing.reverse()) await close();
+  });
+
+  const newId = () => `door-${process.pid}-${count++}-${Date.now().toString(36)}`;
+  const openai = (node: ChildServer) => new OpenAI({ baseURL: `${node.url}/v1`, apiKey: "none", maxRetries: 0 });
+  const say = (content: string) => [{ role: "user" as const, content }];
+  const contents = async (id: string) =>
+    (await there.ask("GET", `/session/${id}/messages`)).body.messages.map(({ content }) => content);
+
+  /** Something that becomes so by what another party does. */
+  async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
+    while (!(await holds())) await new Promise((resolve) => setImmediate(resolve));
+  }
+
+  /** A chat whose reply has begun, at a gateway of its own. */
+  async function begin(id: string) {
+    const gateway = await cluster.start(["gateway"]);
+    const chat = new ChatInHand(gateway.url, id, { body: { agentId: "slow" } });
+    const sending = chat.sendMessage({ text: "speak" });
+    await until(() => chat.text !== "");
+    return { gateway, chat, sending };
+  }
+
+  test("useChat's reply is resumed at another gateway when its own is killed: nothing is lost, and nothing comes twice", async () => {
+    const id = newId();
+    const { gateway, chat, sending } = await begin(id);
+    await gateway.kill();
+    await sending;
+    expect(chat.status).toBe("error");
+    const other = new ChatInHand(there.url, id, { messages: chat.messages });
+    await other.resumeStream();
+    expect(other.text).toBe(ALL);
+    expect(other.messages.map(({ role }) => role)).toEqual(["user", "assistant"]);
+    expect(other.lastMessage!.id).toBe(chat.lastMessage!.id);
+    expect(await contents(id)).toEqual(["speak", ALL]);
+  });
+
+  test("a stream whose gateway is killed is an error for OpenAI's clients, and not a short reply", async () => {
+    const gateway = await cluster.start(["gateway"]);
+    const request = { model: "slow", messages: say("speak"), stream: true as const };
+    const completion = await openai(gateway).chat.completions.create(request);
+    const response = await openai(gateway).responses.create({ model: "slow", input: "speak", stream: true });
+    const [reading, other] = [completion, response].map(async (stream) => {
+      for await (const _ of stream as AsyncIterable<unknown>) isReading = true;
+    });
+    let isReading = false;
+    await until(() => isReading);
+    const ends = Promise.allSettled([reading, other]);
+    await gateway.kill();
+    expect((await ends).map(({ status }) => status)).toEqual(["rejected", "rejected"]);
+  });
+
+  test("useChat's reply goes on while its gateway shuts down, and is resumed at another", async () => {
+    const id = newId();
+    const { gateway, chat, sending } = await begin(id);
+    gateway.signal("SIGTERM");
+    await sending;
+    expect(chat.errors.map(({ message }) => message)).toEqual(["This node is shutting down. The run goes on."]);
+    const other = new ChatInHand(there.url, id, { messages: chat.messages });
+    await other.resumeStream();
+    expect(other.text).toBe(ALL);
+    expect(await contents(id)).toEqual(["speak", ALL]);
+  });
+
+  test("useChat's message that is posted at both gateways at once is one turn", async () => {
+    const id = newId();
+    const message = { id: "m1", role: "user", parts: [{ type: "text", text: "hello" }] };
+    const post = async (node: ChildServer) => {
+      const answer = await fetch(`${node.url}/api/chat`, {
+        method: "POST",
+        headers: { "content-type": "application/json" },
+        body: JSON.stringify({ id, messages: [message] }),
+      });
+      return [answer.headers.get("interlock-run"), await answer.text()] as const;
+    };
+    const [[run, text], [again]] = await Promise.all([post(here), post(there)]);
+    expect(text).toContain("Hello ");
+    expect(again).toBe(run);
+    expect(await contents(id)).toEqual(["hello", "Hello there."]);
+  });
+
+  test("a confirmation that useChat was asked for at one gateway is given at another, and the reply goes on there", async () => {
+    const id = newId();
+    const chat = new ChatInHand(here.url, id);
+    await chat.sendMessage({ text: "delete" });
+    const part = chat.lastMessage!.parts.find((each) => each.type === "dynamic-tool")!;
+    const other = new ChatInHand(there.url, id, {
+      messages: chat.messages,
+      sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithApprovalResponses,
+    });
+    await other.addToolApprovalResponse({ id: part.approval!.id, approved: true });
+    await until(() => other.text !== "");
+    await until(() => other.status === "ready");
+    expect(other.text).toBe("Deleted.");
+    expect(other.messages).toHaveLength(2);
+  });
+
+  test("a chat completion that is repeated at another gateway under its key is the same run", async () => {
+    const request = { model: "general", messages: say("count"), stream: true as const };
+    const headers = { "Idempotency-Key": newId() };
+    const read = async (node: ChildServer) => {
+      const { data, response } = await openai(node).chat.completions.create(request, { headers }).withResponse();
+      let text = "";
+      for await (const { choices } of data) text += choices[0]?.delta.content ?? "";
+      return [response.headers.get("interlock-run"), text];
+    };
+    const [first, second] = await Promise.all([read(here), read(there)]);
+    expect(second).toEqual(first);
+    expect(first![1]).toBe(WHOLE);
+  });
+
+  test("hanging up a chat completion aborts its run wherever that is driven", async () => {
+    const session = newId();
+    const request = { model: "general", messages: say("play"), metadata: { session }, stream: true as const };
+    for await (const { choices } of await openai(here).chat.completions.create(request)) {
+      if (choices[0]?.delta.content) break;
+    }
+    await until(async () => (await there.ask("GET", `/session/${session}`)).body.session.activity === "idle");
+    expect(await contents(session)).toEqual(["play", "♪ "]);
+  });
+
+  test("a question of a chat completion is answered at another gateway", async () => {
+    const metadata = { session: newId() };
+    const ask = { model: "general", messages: say("ask"), metadata };
+    const { choices } = await openai(here).chat.completions.create(ask);
+    const [call] = choices[0]!.message.tool_calls!;
+    const messages = [
+      ...ask.messages,
+      choices[0]!.message,
+      { role: "tool" as const, tool_call_id: call!.id, content: "b" },
+    ];
+    const answer = await openai(there).chat.completions.create({ model: "general", messages, metadata });
+    expect(answer.choices[0]!.message.content).toBe("You chose b.");
+  });
+
+  test("a response is continued at another gateway by its id, and its question is answered there", async () => {
+    const first = await openai(here).responses.create({ model: "general", input: "hello" });
+    const run = openai(there).responses.stream({ model: "general", input: "ask", previous_response_id: first.id });
+    const asked = await run.finalResponse();
+    const call = asked.output.find(({ type }) => type === "function_call") as OpenAI.Responses.ResponseFunctionToolCall;
+    const input = [{ type: "function_call_output" as const, call_id: call.call_id, output: "a" }];
+    const last = await openai(here).responses.create({ model: "general", input, previous_response_id: asked.id });
+    expect(last.output_text).toBe("You chose a.");
+    expect(await contents(first.metadata!["session"]!)).toEqual(["hello", "Hello there.", "ask", "You chose a."]);
+  });
+
+  test("an MCP client asks for the floor at one gateway, speaks at another, and reads at the first", async () => {
+    const call = async (node: ChildServer, name: string, input: object) => {
+      const client = await createMCPClient({ transport: { type: "http", url: `${node.url}/mcp` } });
+      const tools = await client.tools();
+      const options = { toolCallId: "1", messages: [], context: undefined as never };
+      const result = (await tools[name]!.execute(input as never, options)) as { structuredContent: unknown };
+      await client.close();
+      return result.structuredContent as {
+        sessionId: string;
+        text: string;
+        isRunning: boolean;
+        holder: { sessionId: string };
+      };
+    };
+    const userId = newId();
+    const { sessionId } = await call(here, "ask_for_floor", { agentId: "general", userId });
+    expect(await call(there, "speak", { sessionId, content: "count", waitSeconds: 0 })).toMatchObject({
+      isRunning: true,
+    });
+    expect(await call(here, "read_reply", { sessionId })).toMatchObject({ text: WHOLE, isRunning: false });
+    expect((await call(there, "read_floor", { userId })).holder.sessionId).toBe(sessionId);
+    await call(there, "give_up_floor", { sessionId });
+    expect((await call(here, "read_floor", { userId })).holder).toBeNull();
+  });
+
+  test("a refusal of the floor has its decision at every gateway", async () => {
+    const user = newId();
+    await here.post("/session/create", { agentId: "phone", userId: user, activate: true });
+    const metadata = { session: newId(), user };
+    for (const node of [here, there]) {
+      const refusal = openai(node).chat.completions.create({ model: "general", messages: say("hello"), metadata });
+      await expect(refusal).rejects.toMatchObject({ status: 409, code: "rejected" });
+      const chat = new ChatInHand(node.url, newId(), { body: { agentId: "general", userId: user } });
+      await chat.sendMessage({ text: "hello" });
+      expect(chat.partTypes).toContain("data-arbitration");
+      expect(chat.errors).toHaveLength(1);
+    }
+  });
+});

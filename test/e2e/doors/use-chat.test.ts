@@ -1,0 +1,96 @@
+import { existsSync } from "node:fs";
+import { cp, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { readPage } from "../../docs/page.ts";
+import { buildPage } from "../../support/built-page.ts";
+import { closeChromium, describeInChromium } from "../../support/chromium.ts";
+import { accepted } from "../../support/e2e-client.ts";
+import { NodeUnderTest } from "../../support/node-under-test.ts";
+import { OUTSIDE_MODULES } from "../../support/outside-programs.ts";
+import { reportUntested } from "../../support/untested.ts";
+
+const PAGE = fileURLToPath(new URL("../../outside-programs/chat-page", import.meta.url));
+const NAME = "useChat of the page docs/doors.md, in React";
+
+/** A page with the block of the docs as it stands, but for the address, built below the packages that it imports. */
+async function buildChat(): Promise<string> {
+  const { text } = readPage("docs/doors.md").blocks.find(({ info }) => info === "tsx chat")!;
+  const folder = await mkdtemp(join(OUTSIDE_MODULES, ".chat-page-"));
+  try {
+    await cp(PAGE, folder, { recursive: true });
+    await writeFile(join(folder, "use-agent.ts"), text.replace('"http://127.0.0.1:3000/api/chat"', '"/api/chat"'));
+    return await buildPage(folder);
+  } finally {
+    await rm(folder, { recursive: true });
+  }
+}
+
+const isInstalled = existsSync(join(OUTSIDE_MODULES, "@ai-sdk/react"));
+if (!isInstalled) reportUntested(NAME, "@ai-sdk/react is not installed: npm ci --prefix test/outside-programs");
+else
+  describeInChromium(NAME, (open) => {
+    let node: NodeUnderTest;
+    beforeAll(async () => {
+      node = await NodeUnderTest.start({ pageFolder: await buildChat() });
+    });
+    afterAll(() => node.stop());
+    /** The next chat has the floor of the page's user. */
+    afterEach(async () => {
+      const { holder } = await accepted(node.get("/floor/u%3Aalice"));
+      if (holder) await accepted(node.post(`/session/${holder.id}/stop`));
+    });
+    afterAll(closeChromium);
+
+    async function openChat(id: string) {
+      const opened = await open(`${node.url}/?chat=${id}`);
+      const { page } = opened;
+      const messages = page.getByRole("list", { name: "messages" }).getByRole("listitem");
+      return {
+        ...opened,
+        click: (name: string) => page.getByRole("button", { name, exact: true }).click(),
+        /** Resolves when the page shows these messages, and no reply is under way. */
+        async shows(...texts: string[]) {
+          await page.getByLabel("status").getByText("ready").waitFor();
+          await expect.poll(() => messages.allInnerTexts(), { timeout: 10_000 }).toEqual(texts);
+        },
+      };
+    }
+
+    /** What the newest session of a chat holds. */
+    async function kept(id: string): Promise<string[]> {
+      const { session } = await accepted(node.get(`/session/${id}`));
+      if (session.replacedBy) return kept(session.replacedBy);
+      return (await accepted(node.get(`/session/${id}/messages`))).messages.map(({ content }) => content);
+    }
+
+    test("talks, answers again and takes edits, and the session has what the page shows", async () => {
+      const { click, shows } = await openChat("talk");
+      await click("hello");
+      await shows("hello", "Hello there.");
+      await click("again");
+      await shows("hello", "Hello there.");
+      expect(await kept("talk")).toEqual(["hello", "Hello there."]);
+      await click("nod");
+      await shows("hello", "Hello there.", "nod", "Yes.");
+      await click("edit");
+      await shows("nod", "Yes.");
+      expect(await kept("talk")).toEqual(["nod", "Yes."]);
+    });
+
+    test("goes on with a reply after the user's consent, in the same message", async () => {
+      const { click, shows } = await openChat("consent");
+      await click("delete");
+      await click("approve");
+      await shows("delete", "Deleted.");
+    });
+
+    test("resumes the reply that is under way when the page is loaded again", async () => {
+      const { page, click, shows } = await openChat("reload");
+      await click("count");
+      await page.getByText("tick tick").waitFor();
+      await page.reload();
+      await shows("tick ".repeat(40).trim());
+    });
+  });
