@@ -2,21 +2,27 @@ import { fileURLToPath } from "node:url";
 import { afterAll, expect, test } from "vitest";
 import { buildPage } from "../../support/built-page.ts";
 import { closeChromium, describeInChromium } from "../../support/chromium.ts";
+import { E2E_AGENTS } from "../../support/e2e-catalog.ts";
 import { accepted, E2eClient } from "../../support/e2e-client.ts";
 import { NodeUnderTest } from "../../support/node-under-test.ts";
 
+const LEASE_MS = 2_000;
 const pageFolder = await buildPage(fileURLToPath(new URL("../../support/hooks-page", import.meta.url)));
-const node = await NodeUnderTest.start({ pageFolder });
+const radio = { name: "radio", lease: `${LEASE_MS}ms`, adapter: { kind: "external" } };
+const node = await NodeUnderTest.start({ pageFolder, agents: [...E2E_AGENTS, radio] });
 afterAll(() => node.stop());
 afterAll(closeChromium);
 
 describeInChromium("the hooks of interlock/react", (open) => {
-  test("show a session, its floor and all floors as they are, and share their streams", async () => {
+  test("show sessions, a floor, all floors and the connection as they are, share their streams, and keep a lease", async () => {
     const ann = new E2eClient(node);
     const { id, floorId } = await ann.hold("general");
+    const player = new E2eClient(node);
+    const played = await player.hold("radio");
     const ids = new URLSearchParams([
       ["id", id],
       ["id", floorId],
+      ["id", played.id],
     ]);
     const { page, faults } = await open(`${node.url}/?${ids}`);
     await page.getByRole("button", { name: "Say hello" }).click();
@@ -28,8 +34,17 @@ describeInChromium("the hooks of interlock/react", (open) => {
     const phone = await ann.hold("phone");
     await page.getByLabel("the same floor").getByText("phone").waitFor();
     await page.getByLabel("chat").getByText("paused").waitFor();
-    // One for the session, one for the floor, one for all floors; although React mounts each twice.
-    expect(JSON.parse((await node.get("/health")).text).connections).toBe(3);
+    await page
+      .getByLabel("connection")
+      .getByText(/^open: .*\bgeneral\b.*\bradio\b/)
+      .waitFor();
+    // One for each session, one for the floor, one for all floors, one connection; although React mounts each twice.
+    expect(JSON.parse((await node.get("/health")).text).connections).toBe(5);
+    // The participant's hook beats: its lease is longer each time, and outlives its own length.
+    const { leaseUntil = 0 } = await player.see(played.id);
+    const isKept = async () => ((await player.see(played.id)).leaseUntil ?? 0) > leaseUntil + 2 * LEASE_MS;
+    await expect.poll(isKept, { timeout: 15_000 }).toBe(true);
+    await page.getByLabel("player").getByText("active").waitFor();
     await accepted(ann.on(phone.id, "archive"));
     await page.getByLabel("chat").getByText("active").waitFor();
     expect(faults).toEqual([]);

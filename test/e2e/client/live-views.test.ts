@@ -2,7 +2,6 @@ import { afterAll, describe, expect, onTestFinished, test, vi } from "vitest";
 import { createClient } from "../../../src/client/client.ts";
 import { ClientError } from "../../../src/client/client-error.ts";
 import { type HeartbeatSender, keepLease } from "../../../src/client/live/lease.ts";
-import type { Live, LiveState } from "../../../src/client/live/live.ts";
 import { LiveConnection } from "../../../src/client/live/live-connection.ts";
 import { LiveFloor } from "../../../src/client/live/live-floor.ts";
 import { LiveFloors } from "../../../src/client/live/live-floors.ts";
@@ -11,25 +10,12 @@ import { LiveViews } from "../../../src/client/live/live-views.ts";
 import { keysFile, writeTemporary } from "../../support/callers.ts";
 import { CuttingProxy } from "../../support/cutting-proxy.ts";
 import { accepted, E2eClient } from "../../support/e2e-client.ts";
+import { until } from "../../support/live-view.ts";
 import { NodeUnderTest } from "../../support/node-under-test.ts";
 import { PLAYERS } from "../../support/players.ts";
 
 const node = await NodeUnderTest.start();
 afterAll(() => node.stop());
-
-/** Watches until the test ends; resolves when what is seen is as it should be. */
-async function until<T extends LiveState>(live: Live<T>, holds: (view: T) => boolean): Promise<T> {
-  const done = Promise.withResolvers<void>();
-  const look = () => holds(live.view) && done.resolve();
-  const stop = live.subscribe(look);
-  onTestFinished(() => {
-    stop();
-    live.suspend();
-  });
-  look();
-  await done.promise;
-  return live.view;
-}
 
 describe("a live session", () => {
   test("begins with the earlier messages, and has each answer whole", async () => {

@@ -1,10 +1,10 @@
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { createClient } from "../../../src/client/interlock-client.ts";
-import { InterlockProvider, useFloor, useFloors, useSession } from "../../../src/react/react.ts";
+import { InterlockProvider, useConnection, useFloor, useFloors, useSession } from "../../../src/react/react.ts";
 
 /** A page as a user of `interlock/react` writes it; what it shows is read by a test. */
-const [sessionId = "", floorId = ""] = new URLSearchParams(location.search).getAll("id");
+const [sessionId = "", floorId = "", playedId = ""] = new URLSearchParams(location.search).getAll("id");
 
 function Chat() {
   const { messages, session, live } = useSession(sessionId);
@@ -26,6 +26,21 @@ function Floor({ label }: { label: string }) {
   return <section aria-label={label}>{floor?.holder?.agentId ?? "nobody"}</section>;
 }
 
+/** A program that plays its session itself: it sends nothing but what the hook sends. */
+function Player() {
+  const { session } = useSession(playedId, { isParticipant: true });
+  return <section aria-label="player">{session?.state}</section>;
+}
+
+function Connection() {
+  const { status, agents } = useConnection();
+  return (
+    <section aria-label="connection">
+      {status}: {agents.map(({ id }) => id).join(" ")}
+    </section>
+  );
+}
+
 function Floors() {
   const floor = useFloors().floors.find((each) => each.floorId === floorId);
   return <section aria-label="floors">{floor?.state ?? "unknown"}</section>;
@@ -39,6 +54,8 @@ createRoot(document.getElementById("page") as HTMLElement).render(
       <Floor label="floor" />
       <Floor label="the same floor" />
       <Floors />
+      <Player />
+      <Connection />
     </InterlockProvider>
   </StrictMode>,
 );
