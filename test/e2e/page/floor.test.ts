@@ -1,4 +1,3 @@
-import { AxeBuilder } from "@axe-core/playwright";
 import type { Page } from "playwright-core";
 import { afterAll, expect, test } from "vitest";
 import { pictureOf } from "../../../page/log/floor-picture.ts";
@@ -123,21 +122,6 @@ describeInChromium("the floor view", (open) => {
     await set("night");
     await page.getByLabel("reverse", { exact: true }).waitFor();
     expect((await client.getFloor(`u:${user}`)).flags).toEqual({ night: true, reverse: true });
-  });
-
-  test("has no fault that axe finds, with every kind of card on it", async () => {
-    const userId = node.newUser();
-    const { page } = await open(addressOf(userId));
-    await agentButton(page, "Music").click();
-    await holderCard(page).getByText("Music").waitFor();
-    await agentButton(page, "Phone").click();
-    await page.getByRole("article", { name: "Music: paused" }).waitFor();
-    const queued = await node.post("/session/create", { agentId: "patient", userId });
-    await node.post(`/session/${queued.body.session.id}/activate`);
-    await page.getByRole("article", { name: "Patient: waits" }).waitFor();
-    await page.getByRole("region", { name: "All decisions" }).locator("summary").first().click();
-    const { violations } = await new AxeBuilder({ page }).analyze();
-    expect(violations.map(({ id, nodes }) => `${id}: ${nodes[0]?.html}`)).toEqual([]);
   });
 
   test("shows names and titles as the text they are", async () => {

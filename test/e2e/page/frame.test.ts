@@ -1,19 +1,14 @@
-import { AxeBuilder } from "@axe-core/playwright";
-import { afterAll, expect, test } from "vitest";
+import type { Page } from "playwright-core";
+import { afterAll, expect, onTestFinished, test } from "vitest";
 import { buildPage } from "../../support/built-page.ts";
 import { keysFile, writeTemporary } from "../../support/callers.ts";
 import { closeChromium, describeInChromium } from "../../support/chromium.ts";
 import { CuttingProxy } from "../../support/cutting-proxy.ts";
+import { E2eClient } from "../../support/e2e-client.ts";
 import { NodeUnderTest } from "../../support/node-under-test.ts";
 
 const KEY = "ann-key-0123456789abcdef0123456789";
-/** Each size, theme and language at least once, and the smallest screen in all: axe takes seconds for each. */
-const LOOKS = [
-  { viewport: { width: 1280, height: 720 }, colorScheme: "light", locale: "en-US" },
-  { viewport: { width: 390, height: 844 }, colorScheme: "dark", locale: "en-US" },
-  { viewport: { width: 390, height: 844 }, colorScheme: "light", locale: "zh-CN" },
-  { viewport: { width: 1920, height: 1080 }, colorScheme: "dark", locale: "zh-CN" },
-] as const;
+const BOBS_KEY = "bob-key-0123456789abcdef0123456789";
 
 const pageFolder = await buildPage();
 const node = await NodeUnderTest.start({ pageFolder });
@@ -67,19 +62,6 @@ describeInChromium("the page's frame", (open) => {
     expect(await ground()).toBe("rgb(243, 245, 247)");
   });
 
-  test.each(LOOKS)(
-    "has no fault that axe finds and nothing beside the screen: $viewport.width $colorScheme $locale",
-    async (how) => {
-      const { page } = await open(`${node.url}/#/floor/u%3Alooks`, how);
-      await page.getByRole("listitem").first().waitFor();
-      const { violations } = await new AxeBuilder({ page }).analyze();
-      expect(violations.map(({ id, nodes }) => `${id}: ${nodes[0]?.html}`)).toEqual([]);
-      expect(await page.evaluate<number>("document.documentElement.scrollWidth")).toBeLessThanOrEqual(
-        how.viewport.width,
-      );
-    },
-  );
-
   test("says that the connection is lost, keeps what it shows, and comes back by itself", async () => {
     const road = await CuttingProxy.start(node.url);
     const { page } = await open(`${road.url}/#/floor/u%3Aroad`);
@@ -110,17 +92,13 @@ describeInChromium("the page's frame", (open) => {
     await expect.poll(connections).toBe(1);
   });
 
-  test("asks for a token where the server wants one, and keeps it out of the scripts' reach", async () => {
-    const file = await writeTemporary("keys.yaml", keysFile([{ owner: "ann", key: KEY }]), afterAll);
-    const guarded = await NodeUnderTest.start({ pageFolder, settings: { INTERLOCK_AUTH: `keys:${file}` } });
-    afterAll(() => guarded.stop());
+  test("asks for a token where the server wants one, keeps it out of the scripts' reach, and forgets it when told", async () => {
+    const guarded = await guard();
     const { page } = await open(guarded.url);
     await page.getByLabel("Token").fill("not-the-key-0123456789abcdef");
     await page.getByRole("button", { name: "Sign in" }).click();
     await page.getByText("The server does not accept this token.").waitFor();
-    await page.getByLabel("Token").fill(KEY);
-    await page.getByRole("button", { name: "Sign in" }).click();
-    await page.getByText("Connected", { exact: true }).waitFor();
+    await signIn(page);
     await page.getByRole("heading", { name: "Who has the floor, and why", exact: true }).waitFor();
     const kept = await page.evaluate<string>(
       "document.cookie + JSON.stringify({ ...localStorage, ...sessionStorage })",
@@ -128,5 +106,67 @@ describeInChromium("the page's frame", (open) => {
     expect(kept).not.toContain(KEY);
     await page.reload();
     await page.getByText("Connected", { exact: true }).waitFor();
+    await page.getByRole("button", { name: "Sign out" }).click();
+    await page.getByLabel("Token").waitFor();
+    await page.reload();
+    await page.getByLabel("Token").waitFor();
+    expect(await page.getByRole("button", { name: "Sign out" }).count()).toBe(0);
+  });
+
+  test("says in each view that a floor is another's, and leads to those that one may see", async () => {
+    const guarded = await guard();
+    const headers = { authorization: `Bearer ${BOBS_KEY}` };
+    await guarded.post("/session/create", { agentId: "music", userId: "bob", activate: true }, { headers });
+    const { page } = await open(`${guarded.url}/#/floor/u%3Abob`);
+    await signIn(page, /Refused|Connected/);
+    for (const view of ["floor", "session", "machine", "timeline", "sequence"]) {
+      await page.goto(`${guarded.url}/#/${view}/u%3Abob`);
+      await page.locator(`nav [aria-current][href*="${view}"]`).waitFor();
+      await page.getByRole("alert").getByText("There is no such floor, or it is not yours.").waitFor();
+    }
+    await page.getByRole("link", { name: "Choose another floor" }).click();
+    await page.getByText("No floor is in use. Open one, and start a session on it.").waitFor();
+  });
+
+  test("leads to the session that waits for an answer, from every view", async () => {
+    const ann = new E2eClient(node);
+    const { id, floorId } = await ann.hold("general");
+    await ann.say(id, "ask");
+    const { page } = await open(`${node.url}/#/timeline/${encodeURIComponent(floorId)}`);
+    await page.getByRole("link", { name: "1 waiting for an answer" }).click();
+    await page.getByText("Which one?").waitFor();
+  });
+
+  test("lists the floors in use where none is chosen, as they change", async () => {
+    const { page, faults } = await open(node.url);
+    const ann = new E2eClient(node);
+    const music = await ann.hold("music");
+    const line = page.getByRole("main").getByRole("link", { name: ann.userId, exact: false });
+    await line.getByText("held · Music").waitFor();
+    await ann.hold("phone");
+    await line.getByText("held · Phone · ‖ 1").waitFor();
+    await line.click();
+    await page.getByRole("article", { name: "Music: paused" }).waitFor();
+    expect(await page.getByRole("article").count()).toBe(2);
+    expect(music.floorId).toBe(`u:${ann.userId}`);
+    expect(faults).toEqual([]);
   });
 });
+
+/** A node that asks who one is, and knows two. */
+async function guard(): Promise<NodeUnderTest> {
+  const keys = [
+    { owner: "ann", key: KEY },
+    { owner: "bob", key: BOBS_KEY },
+  ];
+  const file = await writeTemporary("keys.yaml", keysFile(keys), onTestFinished);
+  const guarded = await NodeUnderTest.start({ pageFolder, settings: { INTERLOCK_AUTH: `keys:${file}` } });
+  onTestFinished(() => guarded.stop());
+  return guarded;
+}
+
+async function signIn(page: Page, status: string | RegExp = "Connected"): Promise<void> {
+  await page.getByLabel("Token").fill(KEY);
+  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.getByRole("status").getByText(status).waitFor();
+}

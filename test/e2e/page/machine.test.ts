@@ -1,4 +1,3 @@
-import { AxeBuilder } from "@axe-core/playwright";
 import type { Page } from "playwright-core";
 import { afterAll, expect, test } from "vitest";
 import { buildPage } from "../../support/built-page.ts";
@@ -105,25 +104,6 @@ describeInChromium("the machine view", (open) => {
     await page.getByRole("button", { name: "Send" }).click();
     await expect.poll(async () => (await node.get(`/session/${music.id}`)).status).toBe(404);
   });
-
-  test.each([
-    { viewport: { width: 1280, height: 720 }, colorScheme: "light", locale: "en-US" },
-    { viewport: { width: 390, height: 844 }, colorScheme: "dark", locale: "zh-CN" },
-  ] as const)(
-    "has no fault that axe finds, and nothing beside the screen: $viewport.width $colorScheme",
-    async (how) => {
-      const cay = new E2eClient(node);
-      const music = await cay.hold("music_agent");
-      await cay.hold("prompt_agent");
-      const { page } = await open(addressOf(music.floorId, music.id), how);
-      await page.getByText("-14 dB").first().waitFor();
-      const { violations } = await new AxeBuilder({ page }).analyze();
-      expect(violations.map(({ id, nodes }) => `${id}: ${nodes[0]?.html}`)).toEqual([]);
-      expect(await page.evaluate<number>("document.documentElement.scrollWidth")).toBeLessThanOrEqual(
-        how.viewport.width,
-      );
-    },
-  );
 
   test("explains a missing floor, a missing session and another owner's session", async () => {
     const { page, faults } = await open(`${node.url}/#/machine`);

@@ -1,4 +1,3 @@
-import { AxeBuilder } from "@axe-core/playwright";
 import type { Page } from "playwright-core";
 import { afterAll, expect, test } from "vitest";
 import type { LogEvent } from "../../../page/log/log-event.ts";
@@ -82,23 +81,6 @@ describeInChromium("the sequence view", (open) => {
       await (await picking).setFiles(saved);
       await main.getByText("Chat (10) was refused: 10 is less than 90 of Phone.").first().waitFor();
       expect(faults).toEqual([]);
-    },
-  );
-
-  test.each([
-    { viewport: { width: 1280, height: 720 }, colorScheme: "dark", locale: "en-US" },
-    { viewport: { width: 390, height: 844 }, colorScheme: "light", locale: "zh-CN" },
-  ] as const)(
-    "has no fault that axe finds, and nothing beside the screen: $viewport.width $colorScheme",
-    async (how) => {
-      const { view } = await drive();
-      const { page } = await open(view("sequence"), how);
-      await page.getByText(/Hello there/).waitFor();
-      const { violations } = await new AxeBuilder({ page }).analyze();
-      expect(violations.map(({ id, nodes }) => `${id}: ${nodes[0]?.html}`)).toEqual([]);
-      expect(await page.evaluate<number>("document.documentElement.scrollWidth")).toBeLessThanOrEqual(
-        how.viewport.width,
-      );
     },
   );
 

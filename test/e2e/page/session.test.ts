@@ -1,5 +1,4 @@
 import { writeFile } from "node:fs/promises";
-import { AxeBuilder } from "@axe-core/playwright";
 import { afterAll, expect, onTestFinished, test } from "vitest";
 import { createClient } from "../../../src/client/client.ts";
 import { keepLease } from "../../../src/client/live/lease.ts";
@@ -199,18 +198,4 @@ describeInChromium("the session view", (open) => {
     expect(await elsewhere.getByLabel("Say something").count()).toBe(0);
     expect(faults).toEqual([]);
   });
-
-  test.each(["light", "dark"] as const)(
-    "has no fault that axe finds while something is asked: %s",
-    async (colorScheme) => {
-      const { id, address } = await makeSession("general");
-      const { page } = await open(address, { colorScheme });
-      await node.post("/message", { type: "chat", sessionId: id, content: "hello" });
-      await page.getByText("Hello there.").waitFor();
-      await node.post("/message", { type: "chat", sessionId: id, content: "ask" });
-      await page.getByText("Which one?").waitFor();
-      const { violations } = await new AxeBuilder({ page }).analyze();
-      expect(violations.map(({ id: rule, nodes }) => `${rule}: ${nodes[0]?.html}`)).toEqual([]);
-    },
-  );
 });

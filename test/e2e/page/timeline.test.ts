@@ -1,4 +1,3 @@
-import { AxeBuilder } from "@axe-core/playwright";
 import { afterAll, expect, test } from "vitest";
 import { buildPage } from "../../support/built-page.ts";
 import { closeChromium, describeInChromium } from "../../support/chromium.ts";
@@ -85,17 +84,5 @@ describeInChromium("the timeline", (open) => {
         return data.filter((value, index) => index % 4 === 3 && value > 0).length;
       })()`);
     await expect.poll(painted, { timeout: 20_000 }).toBeGreaterThan(1_000);
-  });
-
-  test.each([
-    { viewport: { width: 1280, height: 720 }, colorScheme: "light", locale: "en-US" },
-    { viewport: { width: 390, height: 844 }, colorScheme: "dark", locale: "zh-CN" },
-  ] as const)("has no fault that axe finds: $viewport.width $colorScheme", async (how) => {
-    const { address } = await drive();
-    const { page } = await open(address, how);
-    await page.getByRole("link", { name: "Music hello" }).waitFor();
-    const { violations } = await new AxeBuilder({ page }).analyze();
-    expect(violations.map(({ id, nodes }) => `${id}: ${nodes[0]?.html}`)).toEqual([]);
-    expect(await page.evaluate<number>("document.documentElement.scrollWidth")).toBeLessThanOrEqual(how.viewport.width);
   });
 });

@@ -1,0 +1,91 @@
+import { AxeBuilder } from "@axe-core/playwright";
+import type { Page } from "playwright-core";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { createClient } from "../../../src/client/client.ts";
+import { buildPage } from "../../support/built-page.ts";
+import { CAR } from "../../support/car-catalog.ts";
+import { closeChromium, describeInChromium } from "../../support/chromium.ts";
+import { E2E_AGENTS } from "../../support/e2e-catalog.ts";
+import { accepted, E2eClient } from "../../support/e2e-client.ts";
+import { NodeUnderTest } from "../../support/node-under-test.ts";
+
+const radio = { name: "radio", priority: 15, lease: "1h", adapter: { kind: "external" } };
+const agents = [...E2E_AGENTS, ...CAR, radio];
+const node = await NodeUnderTest.start({ agents, catalog: {}, pageFolder: await buildPage() });
+afterAll(() => node.stop());
+afterAll(closeChromium);
+
+const SIZES = [
+  { width: 390, height: 844 },
+  { width: 1280, height: 720 },
+  { width: 1920, height: 1080 },
+];
+const LOOKS = (["light", "dark"] as const)
+  .flatMap((colorScheme) => ["en-US", "zh-CN"].map((locale) => ({ colorScheme, locale })))
+  .map((look, index) => ({ ...look, index }));
+
+/** What each view has once it is drawn, in any language. */
+const VIEWS: readonly (readonly [path: (floor: string, asked: string) => string, drawn: string])[] = [
+  [() => "", "main form"],
+  [(floor) => `floor/${floor}`, "[data-front=true]"],
+  [(floor) => `session/${floor}`, "main input[type=search]"],
+  [(floor, asked) => `session/${floor}/${asked}`, "main textarea"],
+  [(floor, asked) => `machine/${floor}/${asked}`, "[data-lit=true]"],
+  [(floor) => `timeline/${floor}`, "main canvas"],
+  [(floor) => `sequence/${floor}`, "main [data-role=client]"],
+  [(floor) => `node/${floor}`, "main dl"],
+  [() => "floor/u%3Anobody-was-here", "main #floor"],
+  [(floor) => `session/${floor}/nowhere`, "main [role=alert]"],
+];
+
+let floor = "";
+let asked = "";
+
+/** A floor with every kind of card: in front, quieter, paused with a held question, waiting; and a refusal. */
+beforeAll(async () => {
+  const ann = new E2eClient(node);
+  const general = await ann.hold("general");
+  const stream = await ann.follow(general.id);
+  await ann.talk(general.id, "browse");
+  await accepted(ann.say(general.id, "delete it"));
+  await stream.find("tool_confirmation_request");
+  await ann.hold("listen_agent");
+  await ann.hold("chime_agent");
+  await accepted(ann.on((await ann.create("patient")).id, "activate"));
+  await ann.askToCreate({ agentId: "chat", activate: true });
+  await createClient({ baseUrl: node.url }).changeFlags(general.floorId, { night: true });
+  floor = encodeURIComponent(general.floorId);
+  asked = general.id;
+});
+
+/** What makes the page wider than its screen; nothing where it is not. */
+const beyondScreen = (page: Page) =>
+  page.evaluate<string[]>(`document.documentElement.scrollWidth <= innerWidth ? [] :
+    [...document.body.querySelectorAll("*")]
+      .filter((each) => each.getBoundingClientRect().right > innerWidth)
+      .map((each) => each.cloneNode().outerHTML)`);
+
+describeInChromium("every view", (open) => {
+  test.each(LOOKS)(
+    "has no fault that axe finds and nothing beside the screen, at three sizes: $colorScheme $locale",
+    async ({ colorScheme, locale, index }) => {
+      const { page, faults } = await open(node.url, { colorScheme, locale, viewport: SIZES[0]! });
+      for (const [place, [path, drawn]] of VIEWS.entries()) {
+        const name = path("floor", "session");
+        await page.goto(`${node.url}/#/${path(floor, asked)}`);
+        await page.locator(drawn).first().waitFor();
+        for (const size of SIZES) {
+          await page.setViewportSize(size);
+          expect(await beyondScreen(page), `${name} at ${size.width}`).toEqual([]);
+        }
+        // axe takes seconds: each view in each look once, and over the looks at each size.
+        await page.setViewportSize(SIZES[(place + index) % SIZES.length]!);
+        const { violations } = await new AxeBuilder({ page }).analyze();
+        expect(violations.map(({ id, nodes }) => `${name}: ${id}: ${nodes[0]?.html}`)).toEqual([]);
+        await page.setViewportSize(SIZES[0]!);
+      }
+      expect(faults.filter((fault) => !fault.includes("404"))).toEqual([]);
+    },
+    180_000,
+  );
+});
