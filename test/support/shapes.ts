@@ -134,6 +134,11 @@ export class Talk {
     return this.events.filter((event) => event.type === type);
   }
 
+  /** The session's state, as far as it was heard. */
+  get state(): string | undefined {
+    return this.#reader.transcript.stateOf(this.id);
+  }
+
   /** Whether a message that is being written says this so far. */
   reading(text: string): boolean {
     return [...this.#reader.transcript.writing.values()].includes(text);

@@ -1,0 +1,107 @@
+import { randomUUID } from "node:crypto";
+import { afterAll, expect, test } from "vitest";
+import { gone, running } from "../../support/processes.ts";
+import { acpAdapter, commandAdapter } from "../../support/programs.ts";
+import { startProviderServer } from "../../support/provider-server.ts";
+import { describeShapes, Talk } from "../../support/shapes.ts";
+
+const provider = await startProviderServer();
+afterAll(() => provider.close());
+
+const tag = `tag-${randomUUID()}`;
+const set = { TEST_TAG: tag };
+const model = { kind: "ai-sdk", provider: "openai-compatible", model: "m", base_url: provider.baseUrl };
+const CATALOG = {
+  agents: [
+    { name: "model", adapter: model },
+    { name: "starting", adapter: { ...acpAdapter("hangs"), set } },
+    { name: "coder", adapter: { ...acpAdapter(), set } },
+    { name: "program", adapter: { ...commandAdapter("stubborn"), set } },
+  ],
+};
+
+const says = (text: string) => ({ kind: "stream", text: [text] }) as const;
+
+/** Abort twice at once. One of them may come too late to find a run, and neither may fail. */
+const abort = (talk: Talk) => Promise.all([talk.send({ type: "abort" }), talk.send({ type: "abort" })]);
+
+/** The run has ended once, as an abort, and the session takes the next turn. */
+async function expectCancelled(talk: Talk, runId: string): Promise<void> {
+  expect((await talk.ended(runId)).data.cancelled).toBe(true);
+  await talk.until(() => talk.state === "active.idle");
+  expect(talk.eventsOf("complete").filter(({ data }) => data.runId === runId)).toHaveLength(1);
+  expect(talk.eventsOf("error")).toEqual([]);
+}
+
+await describeShapes("a cancel", { catalog: () => CATALOG }, (shape) => {
+  test("before the provider's first word lets the connection go, and the next turn is answered", async () => {
+    const talk = await Talk.open(shape, "model");
+    provider.willReply({ kind: "stream", ending: "never" });
+    const asked = provider.nextRequest();
+    const runId = await talk.say("hello");
+    const { closed } = await asked;
+    await abort(talk);
+    await expectCancelled(talk, runId);
+    await closed;
+    provider.willReply(says("Here."));
+    await talk.ask("are you there?");
+    expect((await talk.messages()).map(({ content }) => content)).toEqual(["hello", "are you there?", "Here."]);
+  });
+
+  test("in the first chunk keeps what was said, and lets the connection go", async () => {
+    const talk = await Talk.open(shape, "model");
+    provider.willReply({ ...says("Once upon"), ending: "never" });
+    const asked = provider.nextRequest();
+    const runId = await talk.say("hello");
+    await talk.until(() => talk.reading("Once upon"));
+    await abort(talk);
+    await expectCancelled(talk, runId);
+    await (await asked).closed;
+    const said = async () => (await talk.messages()).map(({ content, status }) => [content, status]);
+    // Its last words may follow the end of the run.
+    await expect.poll(async () => (await said()).at(-1)).toEqual(["Once upon", "interrupted"]);
+  });
+
+  test.each([
+    ["while a program starts", "starting", 1],
+    ["while a program is in the middle of a tool", "coder", 2],
+    ["while a program ignores it", "program", 2],
+  ])("%s leaves no process behind", { timeout: 120_000 }, async (_, agentId, processes) => {
+    const talk = await Talk.open(shape, agentId);
+    const runId = await talk.say("tool");
+    await running(tag, processes);
+    await abort(talk);
+    await expectCancelled(talk, runId);
+    await gone(tag);
+  });
+
+  test("after the end changes nothing, and does not end the next turn", async () => {
+    const talk = await Talk.open(shape, "model");
+    provider.willReply(says("First."), says("Second."));
+    const first = await talk.say("one");
+    expect((await talk.ended(first)).data.cancelled).toBeUndefined();
+    await abort(talk);
+    const second = await talk.say("two");
+    expect((await talk.ended(second)).data.cancelled).toBeUndefined();
+    const messages = await talk.messages();
+    expect(messages.map(({ content }) => content)).toEqual(["one", "First.", "two", "Second."]);
+    expect(messages.map(({ status }) => status)).toEqual(Array(4).fill("success"));
+  });
+
+  test("before a worker has taken the run drops it, and the next turn is answered", async () => {
+    const talk = await Talk.open(shape, "model");
+    // In one process there is no such moment: there the abort arrives while the run is being taken.
+    const worker = shape.workers.find((node) => node !== shape.here);
+    provider.replyBy(() => ({ kind: "stream", ending: "never" }));
+    const asked = provider.requests.length;
+    worker?.freeze();
+    const runId = await talk.say("one");
+    await abort(talk);
+    worker?.thaw();
+    await expectCancelled(talk, runId);
+    if (worker) expect(provider.requests).toHaveLength(asked);
+    provider.willReply(says("Second."));
+    await talk.ask("two");
+    expect((await talk.messages()).map(({ content }) => content)).toEqual(["one", "two", "Second."]);
+  });
+});

@@ -1,0 +1,91 @@
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { afterAll, expect, test } from "vitest";
+import { startProviderServer } from "../../support/provider-server.ts";
+import { WIRES } from "../../support/provider-wire.ts";
+import { describeShapes, Talk } from "../../support/shapes.ts";
+
+const MEGABYTE = 1_048_576;
+const LIMIT = 4_194_304;
+const PIECE = "~".repeat(65_536);
+
+/** A provider that says a hundred megabytes, as fast as it is read. */
+let sent = 0;
+let hungUp: Promise<unknown>;
+const sea = createServer(async (request, response) => {
+  request.resume();
+  sent = 0;
+  const closed = once(response, "close");
+  hungUp = closed;
+  const wire = WIRES["openai-compatible"];
+  response.writeHead(200, { "content-type": "text/event-stream" });
+  response.write(wire.open());
+  const frame = wire.text([PIECE]);
+  while (sent < 100 * MEGABYTE && !response.destroyed) {
+    sent += PIECE.length;
+    if (!response.write(frame)) await Promise.race([once(response, "drain"), closed]);
+  }
+  response.end(wire.close({ input: 1, output: 1 }, "whole"));
+});
+await new Promise<void>((resolve) => sea.listen(0, "127.0.0.1", resolve));
+const provider = await startProviderServer();
+afterAll(async () => {
+  await provider.close();
+  sea.closeAllConnections();
+  await new Promise((resolve) => sea.close(resolve));
+});
+
+const model = { kind: "ai-sdk", provider: "openai-compatible", model: "m" };
+const CATALOG = {
+  agents: [
+    { name: "model", adapter: { ...model, base_url: provider.baseUrl } },
+    { name: "sea", adapter: { ...model, base_url: `http://127.0.0.1:${(sea.address() as AddressInfo).port}/v1` } },
+    { name: "general" },
+  ],
+};
+
+await describeShapes("a provider", { catalog: () => CATALOG }, (shape) => {
+  test("that says a hundred megabytes is cut at the limit with a sentence, and is read no further; others are answered", async () => {
+    const [talk, other] = [await Talk.open(shape, "sea"), await Talk.open(shape, "general")];
+    const runId = await talk.say("speak");
+    await other.ask("hello");
+    expect((await other.messages()).at(-1)!.content).toBe("You said: hello");
+    await talk.ended(runId);
+    expect(talk.eventsOf("error").map(({ data }) => [data.errorCode, data["message"]])).toEqual([
+      ["too_large", "The reply is longer than 4,194,304 characters, and was cut there."],
+    ]);
+    const said = talk.eventsOf("message").filter(({ data }) => data["role"] === "assistant" && !data.streaming);
+    const length = said.reduce((sum, { data }) => sum + data.content.length, 0);
+    expect(length).toBeGreaterThan(LIMIT - PIECE.length);
+    expect(length).toBeLessThanOrEqual(LIMIT);
+    await hungUp;
+    expect(sent).toBeLessThan(50 * MEGABYTE);
+    await other.ask("again");
+    expect((await other.messages()).at(-1)!.content).toBe("You said: again");
+  });
+
+  test("that answers 429 a hundred times fails a hundred turns, is asked once for each, and delays no other session", async () => {
+    const refusal = { kind: "refusal", status: 429, headers: { "retry-after": "3" } } as const;
+    provider.replyBy(() => refusal);
+    const asked = provider.requests.length;
+    const talks = await Promise.all(Array.from({ length: 10 }, () => Talk.open(shape, "model")));
+    const other = await Talk.open(shape, "general");
+    const failing = talks.map(async (talk) => {
+      for (let turn = 0; turn < 10; turn += 1) await talk.ask(`turn ${turn}`);
+    });
+    await other.ask("hello");
+    await Promise.all(failing);
+    expect(provider.requests).toHaveLength(asked + 100);
+    for (const talk of talks) {
+      expect(talk.eventsOf("error").map(({ data }) => [data.errorCode, data["retryAfterMs"]])).toEqual(
+        Array(10).fill(["provider_rate_limited", 3_000]),
+      );
+      expect(talk.eventsOf("complete")).toHaveLength(10);
+      await talk.until(() => talk.state === "active.failed");
+    }
+    provider.replyBy(() => ({ kind: "stream", text: ["Better."] }));
+    await talks[0]!.ask("and now?");
+    expect((await talks[0]!.messages()).at(-1)!.content).toBe("Better.");
+  });
+});
