@@ -211,7 +211,7 @@ describe("the house", () => {
 
   test("reads sessions and floors for a caller through VisibleSessions alone", () => {
     const readers = files.filter((file) =>
-      /src\/gateway\/(routes\/|doors\/|chats|streams\/connection-stream|commands)/.test(file),
+      /src\/gateway\/(routes\/|doors\/|chat-commands|streams\/connection-stream|commands)/.test(file),
     );
     expect(readers.length).toBeGreaterThan(8);
     const reading = /\b(maySee|whereIs|viewSession|viewFloor|listSessions|listMessages|listLogs|getBlob|loadSession)\b/;

@@ -8,9 +8,9 @@ import { toModelMessages } from "./conversation.ts";
 import { type Environment, findKeyProblem, loadModel } from "./language-model.ts";
 import { type Reply, streamReply } from "./model-reply.ts";
 import { toProviderFailure } from "./provider-failure.ts";
-import { Silence } from "./silence.ts";
 import { treeOf } from "./sub-agent.ts";
 import { SUMMARY_INSTRUCTIONS, toSummaryPrompt } from "./summary-request.ts";
+import { TokenTimeout } from "./token-timeout.ts";
 import type { ToolSource } from "./tools/tool-set.ts";
 
 /** Requests per attempt to an unreachable provider. */
@@ -109,7 +109,7 @@ async function* streamPersistently(reply: Reply, control: RunControl, random: ()
 function nextTryAfter(failure: unknown, tries: number, random: () => number): number | undefined {
   if (!(failure instanceof AppError) || failure.code !== "provider_unreachable" || tries >= MAX_TRIES) return undefined;
   // The user has already waited for the whole timeout.
-  if (failure.cause instanceof Silence) return undefined;
+  if (failure.cause instanceof TokenTimeout) return undefined;
   const backoffMs = BACKOFF_MS * 2 ** (tries - 1) * (1 - random() / 2);
   const askedMs = typeof failure.facts["retryAfterMs"] === "number" ? failure.facts["retryAfterMs"] : 0;
   return askedMs > MAX_WAIT_MS ? undefined : Math.max(backoffMs, askedMs);

@@ -13,8 +13,8 @@ import { AppError } from "../protocol/errors.ts";
 import type { FinishReason, Usage } from "../protocol/message.ts";
 import type { Part, RunControl, Turn } from "./agent.ts";
 import { BoundedQueue } from "./process/bounded-queue.ts";
-import { Excuse, withPatience } from "./silence.ts";
 import { treeOf } from "./sub-agent.ts";
+import { TimeoutPause, withTokenTimeout } from "./token-timeout.ts";
 import { controlWithin, ToolBox } from "./tools/tool-box.ts";
 import { hasTools, openTools, type ToolSource } from "./tools/tool-set.ts";
 
@@ -43,7 +43,7 @@ export interface Reply {
 
 /**
  * One try: alternate model calls and tool calls, until the model calls no tool or its steps are used up. Throws the
- * SDK's errors, including those in its stream, or `Silence`. At its end the connection is released and all tools have
+ * SDK's errors, including those in its stream, or `TokenTimeout`. At its end the connection is released and all tools have
  * ended.
  */
 export async function* streamReply(reply: Reply, control: RunControl): AsyncGenerator<Part> {
@@ -78,7 +78,7 @@ class Steps {
   /** The output of tools. */
   readonly #aside = new BoundedQueue<Part>(MAX_WAITING_UNITS);
   /** Reasons for which the provider's silence does not count. */
-  readonly #excuse = new Excuse();
+  readonly #pause = new TimeoutPause();
   /** Tool calls by the provider's id, with Interlock's id. A call starts after the run has reported it. */
   readonly #told = new Map<string, PromiseWithResolvers<string>>();
   readonly #running = new Set<Promise<unknown>>();
@@ -108,13 +108,13 @@ class Steps {
 
   async *play(letGo: () => void): AsyncGenerator<Part> {
     const { adapter } = this.#reply;
-    const parts = withPatience(await this.#open(), {
+    const parts = withTokenTimeout(await this.#open(), {
       after: this.#control.after,
       firstTokenMs: adapter.first_token_timeout,
       nextTokenMs: adapter.next_token_timeout,
       isToken: ({ type }: StreamPart) => !BEFORE_TOKENS.has(type),
       isBeginning: ({ type }: StreamPart) => type === "start-step",
-      excuse: this.#excuse,
+      pause: this.#pause,
     });
     try {
       const pull = () => {
@@ -126,7 +126,7 @@ class Steps {
       let next = pull();
       let said: Promise<void> | undefined;
       for (;;) {
-        for (let part = this.#aside.take(); part; part = this.#aside.take()) yield* this.#excused(part);
+        for (let part = this.#aside.take(); part; part = this.#aside.take()) yield* this.#paused(part);
         // Use one promise for all parts of the model, because each further one would remain until a tool produces
         // output.
         said ??= this.#aside.ready().then(() => {
@@ -178,11 +178,11 @@ class Steps {
   }
 
   async #untilWanted(): Promise<void> {
-    this.#excuse.begin();
+    this.#pause.begin();
     try {
       await this.#control.untilWanted();
     } finally {
-      this.#excuse.end();
+      this.#pause.end();
     }
   }
 
@@ -218,7 +218,7 @@ class Steps {
     const onAbort = () => reject(this.#signal.reason);
     this.#signal.addEventListener("abort", onAbort, { once: true });
     if (this.#signal.aborted) onAbort();
-    this.#excuse.begin();
+    this.#pause.begin();
     try {
       const toolCallId = await Promise.race([told.promise, ended]);
       const { content, isError } = await this.#box.call(toolCallId, name, input);
@@ -226,7 +226,7 @@ class Steps {
       await this.#tell({ type: "tool-result", toolCallId, toolName: name, content, status });
       return content;
     } finally {
-      this.#excuse.end();
+      this.#pause.end();
       this.#told.delete(theirId);
       this.#signal.removeEventListener("abort", onAbort);
     }
@@ -248,12 +248,12 @@ class Steps {
   }
 
   /** While no part is requested, the provider's timeout is paused. */
-  *#excused(part: Part): Generator<Part> {
-    this.#excuse.begin();
+  *#paused(part: Part): Generator<Part> {
+    this.#pause.begin();
     try {
       yield part;
     } finally {
-      this.#excuse.end();
+      this.#pause.end();
     }
   }
 

@@ -1,6 +1,6 @@
 import { AppError } from "../protocol/errors.ts";
 import { Flood } from "./bounded-fetch.ts";
-import { Silence } from "./silence.ts";
+import { TokenTimeout } from "./token-timeout.ts";
 
 /** The longest accepted `Retry-After`, in ms; longer ones are cut to it. */
 const MAX_RETRY_AFTER_MS = 86_400_000;
@@ -32,7 +32,7 @@ interface ProviderError {
  * of the key: none of that is copied, not even into `cause`.
  */
 export function toProviderFailure(error: unknown): unknown {
-  if (error instanceof Silence) {
+  if (error instanceof TokenTimeout) {
     return new AppError("provider_unreachable", "The model's provider stopped responding.", { cause: error });
   }
   if (isFlood(error))

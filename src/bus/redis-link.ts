@@ -2,7 +2,7 @@ import type { Redis } from "ioredis";
 import type { Clock } from "../protocol/ports/clock.ts";
 import type { Logger } from "../protocol/ports/logger.ts";
 import type { Listener, Unsubscribe } from "./bus.ts";
-import { Pulse } from "./pulse.ts";
+import { OutageDetector } from "./outage-detector.ts";
 import type { RedisAddress } from "./redis-address.ts";
 import { connectRedis, reasonOf } from "./redis-client.ts";
 import { RedisSubscriber } from "./redis-subscriber.ts";
@@ -40,7 +40,7 @@ export class RedisLink {
   readonly #options: RedisLinkOptions;
   readonly #publisher: Redis;
   readonly #subscribers: RedisSubscriber[];
-  readonly #pulse: Pulse;
+  readonly #outages: OutageDetector;
   /** Makes the beat channels unique to this link. */
   readonly #nonce: string;
   /** The last known reason for a failure; logged when the server goes away. */
@@ -83,7 +83,7 @@ export class RedisLink {
     this.#subscribers = listening.map(
       (redis) => new RedisSubscriber({ redis, clock, onRestored, onRefused: (error) => this.#refused(error) }),
     );
-    this.#pulse = new Pulse({
+    this.#outages = new OutageDetector({
       clock,
       lines: LISTENING,
       send: (line, beat) => {
@@ -106,7 +106,7 @@ export class RedisLink {
   }
 
   get isAway(): boolean {
-    return this.#pulse.isAway;
+    return this.#outages.isAway;
   }
 
   /** Resolves when the server has acknowledged the message, or after 100 ms. A message that cannot be sent is lost. */
@@ -135,7 +135,7 @@ export class RedisLink {
   }
 
   close(): void {
-    this.#pulse.stop();
+    this.#outages.stop();
     this.#publisher.disconnect();
     for (const subscriber of this.#subscribers) subscriber.close();
   }
@@ -153,12 +153,12 @@ export class RedisLink {
     this.#onRefused = fail;
     for (const [line, subscriber] of this.#subscribers.entries()) {
       const hear = (beat: Uint8Array) => {
-        this.#pulse.hear(line, decoder.decode(beat));
+        this.#outages.hear(line, decoder.decode(beat));
         cameBack[line]!.resolve();
       };
       subscriber.subscribe(this.#beatChannel(line), hear).catch(fail);
     }
-    this.#pulse.start();
+    this.#outages.start();
     try {
       await Promise.all(cameBack.map((line) => line.promise));
     } catch (error) {

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { Bus, Unsubscribe } from "../bus/bus.ts";
-import { Reassembler, toPieces } from "../bus/pieces.ts";
+import { Reassembler, toPieces } from "../bus/message-pieces.ts";
 import { AppError, ERROR_CODES } from "../protocol/errors.ts";
 import type { FloorId } from "../protocol/ids.ts";
 import { readMessage } from "../protocol/internal/bus-message.ts";

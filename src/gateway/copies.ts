@@ -14,10 +14,10 @@ import type { Message } from "../protocol/message.ts";
 import { NEW_TITLE, type Origin, type Session } from "../protocol/session.ts";
 import type { Caller } from "./access/caller.ts";
 import type { Identity, Write } from "./commands.ts";
-import type { Door } from "./door.ts";
 import { type CopyEnd, copyHistory, copyImages, isFinished } from "./histories/copied-history.ts";
 import type { StagedHistory } from "./histories/staged-history.ts";
 import { checkContent, keepImages } from "./histories/turn-content.ts";
+import type { RouteContext } from "./route-context.ts";
 
 /** The settings of the source that a copy begins with. */
 interface Copy {
@@ -47,15 +47,15 @@ interface Edit {
 
 /** Creates sessions that begin with another session's messages. */
 export class Copies {
-  readonly #door: Pick<Door, "commands" | "store" | "clock" | "visibleTo" | "histories">;
+  readonly #context: Pick<RouteContext, "commands" | "store" | "clock" | "visibleTo" | "histories">;
 
-  constructor(door: Pick<Door, "commands" | "store" | "clock" | "visibleTo" | "histories">) {
-    this.#door = door;
+  constructor(context: Pick<RouteContext, "commands" | "store" | "clock" | "visibleTo" | "histories">) {
+    this.#context = context;
   }
 
   /** Copy a session's messages, and make the command that creates a session with them. */
   async copy(caller: Caller, history: StagedHistory, { source, end, by, ...of }: Copy) {
-    const { store, clock, visibleTo } = this.#door;
+    const { store, clock, visibleTo } = this.#context;
     const sessions = visibleTo(caller);
     const messageId = await copyHistory({ store, clock, sessions, source: source.id, into: history }, end);
     const { replaces } = of;
@@ -84,7 +84,7 @@ export class Copies {
    * @throws AppError `not_found`, `illegal_command`, `rejected`, or for the content
    */
   async edit(identity: Identity, { source: of, messageId, content, images, ...rest }: Edit): Promise<Accepted> {
-    const { store, clock, visibleTo, histories, commands } = this.#door;
+    const { store, clock, visibleTo, histories, commands } = this.#context;
     const { caller } = identity;
     const { agentId, replaces: replaced, connectionId } = rest;
     const plan = async (history: StagedHistory): Promise<Write> => {
@@ -97,7 +97,7 @@ export class Copies {
         ...{ source, end: { before: messageId }, by: "edit" as const, agentId, replaces },
       });
       if (!images) await copyImages({ store, clock, source: source.id, into: history }, edited.images ?? []);
-      const shown = images ? await keepImages(this.#door, history.sessionId, images) : (edited.images ?? []);
+      const shown = images ? await keepImages(this.#context, history.sessionId, images) : (edited.images ?? []);
       const turn: TurnInput = {
         messageId: commands.deriveId<MessageId>(identity, "message"),
         runId: commands.deriveId<RunId>(identity, "run"),
@@ -116,7 +116,7 @@ export class Copies {
    * the node is lost in between, a repeat of the request continues here.
    */
   async supersede(caller: Caller, identity: Identity, { sessionId }: Accepted, replaced: SessionId): Promise<void> {
-    const { commands, visibleTo } = this.#door;
+    const { commands, visibleTo } = this.#context;
     const sessions = visibleTo(caller);
     const made = sessionId && (await sessions.find(sessionId));
     // The copy may be deleted before a late repeat.
@@ -134,7 +134,7 @@ export class Copies {
 
   /** @throws AppError `not_found`; `illegal_command` for a message of an agent, or a queued message */
   async userMessage(caller: Caller, id: SessionId, messageId: MessageId): Promise<Message> {
-    const message = await this.#door.visibleTo(caller).message(id, messageId);
+    const message = await this.#context.visibleTo(caller).message(id, messageId);
     if (message.role === "user" && isFinished(message)) return message;
     throw new AppError("illegal_command", "Only a message of the user that does not wait can be sent again.");
   }

@@ -14,9 +14,8 @@ import type { Access, Gatekeeper } from "./access/gatekeeper.ts";
 import { KnownPlaces } from "./access/known-places.ts";
 import { Tickets } from "./access/tickets.ts";
 import { VisibleSessions } from "./access/visible-sessions.ts";
-import { Chats } from "./chats.ts";
+import { ChatCommands } from "./chat-commands.ts";
 import { Commands } from "./commands.ts";
-import type { Door, Routes } from "./door.ts";
 import { mcpRoutes } from "./doors/mcp/mcp-door.ts";
 import { chatCompletionRoutes } from "./doors/openai/chat-completions.ts";
 import { modelRoutes } from "./doors/openai/models.ts";
@@ -32,6 +31,7 @@ import { handleProblems, problemBody, problemHeaders, refusalOf, toAppError } fr
 import { Sockets } from "./http/sockets.ts";
 import { traceRequests } from "./http/traced-requests.ts";
 import { TurnPace } from "./http/turn-pace.ts";
+import type { RouteContext, Routes } from "./route-context.ts";
 import { agentRoutes } from "./routes/agents.ts";
 import { definitionRoutes } from "./routes/definitions.ts";
 import { eventRoutes } from "./routes/events.ts";
@@ -53,7 +53,7 @@ import { Streams } from "./streams/open-streams.ts";
 
 export interface GatewayOptions
   extends Pick<
-    Door,
+    RouteContext,
     | "store"
     | "bus"
     | "clock"
@@ -216,7 +216,7 @@ export function createGateway(options: GatewayOptions): Gateway {
   const { ask } = options;
   const visibleTo = (caller: Caller) => new VisibleSessions(caller, { store, places });
   const commands = new Commands({ ask, store, connections, places, clock, newId, deadlineMs: commandDeadlineMs });
-  const door: Door = {
+  const context: RouteContext = {
     ...options,
     authenticate: access ? admitted : everybodyIsOperator,
     recognize: async (request) => (access ? await gatekeeper!.recognize(request) : await everybodyIsOperator(request)),
@@ -227,14 +227,14 @@ export function createGateway(options: GatewayOptions): Gateway {
     visibleTo,
     connections,
     commands,
-    chats: new Chats({ store, commands, clock }),
+    chats: new ChatCommands({ store, commands, clock }),
     histories: new Histories({ store, clock, newId, commands, connections, visibleTo }),
   };
   publishSchemas(app, options.version, access !== undefined);
   app.register(async (scope) => {
     const routes = scope.withTypeProvider<ZodTypeProvider>();
     if (access) gatekeeper = await (await import("./access/gatekeeper.ts")).controlAccess(routes, access, clock);
-    for (const add of options.isDoor === false ? [healthRoutes] : ROUTES) add(routes, door);
+    for (const add of options.isDoor === false ? [healthRoutes] : ROUTES) add(routes, context);
   });
 
   return {

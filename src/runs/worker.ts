@@ -14,9 +14,9 @@ import { type Logger, withFacts } from "../protocol/ports/logger.ts";
 import { type Tracer, traceIdOf } from "../protocol/ports/tracer.ts";
 import type { Processing, RunQueue } from "../queue/run-queue.ts";
 import type { Store } from "../store/store.ts";
-import { Places, type PlacesOptions } from "./places.ts";
 import { type ClaimOptions, claim, encode } from "./run-claim.ts";
 import { RunDriver } from "./run-driver.ts";
+import { RunLimits, type RunLimitsOptions } from "./run-limits.ts";
 import { SummaryRuns } from "./summary-runs.ts";
 import { readTurn } from "./turn-reader.ts";
 
@@ -41,8 +41,8 @@ export interface WorkerOptions {
   newId: () => string;
   /** The deadline of this worker's commands, in ms; reports are repeated after it. */
   askTimeoutMs: number;
-  /** Concurrent runs, in total and per owner; `Places` defines which runs count. */
-  places: Omit<PlacesOptions, "onTurn">;
+  /** Concurrent runs, in total and per owner; `RunLimits` defines which runs count. */
+  places: Omit<RunLimitsOptions, "onTurn">;
   /** Held runs; above it the one held longest ends, and starts again when its session is resumed (rule C14). */
   maxHeld: number;
   holdTimeoutMs: number;
@@ -96,7 +96,7 @@ export class Worker {
   /** One attempt per run at a time. */
   readonly #drives = new Map<RunId, Drive>();
   readonly #taken = new Map<RunId, Taken>();
-  readonly #places: Places;
+  readonly #places: RunLimits;
   readonly #summaries: SummaryRuns;
   readonly #claiming: ClaimOptions;
   #processing: Processing | undefined;
@@ -108,7 +108,7 @@ export class Worker {
     this.#options = options;
     // If the queue is full or unreachable, the next sweep offers the run again.
     const onTurn = (effect: RunEffect) => void options.queue.add(effect).catch(() => {});
-    this.#places = new Places({ ...options.places, onTurn });
+    this.#places = new RunLimits({ ...options.places, onTurn });
     const { bus, store, clock, newId, agents, log } = options;
     this.#claiming = { bus, epoch: store.epoch, clock, newId, ask: (effect, command) => this.#ask(effect, command) };
     const logOf = (effect: RunEffect) => withFacts(log, factsOf(effect));

@@ -2,7 +2,7 @@ import type { MessageId, RunId } from "../../protocol/ids.ts";
 import type { Interaction } from "../../protocol/interaction.ts";
 import type { CommandOf } from "../../protocol/internal/command.ts";
 import type { Standing } from "../../protocol/internal/run.ts";
-import { takeLastWords } from "./last-words.ts";
+import { takeLateReport } from "./late-reports.ts";
 import { takePart } from "./parts.ts";
 import {
   failLost,
@@ -103,7 +103,7 @@ export function takeReport(step: SessionStep, report: CommandOf<"run.report">, i
   const known = step.context.run;
   if (!isCurrent(known, report)) {
     if (isStopping(step.context, report)) {
-      takeLastWords(step, report);
+      takeLateReport(step, report);
       if (report.outcome) releaseStopped(step, isHeard);
     }
     return answer(step, { standing: standing(undefined) });

@@ -6,10 +6,10 @@ import type { Agent, Part, RunControl, Turn } from "../agent.ts";
 import { ProgramRun, type ProgramTools } from "../process/program-run.ts";
 import type { ToolServers } from "../tools/tool-server.ts";
 import { hasTools, type ToolSource } from "../tools/tool-set.ts";
-import { AcpTalk } from "./acp-talk.ts";
+import { AcpTurn } from "./acp-turn.ts";
 import { PROFILES, programOf } from "./profiles.ts";
 import { ToolsOfRun } from "./tools-of-run.ts";
-import type { TalkItem } from "./user-questions.ts";
+import type { TurnItem } from "./user-questions.ts";
 
 interface AcpOptions {
   readonly programs: () => ProgramTools;
@@ -37,11 +37,11 @@ export function createAcpAgent(
       signal.throwIfAborted();
       const passwords = PROFILES[adapter.profile].random?.map((name) => [name, randomBytes(24).toString("base64url")]);
       const set = { ...Object.fromEntries(passwords ?? []), ...program.set };
-      const run = await ProgramRun.start<TalkItem>({ ...program, set }, program.args, times, tools());
+      const run = await ProgramRun.start<TurnItem>({ ...program, set }, program.args, times, tools());
       const onToolFault = (fault: unknown, toolName: string) => onFault(fault, entry.id, turn, toolName);
       const ours = new ToolsOfRun({ entry, turn, control, run, onFault: onToolFault });
       const { clock } = tools();
-      const talk = new AcpTalk(entry, adapter, { run, turn, control, clock, toolServer: () => ours.server });
+      const talk = new AcpTurn(entry, adapter, { run, turn, control, clock, toolServer: () => ours.server });
       const end = async () => {
         await Promise.all([talk.end(), ours.close()]);
       };
@@ -67,7 +67,7 @@ export function createAcpAgent(
 
 /** @returns why the run failed, if it did; throws only if the run is aborted */
 async function* takeItems(
-  run: ProgramRun<TalkItem>,
+  run: ProgramRun<TurnItem>,
   isExcused: () => boolean,
   signal: AbortSignal,
 ): AsyncGenerator<Part, unknown> {

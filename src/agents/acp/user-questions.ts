@@ -4,14 +4,14 @@ import type { ProgramRun } from "../process/program-run.ts";
 import { CANCELLED, Form, outcomeOf, type Permission, questionsOf } from "./permission.ts";
 
 /** An entry in the queue of a run that is not a part. */
-export type TalkItem =
+export type TurnItem =
   | { readonly type: "failure"; readonly error: unknown }
   /** Ask the user, after all earlier parts were reported. */
   | { readonly type: "ask"; readonly ask: () => void };
 
 /** The questions of a coding agent to the user in one turn. */
 export class UserQuestions {
-  readonly #run: ProgramRun<TalkItem>;
+  readonly #run: ProgramRun<TurnItem>;
   readonly #control: RunControl;
   readonly #approved: Set<string>;
   #open = 0;
@@ -19,7 +19,7 @@ export class UserQuestions {
   /** Whether the user rejected a call since this was last reset. */
   wasRejected = false;
 
-  constructor({ run, turn, control }: { run: ProgramRun<TalkItem>; turn: Turn; control: RunControl }) {
+  constructor({ run, turn, control }: { run: ProgramRun<TurnItem>; turn: Turn; control: RunControl }) {
     this.#run = run;
     this.#control = control;
     this.#approved = new Set(turn.approvedTools);

@@ -7,7 +7,7 @@ import type { RateLimits } from "../../config/rate-limits.ts";
 import { AppError } from "../../protocol/errors.ts";
 import type { Clock } from "../../protocol/ports/clock.ts";
 import { RecentMap } from "../../protocol/recent-map.ts";
-import type { Routes } from "../door.ts";
+import type { Routes } from "../route-context.ts";
 import type { Caller } from "./caller.ts";
 import { type Credential, credentialOf } from "./credential.ts";
 import { KeyVerifier } from "./key-verifier.ts";

@@ -3,8 +3,8 @@ import type { FastifyRequest } from "fastify";
 import type { RateLimit, RateLimits } from "../../config/rate-limits.ts";
 import { AppError } from "../../protocol/errors.ts";
 import type { Clock } from "../../protocol/ports/clock.ts";
-import type { Routes } from "../door.ts";
 import { networkOf } from "../http/network-address.ts";
+import type { Routes } from "../route-context.ts";
 
 /** Counts requests. Each method throws AppError `too_many_requests` above its limit. */
 export interface RateLimiter {

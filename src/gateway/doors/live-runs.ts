@@ -6,9 +6,9 @@ import type { Answer } from "../../protocol/interaction.ts";
 import type { NewSession } from "../../protocol/internal/command.ts";
 import type { Accepted } from "../../protocol/internal/reply.ts";
 import { type Caller, ownerOf } from "../access/caller.ts";
-import { type Chat, newTarget, type Target } from "../chats.ts";
+import { type Chat, newTarget, type Target } from "../chat-commands.ts";
 import type { Identity } from "../commands.ts";
-import type { Door } from "../door.ts";
+import type { RouteContext } from "../route-context.ts";
 import { sessionLog } from "../streams/log-stream.ts";
 import { type RunListener, RunReader } from "./run-reader.ts";
 
@@ -50,15 +50,15 @@ const NEXT_PAGES = 256;
 
 /** Starts, reads, answers and ends runs for doors of other protocols. */
 export class LiveRuns {
-  readonly #door: Door;
+  readonly #context: RouteContext;
 
-  constructor(door: Door) {
-    this.#door = door;
+  constructor(context: RouteContext) {
+    this.#context = context;
   }
 
   /** Send a message to a session. @throws AppError for a refusal, with the arbiter's decision if the arbiter refused */
   async begin(identity: Identity, wanted: WantedTurn): Promise<RunPlace> {
-    const { commands, chats } = this.#door;
+    const { commands, chats } = this.#context;
     const { caller } = identity;
     const reply = await commands.carryOut(identity, async () => {
       const target = await this.#findTarget(identity, wanted);
@@ -70,7 +70,7 @@ export class LiveRuns {
   /** Where the run is read that a command has begun. */
   async placeOf(caller: Caller, { sessionId, runId, seq, decision }: Accepted): Promise<RunPlace> {
     if (sessionId === undefined || runId === undefined) throw new AppError("internal");
-    const { floorId } = await this.#door.visibleTo(caller).locate(sessionId);
+    const { floorId } = await this.#context.visibleTo(caller).locate(sessionId);
     const start = await this.#findStart(sessionId, seq, (run) => run === runId);
     const { seq: after = 0, settled = NONE } = start ?? {};
     return { sessionId, floorId, runId, after, hasBegun: false, settled, decision };
@@ -78,8 +78,8 @@ export class LiveRuns {
 
   /** Answer the questions that a run waits for. @returns the run from the last of these questions on */
   async answer(identity: Identity, session: SessionId, answers: readonly Answer[]): Promise<RunPlace> {
-    const { commands } = this.#door;
-    const { sessionId, floorId } = await this.#door.visibleTo(identity.caller).locate(session);
+    const { commands } = this.#context;
+    const { sessionId, floorId } = await this.#context.visibleTo(identity.caller).locate(session);
     let runId: RunId | undefined;
     let refusal: unknown;
     let answered: Answer | undefined;
@@ -101,7 +101,7 @@ export class LiveRuns {
 
   /** The newest run of a session that has not ended; undefined if there is none. @throws AppError `session_not_found` */
   async find(caller: Caller, id: SessionId): Promise<RunPlace | undefined> {
-    const { session, head } = await this.#door.visibleTo(caller).view(id, 0);
+    const { session, head } = await this.#context.visibleTo(caller).view(id, 0);
     const { activity, queuedAt, floorId, id: sessionId } = session;
     if (activity !== "running" && activity !== "waiting" && queuedAt === undefined) return undefined;
     const start = await this.#findStart(sessionId, head, (_, hasEnded) => !hasEnded);
@@ -112,7 +112,7 @@ export class LiveRuns {
 
   /** Read a run from its position. */
   async follow({ sessionId, floorId, runId, after, hasBegun }: RunPlace, listener: RunListener): Promise<Following> {
-    const { followers, store, clock } = this.#door;
+    const { followers, store, clock } = this.#context;
     const follower = await followers.join(floorId);
     const log = sessionLog(store, sessionId);
     const reader = new RunReader({ follower, log, sessionId, runId, after, hasBegun, listener, clock });
@@ -130,13 +130,13 @@ export class LiveRuns {
 
   /** End a run, or withdraw its turn. Has no effect on a run that has ended, or on the session's other runs. */
   async abort(caller: Caller, { sessionId, floorId, runId }: RunPlace): Promise<void> {
-    const { commands } = this.#door;
+    const { commands } = this.#context;
     const command = { type: "session.abort" as const, sessionId, runId };
     await commands.carryOut(commands.newIdentity(caller), async () => ({ floorId, command }));
   }
 
   async archive(caller: Caller, { sessionId, floorId }: Pick<RunPlace, "sessionId" | "floorId">): Promise<void> {
-    const { commands } = this.#door;
+    const { commands } = this.#context;
     const command = { type: "session.stop" as const, sessionId };
     await commands.carryOut(commands.newIdentity(caller), async () => ({ floorId, command }));
   }
@@ -144,11 +144,11 @@ export class LiveRuns {
   async #findTarget(identity: Identity, wanted: WantedTurn): Promise<Target> {
     const { caller } = identity;
     const { sessionId: named, agentId, chat: _, ...rest } = wanted;
-    const sessions = this.#door.visibleTo(caller);
+    const sessions = this.#context.visibleTo(caller);
     const found = named && (await sessions.find(named));
     if (!found || found.tombstone) {
       const made = named && (await sessions.idFor(ownerOf(caller, rest.userId), named));
-      return newTarget(caller, made ?? this.#door.commands.deriveId(identity, "session"), { ...rest, agentId });
+      return newTarget(caller, made ?? this.#context.commands.deriveId(identity, "session"), { ...rest, agentId });
     }
     const { sessionId, floorId } = found;
     if (agentId !== undefined) await this.#switchTo(identity, agentId, { sessionId, floorId });
@@ -157,7 +157,7 @@ export class LiveRuns {
 
   /** If the client names another agent, switch the session to it. */
   async #switchTo(identity: Identity, agentId: AgentId, { sessionId, floorId }: Target): Promise<void> {
-    const { commands, visibleTo } = this.#door;
+    const { commands, visibleTo } = this.#context;
     if ((await visibleTo(identity.caller).agentOf(sessionId))?.agentId === agentId) return;
     const part: Identity = { ...identity, commandId: commands.deriveId(identity, "switch_agent") };
     const command = { type: "session.switch_agent" as const, sessionId, agentId };
@@ -203,7 +203,7 @@ export class LiveRuns {
     upTo: Seq | undefined,
     read: (entry: LogEntry) => T | undefined,
   ): Promise<T | undefined> {
-    const { store } = this.#door;
+    const { store } = this.#context;
     let to = upTo ?? (await store.readSessionLog(sessionId, 0, 1))?.head ?? 0;
     for (let page = FIRST_PAGE; to > 0; page = NEXT_PAGES) {
       const from = Math.max(0, to - page);

@@ -2,8 +2,8 @@ import type { FastifyReply, FastifyRequest } from "fastify";
 import { AppError, type ErrorCode } from "../../protocol/errors.ts";
 import type { ByeReason } from "../../protocol/event.ts";
 import type { Caller } from "../access/caller.ts";
-import type { Door } from "../door.ts";
 import { toAppError } from "../http/problem.ts";
+import type { RouteContext } from "../route-context.ts";
 import type { Stream, Streams } from "../streams/open-streams.ts";
 import { SseWriter } from "../streams/sse-writer.ts";
 import type { Following, LiveRuns, RunPlace } from "./live-runs.ts";
@@ -109,7 +109,7 @@ class RunStream implements Stream, RunListener {
 
 /** The destination of a streamed run. */
 export interface RunAnswer extends Pick<RunStreamOptions, "translator" | "onClose"> {
-  door: Door;
+  context: RouteContext;
   runs: LiveRuns;
   request: FastifyRequest;
   reply: FastifyReply;
@@ -119,8 +119,8 @@ export interface RunAnswer extends Pick<RunStreamOptions, "translator" | "onClos
  * Answer with a run as an event stream. If the run cannot be followed, the stream ends with an error of its protocol.
  */
 export async function streamRun(place: RunPlace, answer: RunAnswer): Promise<FastifyReply> {
-  const { door, runs, request, reply, translator, onClose } = answer;
-  const { streams, clock, log } = door;
+  const { context, runs, request, reply, translator, onClose } = answer;
+  const { streams, clock, log } = context;
   const stream = new RunStream({ reply, now: clock.now(), translator, onClose });
   streams.add(stream, request.caller);
   try {

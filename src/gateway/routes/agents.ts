@@ -1,10 +1,10 @@
 import { z } from "zod";
 import { isOpenTo, takesTurns } from "../../config/catalog/catalog.ts";
 import { AgentId, Name } from "../../protocol/ids.ts";
-import type { Door, Routes } from "../door.ts";
+import type { RouteContext, Routes } from "../route-context.ts";
 
 /** Lists the agents that a session can be created with. */
-export function agentRoutes(app: Routes, door: Door): void {
+export function agentRoutes(app: Routes, context: RouteContext): void {
   app.get(
     "/agents",
     {
@@ -47,8 +47,8 @@ export function agentRoutes(app: Routes, door: Door): void {
       },
     },
     async (request) => {
-      await door.authenticate(request);
-      const { agents, defaultAgentId } = door.catalog();
+      await context.authenticate(request);
+      const { agents, defaultAgentId } = context.catalog();
       const { workspaceId } = request.query;
       const enabled = [...agents.values()].filter((agent) => agent.enabled && isOpenTo(agent, workspaceId));
       return {
@@ -60,7 +60,7 @@ export function agentRoutes(app: Routes, door: Door): void {
           priority: agent.priority,
           interruptible: agent.interruptible,
           capabilities: agent.capabilities,
-          available: door.isAvailable(agent.id),
+          available: context.isAvailable(agent.id),
           ...(agent.workspaceId !== undefined && { workspaceId: agent.workspaceId }),
           ...(!takesTurns(agent) && { external: true as const }),
           ...(agent.leaseMs !== undefined && { leaseMs: agent.leaseMs }),

@@ -12,7 +12,7 @@ import { AppError } from "../../protocol/errors.ts";
 import { AgentId, CommandId, Name } from "../../protocol/ids.ts";
 import type { DefinitionChange } from "../../store/store.ts";
 import type { Identity } from "../commands.ts";
-import type { Door, Routes } from "../door.ts";
+import type { RouteContext, Routes } from "../route-context.ts";
 
 /** Attempts of a change that conflicts with another one. After the last attempt the answer is `busy`. */
 const MAX_TRIES = 4;
@@ -32,12 +32,12 @@ type ShownDefinition = z.infer<typeof ShownDefinition>;
 const Answer = z.object({ success: z.literal(true), definition: ShownDefinition });
 
 /** Lets operators define agents for a workspace, in the database. */
-export function definitionRoutes(app: Routes, door: Door): void {
-  const { commands, store, definitions } = door;
+export function definitionRoutes(app: Routes, context: RouteContext): void {
+  const { commands, store, definitions } = context;
 
   /** Refuse other callers before the body is read. */
   const admitOperator = async (request: FastifyRequest) => {
-    const { isOperator } = await door.authenticate(request);
+    const { isOperator } = await context.authenticate(request);
     if (!isOperator) throw new AppError("forbidden", "Only operators define agents.");
   };
   const tags = ["agents"];
@@ -190,7 +190,7 @@ export function definitionRoutes(app: Routes, door: Door): void {
   );
 
   async function identify(request: FastifyRequest): Promise<Identity> {
-    return commands.identify(await door.authenticate(request), request, request.body as object);
+    return commands.identify(await context.authenticate(request), request, request.body as object);
   }
 
   /** Save the result of `edit`, and answer after the change was announced to all nodes. */

@@ -10,8 +10,8 @@ import { toWire } from "../../protocol/internal/floor-message.ts";
 import { type ConnectionPosition, logPosition, parseConnectionPosition } from "../../protocol/position.ts";
 import type { ConnectionRow, FloorRow } from "../../store/store.ts";
 import { type Caller, checkUser } from "../access/caller.ts";
-import type { Door, Routes } from "../door.ts";
 import { toAppError } from "../http/problem.ts";
+import type { RouteContext, Routes } from "../route-context.ts";
 import { ConnectionStream } from "../streams/connection-stream.ts";
 import { FloorsStream } from "../streams/floors-stream.ts";
 import { keepListening } from "../streams/keep-listening.ts";
@@ -41,8 +41,8 @@ const ConnectionQuery = z.object({
 });
 
 /** The event streams. They rarely refuse, because a browser reconnects only after a 200. */
-export function eventRoutes(app: Routes, door: Door): void {
-  const { store, clock, followers, streams, connections, bus, log } = door;
+export function eventRoutes(app: Routes, context: RouteContext): void {
+  const { store, clock, followers, streams, connections, bus, log } = context;
   const config = { isStream: true } as const;
 
   app.get(
@@ -62,7 +62,7 @@ export function eventRoutes(app: Routes, door: Door): void {
     },
     async (request, reply) => {
       const caller = await admit(request);
-      const log = await door.visibleTo(caller).log(request.params.id);
+      const log = await context.visibleTo(caller).log(request.params.id);
       if (!log) throw new AppError("session_not_found");
       const { head, place } = log;
       const { epoch } = store;
@@ -102,7 +102,7 @@ export function eventRoutes(app: Routes, door: Door): void {
     },
     async (request, reply) => {
       const caller = await admit(request);
-      const floorId = await door.visibleTo(caller).floor(request.params.id);
+      const floorId = await context.visibleTo(caller).floor(request.params.id);
       const { head, lowWater } = await store.readFloorLog(floorId, 0, 1);
       const start = startAfter(positionOf(request), { epoch: store.epoch, head, lowWater });
       return followFloor(floorId, request, reply, (options) => new LogStream(options, floorLog(store, floorId), start));
@@ -124,13 +124,13 @@ export function eventRoutes(app: Routes, door: Door): void {
       errorHandler: sendAwayOrRefuse,
     },
     async (request, reply) => {
-      const sessions = door.visibleTo(await admit(request));
+      const sessions = context.visibleTo(await admit(request));
       return withWriter(request, reply, (writer) => {
         const isVisible = (floor: FloorRow) => sessions.seesFloor(floor);
         const position = logPosition(store.epoch, 0);
         const stream = new FloorsStream({
           writer,
-          watch: door.floorWatch,
+          watch: context.floorWatch,
           isVisible,
           position,
           now: () => clock.now(),
@@ -158,7 +158,7 @@ export function eventRoutes(app: Routes, door: Door): void {
     const resumed = position?.epoch === store.epoch ? await findResumed(position, caller) : undefined;
     const row = resumed ?? (await connections.open({ ownerId: caller.ownerId, userId, zone }));
     const isReset = text !== undefined && !resumed;
-    const sessions = door.visibleTo(caller);
+    const sessions = context.visibleTo(caller);
     return withWriter(request, reply, async (writer) => {
       const stream = new ConnectionStream(
         { writer, connections, followers, store, clock, sessions, agents: agentsNow, log },
@@ -177,7 +177,7 @@ export function eventRoutes(app: Routes, door: Door): void {
 
   /** The caller, if the request accepts an event stream. */
   async function admit(request: FastifyRequest): Promise<Caller> {
-    const caller = await door.authenticate(request);
+    const caller = await context.authenticate(request);
     if (!acceptsEvents(request.headers.accept)) throw new AppError("not_acceptable");
     return caller;
   }
@@ -207,7 +207,7 @@ export function eventRoutes(app: Routes, door: Door): void {
     try {
       const parsed = SessionId.safeParse(asked);
       if (!parsed.success) throw new AppError("session_not_found");
-      const { session, head } = await door.visibleTo(caller).view(parsed.data, 0);
+      const { session, head } = await context.visibleTo(caller).view(parsed.data, 0);
       if (known.has(session.id)) return;
       const slot = { sessionId: session.id, floorId: session.floorId, from: head };
       await stream.sync(await connections.bind(row.id, caller.ownerId, slot));
@@ -218,7 +218,7 @@ export function eventRoutes(app: Routes, door: Door): void {
   }
 
   function agentsNow(workspaceId: string | undefined) {
-    const catalog = door.catalog();
+    const catalog = context.catalog();
     return { agents: listAgents(catalog, workspaceId), defaultAgentId: catalog.defaultAgentId };
   }
 

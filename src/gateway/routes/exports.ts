@@ -8,11 +8,11 @@ import type { CommandOf } from "../../protocol/internal/command.ts";
 import type { Timer } from "../../protocol/ports/clock.ts";
 import { NEW_TITLE, Session } from "../../protocol/session.ts";
 import { checkUser, ownerOf } from "../access/caller.ts";
-import type { Door, Routes } from "../door.ts";
 import { ByteLines } from "../histories/byte-lines.ts";
 import { EXPORT_FORMATS, exportedPieces, MEDIA_TYPES } from "../histories/exported-history.ts";
 import { type ImportedSession, importHistory, MAX_LINE_BYTES } from "../histories/imported-history.ts";
 import type { StagedHistory } from "../histories/staged-history.ts";
+import type { RouteContext, Routes } from "../route-context.ts";
 import { sessionAnswer } from "./command-answer.ts";
 import { plainAnswer } from "./openapi.ts";
 
@@ -28,8 +28,8 @@ const ImportQuery = z.object({
 });
 
 /** Exports sessions to files, and imports them. */
-export function exportRoutes(app: Routes, door: Door): void {
-  const { commands, store, clock, visibleTo, histories } = door;
+export function exportRoutes(app: Routes, context: RouteContext): void {
+  const { commands, store, clock, visibleTo, histories } = context;
 
   app.get(
     "/session/:id/export",
@@ -54,7 +54,7 @@ export function exportRoutes(app: Routes, door: Door): void {
       },
     },
     async (request, reply) => {
-      const caller = await door.authenticate(request);
+      const caller = await context.authenticate(request);
       const { format } = request.query;
       const sessions = visibleTo(caller);
       const { session } = await sessions.view(request.params.id, 0);
@@ -103,7 +103,7 @@ export function exportRoutes(app: Routes, door: Door): void {
       },
     },
     async (request) => {
-      const caller = await door.authenticate(request);
+      const caller = await context.authenticate(request);
       const { query } = request;
       const { userId, zone, workspaceId, connectionId } = query;
       checkUser(caller, userId);
@@ -123,7 +123,7 @@ export function exportRoutes(app: Routes, door: Door): void {
       };
       const reply = await histories.createFrom(identity, connectionId, read, async (history) => {
         const { sessionId } = history;
-        const isKnown = file.agentId !== undefined && findAgent(door.catalog(), file.agentId, workspaceId)?.enabled;
+        const isKnown = file.agentId !== undefined && findAgent(context.catalog(), file.agentId, workspaceId)?.enabled;
         const agentId = query.agentId ?? (isKnown ? file.agentId : undefined);
         const ownerId = ownerOf(caller, userId);
         const title = file.title === NEW_TITLE ? undefined : file.title;

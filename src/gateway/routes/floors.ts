@@ -10,8 +10,8 @@ import { AgentId, CommandId, FloorId, Name, SessionId } from "../../protocol/ids
 import { logPosition, parseLogPosition } from "../../protocol/position.ts";
 import { Session } from "../../protocol/session.ts";
 import type { VisibleSessions } from "../access/visible-sessions.ts";
-import type { Door, Routes } from "../door.ts";
 import { sendLargeJson } from "../http/compression.ts";
+import type { RouteContext, Routes } from "../route-context.ts";
 import { summaryOf } from "../streams/floor-watch.ts";
 import { LoggedEvent } from "./event-schemas.ts";
 
@@ -70,13 +70,13 @@ async function logJson(sessions: VisibleSessions, { floorId, epoch, before, limi
 }
 
 /** Floors: their holders, their decisions, and what operators may change. */
-export function floorRoutes(app: Routes, door: Door): void {
-  const { commands, store } = door;
+export function floorRoutes(app: Routes, context: RouteContext): void {
+  const { commands, store } = context;
   /** Refuse non-operators before the body is read, so that they cost nothing more than the refusal. */
   const admitOperator = async (request: FastifyRequest) => {
-    const caller = await door.authenticate(request);
+    const caller = await context.authenticate(request);
     if (caller.isOperator) return;
-    await door.visibleTo(caller).floor((request.params as { id: string }).id);
+    await context.visibleTo(caller).floor((request.params as { id: string }).id);
     throw new AppError("forbidden", "Only operators set flags.");
   };
 
@@ -114,14 +114,14 @@ export function floorRoutes(app: Routes, door: Door): void {
       },
     },
     async (request) => {
-      const sessions = door.visibleTo(await door.authenticate(request));
+      const sessions = context.visibleTo(await context.authenticate(request));
       const floorId = await sessions.floor(request.params.id);
       const limits = { sessions: SHOWN_SESSIONS, decisions: BOUNDS.shownDecisions };
       const view = await sessions.floorView(floorId, limits);
       const { holder = null, reserved, ducked, paused, queued, flags, decisions, head } = view;
       const position = logPosition(store.epoch, head);
       const kept = reserved && !holder && { reserved };
-      const catalog = door.catalog();
+      const catalog = context.catalog();
       return {
         success: true as const,
         floorId,
@@ -159,7 +159,7 @@ export function floorRoutes(app: Routes, door: Door): void {
       },
     },
     async (request) => {
-      const { floors, hasMore } = await door.visibleTo(await door.authenticate(request)).floors(request.query);
+      const { floors, hasMore } = await context.visibleTo(await context.authenticate(request)).floors(request.query);
       return { success: true as const, floors: floors.map((row) => summaryOf(row, store.epoch)), hasMore };
     },
   );
@@ -191,7 +191,7 @@ export function floorRoutes(app: Routes, door: Door): void {
       },
     },
     async (request, reply) => {
-      const sessions = door.visibleTo(await door.authenticate(request));
+      const sessions = context.visibleTo(await context.authenticate(request));
       const floorId = await sessions.floor(request.params.id);
       const { before, limit } = request.query;
       const place = before === undefined ? undefined : parseLogPosition(before);
@@ -227,10 +227,10 @@ export function floorRoutes(app: Routes, door: Door): void {
       `/floor/:id/${path}`,
       { schema: { tags: ["floors"], ...about, params: Params, body: Keyed, response: { 200: Archived } } },
       async (request) => {
-        const caller = await door.authenticate(request);
+        const caller = await context.authenticate(request);
         const identity = commands.identify(caller, request, request.body);
         const { archived = [] } = await commands.carryOut(identity, async () => {
-          return { floorId: await door.visibleTo(caller).floor(request.params.id), command: { type } };
+          return { floorId: await context.visibleTo(caller).floor(request.params.id), command: { type } };
         });
         return { success: true as const, archived };
       },
@@ -269,11 +269,11 @@ export function floorRoutes(app: Routes, door: Door): void {
         preParsing: admitOperator,
       },
       async (request) => {
-        const caller = await door.authenticate(request);
+        const caller = await context.authenticate(request);
         const identity = commands.identify(caller, request, request.body);
         const { commandId: _, ...wanted } = request.body;
         const { flags = {} } = await commands.carryOut(identity, async () => {
-          const floorId = await door.visibleTo(caller).floor(request.params.id);
+          const floorId = await context.visibleTo(caller).floor(request.params.id);
           return { floorId, command: { type, flags: wanted } };
         });
         return { success: true as const, flags };
@@ -295,9 +295,9 @@ export function floorRoutes(app: Routes, door: Door): void {
       },
     },
     async (request) => {
-      const floorId = await door.visibleTo(await door.authenticate(request)).floor(request.params.id);
+      const floorId = await context.visibleTo(await context.authenticate(request)).floor(request.params.id);
       const { agentId: name, workspaceId } = request.body;
-      const agentId = findAgent(door.catalog(), name, workspaceId)?.id ?? name;
+      const agentId = findAgent(context.catalog(), name, workspaceId)?.id ?? name;
       const whatIf = { type: "floor.what_if" as const, agentId };
       const { decision } = await commands.look(floorId, whatIf, request.trace);
       return { success: true as const, decision: decision! };

@@ -5,8 +5,8 @@ import { AgentId, CommandId, ConnectionId, MessageId, type RunId, SessionId } fr
 import { cleanText } from "../../protocol/text.ts";
 import type { Caller } from "../access/caller.ts";
 import { Copies } from "../copies.ts";
-import type { Door, Routes } from "../door.ts";
 import { isFinished } from "../histories/copied-history.ts";
+import type { RouteContext, Routes } from "../route-context.ts";
 import { SessionAnswer, sessionAnswer, TurnAnswer, turnAnswer } from "./command-answer.ts";
 
 /** The maximum number of turns that one rollback can remove. */
@@ -18,9 +18,9 @@ const WithId = z.object({ id: SessionId });
 const WithMessage = z.object({ id: SessionId, messageId: MessageId });
 
 /** Copies sessions, repeats and edits messages, and takes turns back. */
-export function forkRoutes(app: Routes, door: Door): void {
-  const { commands, visibleTo, histories } = door;
-  const copies = new Copies(door);
+export function forkRoutes(app: Routes, context: RouteContext): void {
+  const { commands, visibleTo, histories } = context;
+  const copies = new Copies(context);
 
   app.post(
     "/session/:id/fork",
@@ -45,7 +45,7 @@ export function forkRoutes(app: Routes, door: Door): void {
       },
     },
     async (request) => {
-      const caller = await door.authenticate(request);
+      const caller = await context.authenticate(request);
       const { messageId, agentId, activate, connectionId } = request.body;
       const identity = commands.identify(caller, request, request.body);
       const reply = await histories.create(identity, connectionId, async (history) => {
@@ -77,7 +77,7 @@ export function forkRoutes(app: Routes, door: Door): void {
       },
     },
     async (request) => {
-      const caller = await door.authenticate(request);
+      const caller = await context.authenticate(request);
       const { turns } = request.body;
       const identity = commands.identify(caller, request, request.body);
       const reply = await histories.create(identity, undefined, async (history) => {
@@ -104,7 +104,7 @@ export function forkRoutes(app: Routes, door: Door): void {
       },
     },
     async (request) => {
-      const caller = await door.authenticate(request);
+      const caller = await context.authenticate(request);
       const identity = commands.identify(caller, request, request.body);
       const { id, messageId } = request.params;
       const reply = await commands.carryOut(identity, async () => {
@@ -147,7 +147,7 @@ export function forkRoutes(app: Routes, door: Door): void {
       },
     },
     async (request) => {
-      const caller = await door.authenticate(request);
+      const caller = await context.authenticate(request);
       const { content, images, replace, connectionId } = request.body;
       const identity = commands.identify(caller, request, request.body);
       const { id, messageId } = request.params;

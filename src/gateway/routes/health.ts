@@ -2,7 +2,7 @@ import type { FastifyRequest } from "fastify";
 import { z } from "zod";
 import type { Fault } from "../../config/fault.ts";
 import { AppError } from "../../protocol/errors.ts";
-import type { Door, Routes } from "../door.ts";
+import type { RouteContext, Routes } from "../route-context.ts";
 import { plainAnswer } from "./openapi.ts";
 
 const CatalogState = z.object({
@@ -28,7 +28,7 @@ const Readiness = z.object({
  * Health and metrics of this node, for operations. Liveness is open to every client. Metrics are for operators,
  * wherever they connect from, because behind a proxy on this machine every client seems to come from loopback.
  */
-export function healthRoutes(app: Routes, door: Door): void {
+export function healthRoutes(app: Routes, context: RouteContext): void {
   app.get(
     "/health",
     {
@@ -41,7 +41,7 @@ export function healthRoutes(app: Routes, door: Door): void {
         response: { 200: z.object({ status: z.literal("ok"), connections: z.number(), version: z.string() }) },
       },
     },
-    async () => ({ status: "ok" as const, connections: door.streams.count, version: door.version }),
+    async () => ({ status: "ok" as const, connections: context.streams.count, version: context.version }),
   );
 
   const config = { isOpen: true, isProbe: true } as const;
@@ -54,8 +54,8 @@ export function healthRoutes(app: Routes, door: Door): void {
     response: { 200: Readiness, 503: Readiness },
   };
   app.get("/ready", { config, schema }, async (request, reply) => {
-    const missing = door.missing();
-    const { hash, loadedAt, faults } = door.catalogStatus();
+    const missing = context.missing();
+    const { hash, loadedAt, faults } = context.catalogStatus();
     const catalog = { hash, loadedAt, ...(faults && (await showFaults(request, faults))) };
     if (missing.length === 0) return { status: "ok" as const, missing, catalog };
     return reply.code(503).send({ status: "not_ready", missing, catalog });
@@ -63,7 +63,7 @@ export function healthRoutes(app: Routes, door: Door): void {
 
   /** A fault quotes the catalogue, which only operators may see. */
   async function showFaults(request: FastifyRequest, faults: readonly Fault[]) {
-    const caller = await door.recognize(request);
+    const caller = await context.recognize(request);
     return { faultCount: faults.length, ...(caller?.isOperator && { faults: [...faults] }) };
   }
 
@@ -79,9 +79,9 @@ export function healthRoutes(app: Routes, door: Door): void {
       },
     },
     async (request, reply) => {
-      const { isOperator } = await door.authenticate(request);
+      const { isOperator } = await context.authenticate(request);
       if (!isOperator) throw new AppError("forbidden", "Metrics are for operators.");
-      const { contentType, text } = await door.metrics();
+      const { contentType, text } = await context.metrics();
       return reply.type(contentType).send(text);
     },
   );

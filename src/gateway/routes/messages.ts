@@ -12,10 +12,10 @@ import type { Trace } from "../../protocol/ports/tracer.ts";
 import { STATES } from "../../protocol/session.ts";
 import type { ConnectionRow } from "../../store/store.ts";
 import type { Caller } from "../access/caller.ts";
-import { newTarget, type Target } from "../chats.ts";
+import { newTarget, type Target } from "../chat-commands.ts";
 import type { Identity } from "../commands.ts";
-import type { Door, Routes } from "../door.ts";
 import { toAppError } from "../http/problem.ts";
+import type { RouteContext, Routes } from "../route-context.ts";
 import { liveSlots } from "../streams/connections.ts";
 import { TurnAnswer, turnAnswer } from "./command-answer.ts";
 
@@ -47,8 +47,8 @@ const MessageAnswer = TurnAnswer.extend({
 });
 
 /** `POST /message`: a client's message, to a session or to a new one. */
-export function messageRoutes(app: Routes, door: Door): void {
-  const { commands, connections, store, chats } = door;
+export function messageRoutes(app: Routes, context: RouteContext): void {
+  const { commands, connections, store, chats } = context;
 
   const schema = {
     tags: ["messages"],
@@ -60,7 +60,7 @@ export function messageRoutes(app: Routes, door: Door): void {
     response: { 200: MessageAnswer },
   };
   app.post("/message", { schema }, async (request) => {
-    const caller = await door.authenticate(request);
+    const caller = await context.authenticate(request);
     const message = request.body;
     if (message.type === "ping") return { success: true as const };
     if (message.type === "heartbeat") return hear(caller, message.sessionId, request.trace);
@@ -73,7 +73,7 @@ export function messageRoutes(app: Routes, door: Door): void {
       await notify(error.code, error.message, heard);
       if (message.type !== "switch_agent" || !SWITCH_OUTCOMES.has(error.code)) throw error;
       const { code: errorCode, message: text } = error;
-      const availableAgents = listAgents(door.catalog());
+      const availableAgents = listAgents(context.catalog());
       return { success: true as const, outcome: { errorCode, message: text, availableAgents } };
     }
   });
@@ -87,8 +87,8 @@ export function messageRoutes(app: Routes, door: Door): void {
     sessionId: SessionId | undefined,
     trace: Trace | undefined,
   ): Promise<z.infer<typeof MessageAnswer>> {
-    if (sessionId === undefined || !door.catalog().hasLeases) return { success: true };
-    const { floorId } = await door.visibleTo(caller).locate(sessionId);
+    if (sessionId === undefined || !context.catalog().hasLeases) return { success: true };
+    const { floorId } = await context.visibleTo(caller).locate(sessionId);
     const { session } = await commands.renew(caller, floorId, { type: "session.heartbeat", sessionId }, trace);
     if (!session) return { success: true, sessionId };
     const { state, level, leaseUntil } = session;
@@ -127,7 +127,7 @@ export function messageRoutes(app: Routes, door: Door): void {
   }
 
   async function placeOf(caller: Caller, sessionId: SessionId) {
-    const found = await door.visibleTo(caller).find(sessionId);
+    const found = await context.visibleTo(caller).find(sessionId);
     return found?.tombstone ? undefined : found;
   }
 
@@ -139,7 +139,7 @@ export function messageRoutes(app: Routes, door: Door): void {
     row: ConnectionRow | undefined,
   ): Promise<Target> {
     const sessionId = message.sessionId ?? (row && liveSlots(row).at(-1)?.sessionId);
-    if (sessionId !== undefined) return door.visibleTo(caller).locate(sessionId);
+    if (sessionId !== undefined) return context.visibleTo(caller).locate(sessionId);
     if (message.type !== "chat" && message.type !== "image") throw new AppError("session_not_found");
     const { userId, zone } = message.userId === undefined && row ? { ...row, ...zoneOf(message) } : message;
     const { agentId, workspaceId } = message;
@@ -179,13 +179,13 @@ export function messageRoutes(app: Routes, door: Door): void {
     const target = errorCode === "session_not_found" ? undefined : heard.target;
     if (!row && !target) return;
     const isAboutAgents = AGENT_ERRORS.has(errorCode);
-    const data = { errorCode, message: text, ...(isAboutAgents && { availableAgents: listAgents(door.catalog()) }) };
+    const data = { errorCode, message: text, ...(isAboutAgents && { availableAgents: listAgents(context.catalog()) }) };
     const about = target ? { sessionId: target.sessionId } : {};
-    const json = envelopeJson({ type: "error", json: JSON.stringify(data), at: door.clock.now(), ...about });
+    const json = envelopeJson({ type: "error", json: JSON.stringify(data), at: context.clock.now(), ...about });
     if (row) return connections.tell(row.id, { kind: "notice", body: json });
     const { floorId, sessionId } = target!;
     const frame = dataFrame(json);
-    await door.bus.publish(
+    await context.bus.publish(
       floorTopic(store.epoch, floorId),
       encodeFloorMessage({ kind: "notice", floorId, sessionId, frame }),
     );

@@ -2,8 +2,8 @@ import swagger from "@fastify/swagger";
 import { jsonSchemaTransform, jsonSchemaTransformObject } from "fastify-type-provider-zod";
 import { z } from "zod";
 import { TOKEN_COOKIE } from "../access/credential.ts";
-import type { Routes } from "../door.ts";
 import { Problem } from "../http/problem.ts";
+import type { Routes } from "../route-context.ts";
 
 /** A successful answer that is not JSON, as documented. */
 export function plainAnswer(type: string, description: string) {

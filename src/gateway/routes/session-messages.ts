@@ -3,15 +3,15 @@ import { AppError } from "../../protocol/errors.ts";
 import { CommandId, MessageId, SessionId } from "../../protocol/ids.ts";
 import { LogLine, Message } from "../../protocol/message.ts";
 import { logPosition } from "../../protocol/position.ts";
-import type { Door, Routes } from "../door.ts";
+import type { RouteContext, Routes } from "../route-context.ts";
 import { plainAnswer } from "./openapi.ts";
 
 const WithId = z.object({ id: SessionId });
 const Keyed = z.object({ commandId: CommandId.optional() }).default({});
 
 /** Serves a session's messages, their images, and their agents' logs. */
-export function sessionMessageRoutes(app: Routes, door: Door): void {
-  const { commands, store, visibleTo } = door;
+export function sessionMessageRoutes(app: Routes, context: RouteContext): void {
+  const { commands, store, visibleTo } = context;
 
   app.get(
     "/session/:id/messages",
@@ -38,7 +38,7 @@ export function sessionMessageRoutes(app: Routes, door: Door): void {
       },
     },
     async (request) => {
-      const caller = await door.authenticate(request);
+      const caller = await context.authenticate(request);
       const { id } = request.params;
       const { after, before } = request.query;
       if (after !== undefined && before !== undefined)
@@ -69,7 +69,7 @@ export function sessionMessageRoutes(app: Routes, door: Door): void {
       },
     },
     async (request) => {
-      const caller = await door.authenticate(request);
+      const caller = await context.authenticate(request);
       return { success: true as const, ...(await visibleTo(caller).queue(request.params.id, request.query.after)) };
     },
   );
@@ -88,7 +88,7 @@ export function sessionMessageRoutes(app: Routes, door: Door): void {
       },
     },
     async (request) => {
-      const caller = await door.authenticate(request);
+      const caller = await context.authenticate(request);
       const { id, messageId } = request.params;
       const identity = commands.identify(caller, request, request.body);
       await commands.carryOut(identity, async () => {
@@ -116,7 +116,7 @@ export function sessionMessageRoutes(app: Routes, door: Door): void {
       },
     },
     async (request) => {
-      const caller = await door.authenticate(request);
+      const caller = await context.authenticate(request);
       const { id, messageId } = request.params;
       const { after, limit } = request.query;
       const page = await visibleTo(caller).logs(id, messageId, { ...(after !== undefined && { after }), limit });
@@ -137,7 +137,7 @@ export function sessionMessageRoutes(app: Routes, door: Door): void {
       },
     },
     async (request, reply) => {
-      const caller = await door.authenticate(request);
+      const caller = await context.authenticate(request);
       const { id, hash } = request.params;
       const blob = await visibleTo(caller).image(id, hash);
       return reply

@@ -7,7 +7,7 @@ import { logPosition } from "../../protocol/position.ts";
 import { Session, STATES } from "../../protocol/session.ts";
 import { cleanText } from "../../protocol/text.ts";
 import { type Caller, checkUser, ownerOf } from "../access/caller.ts";
-import type { Door, Routes } from "../door.ts";
+import type { RouteContext, Routes } from "../route-context.ts";
 import { SessionAnswer, sessionAnswer } from "./command-answer.ts";
 
 const Title = z.string().trim().min(1).max(256).overwrite(cleanText);
@@ -79,8 +79,8 @@ const VERBS = [
 ] as const;
 
 /** Create, find and end sessions. */
-export function sessionRoutes(app: Routes, door: Door): void {
-  const { commands, connections, store, visibleTo } = door;
+export function sessionRoutes(app: Routes, context: RouteContext): void {
+  const { commands, connections, store, visibleTo } = context;
   const position = (seq: number) => logPosition(store.epoch, seq);
 
   app.post(
@@ -97,7 +97,7 @@ export function sessionRoutes(app: Routes, door: Door): void {
       },
     },
     async (request) => {
-      const caller = await door.authenticate(request);
+      const caller = await context.authenticate(request);
       const { body } = request;
       const identity = commands.identify(caller, request, body);
       const { connectionId, title, workspaceId, activate } = body;
@@ -120,7 +120,7 @@ export function sessionRoutes(app: Routes, door: Door): void {
         connection: () => connections.forNewSession(connectionId, caller.ownerId),
         find: async ({ session }) => session && placeOf(caller, session.id),
       });
-      return sessionAnswer(door.commands, reply);
+      return sessionAnswer(context.commands, reply);
     },
   );
 
@@ -143,7 +143,7 @@ export function sessionRoutes(app: Routes, door: Door): void {
       },
     },
     async (request) => {
-      const caller = await door.authenticate(request);
+      const caller = await context.authenticate(request);
       const { sessionId, connectionId } = request.body;
       const row = connectionId && (await connections.find(connectionId, caller.ownerId));
       const { session, head, messages, hasMore } = await visibleTo(caller).view(sessionId, BOUNDS.loadedMessages);
@@ -176,7 +176,7 @@ export function sessionRoutes(app: Routes, door: Door): void {
       },
     },
     async (request) => {
-      const caller = await door.authenticate(request);
+      const caller = await context.authenticate(request);
       const { query } = request;
       const { sessions, total } = await visibleTo(caller).list({
         ...query,
@@ -198,7 +198,7 @@ export function sessionRoutes(app: Routes, door: Door): void {
     response: { 200: SessionAnswer },
   };
   app.get("/session/:id", { schema: readSchema }, async (request) => {
-    const { session, head } = await visibleTo(await door.authenticate(request)).view(request.params.id, 0);
+    const { session, head } = await visibleTo(await context.authenticate(request)).view(request.params.id, 0);
     return { success: true as const, session, position: position(head) };
   });
 
@@ -216,14 +216,14 @@ export function sessionRoutes(app: Routes, door: Door): void {
       },
     },
     async (request) => {
-      const caller = await door.authenticate(request);
+      const caller = await context.authenticate(request);
       const { title } = request.body;
       const identity = commands.identify(caller, request, request.body);
       const reply = await commands.carryOut(identity, async () => {
         const { sessionId, floorId } = await visibleTo(caller).locate(request.params.id);
         return { floorId, command: { type: "session.rename", sessionId, title } };
       });
-      return sessionAnswer(door.commands, reply);
+      return sessionAnswer(context.commands, reply);
     },
   );
 
@@ -241,7 +241,7 @@ export function sessionRoutes(app: Routes, door: Door): void {
       },
     },
     async (request) => {
-      const caller = await door.authenticate(request);
+      const caller = await context.authenticate(request);
       const identity = commands.identify(caller, request, request.body);
       try {
         await commands.carryOut(identity, async () => {
@@ -263,13 +263,13 @@ export function sessionRoutes(app: Routes, door: Door): void {
       `/session/:id/${verb}`,
       { schema: { tags: ["sessions"], ...about, params: WithId, body: Keyed, response: { 200: SessionAnswer } } },
       async (request) => {
-        const caller = await door.authenticate(request);
+        const caller = await context.authenticate(request);
         const identity = commands.identify(caller, request, request.body);
         const reply = await commands.carryOut(identity, async () => {
           const { sessionId, floorId } = await visibleTo(caller).locate(request.params.id);
           return { floorId, command: { type: `session.${verb}`, sessionId } };
         });
-        return sessionAnswer(door.commands, reply);
+        return sessionAnswer(context.commands, reply);
       },
     );
   }

@@ -2,8 +2,8 @@ import type { FastifyReply, FastifyRequest } from "fastify";
 import { z } from "zod";
 import { AppError } from "../../protocol/errors.ts";
 import { cookieNameFor, credentialOf } from "../access/credential.ts";
-import type { Door, Routes } from "../door.ts";
 import { ownOrigin } from "../http/origin.ts";
+import type { RouteContext, Routes } from "../route-context.ts";
 
 /** Browsers keep no cookie longer than this, in s. */
 const MAX_COOKIE_S = 34_560_000;
@@ -15,7 +15,7 @@ const Nothing = z.object({}).default({});
  * pages. Both carry the identity of the token they were issued for, and expire with it. With authentication off, both
  * routes exist and have no effect.
  */
-export function signInRoutes(app: Routes, door: Door): void {
+export function signInRoutes(app: Routes, context: RouteContext): void {
   app.post(
     "/ticket",
     {
@@ -30,7 +30,7 @@ export function signInRoutes(app: Routes, door: Door): void {
       },
     },
     async (request, reply) => {
-      const issued = await door.tickets.issue(await door.authenticate(request));
+      const issued = await context.tickets.issue(await context.authenticate(request));
       void reply.header("Cache-Control", "no-store");
       return { success: true as const, ...issued };
     },
@@ -49,11 +49,11 @@ export function signInRoutes(app: Routes, door: Door): void {
       },
     },
     async (request, reply) => {
-      const { ownerId, expiresAt } = await door.authenticate(request);
+      const { ownerId, expiresAt } = await context.authenticate(request);
       checkOwnPage(request);
       const credential = ownerId === undefined ? undefined : credentialOf(request);
       if (credential?.kind === "token") {
-        const seconds = expiresAt === undefined ? undefined : Math.ceil((expiresAt - door.clock.now()) / 1_000);
+        const seconds = expiresAt === undefined ? undefined : Math.ceil((expiresAt - context.clock.now()) / 1_000);
         setCookie(request, reply, credential.token, seconds);
       }
       return { success: true as const, ...(expiresAt !== undefined && { expiresAt }) };

@@ -39,7 +39,7 @@ import type {
 import { openReader, prepareFile, tellOfDamage } from "./database-file.ts";
 import { identityOf } from "./file-identity.ts";
 import { FileLock } from "./file-lock.ts";
-import { preparePlace } from "./file-place.ts";
+import { preparePath } from "./file-path.ts";
 import { FloorList } from "./floor-list.ts";
 import { PageCheck } from "./page-check.ts";
 import { faultOf, isUnreadable } from "./result-code.ts";
@@ -86,7 +86,7 @@ export async function openSqliteStore({
   const closing: (() => unknown)[] = [];
   if (temporary !== undefined) closing.push(() => rm(temporary, { recursive: true, force: true }));
   try {
-    const path = await preparePlace(named);
+    const path = await preparePath(named);
     const lock = FileLock.take(path);
     closing.push(() => lock.release());
     const settings = { file: path, identity: identityOf(path), isDurable: temporary === undefined };

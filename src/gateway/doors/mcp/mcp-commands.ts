@@ -14,8 +14,8 @@ import type { Command } from "../../../protocol/internal/command.ts";
 import type { Trace } from "../../../protocol/ports/tracer.ts";
 import { cleanText } from "../../../protocol/text.ts";
 import type { Caller } from "../../access/caller.ts";
-import { newTarget } from "../../chats.ts";
-import type { Door } from "../../door.ts";
+import { newTarget } from "../../chat-commands.ts";
+import type { RouteContext } from "../../route-context.ts";
 import type { LiveRuns, RunPlace } from "../live-runs.ts";
 import { mustHaveRoom } from "../run-stream.ts";
 import type { RunSummary } from "../run-summary.ts";
@@ -31,7 +31,7 @@ export interface McpCommand {
 }
 
 export interface McpCommandsOptions {
-  door: Door;
+  context: RouteContext;
   runs: LiveRuns;
   caller: Caller;
   trace: Trace | undefined;
@@ -59,9 +59,9 @@ const Place = {
 };
 
 /** The tools for one caller. */
-export function mcpCommands({ door, runs, caller, trace }: McpCommandsOptions): McpCommand[] {
-  const { commands, streams, clock, catalog } = door;
-  const sessions = door.visibleTo(caller);
+export function mcpCommands({ context, runs, caller, trace }: McpCommandsOptions): McpCommand[] {
+  const { commands, streams, clock, catalog } = context;
+  const sessions = context.visibleTo(caller);
 
   async function send(id: SessionId, type: "activate" | "pause" | "resume" | "archive") {
     const { sessionId, floorId } = await sessions.locate(id);
@@ -119,7 +119,7 @@ export function mcpCommands({ door, runs, caller, trace }: McpCommandsOptions): 
         const enabled = [...catalog().agents.values()].filter((agent) => agent.enabled && isOpenTo(agent, undefined));
         return {
           agents: enabled.map(({ id, label, description, priority, interruptible }) => {
-            return { id, name: label, description, priority, interruptible, available: door.isAvailable(id) };
+            return { id, name: label, description, priority, interruptible, available: context.isAvailable(id) };
           }),
         };
       },

@@ -1,8 +1,8 @@
 import { Readable } from "node:stream";
 import type { ReadableStream as WebStream } from "node:stream/web";
 import { z } from "zod";
-import type { Door, Routes } from "../../door.ts";
 import { toAppError } from "../../http/problem.ts";
+import type { RouteContext, Routes } from "../../route-context.ts";
 import { LiveRuns } from "../live-runs.ts";
 import { type McpCommand, type McpCommandsOptions, mcpCommands } from "./mcp-commands.ts";
 
@@ -10,8 +10,8 @@ const INSTRUCTIONS =
   "Interlock decides which agent may speak to a user. Request the floor before you speak. A refusal contains the reason, and a sentence for the user.";
 
 /** `POST /mcp`: Interlock's commands as tools, over MCP's streamable HTTP. Requests are independent of each other. */
-export function mcpRoutes(app: Routes, door: Door): void {
-  const runs = new LiveRuns(door);
+export function mcpRoutes(app: Routes, context: RouteContext): void {
+  const runs = new LiveRuns(context);
   app.post(
     "/mcp",
     {
@@ -25,11 +25,11 @@ export function mcpRoutes(app: Routes, door: Door): void {
       },
     },
     async (request, reply) => {
-      const caller = await door.authenticate(request);
+      const caller = await context.authenticate(request);
       const left = new AbortController();
       reply.raw.once("close", () => left.abort());
       const { method, headers, trace, body } = request;
-      const handle = await openServer({ door, runs, caller, trace });
+      const handle = await openServer({ context, runs, caller, trace });
       const sent = new Request(`http://${headers.host}${request.url}`, {
         method,
         headers: Object.entries(headers).flatMap(([name, value]) =>
@@ -47,14 +47,14 @@ export function mcpRoutes(app: Routes, door: Door): void {
 
   async function openServer(options: McpCommandsOptions) {
     const { McpServer, WebStandardStreamableHTTPServerTransport } = await import("@modelcontextprotocol/server");
-    const about = { name: "interlock", version: door.version };
+    const about = { name: "interlock", version: context.version };
     const server = new McpServer(about, { instructions: INSTRUCTIONS });
     for (const command of mcpCommands(options)) {
       const { name, description, input, isReadOnly } = command;
       server.registerTool(
         name,
         { description, inputSchema: input, annotations: { readOnlyHint: isReadOnly } },
-        (given) => carryOut(command, given, door),
+        (given) => carryOut(command, given, context),
       );
     }
     const transport = new WebStandardStreamableHTTPServerTransport();
@@ -64,7 +64,7 @@ export function mcpRoutes(app: Routes, door: Door): void {
 }
 
 /** A refusal is returned as a result for the model: the decision and its sentence. */
-async function carryOut(command: McpCommand, input: unknown, { log }: Door) {
+async function carryOut(command: McpCommand, input: unknown, { log }: RouteContext) {
   try {
     const result = await command.run(input as never);
     return { content: [{ type: "text" as const, text: JSON.stringify(result) }], structuredContent: { ...result } };

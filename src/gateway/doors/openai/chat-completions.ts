@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { AppError, type ErrorCode } from "../../../protocol/errors.ts";
 import type { Usage } from "../../../protocol/message.ts";
-import type { Door, Routes } from "../../door.ts";
+import type { RouteContext, Routes } from "../../route-context.ts";
 import { LiveRuns, type RunPlace } from "../live-runs.ts";
 import type { Piece, RunEvent } from "../run-reader.ts";
 import type { RunTranslator } from "../run-stream.ts";
@@ -43,9 +43,9 @@ type Body = z.infer<typeof Body>;
 const Answer = z.looseObject({ id: z.string(), object: z.string(), model: z.string() });
 
 /** `POST /v1/chat/completions`: a turn of an agent, for clients of OpenAI's API. */
-export function chatCompletionRoutes(app: Routes, door: Door): void {
-  const runs = new LiveRuns(door);
-  const { commands, clock } = door;
+export function chatCompletionRoutes(app: Routes, context: RouteContext): void {
+  const runs = new LiveRuns(context);
+  const { commands, clock } = context;
   app.post(
     "/v1/chat/completions",
     {
@@ -61,13 +61,13 @@ export function chatCompletionRoutes(app: Routes, door: Door): void {
       errorHandler: sendOpenAiProblem,
     },
     async (request, reply) => {
-      const caller = await door.authenticate(request);
+      const caller = await context.authenticate(request);
       const { body } = request;
       refuseTools(body.tools);
       if ((body.n ?? 1) !== 1) throw unsupported("n", "An agent gives only one answer.");
       const format = body.response_format?.type ?? "text";
       if (format !== "text") throw unsupported("response_format", "Agents answer with text only.");
-      const agentId = readModel(door.catalog(), body.model);
+      const agentId = readModel(context.catalog(), body.model);
       const where = readWhereabouts(request, body.metadata);
       const identity = commands.identify(caller, request, body);
       const createdAt = Math.floor(clock.now() / 1_000);
@@ -77,7 +77,7 @@ export function chatCompletionRoutes(app: Routes, door: Door): void {
         const { chat, title } = readChat(body, where.sessionId !== undefined);
         return await runs.begin(identity, { ...where, agentId, chat, title });
       };
-      return answerWithRun({ door, runs, request, reply, caller }, start, {
+      return answerWithRun({ context, runs, request, reply, caller }, start, {
         isStream: body.stream === true,
         isOneShot: where.sessionId === undefined,
         translator: (place) =>

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { type AgentEntry, isOpenTo, takesTurns } from "../../../config/catalog/catalog.ts";
-import type { Door, Routes } from "../../door.ts";
+import type { RouteContext, Routes } from "../../route-context.ts";
 import { OpenAiProblem, sendOpenAiProblem } from "./openai-problem.ts";
 import { readModel } from "./openai-request.ts";
 
@@ -17,11 +17,11 @@ const Model = z
 const FAILURES = { "4xx": OpenAiProblem, default: OpenAiProblem };
 
 /** `GET /v1/models`: the agents in OpenAI's list of models. */
-export function modelRoutes(app: Routes, door: Door): void {
+export function modelRoutes(app: Routes, context: RouteContext): void {
   const modelOf = ({ id, label, description }: AgentEntry): z.infer<typeof Model> => ({
     id,
     object: "model",
-    created: Math.floor(door.catalogStatus().loadedAt / 1_000),
+    created: Math.floor(context.catalogStatus().loadedAt / 1_000),
     owned_by: "interlock",
     name: label,
     description,
@@ -39,9 +39,9 @@ export function modelRoutes(app: Routes, door: Door): void {
       errorHandler: sendOpenAiProblem,
     },
     async (request) => {
-      await door.authenticate(request);
+      await context.authenticate(request);
       const isModel = (agent: AgentEntry) => agent.enabled && takesTurns(agent) && isOpenTo(agent, undefined);
-      const enabled = [...door.catalog().agents.values()].filter(isModel);
+      const enabled = [...context.catalog().agents.values()].filter(isModel);
       return { object: "list" as const, data: enabled.map(modelOf) };
     },
   );
@@ -59,8 +59,8 @@ export function modelRoutes(app: Routes, door: Door): void {
       errorHandler: sendOpenAiProblem,
     },
     async (request) => {
-      await door.authenticate(request);
-      const catalog = door.catalog();
+      await context.authenticate(request);
+      const catalog = context.catalog();
       return modelOf(catalog.agents.get(readModel(catalog, request.params.model))!);
     },
   );

@@ -1,7 +1,7 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { AppError } from "../../../protocol/errors.ts";
 import type { Caller } from "../../access/caller.ts";
-import type { Door } from "../../door.ts";
+import type { RouteContext } from "../../route-context.ts";
 import type { LiveRuns, RunPlace } from "../live-runs.ts";
 import { mustHaveRoom, type RunTranslator, streamRun } from "../run-stream.ts";
 import type { RunOutcome, RunSummary } from "../run-summary.ts";
@@ -20,7 +20,7 @@ interface OpenAiAnswer {
 }
 
 interface OpenAiRunOptions {
-  door: Door;
+  context: RouteContext;
   runs: LiveRuns;
   request: FastifyRequest;
   reply: FastifyReply;
@@ -35,11 +35,11 @@ export const ABORTED = "The reply was aborted.";
  * way to abort it.
  */
 export async function answerWithRun(
-  { door, runs, request, reply, caller }: OpenAiRunOptions,
+  { context, runs, request, reply, caller }: OpenAiRunOptions,
   start: () => Promise<RunPlace>,
   answer: OpenAiAnswer,
 ): Promise<FastifyReply> {
-  const { streams, log } = door;
+  const { streams, log } = context;
   mustHaveRoom(streams, request.caller);
   const place = await start();
   void reply.headers({ "interlock-session": place.sessionId, "interlock-run": place.runId });
@@ -53,7 +53,7 @@ export async function answerWithRun(
     ending?.catch((error) => log.warn({ err: error, traceId: request.id }, "a run or session could not be ended"));
   };
   if (!answer.isStream) return reply.send(await readWhole());
-  return streamRun(place, { door, runs, request, reply, translator: answer.translator(place), onClose: end });
+  return streamRun(place, { context, runs, request, reply, translator: answer.translator(place), onClose: end });
 
   async function readWhole(): Promise<object> {
     const whole = new WholeRun(reply);

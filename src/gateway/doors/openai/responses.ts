@@ -4,7 +4,7 @@ import { SessionId } from "../../../protocol/ids.ts";
 import { type Answer, confirmationAnswer } from "../../../protocol/interaction.ts";
 import { cleanText } from "../../../protocol/text.ts";
 import type { Caller } from "../../access/caller.ts";
-import type { Door, Routes } from "../../door.ts";
+import type { RouteContext, Routes } from "../../route-context.ts";
 import { LiveRuns } from "../live-runs.ts";
 import { OpenAiProblem, sendOpenAiProblem, unsupported } from "./openai-problem.ts";
 import {
@@ -40,9 +40,9 @@ type Body = z.infer<typeof Body>;
 const Response = z.looseObject({ id: z.string(), object: z.string(), model: z.string() });
 
 /** `POST /v1/responses`: a turn of an agent, for clients of OpenAI's Responses API. */
-export function responseRoutes(app: Routes, door: Door): void {
-  const runs = new LiveRuns(door);
-  const { commands, clock } = door;
+export function responseRoutes(app: Routes, context: RouteContext): void {
+  const runs = new LiveRuns(context);
+  const { commands, clock } = context;
   app.post(
     "/v1/responses",
     {
@@ -58,13 +58,13 @@ export function responseRoutes(app: Routes, door: Door): void {
       errorHandler: sendOpenAiProblem,
     },
     async (request, reply) => {
-      const caller = await door.authenticate(request);
+      const caller = await context.authenticate(request);
       const { body } = request;
       refuseTools(body.tools);
       if (body.background) throw unsupported("background", "Background responses are not supported.");
       const format = body.text?.format?.type ?? "text";
       if (format !== "text") throw unsupported("text.format", "Agents answer with text only.");
-      const agentId = readModel(door.catalog(), body.model);
+      const agentId = readModel(context.catalog(), body.model);
       const identity = commands.identify(caller, request, body);
       const where = readWhereabouts(request, body.metadata);
       const { conversation } = body;
@@ -82,7 +82,7 @@ export function responseRoutes(app: Routes, door: Door): void {
         const { chat, title } = readChat(body, sessionId !== undefined);
         return await runs.begin(identity, { ...where, sessionId, agentId, chat, title });
       };
-      return answerWithRun({ door, runs, request, reply, caller }, start, {
+      return answerWithRun({ context, runs, request, reply, caller }, start, {
         isStream: body.stream === true,
         isOneShot: sessionId === undefined && body.store === false,
         translator: (place) => new ResponseTranslator(place, head),
@@ -100,7 +100,7 @@ export function responseRoutes(app: Routes, door: Door): void {
       facts: { param, code: "previous_response_not_found" },
     });
     if (!sessionId.success || runId === undefined) throw missing;
-    const { messages } = await door
+    const { messages } = await context
       .visibleTo(caller)
       .messages(sessionId.data, { limit: 1 })
       .catch((error) => {

@@ -4,10 +4,10 @@ import type { Decision } from "../../../protocol/decision.ts";
 import { AppError } from "../../../protocol/errors.ts";
 import { type AgentId, SessionId } from "../../../protocol/ids.ts";
 import type { Caller } from "../../access/caller.ts";
-import type { Chat } from "../../chats.ts";
+import type { Chat } from "../../chat-commands.ts";
 import type { Identity } from "../../commands.ts";
 import { Copies } from "../../copies.ts";
-import type { Door, Routes } from "../../door.ts";
+import type { RouteContext, Routes } from "../../route-context.ts";
 import { streamAnswer } from "../../routes/openapi.ts";
 import { LiveRuns, type RunPlace } from "../live-runs.ts";
 import { mustHaveRoom, streamRun } from "../run-stream.ts";
@@ -24,10 +24,10 @@ const CHUNKS = streamAnswer(Chunk);
 const NOTHING = { 204: z.null().meta({ description: "no reply is in progress" }) };
 
 /** `/api/chat`: the protocol of `useChat`, including resumption. */
-export function uiChatRoutes(app: Routes, door: Door): void {
-  const runs = new LiveRuns(door);
-  const copies = new Copies(door);
-  const { commands, streams } = door;
+export function uiChatRoutes(app: Routes, context: RouteContext): void {
+  const runs = new LiveRuns(context);
+  const copies = new Copies(context);
+  const { commands, streams } = context;
   const params = z.object({ id: SessionId });
 
   app.post(
@@ -44,12 +44,12 @@ export function uiChatRoutes(app: Routes, door: Door): void {
       config: { isConversation: true },
     },
     async (request, reply) => {
-      const caller = await door.authenticate(request);
+      const caller = await context.authenticate(request);
       mustHaveRoom(streams, request.caller);
       const { agentId, userId, zone, workspaceId } = request.body;
       const identity = commands.identify(caller, request, request.body);
       const last = readLast(request.body);
-      const sessions = await ChatSessions.of(door.visibleTo(caller), request.body.id);
+      const sessions = await ChatSessions.of(context.visibleTo(caller), request.body.id);
       const sessionId = sessions.newest?.id ?? request.body.id;
       if ("answers" in last) {
         return follow(request, reply, await runs.answer(identity, sessionId, last.answers), true);
@@ -84,7 +84,7 @@ export function uiChatRoutes(app: Routes, door: Door): void {
       },
     },
     async (request, reply) => {
-      const caller = await door.authenticate(request);
+      const caller = await context.authenticate(request);
       mustHaveRoom(streams, request.caller);
       const place = await find(caller, request.params.id);
       return place ? follow(request, reply, place, false) : reply.code(204).send(null);
@@ -104,7 +104,7 @@ export function uiChatRoutes(app: Routes, door: Door): void {
       },
     },
     async (request) => {
-      const caller = await door.authenticate(request);
+      const caller = await context.authenticate(request);
       const place = await find(caller, request.params.id);
       if (place) await runs.abort(caller, place);
       return { success: true as const, aborted: place !== undefined };
@@ -113,7 +113,7 @@ export function uiChatRoutes(app: Routes, door: Door): void {
 
   /** The current run. A chat without a message has no session yet. */
   async function find(caller: Caller, id: SessionId): Promise<RunPlace | undefined> {
-    const { newest } = await ChatSessions.of(door.visibleTo(caller), id);
+    const { newest } = await ChatSessions.of(context.visibleTo(caller), id);
     return newest && (await runs.find(caller, newest.id));
   }
 
@@ -142,6 +142,6 @@ export function uiChatRoutes(app: Routes, door: Door): void {
   ): Promise<FastifyReply> {
     void reply.headers({ ...PROTOCOL, "interlock-session": place.sessionId, "interlock-run": place.runId });
     const translator = new UiTranslator(place, { isContinued });
-    return streamRun(place, { door, runs, request, reply, translator, onClose: () => {} });
+    return streamRun(place, { context, runs, request, reply, translator, onClose: () => {} });
   }
 }

@@ -5,7 +5,7 @@ import { AppError } from "../../../protocol/errors.ts";
 import { AgentId, MessageId, Name, RequestId, SessionId } from "../../../protocol/ids.ts";
 import { type Answer, confirmationAnswer, QuestionResponse, questionAnswer } from "../../../protocol/interaction.ts";
 import { cleanText, cutText } from "../../../protocol/text.ts";
-import type { Chat } from "../../chats.ts";
+import type { Chat } from "../../chat-commands.ts";
 
 /** The part type of an agent's question. The page answers it as the output of a tool. */
 export const QUESTION_TOOL = "user_question";

@@ -1,12 +1,12 @@
 import { beforeEach, describe, expect, test } from "vitest";
-import { Pulse } from "../../../src/bus/pulse.ts";
+import { OutageDetector } from "../../../src/bus/outage-detector.ts";
 import { VirtualClock } from "../../support/virtual-clock.ts";
 
 const BEAT_MS = 500;
 
 describe("a pulse", () => {
   let clock: VirtualClock;
-  let pulse: Pulse;
+  let pulse: OutageDetector;
   let told: string[];
   /** Beats that were sent and did not come back yet. */
   let sent: [line: number, beat: string][];
@@ -18,7 +18,7 @@ describe("a pulse", () => {
     told = [];
     sent = [];
     comesBack = () => true;
-    pulse = new Pulse({
+    pulse = new OutageDetector({
       clock,
       lines: 2,
       send: (line, beat) => (comesBack(line) ? pulse.hear(line, beat) : sent.push([line, beat])),

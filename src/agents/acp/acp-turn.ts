@@ -14,7 +14,7 @@ import { CANCELLED, Permission } from "./permission.ts";
 import { PROFILES, protocolModeOf } from "./profiles.ts";
 import { redactPart, weightOf } from "./redacted-part.ts";
 import { Notification, UpdateReader } from "./updates.ts";
-import { type TalkItem, UserQuestions } from "./user-questions.ts";
+import { type TurnItem, UserQuestions } from "./user-questions.ts";
 
 /** The longest message of the protocol, in UTF-16 units: enough for an image or a large change of a file. */
 const MAX_MESSAGE_UNITS = 16_777_216;
@@ -36,10 +36,10 @@ interface Capabilities {
 }
 
 /** One turn with a coding agent over its standard streams, from the handshake to the end of its process. */
-export class AcpTalk {
+export class AcpTurn {
   readonly #entry: AgentEntry;
   readonly #adapter: AcpAdapter;
-  readonly #run: ProgramRun<TalkItem>;
+  readonly #run: ProgramRun<TurnItem>;
   readonly #turn: Turn;
   readonly #control: RunControl;
   readonly #clock: Clock;
@@ -59,7 +59,7 @@ export class AcpTalk {
     entry: AgentEntry,
     adapter: AcpAdapter,
     about: {
-      run: ProgramRun<TalkItem>;
+      run: ProgramRun<TurnItem>;
       turn: Turn;
       control: RunControl;
       clock: Clock;

@@ -9,7 +9,7 @@ const MISSED = 2;
 /** A line that has missed this many beats in a row is replaced by a new connection: it may never recover. */
 const HOPELESS = 10;
 
-export interface PulseOptions {
+export interface OutageDetectorOptions {
   clock: Clock;
   /** The number of lines that messages arrive on; each is probed separately. */
   lines: number;
@@ -27,8 +27,8 @@ export interface PulseOptions {
  * Detects whether the messages that this node publishes come back to it. A frozen or cut-off server leaves its
  * connections open and writes to them wait, so only a missing answer reveals the outage (rule C21).
  */
-export class Pulse {
-  readonly #options: PulseOptions;
+export class OutageDetector {
+  readonly #options: OutageDetectorOptions;
   /** The newest beat that came back, by line. */
   readonly #heard: number[];
   #beat = 0;
@@ -36,7 +36,7 @@ export class Pulse {
   #isAway = false;
   #timer: Timer | undefined;
 
-  constructor(options: PulseOptions) {
+  constructor(options: OutageDetectorOptions) {
     this.#options = options;
     this.#heard = Array.from({ length: options.lines }, () => 0);
     this.#missed = this.#heard.map(() => 0);

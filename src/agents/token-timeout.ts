@@ -2,19 +2,19 @@ import type { Timer } from "../protocol/ports/clock.ts";
 import type { RunControl } from "./agent.ts";
 
 /** A provider sent no token within its timeout. */
-export class Silence extends Error {
+export class TokenTimeout extends Error {
   constructor(hasSpoken: boolean, silentMs: number) {
     super(hasSpoken ? `no further token for ${silentMs} ms` : `no token for ${silentMs} ms`);
-    this.name = "Silence";
+    this.name = "TokenTimeout";
   }
 }
 
 /** Pauses the timeout of a provider while tools run or a person is asked. Several pauses may overlap. */
-export class Excuse {
+export class TimeoutPause {
   #reasons = 0;
   onChange: () => void = () => {};
 
-  get isGiven(): boolean {
+  get isActive(): boolean {
     return this.#reasons > 0;
   }
 
@@ -29,7 +29,7 @@ export class Excuse {
   }
 }
 
-export interface PatienceOptions<T> {
+export interface TokenTimeoutOptions<T> {
   after: RunControl["after"];
   /** Timeouts in ms: until the first token, and between two tokens. */
   firstTokenMs: number;
@@ -39,35 +39,42 @@ export interface PatienceOptions<T> {
   /** Whether the part begins a new request, whose next token is a first token. */
   isBeginning?: (part: T) => boolean;
   /** While it is active, the timeout is paused; afterwards it starts again. */
-  excuse?: Excuse;
+  pause?: TimeoutPause;
 }
 
 /**
  * Pass on a provider's parts, with a timeout for tokens. Time counts only while a part is awaited, so that a paused
  * reader does not cause a timeout.
- * @throws Silence after `firstTokenMs` or `nextTokenMs` without a token
+ * @throws TokenTimeout after `firstTokenMs` or `nextTokenMs` without a token
  */
-export async function* withPatience<T>(
+export async function* withTokenTimeout<T>(
   parts: AsyncIterable<T>,
-  { after, firstTokenMs, nextTokenMs, isToken, isBeginning = () => false, excuse = new Excuse() }: PatienceOptions<T>,
+  {
+    after,
+    firstTokenMs,
+    nextTokenMs,
+    isToken,
+    isBeginning = () => false,
+    pause = new TimeoutPause(),
+  }: TokenTimeoutOptions<T>,
 ): AsyncGenerator<T, void, undefined> {
   const iterator = parts[Symbol.asyncIterator]();
   let hasSpoken = false;
   let isWaiting = false;
   let timer: Timer | undefined;
-  let giveUp: (silence: Silence) => void = () => {};
+  let giveUp: (silence: TokenTimeout) => void = () => {};
   const rest = () => {
     timer?.cancel();
     timer = undefined;
   };
   const count = () => {
-    if (!isWaiting || excuse.isGiven) return;
+    if (!isWaiting || pause.isActive) return;
     const silentMs = hasSpoken ? nextTokenMs : firstTokenMs;
     // Other parts do not extend the time until the first token.
-    timer ??= after(silentMs, () => giveUp(new Silence(hasSpoken, silentMs)));
+    timer ??= after(silentMs, () => giveUp(new TokenTimeout(hasSpoken, silentMs)));
   };
-  excuse.onChange = () => {
-    if (excuse.isGiven) rest();
+  pause.onChange = () => {
+    if (pause.isActive) rest();
     else count();
   };
   try {

@@ -7,7 +7,7 @@ const MAX_LINED_UP = 4_096;
 /** A running run always holds a place; a held run never; a waiting run only beyond its limits. */
 export type RunState = "running" | "held" | "waiting";
 
-export interface PlacesOptions {
+export interface RunLimitsOptions {
   /** Concurrent runs. */
   total: number;
   /** Concurrent runs of one owner; its further runs wait in a line. */
@@ -29,8 +29,8 @@ interface Owner {
  * Counts the places of a worker (rule C14). Held runs and runs that wait for a person hold no place, and one owner's
  * runs cannot hold all places. The queue keeps the order among owners.
  */
-export class Places {
-  readonly #options: PlacesOptions;
+export class RunLimits {
+  readonly #options: RunLimitsOptions;
   readonly #runs = new Map<RunId, { owner: Owner | undefined; state: RunState }>();
   readonly #owners = new Map<string, Owner>();
   readonly #counts: Record<RunState, number> = { running: 0, held: 0, waiting: 0 };
@@ -38,7 +38,7 @@ export class Places {
   #waitingInPlace = 0;
   #linedUp = 0;
 
-  constructor(options: PlacesOptions) {
+  constructor(options: RunLimitsOptions) {
     this.#options = options;
   }
 

@@ -19,7 +19,7 @@ import type { Store } from "../store/store.ts";
 import type { Authenticate, Caller } from "./access/caller.ts";
 import type { Tickets } from "./access/tickets.ts";
 import type { VisibleSessions } from "./access/visible-sessions.ts";
-import type { Chats } from "./chats.ts";
+import type { ChatCommands } from "./chat-commands.ts";
 import type { Commands } from "./commands.ts";
 import type { Histories } from "./histories/histories.ts";
 import type { BodyArrival } from "./http/json-bodies.ts";
@@ -66,7 +66,7 @@ export interface Definitions {
 }
 
 /** What the routes depend on. */
-export interface Door {
+export interface RouteContext {
   authenticate: Authenticate;
   /** The caller on an open route; undefined for an unknown caller. */
   recognize: (request: FastifyRequest) => Promise<Caller | undefined>;
@@ -74,7 +74,7 @@ export interface Door {
   /** The sessions and floors that a caller may see. Routes have no other way to read them. */
   visibleTo: (caller: Caller) => VisibleSessions;
   commands: Commands;
-  chats: Chats;
+  chats: ChatCommands;
   histories: Histories;
   connections: Connections;
   followers: Followers;

@@ -17,7 +17,7 @@ const MAX_LINKS = 40;
  * file would have two logs and two locks, so links are followed, and a file with two hard links is refused (rule C27).
  * @throws Error with a sentence
  */
-export async function preparePlace(file: string): Promise<string> {
+export async function preparePath(file: string): Promise<string> {
   try {
     await mkdir(dirname(file), { recursive: true, mode: FOLDER_MODE });
     const path = await followLinks(file);

@@ -35,7 +35,7 @@ export function newTarget(
 }
 
 /** Makes the commands that carry users' messages to their sessions. */
-export class Chats {
+export class ChatCommands {
   readonly #options: { store: Pick<Store, "putBlob">; commands: Commands; clock: Clock };
 
   constructor(options: { store: Pick<Store, "putBlob">; commands: Commands; clock: Clock }) {
