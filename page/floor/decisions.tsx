@@ -1,5 +1,6 @@
 import type { Decision } from "../../src/protocol/decision.ts";
 import { useHere } from "../moment/here.tsx";
+import { Fold } from "../parts/fold.tsx";
 import type { WordKey } from "../words/en.ts";
 import { useWords } from "../words/words.tsx";
 import { keyOfDecision } from "./decision-key.ts";
@@ -10,6 +11,7 @@ const MARKS = { granted: "✓", queued: "◔", rejected: "✕" } as const;
 /** What the arbiter decided, the newest first, each with its reason and how its numbers came about. */
 export function Decisions({ decisions }: { decisions: readonly Decision[] }) {
   const { say } = useWords();
+  const { isLive } = useHere();
   const newest = decisions.toReversed();
   return (
     <section className={styles["decisions"]} aria-labelledby="decisions">
@@ -18,14 +20,10 @@ export function Decisions({ decisions }: { decisions: readonly Decision[] }) {
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reachable with the keyboard. */}
       <section className={styles["scroll"]} tabIndex={0} aria-label={say("decisions.all")}>
         <ol>
-          {newest.map((decision) => (
-            <li key={keyOfDecision(decision)} data-outcome={decision.outcome}>
-              <details>
-                <summary>
-                  <DecisionText decision={decision} />
-                </summary>
-                <DecisionSteps decision={decision} />
-              </details>
+          {newest.map((decision, place) => (
+            // Of a past moment each place keeps its element: every step of it changes all decisions.
+            <li key={isLive ? keyOfDecision(decision) : place} data-outcome={decision.outcome}>
+              <Fold summary={<DecisionText decision={decision} />}>{() => <DecisionSteps decision={decision} />}</Fold>
             </li>
           ))}
         </ol>
@@ -42,7 +40,7 @@ export function DecisionText({ decision, isWhatIf = false }: { decision: Decisio
   return (
     <>
       <span aria-hidden="true">{MARKS[outcome]} </span>
-      {say(`${isWhatIf ? "whatif" : "decided"}.${outcome}`, values)} {say(reasonOf(decision), values)}
+      {`${say(`${isWhatIf ? "whatif" : "decided"}.${outcome}`, values)} ${say(reasonOf(decision), values)}`}
     </>
   );
 }

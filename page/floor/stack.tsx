@@ -23,8 +23,10 @@ const MAX_CARDS = 24;
 /** The floor as a stack: its holder above, who was paused for it beneath, who waits beside. */
 export function Stack({ floor, whatIf }: { floor: FloorPicture; whatIf: WhatIf | undefined }) {
   const { say } = useWords();
-  const { agentName } = useHere();
+  const { agentName, isLive } = useHere();
   const { holder, ducked, paused, queued, reserved } = floor;
+  // Of a past moment each place keeps its element: a step may change all sessions, and none has anything to keep.
+  const keyOf = ({ id }: Session, place = 0) => (isLive ? id : place);
   const place = useRef<HTMLDivElement>(null);
   useMoves(place);
   const fate = whatIf && fateOf(whatIf.decision);
@@ -40,7 +42,7 @@ export function Stack({ floor, whatIf }: { floor: FloorPicture; whatIf: WhatIf |
       <div>
         <h2>{say("stack.holder")}</h2>
         {fate === "front" && ghost}
-        {holder && <Card key={holder.id} session={holder} isFront effect={effects?.get(holder.id)} />}
+        {holder && <Card key={keyOf(holder)} session={holder} isFront effect={effects?.get(holder.id)} />}
         {!holder && (
           <p className={styles["free"]}>
             {reserved ? say("stack.reserved", { session: reserved.sessionId }) : say("stack.free")}
@@ -48,8 +50,8 @@ export function Stack({ floor, whatIf }: { floor: FloorPicture; whatIf: WhatIf |
         )}
         {(ducked.length > 0 || fate === "beneath") && <h2>{say("stack.ducked")}</h2>}
         {fate === "beneath" && ghost}
-        {ducked.map((session) => (
-          <Card key={session.id} session={session} effect={effects?.get(session.id)} />
+        {ducked.map((session, place) => (
+          <Card key={keyOf(session, place)} session={session} effect={effects?.get(session.id)} />
         ))}
         <h2>{say("stack.paused", { count: paused.length })}</h2>
         {paused.length === 0 && <p className={styles["quiet"]}>{say("stack.nonepaused")}</p>}
@@ -72,10 +74,11 @@ interface CardsProps {
 
 function Cards({ sessions, effects }: CardsProps): ReactNode {
   const { say } = useWords();
+  const { isLive } = useHere();
   return (
     <>
-      {sessions.slice(0, MAX_CARDS).map((session) => (
-        <Card key={session.id} session={session} effect={effects?.get(session.id)} />
+      {sessions.slice(0, MAX_CARDS).map((session, place) => (
+        <Card key={isLive ? session.id : place} session={session} effect={effects?.get(session.id)} />
       ))}
       {sessions.length > MAX_CARDS && (
         <p className={styles["quiet"]}>{say("stack.more", { count: sessions.length - MAX_CARDS })}</p>

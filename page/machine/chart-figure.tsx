@@ -1,7 +1,8 @@
-import { useLayoutEffect, useRef, useState } from "react";
+import { memo, useLayoutEffect, useRef, useState } from "react";
+import { useHere } from "../moment/here.tsx";
 import { signOf } from "../parts/look.ts";
 import { useWords } from "../words/words.tsx";
-import { type Box, type ChartRegion, type Layout, labelOf, type Point, wordText } from "./chart.ts";
+import { type Box, type ChartArrow, type ChartRegion, type Layout, labelOf, type Point, wordText } from "./chart.ts";
 import styles from "./machine.module.css";
 import { lookOfState } from "./standing.ts";
 
@@ -24,6 +25,7 @@ interface Props {
 /** A region of a machine: its states, what leads from one to another, and where it is now. */
 export function ChartFigure({ title, region, state, note, taken }: Props) {
   const { say } = useWords();
+  const { isLive } = useHere();
   const box = useRef<HTMLElement>(null);
   const [width, setWidth] = useState(0);
   useLayoutEffect(() => {
@@ -54,6 +56,8 @@ export function ChartFigure({ title, region, state, note, taken }: Props) {
         aria-label={title}
       >
         <svg
+          // A past moment is a still: nothing happens in it.
+          className={isLive ? undefined : styles["still"]}
           width={layout.width * scale}
           height={layout.height * scale}
           viewBox={`0 0 ${layout.width} ${layout.height}`}
@@ -65,13 +69,12 @@ export function ChartFigure({ title, region, state, note, taken }: Props) {
           {region.arrows.map((each, index) => (
             <Arrow
               key={`${each.from.join()} ${each.to}`}
-              {...layout.arrows[index]!}
-              words={labelOf(each.words)}
-              about={each.words.map(wordText).join("\n")}
+              arrow={each}
+              place={layout.arrows[index]!}
               isTaken={taken?.arrow === index}
             />
           ))}
-          {taken && <Runner key={taken.key} points={layout.arrows[taken.arrow]!.points} />}
+          {taken && isLive && <Runner key={taken.key} points={layout.arrows[taken.arrow]!.points} />}
           {region.states.map((each) => (
             <State
               key={each.name}
@@ -96,7 +99,7 @@ interface StateProps {
   note: string | undefined;
 }
 
-function State({ name, box: { x, y, width, height }, stays, isLit, note }: StateProps) {
+const State = memo(function State({ name, box: { x, y, width, height }, stays, isLit, note }: StateProps) {
   const look = lookOfState(name);
   const below = note ?? (stays.length > 0 ? `↻ ${stays.length}` : undefined);
   const middle = x + width / 2;
@@ -114,18 +117,17 @@ function State({ name, box: { x, y, width, height }, stays, isLit, note }: State
       )}
     </g>
   );
-}
+});
 
 interface ArrowProps {
-  points: readonly Point[];
-  label?: Box;
-  words: readonly string[];
-  /** All words, where the label leaves some out. */
-  about: string;
+  arrow: ChartArrow;
+  place: Layout["arrows"][number];
   isTaken: boolean;
 }
 
-function Arrow({ points, label, words, about, isTaken }: ArrowProps) {
+const Arrow = memo(function Arrow({ arrow: { words }, place: { points, label }, isTaken }: ArrowProps) {
+  // The label may leave some words out.
+  const about = words.map(wordText).join("\n");
   return (
     <g className={styles["arrow"]} data-taken={isTaken}>
       {about !== "" && <title>{about}</title>}
@@ -135,7 +137,7 @@ function Arrow({ points, label, words, about, isTaken }: ArrowProps) {
         <>
           <rect className={styles["plate"]} {...label} rx={4} />
           <text className={styles["words"]}>
-            {words.map((word, line) => (
+            {labelOf(words).map((word, line) => (
               <tspan key={word} x={label.x + label.width / 2} y={label.y + 9 + line * 14}>
                 {word}
               </tspan>
@@ -145,7 +147,7 @@ function Arrow({ points, label, words, about, isTaken }: ArrowProps) {
       )}
     </g>
   );
-}
+});
 
 /** What runs along an arrow as it is taken. */
 function Runner({ points }: { points: Layout["arrows"][number]["points"] }) {

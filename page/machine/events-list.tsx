@@ -3,6 +3,7 @@ import type { Client } from "../../src/client/client.ts";
 import { useClient } from "../../src/react/provider.ts";
 import { DecisionText } from "../floor/decisions.tsx";
 import { useHere } from "../moment/here.tsx";
+import { Fold } from "../parts/fold.tsx";
 import { useAct } from "../parts/use-act.ts";
 import { useWords } from "../words/words.tsx";
 import styles from "./machine.module.css";
@@ -54,28 +55,30 @@ export function EventsList({ sessionId, accepted, refused }: Props) {
       </ul>
       {commands.length === 0 && <p className={styles["quiet"]}>{say("machine.nocommands")}</p>}
       {others.length > 0 && (
-        <details>
-          <summary>{say("machine.others", { count: others.length })}</summary>
-          <ul className={styles["others"]}>
-            {others.map(({ event, to }) => (
-              <li key={event}>
-                <code>{event}</code> <Leads to={to} />
-              </li>
-            ))}
-          </ul>
-        </details>
+        <Fold summary={say("machine.others", { count: others.length })}>
+          {() => (
+            <ul className={styles["others"]}>
+              {others.map(({ event, to }) => (
+                <li key={event}>
+                  <code>{event}</code> <Leads to={to} />
+                </li>
+              ))}
+            </ul>
+          )}
+        </Fold>
       )}
       {refused.length > 0 && (
-        <details>
-          <summary>{say("machine.refuses", { count: refused.length })}</summary>
-          <ul className={styles["others"]}>
-            {refused.map(({ event, code }) => (
-              <li key={event}>
-                <code>{event}</code> <small>✕ {code}</small>
-              </li>
-            ))}
-          </ul>
-        </details>
+        <Fold summary={say("machine.refuses", { count: refused.length })}>
+          {() => (
+            <ul className={styles["others"]}>
+              {refused.map(({ event, code }) => (
+                <li key={event}>
+                  <code>{event}</code> <small>✕ {code}</small>
+                </li>
+              ))}
+            </ul>
+          )}
+        </Fold>
       )}
     </section>
   );

@@ -1,10 +1,12 @@
 import { charts } from "virtual:charts";
-import { useEffect, useMemo, useRef, useState } from "react";
+import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import type { Session } from "../../src/protocol/session.ts";
 import type { FloorPicture } from "../log/floor-picture.ts";
 import { type Here, useHere } from "../moment/here.tsx";
 import { clockOf } from "../moment/moment-text.ts";
 import { isExternal } from "../parts/external-agent.ts";
+import { Fold } from "../parts/fold.tsx";
+import { usePaced } from "../parts/use-paced.ts";
 import { useWords } from "../words/words.tsx";
 import type { Chart } from "./chart.ts";
 import { ChartFigure } from "./chart-figure.tsx";
@@ -22,23 +24,25 @@ import {
 
 /** Sessions that can be chosen; others are reached from the other views. */
 const MAX_CHOICES = 100;
+/** The choices follow the moment at most once in so many ms. */
+const CHOICES_MS = 250;
 
 /** The machines of the floor and of one of its sessions, drawn from the machines themselves, with their states lit. */
 export function MachineView() {
   const { say } = useWords();
   const here = useHere();
   const { floorId, floor, sessionId, log } = here;
-  const choices = choicesOf(here);
-  const chosen = sessionId ?? choices[0]?.id;
+  const present = presentOn(floor);
+  const chosen = sessionId ?? (present[0] ?? here.newestSessions(1)[0])?.id;
   const session =
-    chosen === undefined ? undefined : (choices.find(({ id }) => id === chosen) ?? here.sessionThen(chosen));
+    chosen === undefined ? undefined : (present.find(({ id }) => id === chosen) ?? here.sessionThen(chosen));
   const transitions = useTransitions(chosen);
   const [arbiter, machine] = charts as [Chart, Chart];
   return (
     <section className={styles["view"]} aria-labelledby="machine">
       <header className={styles["head"]}>
         <h1 id="machine">{say("machine.title")}</h1>
-        {choices.length > 0 && <SessionChoice choices={choices} chosen={chosen} />}
+        <SessionChoice session={session} />
         {floorId === undefined && <p className={styles["quiet"]}>{say("machine.nofloor")}</p>}
         {floorId !== undefined && !floor && <p className={styles["quiet"]}>{say("floor.loading")}</p>}
         {floorId !== undefined && floor && !session && (
@@ -48,7 +52,7 @@ export function MachineView() {
         )}
       </header>
       <div className={styles["charts"]}>
-        <SessionCharts key={chosen} machine={machine} session={session} transitions={transitions} />
+        <SessionCharts machine={machine} session={session} transitions={transitions} />
         <ArbiterChart key={floorId} arbiter={arbiter} floor={floor} />
       </div>
       <aside className={styles["aside"]}>
@@ -59,33 +63,50 @@ export function MachineView() {
   );
 }
 
-/** Those on the stack and in the queue first, then those that were made last. */
+/** Those on the stack and in the queue. */
+const presentOn = (floor: FloorPicture | undefined): Session[] =>
+  floor ? [...(floor.holder ? [floor.holder] : []), ...floor.ducked, ...floor.paused, ...floor.queued] : [];
+
+/** Those that are present first, then those that were made last. */
 function choicesOf({ floor, newestSessions }: Here): Session[] {
-  const present = floor ? [floor.holder, ...floor.ducked, ...floor.paused, ...floor.queued] : [];
-  const known = new Map(present.flatMap((session) => (session ? [[session.id, session]] : [])));
+  const known = new Map(presentOn(floor).map((session) => [session.id, session]));
   for (const session of newestSessions(MAX_CHOICES)) if (!known.has(session.id)) known.set(session.id, session);
   return [...known.values()].slice(0, MAX_CHOICES);
 }
 
-function SessionChoice({ choices, chosen }: { choices: readonly Session[]; chosen: string | undefined }) {
+function SessionChoice({ session }: { session: Session | undefined }) {
   const { say } = useWords();
-  const { agentName, linkTo, floorId = "" } = useHere();
+  const here = useHere();
+  const { agentName, linkTo, floorId = "" } = here;
+  const paced = usePaced(here, CHOICES_MS);
+  const choices = useMemo(() => choicesOf(paced), [paced]);
+  const choiceOf = useCallback(
+    (each: Session) => <Choice key={each.id} session={each} agentName={agentName} />,
+    [agentName],
+  );
+  const options = useMemo(() => choices.map(choiceOf), [choices, choiceOf]);
+  const isListed = session === undefined || choices.some(({ id }) => id === session.id);
+  if (!session && choices.length === 0) return undefined;
   return (
     <select
       className={styles["choice"]}
       aria-label={say("machine.session")}
-      value={chosen}
+      value={session?.id}
       onChange={({ target }) => {
         location.hash = linkTo("machine", { floorId, sessionId: target.value });
       }}
     >
-      {chosen !== undefined && !choices.some(({ id }) => id === chosen) && <option value={chosen}>{chosen}</option>}
-      {choices.map(({ id, agentId, title, state }) => (
-        <option key={id} value={id}>
-          {agentName(agentId)} · {title} · {say(`machine.state.${state}`)}
-        </option>
-      ))}
+      {isListed ? options : [choiceOf(session), ...options]}
     </select>
+  );
+}
+
+function Choice({ session: { id, agentId, title, state }, agentName }: { session: Session } & Pick<Here, "agentName">) {
+  const { say } = useWords();
+  return (
+    <option value={id}>
+      {agentName(agentId)} · {title} · {say(`machine.state.${state}`)}
+    </option>
   );
 }
 
@@ -116,7 +137,7 @@ function SessionCharts({ machine, session, transitions }: ChartsProps) {
   });
 }
 
-const keyOf = ({ seq, timestamp }: TransitionEvent): string => `${seq} ${timestamp}`;
+const keyOf = ({ sessionId, seq }: TransitionEvent): string => `${sessionId} ${seq}`;
 
 function useTransitions(id: string | undefined): TransitionEvent[] {
   const { log, count, isLive, recent } = useHere();
@@ -151,7 +172,7 @@ function ArbiterChart({ arbiter, floor }: { arbiter: Chart; floor: FloorPicture 
 
 function Facts({ session, machine, transitions }: ChartsProps & { session: Session }) {
   const { say, language } = useWords();
-  const { agents, agentName } = useHere();
+  const { agents, agentName, isLive } = useHere();
   const takesNoTurns = isExternal(agents, session);
   const { accepted, refused } = useMemo(
     () => acceptedIn(machine, statesOf({ state: session.state, activity: session.activity }), takesNoTurns),
@@ -159,15 +180,16 @@ function Facts({ session, machine, transitions }: ChartsProps & { session: Sessi
   );
   return (
     <>
-      <EventsList key={session.id} sessionId={session.id} accepted={accepted} refused={refused} />
+      {/* Commands are given now: of a past moment there is nothing to keep for one session. */}
+      <EventsList key={isLive ? session.id : ""} sessionId={session.id} accepted={accepted} refused={refused} />
       <section aria-labelledby="transitions">
         <h2 id="transitions">{say("machine.transitions")}</h2>
         {transitions.length === 0 && <p className={styles["quiet"]}>{say("machine.notransitions")}</p>}
         <ol className={styles["transitions"]}>
-          {transitions.toReversed().map((each) => {
+          {transitions.toReversed().map((each, place) => {
             const { from, to, event, by, activity, level, reason } = each.data;
             return (
-              <li key={keyOf(each)}>
+              <li key={isLive ? keyOf(each) : place}>
                 <time>{clockOf(Date.parse(each.timestamp), language, true)}</time>{" "}
                 <b className={styles["mono"]}>{event}</b>{" "}
                 {activity ? `${from} (${activity.from} → ${activity.to})` : `${from} → ${to}`}
@@ -179,10 +201,9 @@ function Facts({ session, machine, transitions }: ChartsProps & { session: Sessi
           })}
         </ol>
       </section>
-      <details className={styles["context"]}>
-        <summary>{say("machine.context")}</summary>
-        <Tree value={session} />
-      </details>
+      <Fold className={styles["context"]} summary={say("machine.context")}>
+        {() => <Tree value={session} />}
+      </Fold>
     </>
   );
 }

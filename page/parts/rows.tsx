@@ -6,7 +6,11 @@ interface Props<T> {
   items: readonly T[];
   /** Every row has this height, in px. */
   rowHeight: number;
-  keyOf: (item: T, index: number) => string;
+  /**
+   * For items that change their places or have something of their own to keep. Without it a list that jumps shows other
+   * items in the elements that it has: nothing is made and nothing removed.
+   */
+  keyOf?: (item: T) => string;
   row: (item: T, index: number) => ReactNode;
   /** What the list is, for screen readers. */
   label: string;
@@ -20,57 +24,110 @@ interface Props<T> {
   onEnd?: (() => void) | undefined;
 }
 
-/** Rows above and below what is seen. */
+/** The part of a list that is seen. */
+interface Seen {
+  /** Of the part, in px from the list's beginning. */
+  top: number;
+  /** In px; 0 until the browser has told. */
+  height: number;
+  /** The first row after the last jump. Rows are placed, and known, by their distance from it. */
+  origin: number;
+  /** The row that was brought into view last, and the list's length then. */
+  shownIndex: number | undefined;
+  length: number;
+  /** Where the list has to be scrolled to for that; undefined after the reader scrolled. */
+  scrollTo: number | undefined;
+}
+
+const NOT_YET: Seen = { top: 0, height: 0, origin: 0, shownIndex: undefined, length: 0, scrollTo: undefined };
+
+/** Rows above and below what is seen, for a reader who scrolls. A list that is moved by the page has none. */
 const SPARE = 6;
+/** In px, until the browser has told. */
+const LIKELY_HEIGHT = 600;
+/** The browser rounds heights, and with them the place at the end of a list: by no more than so many px. */
+const ROUNDED = 2;
 
 /** A list of any length of which only what is seen is in the document. */
 export function Rows<T>({ items, rowHeight, keyOf, row, label, shownIndex, head, width, onEnd }: Props<T>) {
   const { length } = items;
   const box = useRef<HTMLElement>(null);
-  const [{ top, height }, setPlace] = useState({ top: 0, height: 600 });
-  // Known without asking the browser, which would lay the page out for each answer.
-  const seen = useRef({ top: 0, height: 0 });
-  useViewport(box, (element) => {
-    seen.current = { top: element.scrollTop, height: element.clientHeight };
-    setPlace(seen.current);
+  const above = useRef<HTMLDivElement>(null);
+  // Where the page scrolled to last, until the reader scrolls: the browser tells of both in the same way.
+  const moved = useRef<number>(undefined);
+  const [known, setSeen] = useState(NOT_YET);
+  useViewport(box, ({ scrollTop, clientHeight }) => {
+    const height = clientHeight - (above.current?.offsetHeight ?? 0);
+    const isOurs = moved.current !== undefined && Math.abs(moved.current - scrollTop) <= ROUNDED;
+    if (!isOurs) moved.current = undefined;
+    setSeen((seen) => {
+      if (isOurs) return seen.height === height ? seen : { ...seen, height };
+      return movedTo(scrollTop, { ...seen, height, scrollTo: undefined }, rowHeight);
+    });
   });
+  // While this is rendered: as an effect it would come after the rows of the former place were rendered once more.
+  let seen = known;
+  if (known.shownIndex !== shownIndex || known.length !== length) {
+    seen = withRowInView({ ...known, shownIndex, length }, rowHeight);
+    setSeen(seen);
+  }
+  const { top, height, origin, scrollTo } = seen;
   useLayoutEffect(() => {
-    const element = box.current!;
-    if (shownIndex === undefined || shownIndex < 0) return;
-    const at = shownIndex * rowHeight;
-    const { top, height } = seen.current;
-    if (at >= top && at + rowHeight <= top + height) return;
-    const most = Math.max(0, length * rowHeight - height);
-    seen.current = { top: Math.min(most, Math.max(0, at - height / 2)), height };
-    element.scrollTop = seen.current.top;
-    setPlace(seen.current);
-  }, [shownIndex, rowHeight, length]);
-  const first = Math.max(0, Math.floor(top / rowHeight) - SPARE);
-  const last = Math.min(items.length, Math.ceil((top + height) / rowHeight) + SPARE);
-  const isAtEnd = last >= items.length;
+    if (scrollTo === undefined) return;
+    moved.current = scrollTo;
+    box.current!.scrollTop = scrollTo;
+  }, [scrollTo]);
+  const spare = scrollTo === undefined ? SPARE : 0;
+  const first = firstRow(top, rowHeight, spare);
+  const last = Math.min(length, Math.ceil((top + (height || LIKELY_HEIGHT)) / rowHeight) + spare);
+  const isAtEnd = last >= length;
   useLayoutEffect(() => {
-    if (isAtEnd && items.length > 0) onEnd?.();
-  }, [isAtEnd, items.length, onEnd]);
+    if (isAtEnd && length > 0) onEnd?.();
+  }, [isAtEnd, length, onEnd]);
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reachable with the keyboard.
     <section className={styles["box"]} ref={box} tabIndex={0} aria-label={label} data-wide={width !== undefined}>
       {head !== undefined && (
-        <div className={styles["head"]} style={{ width }}>
+        <div ref={above} className={styles["head"]} style={{ width }}>
           {head}
         </div>
       )}
-      <ul style={{ height: items.length * rowHeight, width }}>
-        {items.slice(first, last).map((item, index) => (
-          <li
-            key={keyOf(item, first + index)}
-            style={{ height: rowHeight, transform: `translateY(${(first + index) * rowHeight}px)` }}
-            aria-setsize={items.length}
-            aria-posinset={first + index + 1}
-          >
-            {row(item, first + index)}
-          </li>
-        ))}
-      </ul>
+      <div className={styles["all"]} style={{ height: length * rowHeight, width }}>
+        <ul style={{ transform: `translateY(${origin * rowHeight}px)` }}>
+          {items.slice(first, last).map((item, nth) => {
+            const index = first + nth;
+            const place = index - origin;
+            return (
+              <li
+                key={keyOf ? keyOf(item) : place}
+                style={{ height: rowHeight, top: place * rowHeight }}
+                aria-setsize={length}
+                aria-posinset={index + 1}
+              >
+                {row(item, index)}
+              </li>
+            );
+          })}
+        </ul>
+      </div>
     </section>
   );
+}
+
+const firstRow = (top: number, rowHeight: number, spare: number): number =>
+  Math.max(0, Math.floor(top / rowHeight) - spare);
+
+function movedTo(top: number, seen: Seen, rowHeight: number): Seen {
+  const isJump = Math.abs(top - seen.top) > seen.height + 2 * SPARE * rowHeight;
+  return { ...seen, top, origin: isJump ? firstRow(top, rowHeight, 0) : seen.origin };
+}
+
+function withRowInView(seen: Seen, rowHeight: number): Seen {
+  const { shownIndex, length, top, height } = seen;
+  if (shownIndex === undefined || shownIndex < 0) return seen;
+  const at = shownIndex * rowHeight;
+  if (at >= top && at + rowHeight <= top + height) return seen;
+  const most = Math.max(0, length * rowHeight - height);
+  const scrollTo = Math.min(most, Math.max(0, at - height / 2));
+  return { ...movedTo(scrollTo, seen, rowHeight), scrollTo };
 }

@@ -66,7 +66,6 @@ export function SequenceView() {
           label={say("sequence.messages")}
           shownIndex={shown.length - 1}
           width={width}
-          keyOf={({ index, part }) => `${index} ${part}`}
           head={<Heads columns={columns} nameOf={nameOf} />}
           row={(exchange) => (
             <ExchangeRow

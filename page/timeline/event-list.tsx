@@ -40,7 +40,6 @@ export function EventList() {
         rowHeight={32}
         label={say("log.events")}
         shownIndex={current}
-        keyOf={(place) => events[place]!.position}
         row={(place, index) => (
           <button
             type="button"

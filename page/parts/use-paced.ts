@@ -1,0 +1,27 @@
+import { useEffect, useRef, useState } from "react";
+
+/** The value as it was at most so many ms ago: for what takes long to show and needs not follow each step of the moment. */
+export function usePaced<T>(value: T, everyMs: number): T {
+  const [shown, setShown] = useState(value);
+  const latest = useRef(value);
+  const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
+  const shownAt = useRef(0);
+  useEffect(() => {
+    latest.current = value;
+    if (Object.is(value, shown)) return;
+    const show = () => {
+      timer.current = undefined;
+      shownAt.current = performance.now();
+      setShown(latest.current);
+    };
+    timer.current ??= setTimeout(show, Math.max(0, shownAt.current + everyMs - performance.now()));
+  }, [value, shown, everyMs]);
+  useEffect(
+    () => () => {
+      clearTimeout(timer.current);
+      timer.current = undefined;
+    },
+    [],
+  );
+  return shown;
+}
