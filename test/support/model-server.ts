@@ -3,8 +3,8 @@ import type { AddressInfo } from "node:net";
 
 /**
  * A model's provider for coding agents, in the wire formats of OpenAI's responses and chat completions. What it answers stands in
- * the user's message: `RUN <command>` calls the agent's shell tool once and then tells what came of it, `LIMITED` is a 429,
- * anything else is a sentence.
+ * the user's message: `RUN <command>` calls the agent's shell tool once and then tells what came of it, `CALL <tool> <JSON>` does so
+ * with a tool of the MCP server `interlock`, `LIMITED` is a 429, anything else is a sentence.
  */
 export interface ModelServer {
   /** Ends in `/v1`. */
@@ -19,6 +19,8 @@ export const SENTENCE = "The model says hello.";
 interface Answer {
   readonly text?: string;
   readonly command?: string;
+  /** A tool of Interlock, with its arguments as JSON. */
+  readonly tool?: { readonly name: string; readonly input: string };
 }
 
 type Json = Record<string, unknown>;
@@ -59,6 +61,8 @@ async function readBody(request: IncomingMessage): Promise<Json> {
 function answerTo(message: string, result: string | undefined): Answer | undefined {
   if (message.includes("LIMITED")) return undefined;
   if (result !== undefined) return { text: `The tool said: ${result}` };
+  const [, name, input] = /CALL (\S+) (.+)$/m.exec(message) ?? [];
+  if (name !== undefined && input !== undefined) return { tool: { name, input } };
   const command = /RUN (.+)$/m.exec(message)?.[1];
   return command === undefined ? { text: SENTENCE } : { command };
 }
@@ -105,7 +109,7 @@ function answerResponses(body: Json, response: ServerResponse): void {
   const send = begin(response);
   const id = `resp_${Math.trunc(performance.now() * 1_000)}`;
   send({ type: "response.created", response: { id } });
-  if (answer.command === undefined) {
+  if (answer.text !== undefined) {
     const item = {
       type: "message",
       role: "assistant",
@@ -123,16 +127,13 @@ function answerResponses(body: Json, response: ServerResponse): void {
     send({ type: "response.output_item.done", output_index: 0, item });
   } else {
     const args = { cmd: answer.command, sandbox_permissions: "require_escalated", justification: "The user wants it." };
+    const call = answer.tool
+      ? { namespace: "mcp__interlock", name: answer.tool.name, arguments: answer.tool.input }
+      : { name: "exec_command", arguments: JSON.stringify(args) };
     send({
       type: "response.output_item.done",
       output_index: 0,
-      item: {
-        type: "function_call",
-        id: `fc_${id}`,
-        call_id: `call_${id}`,
-        name: "exec_command",
-        arguments: JSON.stringify(args),
-      },
+      item: { type: "function_call", id: `fc_${id}`, call_id: `call_${id}`, ...call },
     });
   }
   const usage = { input_tokens: 11, output_tokens: 7, total_tokens: 18, input_tokens_details: { cached_tokens: 0 } };
@@ -157,11 +158,13 @@ function answerChat(body: Json, response: ServerResponse): void {
       choices: [{ index: 0, delta, finish_reason: finish }],
     });
   chunk({ role: "assistant", content: "" });
-  if (answer.command === undefined) {
+  if (answer.text !== undefined) {
     chunk({ content: answer.text });
     chunk({}, "stop");
   } else {
-    const call = { name: shell, arguments: JSON.stringify({ command: answer.command }) };
+    const call = answer.tool
+      ? { name: `mcp__interlock__${answer.tool.name}`, arguments: answer.tool.input }
+      : { name: shell, arguments: JSON.stringify({ command: answer.command }) };
     chunk({ tool_calls: [{ index: 0, id: `call_${id}`, type: "function", function: call }] });
     chunk({}, "tool_calls");
   }

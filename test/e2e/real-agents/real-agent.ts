@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { type ChildServer, makeHouse } from "../../support/child-server.ts";
+import type { HeardEvent } from "../../support/event-stream.ts";
 import { type ModelServer, SENTENCE, startModelServer } from "../../support/model-server.ts";
 import { gone, running } from "../../support/processes.ts";
 import { SessionReader } from "../../support/session-reader.ts";
@@ -72,7 +73,10 @@ class Stage {
       set: { HOME: home, [homeVariable]: home, TEST_TAG: tag },
       start_timeout: "2m",
     };
-    const house = await makeHouse({ agents: [{ name: "coder", adapter }] }, env);
+    const house = await makeHouse(
+      { agents: [{ name: "coder", tools: [{ name: "clock", confirm: true }], adapter }] },
+      env,
+    );
     const begin = () => house.start();
     const server = await begin();
     await server.post("/session/create", { id: "s", activate: true });
@@ -102,6 +106,18 @@ class Stage {
     const { requestId, data } = await this.next("tool_confirmation_request");
     await this.#server.post("/message", { type: "tool_confirmation_response", sessionId: "s", requestId, response });
     return data["toolCall"] as Record<string, unknown>;
+  }
+
+  /** Answer every request of a turn: those for a tool of Interlock, and those of the agent for what it does. @returns its events */
+  async answerAll(ofClock: string): Promise<HeardEvent[]> {
+    const from = this.#seen;
+    for (;;) {
+      const { type, requestId, data } = await this.next("tool_confirmation_request", "complete");
+      if (type === "complete") return this.#events.slice(from);
+      const isClock = (data["toolCall"] as { function: { name: string } }).function.name === "clock";
+      const response = isClock ? ofClock : "approve";
+      await this.#server.post("/message", { type: "tool_confirmation_response", sessionId: "s", requestId, response });
+    }
   }
 
   async abort(): Promise<void> {
@@ -162,6 +178,22 @@ export function describeRealAgent(agent: RealAgent): void {
       expect((await stage.next("tool_result")).data).toMatchObject({ status: "error" });
       await stage.next("complete");
       expect(existsSync(join(stage.workFolder, "refused.txt"))).toBe(false);
+    });
+
+    test("calls a tool of Interlock, where the user consents", async () => {
+      const stage = await Stage.open(agent);
+      const call = 'CALL clock {"timezone":"Asia/Shanghai"}';
+      const resultOf = (events: readonly HeardEvent[]) =>
+        events.find(({ type, data }) => type === "tool_result" && data["toolName"] === "clock")?.data;
+      await stage.say(call);
+      const result = resultOf(await stage.answerAll("approve"));
+      expect(result).toMatchObject({ status: "success", content: expect.stringContaining("Asia/Shanghai") });
+      expect(await stage.reply()).toMatch(/The tool said: .*Asia\/Shanghai/s);
+
+      await stage.say(call);
+      expect(resultOf(await stage.answerAll("reject"))).toMatchObject({ status: "error" });
+      expect(await stage.reply()).toMatch(/The tool said: .*reject/s);
+      await gone(stage.tag);
     });
 
     test("that is aborted in the middle of a tool leaves no process, and takes the next turn", async () => {
