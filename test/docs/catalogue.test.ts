@@ -43,8 +43,8 @@ test("docs/arbitration.md shows every key of the file", () => {
   expect(keys.filter((key) => !mentions(text, key))).toEqual([]);
 });
 
-test("docs/agents.md shows every key of every adapter", () => {
-  const { text } = readPage("docs/agents.md");
+test.each(["docs/agents.md", "docs/agents.zh.md"])("%s shows every key of every adapter", (path) => {
+  const { text } = readPage(path);
   for (const { shape } of Adapter.options) {
     expect(
       Object.keys(shape).filter((key) => !mentions(text, key)),

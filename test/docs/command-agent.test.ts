@@ -4,8 +4,10 @@ import { programSubject } from "../support/programs.ts";
 import { play, textOf, turnOf } from "../support/run-stage.ts";
 import { readPage } from "./page.ts";
 
-test("the whole agent that docs/agents-command.md shows answers a turn", async () => {
-  const { text } = readPage("docs/agents-command.md").blocks.find(({ info }) => info === "yaml agent")!;
+const PAGES = ["docs/agents-command.md", "docs/agents-command.zh.md"];
+
+test.each(PAGES)("the whole agent that %s shows answers a turn", async (path) => {
+  const { text } = readPage(path).blocks.find(({ info }) => info === "yaml agent")!;
   const reading = readCatalog(`agents:\n${text.replace(/^/gm, "  ")}`);
   if (!reading.ok) throw new Error("the page shows no catalogue");
   const { adapter } = reading.catalog.agents.get("counter")!;

@@ -101,6 +101,9 @@ test.each([
   ["docs/guide-agents.md", "docs/guide-agents.zh.md"],
   ["docs/external-players.md", "docs/external-players.zh.md"],
   ["docs/doors.md", "docs/doors.zh.md"],
+  ["docs/agents.md", "docs/agents.zh.md"],
+  ["docs/agents-acp.md", "docs/agents-acp.zh.md"],
+  ["docs/agents-command.md", "docs/agents-command.zh.md"],
 ])("pages in two languages have the same headings and the same commands: %s", (english, chinese) => {
   const [one, other] = [readPage(english), readPage(chinese)];
   expect(other.headings.map(({ level }) => level)).toEqual(one.headings.map(({ level }) => level));
