@@ -9,15 +9,26 @@ export const SESSIONS = ["s1", "s2", "s3", "s4", "s5"];
 
 /** Keys that let sessions be heard together; without them a floor behaves as if there were none. */
 const sharing = {
-  when_preempted: fc.constantFrom("pause", "duck", "duck"),
-  beneath: fc.constantFrom({}, { all: -14 }, { all: -6 }, { a: -20, b: "pause", all: -3 }, { c: 0, d: -9 }),
-  critical: fc.constantFrom(false, false, false, true),
-  replaces: fc.constantFrom([], [], ["a"], ["b", "c"], ["d"]),
+  interruptible: fc.constantFrom(true, true, false),
+  when_blocked: fc.constantFrom("reject", "queue", "duck", "duck"),
+  when_preempted: fc.constantFrom("pause", "duck", "duck", "duck"),
+  beneath: fc.constantFrom(
+    {},
+    { all: -14 },
+    { all: -6 },
+    { all: -30 },
+    { a: -20, b: "pause", all: -3 },
+    { c: 0, d: -9 },
+  ),
+  critical: fc.constantFrom(...Array.from({ length: 7 }, () => false), true),
+  replaces: fc.constantFrom([], [], ["a"], ["b", "c"], ["a", "b", "c", "d"]),
   max_hold: fc.constantFrom(undefined, undefined, "20s"),
-  lease: fc.constantFrom(undefined, undefined, "5s", "12s"),
+  lease: fc.constantFrom(undefined, undefined, undefined, "12s"),
   isExternal: fc.constantFrom(false, false, true),
 };
 const plain = {
+  interruptible: fc.boolean(),
+  when_blocked: fc.constantFrom("reject", "queue"),
   when_preempted: fc.constant("pause"),
   beneath: fc.constant({}),
   critical: fc.constant(false),
@@ -31,9 +42,7 @@ const agentWith = (keys: typeof sharing | typeof plain) =>
   fc.record({
     ...keys,
     priority: fc.constantFrom(10, 20, 20, 50, 90),
-    interruptible: fc.boolean(),
     preemption_threshold: fc.option(fc.constantFrom(20, 60, 90), { nil: undefined }),
-    when_blocked: fc.constantFrom("reject", "queue", "duck"),
     queue_timeout: fc.constantFrom(undefined, "30s"),
     when_busy: fc.constantFrom("reject", "enqueue", "interrupt"),
     resume: fc.constantFrom("auto", "auto", "manual"),
@@ -66,10 +75,10 @@ const worldWith = (agent: ReturnType<typeof agentWith>, restrictions: fc.Arbitra
   });
 type Restrictions = (typeof restriction extends fc.Arbitrary<infer R> ? R : never)[];
 
-/** Half of the worlds know no key for hearing sessions together. */
+/** A third of the worlds know no key for hearing sessions together. */
 export const world = fc.oneof(
-  worldWith(agentWith(plain), fc.constant([])),
-  worldWith(agentWith(sharing), fc.array(restriction, { maxLength: 2 })),
+  { weight: 1, arbitrary: worldWith(agentWith(plain), fc.constant([])) },
+  { weight: 2, arbitrary: worldWith(agentWith(sharing), fc.array(restriction, { maxLength: 2 })) },
 );
 
 const sessionId = fc.constantFrom(...SESSIONS);
@@ -77,12 +86,12 @@ const nth = fc.nat({ max: 7 });
 /** A step names runs, timers and questions by "the n-th there is": what that is depends on the history so far. */
 export const step = fc.oneof(
   {
-    weight: 4,
+    weight: 7,
     arbitrary: fc.record({
       do: fc.constant("create" as const),
       sessionId,
       agentId: fc.constantFrom(...AGENTS),
-      activate: fc.boolean(),
+      activate: fc.constantFrom(true, true, false),
     }),
   },
   { weight: 4, arbitrary: fc.record({ do: fc.constant("chat" as const), sessionId }) },
@@ -93,6 +102,9 @@ export const step = fc.oneof(
       sessionId,
       verb: fc.constantFrom(
         "activate" as const,
+        "activate" as const,
+        "activate" as const,
+        "resume" as const,
         "resume" as const,
         "pause" as const,
         "archive" as const,
@@ -136,7 +148,7 @@ export const step = fc.oneof(
     }),
   },
   /** Time passes; timers fire when they are due. */
-  { weight: 4, arbitrary: fc.record({ do: fc.constant("pass" as const), ms: fc.constantFrom(2_000, 6_000, 15_000) }) },
+  { weight: 4, arbitrary: fc.record({ do: fc.constant("pass" as const), ms: fc.constantFrom(2_000, 6_000, 30_000) }) },
   /** The node is away for so long: timers fire late. */
   { weight: 1, arbitrary: fc.record({ do: fc.constant("away" as const), ms: fc.constantFrom(4_000, 40_000) }) },
 );

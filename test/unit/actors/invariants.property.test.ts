@@ -60,8 +60,8 @@ function play(setting: World, steps: Step[]): void {
 
 describe("for any commands to a floor, in any order", () => {
   test("every invariant holds after every step", () => {
-    fc.assert(fc.property(world, fc.array(step, { minLength: 1, maxLength: 60 }), play), {
-      numRuns: Number(process.env["FLOOR_HISTORIES"] ?? 400),
+    fc.assert(fc.property(world, fc.array(step, { minLength: 1, maxLength: 60, size: "max" }), play), {
+      numRuns: Number(process.env["FLOOR_HISTORIES"] ?? 1_000),
     });
   }, 120_000);
 

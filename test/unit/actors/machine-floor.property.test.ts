@@ -86,7 +86,7 @@ function playBoth(setting: World, steps: Step[]): void {
 
 describe("a floor that is played by tables", () => {
   test("emits, answers and writes what XState's own actors would, in any history", () => {
-    fc.assert(fc.property(world, fc.array(step, { minLength: 1, maxLength: 60 }), playBoth), {
+    fc.assert(fc.property(world, fc.array(step, { minLength: 1, maxLength: 60, size: "max" }), playBoth), {
       numRuns: Number(process.env["FLOOR_HISTORIES"] ?? 300),
     });
   }, 120_000);
