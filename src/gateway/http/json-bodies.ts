@@ -50,7 +50,7 @@ export function acceptJsonOnly(app: FastifyInstance, maxBytes: number, pace: Tur
   });
   app.removeAllContentTypeParsers();
   app.addContentTypeParser("application/json", (request, payload, done) => {
-    const declared = Number(request.headers["content-length"] ?? Number.NaN);
+    const declared = declaredLength(request);
     if (declared > maxBytes) return done(new AppError("too_large"));
     if (!request.arrival) return done(null, undefined);
     const { loan, response } = request.arrival;
@@ -82,8 +82,11 @@ export function acceptJsonOnly(app: FastifyInstance, maxBytes: number, pace: Tur
     response.once("close", () => body.free());
   });
   app.addContentTypeParser("application/x-ndjson", (request, payload, done) => {
-    if (request.routeOptions.config.takesLines) done(null, payload);
-    else done(new AppError("bad_request", "Content-Type: application/json"));
+    if (!request.routeOptions.config.takesLines) {
+      return done(new AppError("bad_request", "Content-Type: application/json"));
+    }
+    if (declaredLength(request) > BOUNDS.importBytes) return done(new AppError("too_large"));
+    done(null, payload);
   });
   app.addHook("preValidation", (request, _reply, done) => {
     if (request.method !== "GET" && request.body === undefined) request.body = {};
@@ -201,6 +204,9 @@ export function discardBody(request: FastifyRequest, maxBytes: number, pace: Tur
   });
   raw.on("error", () => {});
 }
+
+/** The body's length by its head; NaN if it is not declared. */
+const declaredLength = ({ headers }: FastifyRequest): number => Number(headers["content-length"] ?? Number.NaN);
 
 function hasBody({ headers }: FastifyRequest): boolean {
   return headers["transfer-encoding"] !== undefined || Number(headers["content-length"] ?? 0) > 0;

@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import { accepted } from "../../support/e2e-client.ts";
 import { NodeUnderTest } from "../../support/node-under-test.ts";
 import { OpenApiDocument } from "../../support/openapi-document.ts";
+import { type Schema, samplesOf } from "../../support/openapi-samples.ts";
 import { serverOf } from "../../support/postgres-place.ts";
 import { POSTGRES } from "../../support/postgres-server.ts";
 import { chooseServer, describeWith } from "../../support/server-choice.ts";
@@ -11,53 +12,6 @@ const GOOD = "talk";
 const ODD = ["ta\0lk", "ta\ude97lk"];
 /** In an address NUL alone can be written; the bytes of a lone surrogate are no UTF-8. */
 const ODD_ENCODED = ["ta%00lk", "ta%ED%BA%97lk"];
-
-interface Schema {
-  $ref?: string;
-  type?: string;
-  const?: unknown;
-  enum?: unknown[];
-  properties?: Record<string, Schema>;
-  items?: Schema;
-  additionalProperties?: Schema | boolean;
-  anyOf?: Schema[];
-  oneOf?: Schema[];
-  allOf?: Schema[];
-  minimum?: number;
-}
-
-/** Valid values of a schema, one for each alternative at its top; `swap` says what a string place holds. */
-function samplesOf(schema: Schema, document: OpenApiDocument, swap: () => string): unknown[] {
-  const all = (each: Schema) => samplesOf(each, document, swap);
-  const one = (each: Schema) => all(each)[0];
-  if (schema.$ref) return all(document.components.schemas[schema.$ref.split("/").at(-1)!] as Schema);
-  if (schema.const !== undefined) return [schema.const];
-  if (schema.enum) return [schema.enum[0]];
-  const alternatives = schema.oneOf ?? schema.anyOf;
-  if (alternatives) return alternatives.flatMap(all);
-  if (schema.allOf) return [Object.assign({}, ...schema.allOf.map(one))];
-  switch (schema.type) {
-    case "string":
-      return [swap()];
-    case "integer":
-    case "number":
-      return [schema.minimum ?? 1];
-    case "boolean":
-      return [true];
-    case "array":
-      return [[one(schema.items!)]];
-    case "object": {
-      const value = Object.fromEntries(
-        Object.entries(schema.properties ?? {}).map(([name, each]) => [name, one(each)]),
-      );
-      // The names of a record are strings of the caller, too.
-      if (typeof schema.additionalProperties === "object") value[swap()] = one(schema.additionalProperties);
-      return [value];
-    }
-    default:
-      return [{}];
-  }
-}
 
 /** Every value of the schema with an odd string at one place, and good ones elsewhere. */
 function* oddBodies(schema: Schema, document: OpenApiDocument): Generator<unknown> {
