@@ -1,13 +1,13 @@
 /**
- * `npm start`: a conversation with the agent of `floor-agent.ts`, in text, so that it needs neither a room nor a model.
- * Prints what the agent says, and fails if it speaks while a call has the floor.
+ * `npm run livekit`: a conversation with the agent of `floor-agent.ts`, in text, so that it needs neither a room nor a
+ * model. Prints what is said and each of its five outcomes, and fails if one of them is not as it must be.
  */
 import assert from "node:assert/strict";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { initializeLogger, llm, voice } from "@livekit/agents";
-import { createClient } from "../../src/client/interlock-client.ts";
+import { createClient, keepLease } from "../../src/client/interlock-client.ts";
 import { openNode } from "../car/node.ts";
 import { FloorAgent } from "./floor-agent.ts";
 
@@ -38,13 +38,36 @@ const ask = async (words: string): Promise<string> => {
   return spoken.join(" ");
 };
 
+const { session: music } = await client.createSession({ agentId: "music_agent", userId: "driver", activate: true });
+const lease = keepLease(client, music.id, true);
+lease.note(music);
+opened.defer(() => lease.stop());
+const musicLog = client.openSession(music.id);
+
+let outcomes = 0;
+const outcome = (isSo: boolean, what: string): void => {
+  outcomes += 1;
+  assert.ok(isSo, `${outcomes}. not so: ${what}`);
+  console.log(`  ${outcomes}. ${what}`);
+};
+
 const answer = await ask("What is the weather like?");
-assert.notEqual(answer, "");
+outcome(answer !== "", "the agent answers");
 
 const { session: call } = await client.createSession({ agentId: "phone_agent", userId: "driver", activate: true });
 const refusal = await ask("And tomorrow?");
-assert.notEqual(refusal, answer);
-assert.notEqual(refusal, "");
+outcome(refusal !== "" && refusal !== answer, "in a call it says why it may not speak");
+const { session: duringCall } = await client.loadSession({ sessionId: call.id });
+outcome(duringCall.state === "active", "the call goes on");
 
 await client.archiveSession(call.id);
-assert.equal(await ask("What is the weather like?"), answer);
+outcome((await ask("What is the weather like?")) === answer, "after the call it answers as before");
+
+await client.archiveSession(music.id);
+const heard: string[] = [];
+for await (const event of musicLog) {
+  if (event.type === "session_transition") heard.push(`${event.data.to} ${event.data.level ?? ""}`);
+  if (heard.at(-1)?.startsWith("archived")) break;
+}
+const isHeardBeneath = /ducked\S* -14,.*paused .*ducked\S* -14,/.test(heard.join(","));
+outcome(isHeardBeneath, `the music went on 14 dB quieter beneath both answers, and was silent in the call: ${heard}`);
