@@ -1,29 +1,68 @@
 import { fileURLToPath } from "node:url";
 import { defineConfig } from "vitest/config";
 import { BaseSequencer, type TestSpecification } from "vitest/node";
+import { RepeatedTests } from "./test/support/repeated-tests.ts";
 
 // Programs that tests start, and threads of the store, find their code compiled. Node.js compares it with the source.
 process.env["NODE_COMPILE_CACHE"] ??= fileURLToPath(new URL("node_modules/.cache/compile", import.meta.url));
 
-/** The simulation is long and computes without a pause: it begins first, beside tests that wait for real processes. */
-class SimulationFirst extends BaseSequencer {
+/** What takes long begins first, so that no core is idle at the end. The simulation computes without a pause. */
+const LONG = [
+  "/simulation/",
+  "/real-agents/",
+  "/deploy/",
+  "/cluster/",
+  "/page/",
+  "/attacks/",
+  "/first-minutes",
+  "/crash/",
+];
+
+/**
+ * Long files first, and the files of a project that shares its processes last and together: a process is only used again
+ * for the next file in line.
+ */
+class LongFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
-    const isSimulation = ({ moduleId }: TestSpecification) => moduleId.endsWith("/simulation.test.ts");
+    const rank = ({ moduleId, project }: TestSpecification): string => {
+      if (!project.config.isolate) return `shared ${project.name}`;
+      const index = LONG.findIndex((part) => moduleId.includes(part));
+      return String.fromCharCode(48 + (index < 0 ? LONG.length : index));
+    };
     const sorted = await super.sort(files);
-    return [...sorted.filter(isSimulation), ...sorted.filter((file) => !isSimulation(file))];
+    return sorted.sort((one, other) => (rank(one) < rank(other) ? -1 : rank(one) > rank(other) ? 1 : 0));
   }
 }
 
-/** Tests that start real processes get another try on a shared CI machine. A fault that stays fails every try. */
-const retry = process.env["CI"] === "true" ? 2 : 0;
+/**
+ * Tests that start real processes get another try on a shared CI machine. A fault that stays fails every try, and the end
+ * of the run names each test that was tried again.
+ */
+const RETRIES = process.env["CI"] === "true" ? 2 : 0;
+/** `TEST_SECOND_TRY=true`: each test fails once at first, which shows whether a second try can pass. */
+const fails = process.env["TEST_SECOND_TRY"] === "true";
+const retry = fails ? 1 : RETRIES;
+
+/** Their files run one after another in a few processes, which saves loading the same modules for each of them. */
+const SHARING = { isolate: false, restoreMocks: true, unstubEnvs: true };
+/** Files that talk to a node in their own process, and leave nothing in it. */
+const IN_PROCESS = ["test/e2e/contract/**/*.test.ts", "test/e2e/doors/**/*.test.ts", "test/e2e/minds/**/*.test.ts"];
+/** They start programs by the dozen, and measure the memory of their own process. */
+const PROGRAMS = ["test/unit/agents/**/*.test.ts"];
 
 export default defineConfig({
   test: {
     projects: [
       {
         extends: true,
-        test: { name: "unit", include: ["test/*.test.ts", "test/docs/**/*.test.ts", "test/unit/**/*.test.ts"] },
+        test: {
+          name: "unit",
+          include: ["test/*.test.ts", "test/docs/**/*.test.ts", "test/unit/**/*.test.ts"],
+          exclude: PROGRAMS,
+          ...SHARING,
+        },
       },
+      { extends: true, test: { name: "programs", include: PROGRAMS } },
       { extends: true, test: { name: "contract", include: ["test/contract/**/*.test.ts"], retry } },
       {
         extends: true,
@@ -34,16 +73,20 @@ export default defineConfig({
         test: {
           name: "e2e",
           include: ["test/e2e/**/*.test.ts", "test/faults/**/*.test.ts"],
+          exclude: IN_PROCESS,
           testTimeout: 60_000,
           retry,
         },
       },
+      { extends: true, test: { name: "in-process", include: IN_PROCESS, testTimeout: 60_000, retry, ...SHARING } },
     ],
     // No test asks how long something takes: these only end what hangs, on a machine that is busy too.
     testTimeout: 30_000,
     hookTimeout: 60_000,
     pool: "forks",
-    sequence: { sequencer: SimulationFirst },
+    reporters: ["default", new RepeatedTests()],
+    setupFiles: fails ? ["test/support/failing-first-try.ts"] : [],
+    sequence: { sequencer: LongFirst },
     // One more than the cores of the machines that check: many tests wait for real processes.
     maxWorkers: 3,
   },

@@ -3,6 +3,7 @@ import { once } from "node:events";
 import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { test } from "vitest";
+import { BARE_ENV } from "./bare-env.ts";
 import { reportUntested } from "./untested.ts";
 
 /** Where other projects' programs are installed: `npm ci --prefix test/outside-programs --ignore-scripts`. */
@@ -21,7 +22,7 @@ type Program = keyof typeof PROGRAMS;
 const TIMEOUT_MS = 240_000;
 
 /** They must neither report that they were used nor look for newer versions of themselves. */
-const QUIET = { REDOCLY_TELEMETRY: "off", REDOCLY_SUPPRESS_UPDATE_NOTICE: "true", NO_COLOR: "1" };
+const QUIET = { ...BARE_ENV, REDOCLY_TELEMETRY: "off", REDOCLY_SUPPRESS_UPDATE_NOTICE: "true", NO_COLOR: "1" };
 
 const entryOf = (program: Program) => join(OUTSIDE_MODULES, PROGRAMS[program]);
 
@@ -32,9 +33,9 @@ export function runProgram(program: Program, args: readonly string[], folder: st
 
 /** Run Node in a folder, and collect what it prints. */
 export async function runNode(args: readonly string[], folder: string) {
-  const { PATH, HOME } = process.env;
+  const { HOME } = process.env;
   const stdio = ["ignore", "pipe", "pipe"] as const;
-  const child = spawn(process.execPath, args, { cwd: folder, env: { PATH, HOME, ...QUIET }, stdio: [...stdio] });
+  const child = spawn(process.execPath, args, { cwd: folder, env: { ...QUIET, HOME }, stdio: [...stdio] });
   let [stdout, stderr] = ["", ""];
   child.stdout!.setEncoding("utf8").on("data", (text) => (stdout += text));
   child.stderr!.setEncoding("utf8").on("data", (text) => (stderr += text));

@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, onTestFinished, test } from "vitest";
+import { BARE_ENV } from "../../support/bare-env.ts";
 import { type ChildServer, makeHouse } from "../../support/child-server.ts";
 import type { HeardEvent } from "../../support/event-stream.ts";
 import { type ModelServer, SENTENCE, startModelServer } from "../../support/model-server.ts";
@@ -70,7 +71,7 @@ class Stage {
       command: join(BIN, command),
       cwd: work,
       env: Object.keys(env),
-      set: { HOME: home, [homeVariable]: home, TEST_TAG: tag },
+      set: { ...BARE_ENV, HOME: home, [homeVariable]: home, TEST_TAG: tag },
       start_timeout: "2m",
     };
     const house = await makeHouse(
