@@ -46,7 +46,7 @@ const retry = fails ? 1 : RETRIES;
 /** Their files run one after another in a few processes, which saves loading the same modules for each of them. */
 const SHARING = { isolate: false, restoreMocks: true, unstubEnvs: true };
 /** Files that talk to a node in their own process, and leave nothing in it. */
-const IN_PROCESS = ["test/e2e/contract/**/*.test.ts", "test/e2e/doors/**/*.test.ts", "test/e2e/minds/**/*.test.ts"];
+const IN_PROCESS = ["test/e2e/contract/**/*.test.ts", "test/e2e/doors/**/*.test.ts"];
 /** They start programs by the dozen, and measure the memory of their own process. */
 const PROGRAMS = ["test/unit/agents/**/*.test.ts"];
 
