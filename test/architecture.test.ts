@@ -209,6 +209,14 @@ describe("the house", () => {
     expect(found).toEqual([]);
   });
 
+  test("speaks to a node through the client alone, in the page and on the command line", () => {
+    const speaking = files.filter((file) => {
+      const isUser = /^(page|src\/cli|src\/react)\//.test(relative(root, file));
+      return isUser && /\b(fetch|EventSource|XMLHttpRequest)\(/.test(readFileSync(file, "utf8"));
+    });
+    expect(speaking.map((file) => relative(root, file))).toEqual([]);
+  });
+
   test("reads sessions and floors for a caller through VisibleSessions alone", () => {
     const readers = files.filter((file) =>
       /src\/gateway\/(routes\/|doors\/|chat-commands|streams\/connection-stream|commands)/.test(file),

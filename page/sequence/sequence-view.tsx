@@ -6,6 +6,7 @@ import { LogFileButtons } from "../moment/log-file-buttons.tsx";
 import { clockOf } from "../moment/moment-text.ts";
 import { becauseOf } from "../parts/because.ts";
 import { EventText } from "../parts/event-text.tsx";
+import { LogStanding, NoEvents } from "../parts/log-standing.tsx";
 import { Rows } from "../parts/rows.tsx";
 import { useWords } from "../words/words.tsx";
 import { type Column, columnsOf, type Exchange, exchangeIndex, firstFrom, type Party, placeIn } from "./exchanges.ts";
@@ -46,8 +47,7 @@ export function SequenceView() {
           {say("sequence.count", { shown: number.format(shown.length), all: number.format(all) })}
           {span &&
             ` · ${say("sequence.span", { from: clockOf(span.from, language, true), to: clockOf(span.to, language, true) })}`}
-          {log.hasOlder && ` · ${say(log.isReading ? "timeline.reading" : "timeline.older")}`}
-          {log.failure && ` · ${log.failure}`}
+          <LogStanding />
         </span>
         <button type="button" disabled={!span} onClick={() => setSpan(undefined)}>
           {say("sequence.whole")}
@@ -55,9 +55,10 @@ export function SequenceView() {
         {floorId === undefined && <LogFileButtons />}
       </header>
       {shown.length === 0 && (
-        <p className={styles["quiet"]}>
-          {say(!floorId ? "sequence.nofloor" : span ? "sequence.emptyspan" : "sequence.empty")}
-        </p>
+        <NoEvents
+          className={styles["quiet"]}
+          nothing={!floorId ? "sequence.nofloor" : span ? "sequence.emptyspan" : "sequence.empty"}
+        />
       )}
       {shown.length > 0 && (
         <Rows

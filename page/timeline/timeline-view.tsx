@@ -3,6 +3,7 @@ import { placeOf, timeOf } from "../log/log-event.ts";
 import { useHere } from "../moment/here.tsx";
 import { LogFileButtons } from "../moment/log-file-buttons.tsx";
 import { clockOf } from "../moment/moment-text.ts";
+import { LogStanding, NoEvents } from "../parts/log-standing.tsx";
 import { useViewport } from "../parts/use-viewport.ts";
 import { useWords } from "../words/words.tsx";
 import { EventList } from "./event-list.tsx";
@@ -92,8 +93,7 @@ export function TimelineView() {
         <h1>{say("timeline.title")}</h1>
         <span className={styles["quiet"]}>
           {say("timeline.count", { sessions: number.format(lanes.length), events: number.format(events.length) })}
-          {log.hasOlder && ` · ${say(log.isReading ? "timeline.reading" : "timeline.older")}`}
-          {log.failure && ` · ${log.failure}`}
+          <LogStanding />
         </span>
         <button type="button" aria-label={say("timeline.earlier")} onClick={() => setChosen(moved(span, -STEP, whole))}>
           ◂
@@ -112,7 +112,9 @@ export function TimelineView() {
         </button>
         {floorId === undefined && <LogFileButtons />}
       </header>
-      {events.length === 0 && <p className={styles["quiet"]}>{say(floorId ? "timeline.empty" : "timeline.nofloor")}</p>}
+      {events.length === 0 && (
+        <NoEvents className={styles["quiet"]} nothing={floorId ? "timeline.empty" : "timeline.nofloor"} />
+      )}
       <div className={styles["axis"]} aria-hidden="true">
         <span>{clockOf(span.from, language, true)}</span>
         <span>{clockOf((span.from + span.to) / 2, language, true)}</span>

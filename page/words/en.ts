@@ -150,6 +150,8 @@ export const en = {
   "log.save": "Save the log",
   "log.open": "Open a log…",
   "log.what": "Or look at a log that somebody saved, without its server:",
+  "log.loading": "Reading the log…",
+  "log.failure": "The log could not be read: {reason}",
   "log.toolarge": "The file is too large.",
   "log.bad": "Not opened: {reason}",
   "keys.title": "Keys",

@@ -1,11 +1,9 @@
 import { createContext, type ReactNode, use, useEffect, useMemo, useState } from "react";
 import { readChoice, writeChoice } from "../shell/choices.ts";
 import { en, type WordKey, type Words } from "./en.ts";
+import { fill, spaced, type Values } from "./sentence.ts";
 
 export type Language = "en" | "zh";
-
-/** What stands for `{name}` in a sentence. */
-type Values = Readonly<Record<string, string | number>>;
 
 export interface Speech {
   language: Language;
@@ -22,10 +20,6 @@ export function useWords(): Speech {
   const speech = use(SpeechContext);
   if (!speech) throw new Error("useWords() outside of <Speaking>.");
   return speech;
-}
-
-export function fill(sentence: string, values: Values = {}): string {
-  return sentence.replace(/\{([a-z]+)\}/gi, (whole, name: string) => String(values[name] ?? whole));
 }
 
 /** The language chosen earlier; else the first of the browser's that the page speaks; else English. */
@@ -54,7 +48,7 @@ export function Speaking({ first, children }: { first: { language: Language; wor
         writeChoice("language", next);
         void loadWords(next).then((words) => setSpoken({ language: next, words }));
       },
-      say: (key, values) => fill(words[key], values),
+      say: (key, values) => (language === "zh" ? spaced(fill(words[key], values)) : fill(words[key], values)),
       number: new Intl.NumberFormat(language),
       time: new Intl.DateTimeFormat(language, { hour: "2-digit", minute: "2-digit", second: "2-digit" }),
     }),

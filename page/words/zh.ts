@@ -152,6 +152,8 @@ export const zh: Words = {
   "log.save": "保存日志",
   "log.open": "打开日志…",
   "log.what": "或者查看别人保存的日志，无需其服务器：",
+  "log.loading": "正在读取日志…",
+  "log.failure": "无法读取日志：{reason}",
   "log.toolarge": "文件太大。",
   "log.bad": "无法打开：{reason}",
   "keys.title": "快捷键",

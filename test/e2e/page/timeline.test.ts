@@ -21,6 +21,30 @@ async function drive(): Promise<{ userId: string; music: string; address: string
 }
 
 describeInChromium("the timeline", (open) => {
+  test("says that a log is read, that it could not be, and that it is empty, and so does the sequence view", async () => {
+    const { page } = await open(node.url);
+    for (const [view, empty] of [
+      ["timeline", "Nothing happened on this floor yet."],
+      ["sequence", "Nothing was said on this floor yet."],
+    ]) {
+      const floor = `u%3A${node.newUser()}`;
+      const released = Promise.withResolvers<void>();
+      const refused = { errorCode: "forbidden", error: "not today", retryable: false };
+      await page.route("**/log?*", async (route) => {
+        await released.promise;
+        await route.fulfill({ status: 403, json: refused });
+      });
+      await page.goto(`${node.url}/#/${view}/${floor}`);
+      await page.getByText("Reading the log…").waitFor();
+      expect(await page.getByText(empty!).count()).toBe(0);
+      released.resolve();
+      await page.getByRole("alert").getByText("The log could not be read: not today").waitFor();
+      await page.unroute("**/log?*");
+      await page.reload();
+      await page.getByText(empty!).waitFor();
+    }
+  });
+
   test("has a lane for each session and a line for each event, and choosing a line shows all views as they were", async () => {
     const { userId, music, address } = await drive();
     const { page, faults } = await open(address);

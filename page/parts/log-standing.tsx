@@ -1,0 +1,30 @@
+import { useHere } from "../moment/here.tsx";
+import type { WordKey } from "../words/en.ts";
+import { useWords } from "../words/words.tsx";
+
+/** What is missing of a log that is shown in part; nothing where all of it is here. */
+export function LogStanding() {
+  const { say } = useWords();
+  const { log } = useHere();
+  if (log.events.length === 0) return undefined;
+  return (
+    <>
+      {log.hasOlder && ` · ${say(log.isReading ? "timeline.reading" : "timeline.older")}`}
+      {log.failure && ` · ${say("log.failure", { reason: log.failure })}`}
+    </>
+  );
+}
+
+/**
+ * In place of a log that has nothing to show: it is read, cannot be read, or is empty.
+ * @param nothing what is said where it is empty
+ */
+export function NoEvents({ nothing, className }: { nothing: WordKey; className: string | undefined }) {
+  const { say } = useWords();
+  const { floorId, log } = useHere();
+  if (floorId !== undefined && log.events.length === 0) {
+    if (log.failure) return <p role="alert">{say("log.failure", { reason: log.failure })}</p>;
+    if (log.hasOlder) return <p className={className}>{say("log.loading")}</p>;
+  }
+  return <p className={className}>{say(nothing)}</p>;
+}
