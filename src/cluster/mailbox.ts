@@ -198,9 +198,10 @@ export class Mailbox {
   }
 
   #askHere(serve: Serve, envelope: Envelope): Promise<Reply> {
+    const serveSafely = async () => serve(envelope);
     return new Promise((resolve, reject) => {
       const late = this.#deadlines.add(envelope.deadline, () => reject(new AppError("unavailable", TOO_LATE)));
-      Promise.try(serve, envelope).then(
+      serveSafely().then(
         (reply) => {
           this.#deadlines.remove(late);
           resolve(reply);
