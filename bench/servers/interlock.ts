@@ -27,7 +27,8 @@ const [, , named, heard] = process.argv;
 writeFileSync(config, heard === "together" ? TOGETHER : ALONE);
 const file = named || join(folder, "interlock.db");
 const flags = ["--port", "0", "--config", config, "--store", `sqlite:${file}`, "--log-level", "warn"];
-const reading = readSettings({}, flags);
+// Every client of the bench comes from one address.
+const reading = readSettings({ INTERLOCK_ADDRESS_CONNECTIONS: "10000" }, flags);
 if (!reading.ok) throw new Error(JSON.stringify(reading.faults));
 const app = createApp({ settings: { ...reading.settings, drainMs: 0 } });
 const { url } = await app.start();

@@ -214,7 +214,8 @@ export function createGateway(options: GatewayOptions): Gateway {
   const onlyOpen = (ownerId: string | undefined) => streams.onlyConnectionOf(ownerId);
   const connections = new Connections({ store, bus, clock, newConnectionId, onlyOpen });
   const { ask } = options;
-  const visibleTo = (caller: Caller) => new VisibleSessions(caller, { store, places });
+  const sessionsFrom = { store, places };
+  const visibleTo = (caller: Caller) => new VisibleSessions(caller, sessionsFrom);
   const commands = new Commands({ ask, store, connections, places, clock, newId, deadlineMs: commandDeadlineMs });
   const context: RouteContext = {
     ...options,

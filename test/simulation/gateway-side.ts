@@ -6,12 +6,11 @@ import { VisibleSessions } from "../../src/gateway/access/visible-sessions.ts";
 import { ConnectionStream } from "../../src/gateway/streams/connection-stream.ts";
 import { Connections } from "../../src/gateway/streams/connections.ts";
 import { Followers } from "../../src/gateway/streams/followers.ts";
-import { keepListening } from "../../src/gateway/streams/keep-listening.ts";
 import {
-  floorLog,
+  FloorLog,
   LogStream,
   type LogStreamOptions,
-  sessionLog,
+  SessionLog,
   startAfter,
 } from "../../src/gateway/streams/log-stream.ts";
 import { type Stream, Streams } from "../../src/gateway/streams/open-streams.ts";
@@ -19,7 +18,6 @@ import { SseWriter } from "../../src/gateway/streams/sse-writer.ts";
 import { AppError } from "../../src/protocol/errors.ts";
 import { placeFrame } from "../../src/protocol/frames.ts";
 import type { ConnectionId, FloorId, SessionId } from "../../src/protocol/ids.ts";
-import { connectionTopic } from "../../src/protocol/internal/connection-message.ts";
 import { toWire } from "../../src/protocol/internal/floor-message.ts";
 import type { Clock } from "../../src/protocol/ports/clock.ts";
 import type { Logger } from "../../src/protocol/ports/logger.ts";
@@ -123,7 +121,7 @@ export class GatewaySide {
     const isOver = view.session.state === "archived" && start.after === view.head;
     if (isOver && !start.reset) return "over";
     return this.#follow(where.floorId, wire, (options) => {
-      const stream = new LogStream(options, sessionLog(options.store, id), start);
+      const stream = new LogStream(options, new SessionLog(options.store, id), start);
       if (isOver) stream.writer.bye("ended", clock.now());
       return stream;
     });
@@ -141,12 +139,11 @@ export class GatewaySide {
     const { followers } = this;
     const agents = () => AGENTS;
     const sessions = new VisibleSessions(LOCAL, { store, places: new KnownPlaces(clock) });
-    const options = { writer, connections, followers, store, clock, sessions, agents, log };
+    const options = { writer, connections, followers, store, bus, clock, sessions, agents, log };
     const stream = new ConnectionStream(options, row);
     try {
       this.streams.add(stream);
-      const topic = connectionTopic(store.epoch, row.id);
-      await stream.listen((listener) => keepListening(bus, topic, listener, () => stream.reconcile()));
+      await stream.listen();
       await stream.begin(resumed && position, isReset);
     } catch {
       // The head is sent, so all that is left is to end: the client comes back by its position.
@@ -168,7 +165,11 @@ export class GatewaySide {
     const { store } = this.#options;
     const { head, lowWater } = await store.readFloorLog(floorId, 0, 1);
     const start = startAfter(position, { epoch: store.epoch, head, lowWater });
-    return this.#follow(floorId, wire, (options) => new LogStream(options, floorLog(options.store, floorId), start));
+    return this.#follow(
+      floorId,
+      wire,
+      (options) => new LogStream(options, new FloorLog(options.store, floorId), start),
+    );
   }
 
   async #follow(
@@ -179,7 +180,7 @@ export class GatewaySide {
     const { store, clock } = this.#options;
     const follower = await this.followers.join(floorId);
     const writer = new SseWriter(this.#options.respond(wire.asResponse), {}, clock.now());
-    const stream = make({ writer, follower, store, clock, onClose: () => this.followers.leave(floorId) });
+    const stream = make({ writer, follower, followers: this.followers, store, clock });
     this.streams.add(stream);
     stream.begin();
     return "open";

@@ -9,7 +9,7 @@ import { type Caller, ownerOf } from "../access/caller.ts";
 import { type Chat, newTarget, type Target } from "../chat-commands.ts";
 import type { Identity } from "../commands.ts";
 import type { RouteContext } from "../route-context.ts";
-import { sessionLog } from "../streams/log-stream.ts";
+import { SessionLog } from "../streams/log-stream.ts";
 import { type RunListener, RunReader } from "./run-reader.ts";
 
 /** A user's message and its session. The session is created if it does not exist. */
@@ -114,7 +114,7 @@ export class LiveRuns {
   async follow({ sessionId, floorId, runId, after, hasBegun }: RunPlace, listener: RunListener): Promise<Following> {
     const { followers, store, clock } = this.#context;
     const follower = await followers.join(floorId);
-    const log = sessionLog(store, sessionId);
+    const log = new SessionLog(store, sessionId);
     const reader = new RunReader({ follower, log, sessionId, runId, after, hasBegun, listener, clock });
     let isOpen = true;
     return {

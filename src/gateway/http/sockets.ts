@@ -7,9 +7,14 @@ import type { TurnPace } from "./turn-pace.ts";
 
 type Handler = (request: IncomingMessage, response: ServerResponse) => void;
 
+/** A socket with the parser that node:http gives it. */
+type HttpSocket = Socket & {
+  parser?: { onIncoming: (request: IncomingMessage, keepsAlive: boolean) => number } | null;
+};
+
 /** A socket and its requests. */
 interface Line {
-  socket: Socket;
+  socket: HttpSocket;
   /** Undefined for a trusted proxy, whose sockets count against the node's limit alone. */
   address: string | undefined;
   /** Accepted above a limit: the socket may only carry probes. */
@@ -66,10 +71,23 @@ export class Sockets {
   readonly #byAddress = new Map<string, SocketGroup>();
   readonly #spare = new Set<Line>();
   readonly #proxies = new BlockList();
+  /** Listeners of every socket and response. With one function for each, an idle stream would keep both in memory. */
+  readonly #onSocketClose: (this: Socket) => void;
+  readonly #onResponseClose: (this: ServerResponse) => void;
+  #handler: Handler | undefined;
   #timer: Timer | undefined;
 
   constructor(options: SocketsOptions) {
     this.#options = options;
+    const sockets = this;
+    this.#onSocketClose = function () {
+      const line = sockets.#lines.get(this);
+      if (line) sockets.remove(line);
+    };
+    this.#onResponseClose = function () {
+      const line = sockets.#lines.get(this.req.socket);
+      if (line) sockets.#continue(line);
+    };
     for (const proxy of options.proxies) {
       const [address = "", bits] = proxy.split("/");
       const family = isIPv6(address) ? "ipv6" : "ipv4";
@@ -78,9 +96,10 @@ export class Sockets {
     }
   }
 
-  /** Register a server's sockets. */
+  /** Register a server's sockets. All servers have the same handler. */
   serve(handler: Handler, options: ServerOptions): Server {
-    const take: Handler = (request, response) => this.#take(request, response, handler);
+    this.#handler = handler;
+    const take: Handler = (request, response) => this.#take(request, response);
     const server = createServer(options, take);
     // Whether to read the body is known after the request is admitted.
     server.on("checkContinue", take);
@@ -129,8 +148,8 @@ export class Sockets {
     }
     this.#lines.set(socket, line);
     this.#add(line);
-    onHead(socket, (request) => this.#admit(line, request));
-    socket.once("close", () => this.remove(line));
+    this.#watchHeads(line);
+    socket.on("close", this.#onSocketClose);
   }
 
   #add(line: Line): void {
@@ -170,16 +189,29 @@ export class Sockets {
     return address !== undefined && this.#proxies.check(address, isIPv6(address) ? "ipv6" : "ipv4");
   }
 
-  #take(request: IncomingMessage, response: ServerResponse, handler: Handler): void {
+  #take(request: IncomingMessage, response: ServerResponse): void {
     const line = this.#lines.get(request.socket);
     // The socket was closed while its last bytes were being read.
     if (!line) return;
     if (line.isSpare && !PROBES.has(request.url)) return void line.socket.destroy();
     if (line.response) return void line.waiting.push([request, response]);
-    this.#occupy(line, response, handler);
-    const handle = () => handleUnlessClosed(handler, request, response);
+    this.#occupy(line, response);
+    const handle = () => this.#handleUnlessClosed(request, response);
     if (line.isChunked || PROBES.has(request.url)) handle();
     else this.#options.pace.request(handle);
+  }
+
+  /**
+   * Look at the head of each request of a socket before anything is made of it. One that is refused stops the parser in
+   * the bytes that it has read. Otherwise it makes a request of each of the thousands that one read may hold, and the
+   * server then fails each of them with an error of its own, which takes longer than answering them.
+   */
+  #watchHeads(line: Line): void {
+    const { parser } = line.socket;
+    if (!parser) return;
+    const make = parser.onIncoming;
+    // To the parser, 2 means that what follows is no HTTP, as after an upgrade.
+    parser.onIncoming = (request, keepsAlive) => (this.#admit(line, request) ? make(request, keepsAlive) : 2);
   }
 
   /**
@@ -211,20 +243,26 @@ export class Sockets {
   }
 
   /** Until the response is closed, the line's other requests wait. */
-  #occupy(line: Line, response: ServerResponse, handler: Handler): void {
+  #occupy(line: Line, response: ServerResponse): void {
     line.response = response;
     if (!line.isSpare) for (const group of this.#groupsOf(line)) group.idle.delete(line);
-    response.once("close", () => {
-      line.response = undefined;
-      this.#noteChunked(line, false);
-      if (!this.#lines.has(line.socket)) return;
-      const next = line.waiting.shift();
-      if (next) {
-        this.#occupy(line, next[1], handler);
-        return this.#options.pace.nextRequest(() => handleUnlessClosed(handler, ...next));
-      }
-      if (!line.isSpare) for (const group of this.#groupsOf(line)) group.idle.add(line);
-    });
+    response.on("close", this.#onResponseClose);
+  }
+
+  /** The request in progress is over: begin the next one of the socket, if there is one. */
+  #continue(line: Line): void {
+    line.response = undefined;
+    this.#noteChunked(line, false);
+    const next = line.waiting.shift();
+    if (next) {
+      this.#occupy(line, next[1]);
+      return this.#options.pace.nextRequest(() => this.#handleUnlessClosed(...next));
+    }
+    if (!line.isSpare) for (const group of this.#groupsOf(line)) group.idle.add(line);
+  }
+
+  #handleUnlessClosed(request: IncomingMessage, response: ServerResponse): void {
+    if (!response.destroyed) this.#handler?.(request, response);
   }
 
   /** Event streams have their own stall check, so an answer is checked once all of it is written. */
@@ -243,28 +281,6 @@ export class Sockets {
       }
     }
   }
-}
-
-function handleUnlessClosed(handler: Handler, request: IncomingMessage, response: ServerResponse): void {
-  if (!response.destroyed) handler(request, response);
-}
-
-type OnIncoming = (request: IncomingMessage, keepsAlive: boolean) => number;
-
-/**
- * Look at the head of each request of a socket before anything is made of it. One that is refused stops the parser in
- * the bytes that it has read. Otherwise it makes a request of each of the thousands that one read may hold, and the
- * server then fails each of them with an error of its own, which takes longer than answering them.
- */
-function onHead(
-  socket: Socket & { parser?: { onIncoming: OnIncoming } | null },
-  admit: (request: IncomingMessage) => boolean,
-): void {
-  const { parser } = socket;
-  if (!parser) return;
-  const make = parser.onIncoming;
-  // To the parser, 2 means that what follows is no HTTP, as after an upgrade.
-  parser.onIncoming = (request, keepsAlive) => (admit(request) ? make(request, keepsAlive) : 2);
 }
 
 /** @returns whether a socket was closed */

@@ -5,7 +5,6 @@ import { AppError } from "../../protocol/errors.ts";
 import type { ByeReason } from "../../protocol/event.ts";
 import { placeFrame } from "../../protocol/frames.ts";
 import { type FloorId, Name, SessionId } from "../../protocol/ids.ts";
-import { connectionTopic } from "../../protocol/internal/connection-message.ts";
 import { toWire } from "../../protocol/internal/floor-message.ts";
 import { type ConnectionPosition, logPosition, parseConnectionPosition } from "../../protocol/position.ts";
 import type { ConnectionRow, FloorRow } from "../../store/store.ts";
@@ -14,8 +13,7 @@ import { toAppError } from "../http/problem.ts";
 import type { RouteContext, Routes } from "../route-context.ts";
 import { ConnectionStream } from "../streams/connection-stream.ts";
 import { FloorsStream } from "../streams/floors-stream.ts";
-import { keepListening } from "../streams/keep-listening.ts";
-import { floorLog, LogStream, type LogStreamOptions, sessionLog, startAfter } from "../streams/log-stream.ts";
+import { FloorLog, LogStream, type LogStreamOptions, SessionLog, startAfter } from "../streams/log-stream.ts";
 import type { Stream } from "../streams/open-streams.ts";
 import { SseWriter } from "../streams/sse-writer.ts";
 import { ConnectionStreamEvent, FloorStreamEvent, FloorsStreamEvent, SessionStreamEvent } from "./event-schemas.ts";
@@ -78,7 +76,7 @@ export function eventRoutes(app: Routes, context: RouteContext): void {
       const isOver = log.isArchived && start.after === head;
       if (isOver && !start.reset) return noMore(reply);
       return followFloor(place.floorId, request, reply, (options) => {
-        const stream = new LogStream(options, sessionLog(store, place.sessionId), start);
+        const stream = new LogStream(options, new SessionLog(store, place.sessionId), start);
         if (isOver) stream.writer.bye("ended", clock.now());
         return stream;
       });
@@ -105,7 +103,12 @@ export function eventRoutes(app: Routes, context: RouteContext): void {
       const floorId = await context.visibleTo(caller).floor(request.params.id);
       const { head, lowWater } = await store.readFloorLog(floorId, 0, 1);
       const start = startAfter(positionOf(request), { epoch: store.epoch, head, lowWater });
-      return followFloor(floorId, request, reply, (options) => new LogStream(options, floorLog(store, floorId), start));
+      return followFloor(
+        floorId,
+        request,
+        reply,
+        (options) => new LogStream(options, new FloorLog(store, floorId), start),
+      );
     },
   );
 
@@ -161,12 +164,11 @@ export function eventRoutes(app: Routes, context: RouteContext): void {
     const sessions = context.visibleTo(caller);
     return withWriter(request, reply, async (writer) => {
       const stream = new ConnectionStream(
-        { writer, connections, followers, store, clock, sessions, agents: agentsNow, log },
+        { writer, connections, followers, store, bus, clock, sessions, agents: agentsNow, log },
         row,
       );
       streams.add(stream, request.caller);
-      const topic = connectionTopic(store.epoch, row.id);
-      await stream.listen((listener) => keepListening(bus, topic, listener, () => stream.reconcile()));
+      await stream.listen();
       const asked = [sessionId ?? []].flat();
       const first = resumed ? undefined : SessionId.safeParse(asked[0]).data;
       await stream.begin(resumed && position, isReset, first);
@@ -233,7 +235,7 @@ export function eventRoutes(app: Routes, context: RouteContext): void {
       request,
       reply,
       (writer) => {
-        const stream = open({ writer, follower, store, clock, onClose: () => followers.leave(floorId) });
+        const stream = open({ writer, follower, followers, store, clock });
         streams.add(stream, request.caller);
         stream.begin();
       },

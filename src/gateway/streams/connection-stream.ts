@@ -1,10 +1,10 @@
-import type { Unsubscribe } from "../../bus/bus.ts";
+import type { Bus, Unsubscribe } from "../../bus/bus.ts";
 import { BOUNDS } from "../../config/bounds.ts";
 import { AppError } from "../../protocol/errors.ts";
 import { dataFrame, placeFrame } from "../../protocol/frames.ts";
 import type { ConnectionId, FloorId, Seq, SessionId } from "../../protocol/ids.ts";
 import { readMessage } from "../../protocol/internal/bus-message.ts";
-import { ConnectionMessage } from "../../protocol/internal/connection-message.ts";
+import { ConnectionMessage, connectionTopic } from "../../protocol/internal/connection-message.ts";
 import { toWire } from "../../protocol/internal/floor-message.ts";
 import type { Clock } from "../../protocol/ports/clock.ts";
 import type { Logger } from "../../protocol/ports/logger.ts";
@@ -16,6 +16,7 @@ import { type Binding, ConnectionFloor } from "./connection-floor.ts";
 import type { Connections } from "./connections.ts";
 import type { Follower } from "./follower.ts";
 import type { Followers } from "./followers.ts";
+import { keepListening } from "./keep-listening.ts";
 import type { Stream } from "./open-streams.ts";
 import type { SseWriter } from "./sse-writer.ts";
 
@@ -38,6 +39,7 @@ export interface ConnectionStreamOptions {
   connections: Connections;
   followers: Followers;
   store: Pick<Store, "epoch" | "whereIs" | "readSessionLog" | "readFloorLog">;
+  bus: Bus;
   clock: Clock;
   /** The sessions that the reader may see, which may differ from those its connection was bound to before (rule C26). */
   sessions: Pick<VisibleSessions, "log" | "agentOf">;
@@ -103,11 +105,13 @@ export class ConnectionStream implements Stream {
   }
 
   /** Subscribe to the messages for the node that holds this connection's stream. */
-  listen(subscribe: (listener: (message: Uint8Array) => void) => Promise<Unsubscribe>): Promise<void> {
-    return subscribe((message) => this.#hear(message)).then((unsubscribe) => {
-      if (this.#isClosed) unsubscribe();
-      else this.#unsubscribe = unsubscribe;
-    });
+  async listen(): Promise<void> {
+    const { bus, store } = this.#options;
+    const topic = connectionTopic(store.epoch, this.id);
+    const hear = (message: Uint8Array) => this.#hear(message);
+    const unsubscribe = await keepListening(bus, topic, hear, () => this.reconcile());
+    if (this.#isClosed) unsubscribe();
+    else this.#unsubscribe = unsubscribe;
   }
 
   /**

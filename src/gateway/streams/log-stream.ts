@@ -5,6 +5,7 @@ import type { Clock } from "../../protocol/ports/clock.ts";
 import { logPosition, parseLogPosition } from "../../protocol/position.ts";
 import type { Store } from "../../store/store.ts";
 import type { FollowedEntry, Follower } from "./follower.ts";
+import type { Followers } from "./followers.ts";
 import type { Stream } from "./open-streams.ts";
 import { readFloorPage, readSessionPage } from "./session-log.ts";
 import type { SseWriter } from "./sse-writer.ts";
@@ -14,8 +15,8 @@ type LogStore = Pick<Store, "epoch" | "whereIs" | "readSessionLog" | "readFloorL
 
 /** A log that a stream shows: which entries of the floor belong to it, and their numbers in it. */
 export interface FollowedLog {
-  /** The session that the log belongs to; absent for a floor's log. */
-  readonly sessionId?: SessionId;
+  /** The session that the log belongs to; undefined for a floor's log. */
+  readonly sessionId: SessionId | undefined;
   /** The entry's number in this log, from 1; undefined if the entry is not part of it. */
   placeOf(entry: FollowedEntry): number | undefined;
   /** Whether readers receive the entry. An entry that is not shown still advances the reader's position. */
@@ -29,15 +30,34 @@ export interface FollowedLog {
 }
 
 /** `GET /session/{id}/events`: every event of one session. */
-export function sessionLog(store: LogStore, sessionId: SessionId): FollowedLog {
-  return {
-    sessionId,
-    placeOf: (entry) => (entry.sessionId === sessionId ? entry.seq : undefined),
-    isShown: () => true,
-    endsWith: (entry) => entry.ends,
-    readFrom: (place, limit) => readSessionPage(store, sessionId, Math.max(0, place - 1), limit),
-    readAfter: ({ seq }, limit) => readSessionPage(store, sessionId, seq!, limit),
-  };
+export class SessionLog implements FollowedLog {
+  readonly sessionId: SessionId;
+  readonly #store: LogStore;
+
+  constructor(store: LogStore, sessionId: SessionId) {
+    this.sessionId = sessionId;
+    this.#store = store;
+  }
+
+  placeOf(entry: FollowedEntry): number | undefined {
+    return entry.sessionId === this.sessionId ? entry.seq : undefined;
+  }
+
+  isShown(): boolean {
+    return true;
+  }
+
+  endsWith(entry: FollowedEntry): boolean {
+    return entry.ends;
+  }
+
+  readFrom(place: number, limit: number): Promise<HistoryPage> {
+    return readSessionPage(this.#store, this.sessionId, Math.max(0, place - 1), limit);
+  }
+
+  readAfter({ seq }: LogEntry, limit: number): Promise<HistoryPage> {
+    return readSessionPage(this.#store, this.sessionId, seq!, limit);
+  }
 }
 
 /** The events that show who has the floor, and why. */
@@ -50,14 +70,35 @@ export const FLOOR_EVENTS: ReadonlySet<LoggedType> = new Set([
 ]);
 
 /** `GET /floor/{id}/events`: the decisions of one floor and the transitions of all its sessions. */
-export function floorLog(store: LogStore, floorId: FloorId): FollowedLog {
-  return {
-    placeOf: (entry) => entry.floorSeq,
-    isShown: ({ type }) => FLOOR_EVENTS.has(type),
-    endsWith: () => false,
-    readFrom: (place, limit) => readFloorPage(store, floorId, place, limit),
-    readAfter: ({ floorSeq }, limit) => readFloorPage(store, floorId, floorSeq, limit),
-  };
+export class FloorLog implements FollowedLog {
+  readonly sessionId = undefined;
+  readonly #store: LogStore;
+  readonly #floorId: FloorId;
+
+  constructor(store: LogStore, floorId: FloorId) {
+    this.#store = store;
+    this.#floorId = floorId;
+  }
+
+  placeOf(entry: FollowedEntry): number {
+    return entry.floorSeq;
+  }
+
+  isShown({ type }: FollowedEntry): boolean {
+    return FLOOR_EVENTS.has(type);
+  }
+
+  endsWith(): boolean {
+    return false;
+  }
+
+  readFrom(place: number, limit: number): Promise<HistoryPage> {
+    return readFloorPage(this.#store, this.#floorId, place, limit);
+  }
+
+  readAfter({ floorSeq }: LogEntry, limit: number): Promise<HistoryPage> {
+    return readFloorPage(this.#store, this.#floorId, floorSeq, limit);
+  }
 }
 
 /**
@@ -80,26 +121,37 @@ export function startAfter(
 
 export interface LogStreamOptions {
   writer: SseWriter;
+  /** Joined for this stream, which gives it back when it is closed. */
   follower: Follower;
+  followers: Pick<Followers, "leave">;
   store: LogStore;
   clock: Clock;
-  onClose: () => void;
 }
 
-/** Sends one log to one reader: its history from the reader's position on, then live events. */
+/**
+ * Sends one log to one reader: its history from the reader's position on, then live events. A node has thousands of idle
+ * streams, so a stream keeps no function of the request that opened it: with one, all of the request stays in memory.
+ */
 export class LogStream implements Stream, TrackReader {
   readonly writer: SseWriter;
-  readonly #options: LogStreamOptions;
+  readonly #followers: Pick<Followers, "leave">;
+  readonly #store: LogStore;
+  readonly #clock: Clock;
   readonly #log: FollowedLog;
   readonly #sessions: readonly SessionId[];
   readonly #track: Track;
   #place: number;
 
-  constructor(options: LogStreamOptions, log: FollowedLog, { after, reset }: Start) {
-    const { store, writer, follower } = options;
+  constructor(
+    { writer, follower, followers, store, clock }: LogStreamOptions,
+    log: FollowedLog,
+    { after, reset }: Start,
+  ) {
     const { sessionId } = log;
-    this.#options = options;
     this.writer = writer;
+    this.#followers = followers;
+    this.#store = store;
+    this.#clock = clock;
     this.#log = log;
     this.#sessions = sessionId === undefined ? [] : [sessionId];
     this.#place = after;
@@ -117,11 +169,11 @@ export class LogStream implements Stream, TrackReader {
 
   close(): void {
     this.#track.close();
-    this.#options.onClose();
+    this.#followers.leave(this.#track.follower.floorId);
   }
 
   now(): number {
-    return this.#options.clock.now();
+    return this.#clock.now();
   }
 
   sessions(): Iterable<SessionId> {
@@ -145,7 +197,7 @@ export class LogStream implements Stream, TrackReader {
 
   /** The frame is made for the first reader of a session and shared by all of them. */
   #placed(entry: FollowedEntry): Uint8Array {
-    const position = logPosition(this.#options.store.epoch, this.#place);
+    const position = logPosition(this.#store.epoch, this.#place);
     if (this.#log.sessionId === undefined) return placeFrame(position, entry.frame);
     entry.sessionFrame ??= placeFrame(position, entry.frame);
     return entry.sessionFrame;

@@ -25,6 +25,9 @@ interface SseOptions {
   isChunked?: boolean;
 }
 
+/** Shared by all streams. */
+const ignore = () => {};
+
 /** Writes frames to one event stream. Reports when the reader falls behind, and when it has caught up. */
 export class SseWriter {
   readonly #response: ServerResponse;
@@ -41,8 +44,8 @@ export class SseWriter {
   #hasEnded = false;
   #isClosed = false;
   /** Called when the reader has drained the buffered bytes. */
-  onDrain: () => void = () => {};
-  onClose: () => void = () => {};
+  onDrain: () => void = ignore;
+  onClose: () => void = ignore;
 
   constructor(
     response: ServerResponse,
@@ -64,7 +67,7 @@ export class SseWriter {
     response.on("close", () => this.#close());
     this.#socket?.on("drain", () => this.#drained());
     // A reader that disconnected is not an error. `close` follows.
-    response.on("error", () => {});
+    response.on("error", ignore);
     if (opening !== "") this.write(opening);
   }
 

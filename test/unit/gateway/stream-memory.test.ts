@@ -1,0 +1,44 @@
+import { subscribe, unsubscribe } from "node:diagnostics_channel";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
+import type { FastifyRequest } from "fastify";
+import { expect, onTestFinished, test } from "vitest";
+import { EventStream } from "../../support/event-stream.ts";
+import { FloorFeed } from "../../support/floor-feed.ts";
+import { openGateway } from "../../support/gateway-stage.ts";
+import { openTemporaryStore } from "../../support/temporary-store.ts";
+import { UnreliableBus } from "../../support/unreliable-bus.ts";
+import { turn, VirtualClock } from "../../support/virtual-clock.ts";
+
+setFlagsFromString("--expose-gc");
+const collectGarbage: () => void = runInNewContext("gc");
+/** Where Fastify tells of each request that reaches its handler. */
+const HANDLED = "tracing:fastify.request.handler:start";
+
+/** The requests that were handled, without keeping them in memory. */
+function watchRequests(): WeakRef<FastifyRequest>[] {
+  const requests: WeakRef<FastifyRequest>[] = [];
+  const note = (message: unknown) => requests.push(new WeakRef((message as { request: FastifyRequest }).request));
+  subscribe(HANDLED, note);
+  onTestFinished(() => void unsubscribe(HANDLED, note));
+  return requests;
+}
+
+test.each(["/session/a/events", "/floor/u%3Aann/events", "/events"])(
+  "an open stream of %s keeps nothing of its request",
+  async (path) => {
+    const store = await openTemporaryStore();
+    const bus = new UnreliableBus();
+    const { url, gateway } = await openGateway({ store, bus, clock: new VirtualClock() });
+    await new FloorFeed(store, bus).create("a");
+    const requests = watchRequests();
+    const stream = await EventStream.open(`${url}${path}`);
+    onTestFinished(() => stream.cut());
+    await stream.until(({ position }) => position !== undefined);
+    // A request is released once the promises of its handler are settled and forgotten.
+    await turn();
+    collectGarbage();
+    expect(gateway.streams.count).toBe(1);
+    expect(requests.map((request) => request.deref())).toEqual([undefined]);
+  },
+);
