@@ -1,10 +1,15 @@
+import { randomUUID } from "node:crypto";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import { fileURLToPath } from "node:url";
 import { afterAll, beforeEach, describe, expect, test } from "vitest";
 import type { AgentRef } from "../../../src/protocol/message.ts";
 import type { HeardEvent } from "../../support/event-stream.ts";
+import { gone, running } from "../../support/processes.ts";
 import { type ProviderReply, startProviderServer } from "../../support/provider-server.ts";
 import { describeShapes, Talk } from "../../support/shapes.ts";
+
+const PROGRAM = fileURLToPath(new URL("../../support/mcp-program-server.ts", import.meta.url));
 
 /** The provider of every model, and a site that models read; both on this machine. */
 const provider = await startProviderServer();
@@ -25,7 +30,17 @@ beforeEach(() => {
 
 const model = { kind: "ai-sdk", provider: "openai-compatible", model: "m", base_url: provider.baseUrl };
 const speaker = { kind: "scripted", replies: [{ say: ["deep"], delay: "0ms", usage: { input: 5, output: 7 } }] };
+const tag = `tag-${randomUUID()}`;
 const CATALOG = {
+  mcp_servers: [
+    {
+      name: "files",
+      command: process.execPath,
+      args: ["--no-warnings", PROGRAM],
+      env: ["GIVEN=GIVEN_THERE"],
+      set: { TEST_TAG: tag },
+    },
+  ],
   agents: [
     {
       name: "reader",
@@ -33,6 +48,7 @@ const CATALOG = {
       tools: ["clock", "ask-user", { name: "web-fetch", hosts: [site], networks: ["127.0.0.1"] }],
     },
     { name: "careful", adapter: model, tools: [{ name: "clock", confirm: true }] },
+    { name: "filer", adapter: model, tools: ["mcp:files/*"] },
     { name: "master", adapter: model, tools: ["sub-agent"] },
     { name: "helper", adapter: { ...model, model: "helper" }, tools: ["sub-agent"] },
     { name: "speaker", adapter: speaker },
@@ -52,7 +68,8 @@ const agentOf = ({ data }: HeardEvent) => data["agent"] as AgentRef;
 const results = (events: readonly HeardEvent[]) => events.filter(({ type }) => type === "tool_result");
 const lastRequest = () => provider.requests.at(-1)!.body;
 
-await describeShapes("a model with tools", { catalog: () => CATALOG }, (shape) => {
+const settings = { GIVEN_THERE: "given", SECRET: "never" };
+await describeShapes("a model with tools", { catalog: () => CATALOG, settings }, (shape) => {
   test("reads the clock and a listed page, and no other; the log has each call and its end, live and afterwards", async () => {
     const talk = await Talk.open(shape, "reader");
     provider.willReply(
@@ -134,6 +151,42 @@ await describeShapes("a model with tools", { catalog: () => CATALOG }, (shape) =
     expect(talk.eventsOf("interaction_resolved").map(({ data }) => data)).toEqual([{ by: "client" }]);
   });
 
+  test("calls an MCP server's tools, which see their own variables; one that may write is confirmed, and nothing stays", async () => {
+    const talk = await Talk.open(shape, "filer");
+    const text = { text: "hi; $(rm -rf /) `x`" };
+    provider.willReply(calls(call("files_echo", text, "a"), call("files_write", text, "b")), says("Filed."));
+    const runId = await talk.say("file it");
+    await talk.answer(await talk.asked("tool_confirmation_request"), "approve");
+    await talk.ended(runId);
+    const contents = results(talk.events).map(({ data }) => data.content);
+    expect(contents.toSorted()).toEqual([`${text.text} given -`, `wrote ${text.text}`]);
+    await gone(tag);
+  });
+
+  test("leaves no process of an MCP server when its worker is killed in the middle of a call", async () => {
+    const talk = await Talk.open(shape, "filer");
+    provider.willReply(calls(call("files_hang", { text: "x" })));
+    const runId = await talk.say("hang");
+    await running(tag, 2);
+    await shape.loseWorker();
+    await gone(tag);
+    await talk.comeBack();
+    await talk.ended(runId);
+    expect(talk.eventsOf("error").map(({ data }) => data.errorCode)).toEqual(["run_lost"]);
+  });
+
+  test("keeps what its model thought apart from what it said", async () => {
+    const talk = await Talk.open(shape, "master");
+    provider.willReply({ kind: "stream", reasoning: ["Hm, ", "well."], text: ["Yes."] });
+    await talk.ask("really?");
+    const reply = (await talk.messages()).at(-1);
+    expect(reply).toMatchObject({ content: "Yes.", parts: [{ type: "reasoning", text: "Hm, well." }] });
+    provider.willReply(says("Good."));
+    await talk.ask("good?");
+    expect(lastRequest()).toContain("Yes.");
+    expect(lastRequest()).not.toContain("Hm, well.");
+  });
+
   describe("that delegates", () => {
     /** Forty helpers at once, each a model; the first three delegate further. */
     function answerForty(): void {
@@ -192,6 +245,29 @@ await describeShapes("a model with tools", { catalog: () => CATALOG }, (shape) =
       expect(talk.eventsOf("complete")[0]!.data["usage"]).toMatchObject({ prompt_tokens: all + 3 * (1 + 5) + 2 });
       expect(messages.at(-1)!.content).toBe("All done.");
       expect(await talk.replay()).toEqual(talk.events);
+    });
+
+    test("is held with its whole tree by a pause: a tool that runs ends, and no model is asked until the session goes on", async () => {
+      const talk = await Talk.open(shape, "master");
+      const read = Promise.withResolvers<ServerResponse>();
+      page = (_, response) => read.resolve(response);
+      provider.willReply(calls(call("sub-agent", { name: "reader", task: "read" })));
+      provider.willReply(calls(call("web-fetch", { url: `http://${site}/slow` })));
+      const runId = await talk.say("go");
+      const response = await read.promise;
+      expect((await shape.here.post(`/session/${talk.id}/pause`)).status).toBe(200);
+      await talk.until(() => talk.state === "paused");
+      const asked = provider.requests.length;
+      response.writeHead(200, { "content-type": "text/plain" }).end("A slow page.");
+      // What would be done meanwhile is done when a whole turn of another session is over.
+      await (await Talk.open(shape, "speaker")).ask("hello");
+      expect(provider.requests).toHaveLength(asked);
+      provider.willReply(says("It is slow."), says("So it is."));
+      expect((await shape.here.post(`/session/${talk.id}/resume`)).status).toBe(200);
+      await talk.ended(runId);
+      expect(provider.requests[asked]!.body).toContain("A slow page.");
+      const said = (await talk.messages()).filter(({ role }) => role === "assistant");
+      expect(said.map(({ content }) => content)).toEqual(["It is slow.", "So it is."]);
     });
 
     test("is aborted with its whole tree, in the middle of a sub-agent, and takes the next turn", async () => {
