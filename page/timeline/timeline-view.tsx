@@ -2,8 +2,8 @@ import { type KeyboardEvent, type PointerEvent, useEffect, useEffectEvent, useMe
 import { placeOf, timeOf } from "../log/log-event.ts";
 import { useHere } from "../moment/here.tsx";
 import { LogFileButtons } from "../moment/log-file-buttons.tsx";
+import { LogStanding, NoEvents } from "../moment/log-standing.tsx";
 import { clockOf } from "../moment/moment-text.ts";
-import { LogStanding, NoEvents } from "../parts/log-standing.tsx";
 import { useViewport } from "../parts/use-viewport.ts";
 import { useWords } from "../words/words.tsx";
 import { EventList } from "./event-list.tsx";

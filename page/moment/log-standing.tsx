@@ -1,6 +1,6 @@
-import { useHere } from "../moment/here.tsx";
 import type { WordKey } from "../words/en.ts";
 import { useWords } from "../words/words.tsx";
+import { useHere } from "./here.tsx";
 
 /** What is missing of a log that is shown in part; nothing where all of it is here. */
 export function LogStanding() {
