@@ -5,6 +5,7 @@ import {
   useDeferredValue,
   useEffect,
   useMemo,
+  useRef,
   useState,
   useSyncExternalStore,
 } from "react";
@@ -185,14 +186,21 @@ function linkOf(view: string, { floorId, sessionId, at, span, isFile, query }: L
   });
 }
 
-/** The catalogue, read anew with each connection. */
+/** The catalogue, read at once, and anew after the connection was lost. */
 function useAgents(client: Client, isOpen: boolean): Pick<Here, "agents" | "agentName"> {
   const [agents, setAgents] = useState<readonly AgentView[]>([]);
+  const isKnown = useRef(false);
   useEffect(() => {
-    if (!isOpen) return;
+    if (isKnown.current) {
+      isKnown.current = isOpen;
+      return;
+    }
     const leaving = new AbortController();
     client.listAgents({ signal: leaving.signal }).then(
-      (answer) => setAgents(answer.agents),
+      (answer) => {
+        isKnown.current = true;
+        setAgents(answer.agents);
+      },
       // The connection's own line says what is wrong; the names that are known stay.
       () => undefined,
     );

@@ -29,6 +29,19 @@ describeInChromium("the page's frame", (open) => {
     expect(faults).toEqual([]);
   });
 
+  test("has its bar before its script has been read, and once", async () => {
+    const { page } = await open(node.url);
+    await page.route("**/*.js", (route) => route.abort());
+    await page.reload();
+    const bar = page.getByRole("banner");
+    await bar.getByText("Interlock", { exact: true }).waitFor();
+    expect((await bar.boundingBox())?.height).toBe(48);
+    await page.unroute("**/*.js");
+    await page.reload();
+    await page.getByText("Connected", { exact: true }).waitFor();
+    expect(await bar.count()).toBe(1);
+  });
+
   test("lists its keys, and obeys them while no field has the focus", async () => {
     const { page } = await open(`${node.url}/#/floor/u%3Akeys`);
     await page.getByRole("button", { name: "Keys", exact: true }).click();
