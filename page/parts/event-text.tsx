@@ -18,12 +18,17 @@ export function EventText({ event }: { event: LogEvent }): ReactNode {
     case "session_transition": {
       const { from, to, event: verb, by, activity, level, reason } = event.data;
       const because = becauseOf(reason, say);
+      const parts = [
+        activity ? ` ${from} (${activity.from} → ${activity.to})` : ` ${from} → ${to}`,
+        level === undefined ? "" : ` ${level} dB`,
+        by ? ` · ${say("log.by", { who: agentName(by.agentId) })}` : "",
+        because === undefined ? "" : ` · ${because}`,
+      ];
+      // One text: the browser shapes a line anew for each of its texts that changes.
       return (
         <>
-          <code>{verb}</code> {activity ? `${from} (${activity.from} → ${activity.to})` : `${from} → ${to}`}
-          {level !== undefined && ` ${level} dB`}
-          {by && ` · ${say("log.by", { who: agentName(by.agentId) })}`}
-          {because !== undefined && ` · ${because}`}
+          <code>{verb}</code>
+          {parts.join("")}
         </>
       );
     }
@@ -63,6 +68,7 @@ export function EventText({ event }: { event: LogEvent }): ReactNode {
 
 const Line = ({ name, text }: { name: string; text: string }) => (
   <>
-    <code>{name}</code> {text.slice(0, MAX_TEXT)}
+    <code>{name}</code>
+    {` ${text.slice(0, MAX_TEXT)}`}
   </>
 );

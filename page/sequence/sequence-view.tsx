@@ -177,11 +177,14 @@ function ExchangeText({ exchange: { event, part, from } }: { exchange: Exchange 
   }
   if (event.type === "session_transition") {
     const { event: verb, to, activity, level, reason } = event.data;
+    const state = activity ? `${to} (${activity.to})` : to;
+    const loudness = level === undefined ? "" : ` ${level} dB`;
+    const because = reason === undefined ? "" : ` · ${becauseOf(reason, say) ?? reason}`;
+    // One text: the browser shapes a line anew for each of its texts that changes.
     return (
       <>
-        <code>{verb}</code> → {activity ? `${to} (${activity.to})` : to}
-        {level !== undefined && ` ${level} dB`}
-        {reason !== undefined && ` · ${becauseOf(reason, say) ?? reason}`}
+        <code>{verb}</code>
+        {` → ${state}${loudness}${because}`}
       </>
     );
   }
