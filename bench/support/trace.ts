@@ -25,7 +25,6 @@ interface TraceEvent {
 }
 
 const CATEGORIES = [
-  "toplevel",
   "devtools.timeline",
   "disabled-by-default-devtools.timeline",
   "devtools.timeline.frame",
