@@ -45,21 +45,21 @@ export function agentContract(name: string, make: () => Promise<AgentSubject>): 
       return { stage, parts };
     }
 
-    test("yields its texts one by one, as the session's own agent", async () => {
+    test("an agent yields its texts one by one, as the session's own agent", async () => {
       const parts = await play(subject.agent, turnOf(subject.speaks()));
       const texts = parts.flatMap((part) => (part.type === "text" ? [part.text] : []));
       expect(subject.isPlain ? texts.join("") : texts).toEqual(subject.isPlain ? SPOKEN.join("") : SPOKEN);
       expect(parts.filter((part) => part.agent)).toEqual([]);
     });
 
-    test("counts its tokens once for each turn, if it counts them", async () => {
+    test("an agent counts its tokens once for each turn, if it counts them", async () => {
       const parts = await play(subject.agent, turnOf(subject.speaks()));
       const usage = parts.flatMap((part) => (part.type === "usage" ? [Usage.parse(part.usage)] : []));
       expect(usage).toHaveLength(subject.isPlain ? 0 : 1);
       for (const { total_tokens } of usage) expect(total_tokens).toBeGreaterThan(0);
     });
 
-    test("keeps its position while its parts are not pulled", async () => {
+    test("an agent keeps its position while its parts are not pulled", async () => {
       const stage = createRunStage();
       const parts = subject.agent.run(turnOf(subject.speaks()), stage.control)[Symbol.asyncIterator]();
       const heard: Part[] = [(await parts.next()).value];
@@ -68,7 +68,7 @@ export function agentContract(name: string, make: () => Promise<AgentSubject>): 
       expect(textOf(heard)).toBe(SPOKEN.join(""));
     });
 
-    test("plays two turns side by side without mixing them", async () => {
+    test("an agent plays two turns side by side without mixing them", async () => {
       const [one, two] = await Promise.all([
         play(subject.agent, turnOf(subject.speaks())),
         play(subject.agent, turnOf(subject.speaks())),
@@ -76,7 +76,7 @@ export function agentContract(name: string, make: () => Promise<AgentSubject>): 
       expect([textOf(one), textOf(two)]).toEqual([SPOKEN.join(""), SPOKEN.join("")]);
     });
 
-    test("says nothing when it is aborted before it starts", async () => {
+    test("an agent says nothing when it is aborted before it starts", async () => {
       const stage = createRunStage();
       stage.abort();
       const parts = subject.agent.run(turnOf(subject.speaks()), stage.control)[Symbol.asyncIterator]();
@@ -84,7 +84,7 @@ export function agentContract(name: string, make: () => Promise<AgentSubject>): 
       expect(first.done).toBe(true);
     });
 
-    test("ends when it is aborted while it has nothing to say", async () => {
+    test("an agent ends when it is aborted while it has nothing to say", async () => {
       const { stage, parts } = await stall();
       const next = parts.next().catch(() => ({ done: true }));
       stage.abort();
@@ -93,7 +93,7 @@ export function agentContract(name: string, make: () => Promise<AgentSubject>): 
       expect(stage.leftovers()).toEqual(NOTHING);
     });
 
-    test("ends when it is aborted while its parts are not pulled", async () => {
+    test("an agent ends when it is aborted while its parts are not pulled", async () => {
       const { stage, parts } = await stall();
       stage.abort();
       await subject.released();
@@ -101,21 +101,21 @@ export function agentContract(name: string, make: () => Promise<AgentSubject>): 
       expect(stage.leftovers()).toEqual(NOTHING);
     });
 
-    test("lets everything go when the caller returns early", async () => {
+    test("an agent lets everything go when the caller returns early", async () => {
       const { stage, parts } = await stall();
       expect((await parts.return?.())?.done).toBe(true);
       await subject.released();
       expect(stage.leftovers()).toEqual(NOTHING);
     });
 
-    test("answers the next turn after one that was aborted", async () => {
+    test("an agent answers the next turn after one that was aborted", async () => {
       const { stage, parts } = await stall();
       stage.abort();
       await parts.return?.();
       expect(textOf(await play(subject.agent, turnOf(subject.speaks())))).toBe(SPOKEN.join(""));
     });
 
-    test("throws an AppError where the user should hear of a failure, and answers the next turn", async () => {
+    test("an agent throws an AppError where the user should hear of a failure, and answers the next turn", async () => {
       const stage = createRunStage();
       const { failure } = await playToFailure(subject.agent, turnOf(subject.fails()), stage);
       expect(failure).toBeInstanceOf(AppError);
@@ -124,7 +124,7 @@ export function agentContract(name: string, make: () => Promise<AgentSubject>): 
       expect(textOf(await play(subject.agent, turnOf(subject.speaks())))).toBe(SPOKEN.join(""));
     });
 
-    test("leaves no timer and no listener behind", async () => {
+    test("an agent leaves no timer and no listener behind", async () => {
       const stage = createRunStage();
       await play(subject.agent, turnOf(subject.speaks()), stage);
       await subject.released();

@@ -43,7 +43,7 @@ export function busContract(name: string, open: () => Promise<BusSubject>): void
       return { heard, until, unsubscribe };
     }
 
-    test("tells every node that subscribed, the publisher's own too", async () => {
+    test("a bus tells every node that subscribed, the publisher's own too", async () => {
       const listeners = [await listen(one, "topic"), await listen(other, "topic")];
       await one.publish("topic", encode("hello"));
       for (const { heard, until } of listeners) {
@@ -52,7 +52,7 @@ export function busContract(name: string, open: () => Promise<BusSubject>): void
       }
     });
 
-    test("carries bytes as they are, up to 64 KiB", async () => {
+    test("a bus carries bytes as they are, up to 64 KiB", async () => {
       const bytes = Uint8Array.from({ length: MAX_BUS_MESSAGE }, (_, index) => index % 256);
       const received = Promise.withResolvers<Uint8Array>();
       await other.subscribe("bytes", received.resolve);
@@ -60,7 +60,7 @@ export function busContract(name: string, open: () => Promise<BusSubject>): void
       expect(Buffer.from(await received.promise).equals(Buffer.from(bytes))).toBe(true);
     });
 
-    test("keeps topics apart, even when one's name begins with another's", async () => {
+    test("a bus keeps topics apart, even when one's name begins with another's", async () => {
       const topics = ["a", "a.b", "a.*", "A", "u:张三/后", "a b"];
       const listeners = [];
       for (const topic of topics) listeners.push(await listen(other, topic));
@@ -69,7 +69,7 @@ export function busContract(name: string, open: () => Promise<BusSubject>): void
       expect(listeners.map(({ heard }) => heard)).toEqual(topics.map((topic) => [topic]));
     });
 
-    test("brings the messages of one publisher in the order in which they were published", async () => {
+    test("a bus brings the messages of one publisher in the order in which they were published", async () => {
       const { heard, until } = await listen(other, "order");
       const sent = Array.from({ length: 200 }, (_, index) => String(index));
       for (const text of sent) void one.publish("order", encode(text));
@@ -77,7 +77,7 @@ export function busContract(name: string, open: () => Promise<BusSubject>): void
       expect(heard).toEqual(sent);
     });
 
-    test("never delivers within the call that publishes or subscribes", async () => {
+    test("a bus never delivers within the call that publishes or subscribes", async () => {
       let isInside = false;
       const wasInside: boolean[] = [];
       const heard = Promise.withResolvers<void>();
@@ -92,7 +92,7 @@ export function busContract(name: string, open: () => Promise<BusSubject>): void
       expect(wasInside).toEqual([false]);
     });
 
-    test("publishes to a topic without subscribers without an error, and keeps nothing for later subscribers", async () => {
+    test("a bus publishes to a topic without subscribers without an error, and keeps nothing for later subscribers", async () => {
       await one.publish("nobody", encode("early"));
       // Behind it, so that it has gone its way when this one has.
       const echo = await listen(one, "nobody");
@@ -104,7 +104,7 @@ export function busContract(name: string, open: () => Promise<BusSubject>): void
       expect(heard).toEqual(["late"]);
     });
 
-    test("sends nothing to a subscriber that unsubscribed, and goes on with the others", async () => {
+    test("a bus sends nothing to a subscriber that unsubscribed, and goes on with the others", async () => {
       const [left, stays] = [await listen(other, "topic"), await listen(other, "topic")];
       await one.publish("topic", encode("first"));
       await left.until("first");
@@ -116,7 +116,7 @@ export function busContract(name: string, open: () => Promise<BusSubject>): void
       expect(stays.heard).toEqual(["first", "second"]);
     });
 
-    test("delivers everything published after a subscription is confirmed, the first time and again", async () => {
+    test("a bus delivers everything published after a subscription is confirmed, the first time and again", async () => {
       for (let round = 0; round < 50; round++) {
         const first = await listen(other, "moment");
         await one.publish("moment", encode("1"));
@@ -130,7 +130,7 @@ export function busContract(name: string, open: () => Promise<BusSubject>): void
       }
     });
 
-    test("carries many topics at once, each to its subscribers", async () => {
+    test("a bus carries many topics at once, each to its subscribers", async () => {
       const topics = Array.from({ length: 500 }, (_, index) => `many.${index}`);
       const listeners = await Promise.all(topics.map((topic) => listen(other, topic)));
       for (const topic of topics) void one.publish(topic, encode(topic));
@@ -138,7 +138,7 @@ export function busContract(name: string, open: () => Promise<BusSubject>): void
       expect(listeners.map(({ heard }) => heard)).toEqual(topics.map((topic) => [topic]));
     });
 
-    test("takes the same listener twice as two subscriptions", async () => {
+    test("a bus takes the same listener twice as two subscriptions", async () => {
       const heard: string[] = [];
       const listener = (message: Uint8Array) => void heard.push(decode(message));
       const forget = await other.subscribe("twice", listener);
@@ -153,7 +153,7 @@ export function busContract(name: string, open: () => Promise<BusSubject>): void
       expect(heard).toEqual(["both", "both", "one", "end"]);
     });
 
-    test("lets listeners subscribe and unsubscribe while they listen", async () => {
+    test("a bus lets listeners subscribe and unsubscribe while they listen", async () => {
       const witness = await listen(other, "within");
       const heard: string[] = [];
       const subscribed = Promise.withResolvers<unknown>();
@@ -170,24 +170,24 @@ export function busContract(name: string, open: () => Promise<BusSubject>): void
       expect(heard).toEqual(["1", "again 2", "again end"]);
     });
 
-    test("reports that a topic with a subscriber is heard", async () => {
+    test("a bus reports that a topic with a subscriber is heard", async () => {
       const { unsubscribe } = await listen(one, "heard");
       expect(one.isHeard("heard")).toBe(true);
       unsubscribe();
     });
 
-    test("is not away while it carries messages", async () => {
+    test("a bus is not away while it carries messages", async () => {
       expect([one.isAway(), one.isAway("topic")]).toEqual([false, false]);
     });
 
-    test("reports that it is away and that messages were lost, and stops reporting on request", () => {
+    test("a bus reports that it is away and that messages were lost, and stops reporting on request", () => {
       for (const forget of [one.onAway(() => {}), one.onRecovered(() => {})]) {
         forget();
         forget();
       }
     });
 
-    test("that is closed delivers nothing more, and publishing to it still does not fail", async () => {
+    test("a bus that is closed delivers nothing more, and publishing to it still does not fail", async () => {
       const { heard } = await listen(other, "end");
       await other.close();
       await one.publish("end", encode("too late"));

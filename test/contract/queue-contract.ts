@@ -77,7 +77,7 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
       };
     }
 
-    test("carries an effect out once, as it was added", async () => {
+    test("a queue carries an effect out once, as it was added", async () => {
       const work = await carryOut("run");
       const run = runOf({ priority: 100 });
       await queue.add(run);
@@ -89,7 +89,7 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
       expect(work.begun).toEqual([run, next]);
     });
 
-    test("keeps an added effect until a handler carries it out", async () => {
+    test("a queue keeps an added effect until a handler carries it out", async () => {
       const runs = [runOf(), runOf(), runOf()];
       for (const run of runs) await queue.add(run);
       const work = await carryOut("run");
@@ -97,7 +97,7 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
       expect(work.beginnings()).toEqual(runs.map(({ id }) => id));
     });
 
-    test("takes an effect that it has already for the same: waiting, or under way", async () => {
+    test("a queue takes an effect that it has already for the same: waiting, or under way", async () => {
       const run = runOf();
       await queue.add(run);
       await queue.add(run);
@@ -111,7 +111,7 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
       for (const effect of [run, next]) work.finish(effect);
     });
 
-    test("carries nothing out before it is due", async () => {
+    test("a queue carries nothing out before it is due", async () => {
       const early: boolean[] = [];
       const done = Promise.withResolvers<void>();
       await queue.process(
@@ -127,7 +127,7 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
       expect(early).toEqual([false, false, false, false, false]);
     });
 
-    test("delivers an effect that is due now before one that is due later", async () => {
+    test("a queue delivers an effect that is due now before one that is due later", async () => {
       const work = await carryOut("run", 1);
       const later = runOf({ dueAt: subject.clock.now() + 100, priority: 100 });
       await queue.add(later);
@@ -137,7 +137,7 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
       expect(work.beginnings()).toEqual([now.id, later.id]);
     });
 
-    test("lets runs of a higher priority go first, and between equals the one that came first", async () => {
+    test("a queue lets runs of a higher priority go first, and between equals the one that came first", async () => {
       const work = await carryOut("run", 1, { atOnce: false });
       const first = runOf();
       await queue.add(first);
@@ -152,7 +152,7 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
       }
     });
 
-    test("has no more under way than it may, and more when it may have more", async () => {
+    test("a queue has no more under way than it may, and more when it may have more", async () => {
       const work = await carryOut("run", 2, { atOnce: false });
       const runs = [runOf(), runOf(), runOf(), runOf(), runOf()];
       for (const run of runs) await queue.add(run);
@@ -165,7 +165,7 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
       for (const run of runs.slice(1)) work.finish(run);
     });
 
-    test("keeps runs and timers apart: neither waits for the other", async () => {
+    test("a queue keeps runs and timers apart: neither waits for the other", async () => {
       const runs = await carryOut("run", 1, { atOnce: false });
       const timers = await carryOut("timer", 1);
       const run = runOf();
@@ -177,7 +177,7 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
       runs.finish(run);
     });
 
-    test("forgets an effect whose handler fails: it can be added again, and other effects are not affected", async () => {
+    test("a queue forgets an effect whose handler fails: it can be added again, and other effects are not affected", async () => {
       const work = await carryOut("run", 1, { atOnce: false });
       const [run, next] = [runOf(), runOf()];
       await queue.add(run);
@@ -192,7 +192,7 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
       work.finish(run);
     });
 
-    test("takes no more when its work is stopped, and says when all that was under way has ended", async () => {
+    test("a queue takes no more when its work is stopped, and says when all that was under way has ended", async () => {
       const work = await carryOut("run", 1, { atOnce: false });
       const [run, never] = [runOf(), runOf()];
       for (const effect of [run, never]) await queue.add(effect);
@@ -208,12 +208,12 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
       expect(work.beginnings()).toEqual([run.id]);
     });
 
-    test("has stopped at once where nothing was under way", async () => {
+    test("a queue has stopped at once where nothing was under way", async () => {
       const work = await carryOut("run");
       await work.stop();
     });
 
-    test("carries out many, each once", async () => {
+    test("a queue carries out many, each once", async () => {
       const work = await carryOut("run", 16);
       const runs = Array.from({ length: 500 }, (_, index) => runOf({ priority: index % 101 }));
       await Promise.all(runs.map((run) => queue.add(run)));
@@ -222,7 +222,7 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
       expect(work.begun).toHaveLength(500);
     });
 
-    test("that is closed takes nothing more: unavailable", async () => {
+    test("a queue that is closed takes nothing more: unavailable", async () => {
       await queue.close();
       await expect(queue.add(runOf())).rejects.toMatchObject({ name: "AppError", code: "unavailable" });
     });

@@ -36,7 +36,7 @@ describe("the memory queue", () => {
     dueAt,
   });
 
-  test("holds ten thousand effects and no more; there is room again when one is done", async () => {
+  test("the memory queue holds ten thousand effects and no more; there is room again when one is done", async () => {
     const clock = new VirtualClock();
     const queue = new MemoryQueue(clock);
     for (let count = 0; count < 10_000; count += 1) await queue.add(timerOf(`t${count}`, clock.now() + 1_000 + count));
@@ -50,7 +50,7 @@ describe("the memory queue", () => {
     await queue.close();
   });
 
-  test("waits for an instant by the clock it was given, and leaves no timer when it is closed", async () => {
+  test("the memory queue waits for an instant by the clock it was given, and leaves no timer when it is closed", async () => {
     const clock = new VirtualClock();
     const queue = new MemoryQueue(clock);
     const fired: string[] = [];
@@ -67,14 +67,14 @@ describe("the memory queue", () => {
     expect(fired).toEqual(["soon"]);
   });
 
-  test("refuses an effect due further ahead than a timer can wait", async () => {
+  test("the memory queue refuses an effect due further ahead than a timer can wait", async () => {
     const clock = new VirtualClock();
     const queue = new MemoryQueue(clock);
     await expect(queue.add(timerOf("far", clock.now() + 2 ** 31))).rejects.toThrow(RangeError);
     expect(clock.timerCount).toBe(0);
   });
 
-  test("has one handler for each kind", async () => {
+  test("the memory queue has one handler for each kind", async () => {
     const queue = new MemoryQueue(new VirtualClock());
     await queue.process("timer", async () => {}, { concurrency: 1 });
     await expect(queue.process("timer", async () => {}, { concurrency: 1 })).rejects.toThrow("already have a handler");

@@ -90,7 +90,7 @@ async function start(options?: { maxFileKib: number }): Promise<StoreProcess> {
 }
 
 describe("opening a SQLite file", () => {
-  test("makes its folder, and leaves one tidy file behind when it is closed", async () => {
+  test("opening a SQLite file makes its folder, and leaves one tidy file behind when it is closed", async () => {
     const path = join(folder, "a", "b", "interlock.db");
     const store = await open(path);
     await new FloorWriter(store).write();
@@ -255,7 +255,7 @@ describe("opening a SQLite file", () => {
 });
 
 describe("a store whose process is killed", () => {
-  test("has everything that was answered, and nothing by halves", async () => {
+  test("a store whose process is killed has everything that was answered, and nothing by halves", async () => {
     const owner = await start();
     const floor = new FloorWriter({ commit: (change) => owner.call("commit", change) } as Store);
     const ids = Array.from({ length: 41 }, (_, n) => `m${n}`);
@@ -283,7 +283,7 @@ describe("a store that cannot write", () => {
   const canLift = process.platform === "linux";
 
   test.skipIf(!canLift)(
-    "refuses writes while the disk is full, goes on reading, and recovers (needs prlimit)",
+    "a store that cannot write refuses writes while the disk is full, goes on reading, and recovers (needs prlimit)",
     async () => {
       const owner = await start({ maxFileKib: 1_024 });
       const floor = new FloorWriter({ commit: (change) => owner.call("commit", change) } as Store);
@@ -325,7 +325,7 @@ describe("a store that cannot write", () => {
     return { store, thread: threads[0]! };
   }
 
-  test("refuses writes when its thread is lost, goes on reading, and starts another", async () => {
+  test("a store that cannot write refuses writes when its thread is lost, goes on reading, and starts another", async () => {
     const { store, thread } = await openWithThread();
     const floor = new FloorWriter(store);
     await floor.write();
@@ -337,7 +337,7 @@ describe("a store that cannot write", () => {
     expect(log.lines).toEqual(["the writer's thread was lost", "the writer's thread was started again"]);
   });
 
-  test("answers everything that its thread had when it was lost", async () => {
+  test("a store that cannot write answers everything that its thread had when it was lost", async () => {
     const { store, thread } = await openWithThread();
     const floors = Array.from({ length: 600 }, (_, index) => new FloorWriter(store, `u:${index}`));
     const first = floors[0]!.write();
@@ -403,7 +403,7 @@ describe("a store that cannot write", () => {
 });
 
 describe("what the writer's thread remembers of rows", () => {
-  test("is forgotten when its transaction is rolled back: one change's failure does not make others conflict", async () => {
+  test("what the writer's thread remembers of rows is forgotten when its transaction is rolled back: one change's failure does not make others conflict", async () => {
     const store = await open();
     const ann = new FloorWriter(store);
     const bob = new FloorWriter(store, "u:bob");
@@ -425,7 +425,7 @@ describe("what the writer's thread remembers of rows", () => {
     expect((await store.loadSession(A))?.session.title).toBe("round 2");
   });
 
-  test("is compared with the row once more: a row that another process wrote is a conflict, and not overwritten", async () => {
+  test("what the writer's thread remembers of rows is compared with the row once more: a row that another process wrote is a conflict, and not overwritten", async () => {
     const store = await open();
     const ann = new FloorWriter(store);
     await ann.write({ sessions: [ann.session("a")] });
@@ -440,7 +440,7 @@ describe("what the writer's thread remembers of rows", () => {
     expect(await store.confirm(ANN, 8)).toBe(true);
   });
 
-  test("covers the columns that are searched, listed and moved: title, state and last activity", async () => {
+  test("what the writer's thread remembers of rows covers the columns that are searched, listed and moved: title, state and last activity", async () => {
     const store = await open();
     const ann = new FloorWriter(store);
     const found = async (query: object) => {

@@ -47,7 +47,7 @@ export function commitContract(stage: StoreStage): void {
       expect(await store.findReceipts([{ caller: "ann", commandId: "c" }])).toEqual([]);
     });
 
-    test("of several sessions, those that exist are read together", async () => {
+    test("commits of several sessions, those that exist are read together", async () => {
       const { store } = stage;
       const floor = new FloorWriter(store);
       await floor.write({ sessions: [floor.session("a"), floor.session("b")] });
@@ -57,7 +57,7 @@ export function commitContract(stage: StoreStage): void {
       expect(await store.loadSessions([])).toEqual([]);
     });
 
-    test("of many changes made from the same version at once, one is committed", async () => {
+    test("commits of many changes made from the same version at once, one is committed", async () => {
       const { store } = stage;
       const floor = new FloorWriter(store);
       const outcomes = await Promise.all(Array.from({ length: 20 }, () => store.commit(floor.change())));

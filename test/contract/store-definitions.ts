@@ -11,14 +11,14 @@ export function definitionContract(stage: StoreStage): void {
     stage.store.changeDefinition({ id: A, expected, body, receipt: receipt(commandId) });
 
   describe("definitions of agents", () => {
-    test("are none at first, and no list of floors shows where their receipts are", async () => {
+    test("definitions of agents are none at first, and no list of floors shows where their receipts are", async () => {
       const { store } = stage;
       expect([await store.listDefinitions(), await store.definitionsVersion()]).toEqual([[], 0]);
       expect(await change(0, "{}", "c")).toBe("saved");
       expect((await store.listFloors({ limit: 9 })).floors).toEqual([]);
     });
 
-    test("are compared and set on their versions, and each change is noticed by one number", async () => {
+    test("definitions of agents are compared and set on their versions, and each change is noticed by one number", async () => {
       const { store } = stage;
       const versions = [await store.definitionsVersion()];
       for (const [expected, body, outcome] of [
@@ -37,7 +37,7 @@ export function definitionContract(stage: StoreStage): void {
       expect(await store.listDefinitions()).toEqual([]);
     });
 
-    test("are changed with their receipt, or not at all", async () => {
+    test("definitions of agents are changed with their receipt, or not at all", async () => {
       const { store } = stage;
       expect(await change(0, "one", "key")).toBe("saved");
       const [found] = await store.findReceipts([{ caller: "ops", commandId: "key" }]);
@@ -48,7 +48,7 @@ export function definitionContract(stage: StoreStage): void {
       expect((await store.listDefinitions())[0]?.version).toBe(2);
     });
 
-    test("are there after a restart", async () => {
+    test("definitions of agents are there after a restart", async () => {
       await change(0, "kept", "c");
       if (stage.isLasting) await stage.reopen();
       expect(await stage.store.listDefinitions()).toEqual([{ id: A, version: 1, body: "kept" }]);

@@ -24,7 +24,7 @@ export function pageContract(stage: StoreStage): void {
       return pages;
     }
 
-    test("of a log weigh no more than their bound and one event, and together are the log", async () => {
+    test("pages of heavy rows of a log weigh no more than their bound and one event, and together are the log", async () => {
       const { store } = stage;
       const floor = new FloorWriter(store);
       const events: LogEntry[] = [];
@@ -45,7 +45,7 @@ export function pageContract(stage: StoreStage): void {
       }
     });
 
-    test("of a floor's log have the ends of deleted sessions at their places", async () => {
+    test("pages of heavy rows of a floor's log have the ends of deleted sessions at their places", async () => {
       const { store } = stage;
       const floor = new FloorWriter(store);
       for (let n = 0; n < 8; n++) {
@@ -73,7 +73,7 @@ export function pageContract(stage: StoreStage): void {
       expect((await store.readFloorLog(floor.id, 1, 256)).entries).toEqual([events[1]]);
     });
 
-    test("of drafts end at about 1 MiB, and together are the drafts of the floor", async () => {
+    test("pages of heavy rows of drafts end at about 1 MiB, and together are the drafts of the floor", async () => {
       const { store } = stage;
       const floor = new FloorWriter(store);
       const drafts = Array.from({ length: COUNT }, (_, n) =>
@@ -94,7 +94,7 @@ export function pageContract(stage: StoreStage): void {
       expect(pages).toHaveLength(Math.ceil((COUNT * HEAVY.length) / ANSWER_BYTES));
     });
 
-    test("of messages end at about 1 MiB, from either side, and say that there is more", async () => {
+    test("pages of heavy rows of messages end at about 1 MiB, from either side, and say that there is more", async () => {
       const { store } = stage;
       const floor = new FloorWriter(store);
       const messages = Array.from({ length: COUNT }, (_, n) => makeMessage("a", `m${n}`, { content: `${n} ${HEAVY}` }));
@@ -129,7 +129,7 @@ export function pageContract(stage: StoreStage): void {
       expect(await store.viewSession(A, 0)).toMatchObject({ messages: [], hasMore: true });
     });
 
-    test("of a message's log end at about 1 MiB, and say that there is more", async () => {
+    test("pages of heavy rows of a message's log end at about 1 MiB, and say that there is more", async () => {
       const { store } = stage;
       const floor = new FloorWriter(store);
       const message = makeMessage("a", "m", {});

@@ -27,7 +27,7 @@ export function searchContract(stage: StoreStage): void {
       expect((await list()).ids).toBe("s1 s5 s4 s3 s2");
     });
 
-    test("are narrowed by everything that is asked for together", async () => {
+    test("lists of sessions lists of sessions are narrowed by everything that is asked for together", async () => {
       const floor = new FloorWriter(stage.store);
       const make = (id: string, at: number, over: Partial<Session>) =>
         floor.session(id, { lastActivityAt: NOON + at, ...over });
@@ -65,7 +65,7 @@ export function searchContract(stage: StoreStage): void {
       return floor;
     }
 
-    test("finds whole Latin words anywhere, regardless of case and accents", async () => {
+    test("a search finds whole Latin words anywhere, regardless of case and accents", async () => {
       await write({
         title: { title: "Café crème" },
         summary: { summary: "We spoke of a CAFE." },
@@ -78,7 +78,7 @@ export function searchContract(stage: StoreStage): void {
       expect(await find("caf")).toBe("");
     });
 
-    test("finds every part of Chinese, Japanese and Korean text", async () => {
+    test("a search finds every part of Chinese, Japanese and Korean text", async () => {
       await write({
         zh: { says: "正在导航中，请稍候" },
         other: { says: "航导" },
@@ -97,7 +97,7 @@ export function searchContract(stage: StoreStage): void {
       expect(await find("안내")).toBe("ko");
     });
 
-    test("wants all of several terms", async () => {
+    test("a search wants all of several terms", async () => {
       await write({
         both: { says: "导航到 Blue Note 爵士俱乐部" },
         one: { says: "导航到机场" },
@@ -109,21 +109,21 @@ export function searchContract(stage: StoreStage): void {
       expect(await find("blue airport")).toBe("");
     });
 
-    test("finds a session by its exact id, and by no part of it", async () => {
+    test("a search finds a session by its exact id, and by no part of it", async () => {
       await write({ "Ses-1_x": {}, "ses-1_x": {} });
       expect(await find(" Ses-1_x ")).toBe("Ses-1_x");
       expect(await find("Ses-1")).toBe("");
       await write({});
     });
 
-    test("without words finds nothing but an exact id", async () => {
+    test("a search without words finds nothing but an exact id", async () => {
       await write({ a: { title: "…" }, "--": { title: "b" } });
       for (const q of ["", "   ", '"', "(*)", "AND NOT", "a:b", "NEAR(", "🎷"])
         expect([q, await find(q)]).toEqual([q, ""]);
       expect(await find("--")).toBe("--");
     });
 
-    test("knows a message's words from when it is finished, and forgets those that changed or went", async () => {
+    test("a search knows a message's words from when it is finished, and forgets those that changed or went", async () => {
       const floor = await write({ a: {} });
       const a = "a" as SessionId;
       const draft = makeMessage("a", "d", { role: "assistant", status: "running", content: "turn" });
@@ -144,7 +144,7 @@ export function searchContract(stage: StoreStage): void {
       expect([await find("right"), await find("end")]).toEqual(["", ""]);
     });
 
-    test("follows a session's title and summary", async () => {
+    test("a search follows a session's title and summary", async () => {
       const floor = await write({ a: { title: "Jazz", summary: "trumpets" } });
       await floor.write({ sessions: [floor.session("a", { title: "Blues", summary: "guitars" })] });
       const found = await Promise.all(["jazz", "trumpets", "blues", "guitars"].map(find));

@@ -18,7 +18,7 @@ export function stagedContract(stage: StoreStage): void {
     stage.store.prune({ now: NOON, receiptsBefore: NOON - DAY, limit: 100, ...limits });
 
   describe("staged sessions", () => {
-    test("show nowhere until a change adopts them, and then have all their messages, in order", async () => {
+    test("staged sessions show nowhere until a change adopts them, and then have all their messages, in order", async () => {
       const { store } = stage;
       const floor = new FloorWriter(store);
       await floor.write({ sessions: [floor.session("other")] });
@@ -44,7 +44,7 @@ export function stagedContract(stage: StoreStage): void {
       expect((await contents())?.at(-1)).toBe("and on");
     });
 
-    test("are adopted with a session whose floor is new, and are there after a restart", async () => {
+    test("staged sessions are adopted with a session whose floor is new, and are there after a restart", async () => {
       const floor = new FloorWriter(stage.store, "s:a");
       await stage.store.stageMessages(STAGED, messages(1), NOON);
       const adopted = [{ sessionId: A, stagedAs: STAGED }];
@@ -54,7 +54,7 @@ export function stagedContract(stage: StoreStage): void {
       expect((await stage.store.whereIs(A))?.floorId).toBe("s:a");
     });
 
-    test("that are gone make a change a conflict, of which nothing is left", async () => {
+    test("staged sessions that are gone make a change a conflict, of which nothing is left", async () => {
       const { store } = stage;
       const floor = new FloorWriter(store);
       await floor.write();
@@ -64,7 +64,7 @@ export function stagedContract(stage: StoreStage): void {
       expect((await store.loadFloor(floor.id))?.version).toBe(1);
     });
 
-    test("are adopted once, and never by a session whose id is in use", async () => {
+    test("staged sessions are adopted once, and never by a session whose id is in use", async () => {
       const { store } = stage;
       const floor = new FloorWriter(store);
       await floor.write({ sessions: [floor.session("a")] });
@@ -78,7 +78,7 @@ export function stagedContract(stage: StoreStage): void {
       expect(await contents(b)).toEqual(["word0"]);
     });
 
-    test("show images that were copied for their session, and go with it", async () => {
+    test("staged sessions show images that were copied for their session, and go with it", async () => {
       const { store } = stage;
       const floor = new FloorWriter(store);
       const source = "source" as SessionId;
@@ -98,7 +98,7 @@ export function stagedContract(stage: StoreStage): void {
       expect(await store.getBlob(A, IMAGE.hash)).toBeUndefined();
     });
 
-    test("are pruned piece by piece when nothing was added to them for a while, and release their images", async () => {
+    test("staged sessions are pruned piece by piece when nothing was added to them for a while, and release their images", async () => {
       const { store } = stage;
       await store.putBlob(A, { ...IMAGE, bytes: new Uint8Array([1]), createdAt: NOON });
       await store.stageMessages(STAGED, [...messages(4), makeMessage("a", "m9", { images: [IMAGE] })], NOON);
@@ -115,7 +115,7 @@ export function stagedContract(stage: StoreStage): void {
       expect(await adopt("~two")).toBe("committed");
     });
 
-    test("that are discarded go with the next pruning; an adopted one stays", async () => {
+    test("staged sessions that are discarded go with the next pruning; an adopted one stays", async () => {
       const { store } = stage;
       const floor = new FloorWriter(store);
       await store.stageMessages(STAGED, messages(1), NOON);
@@ -129,7 +129,7 @@ export function stagedContract(stage: StoreStage): void {
       expect(await floor.write({ sessions: [floor.session("b")], adopted })).toBe("conflict");
     });
 
-    test("are all pruned at once, however many small ones there are", async () => {
+    test("staged sessions are all pruned at once, however many small ones there are", async () => {
       const { store } = stage;
       const ids: StagedId[] = ["~one", "~two", "~three"];
       for (const id of ids) await store.stageMessages(id, messages(1), NOON);
@@ -141,7 +141,7 @@ export function stagedContract(stage: StoreStage): void {
       }
     });
 
-    test("keep each message's id their own: the same id twice is refused, and adds nothing", async () => {
+    test("staged sessions keep each message's id their own: the same id twice is refused, and adds nothing", async () => {
       const { store } = stage;
       await store.stageMessages(STAGED, messages(2), NOON);
       await expect(store.stageMessages(STAGED, [...messages(1, 2), ...messages(1)], NOON)).rejects.toThrow();

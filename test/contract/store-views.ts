@@ -33,13 +33,13 @@ export function viewContract(stage: StoreStage): void {
       return page && [page.messages.map((message) => message.id).join(" "), page.hasMore];
     };
 
-    test("come in the order in which they were written, the newest page first", async () => {
+    test("messages come in the order in which they were written, the newest page first", async () => {
       await talk();
       expect(await list({ limit: 3 })).toEqual(["m3 m8 m1", true]);
       expect(await list({ limit: 9 })).toEqual(["m9 m2 m7 m4 m5 m6 m3 m8 m1", false]);
     });
 
-    test("are paged backwards from a message and forwards from one", async () => {
+    test("messages are paged backwards from a message and forwards from one", async () => {
       await talk();
       expect(await list({ before: "m3", limit: 2 })).toEqual(["m5 m6", true]);
       expect(await list({ before: "m5", limit: 4 })).toEqual(["m9 m2 m7 m4", false]);
@@ -100,7 +100,7 @@ export function viewContract(stage: StoreStage): void {
       expect(await stage.store.viewFloor("u:nobody" as FloorId, LIMITS)).toEqual(empty);
     });
 
-    test("show their holder, the paused sessions, last paused first, and the queued ones, longest waiting first", async () => {
+    test("floors show their holder, the paused sessions, last paused first, and the queued ones, longest waiting first", async () => {
       const { store } = stage;
       const floor = new FloorWriter(store);
       const paused = (name: string, over: Partial<Session> = {}) => floor.session(name, { state: "paused", ...over });
@@ -133,7 +133,7 @@ export function viewContract(stage: StoreStage): void {
       expect([later.holder?.id, ...later.paused.map((session) => session.id)]).toEqual(["p1", "p2", "p3"]);
     });
 
-    test("show and count the ducked sessions, the highest priority first", async () => {
+    test("floors show and count the ducked sessions, the highest priority first", async () => {
       const { store } = stage;
       const floor = new FloorWriter(store);
       const ducked = (name: string, priority: number) => floor.session(name, { state: "ducked", priority, level: -14 });
@@ -164,7 +164,7 @@ export function viewContract(stage: StoreStage): void {
       expect((await store.listFloors({ limit: 9 })).floors).toMatchObject([{ ducked: 1, paused: 2 }]);
     });
 
-    test("keep the order of paused sessions when the activity of one changes", async () => {
+    test("floors keep the order of paused sessions when the activity of one changes", async () => {
       const { store } = stage;
       const floor = new FloorWriter(store);
       const paused = (name: string) => floor.session(name, { state: "paused" });
@@ -182,7 +182,7 @@ export function viewContract(stage: StoreStage): void {
       expect(view.paused.map(({ id }) => id)).toEqual(["second", "first"]);
     });
 
-    test("show the session that they are reserved for, until the reservation ends", async () => {
+    test("floors show the session that they are reserved for, until the reservation ends", async () => {
       const { store } = stage;
       const floor = new FloorWriter(store);
       const reserved = { sessionId: "p" as SessionId, until: NOON };
@@ -193,7 +193,7 @@ export function viewContract(stage: StoreStage): void {
       expect(await store.viewFloor(floor.id, LIMITS)).not.toHaveProperty("reserved");
     });
 
-    test("are listed by id, page by page, by state, and to their owners", async () => {
+    test("floors are listed by id, page by page, by state, and to their owners", async () => {
       const { store } = stage;
       const floors = ["u:ann", "u:ann/rear", "u:bob", "u:cid"].map((id) => new FloorWriter(store, id));
       const [ann, rear, bob, cid] = floors as [FloorWriter, FloorWriter, FloorWriter, FloorWriter];
@@ -242,7 +242,7 @@ export function viewContract(stage: StoreStage): void {
       expect(await idsOf({ ownerId: "bob", state: "held" })).toEqual([]);
     });
 
-    test("have a log that is read from its end, deleted sessions' last events included", async () => {
+    test("floors have a log that is read from its end, deleted sessions' last events included", async () => {
       const { store } = stage;
       const floor = new FloorWriter(store);
       const other = new FloorWriter(store, "u:bob");
@@ -271,7 +271,7 @@ export function viewContract(stage: StoreStage): void {
       });
     });
 
-    test("show their last decisions, the newest last, and no other floor's", async () => {
+    test("floors show their last decisions, the newest last, and no other floor's", async () => {
       const { store } = stage;
       const [ann, bob] = [new FloorWriter(store, "u:ann"), new FloorWriter(store, "u:bob")];
       const decide = (floor: FloorWriter, say: string) => floor.event("arbitration", { say });
@@ -307,7 +307,7 @@ export function viewContract(stage: StoreStage): void {
       expect(await store.loadConnection(row.id)).toEqual({ ...bare, version: 2 });
     });
 
-    test("of several bindings at once one is saved", async () => {
+    test("connections and blobs of several bindings at once one is saved", async () => {
       const saves = Array.from({ length: 10 }, () => stage.store.saveConnection(row));
       expect((await Promise.all(saves)).filter((outcome) => outcome === "saved")).toHaveLength(1);
     });

@@ -18,7 +18,7 @@ export function ticketContract(name: string, open: () => Promise<TicketPlace>): 
   };
 
   describe(`tickets in ${name}`, () => {
-    test("are handed out as they were put, once", async () => {
+    test("tickets are handed out as they were put, once", async () => {
       const tickets = await (await start()).connect();
       await tickets.put("one", '{"id":"ann ✓"}', 30_000);
       await tickets.put("two", '{"id":"bob"}', 30_000);
@@ -27,12 +27,12 @@ export function ticketContract(name: string, open: () => Promise<TicketPlace>): 
       expect(await tickets.take("two")).toBe('{"id":"bob"}');
     });
 
-    test("that were never put are unknown", async () => {
+    test("tickets that were never put are unknown", async () => {
       const tickets = await (await start()).connect();
       expect(await tickets.take("made-up")).toBeUndefined();
     });
 
-    test("are the same on every gateway, and one of many gets them", async () => {
+    test("tickets are the same on every gateway, and one of many gets them", async () => {
       const place = await start();
       const gateways = await Promise.all([place.connect(), place.connect()]);
       await gateways[0]!.put("one", "grant", 30_000);
@@ -40,7 +40,7 @@ export function ticketContract(name: string, open: () => Promise<TicketPlace>): 
       expect(taken.filter((grant) => grant !== undefined)).toEqual(["grant"]);
     });
 
-    test("are gone after their time", async () => {
+    test("tickets are gone after their time", async () => {
       const place = await start();
       const tickets = await place.connect();
       await tickets.put("brief", "grant", 40);

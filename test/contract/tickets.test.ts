@@ -17,7 +17,7 @@ ticketContract("memory", async () => {
 });
 
 describe("tickets in memory", () => {
-  test("are bounded: the oldest makes room", async () => {
+  test("tickets in memory are bounded: the oldest makes room", async () => {
     const tickets = new MemoryTickets(new VirtualClock());
     for (let index = 0; index < 10_001; index++) await tickets.put(`ticket-${index}`, "grant", 30_000);
     expect(await tickets.take("ticket-0")).toBeUndefined();

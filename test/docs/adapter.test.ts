@@ -46,7 +46,7 @@ agentContract("the example of docs/agents.md", async (): Promise<AgentSubject> =
 });
 
 describe("the example of docs/agents.md", () => {
-  test("sends the message, and streams text whose characters are cut between chunks", async () => {
+  test("the example of docs/agents.md sends the message, and streams text whose characters are cut between chunks", async () => {
     const bytes = Buffer.from("晴，22 度。");
     await using server = await SmallServer.start((response) => {
       response.write(bytes.subarray(0, 2));
@@ -60,12 +60,15 @@ describe("the example of docs/agents.md", () => {
     ["refuses", (response) => response.writeHead(400).end(), "provider_refused", ""],
     ["hangs up", (response) => response.destroy(), "provider_unreachable", ""],
     ["breaks off", breakOff, "provider_unreachable", SPOKEN[0]!],
-  ])("fails with a code for the user where the server %s, and keeps what was said", async (_, answer, code, said) => {
-    await using server = await SmallServer.start(answer);
-    const { parts, failure } = await playToFailure(createHttpAgent(AGENT, server.url), turnOf("hello"));
-    expect(failure).toMatchObject({ code });
-    expect(textOf(parts)).toBe(said);
-  });
+  ])(
+    "the example of docs/agents.md fails with a code for the user where the server %s, and keeps what was said",
+    async (_, answer, code, said) => {
+      await using server = await SmallServer.start(answer);
+      const { parts, failure } = await playToFailure(createHttpAgent(AGENT, server.url), turnOf("hello"));
+      expect(failure).toMatchObject({ code });
+      expect(textOf(parts)).toBe(said);
+    },
+  );
 });
 
 function breakOff(response: ServerResponse): void {

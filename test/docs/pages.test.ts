@@ -23,7 +23,7 @@ function objection(page: Page, link: string): string | undefined {
 }
 
 describe("every page", () => {
-  test("leads to pages and headings that are there", () => {
+  test("every page leads to pages and headings that are there", () => {
     const links = pages.flatMap((page) =>
       [...page.prose.matchAll(/\]\(([^)\s]+)\)/g)].map(([, link]) => ({ page, link: link! })),
     );
@@ -34,7 +34,7 @@ describe("every page", () => {
     expect(objection(readPage("README.md"), "docs/glossary.md#none")).toBeDefined();
   });
 
-  test("names files that are there", () => {
+  test("every page names files that are there", () => {
     const named = living.flatMap((page) => codeOf(page.prose).map((code) => ({ path: page.path, code })));
     const paths = named.filter(({ code }) => /^(src|test|docs|config|migrations|bench|examples)\/[\w./-]+$/.test(code));
     const files = named.filter(({ code }) => /^[\w-]+\.ts$/.test(code));
@@ -45,19 +45,19 @@ describe("every page", () => {
     expect(files.filter(({ code }) => !sources.some((source) => basename(source) === code))).toEqual([]);
   });
 
-  test("names scripts that are there", () => {
+  test("every page names scripts that are there", () => {
     const named = pages.flatMap(({ text }) => [...text.matchAll(/npm run ([\w:-]+)/g)].map(([, name]) => name!));
     expect(named.length).toBeGreaterThan(3);
     expect(named.filter((name) => !(name in scripts))).toEqual([]);
   });
 
-  test("tells of no particular machine", () => {
+  test("every page tells of no particular machine", () => {
     const places = /(?<![\w.:/])(?:\/(?:home|root|tmp|work|Users|private|mnt)\/|[A-Z]:\\)/;
     expect(pages.filter(({ text }) => places.test(text)).map(({ path }) => path)).toEqual([]);
     expect(places.test("see /home/ann/notes")).toBe(true);
   });
 
-  test("has one title, and skips no level of headings", () => {
+  test("every page has one title, and skips no level of headings", () => {
     for (const { path, headings } of pages) {
       expect(headings.filter(({ level }) => level === 1).length, path).toBe(1);
       for (const [index, { level, text }] of headings.entries()) {

@@ -40,14 +40,14 @@ const paragraphOn = (word: string): string =>
   new RegExp(`^\\*\\*${word}\\*\\*[\\s\\S]*?\n\n`, "m").exec(protocol.prose)![0];
 
 describe("docs/protocol.md", () => {
-  test("has every failure, with its status and whether to try again", () => {
+  test("docs/protocol.md has every failure, with its status and whether to try again", () => {
     const rows = only(tablesOf(protocol, "code", "HTTP", "retry"));
     expect(rows.map(([code, status, retry]) => [codeOf(code!)[0], status, retry])).toEqual(
       Object.entries(ERRORS).map(([code, { status, retry }]) => [code, String(status), retry]),
     );
   });
 
-  test("has every event, logged or not, with all its fields", () => {
+  test("docs/protocol.md has every event, logged or not, with all its fields", () => {
     const [logged, live] = tablesOf(protocol, "type", "data") as [string[][], string[][]];
     expect(namesIn(logged)).toEqual(Object.keys(LOGGED_EVENTS));
     expect(namesIn(live)).toEqual(Object.keys(LIVE_EVENTS));
@@ -64,7 +64,7 @@ describe("docs/protocol.md", () => {
     }
   });
 
-  test("describes a session and a message with all their fields", () => {
+  test("docs/protocol.md describes a session and a message with all their fields", () => {
     for (const [word, { shape }] of [["Session", Session] as const, ["Message", Message] as const]) {
       const told = paragraphOn(word);
       expect(
@@ -74,19 +74,19 @@ describe("docs/protocol.md", () => {
     }
   });
 
-  test("has every verb and every state of a transition", () => {
+  test("docs/protocol.md has every verb and every state of a transition", () => {
     expect(namesIn(only(tablesOf(protocol, "event", "when")))).toEqual([...TRANSITION_EVENTS]);
     const sentence = /A transition's states are written ([\s\S]*?)\. Its/.exec(protocol.prose)![1]!;
     expect(codeOf(sentence)).toEqual([...WRITTEN_STATES]);
   });
 
-  test("has every reason of a farewell, and every answer to a confirmation", () => {
+  test("docs/protocol.md has every reason of a farewell, and every answer to a confirmation", () => {
     expect(namesIn(only(tablesOf(protocol, "reason", "means")))).toEqual([...BYE_REASONS]);
     const row = tablesOf(protocol, "type", "data")[0]!.find(([type]) => type === "`tool_confirmation_request`")!;
     for (const { value } of CONFIRMATION_OPTIONS) expect(row[1]).toContain(`\`${value}\``);
   });
 
-  test("has every message a client may send, with its fields", () => {
+  test("docs/protocol.md has every message a client may send, with its fields", () => {
     const rows = only(tablesOf(protocol, "type", "fields", "does"));
     const shapes = ClientMessage.options.map(({ shape }) => shape);
     expect(namesIn(rows)).toEqual(shapes.map(({ type }) => type.value));
@@ -103,20 +103,20 @@ describe("docs/protocol.md", () => {
 });
 
 describe("docs/arbitration.md", () => {
-  test("has every outcome and every reason", () => {
+  test("docs/arbitration.md has every outcome and every reason", () => {
     const sentence = /`outcome` is ([\s\S]*?)\. `reason` is one of ([\s\S]*?)\. `rule`/.exec(arbitration.prose)!;
     expect(codeOf(sentence[1]!)).toEqual([...OUTCOMES]);
     expect(codeOf(sentence[2]!)).toEqual([...REASONS]);
   });
 
-  test("shows a decision that is one", () => {
+  test("docs/arbitration.md shows a decision that is one", () => {
     const shown = arbitration.blocks.find(({ info }) => info === "json")!;
     expect(Decision.safeParse(JSON.parse(shown.text.replaceAll("…", "s1"))).error).toBeUndefined();
   });
 });
 
 describe("docs/operations.md", () => {
-  test("has every setting, with its flag, its default and its meaning", () => {
+  test("docs/operations.md has every setting, with its flag, its default and its meaning", () => {
     const rows = only(tablesOf(operations, "variable", "flag", "default"));
     const told = rows.map(([name, flag, fallback, meaning]) => [name, flag, fallback, meaning]);
     expect(told).toEqual(
@@ -129,7 +129,7 @@ describe("docs/operations.md", () => {
     );
   });
 
-  test("has every metric, with its type and its meaning", async () => {
+  test("docs/operations.md has every metric, with its type and its meaning", async () => {
     const { text } = await stillMetrics().read();
     const heads = text.matchAll(/^# HELP (interlock_\S+) (.+)\n# TYPE \S+ (\S+)$/gm);
     const counted = [...heads].map(([, name, help, type]) => [`\`${name}\``, type, help]);
@@ -158,7 +158,7 @@ describe("docs/operations.md", () => {
     ["a reader that takes nothing", BOUNDS.stallMs / 1_000],
     ["living sessions of a connection", BOUNDS.bindings],
     ["a user's message, an image, images", MAX_CONTENT, MAX_IMAGE, MAX_IMAGES],
-  ])("has the bound: %s", (bound, ...values) => {
+  ])("docs/operations.md has the bound: %s", (bound, ...values) => {
     const row = only(tablesOf(operations, "bound", "value")).find(([name]) => name === bound);
     const told = ((row?.[1] ?? "").match(/\d[\d,]*/g) ?? []).map((digits) => Number(digits.replaceAll(",", "")));
     expect(told).toEqual(values);

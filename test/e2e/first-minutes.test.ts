@@ -57,7 +57,7 @@ async function listening(child: ChildProcess): Promise<{ url: string; printed: s
 }
 
 describe("help", () => {
-  test("names every command, and the version is the package's", async () => {
+  test("help names every command, and the version is the package's", async () => {
     for (const arg of ["--help", "-h", "help"]) {
       const { code, stdout } = await interlock(arg);
       expect(code).toBe(0);
@@ -67,7 +67,7 @@ describe("help", () => {
   });
 
   test.each(["serve", "check", "drive"])(
-    "of %s stands behind the command or before it, and does nothing else",
+    "help of %s stands behind the command or before it, and does nothing else",
     async (verb) => {
       const behind = await interlock(verb, "--help");
       expect(behind).toMatchObject({ code: 0, stderr: "" });
@@ -76,7 +76,7 @@ describe("help", () => {
     },
   );
 
-  test("of serve has every setting", async () => {
+  test("help of serve has every setting", async () => {
     const { stdout } = await interlock("serve", "--help");
     for (const { name, flag } of SETTINGS) expect(stdout).toContain(`${flag} (${name})`);
   });
@@ -91,19 +91,19 @@ describe("a mistake", () => {
     [["check", "--matrix", "--format", "yaml"], "--format is text, markdown or json; see interlock check --help"],
     [["check", "--format", "json"], "--format needs --matrix; see interlock check --help"],
     [["drive", "localhost:3000"], "localhost:3000 is not a URL like http://127.0.0.1:3000; see interlock drive --help"],
-  ])("in %j is reported with the remedy", async (args, sentence) => {
+  ])("a mistake in %j is reported with the remedy", async (args, sentence) => {
     const { code, stderr } = await interlock(...args);
     expect(code).toBeGreaterThan(0);
     expect(stderr).toContain(sentence);
     expect(stderr).not.toMatch(/\n\s+at /);
   });
 
-  test("in a variable's name is reported with the name that was meant", async () => {
+  test("a mistake in a variable's name is reported with the name that was meant", async () => {
     const { code, stderr } = await ending(begin(["serve"], { INTERLOCK_STOER: "sqlite::memory:" }));
     expect([code, stderr]).toEqual([1, expect.stringContaining("did you mean INTERLOCK_STORE?")]);
   });
 
-  test("of a port in use, or an address of another machine, is reported with the remedy", async () => {
+  test("a mistake of a port in use, or an address of another machine, is reported with the remedy", async () => {
     const other = createServer().listen(0, "127.0.0.1");
     onTestFinished(() => void other.close());
     await once(other, "listening");
@@ -117,7 +117,7 @@ describe("a mistake", () => {
 });
 
 describe("a node in an empty folder", () => {
-  test("starts with the shipped catalogue, and prints its settings and who may connect", async () => {
+  test("a node in an empty folder starts with the shipped catalogue, and prints its settings and who may connect", async () => {
     const child = begin(["serve", "--port", "0"], { INTERLOCK_STORE: "" });
     const { url, printed } = await listening(child);
     expect(printed).toMatch(/^Interlock is listening on http:\/\/127\.0\.0\.1:\d+\n/);
@@ -131,20 +131,23 @@ describe("a node in an empty folder", () => {
     expect(existsSync(join(folder, "data/interlock.db"))).toBe(true);
   });
 
-  test("listens where INTERLOCK_PORT says", async () => {
+  test("a node in an empty folder listens where INTERLOCK_PORT says", async () => {
     const { url } = await listening(begin(["serve"], { INTERLOCK_PORT: "0", PORT: "1" }));
     expect((await fetch(`${url}/health`)).status).toBe(200);
   });
 
-  test.each(["SIGHUP", "SIGTERM", "SIGINT"] as const)("drains on %s, and ends with code 0", async (signal) => {
-    const child = begin(["serve", "--port", "0"]);
-    const { url } = await listening(child);
-    const stream = await fetch(`${url}/events`);
-    const ended = once(child, "exit");
-    child.kill(signal);
-    expect(await stream.text()).toContain('"type":"bye"');
-    expect(await ended).toEqual([0, null]);
-  });
+  test.each(["SIGHUP", "SIGTERM", "SIGINT"] as const)(
+    "a node in an empty folder drains on %s, and ends with code 0",
+    async (signal) => {
+      const child = begin(["serve", "--port", "0"]);
+      const { url } = await listening(child);
+      const stream = await fetch(`${url}/events`);
+      const ended = once(child, "exit");
+      child.kill(signal);
+      expect(await stream.text()).toContain('"type":"bye"');
+      expect(await ended).toEqual([0, null]);
+    },
+  );
 });
 
 test.each([["drive"], ["check"]])("%s whose reader leaves ends quietly", async (verb) => {

@@ -62,7 +62,7 @@ const stateOf = (event: StatelyInspectionEvent) =>
   "snapshot" in event ? (event.snapshot as unknown as { value: unknown }).value : undefined;
 
 describe("interlock inspect", () => {
-  test("tells a reader of Stately's package the actors that are there, and then what happens", async () => {
+  test("interlock inspect tells a reader of Stately's package the actors that are there, and then what happens", async () => {
     const ann = new E2eClient(node);
     const music = await ann.hold("music");
     const receiver = receive(await feed([music.floorId]));
@@ -81,7 +81,7 @@ describe("interlock inspect", () => {
     );
   });
 
-  test("follows every floor that comes into use unless one is named", async () => {
+  test("interlock inspect follows every floor that comes into use unless one is named", async () => {
     const receiver = receive(await feed());
     const ann = new E2eClient(node);
     const { id, floorId } = await ann.hold("music");
@@ -89,7 +89,7 @@ describe("interlock inspect", () => {
     expect(receiver.heard.some(({ sessionId }) => sessionId === floorId)).toBe(true);
   });
 
-  test("admits requests with the token, and no page of another origin", async () => {
+  test("interlock inspect admits requests with the token, and no page of another origin", async () => {
     const address = await feed(["u:nobody"]);
     expect(await statusOf(address)).toBe(101);
     expect(await statusOf(address, { Origin: "http://localhost:5173" })).toBe(101);

@@ -53,7 +53,7 @@ describe("turns that wait while their session is paused (history 741)", () => {
     return floor;
   }
 
-  test("come before the turn that gets the floor back", () => {
+  test("turns that wait while their session is paused come before the turn that gets the floor back", () => {
     const floor = waiting();
     expect(floor.chat("music", "m3")).toMatchObject({ ok: true, messageId: "m3", decision: { outcome: "granted" } });
     expect(floor.state("music")).toBe("active.running");
@@ -68,7 +68,7 @@ describe("turns that wait while their session is paused (history 741)", () => {
     expect(floor.events("complete").map(({ runId }) => runId)).toEqual(["run-m1", "run-m2", "run-m3"]);
   });
 
-  test("begin when there is no room for the one that gets the floor back", () => {
+  test("turns that wait while their session is paused begin when there is no room for the one that gets the floor back", () => {
     const floor = waiting();
     // Sixteen may wait.
     floor.on("music", "resume");
@@ -103,7 +103,7 @@ describe("a queued session that is about to be woken when its time is up (histor
   const timersOf = (floor: FloorStage) =>
     floor.facts.flatMap((fact) => (fact.type === "effect.add" ? [fact.effect.id] : []));
 
-  test("is woken all the same", () => {
+  test("a queued session that is about to be woken when its time is up is woken all the same", () => {
     const floor = reserved();
     const [, wake] = timersOf(floor);
     floor.now += 1_000;
@@ -111,7 +111,7 @@ describe("a queued session that is about to be woken when its time is up (histor
     expect(floor.state("chat")).toBe("active.idle");
   });
 
-  test("leaves the queue when another comes before it", () => {
+  test("a queued session that is about to be woken when its time is up leaves the queue when another comes before it", () => {
     const floor = reserved();
     floor.create("phone", { id: "second" });
     expect(floor.state("second")).toBe("active.idle");
@@ -152,7 +152,7 @@ describe("a floor that another node commits to while it is read (history 172)", 
     ],
   });
 
-  test("is read again, and what did not fit together is nobody's fault", async () => {
+  test("a floor that another node commits to while it is read is read again, and what did not fit together is nobody's fault", async () => {
     const store = new MemoryStore();
     const { tell } = makeHost(store);
     const session = { sessionId: "music", agentId: "music", userId: "ann" };
@@ -177,7 +177,7 @@ describe("a floor that another node commits to while it is read (history 172)", 
 });
 
 describe("a floor whose unfinished messages fill several pages", () => {
-  test("is continued by another node with all of them", async () => {
+  test("a floor whose unfinished messages fill several pages is continued by another node with all of them", async () => {
     const store = new MemoryStore();
     const { tell } = makeHost(store);
     const agent = { kind: "master" as const, name: "music", depth: 0, path: ["music"] };
@@ -206,7 +206,7 @@ describe("a floor whose unfinished messages fill several pages", () => {
 });
 
 describe("a batch that cannot be had whole (history 1850)", () => {
-  test("is given up when all that was read for it has come: nothing reaches actors that are gone", async () => {
+  test("a batch that cannot be had whole is given up when all that was read for it has come: nothing reaches actors that are gone", async () => {
     const warn = vi.spyOn(console, "warn");
     onTestFinished(() => warn.mockRestore());
     const store = new MemoryStore();
@@ -233,7 +233,7 @@ describe("a batch that cannot be had whole (history 1850)", () => {
 });
 
 describe("a follower that opens when a run has just ended (history 370)", () => {
-  test("is not taken in by what the run said before, and is told late", async () => {
+  test("a follower that opens when a run has just ended is not taken in by what the run said before, and is told late", async () => {
     const store = new MemoryStore();
     const bus = new UnreliableBus();
     const feed = new FloorFeed(store, bus);
@@ -296,8 +296,8 @@ function openSide(replace: (store: MemoryStore) => Partial<Store> = () => ({})) 
   return { store, bus, gateway, feed: new FloorFeed(store, bus), pass, read, served, life, clock };
 }
 
-describe("a reader that comes to a gateway that is behind it (histories 427 and 1967)", () => {
-  test("is not shown a message as unfinished that it has seen finished", async () => {
+describe("a reader that comes to a gateway that is behind it", () => {
+  test("a reader that comes to a gateway that is behind it is not shown a message as unfinished that it has seen finished", async () => {
     const { gateway, feed, bus, pass, read } = openSide();
     const target = { floorId: "u:ann" as FloorId, sessionId: "a" as SessionId };
     await feed.create("a");
@@ -318,8 +318,8 @@ describe("a reader that comes to a gateway that is behind it (histories 427 and 
   });
 });
 
-describe("a connection (histories 887 and 615)", () => {
-  test("that comes back, and is bound to more meanwhile, goes on from its own places", async () => {
+describe("a connection", () => {
+  test("a connection that comes back, and is bound to more meanwhile, goes on from its own places", async () => {
     let view: Promise<void> = Promise.resolve();
     const { gateway, feed, pass, read } = openSide((store) => ({
       viewSession: async (id, messages) => {
@@ -349,7 +349,7 @@ describe("a connection (histories 887 and 615)", () => {
     expect(parseConnectionPosition(after.position()!)?.slots.map(({ seq }) => seq)).toEqual([2, 1]);
   });
 
-  test("that is bound to more while the history of a floor is read is given all of it, from the first event", async () => {
+  test("a connection that is bound to more while the history of a floor is read is given all of it, from the first event", async () => {
     let log: Promise<void> = Promise.resolve();
     const { feed, pass, read, served, life, clock, bus } = openSide((store) => ({
       readFloorLog: async (id, after, limit) => {
@@ -385,7 +385,7 @@ describe("a connection (histories 887 and 615)", () => {
     expect(["a", "b", "c"].map(reader.placesOf)).toEqual([[1], [1], [1, 2]]);
   });
 
-  test("to sessions that act on one another while it looks at one after the other misses nothing (history 502468)", async () => {
+  test("a connection to sessions that act on one another while it looks at one after the other misses nothing (history 502468)", async () => {
     const { feed, pass, read, served, life, clock, bus, store } = openSide((own) => ({
       readSessionLog: async (id, after, limit) => {
         // One of them was looked at: then something happens to both.
@@ -416,7 +416,7 @@ describe("a connection (histories 887 and 615)", () => {
 });
 
 describe("a session that is deleted while somebody comes to read it", () => {
-  test("leaves its last event to that reader", async () => {
+  test("a session that is deleted while somebody comes to read it leaves its last event to that reader", async () => {
     const store = new MemoryStore();
     const bus = new UnreliableBus();
     const feed = new FloorFeed(store, bus);
@@ -503,7 +503,7 @@ describe("a worker that was given a run and reads what was said before (history 
     return { bus, asked, tell, goOn, pulls: () => pulls };
   }
 
-  test("has heard when it was told meanwhile that the run is not wanted any more", async () => {
+  test("a worker that was given a run and reads what was said before has heard when it was told meanwhile that the run is not wanted any more", async () => {
     const { tell, goOn, asked, pulls } = await reading();
     await tell({ signal: "stop", attempt: 1 });
     await goOn();
@@ -511,14 +511,14 @@ describe("a worker that was given a run and reads what was said before (history 
     expect(asked.at(-1)).toMatchObject({ type: "run.report", n: 1, parts: [], outcome: { kind: "stopped" } });
   });
 
-  test("does not take a word on an attempt before for one on its own", async () => {
+  test("a worker that was given a run and reads what was said before does not take a word on an attempt before for one on its own", async () => {
     const { tell, goOn, pulls } = await reading();
     await tell({ signal: "stop", attempt: 0 });
     await goOn();
     expect(pulls()).toBe(1);
   });
 
-  test("says that it drives the run", async () => {
+  test("a worker that was given a run and reads what was said before says that it drives the run", async () => {
     const { bus, tell, goOn } = await reading();
     let answers = 0;
     await bus.subscribe("who", () => {

@@ -26,14 +26,14 @@ function begin() {
 }
 
 describe("a process", () => {
-  test("has a clock of its own, and hears what it asked for", async () => {
+  test("a process has a clock of its own, and hears what it asked for", async () => {
     const { life, clock, heard, pass } = begin();
     expect(life.clock.now()).toBe(clock.now() + 5);
     await pass(60);
     expect(heard).toEqual(["answer 0", "answer 1"]);
   });
 
-  test("that is dead hears nothing, asks nothing, and leaves what it waits for undone", async () => {
+  test("a process that is dead hears nothing, asks nothing, and leaves what it waits for undone", async () => {
     const { life, heard, asked, pass } = begin();
     await pass(15);
     life.die();
@@ -42,14 +42,14 @@ describe("a process", () => {
     expect([heard, asked]).toEqual([[], [10]]);
   });
 
-  test("dies in the middle of what it does: what it had done before is done", async () => {
+  test("a process dies in the middle of what it does: what it had done before is done", async () => {
     const { life, heard, asked, pass } = begin();
     life.dieAfter(2);
     await pass(1_000);
     expect([heard, asked, life.isDead]).toEqual([["answer 0", "answer 1"], [10, 40], true]);
   });
 
-  test("that sleeps hears everything when it wakes, in its order, and goes on where it stood", async () => {
+  test("a process that sleeps hears everything when it wakes, in its order, and goes on where it stood", async () => {
     const { life, heard, pass } = begin();
     await pass(15);
     life.sleep();
@@ -63,7 +63,7 @@ describe("a process", () => {
     expect(heard).toHaveLength(4);
   });
 
-  test("may have lost its messages meanwhile, and nothing else", async () => {
+  test("a process may have lost its messages meanwhile, and nothing else", async () => {
     const { life, heard, pass } = begin();
     await pass(15);
     life.sleep();
@@ -74,7 +74,7 @@ describe("a process", () => {
     expect(heard).toEqual(["answer 0"]);
   });
 
-  test("does not call back a timer that it cancelled before it woke", async () => {
+  test("a process does not call back a timer that it cancelled before it woke", async () => {
     const { life, pass, heard } = begin();
     const timer = life.clock.after(5, () => heard.push("timer"));
     life.sleep();
@@ -87,7 +87,7 @@ describe("a process", () => {
 });
 
 describe("the world's clock", () => {
-  test("wakes in the order in which things are due, and those of one instant in the order in which they were asked for", async () => {
+  test("the world's clock wakes in the order in which things are due, and those of one instant in the order in which they were asked for", async () => {
     const clock = new SimClock();
     const woken: string[] = [];
     for (const [name, delayMs] of [
@@ -105,7 +105,7 @@ describe("the world's clock", () => {
     expect(woken).toEqual(["a", "b1", "b2", "c"]);
   });
 
-  test("settles every promise between two timers", async () => {
+  test("the world's clock settles every promise between two timers", async () => {
     const clock = new SimClock();
     const seen: string[] = [];
     const walk = async (steps: number) => {
@@ -118,7 +118,7 @@ describe("the world's clock", () => {
     expect(seen).toEqual(["walked", "next"]);
   });
 
-  test("stops when it is over", async () => {
+  test("the world's clock stops when it is over", async () => {
     const clock = new SimClock();
     const begunAt = clock.now();
     let count = 0;

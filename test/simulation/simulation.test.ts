@@ -5,7 +5,7 @@ import { playHistory } from "./history.ts";
 describeHistories(1);
 
 describe("a history", () => {
-  test("is the same for the same seed, whatever was played before it", async () => {
+  test("a history is the same for the same seed, whatever was played before it", async () => {
     const hashOf = async (seed: number) => (await playHistory(seed)).world.trace.hash();
     const seeds = [1, 2, 3, 4, 5];
     const hashes = [];
@@ -14,7 +14,7 @@ describe("a history", () => {
     for (const seed of seeds.toReversed()) expect([seed, await hashOf(seed)]).toEqual([seed, hashes[seed - 1]]);
   });
 
-  test("meets what it is to meet: conflicts, attempts that are replaced, readers that come back, nodes that die", async () => {
+  test("a history meets what it is to meet: conflicts, attempts that are replaced, readers that come back, nodes that die", async () => {
     const seen = new Map<string, number>();
     for (let seed = 1; seed <= 60; seed++) {
       const { world } = await playHistory(seed);

@@ -28,14 +28,14 @@ function makeClock({ at = BOOT, mayFall = false } = {}) {
 }
 
 describe("the time of a process", () => {
-  test("is that of the wall clock, and goes on as time passes", () => {
+  test("the time of a process is that of the wall clock, and goes on as time passes", () => {
     const { clock, pass } = makeClock();
     expect(clock.now()).toBe(BOOT);
     pass(1_500);
     expect(clock.now()).toBe(BOOT + 1_500);
   });
 
-  test("is in whole ms", () => {
+  test("the time of a process is in whole ms", () => {
     const { clock, pass } = makeClock();
     pass(0.7);
     expect(clock.now()).toBe(BOOT);
@@ -43,7 +43,7 @@ describe("the time of a process", () => {
     expect(clock.now()).toBe(BOOT + 1);
   });
 
-  test("does not follow the wall clock before the two are compared", () => {
+  test("the time of a process does not follow the wall clock before the two are compared", () => {
     const { clock, set } = makeClock();
     set(3_600_000);
     expect(clock.now()).toBe(BOOT);
@@ -51,7 +51,7 @@ describe("the time of a process", () => {
     expect(clock.now()).toBe(BOOT + 3_600_000);
   });
 
-  test("never goes back: a wall clock that is behind is waited for", () => {
+  test("the time of a process never goes back: a wall clock that is behind is waited for", () => {
     const { clock, jumps, pass, set } = makeClock();
     set(-60_000);
     clock.compare();
@@ -68,7 +68,7 @@ describe("the time of a process", () => {
     expect(jumps).toEqual([]);
   });
 
-  test("goes back where it may, when the wall clock had been ahead by more than 5 s, and by no less", () => {
+  test("the time of a process goes back where it may, when the wall clock had been ahead by more than 5 s, and by no less", () => {
     const { clock, jumps, pass, set } = makeClock({ mayFall: true });
     set(600_000);
     clock.compare();
@@ -82,7 +82,7 @@ describe("the time of a process", () => {
     expect(jumps).toEqual([600_000]);
   });
 
-  test("starts at the given time if the wall clock is behind it, and follows the wall clock once it is ahead", () => {
+  test("the time of a process starts at the given time if the wall clock is behind it, and follows the wall clock once it is ahead", () => {
     const { clock, jumps, pass, set } = makeClock({ at: Date.UTC(1970, 0, 1) });
     clock.startAt(BOOT);
     expect(clock.now()).toBe(BOOT);
@@ -96,7 +96,7 @@ describe("the time of a process", () => {
     expect(jumps).toEqual([3_600_000]);
   });
 
-  test("does not go back to the given start", () => {
+  test("the time of a process does not go back to the given start", () => {
     const { clock } = makeClock();
     clock.startAt(BOOT - 1);
     clock.startAt(0);
@@ -116,7 +116,7 @@ describe("a jump of the wall clock", () => {
     expect(clock.now()).toBe(BOOT + 5_001);
   });
 
-  test("is reported once", () => {
+  test("a jump of the wall clock is reported once", () => {
     const { clock, jumps, pass, set } = makeClock();
     set(60_000);
     for (let times = 0; times < 3; times += 1) {
@@ -126,7 +126,7 @@ describe("a jump of the wall clock", () => {
     expect(jumps).toEqual([60_000]);
   });
 
-  test("of 5 s or less is followed without a report", () => {
+  test("a jump of the wall clock of 5 s or less is followed without a report", () => {
     const { clock, jumps, set } = makeClock();
     set(5_000);
     clock.compare();
@@ -144,7 +144,7 @@ describe("a jump of the wall clock", () => {
     expect(jumps).toEqual([]);
   });
 
-  test("is reported after the clock has moved, so that its listeners read the new time", () => {
+  test("a jump of the wall clock is reported after the clock has moved, so that its listeners read the new time", () => {
     const { clock, set } = makeClock();
     const heard: number[] = [];
     clock.onJump(() => heard.push(clock.now()));
@@ -207,7 +207,7 @@ describe("how far the database's clock is ahead", () => {
 });
 
 describe("a node that keeps comparing", () => {
-  test("shows an error that passes within the pause to one comparison, however slow the database is", async () => {
+  test("a node that keeps comparing shows an error that passes within the pause to one comparison, however slow the database is", async () => {
     const clock = new VirtualClock();
     const time = new DatabaseTime(0);
     let errorMs = 0;
@@ -230,7 +230,7 @@ describe("a node that keeps comparing", () => {
     expect(clock.timerCount).toBe(0);
   });
 
-  test("goes on after a comparison that failed, and compares no more once it is stopped", async () => {
+  test("a node that keeps comparing goes on after a comparison that failed, and compares no more once it is stopped", async () => {
     const clock = new VirtualClock();
     const time = new DatabaseTime(0);
     const answers = [new Error("away"), 400];

@@ -47,7 +47,7 @@ describe("a request that is refused", () => {
     expect(await client.until(/\r\n\r\n/)).toMatch(new RegExp(`^HTTP/1\\.1 ${status} `));
   });
 
-  test("is not asked for the body it has announced; one that is let in is", async () => {
+  test("a request that is refused is not asked for the body it has announced; one that is let in is", async () => {
     const Expect = "100-continue";
     const refusedOne = await open();
     await refusedOne.send(headOf("POST", "/message", { ...JSON_TYPE, Expect, "Content-Length": 2 }));
@@ -61,7 +61,7 @@ describe("a request that is refused", () => {
     expect(await welcome.until(/"success"/)).toContain("HTTP/1.1 200 OK");
   });
 
-  test("leaves the connection to the next one, once its body has come", async () => {
+  test("a request that is refused leaves the connection to the next one, once its body has come", async () => {
     const client = await open();
     const body = "x".repeat(100_000);
     await client.send(headOf("POST", "/nothing", { ...JSON_TYPE, "Content-Length": body.length }));
@@ -70,7 +70,7 @@ describe("a request that is refused", () => {
     expect(await client.until(/"status":"ok"/)).toMatch(/HTTP\/1\.1 200 OK/);
   });
 
-  test("is cut off when its body goes on for longer than any may", async () => {
+  test("a request that is refused is cut off when its body goes on for longer than any may", async () => {
     const client = await open();
     await client.send(headOf("POST", "/nothing", CHUNKED));
     while (!client.socket.destroyed) await client.send(oneByteChunks(10_000));
@@ -81,7 +81,7 @@ describe("a request that is refused", () => {
 describe("a body", () => {
   const write = headOf("POST", "/session/create", { ...CHUNKED, ...bearer(ANN) });
 
-  test("in pieces of any size is put together", async () => {
+  test("a body in pieces of any size is put together", async () => {
     const client = await open();
     const chunks = [...'{"title":"naïve 車"}'].map((unit) => `${Buffer.byteLength(unit).toString(16)}\r\n${unit}\r\n`);
     await client.send(write);
@@ -91,7 +91,7 @@ describe("a body", () => {
     expect(answer).toContain('"title":"naïve 車"');
   });
 
-  test("in more pieces than a body of its size needs is 413", async () => {
+  test("a body in more pieces than a body of its size needs is 413", async () => {
     const client = await open();
     await client.send(write);
     await client.send(oneByteChunks(40_000));
@@ -115,7 +115,7 @@ describe("a body", () => {
     });
   });
 
-  test("with many faults gets twenty of them in its answer", async () => {
+  test("a body with many faults gets twenty of them in its answer", async () => {
     const flags = Object.fromEntries(Array.from({ length: 500 }, (_, index) => [`f${index}`, "yes"]));
     expect((await refused(ops.ask("PUT", "/floor/u%3Aann/flags", flags))).issues).toHaveLength(20);
   });
@@ -149,7 +149,7 @@ describe("bodies that are held back", () => {
   const fill = (from: string, count: number, headers?: string) =>
     Promise.all(Array.from({ length: count }, () => hold(from, headers)));
 
-  test("of one address leave room for commands of the same address, and for large bodies of others", async () => {
+  test("bodies that are held back of one address leave room for commands of the same address, and for large bodies of others", async () => {
     const held = await fill("127.0.0.2", 17);
     expect(await whenRefused("127.0.0.2", held)).toContain('"retryable":true');
     const small = await open("127.0.0.2");
@@ -161,7 +161,7 @@ describe("bodies that are held back", () => {
     while (/"busy"/.test(await offer("127.0.0.2")));
   });
 
-  test("of many addresses behind a proxy are bounded for the node", async () => {
+  test("bodies that are held back of many addresses behind a proxy are bounded for the node", async () => {
     const held: RawSocket[] = [];
     for (let address = 1; address <= 5; address++) {
       held.push(...(await fill("127.0.0.9", 15, `X-Forwarded-For: 198.51.100.${address}\r\n`)));

@@ -18,7 +18,7 @@ const node = await NodeUnderTest.start();
 afterAll(() => node.stop());
 
 describe("a live session", () => {
-  test("begins with the earlier messages, and has each answer whole", async () => {
+  test("a live session begins with the earlier messages, and has each answer whole", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("general");
     await ann.talk(id, "hello");
@@ -34,7 +34,7 @@ describe("a live session", () => {
     expect(later.messages.map(({ content }) => content)).toEqual(stored.map(({ content }) => content));
   });
 
-  test("shows a pending question until it is answered, also to a view that opens later", async () => {
+  test("a live session shows a pending question until it is answered, also to a view that opens later", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("general");
     const stream = await ann.follow(id);
@@ -47,7 +47,7 @@ describe("a live session", () => {
     await until(live, (view) => view.interactions.length === 0 && view.session?.activity === "idle");
   });
 
-  test("follows what its session does while it is paused, and ends with it", async () => {
+  test("a live session follows what its session does while it is paused, and ends with it", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("general");
     const live = new LiveSession(createClient({ baseUrl: node.url }), id);
@@ -60,7 +60,7 @@ describe("a live session", () => {
     expect(session?.state).toBe("archived");
   });
 
-  test("goes on after a cut without losing or repeating a word", async () => {
+  test("a live session goes on after a cut without losing or repeating a word", async () => {
     const road = await CuttingProxy.start(node.url);
     const ann = new E2eClient(node);
     const { id } = await ann.hold("general");
@@ -74,7 +74,7 @@ describe("a live session", () => {
     expect(messages.map(({ content }) => content)).toEqual((await ann.messages(id)).map(({ content }) => content));
   });
 
-  test("that does not exist is refused, and says so", async () => {
+  test("a live session that does not exist is refused, and says so", async () => {
     const live = new LiveSession(createClient({ baseUrl: node.url }), "no-such-session");
     const { failure } = await until(live, ({ status }) => status === "refused");
     expect(failure?.code).toBe("session_not_found");
@@ -82,7 +82,7 @@ describe("a live session", () => {
 });
 
 describe("a live floor", () => {
-  test("shows the holder, the paused sessions, and why", async () => {
+  test("a live floor shows the holder, the paused sessions, and why", async () => {
     const ann = new E2eClient(node);
     const music = await ann.hold("music");
     const live = new LiveFloor(createClient({ baseUrl: node.url }), music.floorId);
@@ -93,7 +93,7 @@ describe("a live floor", () => {
     expect(view.decisions.at(-1)).toMatchObject({ reason: "preempted" });
   });
 
-  test("is one of all floors", async () => {
+  test("a live floor is one of all floors", async () => {
     const ann = new E2eClient(node);
     const live = new LiveFloors(createClient({ baseUrl: node.url }));
     const { id, floorId } = await ann.hold("music");
@@ -106,7 +106,7 @@ describe("a live floor", () => {
 });
 
 describe("streams by ticket", () => {
-  test("carry no token, and get another ticket for each connection", async () => {
+  test("streams by ticket streams by ticket carry no token, and get another ticket for each connection", async () => {
     const key = "ann-key-0123456789abcdef0123456789";
     const file = await writeTemporary("keys.yaml", keysFile([{ owner: "ann", key }]), afterAll);
     const guarded = await NodeUnderTest.start({ settings: { INTERLOCK_AUTH: `keys:${file}` } });
@@ -145,7 +145,7 @@ describe("a lease", () => {
   };
   const leased = (leaseMs: number) => ({ state: "active", leaseMs }) as const;
 
-  test("is renewed by its participant alone, about three times in its length", () => {
+  test("a lease is renewed by its participant alone, about three times in its length", () => {
     const onlooker = begin(false);
     const participant = begin();
     for (const { lease } of [participant, onlooker]) lease.note(leased(3_000));
@@ -159,7 +159,7 @@ describe("a lease", () => {
     expect(onlooker.send).not.toHaveBeenCalled();
   });
 
-  test("is not renewed for an agent without a lease, nor once the session is archived or paused for good", () => {
+  test("a lease is not renewed for an agent without a lease, nor once the session is archived or paused for good", () => {
     const { send, lease } = begin();
     lease.note({ state: "active" });
     vi.advanceTimersByTime(60_000);
@@ -173,7 +173,7 @@ describe("a lease", () => {
     }
   });
 
-  test("survives heartbeats that fail or get no answer: each gives way to the next", async () => {
+  test("a lease survives heartbeats that fail or get no answer: each gives way to the next", async () => {
     const { send, lease } = begin();
     send.mockRejectedValueOnce(new Error("no network"));
     send.mockImplementation(() => new Promise(() => {}));
@@ -184,7 +184,7 @@ describe("a lease", () => {
     expect(isGivenUp).toEqual([true, true, true, false]);
   });
 
-  test("is given up when the server says that the session is gone", async () => {
+  test("a lease is given up when the server says that the session is gone", async () => {
     const { send, lease } = begin();
     const gone = new ClientError("session_archived", "gone", { status: 409, retryable: false });
     send.mockRejectedValue(gone);
@@ -193,7 +193,7 @@ describe("a lease", () => {
     expect(send).toHaveBeenCalledTimes(1);
   });
 
-  test("is kept by a participant's view while the stream comes and goes, and a hidden page does not end it", async () => {
+  test("a lease is kept by a participant's view while the stream comes and goes, and a hidden page does not end it", async () => {
     const players = await NodeUnderTest.start({ agents: PLAYERS });
     const road = await CuttingProxy.start(players.url);
     onTestFinished(async () => {

@@ -26,13 +26,13 @@ afterAll(() => Promise.all([node.stop(), lenient.stop()]));
 const start = (ann: E2eClient, agentId: string) => ann.askToCreate({ agentId, activate: true });
 
 describe("a request for the floor", () => {
-  test("on an idle floor is granted", async () => {
+  test("a request for the floor on an idle floor is granted", async () => {
     const { session, decision } = await accepted(start(new E2eClient(node), "music"));
     expect(session.state).toBe("active");
     expect(decision).toMatchObject({ outcome: "granted", reason: "floor_free" });
   });
 
-  test("of a call pauses the music first, then the call is active: in this order on the floor", async () => {
+  test("a request for the floor of a call pauses the music first, then the call is active: in this order on the floor", async () => {
     const ann = new E2eClient(node);
     const music = await ann.hold("music");
     const stream = await node.stream(`${ann.floorPath}/events`);
@@ -56,13 +56,13 @@ describe("a request for the floor", () => {
     expect(await ann.see(music.id)).toMatchObject({ state: "paused", pausedBy: "preemption" });
   });
 
-  test("of small talk during navigation is rejected as lower, not because navigation is not interruptible", async () => {
+  test("a request for the floor of small talk during navigation is rejected as lower, not because navigation is not interruptible", async () => {
     const ann = new E2eClient(node);
     await ann.hold("navigation");
     expect((await refused(start(ann, "chat"))).decision).toMatchObject({ reason: "lower_priority", rule: 5 });
   });
 
-  test("of a call during navigation is rejected, and navigation's log has no new event", async () => {
+  test("a request for the floor of a call during navigation is rejected, and navigation's log has no new event", async () => {
     const ann = new E2eClient(node);
     const navigation = await ann.hold("navigation");
     const before = await ann.log(navigation.id);
@@ -77,14 +77,14 @@ describe("a request for the floor", () => {
     expect(await ann.log(navigation.id)).toEqual(before);
   });
 
-  test("of a call at the navigation's preemption_threshold pauses it", async () => {
+  test("a request for the floor of a call at the navigation's preemption_threshold pauses it", async () => {
     const ann = new E2eClient(lenient);
     const navigation = await ann.hold("navigation");
     await ann.hold("phone");
     expect((await ann.see(navigation.id)).state).toBe("paused");
   });
 
-  test("is answered with a sentence to speak: the holder's own where it has one", async () => {
+  test("a request for the floor is answered with a sentence to speak: the holder's own where it has one", async () => {
     const ann = new E2eClient(lenient);
     await ann.hold("navigation");
     const { error, decision } = await refused(start(ann, "music"));
@@ -92,13 +92,13 @@ describe("a request for the floor", () => {
     expect((await accepted(start(ann, "phone"))).decision.say).toBe("导航 → Phone");
   });
 
-  test("of the car during planning is rejected as lower", async () => {
+  test("a request for the floor of the car during planning is rejected as lower", async () => {
     const ann = new E2eClient(node);
     await ann.hold("planner");
     expect((await refused(start(ann, "vehicle"))).decision.reason).toBe("lower_priority");
   });
 
-  test("of an equal is rejected, and with ties: newest pauses the first", async () => {
+  test("a request for the floor of an equal is rejected, and with ties: newest pauses the first", async () => {
     const ann = new E2eClient(node);
     await ann.hold("music");
     expect((await refused(start(ann, "music"))).decision).toMatchObject({ reason: "equal_priority", rule: 6 });
@@ -108,7 +108,7 @@ describe("a request for the floor", () => {
     expect((await bob.see(first.id)).state).toBe("paused");
   });
 
-  test("that would pause one too many is rejected, and the holder hears nothing", async () => {
+  test("a request for the floor that would pause one too many is rejected, and the holder hears nothing", async () => {
     const ann = new E2eClient(lenient);
     for (const agent of ["chat", "music"]) await ann.hold(agent);
     const weather = await ann.hold("weather");
@@ -117,7 +117,7 @@ describe("a request for the floor", () => {
     expect(await ann.log(weather.id)).toEqual(before);
   });
 
-  test("of another user is another floor's: the first user hears nothing", async () => {
+  test("a request for the floor of another user is another floor's: the first user hears nothing", async () => {
     const [ann, bob] = [new E2eClient(node), new E2eClient(node)];
     const music = await ann.hold("music");
     const before = await ann.log(music.id);
@@ -126,7 +126,7 @@ describe("a request for the floor", () => {
     expect((await ann.floor()).holder!.id).toBe(music.id);
   });
 
-  test("of another zone, or of a session without a user, competes with no other session", async () => {
+  test("a request for the floor of another zone, or of a session without a user, competes with no other session", async () => {
     const ann = new E2eClient(node);
     await ann.hold("phone");
     expect((await accepted(ann.askToCreate({ agentId: "music", activate: true, zone: "rear" }))).session.state).toBe(
@@ -138,7 +138,7 @@ describe("a request for the floor", () => {
 });
 
 describe("the end of an interruption", () => {
-  test("brings the music back", async () => {
+  test("the end of an interruption brings the music back", async () => {
     const ann = new E2eClient(node);
     const music = await ann.hold("music");
     const weather = await ann.hold("weather");
@@ -149,7 +149,7 @@ describe("the end of an interruption", () => {
     expect(resumed!.data).toMatchObject({ from: "paused", to: "active.idle", event: "resume" });
   });
 
-  test("of three in turn brings back one after the other, and only those", async () => {
+  test("the end of an interruption of three in turn brings back one after the other, and only those", async () => {
     const ann = new E2eClient(node);
     const stack = [];
     for (const agent of ["chat", "weather", "planner", "phone"]) stack.push((await ann.hold(agent)).id);
@@ -162,7 +162,7 @@ describe("the end of an interruption", () => {
     }
   });
 
-  test("passes over one that was archived while it was paused, and the holder hears nothing of that", async () => {
+  test("the end of an interruption passes over one that was archived while it was paused, and the holder hears nothing of that", async () => {
     const ann = new E2eClient(node);
     const chat = await ann.hold("chat");
     const planner = await ann.hold("planner");
@@ -174,7 +174,7 @@ describe("the end of an interruption", () => {
     expect((await ann.floor()).holder!.id).toBe(chat.id);
   });
 
-  test("leaves the floor free if the user stopped the interrupted session", async () => {
+  test("the end of an interruption leaves the floor free if the user stopped the interrupted session", async () => {
     const ann = new E2eClient(node);
     const music = await ann.hold("music");
     const phone = await ann.hold("phone");
@@ -184,7 +184,7 @@ describe("the end of an interruption", () => {
     expect((await ann.see(music.id)).state).toBe("archived");
   });
 
-  test("wakes no session that the user had paused", async () => {
+  test("the end of an interruption wakes no session that the user had paused", async () => {
     const ann = new E2eClient(node);
     const music = await ann.hold("music");
     await accepted(ann.on(music.id, "pause"));
@@ -193,7 +193,7 @@ describe("the end of an interruption", () => {
     expect(await ann.see(music.id)).toMatchObject({ state: "paused", pausedBy: "user" });
   });
 
-  test("wakes no session whose agent resumes by hand", async () => {
+  test("the end of an interruption wakes no session whose agent resumes by hand", async () => {
     const ann = new E2eClient(lenient);
     const byhand = await ann.hold("byhand");
     const phone = await ann.hold("phone");
@@ -202,7 +202,7 @@ describe("the end of an interruption", () => {
     expect((await accepted(ann.on(byhand.id, "resume"))).session.state).toBe("active");
   });
 
-  test("by deletion is an end like any other", async () => {
+  test("the end of an interruption by deletion is an end like any other", async () => {
     const ann = new E2eClient(node);
     const music = await ann.hold("music");
     const phone = await ann.hold("phone");
@@ -212,7 +212,7 @@ describe("the end of an interruption", () => {
 });
 
 describe("an explicit resume", () => {
-  test("during a call is rejected; the session stays paused", async () => {
+  test("an explicit resume during a call is rejected; the session stays paused", async () => {
     const ann = new E2eClient(node);
     const weather = await ann.hold("weather");
     await ann.hold("phone");
@@ -220,7 +220,7 @@ describe("an explicit resume", () => {
     expect((await ann.see(weather.id)).state).toBe("paused");
   });
 
-  test("of higher priority is rejected by a holder that is not interruptible", async () => {
+  test("an explicit resume of higher priority is rejected by a holder that is not interruptible", async () => {
     const ann = new E2eClient(lenient);
     const planner = await ann.hold("planner");
     await accepted(ann.on(planner.id, "pause"));
@@ -231,7 +231,7 @@ describe("an explicit resume", () => {
 });
 
 describe("a session that waits", () => {
-  test("is granted once when the call ends", async () => {
+  test("a session that waits is granted once when the call ends", async () => {
     const ann = new E2eClient(node);
     const phone = await ann.hold("phone");
     const { session, decision } = await accepted(start(ann, "patient"));
@@ -243,7 +243,7 @@ describe("a session that waits", () => {
     expect(await ann.see(session.id)).not.toHaveProperty("queuedAt");
   });
 
-  test("comes after a paused session of higher priority, and never before an earlier one of the same priority", async () => {
+  test("a session that waits comes after a paused session of higher priority, and never before an earlier one of the same priority", async () => {
     const ann = new E2eClient(node);
     const music = await ann.hold("music");
     const phone = await ann.hold("phone");
@@ -260,7 +260,7 @@ describe("a session that waits", () => {
     expect(order).toEqual([music.id, first.id, second.id]);
   });
 
-  test("is rejected where the queue is full", async () => {
+  test("a session that waits is rejected where the queue is full", async () => {
     const ann = new E2eClient(lenient);
     await ann.hold("phone");
     expect((await accepted(start(ann, "patient"))).decision.outcome).toBe("queued");

@@ -21,7 +21,7 @@ const FLAGS = `/floor/${encodeURIComponent("u:bob")}/flags`;
 describe("a session of a critical agent, with authentication", () => {
   const why = { errorCode: "forbidden", error: "Only operators start sessions of a critical agent." };
 
-  test("is not made by its user: not by name, not as the default agent, not by a first message", async () => {
+  test("a session of a critical agent, with authentication is not made by its user: not by name, not as the default agent, not by a first message", async () => {
     const create = (fields: object) => bob.post("/session/create", { userId: "bob", activate: true, ...fields });
     expect(await refused(create({ agentId: "chime_agent" }))).toMatchObject(why);
     expect(await refused(create({}))).toMatchObject(why);
@@ -31,14 +31,14 @@ describe("a session of a critical agent, with authentication", () => {
     expect((await accepted(bob.get("/session/list?includeArchived=true"))).total).toBe(0);
   });
 
-  test("is not what another session is turned into", async () => {
+  test("a session of a critical agent, with authentication is not what another session is turned into", async () => {
     const { session } = await accepted(bob.post("/session/create", { userId: "bob", agentId: "music_agent" }));
     const asked = { type: "switch_agent", sessionId: session.id, agentId: " chime_agent " };
     expect(await refused(bob.post("/message", asked))).toMatchObject(why);
     expect((await accepted(bob.get(`/session/${session.id}`))).session.agentId).toBe("music_agent");
   });
 
-  test("is made by an operator for that user, who sees it", async () => {
+  test("a session of a critical agent, with authentication is made by an operator for that user, who sees it", async () => {
     const wanted = { userId: "bob", agentId: "chime_agent", activate: true };
     const { session } = await accepted(ops.post("/session/create", wanted));
     expect((await accepted(bob.get(`/session/${session.id}`))).session).toMatchObject({ state: "active" });
@@ -46,12 +46,12 @@ describe("a session of a critical agent, with authentication", () => {
 });
 
 describe("flags that are changed one by one", () => {
-  test("are an operator's, like all flags", async () => {
+  test("flags that are changed one by one are an operator's, like all flags", async () => {
     const answer = await refused(bob.ask("PATCH", FLAGS, { reverse_gear: true }));
     expect(answer).toMatchObject({ errorCode: "forbidden", error: "Only operators set flags." });
   });
 
-  test("leave the others as they are: the power manager and the gear do not wipe each other's", async () => {
+  test("flags that are changed one by one leave the others as they are: the power manager and the gear do not wipe each other's", async () => {
     await accepted(ops.ask("PATCH", FLAGS, { user_switched: false, night: true }));
     expect((await accepted(ops.ask("PATCH", FLAGS, { reverse_gear: true }))).flags).toEqual({
       ...{ user_switched: false, night: true, reverse_gear: true },
@@ -60,7 +60,7 @@ describe("flags that are changed one by one", () => {
     expect((await accepted(ops.ask("PUT", FLAGS, { rain: true }))).flags).toEqual({ rain: true });
   });
 
-  test("are at most 32 on a floor, and a change that would make more changes nothing", async () => {
+  test("flags that are changed one by one are at most 32 on a floor, and a change that would make more changes nothing", async () => {
     const named = (from: number, count: number) =>
       Object.fromEntries(Array.from({ length: count }, (_, index) => [`flag-${from + index}`, true]));
     await accepted(ops.ask("PUT", FLAGS, named(0, 31)));

@@ -53,7 +53,7 @@ describe("an owner", () => {
     expect((await accepted(bob.get("/session/list"))).total).toBe(0);
   });
 
-  test("has made the sessions that were admitted, and no more", async () => {
+  test("an owner has made the sessions that were admitted, and no more", async () => {
     const { node, ann } = await start(`owner=5/${LONG},address=off,refused=off`);
     const made = await Promise.all(Array.from({ length: 12 }, () => ann.post("/session/create", { agentId: "chat" })));
     const statuses = made.map(({ status }) => status).toSorted();
@@ -62,7 +62,7 @@ describe("an owner", () => {
     expect(metrics).toContain('"status":"ok"');
   });
 
-  test("opens too many streams: sent away with 200, since a browser would never get over a 429", async () => {
+  test("an owner opens too many streams: sent away with 200, since a browser would never get over a 429", async () => {
     const { ann } = await start(`owner=2/${LONG},address=off,refused=off`);
     const { session } = await accepted(ann.post("/session/create", { agentId: "chat" }));
     expect((await (await ann.stream("/events")).next()).type).toBe("connected");
@@ -76,7 +76,7 @@ describe("an owner", () => {
     }
   });
 
-  test("is counted with every credential: a key, a cookie or a ticket", async () => {
+  test("an owner is counted with every credential: a key, a cookie or a ticket", async () => {
     const { node, ann } = await start(`owner=4/${LONG},address=off,refused=off`);
     const { ticket } = (await accepted(ann.post("/ticket"))) as unknown as { ticket: string };
     expect((await (await node.stream(`/events?ticket=${ticket}`)).next()).type).toBe("connected");
@@ -87,7 +87,7 @@ describe("an owner", () => {
     checkRefusal(await ann.get("/agents"));
   });
 
-  test("is not limited where that is off", async () => {
+  test("an owner is not limited where that is off", async () => {
     const { ann } = await start("off");
     const answers = await Promise.all(Array.from({ length: 700 }, () => ann.get("/agents")));
     expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
@@ -100,7 +100,7 @@ describe("the streams of an owner", () => {
     return { stream, first: await stream.next() };
   };
 
-  test("are not all that a node has; an operator reads for many", async () => {
+  test("the streams of an owner are not all that a node has; an operator reads for many", async () => {
     const { node, ann, bob } = await start("off");
     const opened = await Promise.all(Array.from({ length: 128 }, () => open(ann)));
     expect(new Set(opened.map(({ first }) => first.type))).toEqual(new Set(["connected"]));
@@ -123,7 +123,7 @@ describe("the streams of an owner", () => {
 });
 
 describe("an address", () => {
-  test("is counted for all callers of one address, authenticated or not", async () => {
+  test("an address is counted for all callers of one address, authenticated or not", async () => {
     // One of these was for `/openapi.json`, when the node was started.
     const { node, ann, bob } = await start(`owner=off,address=5/${LONG},refused=off`);
     await accepted(ann.get("/agents"));
@@ -142,7 +142,7 @@ describe("an address", () => {
     ["PUT", "/agents", 405],
     ["GET", "/%zz", 400],
     ["GET", "/health", 200],
-  ])("is counted also for public and for unknown paths: %s %s", async (method, path, status) => {
+  ])("an address is counted also for public and for unknown paths: %s %s", async (method, path, status) => {
     const { node } = await start(`owner=off,address=2/${LONG},refused=off`);
     expect((await node.send(method, path)).status).toBe(status);
     checkRefusal(await node.send("GET", "/openapi.json"));
@@ -151,7 +151,7 @@ describe("an address", () => {
     expect((await node.send("GET", "/health")).status).toBe(200);
   });
 
-  test("is taken from a trusted proxy's header, and from no other client's", async () => {
+  test("an address is taken from a trusted proxy's header, and from no other client's", async () => {
     const from = (address: string) => ({ headers: { "X-Forwarded-For": address } });
     const proxied = await start(`owner=off,address=1/${LONG},refused=off`, { INTERLOCK_PROXIES: "127.0.0.0/8" });
     await accepted(proxied.ann.get("/agents", from("198.51.100.1")));
@@ -173,7 +173,7 @@ describe("an address", () => {
 describe("guessing a key", () => {
   const guess = (node: NodeUnderTest, key: string) => new Caller(node, key).get("/agents");
 
-  test("is limited per address, except for callers that authenticated there before", async () => {
+  test("guessing a key is limited per address, except for callers that authenticated there before", async () => {
     const { node, ann, bob } = await start(`owner=off,address=off,refused=3/${LONG}`);
     await accepted(ann.get("/agents"));
     expect((await node.get("/agents")).status).toBe(401);
@@ -188,7 +188,7 @@ describe("guessing a key", () => {
     checkRefusal(await bob.get("/agents"));
   });
 
-  test("is counted apart from requests that are refused for other reasons", async () => {
+  test("guessing a key is counted apart from requests that are refused for other reasons", async () => {
     const { ann } = await start(`owner=off,address=off,refused=1/${LONG}`);
     for (let index = 0; index < 4; index++) {
       expect((await refused(ann.get("/session/nowhere"))).errorCode).toBe("session_not_found");
@@ -209,7 +209,7 @@ describe("a request", () => {
     return { head, body: JSON.parse(body) };
   };
 
-  test("whose head is larger than any token needs is refused as every other is", async () => {
+  test("a request whose head is larger than any token needs is refused as every other is", async () => {
     const { node } = await start("off");
     const { head, body } = await say(
       node,
@@ -226,7 +226,7 @@ describe("a request", () => {
     });
   });
 
-  test("that is malformed gets the same error", async () => {
+  test("a request that is malformed gets the same error", async () => {
     const { node } = await start("off");
     const { head, body } = await say(node, "HELLO\r\n\r\n");
     expect(head).toMatch(/^HTTP\/1\.1 400 Bad Request\r\n/);

@@ -203,27 +203,27 @@ describe("a resource of another owner", () => {
     before = (await ann.get(`/session/${things.session}`)).text;
   });
 
-  test.each(ROUTES)("does not exist: %s", async (_, ask) => {
+  test.each(ROUTES)("a resource of another owner does not exist: %s", async (_, ask) => {
     const answer = await ask(bob, things);
     expect(essence(answer, things)).toEqual(essence(await ask(bob, NOTHING), NOTHING));
     expect(answer.status === 404 || NOTHING_THERE.test(answer.text)).toBe(true);
   });
 
-  test.each(MESSAGES)("does not exist for a message: %s", async (type, fields) => {
+  test.each(MESSAGES)("a resource of another owner does not exist for a message: %s", async (type, fields) => {
     const say = (of: Things) => bob.post("/message", { type, sessionId: of.session, ...fields });
     const answer = await say(things);
     expect(essence(answer, things)).toEqual(essence(await say(NOTHING), NOTHING));
     expect(answer.text).toContain("session_not_found");
   });
 
-  test.each(MESSAGES)("does not exist through its connection: %s", async (type, fields) => {
+  test.each(MESSAGES)("a resource of another owner does not exist through its connection: %s", async (type, fields) => {
     const say = (of: Things) => bob.post("/message", { type, connectionId: of.connection, ...fields });
     const answer = await say(things);
     expect(essence(answer, things)).toEqual(essence(await say(NOTHING), NOTHING));
     expect(answer.body.errorCode).toBe("connection_not_found");
   });
 
-  test("does not exist as a floor of a session alone, whether it is there or not", async () => {
+  test("a resource of another owner does not exist as a floor of a session alone, whether it is there or not", async () => {
     for (const path of ["", "/log", "/events"]) {
       const ask = (of: Things) => bob.get(`${floor(`s:${of.alone}`)}${path}`);
       const answer = await ask(things);
@@ -233,7 +233,7 @@ describe("a resource of another owner", () => {
     expect((await accepted(ann.get(floor(`s:${things.alone}`)))).floorId).toBe(`s:${things.alone}`);
   });
 
-  test("is in no list and no search", async () => {
+  test("a resource of another owner is in no list and no search", async () => {
     for (const query of ["", "?q=whale", "?q=leviathan", `?q=${things.session}`, "?userId=ann", "?state=active"]) {
       const { sessions, total, hasMore } = await accepted(bob.get(`/session/list${query}`));
       expect({ sessions, total, hasMore }, query).toEqual({ sessions: [], total: 0, hasMore: false });
@@ -242,7 +242,7 @@ describe("a resource of another owner", () => {
     expect((await accepted(ops.get("/session/list?q=whale"))).total).toBe(2);
   });
 
-  test("is in no list of floors", async () => {
+  test("a resource of another owner is in no list of floors", async () => {
     const floorsOf = async (caller: Caller, query: string) => {
       const { floors, hasMore } = (await accepted(caller.get(`/floors${query}`))) as unknown as FloorPage;
       expect(hasMore, query).toBe(false);
@@ -257,7 +257,7 @@ describe("a resource of another owner", () => {
     expect(await floorsOf(ann, "?state=held")).toEqual([things.floor]);
   });
 
-  test("is not in the stream of all floors", async () => {
+  test("a resource of another owner is not in the stream of all floors", async () => {
     const [toBob, toOps] = await Promise.all([bob.stream("/floors/events"), ops.stream("/floors/events")]);
     const about = (id: string) => (event: StreamEvent) => event.type === "floor" && event.data["floorId"] === id;
     await toOps.find(about(things.floor));
@@ -271,7 +271,7 @@ describe("a resource of another owner", () => {
     await Promise.all([toBob.close(), toOps.close()]);
   });
 
-  test("is not bound to a stream, which says the same of what there is not", async () => {
+  test("a resource of another owner is not bound to a stream, which says the same of what there is not", async () => {
     const errors: unknown[] = [];
     for (const { session } of [things, NOTHING]) {
       const stream = await bob.stream(`/events?sessionId=${session}`);
@@ -282,7 +282,7 @@ describe("a resource of another owner", () => {
     expect(errors[0]).toMatchObject({ errorCode: "session_not_found" });
   });
 
-  test("is not reached by a position: it is one of a connection that is unknown", async () => {
+  test("a resource of another owner is not reached by a position: it is one of a connection that is unknown", async () => {
     for (const position of [things.position, things.position.replace(things.connection, "unknown")]) {
       const stream = await bob.stream("/events", { "Last-Event-ID": position });
       const connected = await stream.next();
@@ -293,7 +293,7 @@ describe("a resource of another owner", () => {
     }
   });
 
-  test("cannot be made one's own by its id, or by its key", async () => {
+  test("a resource of another owner cannot be made one's own by its id, or by its key", async () => {
     for (const id of [things.session, things.alone]) {
       const { session } = await accepted(bob.post("/session/create", { id, agentId: "chat" }));
       expect(session.ownerId).toBe("bob");
@@ -308,19 +308,19 @@ describe("a resource of another owner", () => {
     expect(again.session.id).toBe(hers.session.id);
   });
 
-  test("does not collide: the same message id, in a session of one's own", async () => {
+  test("a resource of another owner does not collide: the same message id, in a session of one's own", async () => {
     const { session } = await accepted(bob.post("/session/create", { agentId: "chat" }));
     const said = { type: "chat", sessionId: session.id, id: things.message, content: "silence" };
     expect((await accepted(bob.post("/message", said))).messageId).toBe(things.message);
   });
 
-  test("is as it was after all that", async () => {
+  test("a resource of another owner is as it was after all that", async () => {
     expect((await ann.get(`/session/${things.session}`)).text).toBe(before);
   });
 });
 
 describe("a user", () => {
-  test("may not name another user: forbidden, and nothing is made", async () => {
+  test("a user may not name another user: forbidden, and nothing is made", async () => {
     const before = await accepted(ops.get("/session/list?includeArchived=true"));
     for (const answer of [
       bob.post("/session/create", { userId: "ann", agentId: "chat" }),
@@ -336,7 +336,7 @@ describe("a user", () => {
     expect((await accepted(ops.get("/session/list?includeArchived=true"))).total).toBe(before.total);
   });
 
-  test("has a floor in each zone, and sees them all", async () => {
+  test("a user has a floor in each zone, and sees them all", async () => {
     for (const zone of ["driver", "rear left"]) {
       const fields = { userId: "bob", zone, agentId: "chat", activate: true };
       const { session } = await accepted(bob.post("/session/create", fields));
@@ -346,19 +346,19 @@ describe("a user", () => {
     }
   });
 
-  test("does not set flags, not on a floor of its own either", async () => {
+  test("a user does not set flags, not on a floor of its own either", async () => {
     const answer = await refused(bob.ask("PUT", `${floor("u:bob")}/flags`, { emergency: true }));
     expect(answer).toMatchObject({ errorCode: "forbidden", error: "Only operators set flags." });
     expect((await accepted(bob.get(floor("u:bob")))).flags).toEqual({});
   });
 
-  test("does not read what the node counts", async () => {
+  test("a user does not read what the node counts", async () => {
     expect((await refused(bob.get("/metrics"))).errorCode).toBe("forbidden");
   });
 });
 
 describe("an operator", () => {
-  test("sees every owner's resources, by every route that reads", async () => {
+  test("an operator sees every owner's resources, by every route that reads", async () => {
     for (const path of [
       `/session/${things.session}`,
       `/session/${things.session}/messages`,
@@ -384,7 +384,7 @@ describe("an operator", () => {
     await stream.close();
   });
 
-  test("makes a session for a user, and it is the user's", async () => {
+  test("an operator makes a session for a user, and it is the user's", async () => {
     const stream = await ann.stream(`${floor("u:ann")}/events`);
     const { session } = await accepted(
       ops.post("/session/create", { agentId: "phone", userId: "ann", activate: true, title: "from the centre" }),
@@ -398,13 +398,13 @@ describe("an operator", () => {
     await accepted(ann.post(`/session/${quick.sessionId}/stop`));
   });
 
-  test("has sessions of its own where it names no user", async () => {
+  test("an operator has sessions of its own where it names no user", async () => {
     const { session } = await accepted(ops.post("/session/create", { agentId: "chat" }));
     expect(session.ownerId).toBe("ops");
     expect((await refused(ann.get(`/session/${session.id}`))).errorCode).toBe("session_not_found");
   });
 
-  test("changes every owner's resources, and sets flags", async () => {
+  test("an operator changes every owner's resources, and sets flags", async () => {
     const { session } = await accepted(ann.post("/session/create", { agentId: "chat" }));
     const renamed = await accepted(ops.ask("PATCH", `/session/${session.id}`, { title: "seen" }));
     expect(renamed.session).toMatchObject({ title: "seen", ownerId: "ann" });
@@ -413,7 +413,7 @@ describe("an operator", () => {
     await accepted(ops.ask("PUT", `${floor("u:ann")}/flags`, {}));
   });
 
-  test("cannot use another client's connection, not even with an operator's token", async () => {
+  test("an operator cannot use another client's connection, not even with an operator's token", async () => {
     const answer = await refused(ops.post("/session/create", { agentId: "chat", connectionId: things.connection }));
     expect(answer.errorCode).toBe("connection_not_found");
   });

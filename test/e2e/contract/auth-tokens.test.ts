@@ -25,7 +25,7 @@ const judge = (token: string, at = node) => new Caller(at, token).get("/agents")
 const judgeClaims = async (claims: Record<string, unknown>) => judge(await signWithSecret(SECRET, claims));
 
 describe("a token signed with the secret of a file", () => {
-  test("makes its sub the owner", async () => {
+  test("a token signed with the secret of a file makes its sub the owner", async () => {
     const ann = new Caller(node, await signWithSecret(SECRET, { sub: "ann" }));
     const { session } = await accepted(ann.post("/session/create", { agentId: "chat", userId: "ann" }));
     expect(session.ownerId).toBe("ann");
@@ -46,7 +46,7 @@ describe("a token signed with the secret of a file", () => {
     [{ scp: [["operator"]] }, false],
     [{ operator: true, role: "operator", roles: ["operator"] }, false],
     [{}, false],
-  ])("with %j makes an operator: %s", async (claims, isOperator) => {
+  ])("a token signed with the secret of a file with %j makes an operator: %s", async (claims, isOperator) => {
     const caller = new Caller(node, await signWithSecret(SECRET, { sub: "somebody", ...claims }));
     expect((await caller.get("/metrics")).status).toBe(isOperator ? 200 : 403);
   });
@@ -67,13 +67,13 @@ describe("a token signed with the secret of a file", () => {
     expect(headers["www-authenticate"]).toContain('error="invalid_token"');
   });
 
-  test("may come from a clock that is a little ahead or behind", async () => {
+  test("a token signed with the secret of a file may come from a clock that is a little ahead or behind", async () => {
     expect((await judgeClaims({ sub: "ann", exp: nowS() - 5 })).status).toBe(200);
     expect((await judgeClaims({ sub: "ann", nbf: nowS() + 5 })).status).toBe(200);
   });
 
   test.each([1e308, 1e300, 8.64e12, 253_402_300_799, 4_102_444_800.1234])(
-    "may say any end, %d too, and is good for tickets and cookies as well",
+    "a token signed with the secret of a file may say any end, %d too, and is good for tickets and cookies as well",
     async (exp) => {
       const ann = new Caller(node, await signWithSecret(SECRET, { sub: "ann", exp }));
       await accepted(ann.get("/agents"));
@@ -85,13 +85,13 @@ describe("a token signed with the secret of a file", () => {
   );
 
   test.each([{ exp: -1e308 }, { exp: 0 }, { nbf: 1e308 }, { exp: "1e308" }, { exp: [1e308] }, { nbf: "0" }])(
-    "whose numbers make no sense, as %j, is 401",
+    "a token signed with the secret of a file whose numbers make no sense, as %j, is 401",
     async (claims) => {
       expect((await judgeClaims({ sub: "ann", ...claims })).status).toBe(401);
     },
   );
 
-  test("of another algorithm is 401, and so is one without a signature, or with another's", async () => {
+  test("a token signed with the secret of a file of another algorithm is 401, and so is one without a signature, or with another's", async () => {
     const claims = { sub: "ann", exp: nowS() + 60 };
     const long = SECRET + SECRET;
     const another = await startWithSecret(long);
@@ -115,7 +115,7 @@ describe("a token signed with the secret of a file", () => {
     expect((await judge(await signWithSecret(long, claims), another)).status).toBe(200);
   });
 
-  test("whose claims were changed is 401", async () => {
+  test("a token signed with the secret of a file whose claims were changed is 401", async () => {
     const [header, , signature] = (await signWithSecret(SECRET, { sub: "ann" })).split(".");
     const claims = Buffer.from(JSON.stringify({ sub: "ops", scope: "operator", exp: nowS() + 60 })).toString(
       "base64url",
@@ -125,12 +125,12 @@ describe("a token signed with the secret of a file", () => {
 });
 
 describe("a secret", () => {
-  test.each(["\n", "\r\n"])("is the same with %j at its end, which editors put there", async (end) => {
+  test.each(["\n", "\r\n"])("a secret is the same with %j at its end, which editors put there", async (end) => {
     const other = await startWithSecret(SECRET + end);
     expect((await judge(await signWithSecret(SECRET, { sub: "ann" }), other)).status).toBe(200);
   });
 
-  test("may be any bytes", async () => {
+  test("a secret may be any bytes", async () => {
     const bytes = Uint8Array.from({ length: 64 }, (_, index) => index * 4);
     const other = await startWithSecret(bytes);
     expect((await judge(await signWithSecret(bytes, { sub: "ann" }), other)).status).toBe(200);
@@ -149,7 +149,7 @@ describe("a secret", () => {
     await app.stop();
   };
 
-  test("that is too short, too long or not there is refused in a sentence when the node starts", async () => {
+  test("a secret that is too short, too long or not there is refused in a sentence when the node starts", async () => {
     const short = await writeTemporary("secret", `${"x".repeat(31)}\n`, onTestFinished);
     await expect(boot(`jwt:${short}`)).rejects.toThrow(
       `the secret that tokens are signed with cannot be used: ${short}: it has 31 bytes; HS256 needs at least 32`,
@@ -169,7 +169,7 @@ describe("a secret", () => {
 });
 
 describe("a token's issuer and audience", () => {
-  test("matters where it is set", async () => {
+  test("a token's issuer and audience matters where it is set", async () => {
     const strict = await startWithSecret(SECRET, {
       INTERLOCK_ISSUER: "https://id.example",
       INTERLOCK_AUDIENCE: "interlock",
@@ -195,16 +195,19 @@ describe("a token signed with a published key", () => {
     return other;
   };
 
-  test.each(["ES256", "RS256", "PS256", "EdDSA"])("may be one of %s", async (alg) => {
-    await using issuer = await TokenIssuer.start();
-    const key = await issuer.makeKey(alg);
-    issuer.publish(await issuer.makeKey(), key);
-    const other = await start(issuer);
-    const ann = new Caller(other, await issuer.sign(key, { sub: "ann" }));
-    expect((await accepted(ann.post("/session/create"))).session.ownerId).toBe("ann");
-  });
+  test.each(["ES256", "RS256", "PS256", "EdDSA"])(
+    "a token signed with a published key may be one of %s",
+    async (alg) => {
+      await using issuer = await TokenIssuer.start();
+      const key = await issuer.makeKey(alg);
+      issuer.publish(await issuer.makeKey(), key);
+      const other = await start(issuer);
+      const ann = new Caller(other, await issuer.sign(key, { sub: "ann" }));
+      expect((await accepted(ann.post("/session/create"))).session.ownerId).toBe("ann");
+    },
+  );
 
-  test("goes on counting when the keys change, and so does one of the new keys at once", async () => {
+  test("a token signed with a published key goes on counting when the keys change, and so does one of the new keys at once", async () => {
     await using issuer = await TokenIssuer.start();
     const [first, second, third] = [await issuer.makeKey(), await issuer.makeKey("RS256"), await issuer.makeKey()];
     issuer.publish(first);
@@ -220,7 +223,7 @@ describe("a token signed with a published key", () => {
     expect((await judge(await issuer.sign(first, { sub: "ann", jti: "3" }), other)).status).toBe(401);
   });
 
-  test("of an unpublished key is 401, and does not make the node fetch the key set again and again", async () => {
+  test("a token signed with a published key of an unpublished key is 401, and does not make the node fetch the key set again and again", async () => {
     await using issuer = await TokenIssuer.start();
     issuer.publish(await issuer.makeKey());
     const other = await start(issuer);
@@ -232,7 +235,7 @@ describe("a token signed with a published key", () => {
     expect(issuer.fetches).toBeLessThanOrEqual(7);
   });
 
-  test("cannot be forged with the published key: the public key is no secret", async () => {
+  test("a token signed with a published key cannot be forged with the published key: the public key is no secret", async () => {
     await using issuer = await TokenIssuer.start();
     const key = await issuer.makeKey("RS256");
     const secretJwk = { kty: "oct", k: Buffer.from(SECRET).toString("base64url"), kid: "shared" };
@@ -260,7 +263,7 @@ describe("a token signed with a published key", () => {
     expect((await judge(await issuer.sign(key, claims), other)).status).toBe(200);
   });
 
-  test("cannot be verified while the keys cannot be fetched: unavailable, and accepted afterwards", async () => {
+  test("a token signed with a published key cannot be verified while the keys cannot be fetched: unavailable, and accepted afterwards", async () => {
     await using issuer = await TokenIssuer.start();
     const key = await issuer.makeKey();
     issuer.publish(key);
@@ -284,7 +287,7 @@ describe("a stream", () => {
   const shortly = (claims: Record<string, unknown> = {}) =>
     signWithSecret(SECRET, { sub: "ann", exp: nowS() - 8, ...claims });
 
-  test("ends with its token, says so, and goes on with a new one", async () => {
+  test("a stream ends with its token, says so, and goes on with a new one", async () => {
     const ann = new Caller(node, await signWithSecret(SECRET, { sub: "ann" }));
     const { session } = await accepted(ann.post("/session/create", { agentId: "chat", title: "before" }));
     const brief = new Caller(node, await shortly());
@@ -309,7 +312,7 @@ describe("a stream", () => {
     expect((await lasting.find("session_updated")).data).toEqual({ title: "after" });
   });
 
-  test("of a connection that an operator bound shows the same owner without that role no other owner's session", async () => {
+  test("a stream of a connection that an operator bound shows the same owner without that role no other owner's session", async () => {
     const bob = new Caller(node, await signWithSecret(SECRET, { sub: "bob" }));
     const { session } = await accepted(bob.post("/session/create", { agentId: "music", title: "bob's" }));
     const operator = new Caller(node, await signWithSecret(SECRET, { sub: "ops", scope: "operator" }));

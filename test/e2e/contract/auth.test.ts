@@ -52,13 +52,13 @@ const PATHS: [method: string, path: string][] = [
 ];
 
 describe("a caller without a credential", () => {
-  test.each(PATHS)("is not let in: %s %s", async (method, path) => {
+  test.each(PATHS)("a caller without a credential is not let in: %s %s", async (method, path) => {
     const { status, body, headers } = await node.send(method, path, JSON_TYPE);
     expect([status, body.errorCode, body.error]).toEqual([401, "unauthorized", "Authentication is required."]);
     expect(headers["www-authenticate"]).toBe('Bearer realm="interlock"');
   });
 
-  test("gets 401 before its request is read", async () => {
+  test("a caller without a credential gets 401 before its request is read", async () => {
     for (const content of ["{", '{"type": "sing"}', "x".repeat(3_000_000)]) {
       const { status } = await node.send("POST", "/message", { ...JSON_TYPE, Connection: "close" }, content);
       expect(status).toBe(401);
@@ -66,7 +66,7 @@ describe("a caller without a credential", () => {
     expect((await node.get(`/session/${"x".repeat(65)}`)).status).toBe(401);
   });
 
-  test("may know that the node lives, and how it is asked", async () => {
+  test("a caller without a credential may know that the node lives, and how it is asked", async () => {
     for (const path of ["/health", "/ready", "/openapi.json"]) {
       expect((await node.send("GET", path)).status, path).toBe(200);
     }
@@ -114,7 +114,7 @@ describe("a value that is not a key of the file", () => {
     [`Basic ${Buffer.from(`ann:${ANN}`).toString("base64")}`, "Authorization must be a Bearer token."],
     [ANN, "Authorization must be a Bearer token."],
     ["", "Authorization must be a Bearer token."],
-  ])("is 401 everywhere: %s", async (authorization, error) => {
+  ])("a value that is not a key of the file is 401 everywhere: %s", async (authorization, error) => {
     const { status, body, headers } = await node.send("GET", "/agents", { Authorization: authorization });
     expect([status, body.errorCode, body.error]).toEqual([401, "unauthorized", error]);
     expect(headers["www-authenticate"]).toBe(
@@ -122,7 +122,7 @@ describe("a value that is not a key of the file", () => {
     );
   });
 
-  test("is not made good by a cookie or a ticket beside it", async () => {
+  test("a value that is not a key of the file is not made good by a cookie or a ticket beside it", async () => {
     const { ticket } = await newTicket(ann);
     const headers = {
       Authorization: "Bearer nonsense",
@@ -149,7 +149,7 @@ const newTicket = async (caller: Caller) => (await accepted(caller.post("/ticket
 describe("a ticket", () => {
   const path = `/session/${session.id}/events`;
 
-  test("opens a stream, once", async () => {
+  test("a ticket opens a stream, once", async () => {
     const before = Date.now();
     const { ticket, expiresAt } = await newTicket(ann);
     expect(ticket).toMatch(/^[A-Za-z0-9_-]{32}$/);
@@ -165,20 +165,20 @@ describe("a ticket", () => {
     expect(JSON.stringify(again)).not.toContain(ticket);
   });
 
-  test("opens one stream of many that present it at the same time", async () => {
+  test("a ticket opens one stream of many that present it at the same time", async () => {
     const { ticket } = await newTicket(ann);
     const streams = await Promise.all(Array.from({ length: 8 }, () => node.stream(`/events?ticket=${ticket}`)));
     expect(streams.map(({ status }) => status).toSorted()).toEqual([200, ...Array(7).fill(401)]);
   });
 
-  test("acts for the caller that requested it, and shows no other caller's sessions", async () => {
+  test("a ticket acts for the caller that requested it, and shows no other caller's sessions", async () => {
     const { ticket } = await newTicket(bob);
     expect((await refused(node.get(`${path}?ticket=${ticket}`))).errorCode).toBe("session_not_found");
     const another = await newTicket(bob);
     expect((await refused(node.get(`/events?userId=ann&ticket=${another.ticket}`))).errorCode).toBe("forbidden");
   });
 
-  test("opens streams only: no other route accepts one, and a ticket cannot request another", async () => {
+  test("a ticket opens streams only: no other route accepts one, and a ticket cannot request another", async () => {
     const { ticket } = await newTicket(ann);
     for (const [method, other] of [
       ["GET", "/agents"],
@@ -191,14 +191,14 @@ describe("a ticket", () => {
   });
 
   test.each(["nonsense", "", "a".repeat(65), "a&ticket=b", "%00"])(
-    "that is malformed, as %j, is 401",
+    "a ticket that is malformed, as %j, is 401",
     async (ticket) => {
       const answer = await node.get(`/events?ticket=${ticket}`);
       expect([answer.status, answer.body.errorCode]).toEqual([401, "unauthorized"]);
     },
   );
 
-  test("is kept by no cache, and each is another", async () => {
+  test("a ticket is kept by no cache, and each is another", async () => {
     const first = await ann.post("/ticket");
     expect(first.headers["cache-control"]).toBe("no-store");
     const key = { key: "same" };
@@ -214,19 +214,19 @@ describe("a cookie", () => {
   const write = (headers: Record<string, string>) =>
     node.send("POST", "/session/create", { Cookie, ...JSON_TYPE, ...headers }, "{}");
 
-  test("is set for pages of the node's own, out of their scripts' reach", async () => {
+  test("a cookie is set for pages of the node's own, out of their scripts' reach", async () => {
     const { status, headers, body } = await ann.post("/cookie");
     expect([status, body]).toEqual([200, { success: true }]);
     expect(headers["set-cookie"]).toEqual([`interlock_token=${ANN}; Path=/; HttpOnly; SameSite=Strict`]);
     expect(headers["cache-control"]).toBe("no-store");
   });
 
-  test("travels over TLS alone where the node is asked by TLS", async () => {
+  test("a cookie travels over TLS alone where the node is asked by TLS", async () => {
     const { headers } = await ann.post("/cookie", {}, { headers: { "X-Forwarded-Proto": "https" } });
     expect(headers["set-cookie"]![0]).toBe(`__Host-interlock_token=${ANN}; Path=/; HttpOnly; SameSite=Strict; Secure`);
   });
 
-  test("counts over TLS by the name that only the node's own host can set", async () => {
+  test("a cookie counts over TLS by the name that only the node's own host can set", async () => {
     const tls = { ...own, "X-Forwarded-Proto": "https" };
     const over = (cookie: string, headers = {}) => node.send("GET", "/agents", { Cookie: cookie, ...own, ...headers });
     expect((await over(`__Host-interlock_token=${ANN}`, tls)).status).toBe(200);
@@ -236,7 +236,7 @@ describe("a cookie", () => {
     expect((await over(`interlock_token=x; __Host-interlock_token=${ANN}`, tls)).status).toBe(200);
   });
 
-  test("that is there twice counts for nothing: which of the two the node has set, nothing says", async () => {
+  test("a cookie that is there twice counts for nothing: which of the two the node has set, nothing says", async () => {
     for (const [first, second] of [
       [ANN, BOB],
       [BOB, ANN],
@@ -248,13 +248,13 @@ describe("a cookie", () => {
     }
   });
 
-  test("is taken back without a key: it may have run out", async () => {
+  test("a cookie is taken back without a key: it may have run out", async () => {
     const { status, headers } = await node.send("DELETE", "/cookie");
     expect(status).toBe(200);
     expect(headers["set-cookie"]).toEqual(["interlock_token=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0"]);
   });
 
-  test("is not set for a page of another origin", async () => {
+  test("a cookie is not set for a page of another origin", async () => {
     for (const [method, caller] of [
       ["POST", ann.headers],
       ["DELETE", {}],
@@ -264,7 +264,7 @@ describe("a cookie", () => {
     }
   });
 
-  test("lets in pages of the node's own: reads, writes and streams", async () => {
+  test("a cookie lets in pages of the node's own: reads, writes and streams", async () => {
     expect((await ask(own)).status).toBe(200);
     expect((await ask({ Origin: node.url, ...own })).status).toBe(200);
     const { body } = await write({ Origin: node.url, ...own });
@@ -275,13 +275,13 @@ describe("a cookie", () => {
     expect(ticket.status).toBe(200);
   });
 
-  test("lets in a read of a browser that does not say where it comes from, and no write", async () => {
+  test("a cookie lets in a read of a browser that does not say where it comes from, and no write", async () => {
     expect((await ask({})).status).toBe(200);
     expect((await write({ Origin: node.url })).status).toBe(200);
     expect((await write({})).status).toBe(401);
   });
 
-  test.each(["same-site", "cross-site", "none"])("does not count for what comes from %s", async (site) => {
+  test.each(["same-site", "cross-site", "none"])("a cookie does not count for what comes from %s", async (site) => {
     const from = { "Sec-Fetch-Site": site };
     expect((await ask(from)).status).toBe(401);
     expect((await ask(from, "/events")).status).toBe(401);
@@ -289,7 +289,7 @@ describe("a cookie", () => {
     expect((await write({ ...from, Origin: node.url })).status).toBe(401);
   });
 
-  test("does not count for a listed page of another origin, which has no use for one", async () => {
+  test("a cookie does not count for a listed page of another origin, which has no use for one", async () => {
     expect((await ask({ Origin: LISTED })).status).toBe(401);
     expect((await write({ Origin: LISTED })).status).toBe(401);
     expect((await ask({ Origin: LISTED, ...own })).headers["access-control-allow-credentials"]).toBeUndefined();
@@ -301,28 +301,31 @@ describe("a cookie", () => {
     "interlock_token=KEYx",
     'interlock_token="KEY"',
     "x=interlock_token=KEY",
-  ])("that is another, as %s, counts for nothing", async (cookie) => {
+  ])("a cookie that is another, as %s, counts for nothing", async (cookie) => {
     expect((await node.send("GET", "/agents", { Cookie: cookie.replace("KEY", ANN), ...own })).status).toBe(401);
   });
 });
 
 describe("a listed page", () => {
-  test.each(["/events", `/session/${session.id}/events`, "/message"])("may ask for %s with a token", async (path) => {
-    const method = path === "/message" ? "POST" : "GET";
-    const { status, headers } = await node.send("OPTIONS", path, {
-      Origin: LISTED,
-      "Access-Control-Request-Method": method,
-      "Access-Control-Request-Headers": "authorization,content-type,idempotency-key,last-event-id",
-    });
-    expect(status).toBe(204);
-    expect(headers["access-control-allow-origin"]).toBe(LISTED);
-    const allowed = headers["access-control-allow-headers"]!.split(", ");
-    expect(allowed).toEqual(
-      expect.arrayContaining(["authorization", "content-type", "idempotency-key", "last-event-id"]),
-    );
-  });
+  test.each(["/events", `/session/${session.id}/events`, "/message"])(
+    "a listed page may ask for %s with a token",
+    async (path) => {
+      const method = path === "/message" ? "POST" : "GET";
+      const { status, headers } = await node.send("OPTIONS", path, {
+        Origin: LISTED,
+        "Access-Control-Request-Method": method,
+        "Access-Control-Request-Headers": "authorization,content-type,idempotency-key,last-event-id",
+      });
+      expect(status).toBe(204);
+      expect(headers["access-control-allow-origin"]).toBe(LISTED);
+      const allowed = headers["access-control-allow-headers"]!.split(", ");
+      expect(allowed).toEqual(
+        expect.arrayContaining(["authorization", "content-type", "idempotency-key", "last-event-id"]),
+      );
+    },
+  );
 
-  test("follows a stream with a token or a ticket, and can read why it is refused", async () => {
+  test("a listed page follows a stream with a token or a ticket, and can read why it is refused", async () => {
     const stream = await ann.stream(`/session/${session.id}/events`, { Origin: LISTED });
     expect(stream.headers["access-control-allow-origin"]).toBe(LISTED);
     const { ticket } = await newTicket(ann);
@@ -341,7 +344,7 @@ describe("every answer", () => {
     ["a refusal", () => node.get("/agents")],
     ["nothing", () => node.get("/nothing")],
   ];
-  test.each(answers)("is data to a browser, and nothing else: %s", async (_, ask) => {
+  test.each(answers)("every answer is data to a browser, and nothing else: %s", async (_, ask) => {
     const { headers } = await ask();
     expect(headers["content-security-policy"]).toBe("default-src 'none'; frame-ancestors 'none'");
     expect(headers["x-content-type-options"]).toBe("nosniff");
@@ -352,7 +355,7 @@ describe("every answer", () => {
     expect(headers["x-powered-by"]).toBeUndefined();
   });
 
-  test("is so on streams too, beside what makes them streams", async () => {
+  test("every answer is so on streams too, beside what makes them streams", async () => {
     const { headers } = await ann.stream("/events");
     expect(headers["content-security-policy"]).toBe("default-src 'none'; frame-ancestors 'none'");
     expect(headers["content-type"]).toBe("text/event-stream; charset=utf-8");

@@ -17,7 +17,7 @@ async function untilEcho(ann: E2eClient, stream: SseReader, sessionId: string) {
 }
 
 describe("a connection", () => {
-  test("begins with connected and at once agent_list, which names the default agent", async () => {
+  test("a connection begins with connected and at once agent_list, which names the default agent", async () => {
     const stream = await node.stream("/events");
     const connected = await stream.next();
     expect(connected).toMatchObject({ type: "connected", data: { connectionId: expect.any(String) } });
@@ -31,7 +31,7 @@ describe("a connection", () => {
     expect(stream.frames[0]).toEqual({ kind: "retry", ms: 2000 });
   });
 
-  test("knows where it stands before anything is logged, so that a client cut off early comes back to it", async () => {
+  test("a connection knows where it stands before anything is logged, so that a client cut off early comes back to it", async () => {
     const ann = new E2eClient(node);
     const session = await ann.create("music", { activate: false });
     const stream = await node.stream(`/events?sessionId=${session.id}`);
@@ -48,7 +48,7 @@ describe("a connection", () => {
     });
   });
 
-  test("is bound by create, and carries the session from its first event", async () => {
+  test("a connection is bound by create, and carries the session from its first event", async () => {
     const ann = new E2eClient(node);
     const { stream, connectionId } = await ann.connect();
     const { id } = await ann.hold("music", { connectionId });
@@ -58,7 +58,7 @@ describe("a connection", () => {
     expect(typesOf(logged).slice(0, 3)).toEqual(["session_created", "arbitration", "session_transition"]);
   });
 
-  test("is bound by load, and carries the session from where the answer stood", async () => {
+  test("a connection is bound by load, and carries the session from where the answer stood", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("music");
     const { stream, connectionId } = await ann.connect();
@@ -70,7 +70,7 @@ describe("a connection", () => {
     expect(events[1]!.seq).toBe(head + 1);
   });
 
-  test("gets the agent of each session it is bound to, after each binding", async () => {
+  test("a connection gets the agent of each session it is bound to, after each binding", async () => {
     const ann = new E2eClient(node);
     const { stream, connectionId } = await ann.connect();
     for (const agentId of ["music", "chat", "planner"]) {
@@ -92,7 +92,7 @@ describe("a connection", () => {
     expect(one.stream.events.some(({ sessionId }) => sessionId === second.id)).toBe(false);
   });
 
-  test("that is bound twice to a session carries it once", async () => {
+  test("a connection that is bound twice to a session carries it once", async () => {
     const ann = new E2eClient(node);
     const { stream, connectionId } = await ann.connect();
     const { id } = await ann.create("music", { connectionId });
@@ -104,7 +104,7 @@ describe("a connection", () => {
     expect(stream.events.flatMap(({ seq }) => seq ?? [])).toEqual([1, 2, 3]);
   });
 
-  test("gives its user and zone to sessions made through it, unless they say otherwise", async () => {
+  test("a connection gives its user and zone to sessions made through it, unless they say otherwise", async () => {
     const ann = new E2eClient(node);
     const { connectionId } = await ann.connect("&zone=driver");
     const make = async (fields: object) =>
@@ -120,7 +120,7 @@ describe("a connection", () => {
     expect((await ann.see(chat.sessionId)).userId).toBe(ann.userId);
   });
 
-  test("that does not exist is not found by any route, and nothing is made", async () => {
+  test("a connection that does not exist is not found by any route, and nothing is made", async () => {
     const ann = new E2eClient(node);
     const { id: sessionId } = await ann.create("music");
     const connectionId = "nobody";
@@ -137,7 +137,7 @@ describe("a connection", () => {
 });
 
 describe("?sessionId=", () => {
-  test("binds each of the sessions it names, from where they stand", async () => {
+  test("?sessionId= binds each of the sessions it names, from where they stand", async () => {
     const ann = new E2eClient(node);
     const [one, two] = [await ann.create("music"), await ann.create("chat")];
     const { stream } = await ann.connect(`&sessionId=${one.id}&sessionId=${two.id}`);
@@ -149,7 +149,7 @@ describe("?sessionId=", () => {
     }
   });
 
-  test("tells of one it cannot bind, and the stream opens all the same", async () => {
+  test("?sessionId= tells of one it cannot bind, and the stream opens all the same", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.create("music");
     const { stream } = await ann.connect(
@@ -165,7 +165,7 @@ describe("?sessionId=", () => {
 });
 
 describe("a connection that asks for more than there may be", () => {
-  test("is bound to the first eight, and gets an error for each of the rest", async () => {
+  test("a connection that asks for more than there may be is bound to the first eight, and gets an error for each of the rest", async () => {
     const ann = new E2eClient(node);
     const sessions = [];
     for (let made = 0; made < 10; made += 1) sessions.push(await ann.create("music"));
@@ -187,7 +187,7 @@ describe("eight live bindings", () => {
     return { stream, connectionId, sessions };
   }
 
-  test("are all there may be: a ninth is refused, and nothing is made", async () => {
+  test("eight live bindings are all there may be: a ninth is refused, and nothing is made", async () => {
     const ann = new E2eClient(node);
     const other = await ann.create("chat");
     const { stream, connectionId, sessions } = await fill(ann);
@@ -202,7 +202,7 @@ describe("eight live bindings", () => {
     await untilEcho(ann, stream, sessions[7]!.id);
   });
 
-  test("become seven when one is archived, and the stream goes on", async () => {
+  test("eight live bindings become seven when one is archived, and the stream goes on", async () => {
     const ann = new E2eClient(node);
     const { stream, connectionId, sessions } = await fill(ann);
     await accepted(ann.on(sessions[3]!.id, "archive"));
@@ -213,7 +213,7 @@ describe("eight live bindings", () => {
     expect(stream.lastEventId!.length).toBeLessThan(128);
   });
 
-  test("become seven when one is deleted", async () => {
+  test("eight live bindings become seven when one is deleted", async () => {
     const ann = new E2eClient(node);
     const { stream, connectionId, sessions } = await fill(ann);
     await accepted(node.delete(`/session/${sessions[0]!.id}`));
@@ -221,7 +221,7 @@ describe("eight live bindings", () => {
     await ann.create("chat", { connectionId });
   });
 
-  test("do not count archived sessions that are only looked at", async () => {
+  test("eight live bindings do not count archived sessions that are only looked at", async () => {
     const ann = new E2eClient(node);
     const { stream, connectionId } = await ann.connect();
     for (let looked = 0; looked < 9; looked += 1) {
@@ -237,7 +237,7 @@ describe("eight live bindings", () => {
 });
 
 describe("a connection that comes back", () => {
-  test("has the same id and bindings, and gets each event once, from any position", async () => {
+  test("a connection that comes back has the same id and bindings, and gets each event once, from any position", async () => {
     const ann = new E2eClient(node);
     const { stream, connectionId } = await ann.connect();
     const one = await ann.hold("music", { connectionId });
@@ -259,7 +259,7 @@ describe("a connection that comes back", () => {
     }
   });
 
-  test("with a position of another store, or a malformed one, is a new one, and gets a reset", async () => {
+  test("a connection that comes back with a position of another store, or a malformed one, is a new one, and gets a reset", async () => {
     for (const position of ["zzzzzz.abc.0_1", "nonsense", "abc.1", "x".repeat(200)]) {
       const stream = await node.stream("/events", { "Last-Event-ID": position });
       expect(typesOf([await stream.next(), await stream.next()])).toEqual(["connected", "agent_list"]);
@@ -270,7 +270,7 @@ describe("a connection that comes back", () => {
     }
   });
 
-  test("gets the last event of a bound session that was deleted meanwhile", async () => {
+  test("a connection that comes back gets the last event of a bound session that was deleted meanwhile", async () => {
     const ann = new E2eClient(node);
     const { stream, connectionId } = await ann.connect();
     const { id } = await ann.create("music", { connectionId });

@@ -41,7 +41,7 @@ const agentsOf = async (workspaceId?: string) => {
 };
 
 describe("an agent that is defined for a workspace", () => {
-  test("answers in the sessions of its workspace, by its name or its id, and in no others", async () => {
+  test("an agent that is defined for a workspace answers in the sessions of its workspace, by its name or its id, and in no others", async () => {
     const [ann, workspaceId] = [new E2eClient(node), newWorkspace()];
     const { id } = await define({ workspaceId, description: "helps", priority: 30 });
     expect(id).toMatch(/^helper-[0-9a-f]{10}$/);
@@ -61,7 +61,7 @@ describe("an agent that is defined for a workspace", () => {
     }
   });
 
-  test("is listed for its workspace after those of the file, and is switched to in it alone", async () => {
+  test("an agent that is defined for a workspace is listed for its workspace after those of the file, and is switched to in it alone", async () => {
     const [ann, workspaceId] = [new E2eClient(node), newWorkspace()];
     const { id } = await define({ workspaceId, label: "Helper" });
     expect((await agentsOf()).map((agent) => agent.id)).toEqual(AGENTS.map(({ name }) => name));
@@ -75,7 +75,7 @@ describe("an agent that is defined for a workspace", () => {
     expect(await change(outside.id, id)).toMatchObject({ errorCode: "agent_not_found" });
   });
 
-  test("does not meet one of the same name in another workspace", async () => {
+  test("an agent that is defined for a workspace does not meet one of the same name in another workspace", async () => {
     const [one, other] = [newWorkspace(), newWorkspace()];
     const first = await define({ workspaceId: one, priority: 10 });
     const second = await define({ workspaceId: other, priority: 90 });
@@ -85,7 +85,7 @@ describe("an agent that is defined for a workspace", () => {
     expect((await ann.create("helper", { workspaceId: other })).priority).toBe(90);
   });
 
-  test("takes tasks from agents of its workspace's sessions, and of no others", async () => {
+  test("an agent that is defined for a workspace takes tasks from agents of its workspace's sessions, and of no others", async () => {
     const [ann, workspaceId] = [new E2eClient(node), newWorkspace()];
     await define({ workspaceId });
     const inside = await ann.hold("caller", { workspaceId });
@@ -97,7 +97,7 @@ describe("an agent that is defined for a workspace", () => {
     expect((await ann.messages(outside.id)).at(-1)?.content).toBe("No one.");
   });
 
-  test("is asked about before it starts, by its name within its workspace", async () => {
+  test("an agent that is defined for a workspace is asked about before it starts, by its name within its workspace", async () => {
     const [ann, workspaceId] = [new E2eClient(node), newWorkspace()];
     await define({ workspaceId });
     await ann.hold("music");
@@ -107,7 +107,7 @@ describe("an agent that is defined for a workspace", () => {
     expect(await whatIf({})).toMatchObject({ outcome: "rejected", reason: "unknown_agent" });
   });
 
-  test("is changed, disabled and enabled, and its sessions follow", async () => {
+  test("an agent that is defined for a workspace is changed, disabled and enabled, and its sessions follow", async () => {
     const [ann, workspaceId] = [new E2eClient(node), newWorkspace()];
     const { id } = await define({ workspaceId, priority: 10, description: "one" });
     const patch = async (fields: object) =>
@@ -126,7 +126,7 @@ describe("an agent that is defined for a workspace", () => {
     expect((await ann.create("helper", { workspaceId })).agentId).toBe(id);
   });
 
-  test("that is deleted leaves its sessions, which need another agent", async () => {
+  test("an agent that is defined for a workspace that is deleted leaves its sessions, which need another agent", async () => {
     const [ann, workspaceId] = [new E2eClient(node), newWorkspace()];
     const { id } = await define({ workspaceId });
     const session = await ann.create("helper", { workspaceId });
@@ -141,7 +141,7 @@ describe("an agent that is defined for a workspace", () => {
     expect((await refused(node.get(`/agents/definitions/${id}`))).errorCode).toBe("agent_not_found");
   });
 
-  test("finishes its turn as it began it when it is deleted meanwhile", async () => {
+  test("an agent that is defined for a workspace finishes its turn as it began it when it is deleted meanwhile", async () => {
     const [ann, workspaceId] = [new E2eClient(node), newWorkspace()];
     const { id } = await define({ workspaceId });
     const session = await ann.hold("helper", { workspaceId });
@@ -171,21 +171,21 @@ describe("a definition", () => {
     ["is its own sub-agent", { subAgents: ["helper"] }, "body.subAgents", /not its own/],
     ["has a priority that is none", { priority: 101 }, "body.priority", /./],
     ["has no workspace", { workspaceId: undefined }, "body.workspaceId", /./],
-  ])("that %s is refused with a sentence", async (_, fields, path, message) => {
+  ])("a definition that %s is refused with a sentence", async (_, fields, path, message) => {
     const body = { name: "helper", basedOn: "general", workspaceId: newWorkspace(), ...fields };
     const refusal = await refused(node.post("/agents/definitions", body));
     expect(refusal.errorCode).toBe("bad_request");
     expect(refusal.issues).toContainEqual({ path, message: expect.stringMatching(message) });
   });
 
-  test("brings no program, address or key: such fields mean nothing", async () => {
+  test("a definition brings no program, address or key: such fields mean nothing", async () => {
     const workspaceId = newWorkspace();
     const adapter = { kind: "command", command: "sh", args: ["-c", "true"] };
     const definition = await define({ workspaceId, adapter, command: "sh", base_url: "http://x", api_key_env: "HOME" });
     expect(Object.keys(definition).toSorted()).toEqual(["basedOn", "enabled", "id", "name", "workspaceId"]);
   });
 
-  test("whose name the workspace has already is refused, and the key of the first gets its answer again", async () => {
+  test("a definition whose name the workspace has already is refused, and the key of the first gets its answer again", async () => {
     const workspaceId = newWorkspace();
     const body = { name: "helper", basedOn: "general", workspaceId };
     const ask = (key: string, fields = {}) => node.post("/agents/definitions", { ...body, ...fields }, { key });
@@ -200,7 +200,7 @@ describe("a definition", () => {
     expect(listOf(await accepted(node.get(`/agents/definitions?workspaceId=${workspaceId}`)))).toEqual([]);
   });
 
-  test("is read, and all of a workspace are listed in pages", async () => {
+  test("a definition is read, and all of a workspace are listed in pages", async () => {
     const workspaceId = newWorkspace();
     const made = await Promise.all(["b", "a", "c"].map((name) => define({ name, workspaceId })));
     const ids = made.map(({ id }) => id).toSorted();
@@ -212,7 +212,7 @@ describe("a definition", () => {
     expect(definitionOf(await accepted(node.get(`/agents/definitions/${ids[0]}`)))).toEqual(made[1]);
   });
 
-  test("of which two are changed at once loses neither change", async () => {
+  test("a definition of which two are changed at once loses neither change", async () => {
     const workspaceId = newWorkspace();
     const { id } = await define({ workspaceId });
     const changes = [{ priority: 11 }, { label: "L" }, { description: "d" }];

@@ -15,24 +15,24 @@ const pathsOf = ({ issues }: { issues: { path: string }[] }) => issues.map(({ pa
 
 describe("a body", () => {
   test.each(["{", '{"id": }', "hello", "{'id': 1}", '{"id": "a"} x', "\u0000"])(
-    "that is not JSON, as %j, is 400",
+    "a body that is not JSON, as %j, is 400",
     async (text) => {
       for (const path of ["/session/create", "/message"]) expect((await raw(path, text)).errorCode).toBe("bad_request");
     },
   );
 
-  test.each(["[]", '"text"', "7", "null", "true"])("that is %s where an object belongs is 400", async (text) => {
+  test.each(["[]", '"text"', "7", "null", "true"])("a body that is %s where an object belongs is 400", async (text) => {
     for (const path of ["/session/create", "/message", "/session/load"]) {
       expect((await raw(path, text)).errorCode).toBe("bad_request");
     }
   });
 
-  test("that would change what objects are is 400", async () => {
+  test("a body that would change what objects are is 400", async () => {
     expect((await raw("/session/create", '{"__proto__": {"activate": true}}')).errorCode).toBe("bad_request");
     expect((await raw("/session/create", '{"constructor": {"prototype": {}}}')).errorCode).toBe("bad_request");
   });
 
-  test("with wrong types is 400, and every path that is wrong is named", async () => {
+  test("a body with wrong types is 400, and every path that is wrong is named", async () => {
     const body = { id: 7, agentId: "NO", userId: "", activate: "yes", title: [] };
     const paths = ["body.id", "body.agentId", "body.userId", "body.activate", "body.title"];
     expect(new Set(pathsOf(await refused(node.post("/session/create", body))))).toEqual(new Set(paths));
@@ -49,26 +49,26 @@ describe("a body", () => {
     [{ type: "abort", connectionId: "thirteen-long" }, "body.connectionId"],
     [{ type: "tool_confirmation_response", response: "approve" }, "body.requestId"],
     [{ type: "user_question_response", requestId: "r" }, "body.response"],
-  ])("of a message that is %j is 400 at %s", async (message, path) => {
+  ])("a body of a message that is %j is 400 at %s", async (message, path) => {
     const answer = await refused(node.post("/message", message));
     expect(answer.errorCode).toBe("bad_request");
     expect(pathsOf(answer)).toEqual([path]);
   });
 
-  test("that is missing where one is needed is 400", async () => {
+  test("a body that is missing where one is needed is 400", async () => {
     for (const path of ["/message", "/session/load", "/floor/u%3Aann/what-if"]) {
       expect((await refused(node.post(path))).errorCode).toBe("bad_request");
     }
   });
 
-  test("that is too large is 413 on every route", async () => {
+  test("a body that is too large is 413 on every route", async () => {
     const big = "x".repeat(5_000);
     expect((await refused(node.post("/session/create", { title: big }))).errorCode).toBe("too_large");
     expect((await refused(node.post("/message", { type: "chat", content: big }))).errorCode).toBe("too_large");
     expect((await refused(node.patch("/session/x", { title: big }))).errorCode).toBe("too_large");
   });
 
-  test("may hold unknown fields", async () => {
+  test("a body may hold unknown fields", async () => {
     const { session } = await accepted(node.post("/session/create", { priority: 100, nested: { a: [1] } }));
     await accepted(node.post(`/session/${session.id}/activate`, { force: true }));
     await accepted(node.patch(`/session/${session.id}`, { title: "x", state: "archived" }));
@@ -83,7 +83,7 @@ describe("an address", () => {
     ["GET", "/session/create/x/y"],
     ["GET", "/agents/"],
     ["PUT", "/session//messages"],
-  ])("that does not exist, as %s %s, is 404", async (method, path) => {
+  ])("an address that does not exist, as %s %s, is 404", async (method, path) => {
     const headers = { "Content-Type": "application/json" };
     const { status, body } = await node.send(method, path, headers);
     expect(status).toBe(404);
@@ -99,15 +99,18 @@ describe("an address", () => {
     ["PROPFIND", "/session/list", "DELETE, GET, PATCH"],
     ["QUERY", "/events", "GET"],
     ["TRACE", "/cookie", "DELETE, POST"],
-  ])("that is asked by another method, as %s %s, is 405 and names those it has", async (method, path, allow) => {
-    const { status, headers, body } = await node.send(method, path, { "Content-Type": "application/json" });
-    expect([status, headers["allow"]]).toEqual([405, allow]);
-    if (method === "HEAD") return;
-    expect(body).toMatchObject({ success: false, errorCode: "method_not_allowed", retryable: false });
-    expect(body.allowed).toEqual(allow.split(", "));
-  });
+  ])(
+    "an address that is asked by another method, as %s %s, is 405 and names those it has",
+    async (method, path, allow) => {
+      const { status, headers, body } = await node.send(method, path, { "Content-Type": "application/json" });
+      expect([status, headers["allow"]]).toEqual([405, allow]);
+      if (method === "HEAD") return;
+      expect(body).toMatchObject({ success: false, errorCode: "method_not_allowed", retryable: false });
+      expect(body.allowed).toEqual(allow.split(", "));
+    },
+  );
 
-  test("that is requested by an unknown method is 405 too, and bytes that are not HTTP are 400", async () => {
+  test("an address that is requested by an unknown method is 405 too, and bytes that are not HTTP are 400", async () => {
     const ask = async (line: string) => {
       const client = await RawSocket.open(node.url);
       await client.send(`${line}\r\nHost: 127.0.0.1\r\n\r\n`);
@@ -120,14 +123,14 @@ describe("an address", () => {
   });
 
   test.each(["/session/%zz", "/floor/%zz", "/%zz", "/session/%E0%A4%A/messages"])(
-    "that is no path, as %s, is 400",
+    "an address that is no path, as %s, is 400",
     async (path) => {
       expect((await refused(node.get(path))).errorCode).toBe("bad_request");
     },
   );
 
   test.each(["/session/%00", "/session/..%2f..%2fetc", `/session/${"x".repeat(65)}`, "/session/a.b/messages"])(
-    "with a malformed id, as %s, is 400 and names it",
+    "an address with a malformed id, as %s, is 400 and names it",
     async (path) => {
       const answer = await refused(node.get(path));
       expect(answer.errorCode).toBe("bad_request");
@@ -143,21 +146,21 @@ describe("a write", () => {
     "multipart/form-data; boundary=x",
     "application/jsonp",
     "text/json",
-  ])("with the content type %s is 400, with a body and without", async (type) => {
+  ])("a write with the content type %s is 400, with a body and without", async (type) => {
     for (const content of [undefined, "{}"]) {
       const { status, body } = await node.send("POST", "/session/create", { "Content-Type": type }, content);
       expect([status, body.errorCode]).toEqual([400, "bad_request"]);
     }
   });
 
-  test("without a content type is 400 with a body, whether its length is known or not", async () => {
+  test("a write without a content type is 400 with a body, whether its length is known or not", async () => {
     for (const headers of [{ "Content-Length": 2 }, { "Transfer-Encoding": "chunked" }]) {
       const { status, body } = await node.send("POST", "/session/create", headers, "{}");
       expect([status, body.errorCode]).toEqual([400, "bad_request"]);
     }
   });
 
-  test("by POST without a body needs no content type, and means the same as an empty object", async () => {
+  test("a write by POST without a body needs no content type, and means the same as an empty object", async () => {
     for (const headers of [{}, { "Content-Length": 0 }]) {
       const made = await node.send("POST", "/session/create", headers);
       expect(made.status).toBe(200);
@@ -171,7 +174,7 @@ describe("a write", () => {
     }
   });
 
-  test("without a body and a content type is 403 where a browser says that another site made it", async () => {
+  test("a write without a body and a content type is 403 where a browser says that another site made it", async () => {
     const asked = (headers: Record<string, string>) => node.send("POST", "/floor/u%3Aann/stop-all", headers);
     for (const site of ["cross-site", "same-site"]) {
       expect((await asked({ "Sec-Fetch-Site": site })).status, site).toBe(403);
@@ -186,18 +189,18 @@ describe("a write", () => {
     ["PUT", "/floor/u%3Aann/flags", "{}"],
     ["PATCH", "/session/x", '{"title":"x"}'],
     ["DELETE", "/session/x", "{}"],
-  ])("by %s with a body needs the content type too", async (method, path, content) => {
+  ])("a write by %s with a body needs the content type too", async (method, path, content) => {
     const headers = { "Content-Type": "text/plain", "Content-Length": content.length };
     expect((await node.send(method, path, headers, content)).body.errorCode).toBe("bad_request");
   });
 
-  test("may say its charset, and in any case", async () => {
+  test("a write may say its charset, and in any case", async () => {
     for (const type of ["application/json; charset=utf-8", "application/json;charset=UTF-8", "Application/JSON"]) {
       expect((await node.send("POST", "/session/create", { "Content-Type": type }, "{}")).status, type).toBe(200);
     }
   });
 
-  test("by DELETE needs no body", async () => {
+  test("a write by DELETE needs no body", async () => {
     expect((await node.send("DELETE", "/session/x")).body).toEqual({ success: true, deleted: false });
   });
 });
@@ -206,14 +209,14 @@ describe("the name a node is called by", () => {
   const asked = (host: string, path = "/health") => node.send("GET", path, { Host: host });
 
   test.each(["localhost", "127.0.0.1", "127.0.0.1:80", "LOCALHOST:1234", "[::1]:3000", "car.local", "CAR.local:99"])(
-    "may be %s",
+    "the name a node is called by may be %s",
     async (host) => {
       expect((await asked(host)).status).toBe(200);
     },
   );
 
   test.each(["evil.example", "127.0.0.1.evil.example", "localhost.evil.example", "10.0.0.1", "car.local@evil", "a b"])(
-    "may not be %j: 403, for a read, a write and a stream",
+    "the name a node is called by may not be %j: 403, for a read, a write and a stream",
     async (host) => {
       for (const path of ["/health", "/agents", "/events", "/nothing"]) {
         const { status, body } = await asked(host, path);
@@ -232,7 +235,7 @@ describe("a page of another origin", () => {
     "http://localhost",
     "https://app.example.com.evil",
     "http://app.example.com",
-  ])("that is %s may do nothing", async (Origin) => {
+  ])("a page of another origin that is %s may do nothing", async (Origin) => {
     const headers = { Origin, "Content-Type": "application/json" };
     for (const [method, path, content] of [
       ["GET", "/agents", undefined],
@@ -246,7 +249,7 @@ describe("a page of another origin", () => {
     }
   });
 
-  test("that is listed may call, read answers and failures, and follow streams", async () => {
+  test("a page of another origin that is listed may call, read answers and failures, and follow streams", async () => {
     for (const [method, path, status] of [
       ["GET", "/agents", 200],
       ["GET", "/session/nowhere", 404],
@@ -263,7 +266,7 @@ describe("a page of another origin", () => {
     expect((await stream.next()).type).toBe("connected");
   });
 
-  test("that is listed gets an answer to its preflight", async () => {
+  test("a page of another origin that is listed gets an answer to its preflight", async () => {
     const { status, headers, text } = await node.send("OPTIONS", "/session/x", {
       Origin: LISTED,
       "Access-Control-Request-Method": "PATCH",
@@ -277,7 +280,7 @@ describe("a page of another origin", () => {
     expect(allowed).toEqual(expect.arrayContaining(["content-type", "idempotency-key", "last-event-id"]));
   });
 
-  test("does not come into it for a page of the node's own, or for no page at all", async () => {
+  test("a page of another origin does not come into it for a page of the node's own, or for no page at all", async () => {
     const own = await node.send("GET", "/agents", { Origin: node.url });
     expect(own.status).toBe(200);
     expect((await node.get("/agents")).headers["access-control-allow-origin"]).toBeUndefined();
@@ -285,7 +288,7 @@ describe("a page of another origin", () => {
 });
 
 describe("every failure", () => {
-  test("has its own traceId, and says nothing of its cause", async () => {
+  test("every failure has its own traceId, and says nothing of its cause", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.create("music");
     const failures = await Promise.all([

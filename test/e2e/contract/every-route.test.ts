@@ -127,7 +127,7 @@ describe("another's session, or one that is unknown,", () => {
   const about = ROUTES.filter(({ template }) => template.includes("{id}") && !template.startsWith("/agents"));
 
   test.each(named(about))(
-    "is answered alike to a request that is malformed, and never by a fault: %s",
+    "another's session, or one that is unknown, is answered alike to a request that is malformed, and never by a fault: %s",
     async (_, route) => {
       const { sessionId, messageId } = await makeSession();
       const bodies =
@@ -154,26 +154,29 @@ describe("a repeat under its key", () => {
   const isDoor = ({ operation }: Route) => operation.tags[0] === "doors";
   const writes = ROUTES.filter((route) => takesKey(route) && !isDoor(route) && route.type === "application/json");
 
-  test.each(named(writes))("is answered as before when its session is gone meanwhile: %s", async (_, route) => {
-    const { sessionId, messageId } = await makeSession();
-    const { schema } = route.operation.requestBody!.content["application/json"]!;
-    const about = {
-      ...bearer(OPS),
-      "Content-Type": "application/json",
-      "Idempotency-Key": `every-route-${sessions}`,
-    };
-    const samples = samplesOf(schema as Schema, document, () => GOOD) as Record<string, unknown>[];
-    const body = { ...samples[0] };
-    for (const name of ["commandId", "connectionId", "id"]) delete body[name];
-    if ("sessionId" in body) body["sessionId"] = sessionId;
-    const content = JSON.stringify(body);
-    const headers = { ...about, "Content-Length": Buffer.byteLength(content) };
-    const ask = () => node.send(route.method, pathOf(route, sessionId, messageId), headers, content);
-    const first = await ask();
-    await node.delete(`/session/${sessionId}`, { headers: bearer(ANN) });
-    const again = await ask();
-    // A refusal that changed nothing may be judged anew.
-    if (first.status === 200) expect([again.status, again.text]).toEqual([first.status, first.text]);
-    expect(Math.max(first.status, again.status)).toBeLessThan(500);
-  });
+  test.each(named(writes))(
+    "a repeat under its key is answered as before when its session is gone meanwhile: %s",
+    async (_, route) => {
+      const { sessionId, messageId } = await makeSession();
+      const { schema } = route.operation.requestBody!.content["application/json"]!;
+      const about = {
+        ...bearer(OPS),
+        "Content-Type": "application/json",
+        "Idempotency-Key": `every-route-${sessions}`,
+      };
+      const samples = samplesOf(schema as Schema, document, () => GOOD) as Record<string, unknown>[];
+      const body = { ...samples[0] };
+      for (const name of ["commandId", "connectionId", "id"]) delete body[name];
+      if ("sessionId" in body) body["sessionId"] = sessionId;
+      const content = JSON.stringify(body);
+      const headers = { ...about, "Content-Length": Buffer.byteLength(content) };
+      const ask = () => node.send(route.method, pathOf(route, sessionId, messageId), headers, content);
+      const first = await ask();
+      await node.delete(`/session/${sessionId}`, { headers: bearer(ANN) });
+      const again = await ask();
+      // A refusal that changed nothing may be judged anew.
+      if (first.status === 200) expect([again.status, again.text]).toEqual([first.status, first.text]);
+      expect(Math.max(first.status, again.status)).toBeLessThan(500);
+    },
+  );
 });

@@ -57,7 +57,7 @@ const message = (id: string, over: Line = {}): Line => ({
 const END = (messages: number) => ({ type: "end", messages });
 
 describe("an export", () => {
-  test("as lines of JSON has the session, each image before its message, the messages and an end", async () => {
+  test("an export as lines of JSON has the session, each image before its message, the messages and an end", async () => {
     const ann = new E2eClient(node);
     const { id, messages } = await makeSession(ann);
     const { headers, text } = await node.send("GET", `/session/${id}/export?format=jsonl`);
@@ -71,7 +71,7 @@ describe("an export", () => {
     expect(exported).toEqual(messages);
   });
 
-  test("as Markdown names the author of each message, and the messages that were cut", async () => {
+  test("an export as Markdown names the author of each message, and the messages that were cut", async () => {
     const ann = new E2eClient(node);
     const { id } = await makeSession(ann);
     const { headers, text } = await node.send("GET", `/session/${id}/export`);
@@ -82,7 +82,7 @@ describe("an export", () => {
     expect(text).toMatch(/♪[^#]*\n_interrupted_\n/);
   });
 
-  test("has no turn that waits, nothing of how the session runs, and no secret", async () => {
+  test("an export has no turn that waits, nothing of how the session runs, and no secret", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("stacker");
     const stream = await ann.follow(id);
@@ -100,14 +100,14 @@ describe("an export", () => {
     }
   });
 
-  test("of an unknown session, or in an unknown format, is refused", async () => {
+  test("an export of an unknown session, or in an unknown format, is refused", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.create("general");
     expect((await refused(node.get("/session/nothing/export"))).errorCode).toBe("session_not_found");
     expect((await refused(node.get(`/session/${id}/export?format=pdf`))).errorCode).toBe("bad_request");
   });
 
-  test("waits for its reader, and is whole when it is read", async () => {
+  test("an export waits for its reader, and is whole when it is read", async () => {
     const ann = new E2eClient(node);
     const count = 400;
     const content = "x".repeat(100_000);
@@ -133,7 +133,7 @@ describe("an export", () => {
 });
 
 describe("an import", () => {
-  test("of an export is the same conversation, under new ids, and goes on", async () => {
+  test("an import of an export is the same conversation, under new ids, and goes on", async () => {
     const [ann, bob] = [new E2eClient(node), new E2eClient(node)];
     const { id, messages } = await makeSession(ann);
     const { text } = await node.send("GET", `/session/${id}/export?format=jsonl`);
@@ -153,7 +153,7 @@ describe("an import", () => {
     expect((await bob.messages(session.id)).at(-1)!.content).toBe("Yes.");
   });
 
-  test("ignores the file's owners, floors, states and agents' sessions", async () => {
+  test("an import ignores the file's owners, floors, states and agents' sessions", async () => {
     const ann = new E2eClient(node);
     const claims = {
       ownerId: "root",
@@ -174,7 +174,7 @@ describe("an import", () => {
     expect(JSON.stringify([session, await ann.messages(session.id)])).not.toContain("root");
   });
 
-  test("takes the agent that is asked for, else the file's if there is one, else the default agent", async () => {
+  test("an import takes the agent that is asked for, else the file's if there is one, else the default agent", async () => {
     const file = (agentId: string) => toText([{ ...FIRST, agentId }, END(0)]);
     expect((await accepted(importing(file("music")))).session.agentId).toBe("music");
     expect((await accepted(importing(file("nobody")))).session.agentId).toBe("general");
@@ -206,7 +206,7 @@ describe("an import", () => {
     expect((await accepted(node.get(`/session/list?userId=${ann.userId}&includeArchived=true`))).total).toBe(0);
   });
 
-  test("of a file that is not JSON, has too long a line, or another type, is refused", async () => {
+  test("an import of a file that is not JSON, has too long a line, or another type, is refused", async () => {
     expect((await refused(importing(`${toText([FIRST])}\n{"type":`))).error).toBe("Line 2 of the import: is not JSON.");
     const long = await refused(importing(`${toText([FIRST])}\n${"x".repeat(2_100_000)}`));
     expect(long.errorCode).toBe("too_large");
@@ -216,7 +216,7 @@ describe("an import", () => {
     expect((await refused(other)).errorCode).toBe("bad_request");
   });
 
-  test("with the same key and file is the same session, and another file is a mismatch", async () => {
+  test("an import with the same key and file is the same session, and another file is a mismatch", async () => {
     const ann = new E2eClient(node);
     const file = toText([FIRST, message("m"), END(1)]);
     const query = `?userId=${ann.userId}`;
@@ -230,7 +230,7 @@ describe("an import", () => {
     expect(other.errorCode).toBe("idempotency_mismatch");
   });
 
-  test("whose sender hangs up leaves no session", async () => {
+  test("an import whose sender hangs up leaves no session", async () => {
     const ann = new E2eClient(node);
     const { hostname, port } = new URL(node.url);
     const socket = connect(Number(port), hostname);

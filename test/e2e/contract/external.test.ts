@@ -11,7 +11,7 @@ const beat = (sessionId: string, fields: object = {}) =>
   node.post("/message", { type: "heartbeat", sessionId, ...fields });
 
 describe("an agent that plays for itself", () => {
-  test("is shown as such, with its lease; the others are shown as before", async () => {
+  test("an agent that plays for itself is shown as such, with its lease; the others are shown as before", async () => {
     const { agents } = JSON.parse((await node.get("/agents")).text);
     const shown = (id: string) => agents.find((agent: { id: string }) => agent.id === id);
     expect(shown("music")).toMatchObject({ external: true, leaseMs: 2_000, available: true });
@@ -22,7 +22,7 @@ describe("an agent that plays for itself", () => {
     );
   });
 
-  test("follows its sessions' events: play, play quieter, be silent, stop", async () => {
+  test("an agent that plays for itself follows its sessions' events: play, play quieter, be silent, stop", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("slow_music");
     const stream = await ann.follow(id);
@@ -33,31 +33,34 @@ describe("an agent that plays for itself", () => {
     expect(moves.map(({ data }) => data["to"])).toEqual(["active.idle", "paused", "active.idle", "archived"]);
   });
 
-  test.each(["chat", "image"])("takes no turn: a %s is refused in every state, and changes nothing", async (type) => {
-    const ann = new E2eClient(node);
-    const created = await ann.create("slow_music");
-    const heard = await ann.create("slow_music", { activate: true });
-    const paused = await ann.create("unleased", { activate: true });
-    await accepted(ann.on(paused.id, "pause"));
-    for (const { id } of [created, heard, paused]) {
-      const before = await ann.log(id);
-      const images = [{ data: "AAAA", mimeType: "image/png" }];
-      const answer = await refused(ann.send({ type, sessionId: id, content: "hello", images }));
-      expect(answer).toMatchObject({ errorCode: "illegal_command" });
-      expect(answer.error).toMatch(/is external: it takes no turns\.$/);
-      expect(answer.allowed).toContain("activate");
-      expect(await ann.log(id)).toEqual(before);
-    }
-  });
+  test.each(["chat", "image"])(
+    "an agent that plays for itself takes no turn: a %s is refused in every state, and changes nothing",
+    async (type) => {
+      const ann = new E2eClient(node);
+      const created = await ann.create("slow_music");
+      const heard = await ann.create("slow_music", { activate: true });
+      const paused = await ann.create("unleased", { activate: true });
+      await accepted(ann.on(paused.id, "pause"));
+      for (const { id } of [created, heard, paused]) {
+        const before = await ann.log(id);
+        const images = [{ data: "AAAA", mimeType: "image/png" }];
+        const answer = await refused(ann.send({ type, sessionId: id, content: "hello", images }));
+        expect(answer).toMatchObject({ errorCode: "illegal_command" });
+        expect(answer.error).toMatch(/is external: it takes no turns\.$/);
+        expect(answer.allowed).toContain("activate");
+        expect(await ann.log(id)).toEqual(before);
+      }
+    },
+  );
 
-  test("is not begun by a message: there is no session afterwards", async () => {
+  test("an agent that plays for itself is not begun by a message: there is no session afterwards", async () => {
     const ann = new E2eClient(node);
     const first = { type: "chat", content: "hello", userId: ann.userId, agentId: "music" };
     expect(await refused(ann.send(first))).toMatchObject({ errorCode: "illegal_command" });
     expect((await accepted(node.get(`/session/list?userId=${ann.userId}`))).total).toBe(0);
   });
 
-  test("is not switched to while turns wait", async () => {
+  test("an agent that plays for itself is not switched to while turns wait", async () => {
     const polite = { name: "polite", priority: 10, when_blocked: "queue" };
     const other = await NodeUnderTest.start({ agents: [...PLAYERS, polite], catalog: { default_agent: "general" } });
     try {
@@ -74,7 +77,7 @@ describe("an agent that plays for itself", () => {
 });
 
 describe("a heartbeat", () => {
-  test("says what the session is to do and until when it keeps its place, and is no event", async () => {
+  test("a heartbeat says what the session is to do and until when it keeps its place, and is no event", async () => {
     const ann = new E2eClient(node);
     const { id, leaseUntil } = await ann.hold("slow_music");
     const before = await ann.log(id);
@@ -86,7 +89,7 @@ describe("a heartbeat", () => {
     expect(await accepted(beat(id))).toEqual({ success: true, sessionId: id, state: "paused" });
   });
 
-  test("may be repeated under one key: each renews the lease anew, whatever came in between", async () => {
+  test("a heartbeat may be repeated under one key: each renews the lease anew, whatever came in between", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("slow_music");
     const again = () => node.post("/message", { type: "heartbeat", sessionId: id }, { key: "the-same" });
@@ -95,7 +98,7 @@ describe("a heartbeat", () => {
     expect((await refused(again())).errorCode).toBe("session_archived");
   });
 
-  test("of a session that is archived or unknown is refused, so that its program stops", async () => {
+  test("a heartbeat of a session that is archived or unknown is refused, so that its program stops", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("slow_music");
     await accepted(ann.on(id, "archive"));
@@ -105,7 +108,7 @@ describe("a heartbeat", () => {
     expect(await refused(beat("not an id"))).toMatchObject({ errorCode: "bad_request" });
   });
 
-  test("without a session, or of one whose agent has no lease, means nothing", async () => {
+  test("a heartbeat without a session, or of one whose agent has no lease, means nothing", async () => {
     const ann = new E2eClient(node);
     expect(await accepted(node.post("/message", { type: "heartbeat" }))).toEqual({ success: true });
     const { id } = await ann.hold("general");
@@ -113,7 +116,7 @@ describe("a heartbeat", () => {
     expect(await ann.see(id)).not.toHaveProperty("leaseUntil");
   });
 
-  test("of another owner's session is not found", async () => {
+  test("a heartbeat of another owner's session is not found", async () => {
     const KEYS = ["ann", "bob"].map((owner) => ({ owner, key: `${owner}-key-0123456789abcdef0123456789` }));
     const keys = await writeTemporary("keys.yaml", keysFile(KEYS), afterAll);
     const guarded = await NodeUnderTest.start({ agents: PLAYERS, settings: { INTERLOCK_AUTH: `keys:${keys}` } });
@@ -131,7 +134,7 @@ describe("a heartbeat", () => {
 });
 
 describe("a participant that is not heard from", () => {
-  test("gives the floor up, with an event for it and one for the session that resumes, and is counted", async () => {
+  test("a participant that is not heard from gives the floor up, with an event for it and one for the session that resumes, and is counted", async () => {
     const ann = new E2eClient(node);
     const music = await ann.hold("slow_music");
     const stream = await ann.follow(music.id);
@@ -151,7 +154,7 @@ describe("a participant that is not heard from", () => {
     expect(decision).toMatchObject({ outcome: "granted", rule: 7 });
   });
 
-  test("is not one that beats while another beside it dies", async () => {
+  test("a participant that is not heard from is not one that beats while another beside it dies", async () => {
     const [ann, bob] = [new E2eClient(node), new E2eClient(node)];
     const living = await ann.hold("music");
     const beats = setInterval(() => void beat(living.id), 250);

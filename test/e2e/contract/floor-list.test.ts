@@ -38,13 +38,13 @@ await hold(ann, "ann");
 await hold(bob, "bob");
 
 describe("GET /floors", () => {
-  test("lists to a caller its own floors, and to an operator all of them", async () => {
+  test("GET /floors lists to a caller its own floors, and to an operator all of them", async () => {
     expect(await floorsSeen(ann)).toEqual([`s:${own.id}`, "u:ann"]);
     expect(await floorsSeen(bob)).toEqual(["u:bob"]);
     expect(await floorsSeen(ops)).toEqual([`s:${own.id}`, "u:ann", "u:bob"]);
   });
 
-  test("shows the holder of each floor, and comes page by page", async () => {
+  test("GET /floors shows the holder of each floor, and comes page by page", async () => {
     const first = (await accepted(ops.get("/floors?limit=1"))) as unknown as Record<string, unknown>;
     expect(first).toMatchObject({
       hasMore: true,
@@ -59,7 +59,7 @@ describe("GET /floors", () => {
 });
 
 describe("GET /floors/events", () => {
-  test("begins with a reset and the floors in use, then sends each change of a floor that the caller may see", async () => {
+  test("GET /floors/events begins with a reset and the floors in use, then sends each change of a floor that the caller may see", async () => {
     const [toAnn, toAll] = await Promise.all([ann.stream("/floors/events"), ops.stream("/floors/events")]);
     expect(await toAnn.next()).toMatchObject({ type: "reset", data: {} });
     expect(await toAll.next()).toMatchObject({ type: "reset", data: {} });
@@ -75,7 +75,7 @@ describe("GET /floors/events", () => {
     expect(heard.filter(about("u:bob"))).toEqual([]);
   });
 
-  test("gives a later reader the current state", async () => {
+  test("GET /floors/events gives a later reader the current state", async () => {
     const first = await ops.stream("/floors/events");
     await first.find(about("u:ann"));
     const second = await ops.stream("/floors/events");
@@ -85,7 +85,7 @@ describe("GET /floors/events", () => {
 });
 
 describe("a reservation", () => {
-  test("is in the floor's view, its log and the list of floors until it ends", async () => {
+  test("a reservation is in the floor's view, its log and the list of floors until it ends", async () => {
     const cid = new E2eClient(slow);
     const floor = await slow.stream(`${cid.floorPath}/events`);
     const weather = await cid.hold("weather");
@@ -103,7 +103,7 @@ describe("a reservation", () => {
 });
 
 describe("a paused session", () => {
-  test("logs each change of its activity, and keeps its place among the paused sessions", async () => {
+  test("a paused session logs each change of its activity, and keeps its place among the paused sessions", async () => {
     const dan = new E2eClient(node);
     const { id } = await dan.hold("general");
     const stream = await dan.follow(id);
@@ -130,7 +130,7 @@ describe("GET /floor/{id}/log", () => {
   }
   const pageOf = async (path: string) => (await accepted(node.get(path))) as unknown as Page;
 
-  test("is all that happened on the floor, the newest first, page by page", async () => {
+  test("GET /floor/{id}/log is all that happened on the floor, the newest first, page by page", async () => {
     const eve = new E2eClient(node);
     const { id } = await eve.hold("general");
     await eve.talk(id, "hello");
@@ -149,7 +149,7 @@ describe("GET /floor/{id}/log", () => {
     expect(pages).toEqual(whole.events);
   });
 
-  test("is compressed for a client that accepts it", async () => {
+  test("GET /floor/{id}/log is compressed for a client that accepts it", async () => {
     const fay = new E2eClient(node);
     const { id } = await fay.hold("general");
     await fay.talk(id, "hello");
@@ -160,7 +160,7 @@ describe("GET /floor/{id}/log", () => {
     expect(gunzipSync(bytes).toString()).toBe(plain.text);
   });
 
-  test("refuses a position of another store, and another's floor", async () => {
+  test("GET /floor/{id}/log refuses a position of another store, and another's floor", async () => {
     expect((await node.get("/floor/u%3Agus/log?before=zz.1")).status).toBe(400);
     expect((await bob.get("/floor/u%3Aann/log")).status).toBe(404);
   });

@@ -17,7 +17,7 @@ const node = await NodeUnderTest.start({
 afterAll(() => node.stop());
 
 describe("a floor", () => {
-  test("shows its holder, the paused and queued sessions, its flags and its decisions", async () => {
+  test("a floor shows its holder, the paused and queued sessions, its flags and its decisions", async () => {
     const ann = new E2eClient(node);
     const chat = await ann.hold("chat");
     const music = await ann.hold("music");
@@ -38,14 +38,14 @@ describe("a floor", () => {
     ]);
   });
 
-  test("shows sessions paused by their user too", async () => {
+  test("a floor shows sessions paused by their user too", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("music");
     await accepted(ann.on(id, "pause"));
     expect((await ann.floor()).paused).toMatchObject([{ id, pausedBy: "user" }]);
   });
 
-  test("that is unused is empty, not an error", async () => {
+  test("a floor that is unused is empty, not an error", async () => {
     const ann = new E2eClient(node);
     expect(await ann.floor()).toEqual({
       success: true,
@@ -59,7 +59,7 @@ describe("a floor", () => {
     });
   });
 
-  test("remembers its last 50 decisions, the newest last", async () => {
+  test("a floor remembers its last 50 decisions, the newest last", async () => {
     const ann = new E2eClient(node);
     await ann.hold("phone");
     for (let asked = 0; asked < 51; asked += 1) {
@@ -71,7 +71,7 @@ describe("a floor", () => {
     expect(decisions.at(-1)!.challenger.agentId).toBe("chat");
   });
 
-  test("of a session without a user is that session's alone", async () => {
+  test("a floor of a session without a user is that session's alone", async () => {
     const { session } = await accepted(node.post("/session/create", { agentId: "music", activate: true }));
     const floor = await accepted(node.get(`/floor/${encodeURIComponent(session.floorId)}`));
     expect(floor).toMatchObject({ floorId: `s:${session.id}`, holder: { id: session.id } });
@@ -80,7 +80,7 @@ describe("a floor", () => {
 
 describe("a floor's id", () => {
   test.each(["a/b", "a/b/c", "张三", "a:b", "100%", "a b", "?x=1#y", ".", "ü".repeat(128)])(
-    "names the user %j, encoded once by itself and once more in the path",
+    "a floor's id names the user %j, encoded once by itself and once more in the path",
     async (userId) => {
       const ann = new E2eClient(node, userId);
       const { id } = await ann.hold("music");
@@ -90,7 +90,7 @@ describe("a floor's id", () => {
     },
   );
 
-  test("names a zone after a slash, which a slash in a name is not", async () => {
+  test("a floor's id names a zone after a slash, which a slash in a name is not", async () => {
     const ann = new E2eClient(node, "slash/er");
     const { session } = await accepted(ann.askToCreate({ agentId: "music", zone: "后/排", activate: true }));
     const floorId = `u:${encodeURIComponent("slash/er")}/${encodeURIComponent("后/排")}`;
@@ -100,7 +100,7 @@ describe("a floor's id", () => {
     expect((await ann.floor()).holder).toBeNull();
   });
 
-  test("has one meaning, however it is spelt", async () => {
+  test("a floor's id has one meaning, however it is spelt", async () => {
     const ann = new E2eClient(node, "spelt");
     const { id } = await ann.hold("music");
     const floor = await accepted(node.get(`/floor/${encodeURIComponent("u:%73pelt")}`));
@@ -119,7 +119,7 @@ describe("a floor's id", () => {
     "u:%00",
     "s:a/b",
     `u:${"x".repeat(129)}`,
-  ])("is not %j: 400, and it says what one looks like", async (text) => {
+  ])("a floor's id is not %j: 400, and it says what one looks like", async (text) => {
     for (const path of ["", "/events"]) {
       const { errorCode, issues } = await refused(node.get(`/floor/${encodeURIComponent(text)}${path}`));
       expect(errorCode).toBe("bad_request");
@@ -132,7 +132,7 @@ describe("a floor's id", () => {
 });
 
 describe("stop", () => {
-  test("archives the holder, and the floor goes to the next", async () => {
+  test("stop archives the holder, and the floor goes to the next", async () => {
     const ann = new E2eClient(node);
     const music = await ann.hold("music");
     const phone = await ann.hold("phone");
@@ -141,7 +141,7 @@ describe("stop", () => {
     expect((await ann.see(phone.id)).state).toBe("archived");
   });
 
-  test("of all archives the holder and the preempted and queued sessions, and wakes no session", async () => {
+  test("stop of all archives the holder and the preempted and queued sessions, and wakes no session", async () => {
     const ann = new E2eClient(node);
     const own = await ann.hold("weather");
     await accepted(ann.on(own.id, "pause"));
@@ -159,7 +159,7 @@ describe("stop", () => {
 describe("flags", () => {
   const setFlags = (ann: E2eClient, flags: unknown) => node.put(`${ann.floorPath}/flags`, flags);
 
-  test("replace the whole set, and are logged on the floor", async () => {
+  test("flags replace the whole set, and are logged on the floor", async () => {
     const ann = new E2eClient(node);
     const stream = await node.stream(`${ann.floorPath}/events`);
     expect(await accepted(setFlags(ann, { emergency: true, night: false }))).toEqual({
@@ -173,7 +173,7 @@ describe("flags", () => {
     expect((await ann.floor()).flags).toEqual({});
   });
 
-  test("change the priority of later requests, through priority_rules, but not the holder's", async () => {
+  test("flags change the priority of later requests, through priority_rules, but not the holder's", async () => {
     const ann = new E2eClient(node);
     const navigation = await ann.hold("phone");
     expect((await refused(ann.askToCreate({ agentId: "vehicle", activate: true }))).decision.reason).toBe(
@@ -198,7 +198,7 @@ describe("flags", () => {
     expect((await ann.see(planner.id)).state).toBe("paused");
   });
 
-  test("count on their own floor alone, and a priority that they change stays within 0 and 100", async () => {
+  test("flags count on their own floor alone, and a priority that they change stays within 0 and 100", async () => {
     const [ann, bob] = [new E2eClient(node), new E2eClient(node)];
     await accepted(setFlags(ann, { quiet: true }));
     expect((await bob.hold("music")).priority).toBe(20);
@@ -224,7 +224,7 @@ describe("flags", () => {
 });
 
 describe("a user's own priorities", () => {
-  test("stand in place of the catalogue's, on that user's floor alone", async () => {
+  test("a user's own priorities stand in place of the catalogue's, on that user's floor alone", async () => {
     const picky = new E2eClient(node, "picky");
     await picky.hold("planner");
     const { session, decision } = await accepted(picky.askToCreate({ agentId: "music", activate: true }));
@@ -240,7 +240,7 @@ describe("a user's own priorities", () => {
 describe("what-if", () => {
   const whatIf = (ann: E2eClient, agentId: unknown) => node.post(`${ann.floorPath}/what-if`, { agentId });
 
-  test("tells the decision that would be taken now", async () => {
+  test("what-if tells the decision that would be taken now", async () => {
     const ann = new E2eClient(node);
     expect((await accepted(whatIf(ann, "music"))).decision).toMatchObject({ outcome: "granted", reason: "floor_free" });
     await ann.hold("navigation");
@@ -251,7 +251,7 @@ describe("what-if", () => {
     expect((await accepted(whatIf(ann, "patient"))).decision.outcome).toBe("queued");
   });
 
-  test("changes nothing: not the floor, not its log, not the sessions", async () => {
+  test("what-if changes nothing: not the floor, not its log, not the sessions", async () => {
     const ann = new E2eClient(node);
     const music = await ann.hold("music");
     const before = { floor: await ann.floor(), log: await ann.log(music.id) };
@@ -259,13 +259,13 @@ describe("what-if", () => {
     expect({ floor: await ann.floor(), log: await ann.log(music.id) }).toEqual(before);
   });
 
-  test("answers for agents that are unknown or disabled, by the first rule", async () => {
+  test("what-if answers for agents that are unknown or disabled, by the first rule", async () => {
     const ann = new E2eClient(node);
     expect((await accepted(whatIf(ann, "nobody"))).decision).toMatchObject({ reason: "unknown_agent", rule: 1 });
     expect((await accepted(whatIf(ann, "off"))).decision).toMatchObject({ reason: "agent_disabled", rule: 1 });
   });
 
-  test.each([undefined, "", "No Such", 7])("is not asked for %j", async (agentId) => {
+  test.each([undefined, "", "No Such", 7])("what-if is not asked for %j", async (agentId) => {
     const { issues } = await refused(whatIf(new E2eClient(node), agentId));
     expect(issues[0]!.path).toBe("body.agentId");
   });

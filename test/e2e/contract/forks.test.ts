@@ -21,7 +21,7 @@ const ONE = ["user: hello 1", "assistant: Hello there."];
 const TWO = [...ONE, "user: hello 2", "assistant: Hello there."];
 
 describe("a fork", () => {
-  test("has the whole history under new ids, says where it is from, and leaves its source as it was", async () => {
+  test("a fork has the whole history under new ids, says where it is from, and leaves its source as it was", async () => {
     const ann = new E2eClient(node);
     const { id, messages } = await greeted(ann, 2);
     const before = await ann.see(id);
@@ -47,7 +47,7 @@ describe("a fork", () => {
     expect(typesOf(await ann.log(session.id))).toEqual(["session_created"]);
   });
 
-  test("ends with the message that is named, and goes on by itself", async () => {
+  test("a fork ends with the message that is named, and goes on by itself", async () => {
     const ann = new E2eClient(node);
     const { id, messages } = await greeted(ann, 2);
     const { session } = await accepted(
@@ -59,7 +59,7 @@ describe("a fork", () => {
     expect(said(await ann.messages(id))).toEqual(TWO);
   });
 
-  test("is found by its words, and deleting its source takes nothing from it", async () => {
+  test("a fork is found by its words, and deleting its source takes nothing from it", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("general");
     await ann.talk(id, "hello zanzibar");
@@ -70,7 +70,7 @@ describe("a fork", () => {
     expect(await ann.messages(session.id)).toHaveLength(2);
   });
 
-  test("shows the images of its source, also when that is gone", async () => {
+  test("a fork shows the images of its source, also when that is gone", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("general");
     await accepted(ann.say(id, "hello", { images: [IMAGE] }));
@@ -81,7 +81,7 @@ describe("a fork", () => {
     expect(bytes.toString()).toBe("not really a picture");
   });
 
-  test("leaves out turns that wait and the message that is being written, and cannot end with one", async () => {
+  test("a fork leaves out turns that wait and the message that is being written, and cannot end with one", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("stacker");
     await ann.talk(id, "hello 1");
@@ -95,7 +95,7 @@ describe("a fork", () => {
     expect(refusal.errorCode).toBe("illegal_command");
   });
 
-  test("of an unknown message or session is not found, and leaves nothing", async () => {
+  test("a fork of an unknown message or session is not found, and leaves nothing", async () => {
     const ann = new E2eClient(node);
     const { id } = await greeted(ann, 1);
     expect((await refused(node.post(`/session/${id}/fork`, { messageId: "nothing" }))).errorCode).toBe("not_found");
@@ -104,7 +104,7 @@ describe("a fork", () => {
     expect(total).toBe(1);
   });
 
-  test("that is asked for again with its key is the same, once at work, once done, and after its source is gone", async () => {
+  test("a fork that is asked for again with its key is the same, once at work, once done, and after its source is gone", async () => {
     const ann = new E2eClient(node);
     const { id } = await greeted(ann, 1);
     const ask = () => node.post(`/session/${id}/fork`, {}, { key: `fork-${id}` });
@@ -117,7 +117,7 @@ describe("a fork", () => {
     expect(other.errorCode).toBe("idempotency_mismatch");
   });
 
-  test("is bound to the connection that is named, from its first event", async () => {
+  test("a fork is bound to the connection that is named, from its first event", async () => {
     const ann = new E2eClient(node);
     const { id } = await greeted(ann, 1);
     const { stream, connectionId } = await ann.connect();
@@ -127,7 +127,7 @@ describe("a fork", () => {
     expect(created.data).toMatchObject({ origin: { by: "fork", sessionId: id } });
   });
 
-  test("copies a session of a thousand messages, while the node answers others", async () => {
+  test("a fork copies a session of a thousand messages, while the node answers others", async () => {
     const ann = new E2eClient(node);
     const lines = [{ type: "session", version: 1, title: "Long" }] as object[];
     for (let n = 0; n < 1_000; n++) {
@@ -148,7 +148,7 @@ describe("a fork", () => {
 });
 
 describe("a message of the user", () => {
-  test("is sent again as a new turn of the same session, with its images", async () => {
+  test("a message of the user is sent again as a new turn of the same session, with its images", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("general");
     await accepted(ann.say(id, "hello", { id: "first", images: [IMAGE] }));
@@ -168,7 +168,7 @@ describe("a message of the user", () => {
     expect(messages[2]!.images).toEqual(messages[0]!.images);
   });
 
-  test("that is the agent's, or waits, is not sent again", async () => {
+  test("a message of the user that is the agent's, or waits, is not sent again", async () => {
     const ann = new E2eClient(node);
     const { id, messages } = await greeted(ann, 1, "stacker");
     await accepted(ann.say(id, "play"));
@@ -180,7 +180,7 @@ describe("a message of the user", () => {
     expect((await refused(node.post(`/session/${id}/messages/nothing/resend`))).errorCode).toBe("not_found");
   });
 
-  test("is sent with other words in a copy that ends before it, and the session stays as it is", async () => {
+  test("a message of the user is sent with other words in a copy that ends before it, and the session stays as it is", async () => {
     const ann = new E2eClient(node);
     const { id, messages } = await greeted(ann, 2);
     await accepted(ann.on(id, "pause"));
@@ -197,7 +197,7 @@ describe("a message of the user", () => {
     expect(said(await ann.messages(id))).toEqual(TWO);
   });
 
-  test("keeps its images when it is sent with other words, unless others are given", async () => {
+  test("a message of the user keeps its images when it is sent with other words, unless others are given", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("general");
     await accepted(ann.say(id, "hello", { id: "first", images: [IMAGE] }));
@@ -212,7 +212,7 @@ describe("a message of the user", () => {
     expect((await ann.messages(none.sessionId))[0]!.images).toBeUndefined();
   });
 
-  test("makes no copy when the floor is refused, or the new text is empty", async () => {
+  test("a message of the user makes no copy when the floor is refused, or the new text is empty", async () => {
     const ann = new E2eClient(node);
     const { id, messages } = await greeted(ann, 1, "music");
     await accepted(ann.on(id, "pause"));
@@ -226,7 +226,7 @@ describe("a message of the user", () => {
 });
 
 describe("a rollback", () => {
-  test("takes the last turns back in a copy that replaces the session, gets its floor and wakes no other session", async () => {
+  test("a rollback takes the last turns back in a copy that replaces the session, gets its floor and wakes no other session", async () => {
     const ann = new E2eClient(node);
     const music = await ann.hold("music");
     const { id, messages } = await greeted(ann, 3);
@@ -247,7 +247,7 @@ describe("a rollback", () => {
     expect((await ann.see(music.id)).state).toBe("active");
   });
 
-  test("ends the run, keeps nothing of it, and is the same when it is asked for again", async () => {
+  test("a rollback ends the run, keeps nothing of it, and is the same when it is asked for again", async () => {
     const ann = new E2eClient(node);
     const { id } = await greeted(ann, 1);
     const stream = await ann.follow(id);
@@ -262,7 +262,7 @@ describe("a rollback", () => {
     expect(events.some(({ type, data }) => type === "complete" && data["cancelled"] === true)).toBe(true);
   });
 
-  test("of a paused session leaves the floor to its holder", async () => {
+  test("a rollback of a paused session leaves the floor to its holder", async () => {
     const ann = new E2eClient(node);
     const { id } = await greeted(ann, 1, "music");
     const phone = await ann.hold("phone");
@@ -273,7 +273,7 @@ describe("a rollback", () => {
     expect([holder?.id, paused]).toEqual([phone.id, []]);
   });
 
-  test("of a session with a floor of its own makes another such session, with the floor", async () => {
+  test("a rollback of a session with a floor of its own makes another such session, with the floor", async () => {
     const ann = new E2eClient(node);
     const { session: alone } = await accepted(node.post("/session/create", { activate: true }));
     await ann.talk(alone.id, "hello 1");
@@ -284,7 +284,7 @@ describe("a rollback", () => {
     expect(again.session.id).toBe(session.id);
   });
 
-  test("of more turns than there are is refused, and changes nothing", async () => {
+  test("a rollback of more turns than there are is refused, and changes nothing", async () => {
     const ann = new E2eClient(node);
     const { id } = await greeted(ann, 2);
     const refusal = await refused(node.post(`/session/${id}/rollback`, { turns: 3 }));
@@ -296,7 +296,7 @@ describe("a rollback", () => {
   });
 
   test.each(["on its user's floor", "on a floor of its own"])(
-    "moves the connections of a session %s to the copy, also that of a client that is away",
+    "a rollback moves the connections of a session %s to the copy, also that of a client that is away",
     async (where) => {
       const ann = new E2eClient(node);
       const own = where.endsWith("own") ? { userId: undefined } : {};
@@ -322,7 +322,7 @@ describe("a rollback", () => {
     },
   );
 
-  test("with an edit archives the session in favour of the copy, which has the floor", async () => {
+  test("a rollback with an edit archives the session in favour of the copy, which has the floor", async () => {
     const ann = new E2eClient(node);
     const { id, messages } = await greeted(ann, 1, "phone");
     const path = `/session/${id}/messages/${messages[0]!.id}/edit`;
@@ -333,7 +333,7 @@ describe("a rollback", () => {
 });
 
 describe("the turns that wait", () => {
-  test("are listed in their order, and a withdrawn one no longer", async () => {
+  test("the turns that wait are listed in their order, and a withdrawn one no longer", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("stacker");
     await accepted(ann.say(id, "play"));
@@ -351,7 +351,7 @@ describe("the turns that wait", () => {
     expect(await queue()).toEqual([]);
   });
 
-  test("come in pages that end at a megabyte", async () => {
+  test("the turns that wait come in pages that end at a megabyte", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("stacker");
     await accepted(ann.say(id, "play"));

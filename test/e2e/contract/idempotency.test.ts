@@ -9,7 +9,7 @@ let keys = 0;
 const newKey = () => `key-${++keys}`;
 
 describe("the same key", () => {
-  test("creates one session, and answers what it answered", async () => {
+  test("the same key creates one session, and answers what it answered", async () => {
     const ann = new E2eClient(node);
     const options = { key: newKey() };
     const first = await accepted(ann.askToCreate({ agentId: "music", activate: true }, options));
@@ -18,7 +18,7 @@ describe("the same key", () => {
     expect((await accepted(node.get(`/session/list?userId=${ann.userId}`))).total).toBe(1);
   });
 
-  test("sent many times at once has one effect, and one answer for all", async () => {
+  test("the same key sent many times at once has one effect, and one answer for all", async () => {
     const ann = new E2eClient(node);
     const options = { key: newKey() };
     const message = { type: "chat", content: "play", userId: ann.userId };
@@ -27,7 +27,7 @@ describe("the same key", () => {
     expect(await ann.messages(answers[0]!.sessionId)).toHaveLength(1);
   });
 
-  test("takes one turn of a session, however often it is sent", async () => {
+  test("the same key takes one turn of a session, however often it is sent", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("general");
     const options = { key: newKey() };
@@ -37,7 +37,7 @@ describe("the same key", () => {
     expect((await ann.messages(id)).filter(({ role }) => role === "user")).toHaveLength(1);
   });
 
-  test("pauses once: a repeat that comes after the resume changes nothing", async () => {
+  test("the same key pauses once: a repeat that comes after the resume changes nothing", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("music");
     const options = { key: newKey() };
@@ -47,7 +47,7 @@ describe("the same key", () => {
     expect((await ann.see(id)).state).toBe("active");
   });
 
-  test("renames, switches and answers once", async () => {
+  test("the same key renames, switches and answers once", async () => {
     const ann = new E2eClient(node);
     const { id: sessionId } = await ann.hold("general");
     const renaming = { key: newKey() };
@@ -73,7 +73,7 @@ describe("the same key", () => {
     expect((await refused(ann.send(answer))).errorCode).toBe("interaction_not_found");
   });
 
-  test("deletes once, and says each time that it did", async () => {
+  test("the same key deletes once, and says each time that it did", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.create("music");
     const options = { key: newKey() };
@@ -83,7 +83,7 @@ describe("the same key", () => {
     expect((await accepted(node.delete(`/session/${id}`, { key: newKey() }))).deleted).toBe(false);
   });
 
-  test("answers as it did although the session is gone meanwhile", async () => {
+  test("the same key answers as it did although the session is gone meanwhile", async () => {
     const ann = new E2eClient(node);
     const options = { key: newKey() };
     const first = await accepted(ann.askToCreate({ agentId: "music" }, options));
@@ -92,7 +92,7 @@ describe("the same key", () => {
     expect((await refused(node.get(`/session/${first.session.id}`))).errorCode).toBe("session_not_found");
   });
 
-  test("stops a floor once, and sets its flags once", async () => {
+  test("the same key stops a floor once, and sets its flags once", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("music");
     const stopping = { key: newKey() };
@@ -109,7 +109,7 @@ describe("the same key", () => {
     expect((await ann.floor()).flags).toEqual({});
   });
 
-  test("means the same request regardless of field order, explicit defaults and unknown fields", async () => {
+  test("the same key means the same request regardless of field order, explicit defaults and unknown fields", async () => {
     const ann = new E2eClient(node);
     const options = { key: newKey() };
     const send = (raw: string) => accepted(node.post("/session/create", undefined, { ...options, raw }));
@@ -117,7 +117,7 @@ describe("the same key", () => {
     expect(await send(`{"agentId":"music","activate":false,"colour":1,"userId":"${ann.userId}"}`)).toEqual(first);
   });
 
-  test("repeats a refusal, although it would not be refused any more", async () => {
+  test("the same key repeats a refusal, although it would not be refused any more", async () => {
     const ann = new E2eClient(node);
     const phone = await ann.hold("phone");
     const options = { key: newKey() };
@@ -138,7 +138,7 @@ describe("the same key", () => {
 });
 
 describe("the same key without a session in the request", () => {
-  test("means the session it meant, although the connection is bound to another since", async () => {
+  test("the same key without a session in the request means the session it meant, although the connection is bound to another since", async () => {
     const ann = new E2eClient(node);
     const { connectionId } = await ann.connect();
     const one = await ann.create("general", { connectionId });
@@ -154,7 +154,7 @@ describe("the same key without a session in the request", () => {
     );
   });
 
-  test("makes one session of a quick chat, and binds it to each connection that repeats it", async () => {
+  test("the same key without a session in the request makes one session of a quick chat, and binds it to each connection that repeats it", async () => {
     const ann = new E2eClient(node);
     const options = { key: newKey() };
     const chat = { type: "chat", content: "play", userId: ann.userId };
@@ -166,7 +166,7 @@ describe("the same key without a session in the request", () => {
     expect((await accepted(node.get(`/session/list?userId=${ann.userId}`))).total).toBe(1);
   });
 
-  test("makes one session, and binds it to each connection that repeats it: once, even when it has ended there", async () => {
+  test("the same key without a session in the request makes one session, and binds it to each connection that repeats it: once, even when it has ended there", async () => {
     const ann = new E2eClient(node);
     const options = { key: newKey() };
     const [one, other] = [await ann.connect(), await ann.connect()];
@@ -185,7 +185,7 @@ describe("the same key without a session in the request", () => {
 });
 
 describe("a key used for something else", () => {
-  test("is a mismatch: another body, another path, another floor", async () => {
+  test("a key used for something else is a mismatch: another body, another path, another floor", async () => {
     const [ann, bob] = [new E2eClient(node), new E2eClient(node)];
     const options = { key: newKey() };
     const { session } = await accepted(ann.askToCreate({ agentId: "music" }, options));
@@ -206,7 +206,7 @@ describe("a key used for something else", () => {
 });
 
 describe("a key used for two things at once", () => {
-  test("has one effect: the other is a mismatch", async () => {
+  test("a key used for two things at once has one effect: the other is a mismatch", async () => {
     const users = [new E2eClient(node), new E2eClient(node)];
     for (let round = 0; round < 5; round += 1) {
       const options = { key: newKey() };
@@ -220,7 +220,7 @@ describe("a key used for two things at once", () => {
 });
 
 describe("a key", () => {
-  test("is taken from the body as from the header", async () => {
+  test("a key is taken from the body as from the header", async () => {
     const ann = new E2eClient(node);
     const key = newKey();
     const first = await accepted(ann.askToCreate({ agentId: "music", commandId: key }));
@@ -234,7 +234,7 @@ describe("a key", () => {
     expect((await ann.see(id)).state).toBe("active");
   });
 
-  test("is taken from the body of every write", async () => {
+  test("a key is taken from the body of every write", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("stacker");
     await accepted(ann.say(id, "play"));
@@ -259,18 +259,18 @@ describe("a key", () => {
     ["no characters", ""],
     ["a space", "a b"],
     ["a tab", "a\tb"],
-  ])("of %s is malformed", async (_, key) => {
+  ])("a key of %s is malformed", async (_, key) => {
     expect((await refused(node.post("/session/create", {}, { key }))).errorCode).toBe("bad_request");
     expect((await refused(node.post("/session/create", { commandId: key }))).errorCode).toBe("bad_request");
   });
 
-  test("may have 128 visible characters of any kind", async () => {
+  test("a key may have 128 visible characters of any kind", async () => {
     const key = `!"#$%&'()*+,-./:;<=>?@[\\]^_\`{|}~${"x".repeat(128)}`.slice(0, 128);
     const first = await accepted(node.post("/session/create", {}, { key }));
     expect(await accepted(node.post("/session/create", {}, { key }))).toEqual(first);
   });
 
-  test("makes ids that cannot be guessed from it", async () => {
+  test("a key makes ids that cannot be guessed from it", async () => {
     const [one, two] = [newKey(), newKey()];
     const first = await accepted(node.post("/session/create", {}, { key: one }));
     const second = await accepted(node.post("/session/create", {}, { key: two }));

@@ -30,7 +30,7 @@ const lastMessage = (events: Awaited<ReturnType<typeof answer>>) =>
   events.findLast(({ type }) => type === "message")!.data["content"];
 
 describe("a confirmation", () => {
-  test("is asked for with the call and the answers there are, and the session waits", async () => {
+  test("a confirmation is asked for with the call and the answers there are, and the session waits", async () => {
     const { ann, sessionId, stream, request } = await ask("delete");
     expect(request.data).toEqual({
       toolCall: {
@@ -53,7 +53,7 @@ describe("a confirmation", () => {
     expect((await ann.see(sessionId)).activity).toBe("waiting");
   });
 
-  test("that is approved lets the tool run, and the turn goes on to its end", async () => {
+  test("a confirmation that is approved lets the tool run, and the turn goes on to its end", async () => {
     const asked = await ask("delete");
     await asked.stream.findState(asked.sessionId, "active.waiting");
     const events = await answer(asked, "approve");
@@ -77,7 +77,7 @@ describe("a confirmation", () => {
     expect(lastMessage(events)).toBe("Deleted.");
   });
 
-  test("that is always approved is not asked for again in this session, but in another", async () => {
+  test("a confirmation that is always approved is not asked for again in this session, but in another", async () => {
     const asked = await ask("delete");
     await answer(asked, "approve_always");
     const { ann, sessionId } = asked;
@@ -93,14 +93,14 @@ describe("a confirmation", () => {
     ["reject", "Rejected."],
     [{ type: "reject_with_reply", reason: "not now" }, "Rejected: not now"],
     [{ rejectWithReply: "not now" }, "Rejected: not now"],
-  ])("that is answered %j tells the agent so", async (response, content) => {
+  ])("a confirmation that is answered %j tells the agent so", async (response, content) => {
     const events = await answer(await ask("delete"), response);
     expect(events.find(({ type }) => type === "tool_result")!.data).toMatchObject({ content, status: "error" });
     expect(lastMessage(events)).toBe("Kept it.");
   });
 
   test.each(["maybe", "reject_with_reply", {}, { type: "reject_with_reply" }, { type: "other", reason: "x" }, null, 1])(
-    "is not answered by %j",
+    "a confirmation is not answered by %j",
     async (response) => {
       const { ann, sessionId, requestId } = await ask("delete");
       const message = { type: "tool_confirmation_response", sessionId, requestId, response };
@@ -112,7 +112,7 @@ describe("a confirmation", () => {
 });
 
 describe("a question", () => {
-  test("is asked with its options", async () => {
+  test("a question is asked with its options", async () => {
     const one = await ask("ask");
     expect(one.request).toMatchObject({
       type: "user_question_request",
@@ -131,17 +131,17 @@ describe("a question", () => {
     ["ask", { cancelled: true }, "None."],
     ["ask", { selected: "a", cancelled: true }, "None."],
     ["pick", { selected: ["a", "b"] }, "You picked a, b."],
-  ])("to %j that is answered %j comes to: %s", async (content, response, said) => {
+  ])("a question to %j that is answered %j comes to: %s", async (content, response, said) => {
     expect(lastMessage(await answer(await ask(content), response))).toBe(said);
   });
 
-  test("is answered with its NUL replaced", async () => {
+  test("a question is answered with its NUL replaced", async () => {
     expect(lastMessage(await answer(await ask("ask"), "a\u0000b"))).toBe("You chose a\uFFFDb.");
   });
 });
 
 describe("an answer", () => {
-  test("is accepted once: a second answer is interaction_not_found", async () => {
+  test("an answer is accepted once: a second answer is interaction_not_found", async () => {
     const asked = await ask("ask");
     const { ann, sessionId, requestId } = asked;
     const message = { type: "user_question_response", sessionId, requestId, response: "a" };
@@ -151,7 +151,7 @@ describe("an answer", () => {
     expect((await refused(ann.send(message))).errorCode).toBe("interaction_not_found");
   });
 
-  test("to an unknown request, of the other kind, or without a run is interaction_not_found", async () => {
+  test("an answer to an unknown request, of the other kind, or without a run is interaction_not_found", async () => {
     const { ann, sessionId, requestId } = await ask("ask");
     const wrong = [
       { type: "user_question_response", sessionId, requestId: "unknown", response: "a" },
@@ -164,7 +164,7 @@ describe("an answer", () => {
     expect((await ann.see(sessionId)).activity).toBe("waiting");
   });
 
-  test("may come over another connection, after the one that heard the question has gone", async () => {
+  test("an answer may come over another connection, after the one that heard the question has gone", async () => {
     const { ann, sessionId, stream, requestId } = await ask("ask");
     await stream.close();
     expect((await ann.see(sessionId)).activity).toBe("waiting");
@@ -174,7 +174,7 @@ describe("an answer", () => {
     expect((await other.find("complete")).data).not.toHaveProperty("cancelled");
   });
 
-  test("is taken while the session is paused, and the turn goes on when it is resumed", async () => {
+  test("an answer is taken while the session is paused, and the turn goes on when it is resumed", async () => {
     const { ann, sessionId, stream, requestId } = await ask("ask");
     const phone = await ann.hold("phone");
     expect(await ann.see(sessionId)).toMatchObject({ state: "paused", activity: "waiting" });
@@ -186,7 +186,7 @@ describe("an answer", () => {
 });
 
 describe("a request that is pending", () => {
-  test("ends with an abort, and a later answer is interaction_not_found", async () => {
+  test("a request that is pending ends with an abort, and a later answer is interaction_not_found", async () => {
     const { ann, sessionId, stream, requestId } = await ask("ask");
     await accepted(ann.send({ type: "abort", sessionId }));
     const events = await stream.until("complete");
@@ -199,7 +199,7 @@ describe("a request that is pending", () => {
     expect((await refused(ann.send(message))).errorCode).toBe("interaction_not_found");
   });
 
-  test("runs out: it is resolved by the timeout, an error says so, complete ends the run, and the session has failed", async () => {
+  test("a request that is pending runs out: it is resolved by the timeout, an error says so, complete ends the run, and the session has failed", async () => {
     const ann = new E2eClient(impatient);
     const { sessionId, stream, requestId } = await ask("ask", ann);
     const events = await stream.until("complete");
@@ -213,7 +213,7 @@ describe("a request that is pending", () => {
     expect((await ann.see(sessionId)).activity).toBe("failed");
   });
 
-  test("that ran out answers so, and the session can be spoken to again", async () => {
+  test("a request that is pending that ran out answers so, and the session can be spoken to again", async () => {
     const ann = new E2eClient(impatient);
     const { sessionId, stream, requestId } = await ask("ask", ann);
     await stream.findState(sessionId, "active.failed");

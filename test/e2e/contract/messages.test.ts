@@ -10,7 +10,7 @@ const said = async (ann: E2eClient, sessionId: string, by: "user" | "assistant")
   (await ann.messages(sessionId)).filter(({ role }) => role === by).map(({ content }) => content);
 
 describe("a quick chat", () => {
-  test("makes a session with the given fields, requests the floor, and is its first turn", async () => {
+  test("a quick chat makes a session with the given fields, requests the floor, and is its first turn", async () => {
     const ann = new E2eClient(node);
     const about = { userId: ann.userId, zone: "rear", workspaceId: "w", agentId: "music" };
     const answer = await accepted(ann.send({ type: "chat", content: "hello", ...about }));
@@ -30,13 +30,13 @@ describe("a quick chat", () => {
     expect(await said(ann, answer.sessionId, "user")).toEqual(["hello", "hello again"]);
   });
 
-  test("without agent and user has the default agent and a floor of its own", async () => {
+  test("a quick chat without agent and user has the default agent and a floor of its own", async () => {
     const { body } = await node.post("/message", { type: "chat", content: "hello" });
     const session = (await accepted(node.get(`/session/${body.sessionId}`))).session;
     expect(session).toMatchObject({ agentId: "general", floorId: `s:${body.sessionId}` });
   });
 
-  test("that is rejected leaves no session and no message", async () => {
+  test("a quick chat that is rejected leaves no session and no message", async () => {
     const ann = new E2eClient(node);
     await ann.hold("phone");
     const chat = { type: "chat", content: "hello", userId: ann.userId, agentId: "music", id: "lost" };
@@ -47,15 +47,18 @@ describe("a quick chat", () => {
     expect(sessions.map(({ agentId }) => agentId)).toEqual(["phone"]);
   });
 
-  test.each(["nobody", "off"])("with the agent %s is agent_not_found and leaves nothing", async (agentId) => {
-    const ann = new E2eClient(node);
-    const answer = await refused(ann.send({ type: "chat", content: "hello", userId: ann.userId, agentId }));
-    expect(answer.errorCode).toBe("agent_not_found");
-    expect(answer.availableAgents.length).toBeGreaterThan(0);
-    expect((await accepted(node.get(`/session/list?userId=${ann.userId}`))).total).toBe(0);
-  });
+  test.each(["nobody", "off"])(
+    "a quick chat with the agent %s is agent_not_found and leaves nothing",
+    async (agentId) => {
+      const ann = new E2eClient(node);
+      const answer = await refused(ann.send({ type: "chat", content: "hello", userId: ann.userId, agentId }));
+      expect(answer.errorCode).toBe("agent_not_found");
+      expect(answer.availableAgents.length).toBeGreaterThan(0);
+      expect((await accepted(node.get(`/session/list?userId=${ann.userId}`))).total).toBe(0);
+    },
+  );
 
-  test("is bound to the connection it names, and heard there from its first event", async () => {
+  test("a quick chat is bound to the connection it names, and heard there from its first event", async () => {
     const ann = new E2eClient(node);
     const stream = await node.stream(`/events?userId=${ann.userId}`);
     const { connectionId } = (await stream.find("connected")).data as { connectionId: string };
@@ -68,7 +71,7 @@ describe("a quick chat", () => {
     expect((await accepted(ann.send({ type: "chat", content: "hello", connectionId }))).sessionId).toBe(sessionId);
   });
 
-  test("that is rejected leaves its connection unbound", async () => {
+  test("a quick chat that is rejected leaves its connection unbound", async () => {
     const ann = new E2eClient(node);
     await ann.hold("phone");
     const stream = await node.stream(`/events?userId=${ann.userId}`);
@@ -82,7 +85,7 @@ describe("a quick chat", () => {
 });
 
 describe("a chat", () => {
-  test("is answered when it is committed, not when it is done", async () => {
+  test("a chat is answered when it is committed, not when it is done", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("general");
     const { position } = await accepted(ann.say(id, "play"));
@@ -91,7 +94,7 @@ describe("a chat", () => {
     expect(next).toBe(position);
   });
 
-  test("is taken although its client hung up, and nothing of it is aborted", async () => {
+  test("a chat is taken although its client hung up, and nothing of it is aborted", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("general");
     const stream = await ann.follow(id);
@@ -100,7 +103,7 @@ describe("a chat", () => {
     expect((await ann.messages(id)).map(({ content }) => content)).toEqual(["hello", "Hello there."]);
   });
 
-  test("keeps what the user said, with NUL and lone surrogates replaced", async () => {
+  test("a chat keeps what the user said, with NUL and lone surrogates replaced", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("general");
     await accepted(
@@ -109,14 +112,14 @@ describe("a chat", () => {
     expect(await said(ann, id, "user")).toEqual(["a\uFFFDb\uFFFDc 😀"]);
   });
 
-  test.each(["", "   ", "\n"])("of %j without an image is malformed", async (content) => {
+  test.each(["", "   ", "\n"])("a chat of %j without an image is malformed", async (content) => {
     const { id } = await new E2eClient(node).create("general");
     const { errorCode, issues } = await refused(node.post("/message", { type: "chat", sessionId: id, content }));
     expect(errorCode).toBe("bad_request");
     expect(issues[0]!.path).toBe("body.content");
   });
 
-  test("may be 262144 units long and no longer", async () => {
+  test("a chat may be 262144 units long and no longer", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("general");
     await accepted(ann.say(id, `play ${"x".repeat(262_139)}`));
@@ -125,12 +128,12 @@ describe("a chat", () => {
     expect(await said(ann, id, "user")).toHaveLength(1);
   });
 
-  test("finds no session that is not there", async () => {
+  test("a chat finds no session that is not there", async () => {
     const answer = await refused(node.post("/message", { type: "chat", sessionId: "nowhere", content: "hello" }));
     expect(answer.errorCode).toBe("session_not_found");
   });
 
-  test("ignores fields it does not know, a caller's priority too", async () => {
+  test("a chat ignores fields it does not know, a caller's priority too", async () => {
     const ann = new E2eClient(node);
     await ann.hold("phone");
     const chat = { type: "chat", content: "hello", userId: ann.userId, agentId: "music", priority: 100, force: true };
@@ -139,14 +142,14 @@ describe("a chat", () => {
 });
 
 describe("a message's id", () => {
-  test("is the client's, or the server makes one", async () => {
+  test("a message's id is the client's, or the server makes one", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("stacker");
     expect((await accepted(ann.say(id, "play", { id: "mine" }))).messageId).toBe("mine");
     expect((await accepted(ann.say(id, "hello"))).messageId).toMatch(/^[A-Za-z0-9_-]{1,64}$/);
   });
 
-  test("with the same content again changes nothing and answers the same", async () => {
+  test("a message's id with the same content again changes nothing and answers the same", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("general");
     const first = await accepted(ann.say(id, "hello", { id: "m1" }));
@@ -158,7 +161,7 @@ describe("a message's id", () => {
     expect(await said(ann, id, "user")).toEqual(["hello"]);
   });
 
-  test("with the same content again is the same while its run is under way, for every when_busy", async () => {
+  test("a message's id with the same content again is the same while its run is under way, for every when_busy", async () => {
     for (const agent of ["general", "stacker", "hasty"]) {
       const ann = new E2eClient(node);
       const { id } = await ann.hold(agent);
@@ -170,7 +173,7 @@ describe("a message's id", () => {
     }
   });
 
-  test("with other content, or other images, is a mismatch, and the message stays as it was", async () => {
+  test("a message's id with other content, or other images, is a mismatch, and the message stays as it was", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("general");
     await accepted(ann.say(id, "hello", { id: "m1" }));
@@ -183,14 +186,14 @@ describe("a message's id", () => {
     expect(await said(ann, id, "user")).toEqual(["hello"]);
   });
 
-  test("with other content is a mismatch while its run is under way, too", async () => {
+  test("a message's id with other content is a mismatch while its run is under way, too", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("general");
     await accepted(ann.say(id, "play", { id: "m1" }));
     expect((await refused(ann.say(id, "hello", { id: "m1" }))).errorCode).toBe("idempotency_mismatch");
   });
 
-  test("sent twice at once is taken once", async () => {
+  test("a message's id sent twice at once is taken once", async () => {
     const ann = new E2eClient(node);
     for (let round = 0; round < 5; round += 1) {
       const { id } = await ann.hold("stacker");
@@ -206,7 +209,7 @@ describe("a message's id", () => {
     }
   });
 
-  test("belongs to its session: another session's collides with nothing", async () => {
+  test("a message's id belongs to its session: another session's collides with nothing", async () => {
     const ann = new E2eClient(node);
     for (const agent of ["chat", "general"]) {
       const { id } = await ann.hold(agent);
@@ -216,7 +219,7 @@ describe("a message's id", () => {
 });
 
 describe("a chat while a run is under way", () => {
-  test("waits where its agent enqueues, and runs when the run has ended, in the order of arrival", async () => {
+  test("a chat while a run is under way waits where its agent enqueues, and runs when the run has ended, in the order of arrival", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("stacker");
     await accepted(ann.say(id, "play"));
@@ -232,7 +235,7 @@ describe("a chat while a run is under way", () => {
     expect((await ann.messages(id)).filter(({ status }) => status === "queued")).toEqual([]);
   });
 
-  test("is refused where too many wait already", async () => {
+  test("a chat while a run is under way is refused where too many wait already", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("stacker");
     await accepted(ann.say(id, "play"));
@@ -240,7 +243,7 @@ describe("a chat while a run is under way", () => {
     expect((await refused(ann.say(id, "hello"))).errorCode).toBe("agent_busy");
   });
 
-  test("interrupts the run where its agent says so, tells what survived, and is the next turn", async () => {
+  test("a chat while a run is under way interrupts the run where its agent says so, tells what survived, and is the next turn", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("hasty");
     const first = await accepted(ann.say(id, "play"));
@@ -261,7 +264,7 @@ describe("a chat while a run is under way", () => {
     ]);
   });
 
-  test("of a paused session interrupts nothing as long as the floor is taken", async () => {
+  test("a chat while a run is under way of a paused session interrupts nothing as long as the floor is taken", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("hasty");
     const { runId } = await accepted(ann.say(id, "play"));
@@ -277,7 +280,7 @@ describe("a chat while a run is under way", () => {
 });
 
 describe("an abort", () => {
-  test("ends the run and keeps its text", async () => {
+  test("an abort ends the run and keeps its text", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("general");
     const { runId } = await accepted(ann.say(id, "play"));
@@ -289,7 +292,7 @@ describe("an abort", () => {
     expect(log.at(-2)!.data).toMatchObject({ runId, cancelled: true });
   });
 
-  test("needs no connection, and finds nothing to end where nothing runs", async () => {
+  test("an abort needs no connection, and finds nothing to end where nothing runs", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("general");
     const before = await ann.log(id);
@@ -298,7 +301,7 @@ describe("an abort", () => {
     expect(await ann.log(id)).toEqual(before);
   });
 
-  test("lets the next message begin", async () => {
+  test("an abort lets the next message begin", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("general");
     await accepted(ann.say(id, "play"));
@@ -309,7 +312,7 @@ describe("an abort", () => {
 });
 
 describe("pause, resume and archive", () => {
-  test("as messages do what the routes do", async () => {
+  test("pause, resume and archive as messages do what the routes do", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("music");
     for (const [type, state] of [
@@ -329,7 +332,7 @@ describe("pause, resume and archive", () => {
     ]);
   });
 
-  test("that are refused say so as the routes do", async () => {
+  test("pause, resume and archive that are refused say so as the routes do", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.create("music");
     const answer = await refused(ann.send({ type: "resume", sessionId: id }));
@@ -339,24 +342,24 @@ describe("pause, resume and archive", () => {
 });
 
 describe("a message", () => {
-  test.each(["ping", "heartbeat"])("that is a %s is welcome at any time, and means nothing", async (type) => {
+  test.each(["ping", "heartbeat"])("a message that is a %s is welcome at any time, and means nothing", async (type) => {
     expect(await accepted(node.post("/message", { type }))).toEqual({ success: true });
     expect(await accepted(node.post("/message", { type, sessionId: "nowhere" }))).toEqual({ success: true });
   });
 
   test.each(["abort", "pause", "resume", "archive"])(
-    "of type %s without a session is session_not_found",
+    "a message of type %s without a session is session_not_found",
     async (type) => {
       expect((await refused(node.post("/message", { type }))).errorCode).toBe("session_not_found");
     },
   );
 
-  test("that names an unknown connection is connection_not_found", async () => {
+  test("a message that names an unknown connection is connection_not_found", async () => {
     const answer = await refused(node.post("/message", { type: "chat", content: "hello", connectionId: "nobody" }));
     expect(answer.errorCode).toBe("connection_not_found");
   });
 
-  test("without a session is about the one bound last to its connection", async () => {
+  test("a message without a session is about the one bound last to its connection", async () => {
     const ann = new E2eClient(node);
     const stream = await node.stream(`/events?userId=${ann.userId}`);
     const { connectionId } = (await stream.find("connected")).data as { connectionId: string };
@@ -365,7 +368,7 @@ describe("a message", () => {
     expect((await accepted(ann.send({ type: "archive", connectionId }))).sessionId).toBe(last.id);
   });
 
-  test("that fails is reported to the session's readers, or only to the connection that it names", async () => {
+  test("a message that fails is reported to the session's readers, or only to the connection that it names", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.create("music");
     const reader = await ann.follow(id);

@@ -15,7 +15,7 @@ const node = await NodeUnderTest.start();
 afterAll(() => node.stop());
 
 describe("/health", () => {
-  test("says that the node lives, its version, and how many streams are open", async () => {
+  test("/health says that the node lives, its version, and how many streams are open", async () => {
     const { status, body } = await node.get("/health");
     expect(status).toBe(200);
     expect(body).toEqual({ status: "ok", connections: 0, version: expect.stringMatching(/^\d+\.\d+\.\d+$/) });
@@ -29,7 +29,7 @@ describe("/health", () => {
 });
 
 describe("/ready", () => {
-  test("says that nothing is missing, and which catalogue serves since when", async () => {
+  test("/ready says that nothing is missing, and which catalogue serves since when", async () => {
     const { status, body } = await node.get("/ready");
     expect(status).toBe(200);
     expect(body).toEqual({
@@ -39,7 +39,7 @@ describe("/ready", () => {
     });
   });
 
-  test("is 200 with the faults while a broken file stands there, and the old catalogue serves", async () => {
+  test("/ready is 200 with the faults while a broken file stands there, and the old catalogue serves", async () => {
     const reloaded = await NodeUnderTest.start({ mayFail: true });
     const ready = () => accepted(reloaded.get("/ready"));
     const { catalog: before } = await ready();
@@ -122,7 +122,7 @@ test("/ready tells of a catalogue's faults that there are some, and only operato
 });
 
 describe("/metrics", () => {
-  test("is Prometheus text, and counts commands", async () => {
+  test("/metrics is Prometheus text, and counts commands", async () => {
     const counted = async () => {
       const { text } = await node.get("/metrics");
       return Number(/interlock_commands_total\{type="session.create",outcome="ok"\} (\d+)/.exec(text)?.[1] ?? 0);
@@ -161,7 +161,7 @@ describe("/openapi.json", async () => {
   const componentAt = (reference: string) =>
     document.components.schemas[reference.replace("#/components/schemas/", "")];
 
-  test("has every route of the contract, and no other, each under an id that stays", () => {
+  test("/openapi.json has every route of the contract, and no other, each under an id that stays", () => {
     const ids = Object.fromEntries(operations.map(({ name, operation }) => [operation.operationId, name]));
     expect(ids).toEqual({
       createSession: "POST /session/create",
@@ -223,7 +223,7 @@ describe("/openapi.json", async () => {
     expect(Object.keys(ids)).toHaveLength(operations.length);
   });
 
-  test("describes each route, in one of the described groups", () => {
+  test("/openapi.json describes each route, in one of the described groups", () => {
     // That each has an id, a summary, a description and a tag is part of what `OpenApiDocument` reads.
     const described = document.tags.map(({ name }) => name);
     expect([...new Set(operations.flatMap(({ operation }) => operation.tags))].toSorted()).toEqual(
@@ -233,7 +233,7 @@ describe("/openapi.json", async () => {
     expect(new Set(summaries).size).toBe(summaries.length);
   });
 
-  test("has every event as a component, and lists those of each stream", () => {
+  test("/openapi.json has every event as a component, and lists those of each stream", () => {
     const carried = (path: string) => {
       const { content } = document.paths[path]!.get!.responses["200"]!;
       const { $ref } = content!["text/event-stream"]!.schema as { $ref: string };
@@ -259,7 +259,7 @@ describe("/openapi.json", async () => {
     expect(all.toSorted()).toEqual([...logged, ...Object.keys(LIVE_EVENTS)].toSorted());
   });
 
-  test("declares the key of each write that takes one, and the position of each stream that has one", () => {
+  test("/openapi.json declares the key of each write that takes one, and the position of each stream that has one", () => {
     const headed = (header: string) =>
       operations
         .filter(({ operation }) =>
@@ -274,7 +274,7 @@ describe("/openapi.json", async () => {
     expect(headed("Idempotency-Key").toSorted()).toEqual(writes.filter((id) => !keyless.includes(id)).toSorted());
   });
 
-  test("declares each parameter of a path, and refers to nothing that is not there", () => {
+  test("/openapi.json declares each parameter of a path, and refers to nothing that is not there", () => {
     for (const { name, path, operation } of operations) {
       const declared = operation.parameters?.filter((parameter) => parameter.in === "path").map((each) => each.name);
       expect(declared ?? [], name).toEqual([...path.matchAll(/\{(\w+)\}/g)].map(([, parameter]) => parameter));
@@ -285,13 +285,13 @@ describe("/openapi.json", async () => {
     for (const component of components) expect(references, component).toContain(component);
   });
 
-  test("requires no credential when authentication is off", () => {
+  test("/openapi.json requires no credential when authentication is off", () => {
     expect(document.security).toEqual([]);
     expect(document.components.securitySchemes).toBeUndefined();
     for (const { name, operation } of operations) expect(operation.security, name).toBeUndefined();
   });
 
-  test("has a schema for each success, and one Problem for all failures but those in the words of OpenAI", () => {
+  test("/openapi.json has a schema for each success, and one Problem for all failures but those in the words of OpenAI", () => {
     expect(document.components.schemas).toHaveProperty("Problem");
     for (const { name, operation } of operations) {
       expect(Object.keys(operation.responses), name).toEqual(expect.arrayContaining(["200", "4XX", "default"]));
@@ -305,7 +305,7 @@ describe("/openapi.json", async () => {
     }
   });
 
-  test("asks for a body only where one is needed", () => {
+  test("/openapi.json asks for a body only where one is needed", () => {
     const needed = operations.filter(({ operation }) => operation.requestBody?.required).map(({ name }) => name);
     expect(needed.toSorted()).toEqual([
       "PATCH /session/{id}",

@@ -17,7 +17,7 @@ async function startAlone(): Promise<NodeUnderTest> {
 }
 
 describe("a client that names no connection", () => {
-  test("gets the events of the session that it makes on its only connection", async () => {
+  test("a client that names no connection gets the events of the session that it makes on its only connection", async () => {
     const alone = await startAlone();
     const stream = await alone.stream("/events");
     const { session } = await accepted(alone.post("/session/create", { agentId: "music", activate: true }));
@@ -28,7 +28,7 @@ describe("a client that names no connection", () => {
     await stream.until(isQuick as never);
   });
 
-  test("is bound to none of several connections, since which one it means is unknown", async () => {
+  test("a client that names no connection is bound to none of several connections, since which one it means is unknown", async () => {
     const alone = await startAlone();
     const streams = [await alone.stream("/events"), await alone.stream("/events")];
     const [first] = streams;
@@ -39,7 +39,7 @@ describe("a client that names no connection", () => {
     expect((await first!.find("session_created")).sessionId).toBe(named.session.id);
   });
 
-  test("may make more sessions than a connection carries: those beyond are made, and not bound", async () => {
+  test("a client that names no connection may make more sessions than a connection carries: those beyond are made, and not bound", async () => {
     const alone = await startAlone();
     const stream = await alone.stream("/events");
     const made: string[] = [];
@@ -50,7 +50,7 @@ describe("a client that names no connection", () => {
     expect((await accepted(alone.get(`/session/${made[8]}`))).session.id).toBe(made[8]);
   });
 
-  test("is bound once where it repeats its key", async () => {
+  test("a client that names no connection is bound once where it repeats its key", async () => {
     const alone = await startAlone();
     const stream = await alone.stream("/events");
     const options = { key: "once" };
@@ -63,7 +63,7 @@ describe("a client that names no connection", () => {
 });
 
 describe("an image", () => {
-  test("may come as a data: URI, whose type then counts", async () => {
+  test("an image may come as a data: URI, whose type then counts", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("general");
     const images = [
@@ -87,7 +87,7 @@ describe("an image", () => {
     [{ data: "data:image/png;base64,***", mimeType: "image/png" }],
     [{ data: PICTURE }],
     [{ data: PICTURE, mimeType: "text/html" }],
-  ])("is refused where it is neither: %j", async (image) => {
+  ])("an image is refused where it is neither: %j", async (image) => {
     const ann = new E2eClient(node);
     const { id } = await ann.create("general");
     const { errorCode, issues } = await refused(ann.say(id, "look", { images: [image] }));
@@ -106,7 +106,7 @@ describe("a session's title", () => {
     ],
     ["导航回家".repeat(30), `${"导航回家".repeat(30).slice(0, 59)}…`],
     [`${"😀".repeat(100)}`, `${"😀".repeat(29)}…`],
-  ])("is its first message, cut at a word: %j", async (content, title) => {
+  ])("a session's title is its first message, cut at a word: %j", async (content, title) => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("general");
     const events = await ann.talk(id, content);
@@ -117,7 +117,7 @@ describe("a session's title", () => {
     expect((await ann.see(id)).title).toBe(title);
   });
 
-  test("is the one that was given, at the beginning or later", async () => {
+  test("a session's title is the one that was given, at the beginning or later", async () => {
     const ann = new E2eClient(node);
     const given = await ann.hold("general", { title: "New Session" });
     await ann.talk(given.id, "hello");
@@ -129,7 +129,7 @@ describe("a session's title", () => {
     expect((await bob.see(renamed.id)).title).toBe("mine");
   });
 
-  test("waits for a message that has words", async () => {
+  test("a session's title waits for a message that has words", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("general");
     const images = [{ data: PICTURE, mimeType: "image/png" }];
@@ -152,12 +152,12 @@ test("the first agent_list names the agent of the session that a connection is o
 describe("a page that was opened from a file", () => {
   const fromFile = { headers: { Origin: "null" } } satisfies RequestOptions;
 
-  test("may call a node that lists its origin, and the answer lets its browser read it", async () => {
+  test("a page that was opened from a file may call a node that lists its origin, and the answer lets its browser read it", async () => {
     const answer = await node.post("/session/create", { agentId: "music" }, fromFile);
     expect([answer.status, answer.headers["access-control-allow-origin"]]).toEqual([200, "null"]);
   });
 
-  test("is refused elsewhere, as any page that is not listed", async () => {
+  test("a page that was opened from a file is refused elsewhere, as any page that is not listed", async () => {
     const alone = await startAlone();
     for (const origin of ["null", "https://foreign.example", "null"]) {
       const { errorCode } = await refused(alone.get("/agents", { headers: { Origin: origin } }));
@@ -169,7 +169,7 @@ describe("a page that was opened from a file", () => {
 describe("an id that every object has as a name", () => {
   const NAMES = ["constructor", "__proto__", "toString", "hasOwnProperty", "valueOf", "__defineGetter__"];
 
-  test.each(NAMES)("is refused as a session's, in a sentence: %s", async (id) => {
+  test.each(NAMES)("an id that every object has as a name is refused as a session's, in a sentence: %s", async (id) => {
     const answers = [
       node.post("/session/create", { id, agentId: "music", activate: true }),
       node.get(`/session/${id}`),
@@ -182,27 +182,30 @@ describe("an id that every object has as a name", () => {
     }
   });
 
-  test.each(NAMES)("is a user's, a zone's, a workspace's or a message's like any other: %s", async (name) => {
-    const ann = new E2eClient(node, name);
-    const { id } = await ann.hold("general", { zone: name, workspaceId: name });
-    const said = { id: name };
-    const { messageId } = await accepted(ann.say(id, "hello", said, { key: name }));
-    expect(messageId).toBe(name);
-    const stream = await ann.follow(id);
-    await stream.find("complete");
-    const [first] = await ann.messages(id);
-    expect([first!.id, first!.content]).toEqual([name, "hello"]);
-    const logs = await node.get(`/session/${id}/messages/${name}/logs`);
-    expect(logs.status).toBe(200);
-    const floor = `/floor/${encodeURIComponent(`u:${name}/${name}`)}`;
-    expect((await accepted(node.get(floor))).holder?.id).toBe(id);
-    const open = await node.stream(`/events?userId=${name}&zone=${name}`);
-    expect((await open.next()).type).toBe("connected");
-    expect((await accepted(node.get(`/session/list?userId=${name}`))).total).toBe(1);
-    await accepted(ann.on(id, "archive"));
-  });
+  test.each(NAMES)(
+    "an id that every object has as a name is a user's, a zone's, a workspace's or a message's like any other: %s",
+    async (name) => {
+      const ann = new E2eClient(node, name);
+      const { id } = await ann.hold("general", { zone: name, workspaceId: name });
+      const said = { id: name };
+      const { messageId } = await accepted(ann.say(id, "hello", said, { key: name }));
+      expect(messageId).toBe(name);
+      const stream = await ann.follow(id);
+      await stream.find("complete");
+      const [first] = await ann.messages(id);
+      expect([first!.id, first!.content]).toEqual([name, "hello"]);
+      const logs = await node.get(`/session/${id}/messages/${name}/logs`);
+      expect(logs.status).toBe(200);
+      const floor = `/floor/${encodeURIComponent(`u:${name}/${name}`)}`;
+      expect((await accepted(node.get(floor))).holder?.id).toBe(id);
+      const open = await node.stream(`/events?userId=${name}&zone=${name}`);
+      expect((await open.next()).type).toBe("connected");
+      expect((await accepted(node.get(`/session/list?userId=${name}`))).total).toBe(1);
+      await accepted(ann.on(id, "archive"));
+    },
+  );
 
-  test("is a flag's like any other, where it is spelled like one", async () => {
+  test("an id that every object has as a name is a flag's like any other, where it is spelled like one", async () => {
     const ann = new E2eClient(node);
     const flags = { constructor: true };
     const answer = await node.put(`${ann.floorPath}/flags`, flags);
@@ -213,7 +216,7 @@ describe("an id that every object has as a name", () => {
     await ann.hold("music");
   });
 
-  test("is no agent's", async () => {
+  test("an id that every object has as a name is no agent's", async () => {
     const ann = new E2eClient(node);
     for (const agentId of NAMES) {
       const { status } = await ann.askToCreate({ agentId });
@@ -224,7 +227,7 @@ describe("an id that every object has as a name", () => {
     }
   });
 
-  test.each(NAMES)("is no connection's: %s", async (connectionId) => {
+  test.each(NAMES)("an id that every object has as a name is no connection's: %s", async (connectionId) => {
     const answer = await refused(node.post("/session/create", { agentId: "music", connectionId }));
     expect(["bad_request", "connection_not_found"]).toContain(answer.errorCode);
   });

@@ -28,7 +28,7 @@ async function open(adapters: Record<string, object>) {
 }
 
 describe("an agent that is a program", () => {
-  test("shows its log, in pages, and its one exit; its secrets show nowhere", async () => {
+  test("an agent that is a program shows its log, in pages, and its one exit; its secrets show nowhere", async () => {
     const { server, play } = await open({ tells: commandAdapter("secret") });
     const { events, reply } = await play("tells", "go");
     const path = `/session/tells/messages/${reply.id}/logs`;
@@ -66,7 +66,7 @@ describe("an agent that is a program", () => {
     expect(length).toBeLessThanOrEqual(4_194_304);
   });
 
-  test("is available where its program is found", async () => {
+  test("an agent that is a program is available where its program is found", async () => {
     const missing = { kind: "command", command: "no-such-program-anywhere" };
     const { server } = await open({ here: commandAdapter("echo"), missing });
     const { body } = await server.ask("GET", "/agents");

@@ -24,16 +24,19 @@ const WRITES: [name: string, ask: (ann: E2eClient, id: string, options: { key: s
 ];
 
 describe("a write whose session is deleted meanwhile", () => {
-  test.each(WRITES)("is answered as before under its key: %s", async (_, ask) => {
-    const ann = new E2eClient(node);
-    const { id } = await ann.hold("music");
-    const options = newKey();
-    const first = await accepted(ask(ann, id, options));
-    await node.delete(`/session/${id}`);
-    expect(await accepted(ask(ann, id, options))).toEqual(first);
-  });
+  test.each(WRITES)(
+    "a write whose session is deleted meanwhile is answered as before under its key: %s",
+    async (_, ask) => {
+      const ann = new E2eClient(node);
+      const { id } = await ann.hold("music");
+      const options = newKey();
+      const first = await accepted(ask(ann, id, options));
+      await node.delete(`/session/${id}`);
+      expect(await accepted(ask(ann, id, options))).toEqual(first);
+    },
+  );
 
-  test("is answered as before where it was refused", async () => {
+  test("a write whose session is deleted meanwhile is answered as before where it was refused", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.create("music");
     const options = newKey();
@@ -45,7 +48,7 @@ describe("a write whose session is deleted meanwhile", () => {
 });
 
 describe("a write that is refused before the floor is asked", () => {
-  test("is judged anew under its key: about a session that exists by then, and not again once it succeeded", async () => {
+  test("a write that is refused before the floor is asked is judged anew under its key: about a session that exists by then, and not again once it succeeded", async () => {
     const ann = new E2eClient(node);
     const options = newKey();
     const id = `late-${options.key}`;
@@ -58,7 +61,7 @@ describe("a write that is refused before the floor is asked", () => {
     expect((await ann.see(id)).state).toBe("active");
   });
 
-  test("leaves its key to another request: one that was malformed is mended, and sent with the same key", async () => {
+  test("a write that is refused before the floor is asked leaves its key to another request: one that was malformed is mended, and sent with the same key", async () => {
     const ann = new E2eClient(node);
     const options = newKey();
     const malformed = await refused(ann.askToCreate({ agentId: "music", title: 1 }, options));
@@ -87,7 +90,7 @@ describe("a connection with room for one more session", () => {
     return { stream, connectionId };
   }
 
-  test("gets one of several that are made at once; the others are refused, and not made", async () => {
+  test("a connection with room for one more session gets one of several that are made at once; the others are refused, and not made", async () => {
     const ann = new E2eClient(node);
     const { stream, connectionId } = await almostFull(ann);
     const fields = { agentId: "chat", connectionId, activate: true };
@@ -101,7 +104,7 @@ describe("a connection with room for one more session", () => {
     await stream.findState(sessions[0]!.id, "active.idle");
   });
 
-  test("answers a create as before when it is repeated, although it is full by then", async () => {
+  test("a connection with room for one more session answers a create as before when it is repeated, although it is full by then", async () => {
     const ann = new E2eClient(node);
     const { stream, connectionId } = await almostFull(ann);
     const options = newKey();
@@ -114,7 +117,7 @@ describe("a connection with room for one more session", () => {
     expect(await accepted(ann.askToCreate({ agentId: "chat", connectionId: "gone" }, options))).toEqual(first);
   });
 
-  test("keeps its room when a create is refused", async () => {
+  test("a connection with room for one more session keeps its room when a create is refused", async () => {
     const ann = new E2eClient(node);
     const { connectionId } = await almostFull(ann);
     const unknown = await refused(ann.askToCreate({ agentId: "nobody", connectionId }));

@@ -6,7 +6,7 @@ const node = await NodeUnderTest.start();
 afterAll(() => node.stop());
 
 describe("creating a session", () => {
-  test("needs nothing: it has the default agent, a floor of its own and no messages", async () => {
+  test("creating a session needs nothing: it has the default agent, a floor of its own and no messages", async () => {
     // The server's clock counts on by itself, and need not agree with this process's to the millisecond.
     const before = Date.now() - 10_000;
     const { session, decision, position } = await accepted(node.post("/session/create"));
@@ -29,26 +29,26 @@ describe("creating a session", () => {
     }
   });
 
-  test("leaves out every field that has no value, and sets no field to null", async () => {
+  test("creating a session leaves out every field that has no value, and sets no field to null", async () => {
     const { text, body } = await node.post("/session/create", {});
     expect(text).not.toContain("null");
     expect(Object.keys(body.session)).not.toContain("userId");
   });
 
-  test("takes the id, title and workspace it is given", async () => {
+  test("creating a session takes the id, title and workspace it is given", async () => {
     const fields = { id: "my-Session_1", title: "Trip to Rome", workspaceId: "kitchen" };
     const { session } = await accepted(node.post("/session/create", fields));
     expect(session).toMatchObject(fields);
     expect((await accepted(node.get("/session/my-Session_1"))).session).toEqual(session);
   });
 
-  test("tells two ids that differ in case apart", async () => {
+  test("creating a session tells two ids that differ in case apart", async () => {
     const { session } = await accepted(node.post("/session/create", { id: "case", title: "lower" }));
     await accepted(node.post("/session/create", { id: "CASE", title: "upper" }));
     expect((await accepted(node.get("/session/case"))).session).toEqual(session);
   });
 
-  test("answers the same id with the same content with the session there is, and logs nothing", async () => {
+  test("creating a session answers the same id with the same content with the session there is, and logs nothing", async () => {
     const ann = new E2eClient(node);
     const fields = { id: "again", agentId: "music", workspaceId: "w" };
     const first = await accepted(ann.askToCreate(fields));
@@ -62,7 +62,7 @@ describe("creating a session", () => {
     ["user", { userId: "somebody-else" }],
     ["zone", { zone: "rear" }],
     ["workspace", { workspaceId: "other" }],
-  ])("refuses the same id with another %s", async (what, other) => {
+  ])("creating a session refuses the same id with another %s", async (what, other) => {
     const ann = new E2eClient(node);
     const fields = { id: `taken-${what}`, agentId: "music", workspaceId: "w" };
     const { session } = await accepted(ann.askToCreate(fields));
@@ -70,7 +70,7 @@ describe("creating a session", () => {
     expect(await ann.see(session.id)).toEqual(session);
   });
 
-  test("sent twice at once for two users makes one session, and the other hears of a mismatch", async () => {
+  test("creating a session sent twice at once for two users makes one session, and the other hears of a mismatch", async () => {
     const users = [new E2eClient(node), new E2eClient(node)];
     for (let round = 0; round < 5; round += 1) {
       const id = `contested-${round}`;
@@ -83,7 +83,7 @@ describe("creating a session", () => {
     }
   });
 
-  test("does not use the id of a session that was deleted again, so that late readers are not misled", async () => {
+  test("creating a session does not use the id of a session that was deleted again, so that late readers are not misled", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.create("music", { id: "buried" });
     await accepted(node.delete(`/session/${id}`));
@@ -91,7 +91,7 @@ describe("creating a session", () => {
     expect((await refused(node.get(`/session/${id}`))).errorCode).toBe("session_not_found");
   });
 
-  test("does not use it again at the same moment either", async () => {
+  test("creating a session does not use it again at the same moment either", async () => {
     const ann = new E2eClient(node);
     const other = await ann.create("music");
     for (let round = 0; round < 5; round += 1) {
@@ -109,43 +109,51 @@ describe("creating a session", () => {
     }
   });
 
-  test.each(["", "a b", "a/b", "ä", "x".repeat(65), "a.b"])("refuses the id %j and names its path", async (id) => {
-    const { errorCode, issues } = await refused(node.post("/session/create", { id }));
-    expect(errorCode).toBe("bad_request");
-    expect(issues).toEqual([{ path: "body.id", message: expect.any(String) }]);
-  });
+  test.each(["", "a b", "a/b", "ä", "x".repeat(65), "a.b"])(
+    "creating a session refuses the id %j and names its path",
+    async (id) => {
+      const { errorCode, issues } = await refused(node.post("/session/create", { id }));
+      expect(errorCode).toBe("bad_request");
+      expect(issues).toEqual([{ path: "body.id", message: expect.any(String) }]);
+    },
+  );
 
-  test("takes initialAgentId for agentId, which wins where both are given", async () => {
+  test("creating a session takes initialAgentId for agentId, which wins where both are given", async () => {
     const old = await accepted(node.post("/session/create", { initialAgentId: "music" }));
     expect(old.session.agentId).toBe("music");
     const both = await accepted(node.post("/session/create", { initialAgentId: "music", agentId: "chat" }));
     expect(both.session.agentId).toBe("chat");
   });
 
-  test.each(["nobody", "off"])("finds no agent %s, tells which there are, and makes nothing", async (agentId) => {
-    const ann = new E2eClient(node);
-    for (const activate of [false, true]) {
-      const { errorCode, availableAgents } = await refused(ann.askToCreate({ id: `no-${agentId}`, agentId, activate }));
-      expect(errorCode).toBe("agent_not_found");
-      const ids = availableAgents.map(({ id }) => id);
-      expect(ids).toContain("general");
-      expect(ids).not.toContain("off");
-    }
-    expect((await refused(node.get(`/session/no-${agentId}`))).errorCode).toBe("session_not_found");
-  });
+  test.each(["nobody", "off"])(
+    "creating a session finds no agent %s, tells which there are, and makes nothing",
+    async (agentId) => {
+      const ann = new E2eClient(node);
+      for (const activate of [false, true]) {
+        const { errorCode, availableAgents } = await refused(
+          ann.askToCreate({ id: `no-${agentId}`, agentId, activate }),
+        );
+        expect(errorCode).toBe("agent_not_found");
+        const ids = availableAgents.map(({ id }) => id);
+        expect(ids).toContain("general");
+        expect(ids).not.toContain("off");
+      }
+      expect((await refused(node.get(`/session/no-${agentId}`))).errorCode).toBe("session_not_found");
+    },
+  );
 
-  test("puts a user's sessions on the user's floor, and those of a zone on the zone's", async () => {
+  test("creating a session puts a user's sessions on the user's floor, and those of a zone on the zone's", async () => {
     const ann = new E2eClient(node);
     expect((await ann.create("music")).floorId).toBe(`u:${ann.userId}`);
     const rear = await ann.create("music", { zone: "rear left" });
     expect(rear).toMatchObject({ zone: "rear left", floorId: `u:${ann.userId}/rear%20left` });
   });
 
-  test("refuses a zone without a user", async () => {
+  test("creating a session refuses a zone without a user", async () => {
     expect((await refused(node.post("/session/create", { zone: "rear" }))).errorCode).toBe("bad_request");
   });
 
-  test("accepts any user and zone of 1 to 128 characters without control characters", async () => {
+  test("creating a session accepts any user and zone of 1 to 128 characters without control characters", async () => {
     const userId = "张三/u:%2F".padEnd(128, "ü");
     const { session } = await accepted(node.post("/session/create", { userId, zone: "后排" }));
     expect(session).toMatchObject({ userId, zone: "后排" });
@@ -155,7 +163,7 @@ describe("creating a session", () => {
     }
   });
 
-  test("trims a title, keeps no NUL of it, and refuses one that is blank or longer than 256", async () => {
+  test("creating a session trims a title, keeps no NUL of it, and refuses one that is blank or longer than 256", async () => {
     const { session } = await accepted(node.post("/session/create", { title: "  a\u0000b  " }));
     expect(session.title).toBe("a\uFFFDb");
     for (const title of ["", "   ", "x".repeat(257)]) {
@@ -163,7 +171,7 @@ describe("creating a session", () => {
     }
   });
 
-  test("ignores fields it does not know, a caller's priority among them", async () => {
+  test("creating a session ignores fields it does not know, a caller's priority among them", async () => {
     const { session } = await accepted(
       node.post("/session/create", { agentId: "chat", priority: 100, interruptible: false, colour: "blue" }),
     );
@@ -172,7 +180,7 @@ describe("creating a session", () => {
 });
 
 describe("creating with activate", () => {
-  test("asks for the floor in the same command, and tells the decision", async () => {
+  test("creating with activate asks for the floor in the same command, and tells the decision", async () => {
     const ann = new E2eClient(node);
     const { session, decision } = await accepted(ann.askToCreate({ agentId: "music", activate: true }));
     expect(session).toMatchObject({ state: "active", activity: "idle" });
@@ -195,7 +203,7 @@ describe("creating with activate", () => {
     expect(log[2]!.data).toEqual({ from: "created", to: "active.idle", event: "activate", reason: "floor_free" });
   });
 
-  test("leaves no session when it is rejected, says why, and logs the decision on the floor", async () => {
+  test("creating with activate leaves no session when it is rejected, says why, and logs the decision on the floor", async () => {
     const ann = new E2eClient(node);
     const holder = await ann.hold("phone");
     const before = await ann.log(holder.id);
@@ -217,7 +225,7 @@ describe("creating with activate", () => {
     expect(await ann.log(holder.id)).toEqual(before);
   });
 
-  test("that was rejected may use the id again when the floor is free", async () => {
+  test("creating with activate that was rejected may use the id again when the floor is free", async () => {
     const ann = new E2eClient(node);
     const phone = await ann.hold("phone");
     await refused(ann.askToCreate({ id: "later", agentId: "music", activate: true }));
@@ -226,7 +234,7 @@ describe("creating with activate", () => {
     expect(session.state).toBe("active");
   });
 
-  test("keeps a session that is queued, with the time at which it began to wait", async () => {
+  test("creating with activate keeps a session that is queued, with the time at which it began to wait", async () => {
     const ann = new E2eClient(node);
     await ann.hold("phone");
     const { session, decision } = await accepted(ann.askToCreate({ agentId: "patient", activate: true }));

@@ -18,7 +18,7 @@ async function conversation(ann: E2eClient, turns: number) {
 }
 
 describe("loading a session", () => {
-  test("brings its newest 500 messages, oldest first, and says that there are more", async () => {
+  test("loading a session brings its newest 500 messages, oldest first, and says that there are more", async () => {
     const ann = new E2eClient(node);
     const { id } = await conversation(ann, 251);
     const { session, position } = await accepted(node.post("/session/load", { sessionId: id }));
@@ -30,7 +30,7 @@ describe("loading a session", () => {
     expect(position).toBe((await accepted(node.get(`/session/${id}`))).position);
   });
 
-  test("shows the session as it is, with a position from which its stream goes on", async () => {
+  test("loading a session shows the session as it is, with a position from which its stream goes on", async () => {
     const ann = new E2eClient(node);
     const created = await ann.create("music");
     const { session, position } = await accepted(node.post("/session/load", { sessionId: created.id }));
@@ -40,14 +40,14 @@ describe("loading a session", () => {
     expect(await stream.next()).toMatchObject({ type: "session_updated", data: { title: "Next" } });
   });
 
-  test("finds no session that is not there, and no connection that is not there", async () => {
+  test("loading a session finds no session that is not there, and no connection that is not there", async () => {
     expect((await refused(node.post("/session/load", { sessionId: "nowhere" }))).errorCode).toBe("session_not_found");
     const { id: sessionId } = await new E2eClient(node).create("music");
     const answer = await refused(node.post("/session/load", { sessionId, connectionId: "nobody" }));
     expect(answer.errorCode).toBe("connection_not_found");
   });
 
-  test("reads an archived session for ever", async () => {
+  test("loading a session reads an archived session for ever", async () => {
     const ann = new E2eClient(node);
     const { id } = await conversation(ann, 1);
     await accepted(ann.on(id, "archive"));
@@ -58,7 +58,7 @@ describe("loading a session", () => {
 });
 
 describe("messages", () => {
-  test("are read in pages forwards and backwards, always oldest first", async () => {
+  test("messages are read in pages forwards and backwards, always oldest first", async () => {
     const ann = new E2eClient(node);
     const { id } = await conversation(ann, 3);
     const page = async (query: string) => {
@@ -73,7 +73,7 @@ describe("messages", () => {
     expect(await page("?before=m1")).toEqual({ said: ["hello 0"], hasMore: false });
   });
 
-  test("have every field of the contract", async () => {
+  test("messages have every field of the contract", async () => {
     const ann = new E2eClient(node);
     const { id } = await conversation(ann, 1);
     const [asked, said] = await ann.messages(id);
@@ -101,7 +101,7 @@ describe("messages", () => {
     });
   });
 
-  test("come with a position that is good for the session's stream", async () => {
+  test("messages come with a position that is good for the session's stream", async () => {
     const ann = new E2eClient(node);
     const { id } = await conversation(ann, 1);
     const { position } = await accepted(node.get(`/session/${id}/messages`));
@@ -109,20 +109,20 @@ describe("messages", () => {
   });
 
   test.each(["limit=0", "limit=501", "limit=x", "after=a&before=b", "after=not%20an%20id"])(
-    "are not read with %s",
+    "messages are not read with %s",
     async (query) => {
       const { id } = await new E2eClient(node).create("music");
       expect((await refused(node.get(`/session/${id}/messages?${query}`))).errorCode).toBe("bad_request");
     },
   );
 
-  test("of a session that is not there are not found, nor are their logs", async () => {
+  test("messages of a session that is not there are not found, nor are their logs", async () => {
     for (const path of ["/session/nowhere/messages", "/session/nowhere/messages/m/logs"]) {
       expect((await refused(node.get(path))).errorCode).toBe("session_not_found");
     }
   });
 
-  test("have a log, which is empty where the agent logged nothing", async () => {
+  test("messages have a log, which is empty where the agent logged nothing", async () => {
     const ann = new E2eClient(node);
     const { id } = await conversation(ann, 1);
     for (const after of ["%00", "a%20b", "%F0%9F%8E%B7"]) {
@@ -138,7 +138,7 @@ describe("messages", () => {
 });
 
 describe("a queued message", () => {
-  test("can be withdrawn before its turn: it is gone, and its run ends without having begun", async () => {
+  test("a queued message can be withdrawn before its turn: it is gone, and its run ends without having begun", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("stacker");
     await accepted(ann.say(id, "play"));
@@ -152,7 +152,7 @@ describe("a queued message", () => {
     expect((await ann.see(id)).activity).toBe("idle");
   });
 
-  test("is the only one that can be withdrawn", async () => {
+  test("a queued message is the only one that can be withdrawn", async () => {
     const ann = new E2eClient(node);
     const { id } = await conversation(ann, 1);
     for (const message of ["m0", "nothing"]) {
@@ -164,7 +164,7 @@ describe("a queued message", () => {
 });
 
 describe("every answer that carries a session or a floor", () => {
-  test("has the position its log had then, good for the stream to go on from", async () => {
+  test("every answer that carries a session or a floor has the position its log had then, good for the stream to go on from", async () => {
     const ann = new E2eClient(node);
     const { body: created } = await ann.askToCreate({ agentId: "general", activate: true });
     const { id } = created.session;
@@ -190,7 +190,7 @@ describe("every answer that carries a session or a floor", () => {
 });
 
 describe("a session", () => {
-  test("is shown by its id, and nothing else is", async () => {
+  test("a session is shown by its id, and nothing else is", async () => {
     const ann = new E2eClient(node);
     const session = await ann.create("music");
     expect((await accepted(node.get(`/session/${session.id}`))).session).toEqual(session);
@@ -198,7 +198,7 @@ describe("a session", () => {
     expect((await refused(node.get("/session/not%20an%20id"))).errorCode).toBe("bad_request");
   });
 
-  test("is renamed, says so in its log, and changes in nothing else", async () => {
+  test("a session is renamed, says so in its log, and changes in nothing else", async () => {
     const ann = new E2eClient(node);
     const before = await ann.hold("music");
     const { session } = await accepted(node.patch(`/session/${before.id}`, { title: " 上班 路上 " }));
@@ -206,13 +206,13 @@ describe("a session", () => {
     expect((await ann.log(before.id)).at(-1)).toMatchObject({ type: "session_updated", data: { title: "上班 路上" } });
   });
 
-  test.each([{}, { title: "" }, { title: 7 }, { title: null }])("is not renamed by %j", async (body) => {
+  test.each([{}, { title: "" }, { title: 7 }, { title: null }])("a session is not renamed by %j", async (body) => {
     const { id } = await new E2eClient(node).create("music");
     const { issues } = await refused(node.patch(`/session/${id}`, body));
     expect(issues[0]!.path).toBe("body.title");
   });
 
-  test("is deleted with its messages, its log and its images; deleting it again deletes nothing", async () => {
+  test("a session is deleted with its messages, its log and its images; deleting it again deletes nothing", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("general");
     const images = [{ data: "aGVsbG8=", mimeType: "image/png" }];
@@ -228,7 +228,7 @@ describe("a session", () => {
     expect((await ann.floor()).holder).toBeNull();
   });
 
-  test("that never was is deleted without an error", async () => {
+  test("a session that never was is deleted without an error", async () => {
     expect(await accepted(node.delete("/session/never-was"))).toEqual({ success: true, deleted: false });
   });
 });
@@ -237,7 +237,7 @@ describe("images", () => {
   const png = Buffer.from([0x89, 0x50, 0x4e, 0x47, 0, 255, 10, 13]);
   const image = { data: png.toString("base64"), mimeType: "image/png" };
 
-  test("are stored beside their message and read back byte for byte", async () => {
+  test("images are stored beside their message and read back byte for byte", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("general");
     await accepted(ann.say(id, "hello", { id: "m", type: "image", images: [image] }));
@@ -250,14 +250,14 @@ describe("images", () => {
     expect(read.bytes).toEqual(png);
   });
 
-  test("are a message of their own, without a word", async () => {
+  test("images are a message of their own, without a word", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("general");
     const { messageId } = await accepted(ann.say(id, "", { images: [image] }));
     expect(messageId).toEqual(expect.any(String));
   });
 
-  test("belong to their session: no other shows them", async () => {
+  test("images belong to their session: no other shows them", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("general");
     const other = await ann.create("general");
@@ -267,7 +267,7 @@ describe("images", () => {
     expect((await refused(node.get(`/session/${id}/images/${"0".repeat(64)}`))).errorCode).toBe("not_found");
   });
 
-  test("of more than 1 MiB encoded are too large, and nothing of the message is kept", async () => {
+  test("images of more than 1 MiB encoded are too large, and nothing of the message is kept", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("general");
     const images = [{ data: "A".repeat(1_048_580), mimeType: "image/png" }];

@@ -11,7 +11,7 @@ afterAll(() => node.stop());
 const archivedCode = "session_archived";
 
 describe("activate", () => {
-  test("of a created session is a request: granted", async () => {
+  test("activate of a created session is a request: granted", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.create("music");
     const { session, decision } = await accepted(ann.on(id, "activate"));
@@ -19,7 +19,7 @@ describe("activate", () => {
     expect(decision).toMatchObject({ outcome: "granted", reason: "floor_free" });
   });
 
-  test("of a created session is a request: rejected, it stays created, and its log has the decision alone", async () => {
+  test("activate of a created session is a request: rejected, it stays created, and its log has the decision alone", async () => {
     const ann = new E2eClient(node);
     await ann.hold("phone");
     const { id } = await ann.create("music");
@@ -31,7 +31,7 @@ describe("activate", () => {
     expect(log[1]!.data).toEqual(decision);
   });
 
-  test("of a created session whose agent waits is a request: queued", async () => {
+  test("activate of a created session whose agent waits is a request: queued", async () => {
     const ann = new E2eClient(node);
     await ann.hold("phone");
     const { id } = await ann.create("patient");
@@ -40,14 +40,14 @@ describe("activate", () => {
     expect(session).toMatchObject({ state: "created", queuedAt: expect.any(Number) });
   });
 
-  test("of a queued session is accepted and keeps its place", async () => {
+  test("activate of a queued session is accepted and keeps its place", async () => {
     const { ann, session } = await queue(node);
     await leavesAsItWas(ann, session.id, async () => {
       expect((await accepted(ann.on(session.id, "activate"))).session).toEqual(session);
     });
   });
 
-  test("of the active session is granted already, and logs nothing", async () => {
+  test("activate of the active session is granted already, and logs nothing", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("music");
     await leavesAsItWas(ann, id, async () => {
@@ -56,21 +56,21 @@ describe("activate", () => {
     });
   });
 
-  test("of a paused session is a resume: granted", async () => {
+  test("activate of a paused session is a resume: granted", async () => {
     const { ann, session } = await pauseByUser(node);
     const answer = await accepted(ann.on(session.id, "activate"));
     expect(answer.session.state).toBe("active");
     expect((await ann.log(session.id)).at(-1)).toMatchObject({ data: { from: "paused", event: "resume" } });
   });
 
-  test("of a paused session that is blocked is rejected, never queued", async () => {
+  test("activate of a paused session that is blocked is rejected, never queued", async () => {
     const { ann, session } = await preempt(node, "patient");
     const { decision } = await refused(ann.on(session.id, "activate"));
     expect(decision).toMatchObject({ outcome: "rejected", reason: "lower_priority" });
     expect(await ann.see(session.id)).toMatchObject({ state: "paused", pausedBy: "preemption" });
   });
 
-  test("of an archived session is refused", async () => {
+  test("activate of an archived session is refused", async () => {
     const { ann, session } = await archive(node);
     await leavesAsItWas(ann, session.id, async () => {
       expect((await refused(ann.on(session.id, "activate"))).errorCode).toBe(archivedCode);
@@ -79,7 +79,7 @@ describe("activate", () => {
 });
 
 describe("resume", () => {
-  test("of a created session is no command it knows, and the answer names those it does", async () => {
+  test("resume of a created session is no command it knows, and the answer names those it does", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.create("music");
     await leavesAsItWas(ann, id, async () => {
@@ -90,14 +90,14 @@ describe("resume", () => {
     });
   });
 
-  test("of a queued session is no command it knows", async () => {
+  test("resume of a queued session is no command it knows", async () => {
     const { ann, session } = await queue(node);
     await leavesAsItWas(ann, session.id, async () => {
       expect((await refused(ann.on(session.id, "resume"))).errorCode).toBe("illegal_command");
     });
   });
 
-  test("of the active session is granted already", async () => {
+  test("resume of the active session is granted already", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("music");
     await leavesAsItWas(ann, id, async () => {
@@ -105,7 +105,7 @@ describe("resume", () => {
     });
   });
 
-  test("of a paused session is a request: granted, or rejected and it stays paused", async () => {
+  test("resume of a paused session is a request: granted, or rejected and it stays paused", async () => {
     const { ann, session } = await pauseByUser(node);
     expect((await accepted(ann.on(session.id, "resume"))).session).toMatchObject({ state: "active" });
     const blocked = await preempt(node, "patient");
@@ -114,14 +114,14 @@ describe("resume", () => {
     expect((await blocked.ann.see(blocked.session.id)).state).toBe("paused");
   });
 
-  test("of an archived session is refused", async () => {
+  test("resume of an archived session is refused", async () => {
     const { ann, session } = await archive(node);
     expect((await refused(ann.on(session.id, "resume"))).errorCode).toBe(archivedCode);
   });
 });
 
 describe("pause", () => {
-  test("of a session that never had the floor is no command it knows", async () => {
+  test("pause of a session that never had the floor is no command it knows", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.create("music");
     expect((await refused(ann.on(id, "pause"))).errorCode).toBe("illegal_command");
@@ -130,13 +130,13 @@ describe("pause", () => {
     expect((await queued.ann.floor()).queued).toHaveLength(1);
   });
 
-  test("of the active session pauses it for the user, and the floor is released", async () => {
+  test("pause of the active session pauses it for the user, and the floor is released", async () => {
     const { ann, holder, session } = await preempt(node);
     expect((await accepted(ann.on(holder.id, "pause"))).session).toMatchObject({ state: "paused", pausedBy: "user" });
     expect((await ann.see(session.id)).state).toBe("active");
   });
 
-  test("of a paused session makes it the user's pause, without a transition, so that no release wakes it", async () => {
+  test("pause of a paused session makes it the user's pause, without a transition, so that no release wakes it", async () => {
     const { ann, holder, session } = await preempt(node);
     const before = await ann.log(session.id);
     const { session: after } = await accepted(ann.on(session.id, "pause"));
@@ -147,7 +147,7 @@ describe("pause", () => {
     expect((await accepted(ann.on(session.id, "pause"))).session.pausedBy).toBe("user");
   });
 
-  test("of an archived session is refused", async () => {
+  test("pause of an archived session is refused", async () => {
     const { ann, session } = await archive(node);
     expect((await refused(ann.on(session.id, "pause"))).errorCode).toBe(archivedCode);
   });
@@ -199,7 +199,7 @@ describe.each(["archive", "stop"] as const)("%s", (verb) => {
 });
 
 describe("an archived session", () => {
-  test("is not archived again, but may be stopped again", async () => {
+  test("an archived session is not archived again, but may be stopped again", async () => {
     const { ann, session } = await archive(node);
     await leavesAsItWas(ann, session.id, async () => {
       expect((await refused(ann.on(session.id, "archive"))).errorCode).toBe(archivedCode);
@@ -207,7 +207,7 @@ describe("an archived session", () => {
     });
   });
 
-  test("takes no message, no other agent and no other title; an abort finds nothing to end", async () => {
+  test("an archived session takes no message, no other agent and no other title; an abort finds nothing to end", async () => {
     const { ann, session } = await archive(node);
     const { id } = session;
     await leavesAsItWas(ann, id, async () => {

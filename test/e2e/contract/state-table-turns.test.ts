@@ -9,7 +9,7 @@ const node = await NodeUnderTest.start();
 afterAll(() => node.stop());
 
 describe("chat", () => {
-  test("with a created session asks for the floor, then is its turn", async () => {
+  test("chat with a created session asks for the floor, then is its turn", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.create("music");
     const { decision, runId } = await accepted(ann.say(id, "play"));
@@ -19,7 +19,7 @@ describe("chat", () => {
     expect(log.at(-1)!.data).toMatchObject({ event: "turn", runId });
   });
 
-  test("with a created session that is rejected keeps nothing of the message", async () => {
+  test("chat with a created session that is rejected keeps nothing of the message", async () => {
     const ann = new E2eClient(node);
     await ann.hold("phone");
     const { id } = await ann.create("music");
@@ -30,7 +30,7 @@ describe("chat", () => {
     expect(await ann.see(id)).toMatchObject({ state: "created", messageCount: 0 });
   });
 
-  test("with a queued session is kept, and runs when the floor is granted", async () => {
+  test("chat with a queued session is kept, and runs when the floor is granted", async () => {
     const { ann, holder, session } = await queue(node);
     const { id } = session;
     const { runId, messageId } = await accepted(ann.say(id, "hello"));
@@ -41,7 +41,7 @@ describe("chat", () => {
     expect(await ann.messages(id)).toMatchObject([{ status: "success" }, { content: "Hello there." }]);
   });
 
-  test("that makes a session which is queued keeps the message, and runs when the floor is granted", async () => {
+  test("chat that makes a session which is queued keeps the message, and runs when the floor is granted", async () => {
     const ann = new E2eClient(node);
     const holder = await ann.hold("phone");
     const message = { type: "chat", content: "hello", userId: ann.userId, agentId: "patient" };
@@ -52,7 +52,7 @@ describe("chat", () => {
     await stream.find(({ type, data }) => type === "complete" && data["runId"] === runId);
   });
 
-  test("with the active session is its turn", async () => {
+  test("chat with the active session is its turn", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("general");
     const answer = await accepted(ann.say(id, "hello"));
@@ -60,7 +60,7 @@ describe("chat", () => {
     expect(answer.decision).toBeUndefined();
   });
 
-  test("with the active session while it is busy is refused, and nothing is kept of it", async () => {
+  test("chat with the active session while it is busy is refused, and nothing is kept of it", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("general");
     await accepted(ann.say(id, "play"));
@@ -68,7 +68,7 @@ describe("chat", () => {
     expect((await ann.messages(id)).filter(({ role }) => role === "user")).toHaveLength(1);
   });
 
-  test("with a paused session asks for the floor, then is its turn", async () => {
+  test("chat with a paused session asks for the floor, then is its turn", async () => {
     const { ann, session } = await pauseByUser(node);
     const { decision } = await accepted(ann.say(session.id, "play"));
     expect(decision).toMatchObject({ outcome: "granted", reason: "floor_free" });
@@ -78,14 +78,14 @@ describe("chat", () => {
     ]);
   });
 
-  test("with a paused session that is blocked is rejected and keeps nothing", async () => {
+  test("chat with a paused session that is blocked is rejected and keeps nothing", async () => {
     const { ann, session } = await preempt(node, "patient");
     expect((await refused(ann.say(session.id, "hello"))).decision.outcome).toBe("rejected");
     expect(await ann.messages(session.id)).toEqual([]);
     expect((await ann.see(session.id)).state).toBe("paused");
   });
 
-  test("with a paused session that holds a run is busy before it asks for anything", async () => {
+  test("chat with a paused session that holds a run is busy before it asks for anything", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("music");
     await accepted(ann.say(id, "play"));
@@ -99,7 +99,7 @@ describe("chat", () => {
 });
 
 describe("abort", () => {
-  test("of a created or a queued session finds nothing to end", async () => {
+  test("abort of a created or a queued session finds nothing to end", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.create("music");
     await leavesAsItWas(ann, id, () => accepted(ann.send({ type: "abort", sessionId: id })));
@@ -109,7 +109,7 @@ describe("abort", () => {
     );
   });
 
-  test("of the active session ends its run; it keeps the floor", async () => {
+  test("abort of the active session ends its run; it keeps the floor", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("music");
     const { runId } = await accepted(ann.say(id, "play"));
@@ -121,7 +121,7 @@ describe("abort", () => {
     expect(last!.data).toMatchObject({ from: "active.running", to: "active.idle", event: "abort" });
   });
 
-  test("of a paused session ends the run it holds; it stays paused", async () => {
+  test("abort of a paused session ends the run it holds; it stays paused", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("music");
     const { runId } = await accepted(ann.say(id, "play"));
@@ -138,7 +138,7 @@ describe("switch_agent", () => {
   const switchTo = (ann: E2eClient, sessionId: string, agentId: string) =>
     accepted(ann.send({ type: "switch_agent", sessionId, agentId }));
 
-  test("of a created session takes the new agent's numbers", async () => {
+  test("switch_agent of a created session takes the new agent's numbers", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.create("music");
     const { outcome } = await switchTo(ann, id, "planner");
@@ -146,7 +146,7 @@ describe("switch_agent", () => {
     expect(await ann.see(id)).toMatchObject({ agentId: "planner", priority: 60, state: "created" });
   });
 
-  test("of a queued session keeps its place in time, and competes with the new numbers", async () => {
+  test("switch_agent of a queued session keeps its place in time, and competes with the new numbers", async () => {
     const { ann, holder, session } = await queue(node);
     const { session: second } = await accepted(ann.askToCreate({ agentId: "patient", activate: true }));
     await switchTo(ann, session.id, "chat");
@@ -158,7 +158,7 @@ describe("switch_agent", () => {
     expect((await ann.floor()).holder).toMatchObject({ id: second.id, agentId: "weather" });
   });
 
-  test("of the active session preempts no session and leaves it active", async () => {
+  test("switch_agent of the active session preempts no session and leaves it active", async () => {
     const { ann, holder, session } = await preempt(node, "planner");
     await switchTo(ann, holder.id, "chat");
     expect((await ann.floor()).holder).toMatchObject({ id: holder.id, agentId: "chat", priority: 10 });
@@ -166,13 +166,13 @@ describe("switch_agent", () => {
     expect((await accepted(ann.on(session.id, "resume"))).decision.reason).toBe("preempted");
   });
 
-  test("of a paused session is kept for its return", async () => {
+  test("switch_agent of a paused session is kept for its return", async () => {
     const { ann, session } = await pauseByUser(node);
     await switchTo(ann, session.id, "planner");
     expect(await ann.see(session.id)).toMatchObject({ state: "paused", agentId: "planner" });
   });
 
-  test("of a session that is busy, active or paused, is refused until it is aborted", async () => {
+  test("switch_agent of a session that is busy, active or paused, is refused until it is aborted", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("music");
     await accepted(ann.say(id, "play"));
@@ -186,7 +186,7 @@ describe("switch_agent", () => {
 });
 
 describe("PATCH", () => {
-  test("renames a session in every state but archived", async () => {
+  test("PATCH renames a session in every state but archived", async () => {
     const rename = async (id: string) => (await accepted(node.patch(`/session/${id}`, { title: "Renamed" }))).session;
     const ann = new E2eClient(node);
     expect((await rename((await ann.create("music")).id)).title).toBe("Renamed");

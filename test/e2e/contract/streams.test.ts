@@ -16,7 +16,7 @@ async function withLog(ann: E2eClient, events: number) {
 }
 
 describe("every event stream", () => {
-  test("has the headers that keep proxies and browsers from meddling, and is not compressed", async () => {
+  test("every event stream has the headers that keep proxies and browsers from meddling, and is not compressed", async () => {
     const ann = new E2eClient(node);
     const { path } = await withLog(ann, 1);
     for (const each of [path, "/events", `${ann.floorPath}/events`]) {
@@ -32,7 +32,7 @@ describe("every event stream", () => {
     }
   });
 
-  test("opens with retry, and where it follows a log with the position before the first event to come", async () => {
+  test("every event stream opens with retry, and where it follows a log with the position before the first event to come", async () => {
     const ann = new E2eClient(node);
     const { path, epoch } = await withLog(ann, 3);
     for (const each of [path, `${ann.floorPath}/events`]) {
@@ -50,7 +50,7 @@ describe("every event stream", () => {
     }
   });
 
-  test("is read by clients that accept it, and refused with 406 to those that do not", async () => {
+  test("every event stream is read by clients that accept it, and refused with 406 to those that do not", async () => {
     const ann = new E2eClient(node);
     const { path } = await withLog(ann, 1);
     for (const each of [path, "/events", `${ann.floorPath}/events`]) {
@@ -65,7 +65,7 @@ describe("every event stream", () => {
 });
 
 describe("the stream of a session", () => {
-  test("has its events from the first, seq dense from 1, each with its position and when it happened", async () => {
+  test("the stream of a session has its events from the first, seq dense from 1, each with its position and when it happened", async () => {
     const ann = new E2eClient(node);
     const { id, path, epoch } = await withLog(ann, 4);
     const stream = await node.stream(path);
@@ -79,7 +79,7 @@ describe("the stream of a session", () => {
     expect(await stream.next()).toMatchObject({ seq: 5, data: { title: "live" } });
   });
 
-  test("shows the very same events live and in a replay", async () => {
+  test("the stream of a session shows the very same events live and in a replay", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.create("general");
     const live = await ann.follow(id);
@@ -91,7 +91,7 @@ describe("the stream of a session", () => {
     expect(live.events.filter(({ seq }) => seq !== undefined)).toEqual(replayed);
   });
 
-  test("goes on after the position of the header or of the query; the header wins", async () => {
+  test("the stream of a session goes on after the position of the header or of the query; the header wins", async () => {
     const ann = new E2eClient(node);
     const { path, epoch } = await withLog(ann, 5);
     const seqs = async (query: string, header?: string) => {
@@ -105,7 +105,7 @@ describe("the stream of a session", () => {
     expect(await seqs(`?lastEventId=`, "")).toEqual([1, 2, 3, 4, 5]);
   });
 
-  test("says bye when its session is archived, and ends", async () => {
+  test("the stream of a session says bye when its session is archived, and ends", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("music");
     const stream = await ann.follow(id);
@@ -115,7 +115,7 @@ describe("the stream of a session", () => {
     expect(events.at(-1)!.data).toEqual({ reason: "ended" });
   });
 
-  test("of an archived session is its whole log for a fresh reader, then bye and the end", async () => {
+  test("the stream of a session of an archived session is its whole log for a fresh reader, then bye and the end", async () => {
     const ann = new E2eClient(node);
     const { id, path } = await withLog(ann, 3);
     await accepted(ann.on(id, "archive"));
@@ -123,7 +123,7 @@ describe("the stream of a session", () => {
     expect(events.map(({ seq, type }) => seq ?? type)).toEqual([1, 2, 3, 4, "bye"]);
   });
 
-  test("is 204 for a reader that has the last event of an archived session", async () => {
+  test("the stream of a session is 204 for a reader that has the last event of an archived session", async () => {
     const ann = new E2eClient(node);
     const { id, path, epoch } = await withLog(ann, 2);
     await accepted(ann.on(id, "archive"));
@@ -132,7 +132,7 @@ describe("the stream of a session", () => {
     expect(typesOf(late)).toEqual(["session_transition", "bye"]);
   });
 
-  test("of a deleted session is its last event, bye and the end; then 204", async () => {
+  test("the stream of a session of a deleted session is its last event, bye and the end; then 204", async () => {
     const ann = new E2eClient(node);
     const { id, path, epoch } = await withLog(ann, 2);
     const live = await node.stream(path);
@@ -148,7 +148,7 @@ describe("the stream of a session", () => {
     expect((await node.get(path, { headers: { "Last-Event-ID": `${epoch}.3` } })).status).toBe(204);
   });
 
-  test("never guesses at a position of the query either, however long it is", async () => {
+  test("the stream of a session never guesses at a position of the query either, however long it is", async () => {
     const ann = new E2eClient(node);
     const { path } = await withLog(ann, 2);
     for (const position of ["nonsense", "x".repeat(2_000)]) {
@@ -157,7 +157,7 @@ describe("the stream of a session", () => {
     }
   });
 
-  test("names its store in every position: that of another store is not known here", async () => {
+  test("the stream of a session names its store in every position: that of another store is not known here", async () => {
     const other = await NodeUnderTest.start();
     const [here, there] = [await withLog(new E2eClient(node), 2), await withLog(new E2eClient(other), 2)];
     expect(there.epoch).not.toBe(here.epoch);
@@ -167,7 +167,7 @@ describe("the stream of a session", () => {
   });
 
   test.each(["nonsense", "zzzzzz.1", "FUTURE", "x".repeat(200), "%00"])(
-    "never guesses at the position %j: reset, with the head, and later events follow",
+    "the stream of a session never guesses at the position %j: reset, with the head, and later events follow",
     async (text) => {
       const ann = new E2eClient(node);
       const { id, path, epoch } = await withLog(ann, 3);
@@ -180,19 +180,19 @@ describe("the stream of a session", () => {
     },
   );
 
-  test("of an archived session with a malformed position resets, and ends", async () => {
+  test("the stream of a session of an archived session with a malformed position resets, and ends", async () => {
     const ann = new E2eClient(node);
     const { id, path } = await withLog(ann, 1);
     await accepted(ann.on(id, "archive"));
     expect(typesOf(await (await node.stream(path, { "Last-Event-ID": "nonsense" })).end())).toEqual(["reset", "bye"]);
   });
 
-  test("is not found where there is no such session, and malformed where there cannot be one", async () => {
+  test("the stream of a session is not found where there is no such session, and malformed where there cannot be one", async () => {
     expect((await refused(node.get("/session/nowhere/events"))).errorCode).toBe("session_not_found");
     expect((await refused(node.get("/session/no%20id/events"))).errorCode).toBe("bad_request");
   });
 
-  test("shows a reader that joins in mid-reply what there is of it, and its end once", async () => {
+  test("the stream of a session shows a reader that joins in mid-reply what there is of it, and its end once", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("general");
     const first = await ann.follow(id);
@@ -208,7 +208,7 @@ describe("the stream of a session", () => {
 });
 
 describe("a node that shuts down", () => {
-  test("sends every reader away with a time to come back, no two the same, and ends in good order", async () => {
+  test("a node that shuts down sends every reader away with a time to come back, no two the same, and ends in good order", async () => {
     const leaving = await NodeUnderTest.start();
     const ann = new E2eClient(leaving);
     const { path } = await withLog(ann, 1);
@@ -236,7 +236,7 @@ describe("a node that shuts down", () => {
 });
 
 describe("the stream of a floor", () => {
-  test("has its decisions, the transitions of all its sessions and its flags, in the order in which they happened", async () => {
+  test("the stream of a floor has its decisions, the transitions of all its sessions and its flags, in the order in which they happened", async () => {
     const ann = new E2eClient(node);
     const stream = await node.stream(`${ann.floorPath}/events`);
     const music = await ann.hold("music");
@@ -264,7 +264,7 @@ describe("the stream of a floor", () => {
     expect(places).toEqual(places.toSorted((one, other) => one - other));
   });
 
-  test("goes on after a position, also that of the floor's own answer", async () => {
+  test("the stream of a floor goes on after a position, also that of the floor's own answer", async () => {
     const ann = new E2eClient(node);
     await ann.hold("music");
     const { position } = await ann.floor();
@@ -273,7 +273,7 @@ describe("the stream of a floor", () => {
     expect(await stream.next()).toMatchObject({ type: "session_created", sessionId: phone.id });
   });
 
-  test("resets a position it does not know", async () => {
+  test("the stream of a floor resets a position it does not know", async () => {
     const ann = new E2eClient(node);
     await ann.hold("music");
     const { position } = await ann.floor();
@@ -287,7 +287,7 @@ describe("the stream of a floor", () => {
     }
   });
 
-  test("shows nothing of any other floor", async () => {
+  test("the stream of a floor shows nothing of any other floor", async () => {
     const [ann, bob] = [new E2eClient(node), new E2eClient(node)];
     const stream = await node.stream(`${ann.floorPath}/events`);
     await bob.hold("music");

@@ -9,7 +9,7 @@ const switchTo = (sessionId: string, agentId: unknown, fields: Record<string, un
   node.post("/message", { type: "switch_agent", sessionId, agentId, ...fields });
 
 describe("switch_agent", () => {
-  test("changes the agent of the session: in the answer, in the log, and in the next turn", async () => {
+  test("switch_agent changes the agent of the session: in the answer, in the log, and in the next turn", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("general");
     await ann.talk(id, "hello");
@@ -21,7 +21,7 @@ describe("switch_agent", () => {
     expect((await ann.messages(id)).flatMap(({ agent }) => agent?.name ?? [])).toEqual(["general", "planner"]);
   });
 
-  test("to the agent the session has already succeeds", async () => {
+  test("switch_agent to the agent the session has already succeeds", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.create("general");
     const { outcome } = await accepted(switchTo(id, "general"));
@@ -38,7 +38,7 @@ describe("switch_agent", () => {
     ["__proto__", "agent_not_found", "Invalid agent ID: __proto__"],
     ["off", "agent_not_found", "Invalid agent ID: off"],
   ])(
-    "to %j fails with %s: in a 200, and as an event with the agents there are",
+    "switch_agent to %j fails with %s: in a 200, and as an event with the agents there are",
     async (agentId, errorCode, message) => {
       const ann = new E2eClient(node);
       const { id } = await ann.create("general");
@@ -57,7 +57,7 @@ describe("switch_agent", () => {
     },
   );
 
-  test("finds fault with the id before it looks for the session, and then with the session", async () => {
+  test("switch_agent finds fault with the id before it looks for the session, and then with the session", async () => {
     const outcomes = [];
     for (const agentId of ["", "No Such", "nobody", "music"]) {
       outcomes.push((await accepted(switchTo("nowhere", agentId))).outcome.errorCode);
@@ -68,7 +68,7 @@ describe("switch_agent", () => {
     expect(outcome.availableAgents!.length).toBeGreaterThan(0);
   });
 
-  test("is busy before it looks for the agent: while a run is under way, and while a question waits", async () => {
+  test("switch_agent is busy before it looks for the agent: while a run is under way, and while a question waits", async () => {
     const ann = new E2eClient(node);
     for (const content of ["play", "ask"]) {
       const { id } = await ann.hold("general");
@@ -88,14 +88,17 @@ describe("switch_agent", () => {
     }
   });
 
-  test.each([undefined, null, 7, ["music"]])("without an agentId, as with %j, is malformed", async (agentId) => {
-    const { id } = await new E2eClient(node).create("general");
-    const { errorCode, issues } = await refused(switchTo(id, agentId));
-    expect(errorCode).toBe("bad_request");
-    expect(issues[0]!.path).toBe("body.agentId");
-  });
+  test.each([undefined, null, 7, ["music"]])(
+    "switch_agent without an agentId, as with %j, is malformed",
+    async (agentId) => {
+      const { id } = await new E2eClient(node).create("general");
+      const { errorCode, issues } = await refused(switchTo(id, agentId));
+      expect(errorCode).toBe("bad_request");
+      expect(issues[0]!.path).toBe("body.agentId");
+    },
+  );
 
-  test("tells the connection that named it of its failure, and the session's other readers nothing", async () => {
+  test("switch_agent tells the connection that named it of its failure, and the session's other readers nothing", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.create("general");
     const other = await ann.follow(id);
@@ -109,7 +112,7 @@ describe("switch_agent", () => {
     expect((await mine.find("agent_switched")).data).toMatchObject({ currentAgentId: "music" });
   });
 
-  test("of one session leaves the others alone", async () => {
+  test("switch_agent of one session leaves the others alone", async () => {
     const ann = new E2eClient(node);
     const [one, other] = [await ann.create("general"), await ann.create("general")];
     await accepted(switchTo(one.id, "music"));
@@ -118,7 +121,7 @@ describe("switch_agent", () => {
 });
 
 describe("the list of agents", () => {
-  test("has those that are enabled, in the file's order, with what decides about them", async () => {
+  test("the list of agents has those that are enabled, in the file's order, with what decides about them", async () => {
     const { agents, defaultAgentId } = await accepted(node.get("/agents"));
     expect(defaultAgentId).toBe("general");
     expect(agents[0]).toEqual({

@@ -21,7 +21,7 @@ async function turn(content: string, agentId = "general", ann = new E2eClient(no
 }
 
 describe("a whole turn", () => {
-  test("is logged from the user's message to complete, in this order", async () => {
+  test("a whole turn is logged from the user's message to complete, in this order", async () => {
     const { id, answer, events } = await turn("hello");
     const { messageId, runId } = answer;
     expect(typesOf(logged(events))).toEqual([
@@ -57,7 +57,7 @@ describe("a whole turn", () => {
     expect(done).toEqual({ from: "active.running", to: "active.idle", event: "done", runId });
   });
 
-  test("is streamed piece by piece, each with its place, before the message that is complete", async () => {
+  test("a whole turn is streamed piece by piece, each with its place, before the message that is complete", async () => {
     const { events } = await turn("hello");
     const deltas = events.filter(({ type }) => type === "delta").map(({ data }) => data);
     const message = events.findLast(({ type }) => type === "message")!;
@@ -72,7 +72,7 @@ describe("a whole turn", () => {
     expect(types.lastIndexOf("delta")).toBeLessThan(types.lastIndexOf("message"));
   });
 
-  test("leaves the session idle, with its summary, its tokens and its messages counted", async () => {
+  test("a whole turn leaves the session idle, with its summary, its tokens and its messages counted", async () => {
     const { ann, id } = await turn("hello");
     await ann.talk(id, "hello again");
     expect(await ann.see(id)).toMatchObject({
@@ -86,7 +86,7 @@ describe("a whole turn", () => {
     expect(completes.map(({ data }) => data["tokenCount"])).toEqual([5, 5]);
   });
 
-  test("of an agent that says nothing and counts nothing is complete all the same", async () => {
+  test("a whole turn of an agent that says nothing and counts nothing is complete all the same", async () => {
     const { id, answer, events } = await turn("silence");
     expect(typesOf(logged(events))).toEqual([
       "message",
@@ -99,12 +99,12 @@ describe("a whole turn", () => {
     expect(events.at(-2)!.data).toEqual({ sessionId: id, runId: answer.runId, usage, tokenCount: 0 });
   });
 
-  test("says back what no rule knows", async () => {
+  test("a whole turn says back what no rule knows", async () => {
     const { events } = await turn("what?");
     expect(events.findLast(({ type }) => type === "message")!.data["content"]).toBe("You said: what?");
   });
 
-  test("has the conversation's last activity in its session", async () => {
+  test("a whole turn has the conversation's last activity in its session", async () => {
     const { ann, id } = await turn("hello");
     const before = (await ann.see(id)).lastActivityAt;
     await ann.talk(id, "hello");
@@ -117,7 +117,7 @@ describe("a turn that fails", () => {
     ["flaky", "provider_rate_limited"],
     ["offline", "provider_unreachable"],
     ["refused", "provider_refused"],
-  ])("like %j says so, is complete, and keeps the user's message", async (content, errorCode) => {
+  ])("a turn that fails like %j says so, is complete, and keeps the user's message", async (content, errorCode) => {
     const { ann, id, answer, events } = await turn(content);
     expect(typesOf(logged(events)).slice(-3)).toEqual(["error", "complete", "session_transition"]);
     const [error, complete, failed] = logged(events).slice(-3);
@@ -134,7 +134,7 @@ describe("a turn that fails", () => {
     expect(await ann.messages(id)).toMatchObject([{ role: "user", content, status: "success" }]);
   });
 
-  test("is repeated by sending the message again", async () => {
+  test("a turn that fails is repeated by sending the message again", async () => {
     const { ann, id } = await turn("flaky");
     await ann.talk(id, "flaky");
     expect((await ann.messages(id)).map(({ content }) => content)).toEqual(["flaky", "flaky", "Better now."]);
@@ -147,7 +147,7 @@ describe("a turn that fails", () => {
     expect(log.filter(({ type }) => type === "complete")).toHaveLength(2);
   });
 
-  test("leaves a session that can be paused, resumed, renamed, switched and archived", async () => {
+  test("a turn that fails leaves a session that can be paused, resumed, renamed, switched and archived", async () => {
     const { ann, id } = await turn("refused");
     await accepted(ann.on(id, "pause"));
     expect(await ann.see(id)).toMatchObject({ state: "paused", activity: "failed" });
@@ -163,7 +163,7 @@ describe("a turn that fails", () => {
 });
 
 describe("a turn that is interrupted", () => {
-  test("is held if its agent yields by hold: no word is lost, repeated, or shown during the pause", async () => {
+  test("a turn that is interrupted is held if its agent yields by hold: no word is lost, repeated, or shown during the pause", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("music");
     const stream = await ann.follow(id);
@@ -183,7 +183,7 @@ describe("a turn that is interrupted", () => {
     expect(all.join("")).toBe("tick ".repeat(40));
   });
 
-  test("begins again if its agent yields by abort: its text is kept as interrupted", async () => {
+  test("a turn that is interrupted begins again if its agent yields by abort: its text is kept as interrupted", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("restless");
     const stream = await ann.follow(id);
@@ -204,7 +204,7 @@ describe("a turn that is interrupted", () => {
 });
 
 describe("a turn with a sub-agent", () => {
-  test("sends and keeps the text of both, each with its author", async () => {
+  test("a turn with a sub-agent sends and keeps the text of both, each with its author", async () => {
     const { ann, id, events } = await turn("browse");
     expect(typesOf(logged(events)).slice(2, -4)).toEqual(["tool_call", "usage", "message", "tool_result"]);
     const call = events.find(({ type }) => type === "tool_call")!.data;
@@ -221,7 +221,7 @@ describe("a turn with a sub-agent", () => {
 });
 
 describe("every run", () => {
-  test("has exactly one complete, however it ended", async () => {
+  test("every run has exactly one complete, however it ended", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("stacker");
     const runs = [];

@@ -101,7 +101,7 @@ class Client {
 }
 
 describe("a node that is killed under load", () => {
-  test("has everything that it acknowledged, exactly once, and its readers get every event once", async () => {
+  test("a node that is killed under load has everything that it acknowledged, exactly once, and its readers get every event once", async () => {
     const chance = new Chance(11);
     const house = await makeHouse(CATALOG);
     let server = await house.start();

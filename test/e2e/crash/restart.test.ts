@@ -109,7 +109,7 @@ afterAll(async () => {
 });
 
 describe("a run that was under way when its node was killed", () => {
-  test("runs again if its agent is restartable, and its text is kept", async () => {
+  test("a run that was under way when its node was killed runs again if its agent is restartable, and its text is kept", async () => {
     await completed("singer");
     const runId = runIds.get("singer");
     const answers = await answersOf("singer");
@@ -123,7 +123,7 @@ describe("a run that was under way when its node was killed", () => {
     expect((await sessionOf("singer")).activity).toBe("idle");
   });
 
-  test("fails if its agent is not restartable, reports it, and keeps its text", async () => {
+  test("a run that was under way when its node was killed fails if its agent is not restartable, reports it, and keeps its text", async () => {
     await completed("teller");
     expect(eventsOf("teller", "error").map(({ data }) => data.errorCode)).toEqual(["run_lost"]);
     expect(eventsOf("teller", "complete").map(({ data }) => data.runId)).toEqual([runIds.get("teller")]);
@@ -139,18 +139,21 @@ describe("a run that was under way when its node was killed", () => {
     expect(await sessionOf("teller")).toMatchObject({ state: "active", activity: "idle" });
   });
 
-  test.each(["held", "aborted"])("goes on after a resume when it was paused (%s)", async (id) => {
-    expect(await sessionOf(id)).toMatchObject({ state: "paused", activity: "running" });
-    expect((await server.post(`/session/${id}-phone/archive`)).status).toBe(200);
-    await completed(id);
-    expect(eventsOf(id, "complete").map(({ data }) => data.runId)).toEqual([runIds.get(id)]);
-    const answers = await answersOf(id);
-    expect(answers.map(({ status }) => status)).toEqual(["interrupted", "success"]);
-    expect(answers[0]!.content.startsWith(stored.get(id)!)).toBe(true);
-    expect(answers[1]!.content).toBe(WHOLE);
-  });
+  test.each(["held", "aborted"])(
+    "a run that was under way when its node was killed goes on after a resume when it was paused (%s)",
+    async (id) => {
+      expect(await sessionOf(id)).toMatchObject({ state: "paused", activity: "running" });
+      expect((await server.post(`/session/${id}-phone/archive`)).status).toBe(200);
+      await completed(id);
+      expect(eventsOf(id, "complete").map(({ data }) => data.runId)).toEqual([runIds.get(id)]);
+      const answers = await answersOf(id);
+      expect(answers.map(({ status }) => status)).toEqual(["interrupted", "success"]);
+      expect(answers[0]!.content.startsWith(stored.get(id)!)).toBe(true);
+      expect(answers[1]!.content).toBe(WHOLE);
+    },
+  );
 
-  test("asks its question again, and accepts the answer", async () => {
+  test("a run that was under way when its node was killed asks its question again, and accepts the answer", async () => {
     await readerOf("asker").until(() => eventsOf("asker", "user_question_request").length === 2);
     const [old, again] = eventsOf("asker", "user_question_request");
     const resolved = eventsOf("asker", "interaction_resolved");
@@ -164,7 +167,7 @@ describe("a run that was under way when its node was killed", () => {
 });
 
 describe("what waited for its time when its node was killed", () => {
-  test("happens when the time comes", async () => {
+  test("what waited for its time when its node was killed happens when the time comes", async () => {
     await readerOf("queuer").until(() => eventsOf("queuer", "arbitration").at(-1)?.data.reason === "queue_timeout");
     await readerOf("idler").until((transcript) => transcript.stateOf("idler") === "paused");
     expect((await sessionOf("queuer")).state).toBe("created");
@@ -172,23 +175,26 @@ describe("what waited for its time when its node was killed", () => {
 });
 
 describe("a position from before the node was killed", () => {
-  test("is good for a connection, with all its bindings", async () => {
+  test("a position from before the node was killed is good for a connection, with all its bindings", async () => {
     expect((await connection.stream.next("connected")).data.connectionId).toBe(connectionId);
     await say("bound", "hello");
     await connection.until(({ logs }) => logs.get("bound")!.some(({ type }) => type === "complete"));
     expect(connection.stream.typesHeard()).not.toContain("reset");
   });
 
-  test.each(["session", "floor"] as const)("is good for a %s, as an answer gave it", async (kind) => {
-    const path = kind === "session" ? "/session/bound/events" : "/floor/u%3Abound/events";
-    const reader = new SessionReader(`${server.url}${path}?lastEventId=${positions[kind]}`);
-    reader.transcript.maySkip = true;
-    await reader.open();
-    // The turn that came after the restart.
-    await reader.until(({ logs }) => logs.get("bound")?.some(({ data }) => data.to === "active.running") === true);
-    expect(reader.stream.typesHeard()).not.toContain("reset");
-    // What it said when it was made came before.
-    expect(reader.stream.typesHeard()).not.toContain("session_created");
-    reader.close();
-  });
+  test.each(["session", "floor"] as const)(
+    "a position from before the node was killed is good for a %s, as an answer gave it",
+    async (kind) => {
+      const path = kind === "session" ? "/session/bound/events" : "/floor/u%3Abound/events";
+      const reader = new SessionReader(`${server.url}${path}?lastEventId=${positions[kind]}`);
+      reader.transcript.maySkip = true;
+      await reader.open();
+      // The turn that came after the restart.
+      await reader.until(({ logs }) => logs.get("bound")?.some(({ data }) => data.to === "active.running") === true);
+      expect(reader.stream.typesHeard()).not.toContain("reset");
+      // What it said when it was made came before.
+      expect(reader.stream.typesHeard()).not.toContain("session_created");
+      reader.close();
+    },
+  );
 });

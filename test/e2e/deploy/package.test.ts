@@ -51,7 +51,7 @@ describe("the package, from a fresh clone", () => {
         text.replace("./src/index.ts", "interlock").replace("./src/client/interlock-client.ts", "interlock/client"),
       );
 
-  test("has what was built, the catalogue, and each migration once", () => {
+  test("the package, from a fresh clone has what was built, the catalogue, and each migration once", () => {
     for (const name of ["bin/interlock.js", "dist/index.js", "dist/index.d.ts", "config/agents_config.yaml"]) {
       expect(listed).toContain(name);
     }
@@ -62,7 +62,7 @@ describe("the package, from a fresh clone", () => {
   });
 
   test(
-    "lets README's two programs compile under strict, with the types of what they use",
+    "the package, from a fresh clone lets README's two programs compile under strict, with the types of what they use",
     async () => {
       const files: string[] = [];
       const types = `
@@ -87,7 +87,7 @@ describe("the package, from a fresh clone", () => {
   );
 
   test(
-    "serves in an empty folder, and runs README's two programs",
+    "the package, from a fresh clone serves in an empty folder, and runs README's two programs",
     async () => {
       const [node, client] = programs();
       await writeFile(join(user(), "node.mts"), `${node}\nconsole.log(url);`);

@@ -34,14 +34,14 @@ const ask = (name: string, content: string, metadata?: Record<string, string>) =
 const bearer = (name: string) => ({ Authorization: `Bearer ${keyOf(name)}` });
 
 describe("a caller", () => {
-  test("without a valid key is told so as OpenAI tells it", async () => {
+  test("a caller without a valid key is told so as OpenAI tells it", async () => {
     await expect(ask("nobody", "hello")).rejects.toThrow(AuthenticationError);
     await expect(Array.fromAsync(clientOf("nobody").models.list())).rejects.toThrow(AuthenticationError);
     const { status, body } = await node.post("/api/chat", { id: "x", messages: [{}] });
     expect([status, body.errorCode]).toEqual([401, "unauthorized"]);
   });
 
-  test("who names another's session has one of its own", async () => {
+  test("a caller who names another's session has one of its own", async () => {
     const sessionOf = (answer: object) => (answer as { metadata: { session: string } }).metadata.session;
     const [anns, bobs] = await Promise.all(["ann", "bob"].map((name) => ask(name, "hello", { session: "kitchen" })));
     expect(sessionOf(anns!)).not.toBe(sessionOf(bobs!));
@@ -51,7 +51,7 @@ describe("a caller", () => {
     expect(seen.status).toBe(404);
   });
 
-  test("does not speak for another user", async () => {
+  test("a caller does not speak for another user", async () => {
     await expect(ask("ann", "hello", { user: "bob" })).rejects.toThrow(PermissionDeniedError);
   });
 
@@ -86,7 +86,7 @@ describe("a page", () => {
       "Access-Control-Request-Headers": headers,
     });
 
-  test("of a listed origin may send what these clients send", async () => {
+  test("a page of a listed origin may send what these clients send", async () => {
     const sent =
       "authorization,content-type,interlock-session,mcp-protocol-version,user-agent,x-stainless-arch,x-stainless-lang,x-stainless-os,x-stainless-package-version,x-stainless-retry-count,x-stainless-runtime,x-stainless-runtime-version,x-stainless-timeout";
     const { status, headers } = await preflight(PAGE, "/v1/chat/completions", sent);
@@ -103,7 +103,7 @@ describe("a page", () => {
     expect(answer.text).toContain("Hello ");
   });
 
-  test("of any other origin may do nothing", async () => {
+  test("a page of any other origin may do nothing", async () => {
     for (const path of ["/v1/chat/completions", "/v1/responses", "/api/chat", "/mcp"]) {
       const headers = { Origin: "https://evil.example", "Content-Type": "application/json", ...bearer("ann") };
       expect((await node.send("POST", path, headers, "{}")).status, path).toBe(403);

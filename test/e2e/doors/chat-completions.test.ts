@@ -28,7 +28,7 @@ async function read(stream: AsyncIterable<OpenAI.ChatCompletionChunk>) {
 const sessionOf = (answer: object) => (answer as { metadata: { session: string } }).metadata.session;
 
 describe("models", () => {
-  test("are the enabled agents", async () => {
+  test("models are the enabled agents", async () => {
     const models = await Array.fromAsync(openai.models.list());
     expect(models.map(({ id }) => id)).toContain("general");
     expect(models.map(({ id }) => id)).not.toContain("off");
@@ -38,7 +38,7 @@ describe("models", () => {
 });
 
 describe("an answer", () => {
-  test("comes whole, with its usage, and its session ends with it", async () => {
+  test("an answer comes whole, with its usage, and its session ends with it", async () => {
     const answer = await openai.chat.completions.create({ model: "general", messages: say("hello") });
     expect(answer).toMatchObject({
       object: "chat.completion",
@@ -50,7 +50,7 @@ describe("an answer", () => {
     await log.findState(sessionOf(answer), "archived");
   });
 
-  test("comes in chunks, each piece of text once, with the usage at the end if it is wanted", async () => {
+  test("an answer comes in chunks, each piece of text once, with the usage at the end if it is wanted", async () => {
     const stream = await openai.chat.completions.create({
       model: "general",
       messages: say("count"),
@@ -65,12 +65,12 @@ describe("an answer", () => {
     expect(chunks.at(-1)).toMatchObject({ choices: [], usage: { total_tokens: 0 } });
   });
 
-  test("is read by the client's own accumulator", async () => {
+  test("an answer is read by the client's own accumulator", async () => {
     const run = openai.chat.completions.stream({ model: "general", messages: say("hello") });
     expect(await run.finalContent()).toBe("Hello there.");
   });
 
-  test("goes on in the session that the client names", async () => {
+  test("an answer goes on in the session that the client names", async () => {
     const metadata = { session: "kitchen" };
     const ask = (content: string) =>
       openai.chat.completions.create({ model: "general", messages: say(content), metadata });
@@ -80,7 +80,7 @@ describe("an answer", () => {
     expect(messages.map(({ content }) => content)).toEqual(["hello", "Hello there.", "nod", "Yes."]);
   });
 
-  test("of a new session comes with the conversation that the client sends", async () => {
+  test("an answer of a new session comes with the conversation that the client sends", async () => {
     const answer = await openai.chat.completions.create({
       model: "general",
       messages: [
@@ -97,7 +97,7 @@ describe("an answer", () => {
     expect((await accepted(node.get(`/session/${sessionOf(answer)}`))).session.title).toBe("nod");
   });
 
-  test("is given by another agent once the client names one", async () => {
+  test("an answer is given by another agent once the client names one", async () => {
     const ask = (model: string) =>
       openai.chat.completions.create({ model, messages: say("hello"), metadata: { session: "switched" } });
     await ask("general");
@@ -105,7 +105,7 @@ describe("an answer", () => {
     expect((await accepted(node.get("/session/switched"))).session.agentId).toBe("weather");
   });
 
-  test("that was asked for with a key is the same for a repeat", async () => {
+  test("an answer that was asked for with a key is the same for a repeat", async () => {
     const headers = { "Idempotency-Key": "the-same" };
     const body = { model: "general", messages: say("hello"), metadata: { session: "keyed" } };
     const first = await openai.chat.completions.create(body, { headers });
@@ -117,7 +117,7 @@ describe("an answer", () => {
 });
 
 describe("a question of the agent", () => {
-  test("is a call of a function, and its result goes on with the run", async () => {
+  test("a question of the agent is a call of a function, and its result goes on with the run", async () => {
     const messages: OpenAI.ChatCompletionMessageParam[] = say("ask");
     const asked = await openai.chat.completions.create({ model: "general", messages });
     expect(asked.choices[0]!.finish_reason).toBe("tool_calls");
@@ -131,7 +131,7 @@ describe("a question of the agent", () => {
     expect(sessionOf(answer)).toBe(sessionOf(asked));
   });
 
-  test("comes and goes on in a stream too; a confirmation takes a clear yes only", async () => {
+  test("a question of the agent comes and goes on in a stream too; a confirmation takes a clear yes only", async () => {
     for (const [content, expected] of [
       ["approve", "Deleted."],
       ["no, thanks", "Kept it."],
@@ -150,7 +150,7 @@ describe("a question of the agent", () => {
 });
 
 describe("the floor", () => {
-  test("is refused with a sentence to speak, a 409 and the decision, and the client does not repeat it", async () => {
+  test("the floor is refused with a sentence to speak, a 409 and the decision, and the client does not repeat it", async () => {
     const ann = new E2eClient(node);
     await ann.hold("phone");
     const refusal = openai.chat.completions.create({
@@ -167,7 +167,7 @@ describe("the floor", () => {
     expect(error.error.decision).toMatchObject({ outcome: "rejected", say: expect.any(String) });
   });
 
-  test("is waited for: the stream tells the decision, and the reply when it comes", async () => {
+  test("the floor is waited for: the stream tells the decision, and the reply when it comes", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("phone");
     const stream = await openai.chat.completions.create({
@@ -189,7 +189,7 @@ describe("the floor", () => {
     expect(seen).toContainEqual(expect.objectContaining({ type: "session_transition", from: "created" }));
   });
 
-  test("is lost and won again: the stream reports both, and loses no text", async () => {
+  test("the floor is lost and won again: the stream reports both, and loses no text", async () => {
     const ann = new E2eClient(node);
     const stream = await openai.chat.completions.create({
       model: "music",
@@ -214,7 +214,7 @@ describe("the floor", () => {
 });
 
 describe("hanging up", () => {
-  test("in a stream aborts the run, and not the session's next one", async () => {
+  test("hanging up in a stream aborts the run, and not the session's next one", async () => {
     const abort = new AbortController();
     const stream = await openai.chat.completions.create(
       { model: "general", messages: say("play"), metadata: { session: "left" }, stream: true },
@@ -231,7 +231,7 @@ describe("hanging up", () => {
     expect(next.choices[0]!.message.content).toBe("Yes.");
   });
 
-  test("while it waits for a whole answer aborts the run", async () => {
+  test("hanging up while it waits for a whole answer aborts the run", async () => {
     const abort = new AbortController();
     await accepted(node.post("/session/create", { id: "whole" }));
     const log = await node.stream("/session/whole/events");
@@ -245,7 +245,7 @@ describe("hanging up", () => {
     expect((await log.find("complete")).data).toMatchObject({ cancelled: true });
   });
 
-  test("withdraws a turn that has not begun", async () => {
+  test("hanging up withdraws a turn that has not begun", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("stacker");
     const log = await ann.follow(id);
@@ -265,7 +265,7 @@ describe("hanging up", () => {
 });
 
 describe("a failure", () => {
-  test("of the provider has its own error, and is not repeated", async () => {
+  test("a failure of the provider has its own error, and is not repeated", async () => {
     const ask = (content: string) => openai.chat.completions.create({ model: "general", messages: say(content) });
     await expect(ask("flaky")).rejects.toThrow(RateLimitError);
     await expect(ask("offline")).rejects.toThrow(InternalServerError);
@@ -273,14 +273,14 @@ describe("a failure", () => {
     expect(error).toMatchObject({ status: 502, code: "provider_refused" });
   });
 
-  test("within a stream is the client's error", async () => {
+  test("a failure within a stream is the client's error", async () => {
     const stream = await openai.chat.completions.create({ model: "general", messages: say("flaky"), stream: true });
     const error = await read(stream).catch((thrown) => thrown);
     expect(error).toBeInstanceOf(APIError);
     expect(error).toMatchObject({ code: "provider_rate_limited" });
   });
 
-  test("of a run that another client aborts ends with that abort", async () => {
+  test("a failure of a run that another client aborts ends with that abort", async () => {
     const stream = await openai.chat.completions.create({
       model: "general",
       messages: say("play"),
@@ -296,7 +296,7 @@ describe("a failure", () => {
     await expect(abort()).rejects.toMatchObject({ code: "aborted" });
   });
 
-  test("of the request names the wrong field", async () => {
+  test("a failure of the request names the wrong field", async () => {
     const ask = (body: object) =>
       openai.chat.completions.create({ model: "general", messages: say("hello"), ...body } as never);
     await expect(ask({ model: "nobody" })).rejects.toMatchObject({
@@ -328,7 +328,7 @@ describe("a failure", () => {
     await expect(ask({ messages: say("x".repeat(262_145)) })).rejects.toMatchObject({ status: 413, code: "too_large" });
   });
 
-  test("is not a long conversation: one of a thousand messages is taken", async () => {
+  test("a failure is not a long conversation: one of a thousand messages is taken", async () => {
     const messages = Array.from({ length: 1_000 }, (_, index) => ({
       role: index % 2 === 0 ? ("user" as const) : ("assistant" as const),
       content: [{ type: "text" as const, text: `message ${index}` }],

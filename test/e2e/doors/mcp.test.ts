@@ -47,7 +47,7 @@ async function connect(where = node, headers: Record<string, string> = {}) {
 }
 
 describe("the MCP server", () => {
-  test("offers the commands as tools, and says which only read", async () => {
+  test("the MCP server offers the commands as tools, and says which only read", async () => {
     const { client } = await connect();
     const { tools } = await client.listTools();
     expect(tools.map(({ name }) => name)).toEqual([
@@ -68,7 +68,7 @@ describe("the MCP server", () => {
     await client.close();
   });
 
-  test("lets a model ask for the floor, speak, pause, resume, and read why", async () => {
+  test("the MCP server lets a model ask for the floor, speak, pause, resume, and read why", async () => {
     const { call } = await connect();
     const { userId } = new E2eClient(node);
     const { agents } = await call("list_agents", {});
@@ -98,7 +98,7 @@ describe("the MCP server", () => {
     expect(await call("resume", { sessionId })).toMatchObject({ state: "active" });
   });
 
-  test("waits for a reply as long as it is told, and the run goes on without it", async () => {
+  test("the MCP server waits for a reply as long as it is told, and the run goes on without it", async () => {
     const { call } = await connect();
     const { sessionId } = await call("ask_for_floor", { agentId: "general" });
     const begun = await call("speak", { sessionId, content: "count", waitSeconds: 0 });
@@ -110,7 +110,7 @@ describe("the MCP server", () => {
     expect(await call("abort", { sessionId })).toMatchObject({ aborted: false });
   });
 
-  test("ends a reply with a question or a confirmation, and goes on with its answer", async () => {
+  test("the MCP server ends a reply with a question or a confirmation, and goes on with its answer", async () => {
     const { call } = await connect();
     const { sessionId } = await call("ask_for_floor", { agentId: "general" });
     const asked = await call("speak", { sessionId, content: "ask" });
@@ -127,7 +127,7 @@ describe("the MCP server", () => {
     });
   });
 
-  test("tells failures as results that a model can read", async () => {
+  test("the MCP server tells failures as results that a model can read", async () => {
     const { call } = await connect();
     const { sessionId } = await call("ask_for_floor", { agentId: "general" });
     expect(await call("speak", { sessionId, content: "refused" })).toMatchObject({
@@ -146,7 +146,7 @@ describe("the MCP server", () => {
 describe("who may call it", () => {
   const headers = (name: string) => ({ Authorization: `Bearer ${name}-key-0123456789abcdef0123456789` });
 
-  test("is who has a token, and each sees its own sessions", async () => {
+  test("who may call it who may call it is who has a token, and each sees its own sessions", async () => {
     await expect(connect(guarded)).rejects.toThrow(/401|authent/i);
     const ann = await connect(guarded, headers("ann"));
     const bob = await connect(guarded, headers("bob"));
@@ -162,7 +162,7 @@ describe("who may call it", () => {
     expect(await ann.call("read_floor", {})).toMatchObject({ holder: { sessionId } });
   });
 
-  test("is no page of a foreign origin, and nobody with another method", async () => {
+  test("who may call it who may call it is no page of a foreign origin, and nobody with another method", async () => {
     const post = (more: object) =>
       node.post("/mcp", { jsonrpc: "2.0", id: 1, method: "tools/list" }, { headers: { ...more } });
     expect((await post({ Origin: "https://evil.example" })).status).toBe(403);

@@ -12,7 +12,7 @@ const conversation = async (id: string) =>
   (await accepted(node.get(`/session/${id}/messages`))).messages.map(({ content }) => content);
 
 describe("a chat", () => {
-  test("has a session of its id, and sends only the new message", async () => {
+  test("a chat has a session of its id, and sends only the new message", async () => {
     const chat = new ChatInHand(node.url, "first", { body: { agentId: "general" } });
     await chat.sendMessage({ text: "hello" });
     expect(chat.text).toBe("Hello there.");
@@ -23,20 +23,20 @@ describe("a chat", () => {
     expect(chat.errors).toEqual([]);
   });
 
-  test("gets a long answer piece by piece, and its usage and session as metadata", async () => {
+  test("a chat gets a long answer piece by piece, and its usage and session as metadata", async () => {
     const chat = new ChatInHand(node.url, "long");
     await chat.sendMessage({ text: "count" });
     expect(chat.text).toBe("tick ".repeat(40));
     expect(chat.lastMessage!.metadata).toMatchObject({ sessionId: "long", usage: { total_tokens: 0 } });
   });
 
-  test("speaks to another agent once it names one", async () => {
+  test("a chat speaks to another agent once it names one", async () => {
     await new ChatInHand(node.url, "other", { body: { agentId: "general" } }).sendMessage({ text: "hello" });
     await new ChatInHand(node.url, "other", { body: { agentId: "weather" } }).sendMessage({ text: "hello" });
     expect((await accepted(node.get("/session/other"))).session.agentId).toBe("weather");
   });
 
-  test("whose message is posted twice has one turn, and the same reply", async () => {
+  test("a chat whose message is posted twice has one turn, and the same reply", async () => {
     const body = { id: "twice", messages: [{ id: "m1", role: "user", parts: [{ type: "text", text: "hello" }] }] };
     const post = async () => (await node.post("/api/chat", body)).text;
     const first = await post();
@@ -58,7 +58,7 @@ describe("a message that is answered again, or edited", () => {
   const shown = (chat: ChatInHand) =>
     chat.messages.map(({ parts }) => parts.map((part) => (part.type === "text" ? part.text : "")).join(""));
 
-  test("takes the place of its former reply: the session has what the page shows", async () => {
+  test("a message that is answered again, or edited takes the place of its former reply: the session has what the page shows", async () => {
     const chat = new ChatInHand(node.url, "again");
     await chat.sendMessage({ text: "hello" });
     const first = chat.lastMessage!;
@@ -76,7 +76,7 @@ describe("a message that is answered again, or edited", () => {
     expect(shown(chat)).toEqual(["hello", "Hello there."]);
   });
 
-  test("may be any message of the chat, also one from before an earlier edit", async () => {
+  test("a message that is answered again, or edited may be any message of the chat, also one from before an earlier edit", async () => {
     const chat = new ChatInHand(node.url, "edited");
     const edit = (index: number, text: string) => chat.sendMessage({ text, messageId: chat.messages[index]!.id });
     for (const text of ["one", "two", "three"]) await chat.sendMessage({ text });
@@ -95,7 +95,7 @@ describe("a message that is answered again, or edited", () => {
     expect(shown(chat)).toEqual(["un", "You said: un"]);
   });
 
-  test("ends the reply that is under way, and is resumed and aborted by the chat's id", async () => {
+  test("a message that is answered again, or edited ends the reply that is under way, and is resumed and aborted by the chat's id", async () => {
     const ann = new E2eClient(node);
     const chat = new ChatInHand(node.url, "under-way", { body: { userId: ann.userId } });
     const sending = chat.sendMessage({ text: "play" });
@@ -118,7 +118,7 @@ describe("a message that is answered again, or edited", () => {
     expect((await ann.floor()).holder?.id).toBe(session.id);
   });
 
-  test("has ids of any kind", async () => {
+  test("a message that is answered again, or edited has ids of any kind", async () => {
     const id = "a page's own / id";
     const chat = new ChatInHand(node.url, "own-ids", { generateId: () => id });
     await chat.sendMessage({ text: "hello" });
@@ -126,7 +126,7 @@ describe("a message that is answered again, or edited", () => {
     expect((await kept("own-ids")).said).toEqual(["hello", "Hello there."]);
   });
 
-  test("that failed is answered again in the same place", async () => {
+  test("a message that is answered again, or edited that failed is answered again in the same place", async () => {
     const chat = new ChatInHand(node.url, "failed-again");
     await chat.sendMessage({ text: "offline" });
     expect(chat.status).toBe("error");
@@ -134,7 +134,7 @@ describe("a message that is answered again, or edited", () => {
     expect((await kept("failed-again")).said.filter((content) => content !== "")).toEqual(["offline"]);
   });
 
-  test("is a new message where the floor refused it before", async () => {
+  test("a message that is answered again, or edited is a new message where the floor refused it before", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("phone");
     const chat = new ChatInHand(node.url, "refused-again", { body: { agentId: "weather", userId: ann.userId } });
@@ -146,7 +146,7 @@ describe("a message that is answered again, or edited", () => {
     expect((await kept("refused-again")).said).toEqual(["hello", "Hello there."]);
   });
 
-  test("that the floor refuses leaves the chat as it is", async () => {
+  test("a message that is answered again, or edited that the floor refuses leaves the chat as it is", async () => {
     const ann = new E2eClient(node);
     const chat = new ChatInHand(node.url, "kept", { body: { agentId: "weather", userId: ann.userId } });
     await chat.sendMessage({ text: "hello" });
@@ -158,7 +158,7 @@ describe("a message that is answered again, or edited", () => {
     expect([session.id, said]).toEqual(["kept", ["hello", "Hello there."]]);
   });
 
-  test("keeps its agent, or is given to the one that is named", async () => {
+  test("a message that is answered again, or edited keeps its agent, or is given to the one that is named", async () => {
     const ask = (body: object) => new ChatInHand(node.url, "agents", { body, generateId: () => "m1" });
     await ask({ agentId: "music" }).sendMessage({ text: "hello" });
     const again = ask({});
@@ -173,7 +173,7 @@ describe("a message that is answered again, or edited", () => {
 });
 
 describe("a tool", () => {
-  test("is a part with its input and output, and a sub-agent's words are data", async () => {
+  test("a tool is a part with its input and output, and a sub-agent's words are data", async () => {
     const chat = new ChatInHand(node.url, "tools", {
       sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithToolCalls,
     });
@@ -193,7 +193,7 @@ describe("a tool", () => {
     expect(chat.messages).toHaveLength(2);
   });
 
-  test("that needs consent is approved, and the reply goes on in the same message", async () => {
+  test("a tool that needs consent is approved, and the reply goes on in the same message", async () => {
     const chat = new ChatInHand(node.url, "consent", {
       sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithApprovalResponses,
     });
@@ -210,7 +210,7 @@ describe("a tool", () => {
     });
   });
 
-  test("that is rejected with a reason tells the agent so", async () => {
+  test("a tool that is rejected with a reason tells the agent so", async () => {
     const chat = new ChatInHand(node.url, "rejected", {
       sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithApprovalResponses,
     });
@@ -228,7 +228,7 @@ describe("a tool", () => {
 });
 
 describe("a question", () => {
-  test("is a tool without an output, and the page's output is the answer", async () => {
+  test("a question is a tool without an output, and the page's output is the answer", async () => {
     const chat = new ChatInHand(node.url, "question", {
       sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithToolCalls,
     });
@@ -247,7 +247,7 @@ describe("a question", () => {
     expect(chat.status).toBe("ready");
   });
 
-  test("that was answered elsewhere does not end a reply that is read again", async () => {
+  test("a question that was answered elsewhere does not end a reply that is read again", async () => {
     const chat = new ChatInHand(node.url, "elsewhere", { body: { agentId: "music" } });
     await accepted(node.post("/session/create", { id: "elsewhere", agentId: "music" }));
     const log = await node.stream("/session/elsewhere/events");
@@ -271,7 +271,7 @@ async function answered(chat: ChatInHand, answer: () => unknown): Promise<void> 
 }
 
 describe("a lost connection", () => {
-  test("in the middle of a reply is resumed: nothing is lost, and nothing comes twice", async () => {
+  test("a lost connection in the middle of a reply is resumed: nothing is lost, and nothing comes twice", async () => {
     const chat = new ChatInHand(node.url, "resumed");
     const sending = chat.sendMessage({ text: "count" });
     while (chat.text.length < 20) await new Promise((resolve) => setImmediate(resolve));
@@ -286,7 +286,7 @@ describe("a lost connection", () => {
     expect(await conversation("resumed")).toEqual(["count", "tick ".repeat(40)]);
   });
 
-  test("is resumed by another page, which has nothing of the reply", async () => {
+  test("a lost connection is resumed by another page, which has nothing of the reply", async () => {
     const chat = new ChatInHand(node.url, "page");
     const sending = chat.sendMessage({ text: "count" });
     while (chat.text.length < 20) await new Promise((resolve) => setImmediate(resolve));
@@ -296,7 +296,7 @@ describe("a lost connection", () => {
     expect(other.lastMessage!.id).toBe(chat.lastMessage!.id);
   });
 
-  test("with nothing under way resumes nothing", async () => {
+  test("a lost connection with nothing under way resumes nothing", async () => {
     const chat = new ChatInHand(node.url, "nothing");
     await chat.resumeStream();
     expect(chat.status).toBe("ready");
@@ -305,7 +305,7 @@ describe("a lost connection", () => {
     expect((await node.get("/api/chat/nothing/stream")).status).toBe(204);
   });
 
-  test("does not end the reply; a request does", async () => {
+  test("a lost connection does not end the reply; a request does", async () => {
     const chat = new ChatInHand(node.url, "ended");
     const sending = chat.sendMessage({ text: "play" });
     while (chat.text === "") await new Promise((resolve) => setImmediate(resolve));
@@ -317,7 +317,7 @@ describe("a lost connection", () => {
 });
 
 describe("the floor", () => {
-  test("that is refused is a typed part with a sentence to speak, and the error of the chat", async () => {
+  test("the floor that is refused is a typed part with a sentence to speak, and the error of the chat", async () => {
     const ann = new E2eClient(node);
     await ann.hold("phone");
     const chat = new ChatInHand(node.url, "refused", { body: { agentId: "weather", userId: ann.userId } });
@@ -329,7 +329,7 @@ describe("the floor", () => {
     expect((await node.get("/session/refused")).status).toBe(404);
   });
 
-  test("that is waited for, lost and won again is shown, and no text is lost", async () => {
+  test("the floor that is waited for, lost and won again is shown, and no text is lost", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("phone");
     const chat = new ChatInHand(node.url, "waiting", { body: { agentId: "patient", userId: ann.userId } });
@@ -349,7 +349,7 @@ describe("the floor", () => {
 });
 
 describe("a failure", () => {
-  test("of the run is typed data and the error of the chat; sending again tries again", async () => {
+  test("a failure of the run is typed data and the error of the chat; sending again tries again", async () => {
     const chat = new ChatInHand(node.url, "failing");
     await chat.sendMessage({ text: "flaky" });
     expect(chat.status).toBe("error");
@@ -360,7 +360,7 @@ describe("a failure", () => {
     expect(chat.text).toBe("Better now.");
   });
 
-  test("of the request is a problem like that of any other route", async () => {
+  test("a failure of the request is a problem like that of any other route", async () => {
     const post = (body: object) => node.post("/api/chat", body);
     const user = (parts: unknown) => [{ id: "m", role: "user", parts }];
     expect((await post({ id: "a b", messages: user([]) })).status).toBe(400);

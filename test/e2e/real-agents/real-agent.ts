@@ -156,7 +156,7 @@ export function describeRealAgent(agent: RealAgent): void {
   }
 
   describe(`a real ${profile}`, { timeout: PATIENCE_MS }, () => {
-    test("answers a turn, and leaves no process behind", async () => {
+    test("a real agent answers a turn, and leaves no process behind", async () => {
       const stage = await Stage.open(agent);
       await stage.say("hello");
       await stage.next("complete");
@@ -165,7 +165,7 @@ export function describeRealAgent(agent: RealAgent): void {
       await gone(stage.tag);
     });
 
-    test("uses a tool that the user allows, and no tool that the user refuses", async () => {
+    test("a real agent uses a tool that the user allows, and no tool that the user refuses", async () => {
       const stage = await Stage.open(agent);
       await stage.say("RUN echo allowed > allowed.txt");
       const call = await stage.answer("approve");
@@ -197,7 +197,7 @@ export function describeRealAgent(agent: RealAgent): void {
       await gone(stage.tag);
     });
 
-    test("that is aborted in the middle of a tool leaves no process, and takes the next turn", async () => {
+    test("a real agent that is aborted in the middle of a tool leaves no process, and takes the next turn", async () => {
       const stage = await Stage.open(agent);
       const word = `word-${randomUUID()}`;
       await stage.say(`RUN WORD=${word} sleep 3600`);
@@ -212,7 +212,7 @@ export function describeRealAgent(agent: RealAgent): void {
       expect(await stage.reply()).toBe(SENTENCE);
     });
 
-    test("goes on with its conversation after its worker was killed in the middle of a tool", async () => {
+    test("a real agent goes on with its conversation after its worker was killed in the middle of a tool", async () => {
       const stage = await Stage.open(agent);
       await stage.say("Remember the word xylophone.");
       await stage.next("complete");
@@ -232,7 +232,7 @@ export function describeRealAgent(agent: RealAgent): void {
       expect(stage.model.requests.findLast((request) => request.includes("hello again"))).toContain("xylophone");
     });
 
-    test("whose model's provider answers 429 fails, and says so", async () => {
+    test("a real agent whose model's provider answers 429 fails, and says so", async () => {
       const stage = await Stage.open(agent);
       await stage.say("LIMITED");
       const { data } = await stage.next("error");

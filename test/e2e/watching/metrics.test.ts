@@ -16,7 +16,7 @@ async function read(line: string): Promise<number | undefined> {
 }
 
 describe("a node alone", () => {
-  test("tells what commits, the bus and waiting runs take", async () => {
+  test("a node alone tells what commits, the bus and waiting runs take", async () => {
     const user = new E2eClient(node);
     const { id } = await user.hold("music");
     const stream = await user.follow(id);
@@ -31,7 +31,7 @@ describe("a node alone", () => {
     expect(await read("interlock_bus_lag_seconds_sum")).toBeLessThan(5);
   });
 
-  test("owns all partitions at once, waits for no other node, and needs no bus", async () => {
+  test("a node alone owns all partitions at once, waits for no other node, and needs no bus", async () => {
     expect(await read("interlock_partitions_owned")).toBe(256);
     const info = /^interlock_node_info\{node="([^"]+)",roles="gateway,orchestrator,worker",version="[\d.]+"\} 1$/m;
     const [, id] = info.exec((await node.get("/metrics")).text)!;
@@ -43,7 +43,7 @@ describe("a node alone", () => {
     expect(await read("interlock_followers_behind_total")).toBe(0);
   });
 
-  test("tells how late its event loop is", async () => {
+  test("a node alone tells how late its event loop is", async () => {
     for (const name of ["nodejs_eventloop_lag_seconds", "nodejs_eventloop_lag_p99_seconds"]) {
       expect(await read(name), name).toBeGreaterThanOrEqual(0);
     }

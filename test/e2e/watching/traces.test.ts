@@ -19,7 +19,7 @@ async function startTraced(env: Record<string, string> = {}) {
 }
 
 describe("a traced node", () => {
-  test("tells of a turn from the caller's own trace to the run and its reports", async () => {
+  test("a traced node tells of a turn from the caller's own trace to the run and its reports", async () => {
     const { collector, node, user } = await startTraced();
     const { id } = await user.hold("music");
     const stream = await user.follow(id);
@@ -61,7 +61,7 @@ describe("a traced node", () => {
     collector.below(reports[0]!, "commit");
   });
 
-  test("begins a trace if the caller sent none, and its answer names it", async () => {
+  test("a traced node begins a trace if the caller sent none, and its answer names it", async () => {
     const { collector, node, user } = await startTraced();
     const { traceId } = await refused(user.on("nobody", "pause"));
     const malformed = { traceparent: "00-0-0-01" };
@@ -75,7 +75,7 @@ describe("a traced node", () => {
     expect(spans[0]).toMatchObject({ isError: false, facts: { "http.response.status_code": 404 } });
   });
 
-  test("says which run failed", async () => {
+  test("a traced node says which run failed", async () => {
     const { collector, node, user } = await startTraced();
     const { id } = await user.hold("music");
     await user.talk(id, "offline");
@@ -84,7 +84,7 @@ describe("a traced node", () => {
     expect(run).toMatchObject({ isError: true, facts: { "interlock.outcome": "failed", "interlock.attempt": 1 } });
   });
 
-  test("leaves out unsampled traces: by the caller's flag, or by the sampling share", async () => {
+  test("a traced node leaves out unsampled traces: by the caller's flag, or by the sampling share", async () => {
     const { collector, node, user } = await startTraced();
     const { id } = await user.hold("music", {});
     await accepted(user.say(id, "nod", {}, { headers: { traceparent: CALLER.traceparent.replace(/01$/, "00") } }));
@@ -98,7 +98,7 @@ describe("a traced node", () => {
     expect(none.collector.paths).toEqual([]);
   });
 
-  test("does not tell of streams, nor of what asks how it is", async () => {
+  test("a traced node does not tell of streams, nor of what asks how it is", async () => {
     const { collector, node, user } = await startTraced();
     const { id } = await user.create("music");
     await (await user.follow(id)).close();

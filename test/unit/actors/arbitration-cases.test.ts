@@ -11,13 +11,13 @@ const withAgent = (name: string, changes: Record<string, unknown>) =>
   EXAMPLE_AGENTS.map((agent) => (agent["name"] === name ? { ...agent, ...changes } : agent));
 
 describe("a request", () => {
-  test("on a free floor is granted", () => {
+  test("a request on a free floor is granted", () => {
     const floor = stage();
     expect(decisionOf(floor.create("music"))).toMatchObject({ outcome: "granted", reason: "floor_free", rule: 4 });
     expect(floor.state("music")).toBe("active.idle");
   });
 
-  test("that outranks an interruptible holder pauses it first, then is granted", () => {
+  test("a request that outranks an interruptible holder pauses it first, then is granted", () => {
     const floor = stage();
     floor.create("music");
     const { facts, reply } = floor.deliver({
@@ -30,7 +30,7 @@ describe("a request", () => {
     expect(floor.transitions(facts)).toEqual(["music active.idle→paused", "phone created→active.idle"]);
   });
 
-  test("of a lower priority gets the reason lower_priority even if the holder is not interruptible", () => {
+  test("a request of a lower priority gets the reason lower_priority even if the holder is not interruptible", () => {
     const floor = stage();
     floor.create("navigation");
     const reply = floor.create("chat");
@@ -39,7 +39,7 @@ describe("a request", () => {
     expect(floor.state("chat")).toBeUndefined();
   });
 
-  test("of a higher priority is rejected by a holder that is not interruptible, and leaves the holder's log untouched", () => {
+  test("a request of a higher priority is rejected by a holder that is not interruptible, and leaves the holder's log untouched", () => {
     const floor = stage();
     floor.create("navigation");
     const { facts, reply } = floor.deliver({
@@ -59,20 +59,20 @@ describe("a request", () => {
     expect(floor.state("navigation")).toBe("active.idle");
   });
 
-  test("at the holder's preemption_threshold is granted although the holder is not interruptible", () => {
+  test("a request at the holder's preemption_threshold is granted although the holder is not interruptible", () => {
     const floor = stage({}, withAgent("navigation", { preemption_threshold: 90 }));
     floor.create("navigation");
     expect(decisionOf(floor.create("phone"))).toMatchObject({ outcome: "granted", reason: "preempted" });
     expect(floor.state("navigation")).toBe("paused");
   });
 
-  test("of vehicle control during planning is rejected as lower", () => {
+  test("a request of vehicle control during planning is rejected as lower", () => {
     const floor = stage();
     floor.create("planner");
     expect(decisionOf(floor.create("vehicle"))).toMatchObject({ outcome: "rejected", reason: "lower_priority" });
   });
 
-  test("of an equal is rejected, and with ties: newest pauses the first", () => {
+  test("a request of an equal is rejected, and with ties: newest pauses the first", () => {
     const strict = stage();
     strict.create("music", { id: "first" });
     expect(decisionOf(strict.create("music", { id: "second" }))).toMatchObject({ reason: "equal_priority", rule: 6 });
@@ -82,7 +82,7 @@ describe("a request", () => {
     expect(newest.state("first")).toBe("paused");
   });
 
-  test("of the holder itself changes and logs nothing", () => {
+  test("a request of the holder itself changes and logs nothing", () => {
     const floor = stage();
     floor.create("music");
     const { facts, reply } = floor.deliver({ type: "session.activate", sessionId: "music" });
@@ -90,7 +90,7 @@ describe("a request", () => {
     expect(facts).toEqual([]);
   });
 
-  test("for an unknown or disabled agent finds no agent, and nothing is created", () => {
+  test("a request for an unknown or disabled agent finds no agent, and nothing is created", () => {
     const floor = stage({}, withAgent("chat", { enabled: false }));
     for (const agent of ["nobody", "chat"]) {
       expect(floor.create(agent)).toMatchObject({ ok: false, code: "agent_not_found" });
@@ -98,7 +98,7 @@ describe("a request", () => {
     }
   });
 
-  test("of a session whose agent was switched off or left is rejected by the first rule", () => {
+  test("a request of a session whose agent was switched off or left is rejected by the first rule", () => {
     const floor = stage();
     floor.create("chat", { activate: false });
     floor.catalog = makeCatalog(withAgent("chat", { enabled: false }));
@@ -107,7 +107,7 @@ describe("a request", () => {
     expect(decisionOf(floor.on("chat", "activate"))).toMatchObject({ reason: "unknown_agent", rule: 1 });
   });
 
-  test("that would pause one too many is rejected, and the holder is untouched", () => {
+  test("a request that would pause one too many is rejected, and the holder is untouched", () => {
     const floor = stage({ policy: { max_paused: 1 } });
     floor.create("chat");
     floor.create("music");
@@ -117,7 +117,7 @@ describe("a request", () => {
 });
 
 describe("a release", () => {
-  test("gives the floor back to the paused session", () => {
+  test("a release gives the floor back to the paused session", () => {
     const floor = stage();
     floor.create("music");
     floor.create("weather");
@@ -125,7 +125,7 @@ describe("a release", () => {
     expect(floor.state("music")).toBe("active.idle");
   });
 
-  test("of a stack resumes one after the other, and only those", () => {
+  test("a release of a stack resumes one after the other, and only those", () => {
     const floor = stage();
     for (const agent of ["chat", "weather", "planner", "phone"]) floor.create(agent);
     for (const [ended, resumed] of [
@@ -138,7 +138,7 @@ describe("a release", () => {
     }
   });
 
-  test("skips a session that was archived while it was paused, without an event on the holder's log", () => {
+  test("a release skips a session that was archived while it was paused, without an event on the holder's log", () => {
     const floor = stage();
     for (const agent of ["chat", "planner", "phone"]) floor.create(agent);
     const { facts } = floor.deliver({ type: "session.archive", sessionId: "planner" });
@@ -147,7 +147,7 @@ describe("a release", () => {
     expect(floor.state("chat")).toBe("active.idle");
   });
 
-  test("resumes no session that was stopped meanwhile", () => {
+  test("a release resumes no session that was stopped meanwhile", () => {
     const floor = stage();
     floor.create("music");
     floor.create("phone");
@@ -157,7 +157,7 @@ describe("a release", () => {
     expect(floor.actors.context.floor.holder).toBeUndefined();
   });
 
-  test("never wakes what the user paused", () => {
+  test("a release never wakes what the user paused", () => {
     const floor = stage();
     floor.create("music");
     floor.on("music", "pause");
@@ -166,7 +166,7 @@ describe("a release", () => {
     expect(floor.state("music")).toBe("paused");
   });
 
-  test("wakes the best: highest priority, a paused one before a queued one, the first of two that wait", () => {
+  test("a release wakes the best: highest priority, a paused one before a queued one, the first of two that wait", () => {
     const agents = EXAMPLE_AGENTS.map((agent) => ({ ...agent, when_blocked: "queue" }));
     const floor = stage({}, agents);
     floor.create("music", { id: "paused" });
@@ -186,7 +186,7 @@ describe("a release", () => {
     expect(woken).toEqual(["first", "second", "paused", "queued", "low"]);
   });
 
-  test("leaves a session whose agent resumes by hand where it is", () => {
+  test("a release leaves a session whose agent resumes by hand where it is", () => {
     const floor = stage({}, withAgent("music", { resume: "manual" }));
     floor.create("music");
     floor.create("phone");
@@ -197,7 +197,7 @@ describe("a release", () => {
 });
 
 describe("an explicit resume", () => {
-  test("is a request like any other: rejected, the session stays paused", () => {
+  test("an explicit resume is a request like any other: rejected, the session stays paused", () => {
     const floor = stage();
     floor.create("weather");
     floor.create("phone");
@@ -205,7 +205,7 @@ describe("an explicit resume", () => {
     expect(floor.state("weather")).toBe("paused");
   });
 
-  test("is rejected by a holder that is not interruptible, even of a lower priority", () => {
+  test("an explicit resume is rejected by a holder that is not interruptible, even of a lower priority", () => {
     const floor = stage({}, withAgent("vehicle", { interruptible: false }));
     floor.create("planner");
     floor.on("planner", "pause");
@@ -214,7 +214,7 @@ describe("an explicit resume", () => {
     expect(floor.state("planner")).toBe("paused");
   });
 
-  test("never queues, for every when_blocked of its agent", () => {
+  test("an explicit resume never queues, for every when_blocked of its agent", () => {
     const floor = stage({}, withAgent("music", { when_blocked: "queue" }));
     floor.create("music");
     floor.create("phone");
@@ -225,7 +225,7 @@ describe("an explicit resume", () => {
 describe("a queue", () => {
   const queueing = withAgent("chat", { when_blocked: "queue", queue_timeout: "30s" });
 
-  test("holds a blocked session until the floor is free, and grants it once", () => {
+  test("a queue holds a blocked session until the floor is free, and grants it once", () => {
     const floor = stage({}, queueing);
     floor.create("phone");
     expect(decisionOf(floor.create("chat"))).toMatchObject({ outcome: "queued", reason: "lower_priority" });
@@ -235,7 +235,7 @@ describe("a queue", () => {
     expect(floor.events("arbitration").at(-1)).toMatchObject({ outcome: "granted", reason: "dequeued" });
   });
 
-  test("never grants a withdrawn request", () => {
+  test("a queue never grants a withdrawn request", () => {
     const floor = stage({}, queueing);
     floor.create("phone");
     floor.create("chat");
@@ -244,7 +244,7 @@ describe("a queue", () => {
     expect(floor.state("chat")).toBe("archived");
   });
 
-  test("keeps the place of a session that asks again", () => {
+  test("a queue keeps the place of a session that asks again", () => {
     const floor = stage({}, queueing);
     floor.create("phone");
     floor.create("chat");
@@ -253,13 +253,13 @@ describe("a queue", () => {
     expect(facts).toEqual([]);
   });
 
-  test("that is full rejects", () => {
+  test("a queue that is full rejects", () => {
     const floor = stage({ policy: { max_queued: 0 } }, queueing);
     floor.create("phone");
     expect(decisionOf(floor.create("chat"))).toMatchObject({ outcome: "rejected", reason: "queue_full" });
   });
 
-  test("lets go of one whose time is up: it stays created, and the turn that waited with it ends", () => {
+  test("a queue lets go of one whose time is up: it stays created, and the turn that waited with it ends", () => {
     const floor = stage({}, queueing);
     floor.create("phone");
     floor.create("chat", { activate: false });
@@ -279,7 +279,7 @@ describe("a reserved floor", () => {
   const delayed = { policy: { resume_delay: "2s" } };
   const wakeTimer = (floor: FloorStage) => floor.actors.context.floor.reserved?.timerId as string;
 
-  test("has no holder and rejects sessions of lower priority", () => {
+  test("a reserved floor has no holder and rejects sessions of lower priority", () => {
     const floor = stage(delayed);
     floor.create("weather");
     floor.create("phone");
@@ -290,7 +290,7 @@ describe("a reserved floor", () => {
     expect(floor.state("weather")).toBe("active.idle");
   });
 
-  test("is granted to what outranks the reserved session, without a second pause", () => {
+  test("a reserved floor is granted to what outranks the reserved session, without a second pause", () => {
     const floor = stage(delayed);
     floor.create("weather");
     floor.create("phone");
@@ -311,7 +311,7 @@ describe("a reserved floor", () => {
     expect(floor.state("weather")).toBe("active.idle");
   });
 
-  test("is granted at once to the reserved session when it asks itself", () => {
+  test("a reserved floor is granted at once to the reserved session when it asks itself", () => {
     const floor = stage(delayed);
     floor.create("weather");
     floor.create("phone");
@@ -319,7 +319,7 @@ describe("a reserved floor", () => {
     expect(decisionOf(floor.on("weather", "resume"))).toMatchObject({ reason: "floor_free", rule: 2 });
   });
 
-  test("goes to the next when the reserved session ends first", () => {
+  test("a reserved floor goes to the next when the reserved session ends first", () => {
     const floor = stage(delayed);
     floor.create("music");
     floor.create("weather");
@@ -363,7 +363,7 @@ describe("stopping", () => {
 });
 
 describe("an archived session", () => {
-  test("refuses what would bring it back", () => {
+  test("an archived session refuses what would bring it back", () => {
     const floor = stage();
     floor.create("music");
     floor.on("music", "archive");
@@ -376,7 +376,7 @@ describe("an archived session", () => {
 });
 
 describe("what-if", () => {
-  test("tells the decision that would be taken, and changes nothing", () => {
+  test("what-if tells the decision that would be taken, and changes nothing", () => {
     const floor = stage();
     floor.create("navigation");
     const before = persistWhole(floor.actors);

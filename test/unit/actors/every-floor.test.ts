@@ -33,17 +33,20 @@ const MIXED = [
 const QUIET = [{ name: "quiet", when: "quiet", allow: ["firm20", "over50duck", "duck20", "over20"] }];
 
 describe("every reachable state of a small floor", () => {
-  test("of the car with its restrictions and four sessions holds the invariants", () => {
+  test("every reachable state of a small floor of the car with its restrictions and four sessions holds the invariants", () => {
     const { states, steps } = new FloorExplorer(makeCatalog(CAR, { restrictions: RESTRICTIONS }), 4).explore(checkStep);
     expect(states).toBeGreaterThan(300);
     expect(steps).toBeGreaterThan(states);
   });
 
-  test.each(["reject", "newest"])("of agents that mix all keys, with ties: %s, holds the invariants", (ties) => {
-    const catalog = makeCatalog(MIXED, { restrictions: QUIET, policy: { ties } });
-    const { states } = new FloorExplorer(catalog, 3).explore(checkStep);
-    expect(states).toBeGreaterThan(1_000);
-  });
+  test.each(["reject", "newest"])(
+    "every reachable state of a small floor of agents that mix all keys, with ties: %s, holds the invariants",
+    (ties) => {
+      const catalog = makeCatalog(MIXED, { restrictions: QUIET, policy: { ties } });
+      const { states } = new FloorExplorer(catalog, 3).explore(checkStep);
+      expect(states).toBeGreaterThan(1_000);
+    },
+  );
 });
 
 describe("a catalogue without the new keys", () => {
@@ -62,7 +65,7 @@ describe("a catalogue without the new keys", () => {
     ["reject", 1, 1],
     ["newest", 1, 1],
   ])(
-    "decides in every state as if one session were heard at a time: ties %s, limits %i and %i",
+    "a catalogue without the new keys decides in every state as if one session were heard at a time: ties %s, limits %i and %i",
     (ties, paused, queued) => {
       const catalog = makeCatalog(plain, { policy: { ties, max_paused: paused, max_queued: queued } });
       let compared = 0;

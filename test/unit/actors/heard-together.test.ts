@@ -50,7 +50,7 @@ describe("a session that becomes a critical agent", () => {
     expect(reply).toMatchObject({ ok: true, outcome: { currentAgentId: agentId } });
   };
 
-  test("while it waits in the queue gets the floor at once, and waits no longer", () => {
+  test("a session that becomes a critical agent while it waits in the queue gets the floor at once, and waits no longer", () => {
     const floor = new FloorStage(makeCatalog(agents));
     floor.create("phone");
     floor.create("chat");
@@ -60,7 +60,7 @@ describe("a session that becomes a critical agent", () => {
     expect(floor.actors.context.floor.queued).toEqual([]);
   });
 
-  test("while another has silenced it is heard again at once", () => {
+  test("a session that becomes a critical agent while another has silenced it is heard again at once", () => {
     const floor = new FloorStage(makeCatalog(agents));
     floor.create("music");
     floor.create("phone");
@@ -69,7 +69,7 @@ describe("a session that becomes a critical agent", () => {
     expect(floor.actors.context.floor.ducked).toMatchObject([{ level: 0 }]);
   });
 
-  test("while another has silenced it gets the floor where it would silence one that is heard", () => {
+  test("a session that becomes a critical agent while another has silenced it gets the floor where it would silence one that is heard", () => {
     const heard = { when_preempted: "duck", when_blocked: "duck", interruptible: false };
     const floor = new FloorStage(
       makeCatalog([
@@ -86,7 +86,7 @@ describe("a session that becomes a critical agent", () => {
     expect(floor.state("music")).toBe("active.idle");
   });
 
-  test("while it is ducked is as loud as its own volume, even while the floor is reserved", () => {
+  test("a session that becomes a critical agent while it is ducked is as loud as its own volume, even while the floor is reserved", () => {
     const floor = new FloorStage(
       makeCatalog(
         [
@@ -106,7 +106,7 @@ describe("a session that becomes a critical agent", () => {
     expect(floor.actors.machineState("dialog" as never)?.context.level).toBe(0);
   });
 
-  test("while its user keeps it paused stays paused", () => {
+  test("a session that becomes a critical agent while its user keeps it paused stays paused", () => {
     const floor = new FloorStage(makeCatalog(agents));
     floor.create("music");
     floor.on("music", "pause");
@@ -117,7 +117,7 @@ describe("a session that becomes a critical agent", () => {
 });
 
 describe("a prompt", () => {
-  test("ducks the music that can, and the music is as loud as before when it ends", () => {
+  test("a prompt ducks the music that can, and the music is as loud as before when it ends", () => {
     const car = new Car();
     car.start("music_agent", "M");
     const { decision, heard } = car.start("prompt_agent", "V");
@@ -131,7 +131,7 @@ describe("a prompt", () => {
     expect(car.end("V").heard).toEqual(["V archive archived", "M resume active.idle"]);
   });
 
-  test("is announced with a sentence that says that the music goes on, not that it is paused", () => {
+  test("a prompt is announced with a sentence that says that the music goes on, not that it is paused", () => {
     const spoken = (catalog = carCatalog()) => {
       const car = new Car(catalog);
       car.start("music_agent", "M");
@@ -148,7 +148,7 @@ describe("a prompt", () => {
     expect(silenced.start("phone_agent", "P").decision?.say).toBe("Music Agent is paused for Phone Agent.");
   });
 
-  test("leaves the music's run alone: it is neither held nor ended nor started again", () => {
+  test("a prompt leaves the music's run alone: it is neither held nor ended nor started again", () => {
     const car = new Car();
     car.start("music_agent", "M");
     car.chat("M", "m1");
@@ -162,7 +162,7 @@ describe("a prompt", () => {
     expect(car.state("M")).toBe("active.running");
   });
 
-  test("is heard in a call that lets it, and the call hears nothing of its end", () => {
+  test("a prompt is heard in a call that lets it, and the call hears nothing of its end", () => {
     const car = new Car();
     car.start("music_agent", "M");
     expect(car.start("phone_agent", "C").heard).toEqual(["M preempt paused", "C activate active.idle"]);
@@ -173,7 +173,7 @@ describe("a prompt", () => {
     expect(car.state("M")).toBe("paused");
   });
 
-  test("is rejected by a call that does not let it, and nothing else happens", () => {
+  test("a prompt is rejected by a call that does not let it, and nothing else happens", () => {
     const car = new Car();
     car.start("music_agent", "M");
     car.start("plain_phone", "X");
@@ -182,7 +182,7 @@ describe("a prompt", () => {
     expect(heard).toEqual([]);
   });
 
-  test("goes silent with the music for a call at its threshold that lets neither be heard", () => {
+  test("a prompt goes silent with the music for a call at its threshold that lets neither be heard", () => {
     const car = new Car();
     car.start("music_agent", "M");
     car.start("prompt_agent", "V");
@@ -190,7 +190,7 @@ describe("a prompt", () => {
     expect(heard).toEqual(["V preempt paused", "M preempt paused", "X activate active.idle"]);
   });
 
-  test("goes on beneath the driver's words although it is not interruptible", () => {
+  test("a prompt goes on beneath the driver's words although it is not interruptible", () => {
     const car = new Car();
     car.start("music_agent", "M");
     car.start("prompt_agent", "V");
@@ -222,7 +222,7 @@ test("an agent that replaces another ends the other's session, regardless of tie
 });
 
 describe("a critical session", () => {
-  test("pauses a holder that is not interruptible, and keeps all other sessions away", () => {
+  test("a critical session pauses a holder that is not interruptible, and keeps all other sessions away", () => {
     const car = new Car();
     car.start("music_agent", "M");
     car.start("navigation", "N");
@@ -234,7 +234,7 @@ describe("a critical session", () => {
     expect(car.state("M")).toBe("paused");
   });
 
-  test("that lets all be heard leaves a call where it is", () => {
+  test("a critical session that lets all be heard leaves a call where it is", () => {
     const car = new Car();
     car.start("music_agent", "M");
     car.start("quiet_phone", "X");
@@ -242,7 +242,7 @@ describe("a critical session", () => {
     expect(car.end("B").heard.at(-1)).toBe("X resume active.idle");
   });
 
-  test("starts beneath one that is above it, and comes forward when that one ends", () => {
+  test("a critical session starts beneath one that is above it, and comes forward when that one ends", () => {
     const car = new Car();
     car.start("ecall_agent", "E");
     const { decision, heard } = car.start("chime_agent", "B");
@@ -290,7 +290,7 @@ describe("a participant that plays for itself", () => {
     expect(car.actors.context.floor.holder).toBeUndefined();
   });
 
-  test("stays where it is when it was the node that died, for a minute", () => {
+  test("a participant that plays for itself stays where it is when it was the node that died, for a minute", () => {
     const car = begin();
     car.restart();
     expect(car.hear(() => car.pass(60_000, 60_000)).heard).toEqual([]);
@@ -298,7 +298,7 @@ describe("a participant that plays for itself", () => {
 });
 
 describe("a restriction", () => {
-  test("pauses the music while it is on, refuses others, and lets the music back when it is off", () => {
+  test("a restriction pauses the music while it is on, refuses others, and lets the music back when it is off", () => {
     const car = new Car();
     car.start("music_agent", "M");
     expect(car.flags({ reverse_gear: true }).heard).toEqual(["M preempt paused"]);
@@ -314,7 +314,7 @@ describe("a restriction", () => {
     expect(car.flags({}).heard).toEqual(["M resume active.idle"]);
   });
 
-  test("that stops the others ends every session that is heard, but no critical one", () => {
+  test("a restriction that stops the others ends every session that is heard, but no critical one", () => {
     const car = new Car();
     car.start("music_agent", "M");
     car.start("prompt_agent", "V");
@@ -333,7 +333,7 @@ describe("a ducked session", () => {
     return car;
   };
 
-  test("that asks for the front is rejected and stays ducked", () => {
+  test("a ducked session that asks for the front is rejected and stays ducked", () => {
     const car = ducked();
     const { decision, heard } = car.hear(() => car.on("M", "activate"));
     expect(decision).toMatchObject({ outcome: "rejected", reason: "lower_priority" });
@@ -341,13 +341,13 @@ describe("a ducked session", () => {
     expect(car.state("M")).toBe("ducked.idle");
   });
 
-  test("takes a turn where it is", () => {
+  test("a ducked session takes a turn where it is", () => {
     const car = ducked();
     expect(car.chat("M", "m1")).toMatchObject({ ok: true });
     expect(car.state("M")).toBe("ducked.running");
   });
 
-  test("can be paused, aborted and archived like an active one", () => {
+  test("a ducked session can be paused, aborted and archived like an active one", () => {
     const car = ducked();
     car.chat("M", "m1");
     expect(car.hear(() => car.on("M", "abort")).heard).toEqual(["M abort ducked.idle -14"]);
@@ -359,7 +359,7 @@ describe("a ducked session", () => {
     expect(other.state("V")).toBe("active.idle");
   });
 
-  test("has the same state after a restart", () => {
+  test("a ducked session has the same state after a restart", () => {
     const car = ducked();
     car.restart();
     expect(car.state("M")).toBe("ducked.idle");

@@ -33,7 +33,7 @@ const report = (text: string): LooseCommand => ({
 });
 
 describe("what a commit asks for", () => {
-  test("is published, armed and signalled when it is durable, and not before", async () => {
+  test("what a commit asks for is published, armed and signalled when it is durable, and not before", async () => {
     const stage = await openStage();
     await stage.create("music", "music");
     await stage.run("music", "r1");
@@ -64,7 +64,7 @@ describe("what a commit asks for", () => {
   test.each([
     ["met a conflict", "conflict" as const, 1],
     ["failed", { refuseWith: new AppError("unavailable") }, 0],
-  ])("is not done for a commit that %s", async (_, fate, told) => {
+  ])("what a commit asks for is not done for a commit that %s", async (_, fate, told) => {
     const stage = await openStage();
     await stage.create("music", "music");
     const heard = await stage.hear();
@@ -75,7 +75,7 @@ describe("what a commit asks for", () => {
     expect([heard.length, stage.armed.length]).toEqual([told, told]);
   });
 
-  test("is not done for an answer that changes nothing", async () => {
+  test("what a commit asks for is not done for an answer that changes nothing", async () => {
     const stage = await openStage();
     await stage.create("music", "music");
     const heard = await stage.hear();
@@ -84,7 +84,7 @@ describe("what a commit asks for", () => {
     expect(heard).toEqual([]);
   });
 
-  test("is published commit by commit, each from where the former ended", async () => {
+  test("what a commit asks for is published commit by commit, each from where the former ended", async () => {
     const stage = await openStage();
     const heard = await stage.hear();
     await stage.create("music", "music");
@@ -100,7 +100,7 @@ describe("what a commit asks for", () => {
     ]);
   });
 
-  test("is published without the events if they are too large for the bus", async () => {
+  test("what a commit asks for is published without the events if they are too large for the bus", async () => {
     const stage = await openStage();
     await stage.create("music", "music");
     const heard = await stage.hear();
@@ -110,7 +110,7 @@ describe("what a commit asks for", () => {
     expect(heard.map((message) => message.kind === "commit" && message.entries?.length)).toEqual([1, undefined]);
   });
 
-  test("of text alone is published as a checkpoint: how far the text is stored", async () => {
+  test("what a commit asks for of text alone is published as a checkpoint: how far the text is stored", async () => {
     const stage = await openStage();
     await stage.create("music", "music");
     await stage.run("music", "r1");
@@ -124,7 +124,7 @@ describe("what a commit asks for", () => {
 });
 
 describe("floors that are kept warm", () => {
-  test("are so many: the one used longest ago makes room, and is loaded again as it was", async () => {
+  test("floors that are kept warm are so many: the one used longest ago makes room, and is loaded again as it was", async () => {
     const stage = await openStage({ maxFloors: 2 });
     for (const user of ["ann", "bob"]) await stage.create(user, "music", { floorId: `u:${user}` });
     // Ann's is now the one used last.
@@ -142,7 +142,7 @@ describe("floors that are kept warm", () => {
     expect(stage.store.callsOf("loadFloor")).toBe(loads + 2);
   });
 
-  test("are not let go of while commands wait there: a further floor is busy", async () => {
+  test("floors that are kept warm are not let go of while commands wait there: a further floor is busy", async () => {
     const stage = await openStage({ maxFloors: 2 });
     for (const user of ["ann", "bob"]) await stage.create(user, "music", { floorId: `u:${user}` });
     stage.store.hold();
@@ -160,7 +160,7 @@ describe("floors that are kept warm", () => {
     expect(stage.host.floorCount).toBe(2);
   });
 
-  test("are passed over where they are busy: the next idle one makes room", async () => {
+  test("floors that are kept warm are passed over where they are busy: the next idle one makes room", async () => {
     const stage = await openStage({ maxFloors: 2 });
     for (const user of ["ann", "bob"]) await stage.create(user, "music", { floorId: `u:${user}` });
     stage.store.hold();
@@ -180,7 +180,7 @@ describe("floors that are kept warm", () => {
     expect(stage.store.callsOf("loadFloor")).toBe(loads);
   });
 
-  test("are all let go of in the end, and nothing is lost by that", async () => {
+  test("floors that are kept warm are all let go of in the end, and nothing is lost by that", async () => {
     const stage = await openStage();
     for (const user of ["ann", "bob"]) await stage.create(user, "music", { floorId: `u:${user}` });
     await stage.settle();
@@ -212,7 +212,7 @@ describe("an invalid command", () => {
     "",
   ];
 
-  test.each(events)("is not let in: %j", async (type) => {
+  test.each(events)("an invalid command is not let in: %j", async (type) => {
     const stage = await openStage();
     await stage.create("music", "music");
     await stage.create("waiting", "music", { activate: false });

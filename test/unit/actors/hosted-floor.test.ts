@@ -84,7 +84,7 @@ describe("one batch at a time", () => {
 });
 
 describe("a deadline", () => {
-  test("that has passed while the command waited is its end: it never begins", async () => {
+  test("a deadline that has passed while the command waited is its end: it never begins", async () => {
     const stage = await openFloor();
     stage.store.hold();
     const before = stage.rename("music", "before");
@@ -100,7 +100,7 @@ describe("a deadline", () => {
     expect(stage.store.changes.flatMap(({ events }) => events).some(({ json }) => json.includes("late"))).toBe(false);
   });
 
-  test("that has passed when the command is to be delivered again is its end, too", async () => {
+  test("a deadline that has passed when the command is to be delivered again is its end, too", async () => {
     const stage = await openFloor();
     stage.store.hold();
     stage.store.fates.push("conflict");
@@ -112,14 +112,14 @@ describe("a deadline", () => {
     expect(stage.store.changes).toHaveLength(2);
   });
 
-  test("is the last instant at which it may begin", async () => {
+  test("a deadline is the last instant at which it may begin", async () => {
     const stage = await openFloor();
     expect((await stage.rename("music", "just so", { deadline: stage.clock.now() })).ok).toBe(true);
   });
 });
 
 describe("a repeat", () => {
-  test("of what waits or is under way joins it: one effect, one answer", async () => {
+  test("a repeat of what waits or is under way joins it: one effect, one answer", async () => {
     const stage = await openFloor();
     stage.store.hold();
     const first = stage.rename("music", "first", { commandId: "one" });
@@ -137,7 +137,7 @@ describe("a repeat", () => {
     ]);
   });
 
-  test("with another body is a mismatch, and its original goes on", async () => {
+  test("a repeat with another body is a mismatch, and its original goes on", async () => {
     const stage = await openFloor();
     stage.store.hold();
     const first = stage.rename("music", "first", { commandId: "one" });
@@ -148,7 +148,7 @@ describe("a repeat", () => {
     expect(await first).toMatchObject({ ok: true, session: { title: "first" } });
   });
 
-  test("of another caller is no repeat", async () => {
+  test("a repeat of another caller is no repeat", async () => {
     const stage = await openFloor();
     const replies = await Promise.all([
       stage.rename("music", "hers", { commandId: "one" }),
@@ -157,7 +157,7 @@ describe("a repeat", () => {
     expect(replies.map((reply) => reply.ok && reply.session?.title)).toEqual(["hers", "his"]);
   });
 
-  test("after the answer is answered from the receipt, word for word, although other commands followed", async () => {
+  test("a repeat after the answer is answered from the receipt, word for word, although other commands followed", async () => {
     const stage = await openFloor();
     const first = await stage.rename("music", "first", { commandId: "one" });
     await stage.rename("music", "second");
@@ -168,7 +168,7 @@ describe("a repeat", () => {
     expect(title).toBe("second");
   });
 
-  test("of a refusal is refused again, though it would be granted by now", async () => {
+  test("a repeat of a refusal is refused again, though it would be granted by now", async () => {
     const stage = await openFloor();
     await stage.create("call", "phone");
     const refused = await stage.on("music", "resume", { commandId: "one" });
@@ -177,7 +177,7 @@ describe("a repeat", () => {
     expect(await stage.on("music", "resume", { commandId: "one" })).toEqual(refused);
   });
 
-  test("of a key that was used on another floor is a mismatch, and changes nothing here", async () => {
+  test("a repeat of a key that was used on another floor is a mismatch, and changes nothing here", async () => {
     const stage = await openFloor();
     await stage.create("other", "music", { floorId: "u:bob", commandId: "one" });
     const reply = await stage.rename("music", "first", { commandId: "one" });
@@ -187,7 +187,7 @@ describe("a repeat", () => {
 });
 
 describe("a command that breaks the machines", () => {
-  test("alone is answered with internal, and the others of its batch succeed", async () => {
+  test("a command that breaks the machines alone is answered with internal, and the others of its batch succeed", async () => {
     const stage = await openFloor();
     stage.catalog = withBomb(stage.catalog);
     const asked = [
@@ -211,7 +211,7 @@ describe("a command that breaks the machines", () => {
     expect(await stage.store.store.loadSession("boom" as never)).toBeUndefined();
   });
 
-  test("leaves a floor that goes on from the store", async () => {
+  test("a command that breaks the machines leaves a floor that goes on from the store", async () => {
     const stage = await openFloor();
     const whole = stage.catalog;
     stage.catalog = withBomb(whole);
@@ -221,7 +221,7 @@ describe("a command that breaks the machines", () => {
     expect(stage.store.callsOf("loadFloor")).toBe(2);
   });
 
-  test("breaks them also where a session throws, and not the arbiter", async () => {
+  test("a command that breaks the machines breaks them also where a session throws, and not the arbiter", async () => {
     const stage = await openFloor();
     await stage.run("music", "r1");
     const { catalog } = stage;
@@ -239,7 +239,7 @@ describe("a command that breaks the machines", () => {
 });
 
 describe("a conflict", () => {
-  test("drops the actors: what another host committed is loaded, and the command delivered again", async () => {
+  test("a conflict drops the actors: what another host committed is loaded, and the command delivered again", async () => {
     const stage = await openFloor();
     const other = stage.neighbour();
     await other.rename("music", "by another");
@@ -252,7 +252,7 @@ describe("a conflict", () => {
     expect(log.entries.map(({ floorSeq }) => floorSeq)).toEqual(Array.from({ length: head }, (_, n) => n + 1));
   });
 
-  test("with another host that had the same command is answered from its receipt", async () => {
+  test("a conflict with another host that had the same command is answered from its receipt", async () => {
     const stage = await openFloor();
     const other = stage.neighbour();
     const theirs = await other.create("weather", "weather", { commandId: "shared" });
@@ -270,7 +270,7 @@ describe("a conflict", () => {
     expect(created.map(({ sessionId }) => sessionId)).toEqual(["music", "weather"]);
   });
 
-  test("that does not end is given up: the outcome is unknown", async () => {
+  test("a conflict that does not end is given up: the outcome is unknown", async () => {
     const stage = await openFloor();
     stage.store.fates.push(...Array.from({ length: 50 }, () => "conflict" as const));
     expect(await stage.failureOf(stage.rename("music", "in vain"))).toBe("unavailable");
@@ -280,7 +280,7 @@ describe("a conflict", () => {
 });
 
 describe("a commit that fails", () => {
-  test("answers no command, and leaves nothing in memory", async () => {
+  test("a commit that fails answers no command, and leaves nothing in memory", async () => {
     const stage = await openFloor();
     stage.store.fates.push({ refuseWith: new AppError("unavailable") });
     const asked = [stage.rename("music", "lost"), stage.create("call", "phone")];
@@ -290,7 +290,7 @@ describe("a commit that fails", () => {
     expect(reply.ok && reply.session?.title).not.toBe("lost");
   });
 
-  test("after the write gives its outcome to a repeat of the command", async () => {
+  test("a commit that fails after the write gives its outcome to a repeat of the command", async () => {
     const stage = await openFloor();
     stage.store.fates.push({ loseAnswerWith: new AppError("unavailable") });
     expect(await stage.failureOf(stage.create("call", "phone", { commandId: "one" }))).toBe("unavailable");
@@ -306,7 +306,7 @@ describe("a commit that fails", () => {
   });
 
   test.each(["alone", "with others"])(
-    "with an unknown outcome, after it was written, is answered from the receipt (%s)",
+    "a commit that fails with an unknown outcome, after it was written, is answered from the receipt (%s)",
     async (how) => {
       const stage = await openFloor();
       stage.store.fates.push({ loseAnswerWith: new Error("the answer made no sense") });
@@ -320,7 +320,7 @@ describe("a commit that fails", () => {
     },
   );
 
-  test("with an unknown error before the write is internal for the faulty command only", async () => {
+  test("a commit that fails with an unknown error before the write is internal for the faulty command only", async () => {
     const stage = await openFloor();
     const fault = new Error("no such column");
     stage.store.fates.push({ refuseWith: fault }, "commit", { refuseWith: fault });
@@ -333,7 +333,7 @@ describe("a commit that fails", () => {
 describe("an answer that changes nothing", () => {
   const still = { type: "run.still" as const, sessionId: "music", runId: "r1", attempt: 1 };
 
-  test("is not given from memory alone: a host that is behind asks the store first", async () => {
+  test("an answer that changes nothing is not given from memory alone: a host that is behind asks the store first", async () => {
     const stage = await openFloor();
     await stage.run("music", "r1");
     expect(await stage.ask(still, { caller: null })).toMatchObject({ standing: { standing: "go" } });
@@ -342,7 +342,7 @@ describe("an answer that changes nothing", () => {
     expect(stage.metrics.conflicts).toBe(1);
   });
 
-  test("writes nothing", async () => {
+  test("an answer that changes nothing writes nothing", async () => {
     const stage = await openFloor();
     await stage.run("music", "r1");
     const before = stage.store.changes.length;
@@ -368,7 +368,7 @@ describe("a floor whose row cannot be read here", () => {
   const edit = (change: (whole: { actors: Record<string, unknown> }) => object) => (snapshot: string) =>
     JSON.stringify(change(JSON.parse(snapshot)));
 
-  test("because a newer release wrote it is left to that release: unavailable", async () => {
+  test("a floor whose row cannot be read here because a newer release wrote it is left to that release: unavailable", async () => {
     const stage = await withRow({ format: 99 });
     const asked = [stage.rename("music", "a"), stage.rename("music", "b")];
     expect(await Promise.all(asked.map((each) => stage.failureOf(each)))).toEqual(["unavailable", "unavailable"]);
@@ -421,7 +421,7 @@ describe("a floor whose row cannot be read here", () => {
     expect((await stage.store.store.loadFloor("u:ann" as never))!.snapshot).toBe(snapshot);
   }
 
-  test("unless another node wrote it meanwhile: a session that is deleted between the two reads is a conflict", async () => {
+  test("a floor whose row cannot be read here unless another node wrote it meanwhile: a session that is deleted between the two reads is a conflict", async () => {
     const stage = await openFloor();
     const other = stage.neighbour();
     const deleted = Promise.withResolvers<void>();

@@ -38,7 +38,7 @@ const moves = (stage: Leased, from: number) =>
   });
 
 describe("a session that is not heard from", () => {
-  test("gives the front up after 1.5 leases, and the best of the others comes to the front in the same step", () => {
+  test("a session that is not heard from gives the front up after 1.5 leases, and the best of the others comes to the front in the same step", () => {
     const stage = new Leased();
     stage.create("music");
     stage.create("prompt");
@@ -53,7 +53,7 @@ describe("a session that is not heard from", () => {
     expect(stage.view("prompt")).not.toHaveProperty("leaseUntil");
   });
 
-  test("lapses no earlier than one lease after its last sign of life, even if that one was not committed", () => {
+  test("a session that is not heard from lapses no earlier than one lease after its last sign of life, even if that one was not committed", () => {
     const stage = new Leased();
     stage.create("radio");
     stage.beatAt("radio", 2_500, 4_499);
@@ -65,7 +65,7 @@ describe("a session that is not heard from", () => {
     expect(stage.state("radio")).toBe("paused");
   });
 
-  test("comes back with the same session: a resume asks for the floor as before, and its lease begins again", () => {
+  test("a session that is not heard from comes back with the same session: a resume asks for the floor as before, and its lease begins again", () => {
     const stage = new Leased();
     stage.create("music");
     stage.create("prompt");
@@ -76,7 +76,7 @@ describe("a session that is not heard from", () => {
     expect(stage.view("prompt")).toMatchObject({ leaseMs: 3_000, leaseUntil: stage.now + 3_000 });
   });
 
-  test("is silenced beneath another too, and is not woken when that one ends", () => {
+  test("a session that is not heard from is silenced beneath another too, and is not woken when that one ends", () => {
     const stage = new Leased();
     stage.create("music");
     stage.create("prompt");
@@ -92,7 +92,7 @@ describe("a session that is not heard from", () => {
     expect(stage.actors.context.floor).toMatchObject({ holder: undefined, paused: [] });
   });
 
-  test("stays paused if it was, gets an event, and is woken by no release", () => {
+  test("a session that is not heard from stays paused if it was, gets an event, and is woken by no release", () => {
     const stage = new Leased();
     stage.create("radio");
     stage.create("call");
@@ -105,7 +105,7 @@ describe("a session that is not heard from", () => {
     expect(stage.actors.context.floor.holder).toBeUndefined();
   });
 
-  test("leaves the queue, with a decision that says why, and stays created", () => {
+  test("a session that is not heard from leaves the queue, with a decision that says why, and stays created", () => {
     const stage = new Leased();
     stage.create("call");
     stage.create("news");
@@ -123,7 +123,7 @@ describe("a session that is not heard from", () => {
     expect(stage.state("news")).toBe("created");
   });
 
-  test("loses the floor that is reserved for it to the next waiting session", () => {
+  test("a session that is not heard from loses the floor that is reserved for it to the next waiting session", () => {
     for (const reserved of ["radio", "news"]) {
       const stage = new Leased({ policy: { resume_delay: "1h" } });
       if (reserved === "radio") stage.create("radio");
@@ -137,7 +137,7 @@ describe("a session that is not heard from", () => {
     }
   });
 
-  test("has nothing to lose once its user paused it: there is no timer, and a heartbeat is welcome", () => {
+  test("a session that is not heard from has nothing to lose once its user paused it: there is no timer, and a heartbeat is welcome", () => {
     const stage = new Leased();
     stage.create("radio");
     stage.on("radio", "pause");
@@ -147,7 +147,7 @@ describe("a session that is not heard from", () => {
 });
 
 describe("a sign of life", () => {
-  test("is committed only when half a lease has passed since the last that was", () => {
+  test("a sign of life is committed only when half a lease has passed since the last that was", () => {
     const stage = new Leased();
     stage.create("radio");
     const changes: number[] = [];
@@ -161,7 +161,7 @@ describe("a sign of life", () => {
     expect(stage.state("radio")).toBe("active.idle");
   });
 
-  test("is no change of the session as its readers see it: no event, and the time of its last change stays", () => {
+  test("a sign of life is no change of the session as its readers see it: no event, and the time of its last change stays", () => {
     const stage = new Leased();
     stage.create("radio");
     const before = stage.view("radio")!;
@@ -170,7 +170,7 @@ describe("a sign of life", () => {
     expect(stage.view("radio")).toEqual({ ...before, leaseUntil: before.leaseUntil! + 2_000 });
   });
 
-  test("is every command of the session itself, refused ones too", () => {
+  test("a sign of life is every command of the session itself, refused ones too", () => {
     const stage = new Leased();
     stage.create("radio");
     for (const does of [
@@ -186,7 +186,7 @@ describe("a sign of life", () => {
     expect(stage.state("radio")).toBe("active.idle");
   });
 
-  test("of a session that is archived, or unknown, is an error; of one without a lease it means nothing", () => {
+  test("a sign of life of a session that is archived, or unknown, is an error; of one without a lease it means nothing", () => {
     const stage = new Leased();
     stage.create("chat");
     expect(stage.beat("chat")).toMatchObject({ facts: [], reply: { ok: true } });
@@ -198,7 +198,7 @@ describe("a sign of life", () => {
 });
 
 describe("a node that was away is not taken for a participant that is", () => {
-  test("for a minute, in which no timer fired and no heartbeat came: every lease begins again", () => {
+  test("a node that was away is not taken for a participant that is for a minute, in which no timer fired and no heartbeat came: every lease begins again", () => {
     const stage = new Leased();
     stage.create("music");
     stage.create("prompt");
@@ -209,7 +209,7 @@ describe("a node that was away is not taken for a participant that is", () => {
     expect(stage.state("music")).toBe("ducked.idle");
   });
 
-  test("for any shorter time, whenever that begins, with a participant that beats every third of its lease", () => {
+  test("a node that was away is not taken for a participant that is for any shorter time, whenever that begins, with a participant that beats every third of its lease", () => {
     for (let awayMs = 100; awayMs <= 9_000; awayMs += 100) {
       for (let begins = 0; begins <= 8_000; begins += 250) {
         const stage = new Leased();
@@ -230,7 +230,7 @@ describe("a node that was away is not taken for a participant that is", () => {
     }
   });
 
-  test("while the clock stands still, because it was set back: the living stay, the dead go", () => {
+  test("a node that was away is not taken for a participant that is while the clock stands still, because it was set back: the living stay, the dead go", () => {
     const stage = new Leased();
     stage.create("radio");
     stage.create("other_news");
@@ -247,7 +247,7 @@ describe("a node that was away is not taken for a participant that is", () => {
 });
 
 describe("a lease", () => {
-  test("goes on over preemption, a return and a wait, with one timer at a time", () => {
+  test("a lease goes on over preemption, a return and a wait, with one timer at a time", () => {
     const stage = new Leased();
     stage.create("radio");
     const [first] = stage.timers;
@@ -257,7 +257,7 @@ describe("a lease", () => {
     expect(stage.state("radio")).toBe("active.idle");
   });
 
-  test("is that of the session's agent: another agent's lease begins at once, and an agent without a lease ends it", () => {
+  test("a lease is that of the session's agent: another agent's lease begins at once, and an agent without a lease ends it", () => {
     const stage = new Leased();
     stage.create("radio");
     stage.pass(1_000);
@@ -270,7 +270,7 @@ describe("a lease", () => {
     expect(stage.timers).toEqual([]);
   });
 
-  test("ends with its session, for every way a session can end", () => {
+  test("a lease ends with its session, for every way a session can end", () => {
     for (const verb of ["archive", "stop", "delete"] as const) {
       const stage = new Leased();
       stage.create("radio");
@@ -279,7 +279,7 @@ describe("a lease", () => {
     }
   });
 
-  test("ends when a new catalogue removes it, and takes a new catalogue's length", () => {
+  test("a lease ends when a new catalogue removes it, and takes a new catalogue's length", () => {
     const stage = new Leased();
     stage.create("radio");
     const lease = (length: object) =>
@@ -295,7 +295,7 @@ describe("a lease", () => {
     expect(stage.timers).toEqual([]);
   });
 
-  test("survives a restart, together with its session's state", () => {
+  test("a lease survives a restart, together with its session's state", () => {
     const stage = new Leased();
     stage.create("radio");
     stage.beatAt("radio", 2_500);

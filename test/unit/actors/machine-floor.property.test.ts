@@ -85,7 +85,7 @@ function playBoth(setting: World, steps: Step[]): void {
 }
 
 describe("a floor that is played by tables", () => {
-  test("emits, answers and writes what XState's own actors would, in any history", () => {
+  test("a floor that is played by tables emits, answers and writes what XState's own actors would, in any history", () => {
     fc.assert(fc.property(world, fc.array(step, { minLength: 1, maxLength: 60, size: "max" }), playBoth), {
       numRuns: Number(process.env["FLOOR_HISTORIES"] ?? 300),
     });
@@ -238,7 +238,7 @@ function playByTable(value: unknown, context: SessionContext, event: SessionEven
 }
 
 describe("every state of a session", () => {
-  test("gets every kind of event", () => {
+  test("every state of a session gets every kind of event", () => {
     const known = new Set<string>();
     const walk = ({ ownEvents, states }: typeof sessionMachine.root) => {
       for (const type of ownEvents) known.add(type);

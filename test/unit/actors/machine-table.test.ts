@@ -165,7 +165,7 @@ function byTable(machine: AnyStateMachine, events: readonly string[]): unknown[]
 }
 
 describe("a machine by its table", () => {
-  test("equals XState in states, context and emitted events, for any machine and events", () => {
+  test("a machine by its table equals XState in states, context and emitted events, for any machine and events", () => {
     let moves = 0;
     const play = (config: Parameters<typeof build>[0], events: string[]) => {
       const machine = build(config);
@@ -179,7 +179,7 @@ describe("a machine by its table", () => {
     expect(moves).toBeGreaterThan(800);
   });
 
-  test("is the very same state when an event changes nothing", () => {
+  test("a machine by its table is the very same state when an event changes nothing", () => {
     const player = new MachinePlayer(
       kit.createMachine({ id: "m", context: { n: 0 }, initial: "A", states: { A: {} } }),
     );
@@ -187,7 +187,7 @@ describe("a machine by its table", () => {
     expect(player.step(state, { type: "go" }).state).toBe(state);
   });
 
-  test("is not restored in a state that it has not", () => {
+  test("a machine by its table is not restored in a state that it has not", () => {
     const player = new MachinePlayer(
       kit.createMachine({ id: "m", context: { n: 0 }, initial: "A", states: { A: {} } }),
     );
@@ -196,7 +196,7 @@ describe("a machine by its table", () => {
     }
   });
 
-  test("leaves its input unchanged when its work throws, and goes on", () => {
+  test("a machine by its table leaves its input unchanged when its work throws, and goes on", () => {
     const machine = setup({
       types: { context: {} as Counted, events: {} as { type: "go" | "fall" } },
       actions: {
@@ -213,7 +213,7 @@ describe("a machine by its table", () => {
     expect(player.step(state, { type: "go" }).state.context).toEqual({ n: 1 });
   });
 
-  test("ends always-steps that have no end, in place of going round for ever", () => {
+  test("a machine by its table ends always-steps that have no end, in place of going round for ever", () => {
     const machine = kit.createMachine({
       id: "m",
       context: { n: 0 },

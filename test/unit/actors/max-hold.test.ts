@@ -43,7 +43,7 @@ describe("max_hold", () => {
     expect(timersOf(stage.facts)).toEqual([]);
   });
 
-  test("counts the time in front alone: beneath another there is no timer, and back in front it begins anew", () => {
+  test("max_hold counts the time in front alone: beneath another there is no timer, and back in front it begins anew", () => {
     const { stage, timer, fire } = begin();
     stage.create("call");
     expect(stage.state("prompt")).toBe("ducked.idle");
@@ -57,7 +57,7 @@ describe("max_hold", () => {
     expect(next!.id).not.toBe(timer.id);
   });
 
-  test("goes with its session, and with its agent", () => {
+  test("max_hold goes with its session, and with its agent", () => {
     const { stage } = begin();
     stage.ask({ type: "session.switch_agent", sessionId: "prompt", agentId: "call" });
     expect(timersOf(stage.facts)).toEqual([]);
@@ -67,7 +67,7 @@ describe("max_hold", () => {
     expect(timersOf(stage.facts)).toEqual([]);
   });
 
-  test("survives a restart of the node", () => {
+  test("max_hold survives a restart of the node", () => {
     const { stage, fire } = begin();
     stage.restart();
     fire();

@@ -42,28 +42,34 @@ const FOREIGN: LooseCommand[] = [
 ] as LooseCommand[];
 
 describe("a session whose id was another's once", () => {
-  test.each(FOREIGN)("is not there for its former owner: $type", async (command) => {
-    const stage = await handOver();
-    const before = await stage.store.store.viewSession(SESSION.sessionId as never, 10);
-    expect(await stage.ask(command, asAnn)).toMatchObject({ ok: false, code: "session_not_found" });
-    // Neither where it has to be brought in from its row first.
-    expect(await stage.neighbour().ask(command, asAnn)).toMatchObject({ ok: false, code: "session_not_found" });
-    expect(await stage.store.store.viewSession(SESSION.sessionId as never, 10)).toEqual(before);
-  });
+  test.each(FOREIGN)(
+    "a session whose id was another's once is not there for its former owner: $type",
+    async (command) => {
+      const stage = await handOver();
+      const before = await stage.store.store.viewSession(SESSION.sessionId as never, 10);
+      expect(await stage.ask(command, asAnn)).toMatchObject({ ok: false, code: "session_not_found" });
+      // Neither where it has to be brought in from its row first.
+      expect(await stage.neighbour().ask(command, asAnn)).toMatchObject({ ok: false, code: "session_not_found" });
+      expect(await stage.store.store.viewSession(SESSION.sessionId as never, 10)).toEqual(before);
+    },
+  );
 
-  test.each(["floor.stop", "floor.stop_all"])("keeps its floor from its former owner: %s", async (type) => {
-    const stage = await handOver();
-    expect(await stage.ask({ type } as LooseCommand, asAnn)).toMatchObject({ ok: false, code: "not_found" });
-    expect(await stage.ask({ type } as LooseCommand, asBob)).toMatchObject({ ok: true, archived: ["call"] });
-  });
+  test.each(["floor.stop", "floor.stop_all"])(
+    "a session whose id was another's once keeps its floor from its former owner: %s",
+    async (type) => {
+      const stage = await handOver();
+      expect(await stage.ask({ type } as LooseCommand, asAnn)).toMatchObject({ ok: false, code: "not_found" });
+      expect(await stage.ask({ type } as LooseCommand, asBob)).toMatchObject({ ok: true, archived: ["call"] });
+    },
+  );
 
-  test("inherits no flags", async () => {
+  test("a session whose id was another's once inherits no flags", async () => {
     const stage = await handOver();
     const { flags } = await stage.store.store.viewFloor(FLOOR as never, { sessions: 1, decisions: 1 });
     expect(flags).toEqual({});
   });
 
-  test("obeys its owner, and operators", async () => {
+  test("a session whose id was another's once obeys its owner, and operators", async () => {
     const stage = await handOver();
     const rename = { type: "session.rename", sessionId: "call", title: "mine" } as LooseCommand;
     expect(await stage.ask(rename, asBob)).toMatchObject({ ok: true });

@@ -44,7 +44,7 @@ const wishes = (facts: readonly Fact[]) =>
 const withdrawn = (facts: readonly Fact[]) => facts.flatMap((fact) => (fact.type === "effect.remove" ? [fact.id] : []));
 
 describe("a turn", () => {
-  test("keeps the user's message, requests a worker and runs", () => {
+  test("a turn keeps the user's message, requests a worker and runs", () => {
     const floor = new FloorStage(withMusic({}));
     floor.create("music");
     const { facts, reply } = floor.deliver({
@@ -58,7 +58,7 @@ describe("a turn", () => {
     expect(floor.state("music")).toBe("active.running");
   });
 
-  test("on a session that is not active asks for the floor first, and rejected leaves nothing", () => {
+  test("a turn on a session that is not active asks for the floor first, and rejected leaves nothing", () => {
     const floor = new FloorStage(withMusic({}));
     floor.create("music", { activate: false });
     floor.create("phone");
@@ -74,7 +74,7 @@ describe("a turn", () => {
     expect(floor.state("music")).toBe("active.running");
   });
 
-  test("that would create a session leaves no session behind when it is rejected", () => {
+  test("a turn that would create a session leaves no session behind when it is rejected", () => {
     const floor = new FloorStage(withMusic({}));
     floor.create("phone");
     const reply = floor.ask({
@@ -87,7 +87,7 @@ describe("a turn", () => {
     expect(floor.state("new")).toBeUndefined();
   });
 
-  test("while another runs is refused, queued or takes over, as the agent says", () => {
+  test("a turn while another runs is refused, queued or takes over, as the agent says", () => {
     expect(playing().chat("music", "m2")).toMatchObject({ ok: false, code: "agent_busy" });
 
     const queueing = playing({ when_busy: "enqueue" });
@@ -109,7 +109,7 @@ describe("a turn", () => {
     expect(interrupting.state("music")).toBe("active.running");
   });
 
-  test("that waits can be withdrawn; a running turn cannot", () => {
+  test("a turn that waits can be withdrawn; a running turn cannot", () => {
     const floor = playing({ when_busy: "enqueue" });
     floor.chat("music", "m2");
     expect(floor.ask({ type: "session.withdraw", sessionId: "music", messageId: "m2" })).toMatchObject({
@@ -124,19 +124,19 @@ describe("a turn", () => {
 });
 
 describe("an attempt", () => {
-  test("is numbered by the floor; the same claim gets the same number", () => {
+  test("an attempt is numbered by the floor; the same claim gets the same number", () => {
     const floor = playing();
     expect(floor.claim("music", "run-m1")).toMatchObject({ task: { attempt: 1 } });
     expect(floor.claim("music", "run-m1", "other")).toMatchObject({ task: { attempt: 2 } });
   });
 
-  test("that lives is not replaced before the run's topic was asked for its driver", () => {
+  test("an attempt that lives is not replaced before the run's topic was asked for its driver", () => {
     const floor = playing();
     expect(floor.claim("music", "run-m1", "other", false)).toMatchObject({ isClaimed: true });
     expect(floor.report("music", "run-m1", 2)).toMatchObject({ standing: { standing: "go" } });
   });
 
-  test("that was held too long is given back without being lost", () => {
+  test("an attempt that was held too long is given back without being lost", () => {
     const floor = playing({ adapter: scripted({ restartable: false }) });
     floor.on("music", "pause");
     floor.report("music", "run-m1", 2, { outcome: { kind: "lost", yielded: true } });
@@ -146,7 +146,7 @@ describe("an attempt", () => {
     expect(floor.claim("music", "run-m1", "other", false)).toMatchObject({ task: { attempt: 2 } });
   });
 
-  test("of an older attempt changes nothing, and the attempt has to stop", () => {
+  test("an attempt of an older attempt changes nothing, and the attempt has to stop", () => {
     const floor = playing();
     floor.claim("music", "run-m1", "other");
     const { facts, reply } = floor.deliver({
@@ -163,7 +163,7 @@ describe("an attempt", () => {
     expect(floor.state("music")).toBe("active.running");
   });
 
-  test("that is being stopped has its last words kept: once, in order, and until it has stopped", () => {
+  test("an attempt that is being stopped has its last words kept: once, in order, and until it has stopped", () => {
     const floor = playing();
     floor.on("music", "abort");
     const last = (n: number, offset: number, text: string, outcome?: { kind: "stopped" }) => {
@@ -181,7 +181,7 @@ describe("an attempt", () => {
     expect(last(4, 11, " li")).toEqual([]);
   });
 
-  test("that is being stopped may begin messages with its last words, and nothing else", () => {
+  test("an attempt that is being stopped may begin messages with its last words, and nothing else", () => {
     const floor = playing();
     floor.on("music", "abort");
     const { facts } = floor.deliver({
@@ -205,7 +205,7 @@ describe("an attempt", () => {
   });
 
   test.each(["archive", "stop"] as const)(
-    "has its last words kept beyond %s, after which nothing is logged",
+    "an attempt has its last words kept beyond %s, after which nothing is logged",
     (verb) => {
       const floor = playing();
       floor.on("music", verb);
@@ -225,7 +225,7 @@ describe("an attempt", () => {
     },
   );
 
-  test("whose session was deleted has no last words, and no timer waits for them", () => {
+  test("an attempt whose session was deleted has no last words, and no timer waits for them", () => {
     const floor = playing();
     floor.on("music", "abort");
     const { timerId } = floor.actors.machineState("music" as never)!.context.stopping!;
@@ -233,7 +233,7 @@ describe("an attempt", () => {
     expect(facts).toContainEqual({ type: "effect.remove", id: timerId });
   });
 
-  test("that was replaced leaves its text, marked as interrupted", () => {
+  test("an attempt that was replaced leaves its text, marked as interrupted", () => {
     const floor = playing();
     const { facts } = floor.deliver({
       type: "run.claim",
@@ -245,7 +245,7 @@ describe("an attempt", () => {
     expect(closed(facts)).toEqual(["a1 interrupted"]);
   });
 
-  test("that spoke is not repeated unless its agent may be: the run is lost, and the session failed", () => {
+  test("an attempt that spoke is not repeated unless its agent may be: the run is lost, and the session failed", () => {
     const floor = playing({ adapter: scripted({ restartable: false }) });
     const reply = floor.claim("music", "run-m1", "other");
     expect(reply).not.toHaveProperty("task");
@@ -254,7 +254,7 @@ describe("an attempt", () => {
     expect(floor.events("complete")).toHaveLength(1);
   });
 
-  test("that said nothing is replaced silently, but not for ever", () => {
+  test("an attempt that said nothing is replaced silently, but not for ever", () => {
     const floor = new FloorStage(withMusic({ adapter: scripted({ restartable: false }) }));
     floor.create("music");
     floor.chat("music", "m1");
@@ -265,7 +265,7 @@ describe("an attempt", () => {
     expect(floor.events("error")).toMatchObject([{ errorCode: "run_lost" }]);
   });
 
-  test("that its worker gives back is requested again, under a new id", () => {
+  test("an attempt that its worker gives back is requested again, under a new id", () => {
     const floor = playing();
     const first = wishes(floor.facts)[0]!;
     const { facts } = floor.deliver({
@@ -284,14 +284,14 @@ describe("an attempt", () => {
 });
 
 describe("reports", () => {
-  test("count once and in order: an old one is ignored, a gap is asked for", () => {
+  test("reports reports count once and in order: an old one is ignored, a gap is asked for", () => {
     const floor = playing();
     expect(say(floor, 1, "again")).toMatchObject({ standing: { standing: "go" } });
     expect(floor.facts.filter((fact) => fact.type === "draft.append")).toHaveLength(1);
     expect(floor.report("music", "run-m1", 5)).toMatchObject({ standing: { expected: 2 } });
   });
 
-  test("of a paused session are recorded without waking it", () => {
+  test("reports reports of a paused session are recorded without waking it", () => {
     const floor = playing();
     floor.create("phone");
     const reply = floor.report("music", "run-m1", 2, {
@@ -301,7 +301,7 @@ describe("reports", () => {
     expect(floor.state("music")).toBe("paused");
   });
 
-  test("add up usage and keep the provider's own session id", () => {
+  test("reports reports add up usage and keep the provider's own session id", () => {
     const floor = playing();
     const usage = { prompt_tokens: 12, completion_tokens: 7, total_tokens: 19 };
     floor.report("music", "run-m1", 2, {
@@ -318,7 +318,7 @@ describe("reports", () => {
     expect(floor.claim("music", "run-m2")).toMatchObject({ task: { providerSessionId: "p-1" } });
   });
 
-  test("go where the provider's session lies, until that session is lost", () => {
+  test("reports reports go where the provider's session lies, until that session is lost", () => {
     const floor = playing();
     floor.report("music", "run-m1", 2, {
       parts: [{ kind: "provider_session", id: "p-1", home: "here" }],
@@ -338,7 +338,7 @@ describe("reports", () => {
     expect(wishes(floor.facts).at(-1)).not.toHaveProperty("home");
   });
 
-  test("of a failure keep the text and let the user try again", () => {
+  test("reports reports of a failure keep the text and let the user try again", () => {
     const floor = playing();
     floor.report("music", "run-m1", 2, {
       outcome: { kind: "failed", code: "provider_rate_limited", message: "slow down", retryAfterMs: 900 },
@@ -355,7 +355,7 @@ describe("reports", () => {
 });
 
 describe("a pause", () => {
-  test("holds the run of an agent that can wait, and the resume lets it go on", () => {
+  test("a pause holds the run of an agent that can wait, and the resume lets it go on", () => {
     const floor = playing();
     const { facts } = floor.deliver({
       type: "session.create",
@@ -380,7 +380,7 @@ describe("a pause", () => {
     expect(withdrawn(next.facts)).toEqual([nudge]);
   });
 
-  test("cancels the run of one that cannot; it starts again once the old attempt has stopped", () => {
+  test("a pause cancels the run of one that cannot; it starts again once the old attempt has stopped", () => {
     const floor = playing({ adapter: scripted({ yields: "abort" }) });
     const paused = floor.deliver({ type: "session.pause", sessionId: "music" }).facts;
     expect(signals(paused)).toEqual(["stop 1"]);
@@ -401,7 +401,7 @@ describe("a pause", () => {
     expect(floor.claim("music", "run-m1", "next")).toMatchObject({ task: { attempt: 2 } });
   });
 
-  test("of a run without a worker drops the claim, and the resume requests another worker", () => {
+  test("a pause of a run without a worker drops the claim, and the resume requests another worker", () => {
     const floor = playing();
     floor.on("music", "pause");
     expect(floor.claim("music", "run-m1", "other")).not.toHaveProperty("task");
@@ -411,7 +411,7 @@ describe("a pause", () => {
 });
 
 describe("an abort", () => {
-  test("ends the run and keeps its text, and without a run is no error", () => {
+  test("an abort ends the run and keeps its text, and without a run is no error", () => {
     const floor = playing();
     const { facts } = floor.deliver({ type: "session.abort", sessionId: "music" });
     expect(facts.filter((fact) => fact.type === "event").map((fact) => fact.event.type)).toEqual([
@@ -423,7 +423,7 @@ describe("an abort", () => {
     expect(floor.on("music", "abort")).toMatchObject({ ok: true });
   });
 
-  test("of a paused session ends the held run and leaves it paused", () => {
+  test("an abort of a paused session ends the held run and leaves it paused", () => {
     const floor = playing();
     floor.on("music", "pause");
     floor.on("music", "abort");
@@ -431,7 +431,7 @@ describe("an abort", () => {
     expect(floor.actors.machineState("music" as never)?.value.activity).toBe("idle");
   });
 
-  test("frees the session for a next run after ten seconds, even if the worker never says that it stopped", () => {
+  test("an abort frees the session for a next run after ten seconds, even if the worker never says that it stopped", () => {
     const floor = playing();
     floor.on("music", "abort");
     floor.chat("music", "m2");
@@ -450,7 +450,7 @@ describe("an interaction", () => {
     return floor;
   };
 
-  test("makes the session wait, and its answer reaches the worker", () => {
+  test("an interaction makes the session wait, and its answer reaches the worker", () => {
     const floor = asking();
     expect(floor.state("music")).toBe("active.waiting");
     const answer = { kind: "question" as const, requestId: "q1", selected: ["a"] };
@@ -466,7 +466,7 @@ describe("an interaction", () => {
     });
   });
 
-  test("runs out: the run fails with interaction_timeout and its complete", () => {
+  test("an interaction runs out: the run fails with interaction_timeout and its complete", () => {
     const floor = asking();
     const { interactions } = floor.actors.machineState("music" as never)!.context.run!;
     floor.ask({ type: "timer", sessionId: "music", timerId: interactions[0]!.timerId });
@@ -476,7 +476,7 @@ describe("an interaction", () => {
     expect(floor.state("music")).toBe("active.failed");
   });
 
-  test("approved for always needs no asking for the rest of the session", () => {
+  test("an interaction approved for always needs no asking for the rest of the session", () => {
     const floor = playing();
     const toolCall = { toolCallId: "t1", function: { name: "open_trunk", arguments: "{}" } };
     const interaction = { kind: "confirmation" as const, requestId: "q1", toolCall, isSensitive: true };
@@ -488,13 +488,13 @@ describe("an interaction", () => {
     expect(floor.claim("music", "run-m2")).toMatchObject({ task: { approvedTools: ["open_trunk"] } });
   });
 
-  test("ends with an abort", () => {
+  test("an interaction ends with an abort", () => {
     const floor = asking();
     floor.on("music", "abort");
     expect(floor.events("interaction_resolved")).toEqual([{ by: "abort" }]);
   });
 
-  test("ends when another worker claims the run, and the transition says that the turn began again", () => {
+  test("an interaction ends when another worker claims the run, and the transition says that the turn began again", () => {
     const floor = asking();
     const { facts } = floor.deliver({
       type: "run.claim",
@@ -508,7 +508,7 @@ describe("an interaction", () => {
     expect(floor.events("session_transition", facts)).toMatchObject([again]);
   });
 
-  test("ends when its worker gives the run back, and the transition says that the turn begins again", () => {
+  test("an interaction ends when its worker gives the run back, and the transition says that the turn begins again", () => {
     const floor = asking();
     const outcome = { kind: "lost" as const, yielded: false };
     const report = { type: "run.report" as const, sessionId: "music", runId: "run-m1", attempt: 1, n: 3 };
@@ -562,7 +562,7 @@ describe("switching the agent", () => {
     return reply.ok ? reply.outcome : reply;
   };
 
-  test("is checked in the contract's order, and a failure leaves the agent as it is", () => {
+  test("switching the agent is checked in the contract's order, and a failure leaves the agent as it is", () => {
     const floor = playing();
     expect(outcome(floor, " ")).toMatchObject({ errorCode: "invalid_agent_id" });
     expect(outcome(floor, "Agent@1")).toMatchObject({ errorCode: "invalid_agent_id_format" });
@@ -575,7 +575,7 @@ describe("switching the agent", () => {
     expect(floor.actors.machineState("music" as never)!.context.claim.agentId).toBe("music");
   });
 
-  test("changes the session's priority and preempts no session", () => {
+  test("switching the agent changes the session's priority and preempts no session", () => {
     const floor = new FloorStage(withMusic({}));
     floor.create("music");
     floor.create("weather");
@@ -590,7 +590,7 @@ describe("switching the agent", () => {
 });
 
 describe("a floor that is carried over", () => {
-  test("goes on where it was", () => {
+  test("a floor that is carried over goes on where it was", () => {
     const floor = playing();
     floor.create("phone");
     floor.restart();
@@ -601,7 +601,7 @@ describe("a floor that is carried over", () => {
     expect(floor.state("music")).toBe("active.idle");
   });
 
-  test("is written without sessions that do not compete and have nothing running", () => {
+  test("a floor that is carried over is written without sessions that do not compete and have nothing running", () => {
     const floor = playing();
     floor.create("weather", { activate: false });
     floor.on("music", "pause");
@@ -614,7 +614,7 @@ describe("a floor that is carried over", () => {
     expect(Object.keys(JSON.parse(persistWhole(floor.actors)).children)).toEqual(["music"]);
   });
 
-  test("keeps only the most recently used sessions warm beside the competing ones", () => {
+  test("a floor that is carried over keeps only the most recently used sessions warm beside the competing ones", () => {
     const floor = playing();
     for (let index = 0; index < 40; index++) floor.create("weather", { id: `w${index}`, activate: false });
     floor.actors.release();
@@ -624,7 +624,7 @@ describe("a floor that is carried over", () => {
     expect(floor.on("w39", "archive").ok).toBe(true);
   });
 
-  test("is written as XState itself would write it", () => {
+  test("a floor that is carried over is written as XState itself would write it", () => {
     const floor = playing();
     floor.create("phone");
     const before = persistWhole(floor.actors);

@@ -87,7 +87,7 @@ const isWanted = (facts: readonly Fact[]) =>
   facts.some((fact) => fact.type === "effect.add" && fact.effect.kind === "run" && fact.effect.purpose === "summary");
 
 describe("a summary", () => {
-  test("is wanted after so many turns, and is a message of the session with the line that names it", () => {
+  test("a summary is wanted after so many turns, and is a message of the session with the line that names it", () => {
     const stage = new Stage();
     expect(isWanted(stage.talk())).toBe(false);
     expect(isWanted(stage.talk())).toBe(true);
@@ -115,7 +115,7 @@ describe("a summary", () => {
     expect(stage.context.summary).toBe("Title");
   });
 
-  test("continues the one before, counts anew, and ends before the turn under way", () => {
+  test("a summary continues the one before, counts anew, and ends before the turn under way", () => {
     const stage = new Stage();
     stage.talk();
     stage.talk();
@@ -129,12 +129,12 @@ describe("a summary", () => {
     expect(stage.claim("writer", "run-m5")).toMatchObject({ task: { messageId: "m5", summaryId: first } });
   });
 
-  test("is wanted before so many turns if much text was said", () => {
+  test("a summary is wanted before so many turns if much text was said", () => {
     const stage = new Stage();
     expect(isWanted(stage.talk("a".repeat(65_536)))).toBe(true);
   });
 
-  test("is not wanted of an agent whose entry has none, and asking for it is refused", () => {
+  test("a summary is not wanted of an agent whose entry has none, and asking for it is refused", () => {
     const floor = new FloorStage(CATALOG);
     floor.create("plain");
     expect(floor.ask({ type: "session.summarize", sessionId: "plain" })).toMatchObject({
@@ -143,7 +143,7 @@ describe("a summary", () => {
     });
   });
 
-  test("that is asked for is written once, however often it is asked for", () => {
+  test("a summary that is asked for is written once, however often it is asked for", () => {
     const stage = new Stage();
     stage.talk();
     expect(stage.summarize()).toMatchObject({ ok: true });
@@ -154,14 +154,14 @@ describe("a summary", () => {
     expect(summaries(stage.take(written()))).toHaveLength(1);
   });
 
-  test("goes on at once if there was more than one request holds", () => {
+  test("a summary goes on at once if there was more than one request holds", () => {
     const stage = new Stage();
     stage.summarize();
     stage.begin();
     expect(isWanted(stage.take(written(undefined, { hasMore: true })))).toBe(true);
   });
 
-  test("that nobody needs changes nothing", () => {
+  test("a summary that nobody needs changes nothing", () => {
     const stage = new Stage();
     stage.summarize();
     stage.begin();
@@ -172,7 +172,7 @@ describe("a summary", () => {
 });
 
 describe("a late attempt", () => {
-  test("changes nothing once another attempt was begun", () => {
+  test("a late attempt changes nothing once another attempt was begun", () => {
     const stage = new Stage();
     stage.summarize();
     stage.begin("one");
@@ -201,7 +201,7 @@ describe("a late attempt", () => {
     expect(stage.state("writer")).toBe(verb === "archive" ? "archived" : "deleted");
   });
 
-  test("is known after a restart of the floor", () => {
+  test("a late attempt is known after a restart of the floor", () => {
     const stage = new Stage();
     stage.talk();
     stage.summarize();
@@ -212,7 +212,7 @@ describe("a late attempt", () => {
 });
 
 describe("a failed summary", () => {
-  test("is tried again with growing pauses, three times in all; then after as much was said again", () => {
+  test("a failed summary is tried again with growing pauses, three times in all; then after as much was said again", () => {
     const stage = new Stage();
     stage.talk();
     stage.talk();
@@ -230,7 +230,7 @@ describe("a failed summary", () => {
     expect(isWanted(stage.talk())).toBe(true);
   });
 
-  test("waits as long as the provider says, within an hour", () => {
+  test("a failed summary waits as long as the provider says, within an hour", () => {
     const stage = new Stage();
     stage.summarize();
     stage.begin();
@@ -241,7 +241,7 @@ describe("a failed summary", () => {
     expect(stage.wanted.dueAt - stage.now).toBe(3_600_000);
   });
 
-  test("is not tried again if that is in vain; its tokens count", () => {
+  test("a failed summary is not tried again if that is in vain; its tokens count", () => {
     const stage = new Stage();
     stage.summarize();
     stage.begin();
@@ -250,7 +250,7 @@ describe("a failed summary", () => {
     expect(stage.context.tokenUsage.used).toBe(10);
   });
 
-  test("is tried by another worker at once if the first one shuts down, and no more than three times", () => {
+  test("a failed summary is tried by another worker at once if the first one shuts down, and no more than three times", () => {
     const stage = new Stage();
     stage.summarize();
     stage.begin();

@@ -56,7 +56,7 @@ describe.each(Object.keys(WIRES) as (keyof typeof WIRES)[])("a model of %s with 
 });
 
 describe("a call", () => {
-  test("of a tool that there is not, or with arguments that do not fit, is answered, and the turn goes on", async () => {
+  test("a call of a tool that there is not, or with arguments that do not fit, is answered, and the turn goes on", async () => {
     const { agent } = house({ tools: ["clock"] });
     server.willReply(
       calls(call("rm", {}, "a"), call("clock", { timezone: 7 }, "b"), { id: "c", name: "clock", arguments: "{oops" }),
@@ -74,7 +74,7 @@ describe("a call", () => {
     ).toEqual(ids.toSorted());
   });
 
-  test("that asks the user is answered with what the user says", async () => {
+  test("a call that asks the user is answered with what the user says", async () => {
     const { agent } = house({ tools: ["ask-user"] });
     const stage = createRunStage();
     stage.willAnswer({ kind: "question", selected: ["red"] });
@@ -85,7 +85,7 @@ describe("a call", () => {
     expect(textOf(parts)).toBe("Red it is.");
   });
 
-  test("that waits for a person costs the provider no patience, and ends with the run", async () => {
+  test("a call that waits for a person costs the provider no patience, and ends with the run", async () => {
     const { agent } = house({ tools: ["ask-user"] });
     server.willReply(calls(call("ask-user", { question: "Which?" })));
     const stage = createRunStage({ time: "stands" });
@@ -100,7 +100,7 @@ describe("a call", () => {
     expect(stage.leftovers()).toEqual(NOTHING);
   });
 
-  test("waits while the run is held, and so does the model's next word", async () => {
+  test("a call waits while the run is held, and so does the model's next word", async () => {
     const { agent } = house({ tools: ["clock"] });
     server.willReply(calls(call("clock", {})), says("Late."));
     const stage = createRunStage();
@@ -114,7 +114,7 @@ describe("a call", () => {
     expect(stage.leftovers()).toEqual(NOTHING);
   });
 
-  test("is the last but for words: with the steps used up the model may call no more", async () => {
+  test("a call is the last but for words: with the steps used up the model may call no more", async () => {
     const { agent } = house({ tools: ["clock"], max_steps: 2 });
     server.willReply(calls(call("clock", {})), says("Done."), says("never"));
     expect(textOf(await play(agent, turnOf("x")))).toBe("Done.");
@@ -128,7 +128,7 @@ describe("a call that has to be confirmed", () => {
   const answer = (verdict: "approve" | "approve_always" | "reject", reason?: string) =>
     ({ kind: "confirmation", verdict, ...(reason && { reason }) }) as const;
 
-  test("is made when the user approves", async () => {
+  test("a call that has to be confirmed is made when the user approves", async () => {
     const { agent } = house(confirmed);
     const stage = createRunStage();
     stage.willAnswer(answer("approve"));
@@ -140,7 +140,7 @@ describe("a call that has to be confirmed", () => {
     expect(results(parts)).toMatchObject([{ status: "success" }]);
   });
 
-  test("is not made when the user rejects it, and the model hears why", async () => {
+  test("a call that has to be confirmed is not made when the user rejects it, and the model hears why", async () => {
     const { agent } = house(confirmed);
     const stage = createRunStage();
     stage.willAnswer(answer("reject", "not now"));
@@ -150,7 +150,7 @@ describe("a call that has to be confirmed", () => {
     expect(server.requests[1]!.body).toContain("not now");
   });
 
-  test("is asked for once where the user approves always, also by calls that wait beside it", async () => {
+  test("a call that has to be confirmed is asked for once where the user approves always, also by calls that wait beside it", async () => {
     const { agent } = house(confirmed);
     const stage = createRunStage();
     stage.willAnswer(answer("approve_always"));
@@ -161,7 +161,7 @@ describe("a call that has to be confirmed", () => {
     expect(results(parts).map(({ status }) => status)).toEqual(Array(5).fill("success"));
   });
 
-  test("is not asked for where the session approved the tool before", async () => {
+  test("a call that has to be confirmed is not asked for where the session approved the tool before", async () => {
     const { agent } = house(confirmed);
     const stage = createRunStage();
     server.willReply(calls(call("clock", {})), says("ok"));
@@ -201,7 +201,7 @@ describe("sub-agents of a model", () => {
     expect(textOf(parts)).toBe("All done.");
   });
 
-  test("may be models that ask further ones, and each knows its place", async () => {
+  test("sub-agents of a model may be models that ask further ones, and each knows its place", async () => {
     const adapter = { kind: "ai-sdk", provider: "openai-compatible", model: "m2", base_url: server.baseUrl };
     const { agent } = house({ tools: ["sub-agent"] }, [
       { name: "middle", adapter, tools: ["sub-agent"] },
@@ -221,7 +221,7 @@ describe("sub-agents of a model", () => {
     expect(textOf(parts)).toBe("so it is");
   });
 
-  test("that are refused are answers to the model, each with its code", async () => {
+  test("sub-agents of a model that are refused are answers to the model, each with its code", async () => {
     const { agent } = house({ tools: ["sub-agent"], sub_agents: ["a"], max_depth: 1 }, [
       speaker("a", "x"),
       speaker("b", "x"),
@@ -238,7 +238,7 @@ describe("sub-agents of a model", () => {
     ]);
   });
 
-  test("end with the run that is aborted, and leave nothing behind", async () => {
+  test("sub-agents of a model end with the run that is aborted, and leave nothing behind", async () => {
     const slow = { name: "slow", adapter: { kind: "scripted", replies: [{ say: ["first", "never"], delay: "1h" }] } };
     const { agent } = house({ tools: ["sub-agent"] }, [slow]);
     server.willReply(calls(call("sub-agent", { name: "slow", task: "t" })));
@@ -254,7 +254,7 @@ describe("sub-agents of a model", () => {
 });
 
 describe("a reply that floods", () => {
-  test("with one endless event is cut, with a clear failure", async () => {
+  test("a reply that floods with one endless event is cut, with a clear failure", async () => {
     const flood = createServer((_, response) => {
       response.writeHead(200, { "content-type": "text/event-stream" });
       const chunk = Buffer.alloc(1_048_576, "x");

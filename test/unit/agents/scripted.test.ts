@@ -28,7 +28,7 @@ describe("which rule is played", () => {
     expect(textOf(await play(scripted({ say: "Yes." }), turnOf("anything")))).toBe("Yes.");
   });
 
-  test("without a matching rule, the message is echoed", async () => {
+  test("which rule is played which rule is played without a matching rule, the message is echoed", async () => {
     expect(await play(scripted({ match: "x", say: "y" }), turnOf("hello"))).toEqual([
       { type: "text", text: "You said: hello" },
     ]);
@@ -101,28 +101,28 @@ describe("asking", () => {
     return { stage, parts: play(agent, turnOf("which"), stage) };
   };
 
-  test("puts the question and says the answer", async () => {
+  test("asking puts the question and says the answer", async () => {
     const { stage, parts } = question({ selected: ["a", "b"] });
     expect(textOf(await parts)).toBe("You chose a, b.");
     expect(stage.asked).toEqual([{ kind: "question", question: "Which one?", options: ["a", "b"], multiSelect: true }]);
   });
 
-  test("takes the user's own words where nothing was selected", async () => {
+  test("asking takes the user's own words where nothing was selected", async () => {
     expect(textOf(await question({ selected: [], customInput: "neither" }).parts)).toBe("You chose neither.");
     expect(textOf(await question({ selected: ["a"], customInput: "neither" }).parts)).toBe("You chose a.");
   });
 
-  test("leaves an answer unchanged, even if it looks like a placeholder", async () => {
+  test("asking leaves an answer unchanged, even if it looks like a placeholder", async () => {
     expect(textOf(await question({ selected: ["$& {result} {answer}"] }).parts)).toBe(
       "You chose $& {result} {answer}.",
     );
   });
 
-  test("says otherwise when the user cancels", async () => {
+  test("asking says otherwise when the user cancels", async () => {
     expect(textOf(await question({ selected: [], cancelled: true }).parts)).toBe("Never mind.");
   });
 
-  test("ends with the run when no answer comes", async () => {
+  test("asking ends with the run when no answer comes", async () => {
     const stage = createRunStage();
     const asked = stage.next("question");
     const end = playToFailure(agent, turnOf("which"), stage);
@@ -207,7 +207,7 @@ describe("failing", () => {
     { say: "fine" },
   );
 
-  test("fails the configured number of times in a session, by the history alone", async () => {
+  test("failing fails the configured number of times in a session, by the history alone", async () => {
     const turn = turnOf("flaky");
     const { parts, failure } = await playToFailure(agent, turn);
     expect(parts).toEqual([]);
@@ -218,20 +218,20 @@ describe("failing", () => {
     expect(textOf(await play(agent, { ...turn, history: twice }))).toBe("Better now.");
   });
 
-  test("does not count the message that it is answering", async () => {
+  test("failing does not count the message that it is answering", async () => {
     const turn = turnOf("flaky");
     const history = [messageOf("user", "flaky"), turn.input];
     expect((await playToFailure(agent, { ...turn, history })).failure).toBeDefined();
   });
 
-  test("has the sentence of its code unless the rule gives one", async () => {
+  test("failing has the sentence of its code unless the rule gives one", async () => {
     const { failure } = await playToFailure(scripted({ fail: { code: "provider_refused" } }), turnOf("go"));
     expect(failure).toMatchObject({ message: "The model's provider refused the request." });
   });
 });
 
 describe("several acts in one rule", () => {
-  test("are done in the order fail, ask, confirm, delegate, say", async () => {
+  test("several acts in one rule are done in the order fail, ask, confirm, delegate, say", async () => {
     const agent = scripted({
       fail: { code: "provider_unreachable" },
       say: "{answer}: {result}",
@@ -261,7 +261,7 @@ describe("several acts in one rule", () => {
     expect(textOf(parts)).toBe("here: It is raining.");
   });
 
-  test("end with an abort, also where nothing had to be waited for", async () => {
+  test("several acts in one rule end with an abort, also where nothing had to be waited for", async () => {
     const stage = createRunStage();
     const turn = turnOf("go", { approvedTools: ["t"] });
     const parts = scripted({ confirm: { tool: "t" }, say: "Done." })
@@ -273,7 +273,7 @@ describe("several acts in one rule", () => {
     await expect(parts.next()).rejects.toThrow("aborted by the test");
   });
 
-  test("end with the first no", async () => {
+  test("several acts in one rule end with the first no", async () => {
     const agent = scripted({
       ask: { question: "Sure?" },
       confirm: { tool: "t" },
@@ -292,7 +292,7 @@ describe("several acts in one rule", () => {
     expect(new Set(calls.map(({ toolCallId }) => toolCallId)).size).toBe(2);
   });
 
-  test("say otherwise where the sub-agent has no result", async () => {
+  test("several acts in one rule say otherwise where the sub-agent has no result", async () => {
     const agent = scripted({ delegate: { name: "nobody", task: "t" }, say: "{result}", otherwise: "No luck." });
     const parts = await play(agent, turnOf("go"));
     const [call] = callsOf(parts);

@@ -39,7 +39,7 @@ async function read(url: string, options: Partial<WebFetchOptions>) {
 const LOOPBACK = { networks: ["127.0.0.0/8"] };
 
 describe("web-fetch", () => {
-  test("reads a page of a listed host as text", async () => {
+  test("web-fetch reads a page of a listed host as text", async () => {
     const port = await serve((_, response) => {
       response.setHeader("content-type", "text/html; charset=utf-8");
       response.end("<head><title>no</title></head><p>Hello &amp; <b>welcome</b></p><script>bad()</script><p>你好");
@@ -49,7 +49,7 @@ describe("web-fetch", () => {
     expect(outcome).toEqual({ content: "Hello & welcome\n你好", isError: false });
   });
 
-  test("asks no host and no port that is not listed", async () => {
+  test("web-fetch asks no host and no port that is not listed", async () => {
     let asked = 0;
     const port = await serve((_, response) => {
       asked += 1;
@@ -67,7 +67,7 @@ describe("web-fetch", () => {
     ["an IPv6 address that holds it", "http://[::ffff:127.0.0.1]:PORT/"],
     ["a name that resolves to it", "http://inside.test:PORT/"],
     ["a name of which one address is it", "http://both.test:PORT/"],
-  ])("does not reach a loopback address by %s", async (_, url) => {
+  ])("web-fetch does not reach a loopback address by %s", async (_, url) => {
     let asked = 0;
     const port = await serve((_request, response) => {
       asked += 1;
@@ -102,7 +102,7 @@ describe("web-fetch", () => {
     expect(asked).toBe(0);
   });
 
-  test("gives up after five redirects, and on what is not text", async () => {
+  test("web-fetch gives up after five redirects, and on what is not text", async () => {
     const port = await serve(({ url }, response) => {
       if (url === "/image") response.writeHead(200, { "content-type": "image/png" }).end("x");
       else response.writeHead(302, { location: "/again" }).end();
@@ -112,7 +112,7 @@ describe("web-fetch", () => {
     expect((await read(`http://127.0.0.1:${port}/image`, options)).content).toContain("image/png");
   });
 
-  test("reads no more of an endless page than its limit, and closes the connection", async () => {
+  test("web-fetch reads no more of an endless page than its limit, and closes the connection", async () => {
     const { promise: closed, resolve } = Promise.withResolvers<void>();
     const port = await serve((_, response) => {
       response.once("close", resolve);
@@ -132,7 +132,7 @@ describe("web-fetch", () => {
     await closed;
   });
 
-  test("reports the status of a page that fails", async () => {
+  test("web-fetch reports the status of a page that fails", async () => {
     const port = await serve(
       (_, response) => void response.writeHead(404, { "content-type": "text/plain" }).end("gone"),
     );
@@ -140,7 +140,7 @@ describe("web-fetch", () => {
     expect(outcome).toEqual({ content: "Status 404\ngone", isError: true });
   });
 
-  test.each(["file:///etc/passwd", "not an address", "ftp://example.com/"])("refuses %s", async (url) => {
+  test.each(["file:///etc/passwd", "not an address", "ftp://example.com/"])("web-fetch refuses %s", async (url) => {
     expect(await read(url, {})).toMatchObject({ isError: true });
   });
 });

@@ -29,12 +29,12 @@ describe("a pulse", () => {
     pulse.start();
   });
 
-  test("that comes back says nothing", async () => {
+  test("a pulse that comes back says nothing", async () => {
     await clock.advance(100 * BEAT_MS);
     expect([told, pulse.isAway]).toEqual([[], false]);
   });
 
-  test("that is missed once says nothing: a process that was busy reads late", async () => {
+  test("a pulse that is missed once says nothing: a process that was busy reads late", async () => {
     for (let round = 0; round < 10; round++) {
       comesBack = () => false;
       await clock.advance(BEAT_MS);
@@ -44,7 +44,7 @@ describe("a pulse", () => {
     expect(told).toEqual([]);
   });
 
-  test("that is missed twice says that the bus is away, within a second and a half of when it went", async () => {
+  test("a pulse that is missed twice says that the bus is away, within a second and a half of when it went", async () => {
     await clock.advance(10);
     comesBack = () => false;
     await clock.advance(3 * BEAT_MS - 11);
@@ -53,13 +53,13 @@ describe("a pulse", () => {
     expect([told, pulse.isAway]).toEqual([["away"], true]);
   });
 
-  test("that is missed on one line alone says so too", async () => {
+  test("a pulse that is missed on one line alone says so too", async () => {
     comesBack = (line) => line === 0;
     await clock.advance(3 * BEAT_MS);
     expect([told, pulse.isAway]).toEqual([["away"], true]);
   });
 
-  test("that comes back says so at once, when the newest beat is back on every line", async () => {
+  test("a pulse that comes back says so at once, when the newest beat is back on every line", async () => {
     comesBack = () => false;
     await clock.advance(4 * BEAT_MS);
     const newest = sent.splice(-2);
@@ -74,7 +74,7 @@ describe("a pulse", () => {
     expect(told).toEqual(["away", "back"]);
   });
 
-  test("that stays out gives lines up again and again, each for itself", async () => {
+  test("a pulse that stays out gives lines up again and again, each for itself", async () => {
     comesBack = (line) => line === 0;
     await clock.advance(11 * BEAT_MS);
     expect(told).toEqual(["away", "hopeless 1"]);
@@ -83,14 +83,14 @@ describe("a pulse", () => {
     expect(told).toEqual(["away", "hopeless 1", "hopeless 1", "hopeless 0"]);
   });
 
-  test("takes nonsense for nothing", async () => {
+  test("a pulse takes nonsense for nothing", async () => {
     comesBack = () => false;
     await clock.advance(3 * BEAT_MS);
     for (const text of ["", "nonsense", "-1", "NaN", "0"]) for (const line of [0, 1]) pulse.hear(line, text);
     expect(pulse.isAway).toBe(true);
   });
 
-  test("that is stopped leaves no timer", () => {
+  test("a pulse that is stopped leaves no timer", () => {
     pulse.stop();
     expect(clock.timerCount).toBe(0);
   });

@@ -25,7 +25,7 @@ describe("rendezvous hashing", () => {
     expect(moved).toHaveLength(before.filter((owner) => owner === "b").length);
   });
 
-  test("without nodes no floor has an owner", () => {
+  test("rendezvous hashing without nodes no floor has an owner", () => {
     expect(ownersOf([], 256)).toEqual([]);
   });
 });

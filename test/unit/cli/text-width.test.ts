@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { cutToWidth, fitToWidth, plainLine, widthOf, wrapToWidth } from "../../../src/cli/text-width.ts";
 
 describe("the width of a text", () => {
-  it("counts two columns for Chinese and its punctuation, full-width forms and emoji", () => {
+  it("the width of a text counts two columns for Chinese and its punctuation, full-width forms and emoji", () => {
     for (const [text, width] of [
       ["", 0],
       ["abc é", 5],
@@ -19,7 +19,7 @@ describe("the width of a text", () => {
     }
   });
 
-  it("counts nothing for marks that stand on another character, or by themselves", () => {
+  it("the width of a text counts nothing for marks that stand on another character, or by themselves", () => {
     expect(widthOf("e\u0301")).toBe(1);
     expect(widthOf("\u200b")).toBe(0);
   });

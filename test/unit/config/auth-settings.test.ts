@@ -25,17 +25,20 @@ describe("INTERLOCK_AUTH", () => {
     ["keys:keys.yaml", { kind: "keys", file: "keys.yaml" }],
     ["keys:https://x", { kind: "keys", file: "https://x" }],
     ["none", "none"],
-  ])("may be %s", (text, auth) => {
+  ])("INTERLOCK_AUTH may be %s", (text, auth) => {
     expect(settingsOf({ INTERLOCK_AUTH: text }).auth).toEqual(auth);
   });
 
-  it.each(["jwt", "jwt:", "keys:", "NONE", "jwt: file", "basic:x", "jwt:https:keys\n"])("may not be %j", (text) => {
-    expect(faultsOf({ INTERLOCK_AUTH: text })).toEqual([
-      'INTERLOCK_AUTH: must be "none", jwt:<URL of a key set>, jwt:<file with a secret> or keys:<file>',
-    ]);
-  });
+  it.each(["jwt", "jwt:", "keys:", "NONE", "jwt: file", "basic:x", "jwt:https:keys\n"])(
+    "INTERLOCK_AUTH may not be %j",
+    (text) => {
+      expect(faultsOf({ INTERLOCK_AUTH: text })).toEqual([
+        'INTERLOCK_AUTH: must be "none", jwt:<URL of a key set>, jwt:<file with a secret> or keys:<file>',
+      ]);
+    },
+  );
 
-  it("may not fetch keys by other ways than HTTP, or with a password", () => {
+  it("INTERLOCK_AUTH may not fetch keys by other ways than HTTP, or with a password", () => {
     for (const text of ["jwt:ftp://id.example/keys", "jwt:file:///etc/keys", "jwt:https://"]) {
       expect(faultsOf({ INTERLOCK_AUTH: text })).toEqual(["INTERLOCK_AUTH: must name a key set by http or https"]);
     }
@@ -44,20 +47,20 @@ describe("INTERLOCK_AUTH", () => {
     ]);
   });
 
-  it("lets a node listen on an address that others can reach, unless it is off", () => {
+  it("INTERLOCK_AUTH lets a node listen on an address that others can reach, unless it is off", () => {
     for (const auth of [JWT, KEYS]) expect(settingsOf({ ...auth, HOST: "0.0.0.0" }).host).toBe("0.0.0.0");
     expect(faultsOf({ HOST: "0.0.0.0" })).toHaveLength(1);
   });
 });
 
 describe("INTERLOCK_RATE_LIMITS", () => {
-  it("are off without authentication, and the defaults with it", () => {
+  it("INTERLOCK_RATE_LIMITS are off without authentication, and the defaults with it", () => {
     expect(settingsOf({}).rateLimits).toEqual({});
     expect(settingsOf(KEYS).rateLimits).toEqual(USUAL_RATE_LIMITS);
     expect(parseRateLimits(USUAL_RATE_LIMITS_TEXT)).toEqual({ value: USUAL_RATE_LIMITS });
   });
 
-  it("may be named one by one; the others stay as usual", () => {
+  it("INTERLOCK_RATE_LIMITS may be named one by one; the others stay as usual", () => {
     const { rateLimits } = settingsOf({ ...KEYS, INTERLOCK_RATE_LIMITS: "refused=5/10s, address=off" });
     const { owner } = USUAL_RATE_LIMITS;
     expect(rateLimits).toEqual({ owner, refused: { max: 5, windowMs: 10_000 } });
@@ -73,21 +76,27 @@ describe("INTERLOCK_RATE_LIMITS", () => {
     ["owner=5/10ms", "must allow at least 1 in a window of 1s to 1d; owner does not"],
     ["owner=5/2d", "must allow at least 1 in a window of 1s to 1d; owner does not"],
     ["owner=5/1m,owner=6/1m", "names owner twice"],
-  ])("may not be %s", (text, message) => {
+  ])("INTERLOCK_RATE_LIMITS may not be %s", (text, message) => {
     expect(faultsOf({ ...KEYS, INTERLOCK_RATE_LIMITS: text })[0]).toContain(`INTERLOCK_RATE_LIMITS: ${message}`);
   });
 });
 
 describe("INTERLOCK_PROXIES", () => {
-  it.each(["10.0.0.1", "10.0.0.0/8", "::1", "fd00::/8", "127.0.0.1, fd00::/128"])("may be %s", (text) => {
-    expect(settingsOf({ INTERLOCK_PROXIES: text }).proxies).toEqual(text.split(", "));
-  });
+  it.each(["10.0.0.1", "10.0.0.0/8", "::1", "fd00::/8", "127.0.0.1, fd00::/128"])(
+    "INTERLOCK_PROXIES may be %s",
+    (text) => {
+      expect(settingsOf({ INTERLOCK_PROXIES: text }).proxies).toEqual(text.split(", "));
+    },
+  );
 
-  it.each(["proxy", "10.0.0.0/33", "fd00::/129", "10.0.0.0/8/8", "10.0.0.0/", "loopback"])("may not be %s", (text) => {
-    expect(faultsOf({ INTERLOCK_PROXIES: text })).toEqual([
-      "INTERLOCK_PROXIES: must be addresses or networks, as in 10.0.0.0/8, separated by commas; entry 1 is not",
-    ]);
-  });
+  it.each(["proxy", "10.0.0.0/33", "fd00::/129", "10.0.0.0/8/8", "10.0.0.0/", "loopback"])(
+    "INTERLOCK_PROXIES may not be %s",
+    (text) => {
+      expect(faultsOf({ INTERLOCK_PROXIES: text })).toEqual([
+        "INTERLOCK_PROXIES: must be addresses or networks, as in 10.0.0.0/8, separated by commas; entry 1 is not",
+      ]);
+    },
+  );
 });
 
 describe("a setting that would do nothing", () => {
@@ -95,7 +104,7 @@ describe("a setting that would do nothing", () => {
     [{ INTERLOCK_ISSUER: "me" }, "INTERLOCK_ISSUER: has no effect without INTERLOCK_AUTH=jwt:…"],
     [{ ...KEYS, INTERLOCK_AUDIENCE: "me" }, "INTERLOCK_AUDIENCE: has no effect without INTERLOCK_AUTH=jwt:…"],
     [{ INTERLOCK_RATE_LIMITS: "off" }, "INTERLOCK_RATE_LIMITS: has no effect without INTERLOCK_AUTH=jwt:… or keys:…"],
-  ])("is a fault: %o", (env, fault) => {
+  ])("a setting that would do nothing is a fault: %o", (env, fault) => {
     expect(faultsOf(env as unknown as Record<string, string>)).toEqual([fault]);
     expect(faultsOf({ ...JWT, ...env, INTERLOCK_AUTH: JWT.INTERLOCK_AUTH })).toEqual([]);
   });

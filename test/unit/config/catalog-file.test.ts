@@ -16,7 +16,7 @@ function faultsOf(text: string): string[] {
 const lines = (...all: string[]) => `${all.join("\n")}\n`;
 
 describe("a valid file", () => {
-  it("becomes a catalogue with every default filled in", () => {
+  it("a valid file becomes a catalogue with every default filled in", () => {
     const reading = readCatalog("agents:\n  - name: music_agent\n");
     expect(reading.ok && reading.catalog.agents.get("music_agent")).toMatchObject({
       id: "music_agent",
@@ -30,14 +30,14 @@ describe("a valid file", () => {
     expect(reading.ok && reading.catalog.defaultAgentId).toBe("music_agent");
   });
 
-  it("is named by the first 12 hex digits of its text's SHA-256", () => {
+  it("a valid file is named by the first 12 hex digits of its text's SHA-256", () => {
     const text = "agents: [{ name: a }]\n";
     const reading = readCatalog(text);
     const hash = createHash("sha256").update(text).digest("hex").slice(0, 12);
     expect(reading.ok && reading.catalog.hash).toBe(hash);
   });
 
-  it("may use anchors and aliases", () => {
+  it("a valid file may use anchors and aliases", () => {
     const reading = readCatalog(
       lines(
         "agents:",
@@ -50,7 +50,7 @@ describe("a valid file", () => {
     expect(reading.ok && reading.catalog.agents.get("b")?.adapter).toMatchObject({ replies: [{ say: ["hm"] }] });
   });
 
-  it("may have a byte order mark and Windows line ends", () => {
+  it("a valid file may have a byte order mark and Windows line ends", () => {
     expect(readCatalog("\uFEFFagents:\r\n  - name: a\r\n").ok).toBe(true);
   });
 });
@@ -64,7 +64,7 @@ describe("the summaries of a model", () => {
     return adapter?.kind === "ai-sdk" ? adapter.summary : "none";
   };
 
-  it("are off unless the entry says so, and have their defaults", () => {
+  it("the summaries of a model are off unless the entry says so, and have their defaults", () => {
     expect(summaryOf("")).toBeUndefined();
     expect(summaryOf(", summary: {}")).toEqual({ after: 20, keep: 4 });
     expect(summaryOf(", summary: { after: 5, keep: 0, model: n }")).toEqual({ after: 5, keep: 0, model: "n" });
@@ -115,11 +115,11 @@ describe("a fault of syntax", () => {
       "agents: [{ name: a }]\nuser_preferences:\n  __proto__: {}\n",
       "3:3 user_preferences.__proto__: is a",
     ],
-  ])("is told with its place: %s", (_, text, fault) => {
+  ])("a fault of syntax is told with its place: %s", (_, text, fault) => {
     expect(faultsOf(text)).toEqual([expect.stringContaining(fault)]);
   });
 
-  it("leaves what comes before it to be judged, and nothing after it", () => {
+  it("a fault of syntax leaves what comes before it to be judged, and nothing after it", () => {
     const text = lines(
       "agents:",
       "  - name: a",
@@ -134,7 +134,7 @@ describe("a fault of syntax", () => {
     ]);
   });
 
-  it("is told once where the parser loses its way", () => {
+  it("a fault of syntax is told once where the parser loses its way", () => {
     expect(faultsOf("agents:\n  - name: a\nb\n  c: [d]\n  e: f\n  g: h\n").length).toBeLessThan(4);
   });
 });
@@ -410,7 +410,7 @@ describe("a fault of content", () => {
     expect(faultsOf(text)).toEqual([expect.stringContaining(fault)]);
   });
 
-  it("is found behind an alias, where the value stands", () => {
+  it("a fault of content is found behind an alias, where the value stands", () => {
     expect(faultsOf(lines("agents:", "  - &a { name: a, priority: 500 }", "  - *a"))).toEqual([
       "2:16 agents[1].name: there is already an agent a",
       "2:29 agents[0].priority: must be at most 100, not 500",
@@ -418,14 +418,14 @@ describe("a fault of content", () => {
     ]);
   });
 
-  it("never shows more than the beginning of a long value", () => {
+  it("a fault of content never shows more than the beginning of a long value", () => {
     const [fault] = faultsOf(lines("agents:", "  - name: a", `    priority: ${"9x".repeat(500)}`));
     expect(fault).toBe(`3:15 agents[0].priority: must be a number, not the text "${"9x".repeat(20)}…"`);
   });
 });
 
 describe("all faults of a file", () => {
-  it("are told at once, from the top: of keys, values and names alike", () => {
+  it("all faults of a file are told at once, from the top: of keys, values and names alike", () => {
     const text = lines(
       "agents:",
       "  - name: a",
@@ -454,7 +454,7 @@ describe("all faults of a file", () => {
     ]);
   });
 
-  it("are a hundred at most, and the last says that there are more", () => {
+  it("all faults of a file are a hundred at most, and the last says that there are more", () => {
     const faults = faultsOf(`agents:\n${"  - 5\n".repeat(300)}`);
     expect(faults).toHaveLength(101);
     expect(faults.at(-1)).toBe("102:5 : there are more faults from here on");
@@ -462,7 +462,7 @@ describe("all faults of a file", () => {
 });
 
 describe("a hostile file", () => {
-  it("is refused for aliases that multiply", () => {
+  it("a hostile file is refused for aliases that multiply", () => {
     const rungs = ["b", "c", "d", "e"].map((name, index) => {
       const below = "abcd"[index];
       return `${name}: &${name} [${`*${below},`.repeat(10)}]`;
@@ -472,7 +472,7 @@ describe("a hostile file", () => {
     ]);
   });
 
-  it("is refused for nesting without end", () => {
+  it("a hostile file is refused for nesting without end", () => {
     expect(faultsOf(`agents: ${"[".repeat(100_000)}`)).toEqual([expect.stringContaining("nested too deeply here")]);
     expect(faultsOf(`a: ${"[".repeat(80)}${"]".repeat(80)}`)).toEqual([
       expect.stringMatching(/^1:67 a\[0\].*deeper than 64$/),
@@ -487,13 +487,13 @@ describe("loading", () => {
   });
   afterEach(() => rm(folder, { recursive: true }));
 
-  it("gives what reading the text gives", async () => {
+  it("loading gives what reading the text gives", async () => {
     const path = join(folder, "agents.yaml");
     await writeFile(path, "agents: [{ name: a }]\n");
     expect(await loadCatalog(path)).toEqual(readCatalog("agents: [{ name: a }]\n"));
   });
 
-  it("says so when there is no file", async () => {
+  it("loading says so when there is no file", async () => {
     expect(await loadCatalog(join(folder, "none.yaml"))).toEqual({
       ok: false,
       unreadable: "missing",
@@ -501,7 +501,7 @@ describe("loading", () => {
     });
   });
 
-  it("says so when it is no file, not text, or too large", async () => {
+  it("loading says so when it is no file, not text, or too large", async () => {
     expect(await loadCatalog(folder)).toMatchObject({
       unreadable: "refused",
       faults: [{ message: "the file cannot be read: it is not a regular file" }],

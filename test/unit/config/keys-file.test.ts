@@ -22,7 +22,7 @@ async function fileOf(content: string | Uint8Array): Promise<string> {
 }
 
 describe("a file of keys", () => {
-  it("says whose each is, and who is an operator", async () => {
+  it("a file of keys says whose each is, and who is an operator", async () => {
     const text = `keys:\n  - owner: ann\n    sha256: ${HASH}\n  - { owner: "the ops", operator: true, sha256: ${OTHER} }\n`;
     expect(await loadKeys(await fileOf(text))).toEqual([
       { owner: "ann", sha256: HASH, operator: false },
@@ -30,11 +30,11 @@ describe("a file of keys", () => {
     ]);
   });
 
-  it("may give one owner several keys, so that one can be replaced", () => {
+  it("a file of keys may give one owner several keys, so that one can be replaced", () => {
     expect(readKeys(`keys:\n- {owner: a, sha256: ${HASH}}\n- {owner: a, sha256: ${OTHER}}`).ok).toBe(true);
   });
 
-  it("is refused with all its faults, each with its line", () => {
+  it("a file of keys is refused with all its faults, each with its line", () => {
     const text = [
       "keys:",
       "  - owner: ann",
@@ -57,7 +57,7 @@ describe("a file of keys", () => {
     ]);
   });
 
-  it("may have no key twice: it could not be told whose it is", () => {
+  it("a file of keys may have no key twice: it could not be told whose it is", () => {
     expect(faultsOf(`keys:\n  - {owner: a, sha256: ${HASH}}\n  - {owner: b, sha256: ${HASH}}`)).toEqual([
       "3 keys[1].sha256: is a duplicate",
     ]);
@@ -68,11 +68,11 @@ describe("a file of keys", () => {
     ["keys: []", "1 keys: must not be empty"],
     ["keys: hunter2", "1 keys: must be a list"],
     ["- a", "1 : must be a map of keys and values"],
-  ])("is refused when it is %j", (text, fault) => {
+  ])("a file of keys is refused when it is %j", (text, fault) => {
     expect(faultsOf(text)).toEqual([fault]);
   });
 
-  it("never has what stands in it repeated", () => {
+  it("a file of keys never has what stands in it repeated", () => {
     const key = "7c1f0e77a2d14d0f";
     for (const text of [
       key,
@@ -85,7 +85,7 @@ describe("a file of keys", () => {
     }
   });
 
-  it("that cannot be read is told of in a sentence", async () => {
+  it("a file of keys that cannot be read is told of in a sentence", async () => {
     await expect(loadKeys("/nowhere/keys.yaml")).rejects.toThrow(
       "the keys cannot be used\n/nowhere/keys.yaml:1:1 there is no such file",
     );

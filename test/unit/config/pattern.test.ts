@@ -38,7 +38,7 @@ describe("a pattern of the catalogue", () => {
     expect(compilePattern(source).test(text)).toBe(found);
   });
 
-  test("finds what JavaScript finds, for any pattern of letters, classes, groups and counts", () => {
+  test("a pattern of the catalogue finds what JavaScript finds, for any pattern of letters, classes, groups and counts", () => {
     const atom = fc.constantFrom("a", "b", "导", ".", "[ab]", "[^a]", "\\d", "\\w", "\\b", "a|b", "^", "$");
     const { pattern } = fc.letrec<{ pattern: string }>((tie) => ({
       pattern: fc.oneof(
@@ -56,7 +56,7 @@ describe("a pattern of the catalogue", () => {
     );
   });
 
-  test("with nested quantifiers runs in linear time", () => {
+  test("a pattern of the catalogue with nested quantifiers runs in linear time", () => {
     const text = `${"a".repeat(1_000)}!`;
     const patterns = ["(a+)+$", "^(a|a)*$", "(.*a){12}b", "^(([a-z])+.)+[A-Z]([a-z])+$", "(?:a?){500}a{500}$"];
     const { signal, found } = findInChild(patterns.map((pattern) => [pattern, text] as const));
@@ -75,7 +75,7 @@ describe("a pattern of the catalogue", () => {
     expect(() => compilePattern(source)).toThrow(reason);
   });
 
-  test("that is invalid is reported with its place in the file", () => {
+  test("a pattern of the catalogue that is invalid is reported with its place in the file", () => {
     const text = 'agents:\n  - name: a\n    adapter: { kind: scripted, replies: [{ match: "(?=a)b" }] }\n';
     const reading = readCatalog(text);
     expect(reading).toMatchObject({

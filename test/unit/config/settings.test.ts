@@ -49,7 +49,7 @@ describe("without any setting", () => {
 });
 
 describe("the table of settings", () => {
-  it("has a name, a flag, a default and a meaning for each", () => {
+  it("the table of settings has a name, a flag, a default and a meaning for each", () => {
     expect(SETTINGS.map(({ name, flag, default: standard }) => [name, flag, standard])).toEqual([
       ["HOST", "--host", "127.0.0.1"],
       ["PORT", "--port", "3000"],
@@ -79,7 +79,7 @@ describe("the table of settings", () => {
     for (const { name, meaning } of SETTINGS) expect(meaning, name).toMatch(/^[A-Z].*\.$/);
   });
 
-  it("has defaults that mean what is done without them", () => {
+  it("the table of settings has defaults that mean what is done without them", () => {
     const unset = /CONFIG|ISSUER|AUDIENCE|RATE_LIMITS|PROXIES|ORIGINS|HOSTS|RETENTION/;
     const spelt = SETTINGS.filter(({ name }) => !unset.test(name)).map((row) => [row.name, row.default]);
     expect(settingsOf(Object.fromEntries(spelt))).toEqual(settingsOf({}));
@@ -123,7 +123,7 @@ describe("a variable or its flag", () => {
     expect(settingsOf({}, [`${flag}=${text}`])).toEqual({ ...settingsOf({}), ...settings });
   });
 
-  it("may stand side by side, and the flag wins", () => {
+  it("a variable or its flag may stand side by side, and the flag wins", () => {
     expect(settingsOf({ PORT: "4000" }, ["--port", "5000"]).port).toBe(5000);
     expect(settingsOf({ PORT: "no number" }, ["--port", "5000"]).port).toBe(5000);
   });
@@ -159,7 +159,7 @@ describe("a value that cannot be", () => {
     ["INTERLOCK_DRAIN", "1d", "must be at most 10m"],
     ["INTERLOCK_MAX_HELD", "-1", "must be a whole number from 0 to 100000"],
     ["LOG_LEVEL", "loud", 'must be fatal, error, warn, info, debug, trace or silent, not the text "loud"'],
-  ])("is a fault of %s: %s", (name, text, message) => {
+  ])("a value that cannot be is a fault of %s: %s", (name, text, message) => {
     expect(faultsOf({ [name]: text })).toEqual([expect.stringContaining(`${name}: `)]);
     expect(faultsOf({ [name]: text })[0]).toContain(message);
   });
@@ -168,7 +168,7 @@ describe("a value that cannot be", () => {
     ["INTERLOCK_STORE", "postgres://user:secret@:x/y"],
     ["INTERLOCK_BUS", "redis://:secret@a b"],
     ["INTERLOCK_AUTH", "jwt:https://user:secret@keys/"],
-  ])("is never repeated, since it may hold a password: %s", (name, text) => {
+  ])("a value that cannot be is never repeated, since it may hold a password: %s", (name, text) => {
     expect(faultsOf({ [name]: text })).toEqual([expect.not.stringContaining("secret")]);
   });
 });
@@ -177,13 +177,13 @@ describe("settings that do not go together", () => {
   const redis = { INTERLOCK_BUS: "redis://cache" };
   const postgres = { INTERLOCK_STORE: "postgres://db/x" };
 
-  it("are a fault: SQLite and a bus of several nodes", () => {
+  it("settings that do not go together are a fault: SQLite and a bus of several nodes", () => {
     expect(faultsOf(redis)).toEqual([
       expect.stringMatching(/^INTERLOCK_BUS: cannot be Redis while the store is SQLite/),
     ]);
   });
 
-  it("are a fault: some of the roles, and no bus to reach the others", () => {
+  it("settings that do not go together are a fault: some of the roles, and no bus to reach the others", () => {
     expect(faultsOf({ INTERLOCK_ROLES: "gateway" })).toEqual([
       expect.stringMatching(/^INTERLOCK_ROLES: leaves work to other nodes.* set INTERLOCK_STORE=.* and INTERLOCK_BUS=/),
     ]);
@@ -205,14 +205,14 @@ describe("settings that do not go together", () => {
 });
 
 describe("an address that others can reach", () => {
-  it("is refused without authentication", () => {
+  it("an address that others can reach is refused without authentication", () => {
     const fault = '"none" would admit all clients that can reach 0.0.0.0: without authentication HOST must be loopback';
     expect(faultsOf({ HOST: "0.0.0.0" })).toEqual([`INTERLOCK_AUTH: ${fault}`]);
     expect(faultsOf({}, ["--host", "0.0.0.0", "--auth", "none"])).toEqual([`--auth (INTERLOCK_AUTH): ${fault}`]);
   });
 
   it.each(["127.0.0.1", "127.8.8.8", "::1", "0:0:0:0:0:0:0:1", "::ffff:127.0.0.1", "localhost", "LocalHost"])(
-    "is not %s",
+    "an address that others can reach is not %s",
     (address) => {
       expect(isLoopback(address)).toBe(true);
       expect(settingsOf({ HOST: address }).host).toBe(address);
@@ -220,7 +220,7 @@ describe("an address that others can reach", () => {
   );
 
   it.each(["0.0.0.0", "::", "10.0.0.1", "128.0.0.1", "::ffff:10.0.0.1", "fe80::1", "localhost.example", "car"])(
-    "is %s",
+    "an address that others can reach is %s",
     (address) => {
       expect(isLoopback(address)).toBe(false);
       expect(faultsOf({ HOST: address })).toHaveLength(1);
@@ -229,11 +229,11 @@ describe("an address that others can reach", () => {
 });
 
 describe("unknown keys", () => {
-  it("is not the mark of a program that an agent started: such a program may be a node", () => {
+  it("unknown keys is not the mark of a program that an agent started: such a program may be a node", () => {
     expect(faultsOf({ INTERLOCK_RUN: "12-34-56.abc.1." })).toEqual([]);
   });
 
-  it("is a fault: variables that begin with INTERLOCK_, flags, and words in between", () => {
+  it("unknown keys is a fault: variables that begin with INTERLOCK_, flags, and words in between", () => {
     expect(faultsOf({ INTERLOCK_STOER: "x", INTERLOCK_LAESE: "3s", PORTS: "1" }, ["--prot", "1", "x", "-p"])).toEqual([
       "--prot: is not a flag; did you mean --port?",
       "x: is not understood: settings are given as --flag value",
@@ -247,7 +247,7 @@ describe("unknown keys", () => {
     ]);
   });
 
-  it("is not HOST, PORT or LOG_LEVEL with the prefix of the others, which wins over the one without", () => {
+  it("unknown keys is not HOST, PORT or LOG_LEVEL with the prefix of the others, which wins over the one without", () => {
     const env = { PORT: "1", INTERLOCK_PORT: "4000", INTERLOCK_HOST: "::1", INTERLOCK_LOG_LEVEL: "warn" };
     expect(settingsOf(env)).toMatchObject({ port: 4_000, host: "::1", logLevel: "warn" });
     expect(settingsOf({ ...env, INTERLOCK_PORT: "" })).toMatchObject({ port: 1 });
@@ -255,11 +255,11 @@ describe("unknown keys", () => {
     expect(faultsOf({ INTERLOCK_PORT: "many" })).toEqual(["PORT: must be a whole number from 0 to 65535"]);
   });
 
-  it("is not the token that other commands use", () => {
+  it("unknown keys is not the token that other commands use", () => {
     expect(settingsOf({ INTERLOCK_TOKEN: "secret" })).toEqual(settingsOf({}));
   });
 
-  it("is not what Kubernetes tells of a service called interlock", () => {
+  it("unknown keys is not what Kubernetes tells of a service called interlock", () => {
     const env = {
       INTERLOCK_PORT: "tcp://10.0.0.1:3000",
       INTERLOCK_SERVICE_HOST: "10.0.0.1",
@@ -279,7 +279,7 @@ describe("unknown keys", () => {
 });
 
 describe("a flag", () => {
-  it("needs a value, and stands once", () => {
+  it("a flag needs a value, and stands once", () => {
     expect(faultsOf({}, ["--port"])).toEqual(["--port: needs a value"]);
     expect(faultsOf({}, ["--port="])).toEqual(["--port: needs a value"]);
     expect(faultsOf({}, ["--port", "--host", "::1"])).toEqual(["--port: needs a value"]);

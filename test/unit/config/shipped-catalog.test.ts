@@ -38,11 +38,11 @@ function replyTo(id: string, message: string) {
 }
 
 describe("the shipped catalogue", () => {
-  it("is valid", async () => {
+  it("the shipped catalogue is valid", async () => {
     expect(await loadCatalog(path)).toMatchObject({ ok: true });
   });
 
-  it("has the seven agents of the car with their priorities, and who may be interrupted", () => {
+  it("the shipped catalogue has the seven agents of the car with their priorities, and who may be interrupted", () => {
     const numbers = ["phone", "navigation", "planner", "vehicle_control", "weather", "music", "chat"].map((name) => {
       const { priority, interruptible, preemptionThreshold } = agentOf(`${name}_agent`);
       return [name, priority, interruptible, preemptionThreshold];
@@ -58,7 +58,7 @@ describe("the shipped catalogue", () => {
     ]);
   });
 
-  it("has the three built-in agents, under their names, and general answers first", () => {
+  it("the shipped catalogue has the three built-in agents, under their names, and general answers first", () => {
     const catalog = catalogOf(text);
     expect(catalog.defaultAgentId).toBe("general");
     expect(agentOf("general")).toMatchObject({ label: "General", description: "通用主代理" });
@@ -70,14 +70,14 @@ describe("the shipped catalogue", () => {
     expect(catalog.agents.size).toBe(10);
   });
 
-  it("runs without any key: every agent is scripted and has an answer to anything", () => {
+  it("the shipped catalogue runs without any key: every agent is scripted and has an answer to anything", () => {
     for (const { id, adapter } of catalogOf(text).agents.values()) {
       expect(adapter.kind).toBe("scripted");
       expect(replyTo(id, "xyzzy")?.say?.length, id).toBeGreaterThan(0);
     }
   });
 
-  it("answers in Chinese and in English", () => {
+  it("the shipped catalogue answers in Chinese and in English", () => {
     const questions: [string, string, string][] = [
       ["phone_agent", "打电话给妈妈", "Call Anna"],
       ["navigation_agent", "导航到公司", "Take me home"],
@@ -97,7 +97,7 @@ describe("the shipped catalogue", () => {
     }
   });
 
-  it("shows what agents can do: confirm, ask, fail, delegate, and go on until they are paused", () => {
+  it("the shipped catalogue shows what agents can do: confirm, ask, fail, delegate, and go on until they are paused", () => {
     expect(replyTo("vehicle_control_agent", "打开后备箱")).toMatchObject({
       confirm: { tool: "open_trunk", sensitive: true },
     });
@@ -110,7 +110,7 @@ describe("the shipped catalogue", () => {
     expect(replyTo("music_agent", "play")?.repeat).toBeGreaterThan(100);
   });
 
-  it("lets whom it delegates to be asked", () => {
+  it("the shipped catalogue lets whom it delegates to be asked", () => {
     const catalog = catalogOf(text);
     for (const { id, adapter, subAgents } of catalog.agents.values()) {
       for (const { delegate } of adapter.kind === "scripted" ? adapter.replies : []) {
@@ -157,7 +157,7 @@ describe("its examples in comments", () => {
   const uncomment = (source: string, from: RegExp): string =>
     source.replace(from, (block) => block.replaceAll(/^(\s*)# ?/gm, "$1"));
 
-  it("are valid when they are taken out of the comments", () => {
+  it("its examples in comments are valid when they are taken out of the comments", () => {
     const rules = uncomment(text, /^# priority_rules:\n(#.+\n)+/m);
     const all = uncomment(rules, /^# user_preferences:\n(#.+\n)+/m);
     const catalog = catalogOf(all);

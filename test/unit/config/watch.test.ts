@@ -162,7 +162,7 @@ async function replaceFile(text: string): Promise<void> {
 }
 
 describe("a file that cannot be read for a while", () => {
-  it("is read once it can be, however long it has looked the same", async () => {
+  it("a file that cannot be read for a while is read once it can be, however long it has looked the same", async () => {
     await writeFile(path, AB);
     const clock = new HandClock();
     let isReadable = false;
@@ -206,7 +206,7 @@ describe("a valid file", () => {
     }
   });
 
-  it("that appears when a link is switched is seen, as in a mounted ConfigMap", async () => {
+  it("a valid file that appears when a link is switched is seen, as in a mounted ConfigMap", async () => {
     for (const [version, text] of [["v1", A] as const, ["v2", AB] as const, ["v3", ABC] as const]) {
       await mkdir(join(folder, version));
       await writeFile(join(folder, version, "agents.yaml"), text);
@@ -222,14 +222,14 @@ describe("a valid file", () => {
     }
   });
 
-  it("that changed between boot and the watch is seen", async () => {
+  it("a valid file that changed between boot and the watch is seen", async () => {
     await writeFile(path, AB);
     const { current } = follow();
     expect(await log.next()).toMatchObject({ text: REPLACED });
     expect(names(current())).toEqual(["a", "b"]);
   });
 
-  it("serves although a listener fails", async () => {
+  it("a valid file serves although a listener fails", async () => {
     await writeFile(path, A);
     const { current } = follow({
       onChange: () => {
@@ -246,7 +246,7 @@ describe("a valid file", () => {
 });
 
 describe("a file with faults", () => {
-  it("changes nothing; its faults are logged, and kept until a valid one comes", async () => {
+  it("a file with faults changes nothing; its faults are logged, and kept until a valid one comes", async () => {
     await writeFile(path, A);
     const { current, status } = follow();
     const before = current();
@@ -262,7 +262,7 @@ describe("a file with faults", () => {
     expect(status()).not.toHaveProperty("faults");
   });
 
-  it("that is taken back leaves no faults, and the catalogue as it was", async () => {
+  it("a file with faults that is taken back leaves no faults, and the catalogue as it was", async () => {
     await writeFile(path, A);
     const { current, status } = follow();
     const before = current();
@@ -276,7 +276,7 @@ describe("a file with faults", () => {
 });
 
 describe("a file that is away", () => {
-  it("for a moment is no fault", async () => {
+  it("a file that is away for a moment is no fault", async () => {
     await writeFile(path, A);
     const clock = new HandClock();
     const { current } = follow({ clock, settleMs: SETTLE_MS, pollMs: POLL_MS });
@@ -290,7 +290,7 @@ describe("a file that is away", () => {
     expect(log.all).toHaveLength(1);
   });
 
-  it("for longer is one, told once, until it is back", async () => {
+  it("a file that is away for longer is one, told once, until it is back", async () => {
     await writeFile(path, A);
     const clock = new HandClock();
     const { current, status } = follow({ clock, settleMs: SETTLE_MS, pollMs: POLL_MS });
@@ -308,7 +308,7 @@ describe("a file that is away", () => {
 });
 
 describe("polling", () => {
-  it("sees a change behind a link into another folder", async () => {
+  it("polling sees a change behind a link into another folder", async () => {
     const elsewhere = await mkdtemp(join(tmpdir(), "interlock-elsewhere-"));
     try {
       await writeFile(join(elsewhere, "real.yaml"), A);
@@ -325,7 +325,7 @@ describe("polling", () => {
     }
   });
 
-  it("finds the folder again after it was replaced, and watches the new one", async () => {
+  it("polling finds the folder again after it was replaced, and watches the new one", async () => {
     const inner = join(folder, "inner");
     path = join(inner, "agents.yaml");
     await mkdir(inner);

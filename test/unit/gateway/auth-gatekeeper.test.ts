@@ -44,7 +44,7 @@ function stage(verify: (token: string) => Verified | undefined) {
 }
 
 describe("a token that counted", () => {
-  test("is not looked at again for a minute", async () => {
+  test("a token that counted is not looked at again for a minute", async () => {
     const { clock, asked, show } = stage(() => ({ ownerId: "ann", isOperator: false }));
     const caller = { id: "owner:ann", ownerId: "ann", isOperator: false, expiresAt: undefined };
     expect(await show("a")).toEqual(caller);
@@ -56,7 +56,7 @@ describe("a token that counted", () => {
     expect(asked).toEqual(["a", "a"]);
   });
 
-  test("counts no longer than it says", async () => {
+  test("a token that counted counts no longer than it says", async () => {
     const { clock, show } = stage(() => ({ ownerId: "ann", isOperator: false, expiresAt: clock.now() + 5_000 }));
     const until = clock.now() + 5_000;
     expect((await show("a")).expiresAt).toBe(until);
@@ -66,7 +66,7 @@ describe("a token that counted", () => {
     expect((await show("a")).expiresAt).toBe(until + 5_000);
   });
 
-  test("is not mistaken for another, and an invalid one is verified each time", async () => {
+  test("a token that counted is not mistaken for another, and an invalid one is verified each time", async () => {
     const { asked, show } = stage((token) => (token === "right" ? { ownerId: "ann", isOperator: true } : undefined));
     await show("right");
     for (const wrong of ["right1", "Right", "wrong", "wrong"]) {
@@ -75,7 +75,7 @@ describe("a token that counted", () => {
     expect(asked).toEqual(["right", "right1", "Right", "wrong", "wrong"]);
   });
 
-  test("makes room for others when there are very many, the one seen longest ago first", async () => {
+  test("a token that counted makes room for others when there are very many, the one seen longest ago first", async () => {
     const { asked, show } = stage((ownerId) => ({ ownerId, isOperator: false }));
     for (let index = 0; index < 10_000; index++) await show(`token-${index}`);
     await show("token-0");
@@ -90,7 +90,7 @@ describe("a token that counted", () => {
 describe("a ticket", () => {
   const ann: Caller = { id: "owner:ann", ownerId: "ann", isOperator: false };
 
-  test("is who it was given to, for half a minute and once", async () => {
+  test("a ticket is who it was given to, for half a minute and once", async () => {
     const { clock, tickets, enter } = stage(() => undefined);
     const [first, late] = [await tickets.issue(ann), await tickets.issue(ann)];
     expect(first.expiresAt).toBe(clock.now() + 30_000);
@@ -101,7 +101,7 @@ describe("a ticket", () => {
     await expect(enter({}, { ticket: late.ticket })).rejects.toMatchObject({ code: "unauthorized" });
   });
 
-  test("is valid no longer than its token, and says when that expires", async () => {
+  test("a ticket is valid no longer than its token, and says when that expires", async () => {
     const { clock, tickets, enter } = stage(() => undefined);
     const brief = { ...ann, expiresAt: clock.now() + 10_000 };
     const [first, late] = [await tickets.issue(brief), await tickets.issue(brief)];

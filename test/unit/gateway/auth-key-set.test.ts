@@ -32,7 +32,7 @@ const judge = (verifier: Verifier, token: string): Promise<string> =>
   );
 
 describe("published keys", () => {
-  test("are fetched again every ten minutes, so a revoked key becomes invalid without a request for it", async () => {
+  test("published keys are fetched again every ten minutes, so a revoked key becomes invalid without a request for it", async () => {
     const { issuer, clock, open, claims } = await stage();
     const [old, next] = [await issuer.makeKey(), await issuer.makeKey()];
     issuer.publish(old, next);
@@ -49,7 +49,7 @@ describe("published keys", () => {
     expect(await judge(verifier, token)).toBe("unauthorized");
   });
 
-  test("go on counting while they cannot be fetched, which is tried each minute", async () => {
+  test("published keys go on counting while they cannot be fetched, which is tried each minute", async () => {
     const { issuer, clock, log, open, claims } = await stage();
     const key = await issuer.makeKey();
     issuer.publish(key);
@@ -66,7 +66,7 @@ describe("published keys", () => {
     expect(JSON.stringify(log.lines)).not.toContain(token.split(".")[1]);
   });
 
-  test("are fetched for an unknown key five times at once, and then every ten seconds", async () => {
+  test("published keys are fetched for an unknown key five times at once, and then every ten seconds", async () => {
     const { issuer, clock, open, claims } = await stage();
     const stranger = await issuer.makeKey();
     const verifier = await open();
@@ -82,7 +82,7 @@ describe("published keys", () => {
     expect(issuer.fetches).toBe(7);
   });
 
-  test("that are invalid make no token valid, and are reported as the server's fault, not the client's", async () => {
+  test("published keys that are invalid make no token valid, and are reported as the server's fault, not the client's", async () => {
     const { issuer, open, claims } = await stage();
     const key = await issuer.makeKey();
     issuer.published = "nonsense" as never;
@@ -90,7 +90,7 @@ describe("published keys", () => {
     expect(await judge(verifier, await issuer.sign(key, claims))).toBe("unavailable");
   });
 
-  test("are not fetched any more once they are closed", async () => {
+  test("published keys are not fetched any more once they are closed", async () => {
     const { clock, open } = await stage();
     const verifier = await open();
     while (clock.timerCount === 0) await turn();

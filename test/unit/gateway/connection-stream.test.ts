@@ -50,7 +50,7 @@ const has = (sessionId: string, seq: number) => (transcript: Transcript) => tran
 const slotsOf = (position: string | undefined) => parseConnectionPosition(position ?? "")?.slots;
 
 describe("a connection's stream", () => {
-  test("says who it is and which agents there are before anything else", async () => {
+  test("a connection's stream says who it is and which agents there are before anything else", async () => {
     const { connect } = await place();
     const { reader } = await connect();
     await reader.stream.next("agent_list");
@@ -58,7 +58,7 @@ describe("a connection's stream", () => {
     expect(reader.stream.events[1]!.data).toMatchObject({ currentAgentId: "music" });
   });
 
-  test("carries each session bound to it from then on, after an agent_list with that session's agent", async () => {
+  test("a connection's stream carries each session bound to it from then on, after an agent_list with that session's agent", async () => {
     const { feed, connect, load } = await place();
     await feed.create("a");
     await feed.log("a", 2);
@@ -101,7 +101,7 @@ describe("a connection's stream", () => {
     expect(slotsOf(reader.position)?.map(({ slot }) => slot)).toEqual([0, 1]);
   });
 
-  test("names every live slot in its position, also while the others are still being carried", async () => {
+  test("a connection's stream names every live slot in its position, also while the others are still being carried", async () => {
     let gate: Promise<void> | undefined;
     const { store, bus, feed, connect, load } = await place((own) => ({
       heads: async (ids) => {
@@ -134,7 +134,7 @@ describe("a connection's stream", () => {
     await reader.until(has("a", 3));
   });
 
-  test("of an unknown connection is a new one, and says so", async () => {
+  test("a connection's stream of an unknown connection is a new one, and says so", async () => {
     const { store, url } = await place();
     const headers = {
       "Last-Event-ID": connectionPosition({
@@ -152,7 +152,7 @@ describe("a connection's stream", () => {
     expect(stream.typesHeard()).toEqual(["connected", "agent_list", "reset"]);
   });
 
-  test("resets the one slot whose place cannot be, and no other", async () => {
+  test("a connection's stream resets the one slot whose place cannot be, and no other", async () => {
     const { feed, store, url, connect, load } = await place();
     for (const id of ["a", "b"]) await feed.create(id);
     const { reader, connectionId } = await connect();
@@ -185,7 +185,7 @@ describe("a connection's stream", () => {
     ]);
   });
 
-  test("keeps its row as long as a client reads it, and for a day after", async () => {
+  test("a connection's stream keeps its row as long as a client reads it, and for a day after", async () => {
     const { clock, feed, store, connect, load, rowOf } = await place();
     await feed.create("a");
     const { reader, connectionId } = await connect("", { a: 1 });
@@ -200,7 +200,7 @@ describe("a connection's stream", () => {
     expect((await rowOf(connectionId)).expiresAt).toBeGreaterThan(clock.now() + DAY / 3);
   });
 
-  test("leaves no follower behind when its client goes while a floor is being opened", async () => {
+  test("a connection's stream leaves no follower behind when its client goes while a floor is being opened", async () => {
     let held: { asked: PromiseWithResolvers<void>; goOn: PromiseWithResolvers<void> } | undefined;
     const { bus, feed, gateway, connect, load } = await place((own) => ({
       heads: async (ids) => {
@@ -221,7 +221,7 @@ describe("a connection's stream", () => {
     expect([gateway.followers.count, bus.memory.topicCount]).toEqual([0, 0]);
   });
 
-  test("tells a client that was away of sessions that were bound and ended meanwhile, each event once", async () => {
+  test("a connection's stream tells a client that was away of sessions that were bound and ended meanwhile, each event once", async () => {
     const { url, feed, connect, load } = await place();
     await feed.create("a");
     const { reader, connectionId } = await connect("", { a: 1, b: 1, c: 1 });
@@ -252,7 +252,7 @@ describe("a connection's stream", () => {
     expect(slotsOf(reader.position)).toEqual([{ slot: 0, seq: 3 }]);
   });
 
-  test("says so when more came and went than a position can name", async () => {
+  test("a connection's stream says so when more came and went than a position can name", async () => {
     const { url, feed, connect, load } = await place();
     await feed.create("a");
     const { reader, connectionId } = await connect("", { a: 1 });
@@ -276,7 +276,7 @@ describe("a connection's stream", () => {
     expect(slotsOf(reader.position)).toEqual([{ slot: 0, seq: 3 }]);
   });
 
-  test("is not lost when the wall clock jumps ahead", async () => {
+  test("a connection's stream is not lost when the wall clock jumps ahead", async () => {
     const { clock, feed, connect, load } = await place();
     await feed.create("a");
     const { reader, connectionId } = await connect("", { a: 1 });
@@ -290,7 +290,7 @@ describe("a connection's stream", () => {
 });
 
 describe("a slot whose session ends", () => {
-  test("is freed before the last event is sent, and named no more", async () => {
+  test("a slot whose session ends is freed before the last event is sent, and named no more", async () => {
     const saving = Promise.withResolvers<void>();
     const goOn = Promise.withResolvers<void>();
     const { feed, connect, load, rowOf } = await place((own) => ({
@@ -316,7 +316,7 @@ describe("a slot whose session ends", () => {
     expect((await rowOf(connectionId)).slots.map(({ ended }) => ended)).toEqual([true, undefined]);
   });
 
-  test("is told again to a client that was cut off before it heard, and to no other", async () => {
+  test("a slot whose session ends is told again to a client that was cut off before it heard, and to no other", async () => {
     const { feed, url, connect, load, rowOf } = await place();
     for (const id of ["a", "b"]) await feed.create(id);
     const { reader, connectionId } = await connect("", { a: 1, b: 1 });
@@ -341,7 +341,7 @@ describe("a slot whose session ends", () => {
     expect(reader.stream.events.some(({ sessionId }) => sessionId === "a")).toBe(false);
   });
 
-  test("ends also when the session is deleted, here or while no client is connected", async () => {
+  test("a slot whose session ends ends also when the session is deleted, here or while no client is connected", async () => {
     const { feed, connect, load } = await place();
     for (const id of ["a", "b", "c"]) await feed.create(id);
     const { reader, connectionId } = await connect("", { a: 1, b: 1, c: 1 });
@@ -363,7 +363,7 @@ describe("a slot whose session ends", () => {
     expect(slotsOf(reader.position)).toEqual([{ slot: 2, seq: 3 }]);
   });
 
-  test("ends also when the session is deleted between its being found and its being followed", async () => {
+  test("a slot whose session ends ends also when the session is deleted between its being found and its being followed", async () => {
     let held: { asked: PromiseWithResolvers<void>; goOn: PromiseWithResolvers<void> } | undefined;
     const { feed, connect, load, rowOf } = await place((own) => ({
       heads: async (ids) => {
@@ -383,7 +383,7 @@ describe("a slot whose session ends", () => {
     expect((await rowOf(connectionId)).slots[0]!.ended).toBe(true);
   });
 
-  test("is freed in silence when even the memory of its session is gone", async () => {
+  test("a slot whose session ends is freed in silence when even the memory of its session is gone", async () => {
     const { clock, feed, store, connect, load, rowOf } = await place();
     for (const id of ["a", "b"]) await feed.create(id);
     const { reader, connectionId } = await connect("", { a: 1, b: 1 });
@@ -400,7 +400,7 @@ describe("a slot whose session ends", () => {
     expect((await rowOf(connectionId)).slots[0]!.ended).toBe(true);
   });
 
-  test("makes room: eight live sessions fit, a ninth does not, and archived ones do not count", async () => {
+  test("a slot whose session ends makes room: eight live sessions fit, a ninth does not, and archived ones do not count", async () => {
     const { feed, connect, load, rowOf } = await place();
     const ids = Array.from({ length: 30 }, (_, n) => `s${n}`);
     for (const id of ids) await feed.create(id);
@@ -423,7 +423,7 @@ describe("a slot whose session ends", () => {
     expect(slotsOf(reader.position)).toHaveLength(7);
   });
 
-  test("is not bound once more when a browser comes back with the query it began with", async () => {
+  test("a slot whose session ends is not bound once more when a browser comes back with the query it began with", async () => {
     const { feed, connect, rowOf } = await place();
     for (const id of ["a", "b"]) await feed.create(id);
     const { reader, connectionId } = await connect("?sessionId=a&sessionId=b", { a: 1, b: 1 });
@@ -442,7 +442,7 @@ describe("a slot whose session ends", () => {
 });
 
 describe("a position", () => {
-  test("stays under 128 bytes for any eight slots", async () => {
+  test("a position stays under 128 bytes for any eight slots", async () => {
     const { store } = await place();
     const slots = Array.from({ length: 8 }, (_, n) => ({ slot: 9_992 + n, seq: 2_821_109_907_455 }));
     const whole = { epoch: store.epoch, connectionId: "x".repeat(12) as ConnectionId, slots, known: 10_000 };
@@ -456,7 +456,7 @@ describe("a position", () => {
 });
 
 describe("several sessions of one floor", () => {
-  test("are told in the order of the floor, however often the client is cut off", async () => {
+  test("several sessions of one floor are told in the order of the floor, however often the client is cut off", async () => {
     const { bus, clock, store, feed, connect, load } = await place();
     const chance = new Chance(7);
     const elsewhere = new FloorFeed(store, bus, "u:zoe");
@@ -495,7 +495,7 @@ describe("several sessions of one floor", () => {
     expect(reader.transcript.stateOf(active!)).toBe("active.idle");
   });
 
-  test("are in order also for a client that was away while the floor changed hands twice", async () => {
+  test("several sessions of one floor are in order also for a client that was away while the floor changed hands twice", async () => {
     const { feed, connect, load } = await place();
     for (const id of ["a", "b"]) await feed.create(id);
     const { reader, connectionId } = await connect("", { a: 1, b: 1 });
@@ -555,7 +555,7 @@ describe("several sessions of one floor", () => {
 
 describe("a stream that cannot be had just now", () => {
   test.each(["/events", "/session/a/events", "/floor/u%3Aann/events"])(
-    "of %s is sent away, not refused",
+    "a stream that cannot be had just now of %s is sent away, not refused",
     async (path) => {
       let isOut = true;
       const out = () => (isOut ? Promise.reject(new AppError("unavailable")) : undefined);

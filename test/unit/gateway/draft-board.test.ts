@@ -21,7 +21,7 @@ function stored(content: string, of: Partial<Message> = {}): Message {
 const textOf = (board: DraftBoard) => board.of(A).map(({ text }) => text);
 
 describe("a board of unfinished messages", () => {
-  test("grows only by deltas that continue its text", () => {
+  test("a board of unfinished messages grows only by deltas that continue its text", () => {
     const board = new DraftBoard();
     expect(board.add(A, delta(0, "la "), NOON)).toBe(true);
     expect(board.add(A, delta(3, "li "), NOON)).toBe(true);
@@ -31,7 +31,7 @@ describe("a board of unfinished messages", () => {
     expect(textOf(board)).toEqual(["la li "]);
   });
 
-  test("counts in UTF-16 units", () => {
+  test("a board of unfinished messages counts in UTF-16 units", () => {
     const board = new DraftBoard();
     board.add(A, delta(0, "🎷"), NOON);
     expect(board.add(A, delta(1, "x"), NOON)).toBe(false);
@@ -39,7 +39,7 @@ describe("a board of unfinished messages", () => {
     expect(textOf(board)).toEqual(["🎷x"]);
   });
 
-  test("takes what a checkpoint has and it has not, with the deltas that waited for it", () => {
+  test("a board of unfinished messages takes what a checkpoint has and it has not, with the deltas that waited for it", () => {
     const board = new DraftBoard();
     expect(board.add(A, delta(6, "lu "), NOON)).toBe(false);
     expect(board.add(A, delta(9, "lo "), NOON)).toBe(false);
@@ -76,14 +76,14 @@ describe("a board of unfinished messages", () => {
     expect(board.restore(stored("y".repeat(200_000)))).toBe(true);
   });
 
-  test("keeps its text when the checkpoint is older", () => {
+  test("a board of unfinished messages keeps its text when the checkpoint is older", () => {
     const board = new DraftBoard();
     board.add(A, delta(0, "la li lu"), NOON);
     expect(board.restore(stored("la li"))).toBe(false);
     expect(textOf(board)).toEqual(["la li lu"]);
   });
 
-  test("drops all further text of an older attempt", () => {
+  test("a board of unfinished messages drops all further text of an older attempt", () => {
     const board = new DraftBoard();
     board.add(A, delta(0, "old"), NOON);
     expect(board.add(A, delta(0, "new", { messageId: "m2", attempt: 2 }), NOON)).toBe(true);
@@ -152,7 +152,7 @@ describe("a board of unfinished messages", () => {
     expect(board.add(A, delta(2, "li"), NOON)).toBe(false);
   });
 
-  test("shows a message as one that is still being written, with its reasoning apart", () => {
+  test("a board of unfinished messages shows a message as one that is still being written, with its reasoning apart", () => {
     const board = new DraftBoard();
     board.add(A, delta(0, "hm", { kind: "reasoning" }), NOON);
     board.add(A, delta(0, "yes"), NOON);

@@ -72,7 +72,7 @@ describe("a follower", () => {
     expect(follower.place).toBe(4);
   });
 
-  test("hands on each event once and in order, although the bus loses, repeats and reorders messages", async () => {
+  test("a follower hands on each event once and in order, although the bus loses, repeats and reorders messages", async () => {
     const store = await openTemporaryStore();
     for (let seed = 1; seed <= 40; seed++) {
       const chance = new Chance(seed);
@@ -97,7 +97,7 @@ describe("a follower", () => {
     }
   });
 
-  test("misses nothing that is committed while it looks where the log stands", async () => {
+  test("a follower misses nothing that is committed while it looks where the log stands", async () => {
     const { store, bus, feed } = await place();
     await feed.create("a");
     const looked = Promise.withResolvers<void>();
@@ -119,7 +119,7 @@ describe("a follower", () => {
     expect(follower.place).toBe(3);
   });
 
-  test("reads again what came while it read, when the bus lost the word on more", async () => {
+  test("a follower reads again what came while it read, when the bus lost the word on more", async () => {
     const { store, bus, feed, log } = await place();
     await feed.create("a");
     let isOut = false;
@@ -144,7 +144,7 @@ describe("a follower", () => {
     expect(reading.places).toEqual([2]);
   });
 
-  test("skips deleted events, and does not wait for them", async () => {
+  test("a follower skips deleted events, and does not wait for them", async () => {
     const { store, bus, feed } = await place();
     await feed.create("a");
     await feed.create("b");
@@ -164,7 +164,7 @@ describe("a follower", () => {
     expect(reading.places).toEqual([7, 8, 9]);
   });
 
-  test("keeps the newest events only, and says which are gone", async () => {
+  test("a follower keeps the newest events only, and says which are gone", async () => {
     const { store, bus, feed } = await place();
     await feed.create("a");
     const follower = await follow(store, bus);
@@ -178,7 +178,7 @@ describe("a follower", () => {
     expect(follower.at(reading.droppedUpTo)?.floorSeq).toBe(follower.keptFrom + 1);
   });
 
-  test("keeps no more bytes than it may, however few events they are", async () => {
+  test("a follower keeps no more bytes than it may, however few events they are", async () => {
     const { store, bus, feed } = await place();
     await feed.create("a");
     const follower = await follow(store, bus);
@@ -191,7 +191,7 @@ describe("a follower", () => {
     expect(follower.at(follower.indexAfter(follower.keptFrom))?.floorSeq).toBe(kept[0]);
   });
 
-  test("keeps nothing that every listener has", async () => {
+  test("a follower keeps nothing that every listener has", async () => {
     const { store, bus, feed } = await place();
     await feed.create("a");
     const follower = await follow(store, bus);
@@ -232,7 +232,7 @@ describe("the followers of a node", () => {
     return { clock, followers };
   }
 
-  test("mend a lost last message within a second", async () => {
+  test("the followers of a node mend a lost last message within a second", async () => {
     const { store, bus, feed } = await place();
     await feed.create("a");
     const { clock, followers } = await node(store, bus);
@@ -245,7 +245,7 @@ describe("the followers of a node", () => {
     expect(reading.places).toEqual([2]);
   });
 
-  test("mend at once when the bus is there again", async () => {
+  test("the followers of a node mend at once when the bus is there again", async () => {
     const { store, bus, feed } = await place();
     await feed.create("a");
     const { followers } = await node(store, bus);
@@ -278,7 +278,7 @@ describe("the followers of a node", () => {
     expect(seen.size).toBe(2_500);
   });
 
-  test("follow a floor once for all its readers, and let go of it with the last", async () => {
+  test("the followers of a node follow a floor once for all its readers, and let go of it with the last", async () => {
     const { store, bus, feed } = await place();
     const { followers } = await node(store, bus);
     const [one, other] = await Promise.all([followers.join(feed.id), followers.join(feed.id)]);
@@ -315,7 +315,7 @@ describe("the followers of a node", () => {
     expect([followers.count, bus.memory.topicCount]).toEqual([0, 0]);
   });
 
-  test("has all unfinished messages of its floor, however many pages they fill", async () => {
+  test("the followers of a node has all unfinished messages of its floor, however many pages they fill", async () => {
     const { store, bus } = await place();
     const floor = new FloorWriter(store);
     const agent = { kind: "master" as const, name: "music", depth: 0, path: ["music"] };

@@ -54,7 +54,7 @@ const listen = async (bus: MoodyBus) => {
 };
 
 describe("a topic that is listened to for as long as it takes", () => {
-  test("is heard at once where the bus is there, and later recoveries are not its business", async () => {
+  test("a topic that is listened to for as long as it takes is heard at once where the bus is there, and later recoveries are not its business", async () => {
     const bus = new MoodyBus();
     const { stop, late } = await listen(bus);
     await bus.recover();
@@ -63,7 +63,7 @@ describe("a topic that is listened to for as long as it takes", () => {
     expect(bus.listening).toEqual([]);
   });
 
-  test("is heard from when the bus is there again, and that is told once", async () => {
+  test("a topic that is listened to for as long as it takes is heard from when the bus is there again, and that is told once", async () => {
     const bus = new MoodyBus();
     bus.tries.push("away", "away");
     const { stop, late } = await listen(bus);
@@ -77,7 +77,7 @@ describe("a topic that is listened to for as long as it takes", () => {
     expect(bus.listening).toEqual([]);
   });
 
-  test("is tried again when the bus came back while it was being tried", async () => {
+  test("a topic that is listened to for as long as it takes is tried again when the bus came back while it was being tried", async () => {
     const bus = new MoodyBus();
     const refused = Promise.withResolvers<void>();
     bus.tries.push(refused.promise);
@@ -88,7 +88,7 @@ describe("a topic that is listened to for as long as it takes", () => {
     expect([bus.tried, bus.listening.length, bus.waiting]).toEqual([2, 1, 0]);
   });
 
-  test("does not reach a listener that has stopped, however late the bus confirms", async () => {
+  test("a topic that is listened to for as long as it takes does not reach a listener that has stopped, however late the bus confirms", async () => {
     const bus = new MoodyBus();
     const answered = Promise.withResolvers<void>();
     bus.tries.push("away", answered.promise);

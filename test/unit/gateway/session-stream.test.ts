@@ -49,7 +49,7 @@ async function hearing(): Promise<Place & { reader: SessionReader }> {
 const textNow = (reader: SessionReader, id = "m") => reader.transcript.writing.get(id);
 
 describe("a session's stream", () => {
-  test("begins with the first event, and says where the client stands before it", async () => {
+  test("a session's stream begins with the first event, and says where the client stands before it", async () => {
     const { feed, read, store } = await place();
     await feed.log("a", 2);
     const reader = await read();
@@ -81,7 +81,7 @@ describe("a session's stream", () => {
     }
   });
 
-  test("knows no other session's events", async () => {
+  test("a session's stream knows no other session's events", async () => {
     const { feed, read } = await place();
     await feed.create("b");
     const reader = await read("b");
@@ -107,7 +107,7 @@ describe("a session's stream", () => {
     expect((await stream.next("session_updated")).seq).toBe(6);
   });
 
-  test("ends with the session's last event and bye; a reader that comes back then has every event", async () => {
+  test("a session's stream ends with the session's last event and bye; a reader that comes back then has every event", async () => {
     const { feed, read, store, url } = await place();
     const reader = await read();
     await feed.transit("a", "created", "archived");
@@ -121,7 +121,7 @@ describe("a session's stream", () => {
     expect(fresh.typesHeard()).toEqual(["session_created", "session_transition", "bye"]);
   });
 
-  test("of a deleted session sends its last event to readers that lack it", async () => {
+  test("a session's stream of a deleted session sends its last event to readers that lack it", async () => {
     const { feed, store, url } = await place();
     await feed.log("a", 2);
     await feed.delete("a");
@@ -135,7 +135,7 @@ describe("a session's stream", () => {
     expect(again.status).toBe(204);
   });
 
-  test("ends also when the session is deleted between its being found and its being followed", async () => {
+  test("a session's stream ends also when the session is deleted between its being found and its being followed", async () => {
     const found = Promise.withResolvers<void>();
     const goOn = Promise.withResolvers<void>();
     const { feed, url } = await place((own) => ({
@@ -157,7 +157,7 @@ describe("a session's stream", () => {
 });
 
 describe("a reply that is being written", () => {
-  test("is told piece by piece, and then whole", async () => {
+  test("a reply that is being written is told piece by piece, and then whole", async () => {
     const { feed, read } = await place();
     const reader = await read();
     await reader.until((transcript) => transcript.seqOf("a") === 1);
@@ -172,7 +172,7 @@ describe("a reply that is being written", () => {
     expect(texts).toEqual(["la ", "la li ", "la li lu", "la li lu"]);
   });
 
-  test("is sent whole, once, to a reader that joins in the middle, and continues by deltas", async () => {
+  test("a reply that is being written is sent whole, once, to a reader that joins in the middle, and continues by deltas", async () => {
     const { feed, read } = await place();
     await feed.open("a", "m");
     feed.delta("a", "m", 0, "la li ");
@@ -191,7 +191,7 @@ describe("a reply that is being written", () => {
     expect(told[0]!.data).toMatchObject({ id: "m", streaming: true, status: "running" });
   });
 
-  test("continues after the first checkpoint for a reader that joined before it", async () => {
+  test("a reply that is being written continues after the first checkpoint for a reader that joined before it", async () => {
     const { feed, read } = await place();
     await feed.open("a", "m");
     // Said while nobody followed, and not stored yet.
@@ -204,7 +204,7 @@ describe("a reply that is being written", () => {
     await reader.until(() => textNow(reader) === "la li lu");
   });
 
-  test("of which a piece was lost is mended by the next checkpoint", async () => {
+  test("a reply that is being written of which a piece was lost is mended by the next checkpoint", async () => {
     const { bus, feed, reader } = await hearing();
     bus.fate = () => "lose";
     feed.delta("a", "m", 3, "li ");
@@ -216,7 +216,7 @@ describe("a reply that is being written", () => {
     await reader.until(() => textNow(reader) === "la li lu lo");
   });
 
-  test("of which the last was lost with the bus is shown when there is a bus again, also if no more is said (history 3007586)", async () => {
+  test("a reply that is being written of which the last was lost with the bus is shown when there is a bus again, also if no more is said (history 3007586)", async () => {
     const { bus, feed, reader } = await hearing();
     bus.fate = () => "lose";
     feed.delta("a", "m", 3, "li ");
@@ -228,7 +228,7 @@ describe("a reply that is being written", () => {
     await reader.until(() => textNow(reader) === "la li lu");
   });
 
-  test("is not told any more once it is finished, however late its pieces come", async () => {
+  test("a reply that is being written is not told any more once it is finished, however late its pieces come", async () => {
     const { bus, feed, read } = await place();
     const reader = await read();
     await reader.until((transcript) => transcript.seqOf("a") === 1);
@@ -249,7 +249,7 @@ describe("a reply that is being written", () => {
     expect([...reader.transcript.writing.keys(), ...other.transcript.writing.keys()]).toEqual([]);
   });
 
-  test("is not sent again to a reader that read its end before this node heard of it", async () => {
+  test("a reply that is being written is not sent again to a reader that read its end before this node heard of it", async () => {
     const { bus, clock, feed, read, reader: first } = await hearing();
     bus.fate = () => "lose";
     await feed.finish("a", "m", "la li");
@@ -263,7 +263,7 @@ describe("a reply that is being written", () => {
     await first.until((transcript) => transcript.seqOf("a") === feed.writer.head);
   });
 
-  test("is not told by an attempt that was replaced", async () => {
+  test("a reply that is being written is not told by an attempt that was replaced", async () => {
     const { feed, read } = await place();
     const reader = await read();
     await reader.until((transcript) => transcript.seqOf("a") === 1);
@@ -278,7 +278,7 @@ describe("a reply that is being written", () => {
     expect([...reader.transcript.writing.keys()]).toEqual(["m2"]);
   });
 
-  test("of a session that lost the floor is silent", async () => {
+  test("a reply that is being written of a session that lost the floor is silent", async () => {
     const { feed, read } = await place();
     const reader = await read();
     await feed.transit("a", "created", "active.running");
@@ -376,7 +376,10 @@ describe("readers that come and go while a floor lives", () => {
     }
   }
 
-  test.each([1, 2, 3, 4, 5, 6])("have every event once and every text right (history %i)", (seed) => play(seed, true));
+  test.each([1, 2, 3, 4, 5, 6])(
+    "readers that come and go while a floor lives have every event once and every text right (history %i)",
+    (seed) => play(seed, true),
+  );
 
   test.each([1, 2, 3, 4, 5, 6, 7, 8])("also over a bus that loses, repeats, delays and reorders (history %i)", (seed) =>
     play(seed, false),

@@ -44,7 +44,7 @@ async function isFull(socket: Socket): Promise<boolean> {
 }
 
 describe("a reader that takes nothing", () => {
-  test("is given no deltas, and when it reads again one message with all of the text", async () => {
+  test("a reader that takes nothing is given no deltas, and when it reads again one message with all of the text", async () => {
     const { feed, read } = await place();
     const { reader: slow, socket } = await read();
     const { reader: quick } = await read();
@@ -68,7 +68,7 @@ describe("a reader that takes nothing", () => {
     await slow.until(({ writing }) => writing.get("m") === `${text}end`);
   });
 
-  test("is cut off when it has taken nothing for its time, and comes back without a loss", async () => {
+  test("a reader that takes nothing is cut off when it has taken nothing for its time, and comes back without a loss", async () => {
     const { clock, cuts, feed, gateway, read } = await place();
     const { reader: slow, socket } = await read();
     const { reader: quick } = await read();
@@ -86,7 +86,7 @@ describe("a reader that takes nothing", () => {
     for (const reader of [slow, quick]) await reader.until((transcript) => transcript.seqOf("a") === feed.writer.head);
   });
 
-  test("is cut off at once when the events it lacks are no longer kept, and no other reader is", async () => {
+  test("a reader that takes nothing is cut off at once when the events it lacks are no longer kept, and no other reader is", async () => {
     const { feed, gateway, read } = await place();
     const { reader: slow, socket } = await read();
     const { reader: quick } = await read();
@@ -129,7 +129,7 @@ describe("a reader that takes nothing", () => {
     expect(most).toBeLessThan(BOUNDS.unsentBytes + 2 * HEAVY.length);
   });
 
-  test("of a long history is given the rest as it takes it", async () => {
+  test("a reader that takes nothing of a long history is given the rest as it takes it", async () => {
     const { feed, gateway, sockets, url } = await place();
     for (let n = 0; n < 250; n++) await feed.log("a", 1, HEAVY);
     const reader = new SessionReader(`${url}/session/a/events`);
@@ -170,28 +170,31 @@ describe("history that does not fit the socket of its reader", () => {
     return { taken, replace };
   }
 
-  test.each(["/session/a/events", "/floor/u%3Aann/events"])("is read once, page by page, on %s", async (path) => {
-    const { taken, replace } = counted();
-    const { feed, url } = await place(replace);
-    for (let n = 0; n < 300; n++) await feed.log("a", 1, HEAVY);
-    await feed.transit("a", "created", "paused");
-    const total = feed.writer.head;
-    const reader = new SessionReader(`${url}${path}`, Object.assign(new Transcript(), { maySkip: true }));
-    onTestFinished(() => reader.close());
-    await reader.open();
-    const isOver = (transcript: Transcript) => transcript.stateOf("a") === "paused";
-    while (!isOver(reader.transcript)) {
-      reader.stream.stall();
-      for (let turns = 0; turns < 3; turns++) await turn();
-      reader.stream.read();
-      await turn();
-    }
-    // The first event tells where the log begins, and a follower looks back over the last few.
-    expect(taken.events).toBeLessThan(total + 40);
-    expect(taken.heaviest).toBeLessThan(LOG_BYTES + 2 * HEAVY.length);
-  });
+  test.each(["/session/a/events", "/floor/u%3Aann/events"])(
+    "history that does not fit the socket of its reader is read once, page by page, on %s",
+    async (path) => {
+      const { taken, replace } = counted();
+      const { feed, url } = await place(replace);
+      for (let n = 0; n < 300; n++) await feed.log("a", 1, HEAVY);
+      await feed.transit("a", "created", "paused");
+      const total = feed.writer.head;
+      const reader = new SessionReader(`${url}${path}`, Object.assign(new Transcript(), { maySkip: true }));
+      onTestFinished(() => reader.close());
+      await reader.open();
+      const isOver = (transcript: Transcript) => transcript.stateOf("a") === "paused";
+      while (!isOver(reader.transcript)) {
+        reader.stream.stall();
+        for (let turns = 0; turns < 3; turns++) await turn();
+        reader.stream.read();
+        await turn();
+      }
+      // The first event tells where the log begins, and a follower looks back over the last few.
+      expect(taken.events).toBeLessThan(total + 40);
+      expect(taken.heaviest).toBeLessThan(LOG_BYTES + 2 * HEAVY.length);
+    },
+  );
 
-  test("is read once for a connection that carries several sessions of a floor", async () => {
+  test("history that does not fit the socket of its reader is read once for a connection that carries several sessions of a floor", async () => {
     const { taken, replace } = counted();
     const { feed, url } = await place(replace);
     await feed.create("b");
@@ -236,7 +239,7 @@ describe("a reader of history", () => {
     return { asked: asked.promise, goOn: () => goOn.resolve(), replace };
   }
 
-  test("misses nothing when more happens meanwhile than is kept", async () => {
+  test("a reader of history misses nothing when more happens meanwhile than is kept", async () => {
     const { asked, goOn, replace } = heldHistory();
     const { feed, url } = await place(replace);
     const reader = new SessionReader(`${url}/session/a/events`);
@@ -249,7 +252,7 @@ describe("a reader of history", () => {
     await reader.until((transcript) => transcript.seqOf("a") === feed.writer.head);
   });
 
-  test("is given no deltas before it has the history, and then what they made", async () => {
+  test("a reader of history is given no deltas before it has the history, and then what they made", async () => {
     const { asked, goOn, replace } = heldHistory();
     const { feed, url } = await place(replace);
     const reader = new SessionReader(`${url}/session/a/events`);

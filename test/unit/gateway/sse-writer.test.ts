@@ -52,7 +52,7 @@ async function fill(writer: SseWriter): Promise<void> {
 }
 
 describe("an event stream on the wire", () => {
-  test("opens at once, with headers that keep proxies from holding it back", async () => {
+  test("an event stream on the wire opens at once, with headers that keep proxies from holding it back", async () => {
     const { client } = await connect();
     await client.until(({ retries }) => retries.length > 0);
     expect(client.retries).toEqual([BOUNDS.retryMs]);
@@ -64,7 +64,7 @@ describe("an event stream on the wire", () => {
     });
   });
 
-  test("has nothing around its frames: it ends with its connection", async () => {
+  test("an event stream on the wire has nothing around its frames: it ends with its connection", async () => {
     const { client } = await connect();
     await client.until(({ retries }) => retries.length > 0);
     expect(client.headers["connection"]).toBe("close");
@@ -72,7 +72,7 @@ describe("an event stream on the wire", () => {
     expect(client.headers).not.toHaveProperty("content-length");
   });
 
-  test("cuts a reader off at once: what it has not taken is dropped", async () => {
+  test("an event stream on the wire cuts a reader off at once: what it has not taken is dropped", async () => {
     const { client, writer } = await connect();
     await client.until(({ retries }) => retries.length > 0);
     client.stall();
@@ -83,7 +83,7 @@ describe("an event stream on the wire", () => {
     expect(writer.write(frame("late"))).toBe("closed");
   });
 
-  test("has three answers to a write: ok, full and closed", async () => {
+  test("an event stream on the wire has three answers to a write: ok, full and closed", async () => {
     const { client, response, writer } = await connect();
     await client.until(({ retries }) => retries.length > 0);
     expect(writer.write(frame("a"))).toBe("ok");
@@ -96,7 +96,7 @@ describe("an event stream on the wire", () => {
     expect([writer.isClosed, writer.write(frame("c"))]).toEqual([true, "closed"]);
   });
 
-  test("cuts a reader off that is just closing the connection itself", async () => {
+  test("an event stream on the wire cuts a reader off that is just closing the connection itself", async () => {
     const { server, port } = await listen();
     const client = createConnection({ port, host: "127.0.0.1", allowHalfOpen: true });
     onTestFinished(() => void client.destroy());
@@ -111,7 +111,7 @@ describe("an event stream on the wire", () => {
     expect(writer.write(frame("late"))).toBe("closed");
   });
 
-  test("says when a reader that was behind is there again, and then it has everything", async () => {
+  test("an event stream on the wire says when a reader that was behind is there again, and then it has everything", async () => {
     const { client, writer } = await connect();
     await client.until(({ retries }) => retries.length > 0);
     client.stall();
@@ -127,7 +127,7 @@ describe("an event stream on the wire", () => {
     expect(writer.write(frame("more"))).toBe("ok");
   });
 
-  test("says good-bye once: after it nothing is written", async () => {
+  test("an event stream on the wire says good-bye once: after it nothing is written", async () => {
     const { client, writer } = await connect();
     writer.bye("draining", NOON, 1_234);
     expect(writer.write(frame("late"))).toBe("closed");
@@ -136,7 +136,7 @@ describe("an event stream on the wire", () => {
     expect(client.events).toMatchObject([{ type: "bye", data: { reason: "draining", reconnectInMs: 1_234 } }]);
   });
 
-  test("keeps a silent stream awake with a comment", async () => {
+  test("an event stream on the wire keeps a silent stream awake with a comment", async () => {
     const { client, writer } = await connect();
     await client.until(({ retries }) => retries.length > 0);
     expect(writer.tick(NOON + BOUNDS.heartbeatMs - 1)).toBe(true);
@@ -147,7 +147,7 @@ describe("an event stream on the wire", () => {
     expect(client.comments).toBe(1);
   });
 
-  test("cuts off a reader that has not drained its socket for too long, but not one with an empty buffer", async () => {
+  test("an event stream on the wire cuts off a reader that has not drained its socket for too long, but not one with an empty buffer", async () => {
     const { client, writer } = await connect();
     await client.until(({ retries }) => retries.length > 0);
     const later = NOON + 10 * BOUNDS.stallMs;

@@ -61,14 +61,14 @@ const move = (sessionId: string, from: string, to: string, event: string) => ({
 });
 
 describe("a transcript", () => {
-  test("has the messages of one session up to a moment, and no other session's", () => {
+  test("a transcript has the messages of one session up to a moment, and no other session's", () => {
     const other = { ...message("x", ["a"], 3), sessionId: "other" };
     const log = logOf(message("one", ["a"], 1), other, message("two", ["a"], 2));
     expect(transcriptOf(log, "s").messages.map(({ id }) => id)).toEqual(["one", "two"]);
     expect(transcriptOf(log, "s", 2).messages.map(({ id }) => id)).toEqual(["one"]);
   });
 
-  test("keeps a question until it is settled or its run ends", () => {
+  test("a transcript keeps a question until it is settled or its run ends", () => {
     const ask = { type: "user_question_request", sessionId: "s", requestId: "q", data: { question: "?", options: [] } };
     const settled = { type: "interaction_resolved", sessionId: "s", requestId: "q", data: { by: "client" } };
     const over = { type: "complete", sessionId: "s", data: { sessionId: "s", runId: "r" } };
@@ -77,7 +77,7 @@ describe("a transcript", () => {
     expect(transcriptOf(logOf(ask, over), "s").interactions).toEqual([]);
   });
 
-  test("puts what each sub-agent said beneath its caller, again for each time it was called", () => {
+  test("a transcript puts what each sub-agent said beneath its caller, again for each time it was called", () => {
     const tree = treeOf(
       message("m1", ["main"], 1),
       message("w1", ["main", "weather"], 2),
@@ -89,7 +89,7 @@ describe("a transcript", () => {
     expect(brief(tree)).toEqual(["m1", { weather: ["w1", { radar: ["d1"] }, "w2"] }, "m2", { weather: ["w3"] }]);
   });
 
-  test("keeps the key of a call when a line arrives late that is before its first one", () => {
+  test("a transcript keeps the key of a call when a line arrives late that is before its first one", () => {
     const path = ["main", "weather", "radar"];
     const known = [
       message("m1", ["main"], 1),
@@ -105,7 +105,7 @@ describe("a transcript", () => {
     expect(brief(treeOf(...known, ...late))).toEqual(["m1", { weather: ["w1", { radar: ["d1", "d2"] }, "w2"] }]);
   });
 
-  test("keeps apart what two sub-agents of one name say by turns", () => {
+  test("a transcript keeps apart what two sub-agents of one name say by turns", () => {
     const path = ["main", "weather"];
     const tree = treeOf(
       said("a1", path, ["a"], 1),
@@ -117,7 +117,7 @@ describe("a transcript", () => {
     expect(brief(tree)).toEqual([{ weather: ["a1", "a2"] }, { weather: ["b1", "b2"] }, "m1"]);
   });
 
-  test("does not take a call of a later run for an earlier one whose id it has", () => {
+  test("a transcript does not take a call of a later run for an earlier one whose id it has", () => {
     const asked = (id: string, at: number) => {
       const { data, ...rest } = message(id, [], at);
       return { ...rest, data: { ...data, role: "user", agent: undefined } };
@@ -129,7 +129,7 @@ describe("a transcript", () => {
     expect(new Set(keys).size).toBe(2);
   });
 
-  test("knows why the session was paused the last time before a moment", () => {
+  test("a transcript knows why the session was paused the last time before a moment", () => {
     const paused = (sessionId: string, event: "yield" | "preempt", reason: string) => {
       const { data, ...rest } = move(sessionId, "active.idle", "paused", event);
       return { ...rest, data: { ...data, reason } };
@@ -144,7 +144,7 @@ describe("a transcript", () => {
     expect(lastPauseOf(log, "s", 0)).toBeUndefined();
   });
 
-  test("knows what was said last before a moment, and looks back a thousand events for it", () => {
+  test("a transcript knows what was said last before a moment, and looks back a thousand events for it", () => {
     const words = (sessionId: string, content: string) => ({ ...message(content, ["a"], 0), sessionId });
     const log = logOf(words("s", "u1"), words("other", "u2"), words("s", "u3"));
     expect(lastWordsOf(log, "s", 3)).toBe("u3");
@@ -157,7 +157,7 @@ describe("a transcript", () => {
 });
 
 describe("a floor's picture", () => {
-  test("is that of the moment, however one gets there: forwards, backwards, in leaps", () => {
+  test("a floor's picture is that of the moment, however one gets there: forwards, backwards, in leaps", () => {
     const ids = Array.from({ length: 40 }, (_, index) => `s${index}`);
     const life = ids.flatMap((id) => [
       { type: "session_created", sessionId: id, data: { id, state: "created", activity: "idle", title: id } },
@@ -177,12 +177,12 @@ describe("a floor's picture", () => {
     expect(book.at(log.length).paused.map(({ id }) => id)).toEqual(ids.toReversed());
   });
 
-  test("gives a session a name whose beginning is not kept any more", () => {
+  test("a floor's picture gives a session a name whose beginning is not kept any more", () => {
     const { holder } = pictureOf(logOf(move("late", "active.running", "active.idle", "done")));
     expect(holder).toMatchObject({ id: "late", title: "late", state: "active", activity: "idle" });
   });
 
-  test("counts events by their place, although earlier ones are missing", () => {
+  test("a floor's picture counts events by their place, although earlier ones are missing", () => {
     const log = logOf(move("a", "created", "active.idle", "activate"), move("a", "active.idle", "archived", "archive"));
     expect([0, 1, 2, 9].map((place) => countUpTo(log, place))).toEqual([0, 1, 2, 2]);
     expect(countUpTo(log.slice(1), 1)).toBe(0);
@@ -190,7 +190,7 @@ describe("a floor's picture", () => {
 });
 
 describe("a saved log", () => {
-  test("is read as it was written", () => {
+  test("a saved log is read as it was written", () => {
     const events = logOf(message("one", ["a"], 1, "“ü” 你好"));
     expect(readLogFile(writeLogFile({ floorId: "u:ann", events }))).toEqual({ floorId: "u:ann", events });
   });
@@ -201,7 +201,7 @@ describe("a saved log", () => {
     ['{"format":"interlock-floor-log","version":1,"floorId":"u:a"}', /no events/],
     ['{"format":"interlock-floor-log","version":1,"floorId":"u:a","events":[{"type":"x"}]}', /Event 1/],
     ["{", /JSON/],
-  ])("that is malformed is refused with a reason: %s", (text, reason) => {
+  ])("a saved log that is malformed is refused with a reason: %s", (text, reason) => {
     expect(() => readLogFile(text)).toThrow(reason);
   });
 });

@@ -14,7 +14,7 @@ const event = (index: number, type: string, data: unknown, sessionId?: string): 
   }) as unknown as LogEvent;
 
 describe("lanes", () => {
-  test("say what each session was from when on, and when it ended", () => {
+  test("lanes say what each session was from when on, and when it ended", () => {
     const { lanes, marks, from, to } = laneIndex().of([
       event(0, "session_created", { id: "a", title: "A", agentId: "music" }, "a"),
       event(1, "arbitration", { outcome: "queued", reason: "lower_priority", challenger: { sessionId: "a" } }, "a"),
@@ -43,7 +43,7 @@ describe("lanes", () => {
     expect([from, to]).toEqual([AT, AT + 8_000]);
   });
 
-  test("of an empty log are empty, over a span that can be divided by", () => {
+  test("lanes of an empty log are empty, over a span that can be divided by", () => {
     const { lanes, from, to } = laneIndex().of([]);
     expect(lanes).toEqual([]);
     expect(to).toBeGreaterThan(from);
@@ -61,13 +61,13 @@ describe("a span", () => {
     expect(to - from).toBeCloseTo(10);
   });
 
-  test("moves by a part of itself and stops at the log's ends", () => {
+  test("a span moves by a part of itself and stops at the log's ends", () => {
     expect(moved({ from: 1_000, to: 3_000 }, 0.5, whole)).toEqual({ from: 2_000, to: 4_000 });
     expect(moved({ from: 1_000, to: 3_000 }, -9, whole)).toEqual({ from: 0, to: 2_000 });
     expect(moved({ from: 1_000, to: 3_000 }, 9, whole)).toEqual({ from: 8_000, to: 10_000 });
   });
 
-  test("finds the first value above another", () => {
+  test("a span finds the first value above another", () => {
     expect([0, 1, 2, 3, 9].map((value) => firstAbove([1, 2, 2, 3], value))).toEqual([0, 1, 3, 4, 4]);
   });
 });

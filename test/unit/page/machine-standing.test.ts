@@ -20,7 +20,7 @@ const transition = (seq: number, data: object, sessionId = "a") =>
   }) as unknown;
 
 describe("the charts of the page", () => {
-  test("have a place for each state and arrow, in both directions, and no two states in the same place", () => {
+  test("the charts of the page have a place for each state and arrow, in both directions, and no two states in the same place", () => {
     const overlaps = (one: Box, other: Box) =>
       one.x < other.x + other.width &&
       other.x < one.x + one.width &&
@@ -64,7 +64,7 @@ describe("a transition", () => {
     return arrow && [arrow.from, arrow.to, arrow.words.map(({ event, guard }) => event ?? guard)];
   };
 
-  test("takes the arrow with its event, of those from state to state", () => {
+  test("a transition takes the arrow with its event, of those from state to state", () => {
     expect(arrowOf(lifecycle, { from: "active.running", to: "paused", event: "preempt" })?.slice(0, 2)).toEqual([
       ["active"],
       "paused",
@@ -79,7 +79,7 @@ describe("a transition", () => {
     expect(arrowOf(lifecycle, { from: "active.idle", to: "active.running", event: "turn" })).toBeUndefined();
   });
 
-  test("takes an arrow of the activity too, also while the session is paused", () => {
+  test("a transition takes an arrow of the activity too, also while the session is paused", () => {
     expect(arrowOf(activity, { from: "active.idle", to: "active.running", event: "turn" })?.[1]).toBe("running");
     expect(arrowOf(activity, { from: "ducked.waiting", to: "ducked.running", event: "answer" })?.[2]).toEqual([
       "hasNoInteraction",
@@ -89,7 +89,7 @@ describe("a transition", () => {
     expect(arrowOf(lifecycle, held)).toBeUndefined();
   });
 
-  test("is found in the log up to a moment, and in what the stream brought ahead of the log", () => {
+  test("a transition is found in the log up to a moment, and in what the stream brought ahead of the log", () => {
     const log = [
       transition(1, { to: "active.idle" }),
       transition(2, { to: "x" }, "other"),

@@ -14,13 +14,13 @@ not a line at all
 `;
 
 describe("a node's metrics", () => {
-  test("are read with labels of any content", () => {
+  test("a node's metrics are read with labels of any content", () => {
     const samples = readMetrics(TEXT);
     expect(samples).toHaveLength(6);
     expect(samples[1]).toEqual({ name: "a", labels: { type: "y", outcome: 'no "way", {really}' }, value: 4 });
   });
 
-  test("add up over labels, and those that are absent are not zero", () => {
+  test("a node's metrics add up over labels, and those that are absent are not zero", () => {
     const samples = readMetrics(TEXT);
     expect(total(samples, "a")).toBe(7);
     expect(total(samples, "a", { type: "x" })).toBe(3);
@@ -28,7 +28,7 @@ describe("a node's metrics", () => {
     expect(total(samples, "none")).toBeUndefined();
   });
 
-  test("say which node it is, and what falls to each orchestrator, in the order of their ids", () => {
+  test("a node's metrics say which node it is, and what falls to each orchestrator, in the order of their ids", () => {
     const samples = readMetrics(`info{node="b",roles="gateway,orchestrator"} 1
 interlock_orchestrator_partitions{node="b"} 100
 interlock_orchestrator_partitions{node="a"} 156

@@ -27,7 +27,7 @@ function makeWriter({ attempt = 1 } = {}) {
 }
 
 describe("the messages of an attempt", () => {
-  test("begin with their first word, and their pieces have places in UTF-16 units", () => {
+  test("the messages of an attempt begin with their first word, and their pieces have places in UTF-16 units", () => {
     const { writer, parts, deltas } = makeWriter();
     writer.write("text", "la 🎵");
     writer.write("text", "li");
@@ -45,7 +45,7 @@ describe("the messages of an attempt", () => {
     ]);
   });
 
-  test("have a character whole whose halves came in two pieces", () => {
+  test("the messages of an attempt have a character whole whose halves came in two pieces", () => {
     const { writer, parts, deltas } = makeWriter();
     for (const unit of "la 🎵 li 🎷".split("")) writer.write("text", unit);
     writer.close();
@@ -59,7 +59,7 @@ describe("the messages of an attempt", () => {
     }
   });
 
-  test("have U+FFFD where the other half of a character did not come", () => {
+  test("the messages of an attempt have U+FFFD where the other half of a character did not come", () => {
     const { writer, parts, deltas } = makeWriter();
     writer.write("text", "a\uD83C");
     writer.write("reasoning", "hm \uD83C");
@@ -70,7 +70,7 @@ describe("the messages of an attempt", () => {
     expect(deltas.map(({ kind, text }) => `${kind} ${text}`)).toContain("reasoning \uFFFD");
   });
 
-  test("have ids that no other message of the run has, of this attempt or another", () => {
+  test("the messages of an attempt have ids that no other message of the run has, of this attempt or another", () => {
     const first = makeWriter();
     const second = makeWriter({ attempt: 2 });
     for (const { writer } of [first, second]) {
@@ -83,7 +83,7 @@ describe("the messages of an attempt", () => {
     expect(new Set(ids).size).toBe(6);
   });
 
-  test("of speakers that work side by side grow side by side, also where two have one name", () => {
+  test("the messages of an attempt of speakers that work side by side grow side by side, also where two have one name", () => {
     const { writer, kinds, parts } = makeWriter();
     writer.write("text", "I ask.");
     writer.write("text", "I look.", { ...SUB, calls: ["a"] });
@@ -105,7 +105,7 @@ describe("the messages of an attempt", () => {
     expect(parts[2]).toMatchObject({ agent: { ...SUB, calls: ["a"] } });
   });
 
-  test("carry what was counted for their speaker, all of it and once", () => {
+  test("the messages of an attempt carry what was counted for their speaker, all of it and once", () => {
     const { writer, parts } = makeWriter();
     const usage = { prompt_tokens: 1, completion_tokens: 2, total_tokens: 3 };
     writer.write("text", "I ask.");
@@ -117,7 +117,7 @@ describe("the messages of an attempt", () => {
     expect(counted).toEqual([undefined, 6]);
   });
 
-  test("are not begun for nothing, nor closed twice", () => {
+  test("the messages of an attempt are not begun for nothing, nor closed twice", () => {
     const { writer, parts } = makeWriter();
     writer.close();
     writer.write("text", "");
@@ -128,7 +128,7 @@ describe("the messages of an attempt", () => {
     expect(parts).toHaveLength(3);
   });
 
-  test("say how they ended, and what goes with it", () => {
+  test("the messages of an attempt say how they ended, and what goes with it", () => {
     const { writer, parts } = makeWriter();
     writer.write("text", "la");
     const usage = { prompt_tokens: 1, completion_tokens: 2, total_tokens: 3 };
@@ -143,7 +143,7 @@ describe("the messages of an attempt", () => {
     });
   });
 
-  test("that get too long go on in another, and no character is cut in two", () => {
+  test("the messages of an attempt that get too long go on in another, and no character is cut in two", () => {
     const { writer, parts, deltas } = makeWriter();
     const text = `x${"🎵".repeat(MAX_MESSAGE_UNITS)}`;
     writer.write("text", text);
@@ -161,7 +161,7 @@ describe("the messages of an attempt", () => {
   });
 
   test.each(["x", "说", "🎵", '"', "\u0001"])(
-    "are streamed in pieces that are light enough for the bus: %j",
+    "the messages of an attempt are streamed in pieces that are light enough for the bus: %j",
     (character) => {
       const { writer, deltas } = makeWriter();
       const text = character.repeat(50_000);
@@ -174,7 +174,7 @@ describe("the messages of an attempt", () => {
     },
   );
 
-  test("hold no NUL and no half of a character", () => {
+  test("the messages of an attempt hold no NUL and no half of a character", () => {
     const { writer, deltas, parts } = makeWriter();
     writer.write("text", "a\0b\ud83c");
     writer.close();
@@ -182,7 +182,7 @@ describe("the messages of an attempt", () => {
     expect(parts.flatMap((part) => (part.kind === "append" ? [part.text] : [])).join("")).toBe("a\uFFFDb\uFFFD");
   });
 
-  test("are there for the lines of a log before the first word", () => {
+  test("the messages of an attempt are there for the lines of a log before the first word", () => {
     const { writer, kinds } = makeWriter();
     expect(writer.current()).toBe("run-1-0");
     expect(writer.current()).toBe("run-1-0");
@@ -192,7 +192,7 @@ describe("the messages of an attempt", () => {
 });
 
 describe("reasoning", () => {
-  test("is streamed with places of its own, and kept with its message when that is complete", () => {
+  test("reasoning is streamed with places of its own, and kept with its message when that is complete", () => {
     const { writer, parts, deltas } = makeWriter();
     writer.write("reasoning", "hm ");
     writer.write("text", "la");
@@ -207,7 +207,7 @@ describe("reasoning", () => {
     expect(parts.at(-1)).toMatchObject({ parts: [{ type: "reasoning", text: "hm so" }] });
   });
 
-  test("is streamed to its end, and kept to a bound", () => {
+  test("reasoning is streamed to its end, and kept to a bound", () => {
     const { writer, parts, deltas } = makeWriter();
     writer.write("reasoning", "x".repeat(MAX_REASONING_UNITS));
     writer.write("reasoning", "y");
@@ -219,7 +219,7 @@ describe("reasoning", () => {
 });
 
 describe("the summary", () => {
-  test("is nothing before anything was said", () => {
+  test("the summary is nothing before anything was said", () => {
     const { writer } = makeWriter();
     expect(writer.summary).toBeUndefined();
     writer.write("reasoning", "hm");
@@ -227,7 +227,7 @@ describe("the summary", () => {
     expect(writer.summary).toBeUndefined();
   });
 
-  test("is the beginning of what was said last, on one line", () => {
+  test("the summary is the beginning of what was said last, on one line", () => {
     const { writer } = makeWriter();
     writer.write("text", "first");
     writer.close();
@@ -238,7 +238,7 @@ describe("the summary", () => {
     expect(writer.summary).toBe("so it is");
   });
 
-  test("is 120 units at most, the last one a sign that there was more", () => {
+  test("the summary is 120 units at most, the last one a sign that there was more", () => {
     const { writer } = makeWriter();
     writer.write("text", "x".repeat(120));
     expect(writer.summary).toBe("x".repeat(120));

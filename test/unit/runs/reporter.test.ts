@@ -51,7 +51,7 @@ async function isDone(promise: Promise<unknown>, clock: VirtualClock): Promise<b
 }
 
 describe("a report", () => {
-  test("says what came in a quarter of a second, words of one message put together", async () => {
+  test("a report says what came in a quarter of a second, words of one message put together", async () => {
     const { clock, floor, reporter } = makeReporter();
     reporter.add(append(0, "la "));
     await clock.advance(100);
@@ -74,7 +74,7 @@ describe("a report", () => {
     ]);
   });
 
-  test("is made at once when 4 KiB wait", async () => {
+  test("a report is made at once when 4 KiB wait", async () => {
     const { clock, floor, reporter } = makeReporter();
     reporter.add(append(0, "x".repeat(4_095)));
     await clock.advance(0);
@@ -84,7 +84,7 @@ describe("a report", () => {
     expect(floor.reports).toMatchObject([{ n: 1, parts: [append(0, "x".repeat(4_096))] }]);
   });
 
-  test("is numbered, and the only one under way: what comes meanwhile goes into the next", async () => {
+  test("a report is numbered, and the only one under way: what comes meanwhile goes into the next", async () => {
     const { clock, floor, reporter } = makeReporter();
     floor.hold();
     reporter.add(append(0, "a"));
@@ -106,7 +106,7 @@ describe("a report", () => {
     expect(floor.mostUnderWay).toBe(1);
   });
 
-  test("has a largest size, in words and in parts, and keeps the order", async () => {
+  test("a report has a largest size, in words and in parts, and keeps the order", async () => {
     const { clock, floor, reporter } = makeReporter();
     const words = Array.from({ length: 5 }, (_, n) => append(0, "x".repeat(10_000), `m${n}`));
     for (const part of words) reporter.add(part);
@@ -124,14 +124,14 @@ describe("a report", () => {
     expect(floor.reports.map(({ n }) => n)).toEqual(floor.reports.map((_, index) => index + 1));
   });
 
-  test("takes one part that is larger than that", async () => {
+  test("a report takes one part that is larger than that", async () => {
     const { clock, floor, reporter } = makeReporter();
     reporter.add(append(0, "x".repeat(MAX_REPORT_UNITS + 1)));
     await clock.advance(0);
     expect(floor.reports).toHaveLength(1);
   });
 
-  test("ends with a question: what follows is said in the next", async () => {
+  test("a report ends with a question: what follows is said in the next", async () => {
     const { clock, floor, reporter } = makeReporter();
     for (const part of [usage, question("q1"), usage, question("q2"), question("q3")]) reporter.add(part);
     reporter.flush();
@@ -143,7 +143,7 @@ describe("a report", () => {
     ]);
   });
 
-  test("is made at once when it is wanted, even with nothing to say, and tells the floor's word on the attempt", async () => {
+  test("a report is made at once when it is wanted, even with nothing to say, and tells the floor's word on the attempt", async () => {
     const { clock, floor, reporter, standings } = makeReporter();
     floor.standing = { standing: "hold", answers: [] };
     reporter.flush();
@@ -154,7 +154,7 @@ describe("a report", () => {
 });
 
 describe("a report that is not taken", () => {
-  test("is made again, the very same, later and later, until it is", async () => {
+  test("a report that is not taken is made again, the very same, later and later, until it is", async () => {
     const { clock, floor, reporter, lost } = makeReporter();
     const failures = [100, 200, 400, 800, 1_600, 3_200, 5_000, 5_000];
     floor.fates.push(...failures.map((_, n) => new AppError(n % 2 ? "busy" : "unavailable")));
@@ -179,25 +179,28 @@ describe("a report that is not taken", () => {
     ["fails", new AppError("internal")],
     ["lacks what it has acknowledged", { ok: true as const, standing: { ...GO, expected: 1 } }],
     ["refuses", { ok: false as const, code: "session_not_found" as const }],
-  ])("by a floor that %s is made five times, and then the attempt is over", async (_, fate) => {
-    const { clock, floor, reporter, lost } = makeReporter();
-    floor.fates.push(...Array.from({ length: 10 }, () => fate));
-    reporter.add(append(0, "la"));
-    reporter.flush();
-    await clock.advance(60_000);
-    expect(floor.reports).toHaveLength(5);
-    expect(lost).toHaveLength(1);
-    // It has said all it ever will.
-    reporter.add(append(2, "li"));
-    reporter.flush();
-    await clock.advance(60_000);
-    expect(floor.asked).toHaveLength(5);
-    expect(clock.timerCount).toBe(0);
-    await reporter.finish({ kind: "done" });
-    await reporter.room();
-  });
+  ])(
+    "a report that is not taken by a floor that %s is made five times, and then the attempt is over",
+    async (_, fate) => {
+      const { clock, floor, reporter, lost } = makeReporter();
+      floor.fates.push(...Array.from({ length: 10 }, () => fate));
+      reporter.add(append(0, "la"));
+      reporter.flush();
+      await clock.advance(60_000);
+      expect(floor.reports).toHaveLength(5);
+      expect(lost).toHaveLength(1);
+      // It has said all it ever will.
+      reporter.add(append(2, "li"));
+      reporter.flush();
+      await clock.advance(60_000);
+      expect(floor.asked).toHaveLength(5);
+      expect(clock.timerCount).toBe(0);
+      await reporter.finish({ kind: "done" });
+      await reporter.room();
+    },
+  );
 
-  test("for a while in between is no fault of the floor's", async () => {
+  test("a report that is not taken for a while in between is no fault of the floor's", async () => {
     const { clock, floor, reporter, lost } = makeReporter();
     const fault = new AppError("internal");
     const away = new AppError("unavailable");
@@ -210,7 +213,7 @@ describe("a report that is not taken", () => {
 });
 
 describe("room", () => {
-  test("is there until 256 KiB are not acknowledged, and again when they are", async () => {
+  test("room is there until 256 KiB are not acknowledged, and again when they are", async () => {
     const { clock, floor, reporter } = makeReporter();
     floor.hold();
     reporter.add(append(0, "x".repeat(MAX_UNACKNOWLEDGED_UNITS)));
@@ -226,7 +229,7 @@ describe("room", () => {
     expect(await isDone(reporter.room(), clock)).toBe(true);
   });
 
-  test("is taken by logs and results as by words", async () => {
+  test("room is taken by logs and results as by words", async () => {
     const { clock, floor, reporter } = makeReporter();
     floor.hold();
     const half = "x".repeat(MAX_UNACKNOWLEDGED_UNITS / 2 - 100);
@@ -246,7 +249,7 @@ describe("room", () => {
     expect(await isDone(reporter.room(), clock)).toBe(false);
   });
 
-  test("is taken by many small things, and by what an agent writes for the page", async () => {
+  test("room is taken by many small things, and by what an agent writes for the page", async () => {
     const agent = { kind: "master" as const, name: "m", depth: 0, path: ["m"] };
     const line = { id: "l", stream: "stdout" as const, text: "", timestamp: 0 };
     for (const [part, count] of [
@@ -267,7 +270,7 @@ describe("room", () => {
     }
   });
 
-  test("is no matter any more when nothing more is told", async () => {
+  test("room is no matter any more when nothing more is told", async () => {
     const { clock, floor, reporter } = makeReporter();
     floor.hold();
     reporter.add(append(0, "x".repeat(MAX_UNACKNOWLEDGED_UNITS + 1)));
@@ -279,7 +282,7 @@ describe("room", () => {
 });
 
 describe("an attempt with nothing to tell", () => {
-  test("asks every 5 s whether it is wanted, counted from the floor's last word", async () => {
+  test("an attempt with nothing to tell asks every 5 s whether it is wanted, counted from the floor's last word", async () => {
     const { clock, floor, reporter, standings } = makeReporter();
     await clock.advance(4_999);
     expect(floor.asked).toEqual([]);
@@ -296,7 +299,7 @@ describe("an attempt with nothing to tell", () => {
     expect(floor.stills).toHaveLength(2);
   });
 
-  test("asks every second while it waits", async () => {
+  test("an attempt with nothing to tell asks every second while it waits", async () => {
     const { clock, floor, reporter } = makeReporter();
     await clock.advance(3_000);
     reporter.setPatience(false);
@@ -312,7 +315,7 @@ describe("an attempt with nothing to tell", () => {
     expect(floor.stills).toHaveLength(5);
   });
 
-  test("asks again when it was not answered", async () => {
+  test("an attempt with nothing to tell asks again when it was not answered", async () => {
     const { clock, floor, standings } = makeReporter();
     floor.fates.push(new AppError("unavailable"), new AppError("internal"), { ok: false, code: "internal" });
     await clock.advance(15_000);
@@ -321,7 +324,7 @@ describe("an attempt with nothing to tell", () => {
     expect(standings).toEqual([GO]);
   });
 
-  test("waits with what it has to tell until it is answered: one ask at a time", async () => {
+  test("an attempt with nothing to tell waits with what it has to tell until it is answered: one ask at a time", async () => {
     const { clock, floor, reporter } = makeReporter();
     floor.hold();
     await clock.advance(5_000);
@@ -335,7 +338,7 @@ describe("an attempt with nothing to tell", () => {
 });
 
 describe("the end", () => {
-  test("is told with the last report, at once, and is over when the floor has taken it", async () => {
+  test("the end is told with the last report, at once, and is over when the floor has taken it", async () => {
     const { clock, floor, reporter, standings } = makeReporter();
     floor.hold();
     reporter.flush();
@@ -359,7 +362,7 @@ describe("the end", () => {
     expect(floor.asked).toHaveLength(length);
   });
 
-  test("waits for a report that is under way", async () => {
+  test("the end waits for a report that is under way", async () => {
     const { clock, floor, reporter } = makeReporter();
     floor.hold();
     reporter.flush();
@@ -376,14 +379,14 @@ describe("the end", () => {
     ]);
   });
 
-  test("leaves no timer", async () => {
+  test("the end leaves no timer", async () => {
     const { clock, reporter } = makeReporter();
     expect(clock.timerCount).toBe(1);
     reporter.close();
     expect(clock.timerCount).toBe(0);
   });
 
-  test("ends silently when it is closed, also while a report is under way", async () => {
+  test("the end ends silently when it is closed, also while a report is under way", async () => {
     const { clock, floor, reporter, standings } = makeReporter();
     floor.fates.push(...Array.from({ length: 9 }, () => new AppError("unavailable")));
     const finished = reporter.finish({ kind: "done" });

@@ -9,7 +9,7 @@ describe("a hold", () => {
   const hold = { standing: "hold" as const, answers: [] };
   const go = { standing: "go" as const, answers: [] };
 
-  test("stops the pulling; what came at that moment is said when it goes on", async () => {
+  test("a hold stops the pulling; what came at that moment is said when it goes on", async () => {
     const stage = await drive();
     stage.run.say("la ");
     await stage.clock.advance(250);
@@ -25,7 +25,7 @@ describe("a hold", () => {
     expect([said(stage), stage.driver.isHeld, stage.holds]).toEqual(["la li lu", false, [true, false]]);
   });
 
-  test("is told at once when it is over, so that no other worker is sent", async () => {
+  test("a hold is told at once when it is over, so that no other worker is sent", async () => {
     const stage = await drive();
     stage.driver.obey(hold);
     await stage.clock.advance(0);
@@ -41,7 +41,7 @@ describe("a hold", () => {
     expect(stage.holds).toEqual([true, false]);
   });
 
-  test("whose end was lost is over within a second, by the floor's own word", async () => {
+  test("a hold whose end was lost is over within a second, by the floor's own word", async () => {
     const stage = await drive();
     stage.floor.standing = hold;
     stage.driver.obey(hold);
@@ -53,7 +53,7 @@ describe("a hold", () => {
     expect([stage.driver.isHeld, said(stage)]).toEqual([false, "la"]);
   });
 
-  test("that was lost is heard with the next report, or within five seconds of silence", async () => {
+  test("a hold that was lost is heard with the next report, or within five seconds of silence", async () => {
     const speaking = await drive();
     speaking.floor.standing = hold;
     speaking.run.say("la");
@@ -68,7 +68,7 @@ describe("a hold", () => {
     expect(silent.driver.isHeld).toBe(true);
   });
 
-  test("that begins with a word lets no other be asked for", async () => {
+  test("a hold that begins with a word lets no other be asked for", async () => {
     const agent = new Puppet();
     const stage = await drive(agent, (driver) => driver.obey(hold));
     stage.floor.standing = hold;
@@ -78,7 +78,7 @@ describe("a hold", () => {
   });
 
   test.each([[], ["la"]])(
-    "does not keep an attempt from being stopped, with words to say or without (%j)",
+    "a hold does not keep an attempt from being stopped, with words to say or without (%j)",
     async (...words) => {
       const stage = await drive();
       stage.floor.standing = hold;
@@ -91,7 +91,7 @@ describe("a hold", () => {
     },
   );
 
-  test("does not keep the agent's end from being told when it goes on", async () => {
+  test("a hold does not keep the agent's end from being told when it goes on", async () => {
     const stage = await drive();
     stage.floor.standing = hold;
     stage.driver.obey(hold);
@@ -107,7 +107,7 @@ describe("a hold", () => {
 });
 
 describe("a stop", () => {
-  test("ends an agent that waits for words, keeps what was said, and says so", async () => {
+  test("a stop ends an agent that waits for words, keeps what was said, and says so", async () => {
     const stage = await drive();
     stage.run.say("la");
     await stage.clock.advance(0);
@@ -119,14 +119,14 @@ describe("a stop", () => {
     expect(stage.clock.timerCount).toBe(0);
   });
 
-  test("that was lost is heard with the floor's next word", async () => {
+  test("a stop that was lost is heard with the floor's next word", async () => {
     const stage = await drive();
     stage.floor.standing = { standing: "stop", answers: [] };
     await stage.clock.advance(5_000);
     expect([stage.outcome(), stage.run.isOver]).toEqual(["stopped", true]);
   });
 
-  test("does not wait for an agent that does not end", async () => {
+  test("a stop does not wait for an agent that does not end", async () => {
     const stage = await drive();
     stage.run.isStubborn = true;
     stage.driver.stop("it is over");
@@ -141,7 +141,7 @@ describe("a stop", () => {
     expect([said(stage), stage.floor.asked.length]).toEqual(["", length]);
   });
 
-  test("of an agent that fails in the end is a stop, not a failure", async () => {
+  test("a stop of an agent that fails in the end is a stop, not a failure", async () => {
     const stage = await drive();
     stage.run.isStubborn = true;
     stage.driver.stop("it is over");
@@ -150,7 +150,7 @@ describe("a stop", () => {
     expect([stage.outcome(), stage.log.lines]).toEqual(["stopped", []]);
   });
 
-  test("ends what the agent waits for: a delay, a question", async () => {
+  test("a stop ends what the agent waits for: a delay, a question", async () => {
     const stage = await drive();
     const { control } = stage.run;
     const waiting = [control.sleep(60_000), control.ask({ kind: "question", question: "?", options: [] })];
@@ -159,7 +159,7 @@ describe("a stop", () => {
     expect((await failures).map(({ status }) => status)).toEqual(["rejected", "rejected"]);
   });
 
-  test("before the agent's first word is a stop", async () => {
+  test("a stop before the agent's first word is a stop", async () => {
     const agent = new Puppet();
     const driving = drive(agent);
     const stage = await driving;
@@ -169,7 +169,7 @@ describe("a stop", () => {
     expect([stage.outcome(), stage.floor.reports.length]).toEqual(["stopped", 1]);
   });
 
-  test("after the end has no effect", async () => {
+  test("a stop after the end has no effect", async () => {
     const stage = await drive();
     stage.run.end();
     await stage.clock.advance(0);
@@ -181,18 +181,21 @@ describe("a stop", () => {
 });
 
 describe("an attempt that is given back", () => {
-  test.each([true, false])("is lost, and says whether it was held for too long (%s)", async (yielded) => {
-    const stage = await drive();
-    stage.run.say("la");
-    await stage.clock.advance(0);
-    stage.driver.giveBack(yielded);
-    stage.driver.giveBack(!yielded);
-    await stage.clock.advance(0);
-    expect([stage.outcome(), stage.lastOutcome()]).toEqual(["lost", { kind: "lost", yielded }]);
-    expect(stage.floor.parts.at(-1)).toMatchObject({ kind: "close", status: "interrupted" });
-  });
+  test.each([true, false])(
+    "an attempt that is given back is lost, and says whether it was held for too long (%s)",
+    async (yielded) => {
+      const stage = await drive();
+      stage.run.say("la");
+      await stage.clock.advance(0);
+      stage.driver.giveBack(yielded);
+      stage.driver.giveBack(!yielded);
+      await stage.clock.advance(0);
+      expect([stage.outcome(), stage.lastOutcome()]).toEqual(["lost", { kind: "lost", yielded }]);
+      expect(stage.floor.parts.at(-1)).toMatchObject({ kind: "close", status: "interrupted" });
+    },
+  );
 
-  test("is done all the same when its agent came to the end before", async () => {
+  test("an attempt that is given back is done all the same when its agent came to the end before", async () => {
     const stage = await drive();
     stage.floor.hold();
     stage.run.end();
@@ -203,7 +206,7 @@ describe("an attempt that is given back", () => {
     expect(stage.lastOutcome()).toEqual({ kind: "done" });
   });
 
-  test("while its floor does not answer is lost once it is abandoned", async () => {
+  test("an attempt that is given back while its floor does not answer is lost once it is abandoned", async () => {
     const stage = await drive();
     stage.floor.hold();
     stage.driver.giveBack(false);
@@ -224,7 +227,7 @@ describe("a question", () => {
     return { kind: "question", requestId, selected: ["a"], ...rest } as Answer;
   };
 
-  test("is asked at once, ends the message before it, and is answered", async () => {
+  test("a question is asked at once, ends the message before it, and is answered", async () => {
     const stage = await drive();
     stage.run.say("Well …");
     await stage.clock.advance(0);
@@ -236,7 +239,7 @@ describe("a question", () => {
     expect(await asked).toMatchObject({ selected: ["a"] });
   });
 
-  test("is not answered by the answer to another", async () => {
+  test("a question is not answered by the answer to another", async () => {
     const stage = await drive();
     const asked = stage.run.control.ask(question);
     await stage.clock.advance(0);
@@ -245,7 +248,7 @@ describe("a question", () => {
     expect(await asked).toMatchObject({ selected: ["b"] });
   });
 
-  test("whose answer was lost has it within a second, by the floor's own word", async () => {
+  test("a question whose answer was lost has it within a second, by the floor's own word", async () => {
     const stage = await drive();
     const asked = stage.run.control.ask(question);
     await stage.clock.advance(0);
@@ -261,7 +264,7 @@ describe("a question", () => {
     expect(stage.floor.stills.length).toBe(after);
   });
 
-  test("may stand beside others, each with its own answer", async () => {
+  test("a question may stand beside others, each with its own answer", async () => {
     const stage = await drive();
     const asked = [stage.run.control.ask(question), stage.run.control.ask(question)];
     await stage.clock.advance(0);

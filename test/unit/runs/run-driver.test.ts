@@ -9,7 +9,7 @@ const MAX_UNACKNOWLEDGED_UNITS = 262_144;
 const MASTER = masterRef("music");
 
 describe("an attempt that comes to its end", () => {
-  test("has said everything its agent did, in order, and how it ended", async () => {
+  test("an attempt that comes to its end has said everything its agent did, in order, and how it ended", async () => {
     const stage = await drive();
     const usage = { prompt_tokens: 1, completion_tokens: 2, total_tokens: 3 };
     const call = { toolCallId: "t", function: { name: "look", arguments: "{}" } };
@@ -64,7 +64,7 @@ describe("an attempt that comes to its end", () => {
     expect(stage.clock.timerCount).toBe(0);
   });
 
-  test("has told where the provider's session lies, that it was lost, and how its program ended", async () => {
+  test("an attempt that comes to its end has told where the provider's session lies, that it was lost, and how its program ended", async () => {
     const stage = await drive(new Puppet(), () => {}, "here");
     stage.run.do(
       { type: "provider-session", id: "near", isLocal: true },
@@ -82,7 +82,7 @@ describe("an attempt that comes to its end", () => {
     ]);
   });
 
-  test("that says more than anybody can use is cut there, and fails with a sentence", async () => {
+  test("an attempt that comes to its end that says more than anybody can use is cut there, and fails with a sentence", async () => {
     const stage = await drive();
     const piece = "x".repeat(65_536);
     for (let length = 0; length <= 4_194_304; length += piece.length) stage.run.say(piece);
@@ -95,14 +95,14 @@ describe("an attempt that comes to its end", () => {
     expect([said(stage).length, stage.run.isOver]).toEqual([4_194_304, true]);
   });
 
-  test("that said nothing says so", async () => {
+  test("an attempt that comes to its end that said nothing says so", async () => {
     const stage = await drive();
     stage.run.end();
     await stage.clock.advance(0);
     expect([stage.floor.parts, stage.lastOutcome()]).toEqual([[], { kind: "done" }]);
   });
 
-  test("is over when the floor knows, and not before", async () => {
+  test("an attempt that comes to its end is over when the floor knows, and not before", async () => {
     const stage = await drive();
     stage.floor.hold();
     stage.run.end();
@@ -113,7 +113,7 @@ describe("an attempt that comes to its end", () => {
     expect(stage.outcome()).toBe("done");
   });
 
-  test("says that words of another are another's", async () => {
+  test("an attempt that comes to its end says that words of another are another's", async () => {
     const stage = await drive();
     const agent = { kind: "sub" as const, name: "browser", depth: 1, path: ["music", "browser"] };
     stage.run.say("I ask.");
@@ -123,7 +123,7 @@ describe("an attempt that comes to its end", () => {
     expect(stage.floor.parts.filter(({ kind }) => kind === "open")).toMatchObject([{ agent: MASTER }, { agent }]);
   });
 
-  test("leaves nothing behind that its agent waited for", async () => {
+  test("an attempt that comes to its end leaves nothing behind that its agent waited for", async () => {
     const stage = await drive();
     const { control } = stage.run;
     const failures: unknown[] = [];
@@ -144,19 +144,22 @@ describe("an attempt whose agent fails", () => {
     ["provider_rate_limited", { retryAfterMs: "soon" }, {}],
     ["provider_unreachable", {}, {}],
     ["provider_refused", { prompt: "secret" }, {}],
-  ] as const)("with %s and %j says so, and keeps what was said", async (code, facts, told) => {
-    const stage = await drive();
-    stage.run.say("la");
-    stage.run.fail(new AppError(code, "no, and this is why", { facts }));
-    await stage.clock.advance(0);
-    expect(stage.outcome()).toBe("failed");
-    expect(stage.lastOutcome()).toEqual({ kind: "failed", code, message: "no, and this is why", ...told });
-    expect(stage.floor.parts.at(-1)).toMatchObject({ kind: "close", status: "error" });
-    expect(stage.log.lines).toEqual(["a run failed"]);
-  });
+  ] as const)(
+    "an attempt whose agent fails with %s and %j says so, and keeps what was said",
+    async (code, facts, told) => {
+      const stage = await drive();
+      stage.run.say("la");
+      stage.run.fail(new AppError(code, "no, and this is why", { facts }));
+      await stage.clock.advance(0);
+      expect(stage.outcome()).toBe("failed");
+      expect(stage.lastOutcome()).toEqual({ kind: "failed", code, message: "no, and this is why", ...told });
+      expect(stage.floor.parts.at(-1)).toMatchObject({ kind: "close", status: "error" });
+      expect(stage.log.lines).toEqual(["a run failed"]);
+    },
+  );
 
   test.each([new Error("the key is sk-1234"), new AppError("internal", "the key is sk-1234"), "sk-1234", undefined])(
-    "in any other way is internal, and nothing of the cause is told (%s)",
+    "an attempt whose agent fails in any other way is internal, and nothing of the cause is told (%s)",
     async (failure) => {
       const stage = await drive();
       stage.run.fail(failure);
@@ -170,7 +173,7 @@ describe("an attempt whose agent fails", () => {
     },
   );
 
-  test("before it began is the same", async () => {
+  test("an attempt whose agent fails before it began is the same", async () => {
     const agent = new Puppet();
     const failing = Object.assign(agent, {
       run(turn: never, control: never) {
@@ -184,7 +187,7 @@ describe("an attempt whose agent fails", () => {
 });
 
 describe("an agent that says more than is taken", () => {
-  test("is not asked for more until the floor has taken what there is", async () => {
+  test("an agent that says more than is taken is not asked for more until the floor has taken what there is", async () => {
     const stage = await drive();
     stage.floor.hold();
     const piece = "x".repeat(32_768);
@@ -200,7 +203,7 @@ describe("an agent that says more than is taken", () => {
     expect(appended.length).toBe(20 * piece.length);
   });
 
-  test("can be stopped meanwhile", async () => {
+  test("an agent that says more than is taken can be stopped meanwhile", async () => {
     const stage = await drive();
     stage.floor.hold();
     for (let n = 0; n < 20; n++) stage.run.say("x".repeat(32_768));
@@ -214,7 +217,7 @@ describe("an agent that says more than is taken", () => {
 describe("the log of a run", () => {
   const linesOf = ({ floor }: DriverStage) => floor.parts.flatMap((part) => (part.kind === "log" ? [part] : []));
 
-  test("belongs to the message that is being written, or the one to come", async () => {
+  test("the log of a run belongs to the message that is being written, or the one to come", async () => {
     const stage = await drive();
     stage.run.do({ type: "log", stream: "stderr", text: "warming up" });
     stage.run.say("la");
@@ -229,7 +232,7 @@ describe("the log of a run", () => {
     expect(kinds(stage).filter((kind) => kind === "open")).toHaveLength(1);
   });
 
-  test("is cut at 1 MiB, and says so", async () => {
+  test("the log of a run is cut at 1 MiB, and says so", async () => {
     const stage = await drive();
     const piece = "x".repeat(65_536);
     const pieces = MAX_LOG_UNITS / piece.length;

@@ -44,7 +44,7 @@ async function folderOf(...names: string[]): Promise<URL> {
 }
 
 describe("migrations", () => {
-  test("are carried out in order, from where the database stands", async () => {
+  test("migrations are carried out in order, from where the database stands", async () => {
     const [fresh, old, current] = [new FakeTarget(0), new FakeTarget(1), new FakeTarget(3)];
     for (const target of [fresh, old, current]) await migrate(target, THREE);
     expect(fresh.applied).toEqual(["0001_x.sql", "0002_x.sql", "0003_x.sql"]);
@@ -67,7 +67,7 @@ describe("migrations", () => {
     expect(target.applied).toEqual(["0001_x.sql"]);
   });
 
-  test("are listed by their number, other files left alone", async () => {
+  test("migrations are listed by their number, other files left alone", async () => {
     const folder = await folderOf("0002_more.sql", "0001_initial.sql", "README.md", "1_no.sql");
     const expected = ["0001_initial.sql", "0002_more.sql"].map((name, n) => ({
       version: n + 1,

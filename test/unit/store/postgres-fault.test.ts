@@ -35,14 +35,14 @@ describe("a fault of PostgreSQL", () => {
     }
   });
 
-  test("is told by its message and code, without what the driver hangs on it", () => {
+  test("a fault of PostgreSQL is told by its message and code, without what the driver hangs on it", () => {
     const error = Object.assign(answer("22P02"), { detail: "a secret", client: { password: "another" } });
     expect(Object.keys(plainError(error))).toEqual([]);
     expect(plainError(error).message).toBe("told by the server (22P02)");
     expect(reasonOf(network("ECONNREFUSED"))).toBe("connect ECONNREFUSED");
   });
 
-  test("of several addresses that were tried has the reason of each", () => {
+  test("a fault of PostgreSQL of several addresses that were tried has the reason of each", () => {
     const error = Object.assign(new AggregateError([network("ECONNREFUSED"), network("ETIMEDOUT")]), {
       code: "ECONNREFUSED",
     });

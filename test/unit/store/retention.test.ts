@@ -62,7 +62,7 @@ async function pruning() {
 }
 
 describe("what is past its time", () => {
-  test("is pruned each minute: receipts of a day ago, and events as long ago as is said", async () => {
+  test("what is past its time is pruned each minute: receipts of a day ago, and events as long ago as is said", async () => {
     const { retention, clock, asked } = makeRetention();
     retention.start();
     await clock.advance(MINUTE - 1);
@@ -76,7 +76,7 @@ describe("what is past its time", () => {
     expect(asked).toHaveLength(4);
   });
 
-  test("is pruned a piece after the other until there is no more", async () => {
+  test("what is past its time is pruned a piece after the other until there is no more", async () => {
     const { retention, clock, asked, hand } = makeRetention();
     hand.pages = 5;
     retention.start();
@@ -84,14 +84,14 @@ describe("what is past its time", () => {
     expect(asked).toHaveLength(5);
   });
 
-  test("leaves events alone where they are kept for ever", async () => {
+  test("what is past its time leaves events alone where they are kept for ever", async () => {
     const { retention, clock, asked } = makeRetention(null);
     retention.start();
     await clock.advance(MINUTE);
     expect(asked[0]).not.toHaveProperty("eventsBefore");
   });
 
-  test("is left to a later time where the store cannot be had, with a word in the log", async () => {
+  test("what is past its time is left to a later time where the store cannot be had, with a word in the log", async () => {
     const { retention, clock, log, asked, hand } = makeRetention();
     hand.failure = new AppError("unavailable");
     retention.start();
@@ -102,7 +102,7 @@ describe("what is past its time", () => {
     expect([asked.length, log.lines.length]).toEqual([2, 1]);
   });
 
-  test("is left to the node whose work it is, from one piece to the next", async () => {
+  test("what is past its time is left to the node whose work it is, from one piece to the next", async () => {
     const { retention, clock, asked, hand } = makeRetention();
     hand.isMine = false;
     retention.start();
@@ -121,7 +121,7 @@ describe("what is past its time", () => {
 });
 
 describe("a wall clock that has jumped", () => {
-  test("is in doubt for a day: nothing is pruned by what it says", async () => {
+  test("a wall clock that has jumped is in doubt for a day: nothing is pruned by what it says", async () => {
     const { retention, clock, asked } = makeRetention();
     retention.start();
     await clock.advance(HOUR);
@@ -134,7 +134,7 @@ describe("a wall clock that has jumped", () => {
     expect(asked).toHaveLength(length + 1);
   });
 
-  test("is in doubt for the next process too, for as long as it is left of the day", async () => {
+  test("a wall clock that has jumped is in doubt for the next process too, for as long as it is left of the day", async () => {
     const before = makeRetention();
     before.clock.jump(DAY);
     before.retention.suspend();
@@ -149,7 +149,7 @@ describe("a wall clock that has jumped", () => {
     expect(asked.length).toBeGreaterThan(0);
   });
 
-  test("is noted as soon as the store can be written, and not beyond a day where the clock has gone back", async () => {
+  test("a wall clock that has jumped is noted as soon as the store can be written, and not beyond a day where the clock has gone back", async () => {
     const { retention, clock, asked, hand } = makeRetention();
     retention.start();
     hand.cannotSave = true;
@@ -167,7 +167,7 @@ describe("a wall clock that has jumped", () => {
     expect([asked.length, next.asked.length > 0]).toEqual([0, true]);
   });
 
-  test("ends what is being pruned by its former time", async () => {
+  test("a wall clock that has jumped ends what is being pruned by its former time", async () => {
     const { retention, clock, asked, gate } = await pruning();
     clock.jump(DAY);
     retention.suspend();
@@ -192,7 +192,7 @@ describe("a node that stops", () => {
     expect([asked.length, clock.timerCount]).toEqual([1, 0]);
   });
 
-  test("that has nothing to prune leaves no timer", async () => {
+  test("a node that stops that has nothing to prune leaves no timer", async () => {
     const { retention, clock, asked } = makeRetention();
     retention.start();
     await retention.stop();

@@ -30,7 +30,7 @@ const failure = (fault: Failure["fault"], error: Error): Failure => ({ fault, er
 const nextTurn = () => new Promise((resolve) => setImmediate(resolve));
 
 describe("the way to the writer's thread", () => {
-  test("takes the writes of one turn of the event loop together", async () => {
+  test("the way to the writer's thread takes the writes of one turn of the event loop together", async () => {
     const carrier = new HeldCarrier();
     const queue = new WriteQueue(carrier);
     const adds = [queue.add("a"), Promise.resolve().then(() => queue.add("b"))];
@@ -41,7 +41,7 @@ describe("the way to the writer's thread", () => {
     expect(await Promise.all(adds)).toEqual(["a done", "b done"]);
   });
 
-  test("keeps nothing back for the answer to what went before", async () => {
+  test("the way to the writer's thread keeps nothing back for the answer to what went before", async () => {
     const carrier = new HeldCarrier();
     const queue = new WriteQueue(carrier);
     const adds: Promise<string>[] = [];
@@ -54,7 +54,7 @@ describe("the way to the writer's thread", () => {
     expect(await Promise.all(adds)).toEqual(["a done", "b done", "c done"]);
   });
 
-  test("answers no write before the carrier does, and each with its own result", async () => {
+  test("the way to the writer's thread answers no write before the carrier does, and each with its own result", async () => {
     const carrier = new HeldCarrier();
     const queue = new WriteQueue(carrier);
     const answered: string[] = [];
@@ -69,7 +69,7 @@ describe("the way to the writer's thread", () => {
     expect(await adds[1]).toBe("b done");
   });
 
-  test("hands on no more at once than a transaction takes", async () => {
+  test("the way to the writer's thread hands on no more at once than a transaction takes", async () => {
     const carrier = new HeldCarrier();
     const queue = new WriteQueue(carrier);
     const adds = Array.from({ length: 2 * MAX_GROUP + 3 }, (_, n) => queue.add(`${n}`));
@@ -79,7 +79,7 @@ describe("the way to the writer's thread", () => {
     expect(await Promise.all(adds)).toEqual(adds.map((_, n) => `${n} done`));
   });
 
-  test("says of a job that failed whose fault it was", async () => {
+  test("the way to the writer's thread says of a job that failed whose fault it was", async () => {
     const carrier = new HeldCarrier();
     const queue = new WriteQueue(carrier);
     const cause = new Error("why");
@@ -97,7 +97,7 @@ describe("the way to the writer's thread", () => {
     expect(done).toMatchObject({ value: "d done" });
   });
 
-  test("refuses writes beyond its bound at once, and accepts more when some are answered", async () => {
+  test("the way to the writer's thread refuses writes beyond its bound at once, and accepts more when some are answered", async () => {
     const carrier = new HeldCarrier();
     const queue = new WriteQueue(carrier);
     const waiting = Array.from({ length: MAX_WAITING }, () => queue.add("x"));
@@ -111,7 +111,7 @@ describe("the way to the writer's thread", () => {
     expect(await late).toBe("late done");
   });
 
-  test("closes when all that was taken is answered, and takes nothing from then on", async () => {
+  test("the way to the writer's thread closes when all that was taken is answered, and takes nothing from then on", async () => {
     const carrier = new HeldCarrier();
     const queue = new WriteQueue(carrier);
     const add = queue.add("a");
@@ -128,7 +128,7 @@ describe("the way to the writer's thread", () => {
     await queue.close();
   });
 
-  test("that was never used closes at once", async () => {
+  test("the way to the writer's thread that was never used closes at once", async () => {
     await expect(new WriteQueue(new HeldCarrier()).close()).resolves.toBeUndefined();
   });
 });

@@ -27,7 +27,7 @@ async function echo(subject: ReturnType<typeof talking>, rest = {}, stage?: RunS
 }
 
 describe("what an agent does", () => {
-  test("is parts, in the order in which it did it, and its tokens are counted", async () => {
+  test("what an agent does is parts, in the order in which it did it, and its tokens are counted", async () => {
     const parts = await play(talking().agent, turnOf("works"));
     const [session, ...said] = parts.filter(({ type }) => type !== "log");
     expect(session).toMatchObject({ type: "provider-session", isLocal: true });
@@ -51,7 +51,7 @@ describe("what an agent does", () => {
     ]);
   });
 
-  test("counts cached tokens as tokens of the prompt", async () => {
+  test("what an agent does counts cached tokens as tokens of the prompt", async () => {
     const [usage] = ofType(await play(talking().agent, turnOf("speak")), "usage");
     expect(usage!.usage).toEqual({
       prompt_tokens: 8,
@@ -61,23 +61,23 @@ describe("what an agent does", () => {
     });
   });
 
-  test("that makes no sense is logged or left out, and the turn goes on", async () => {
+  test("what an agent does that makes no sense is logged or left out, and the turn goes on", async () => {
     const parts = await play(talking().agent, turnOf("garbage"));
     expect(textOf(parts)).toBe("warningStill here.");
     const logged = ofType(parts, "log").filter(({ stream }) => stream === "stdout");
     expect(logged.map(({ text }) => text)).toEqual(["Welcome to the agent!", '{"half": ', "[1, 2]"]);
   });
 
-  test("that is cut by its model's limit is marked as incomplete", async () => {
+  test("what an agent does that is cut by its model's limit is marked as incomplete", async () => {
     const parts = await play(talking().agent, turnOf("endless"));
     expect(ofType(parts, "finish")).toEqual([{ type: "finish", reason: "length" }]);
   });
 
-  test("after its turn has ended counts for nothing", async () => {
+  test("what an agent does after its turn has ended counts for nothing", async () => {
     expect(textOf(await play(talking().agent, turnOf("late")))).toBe("In time.");
   });
 
-  test("in a hundred megabytes is read no faster than it is pulled, and can be given up at once", async () => {
+  test("what an agent does in a hundred megabytes is read no faster than it is pulled, and can be given up at once", async () => {
     const subject = talking();
     const parts = subject.agent.run(turnOf("floods"), createRunStage().control)[Symbol.asyncIterator]();
     const before = process.memoryUsage().rss;
@@ -88,14 +88,14 @@ describe("what an agent does", () => {
     await gone(subject.tag);
   });
 
-  test("in one endless message fails with a sentence", async () => {
+  test("what an agent does in one endless message fails with a sentence", async () => {
     const { failure } = await playToFailure(talking().agent, turnOf("huge"));
     expect(failure).toMatchObject({ code: "too_large" });
   });
 });
 
 describe("a conversation", () => {
-  test("is begun with the instructions, the earlier messages, the message and its images", async () => {
+  test("a conversation is begun with the instructions, the earlier messages, the message and its images", async () => {
     const subject = talking(acpAdapter(), { instructions: "Be brief." });
     const stage = createRunStage();
     const image = stage.storeImage(new Uint8Array([1, 2, 3]), "image/png");
@@ -106,14 +106,14 @@ describe("a conversation", () => {
     expect(prompt[1]).toEqual({ type: "image", mimeType: "image/png", data: "AQID" });
   });
 
-  test("has its instructions apart where the agent takes them so", async () => {
+  test("a conversation has its instructions apart where the agent takes them so", async () => {
     const { text, session } = await echo(talking(acpAdapter("instructed"), { instructions: "Be brief." }));
     expect(text).toBe("echo");
     expect(session).toMatchObject({ systemPrompt: { mode: "append", content: [{ type: "text", text: "Be brief." }] } });
   });
 
   test.each(["resumes", "loads"])(
-    "continues after a restart (%s), and receives only the messages it missed",
+    "a conversation continues after a restart (%s), and receives only the messages it missed",
     async (ability) => {
       const { folder, remove } = await makeFolder();
       try {
@@ -141,7 +141,7 @@ describe("a conversation", () => {
     },
   );
 
-  test("that is lost is begun anew with the whole history, and the old one is forgotten", async () => {
+  test("a conversation that is lost is begun anew with the whole history, and the old one is forgotten", async () => {
     const history = [
       messageOf("user", "Call me Ann."),
       messageOf("assistant", "Hello Ann.", { agent: masterRef("subject") }),
@@ -152,7 +152,7 @@ describe("a conversation", () => {
     expect(text).toContain("Call me Ann.");
   });
 
-  test("that was interrupted within this very turn gets the earlier text, and a request to go on", async () => {
+  test("a conversation that was interrupted within this very turn gets the earlier text, and a request to go on", async () => {
     const said = messageOf("assistant", "One, tw", {
       agent: masterRef("subject"),
       runId: "run_1" as never,
@@ -162,7 +162,7 @@ describe("a conversation", () => {
     expect(text).toMatch(/^echo\n\n.*Go on where you stopped.*\n\nOne, tw$/s);
   });
 
-  test("is in the mode of its entry, and in its folder", async () => {
+  test("a conversation is in the mode of its entry, and in its folder", async () => {
     const { session } = await echo(talking({ ...acpAdapter(), mode: "plan", cwd: "/" }));
     expect(session).toMatchObject({ mode: "plan", cwd: "/" });
   });
@@ -172,7 +172,7 @@ describe("permission", () => {
   const confirm = (verdict: "approve" | "approve_always" | "reject", reason?: string) =>
     ({ kind: "confirmation", verdict, ...(reason && { reason }) }) as const;
 
-  test("is requested from the user, after the call was reported, and given once", async () => {
+  test("permission is requested from the user, after the call was reported, and given once", async () => {
     const stage = createRunStage();
     stage.willAnswer(confirm("approve"));
     const parts = await play(talking().agent, turnOf("permit"), stage);
@@ -183,7 +183,7 @@ describe("permission", () => {
     expect(textOf(parts)).toBe("first: once");
   });
 
-  test("that is given for the session is kept here, and given once each time", async () => {
+  test("permission that is given for the session is kept here, and given once each time", async () => {
     const stage = createRunStage();
     stage.willAnswer(confirm("approve_always"));
     expect(textOf(await play(talking().agent, turnOf("twice"), stage))).toBe("first: once, second: once");
@@ -195,7 +195,7 @@ describe("permission", () => {
     expect(later.asked).toEqual([]);
   });
 
-  test("that is refused is refused, whether the agent goes on or ends its turn", async () => {
+  test("permission that is refused is refused, whether the agent goes on or ends its turn", async () => {
     const stage = createRunStage();
     stage.willAnswer(confirm("reject"), confirm("reject"));
     const parts = await play(talking().agent, turnOf("permit"), stage);
@@ -205,14 +205,14 @@ describe("permission", () => {
     expect(ofType(halted, "exit")).toHaveLength(1);
   });
 
-  test("that is refused with a reply is followed by the reply, in the same run", async () => {
+  test("permission that is refused with a reply is followed by the reply, in the same run", async () => {
     const stage = createRunStage();
     stage.willAnswer(confirm("reject", "speak instead"));
     const parts = await play(talking().agent, turnOf("permit"), stage);
     expect(textOf(parts)).toBe("first: noOne, two, three.");
   });
 
-  test("that is not given before the run ends is cancelled, and nothing is left", async () => {
+  test("permission that is not given before the run ends is cancelled, and nothing is left", async () => {
     const subject = talking();
     const stage = createRunStage();
     const parts = subject.agent.run(turnOf("permit"), stage.control)[Symbol.asyncIterator]();
@@ -239,7 +239,7 @@ describe("a question of an agent", () => {
       { action: "accept", content: { q0_custom: "green" } },
     ],
     [{ kind: "question", selected: [], cancelled: true }, { action: "decline" }],
-  ] as const)("is asked of the user: %j", async (answer, expected) => {
+  ] as const)("a question of an agent is asked of the user: %j", async (answer, expected) => {
     const stage = createRunStage();
     stage.willAnswer({ ...answer, selected: [...answer.selected] });
     const parts = await play(talking().agent, turnOf("asks"), stage);
@@ -258,14 +258,14 @@ describe("a failure", () => {
     ["refuses", "provider_refused", "This agent failed: it refused to answer"],
     ["unasked", "provider_unreachable", "This agent failed: it cancelled its turn"],
     ["dies", "provider_unreachable", "This agent's program ended with code 7 in the middle of its turn."],
-  ])("is a failure, though the agent (%s) may call it a success", async (behaviour, code, message) => {
+  ])("a failure is a failure, though the agent (%s) may call it a success", async (behaviour, code, message) => {
     const { parts, failure } = await playToFailure(talking().agent, turnOf(behaviour));
     expect(failure).toBeInstanceOf(AppError);
     expect(failure).toMatchObject({ code, message });
     expect(ofType(parts, "exit")).toHaveLength(1);
   });
 
-  test("shows no secret", async () => {
+  test("a failure shows no secret", async () => {
     const subject = talking({ ...acpAdapter(), env: ["THE_KEY"] }, {}, { THE_KEY: "sk-very-secret-1234" });
     const { failure } = await playToFailure(subject.agent, turnOf("broken"));
     expect(String(failure)).toContain("it broke with [THE_KEY]");
@@ -274,7 +274,7 @@ describe("a failure", () => {
   test.each([
     ["hangs", "go", { start_timeout: "1s" }],
     ["resumes", "mute", { silence_timeout: "1s" }],
-  ])("is an agent that says nothing (%s, %s), and it is ended", async (ability, behaviour, limits) => {
+  ])("a failure is an agent that says nothing (%s, %s), and it is ended", async (ability, behaviour, limits) => {
     const subject = talking({ ...acpAdapter(ability), ...limits });
     const { failure } = await playToFailure(subject.agent, turnOf(behaviour));
     expect(failure).toMatchObject({ code: "provider_unreachable" });
@@ -283,7 +283,7 @@ describe("a failure", () => {
 });
 
 describe("a cancel", () => {
-  test("while the agent starts ends it", async () => {
+  test("a cancel while the agent starts ends it", async () => {
     const subject = talking(acpAdapter("hangs"));
     const stage = createRunStage();
     const pulling = play(subject.agent, turnOf("speak"), stage).catch(() => {});
@@ -295,7 +295,7 @@ describe("a cancel", () => {
   });
 
   test.each(["stall", "tool"])(
-    "in the middle of a turn (%s) leaves no process, in any process session",
+    "a cancel in the middle of a turn (%s) leaves no process, in any process session",
     async (behaviour) => {
       const subject = talking();
       const stage = createRunStage();
@@ -310,7 +310,7 @@ describe("a cancel", () => {
     },
   );
 
-  test("that the agent ignores still ends it", { timeout: 60_000 }, async () => {
+  test("a cancel that the agent ignores still ends it", { timeout: 60_000 }, async () => {
     const subject = talking(acpAdapter("stays"));
     const stage = createRunStage();
     const parts = subject.agent.run(turnOf("stubborn"), stage.control)[Symbol.asyncIterator]();
@@ -321,7 +321,7 @@ describe("a cancel", () => {
     await gone(subject.tag);
   });
 
-  test("after the end changes nothing", async () => {
+  test("a cancel after the end changes nothing", async () => {
     const stage = createRunStage();
     const subject = talking();
     const parts = await play(subject.agent, turnOf("speak"), stage);

@@ -14,12 +14,12 @@ const withTools = (...tools: unknown[]) => talking(acpAdapter(), { tools });
 const calls = (...list: [name: string, input: object][]) => turnOf(`calls ${JSON.stringify(list)}`);
 
 describe("a coding agent's tools of ours", () => {
-  test("are those of its entry, for its program alone", async () => {
+  test("a coding agent's tools of ours are those of its entry, for its program alone", async () => {
     const parts = await play(withTools("clock", "ask-user").agent, turnOf("lists"));
     expect(JSON.parse(textOf(parts))).toEqual({ tools: ["clock", "ask-user"], stranger: { refused: 401 } });
   });
 
-  test("are not served where the entry names none", async () => {
+  test("a coding agent's tools of ours are not served where the entry names none", async () => {
     const parts = await play(talking().agent, turnOf("lists"));
     expect(JSON.parse(textOf(parts))).toEqual({ stranger: { refused: "no server" } });
   });
@@ -80,7 +80,7 @@ describe("a coding agent's tools of ours", () => {
     }
   });
 
-  test("end with the run: its token opens nothing afterwards", async () => {
+  test("a coding agent's tools of ours end with the run: its token opens nothing afterwards", async () => {
     const parts = await play(withTools("clock").agent, turnOf("keeps"));
     const [server] = JSON.parse(textOf(parts)) as { url: string; headers: { name: string; value: string }[] }[];
     const headers = Object.fromEntries(server!.headers.map(({ name, value }) => [name, value]));
@@ -89,7 +89,7 @@ describe("a coding agent's tools of ours", () => {
     expect(new URL(server!.url).hostname).toBe("127.0.0.1");
   });
 
-  test("end with an abort, in the middle of a question", async () => {
+  test("a coding agent's tools of ours end with an abort, in the middle of a question", async () => {
     const stage = createRunStage();
     const playing = play(withTools("ask-user").agent, calls(["ask-user", { question: "Which?" }]), stage);
     await stage.next("question");
@@ -98,7 +98,7 @@ describe("a coding agent's tools of ours", () => {
     expect(stage.leftovers()).toEqual({ sleepers: 0, listeners: 0 });
   });
 
-  test("that fail, or do not exist, are answers to the program", async () => {
+  test("a coding agent's tools of ours that fail, or do not exist, are answers to the program", async () => {
     const parts = await play(withTools("clock").agent, calls(["nothing", {}], ["clock", { zone: 7 }]));
     expect(ofType(parts, "tool-result").map(({ status }) => status)).toEqual(["error", "error"]);
     expect(textOf(parts)).toContain("There is no tool nothing.");

@@ -9,28 +9,28 @@ const exitOf = (parts: readonly Part[]) => parts.filter(({ type }) => type === "
 const logOf = (parts: readonly Part[]) => parts.flatMap((part) => (part.type === "log" ? [part.text] : []));
 
 describe("a prompt", () => {
-  test("reaches the program on its standard input", async () => {
+  test("a prompt reaches the program on its standard input", async () => {
     const parts = await play(printing("echo").agent, turnOf('$(rm -rf /) `id` "quoted" 你好\nsecond line'));
     expect(textOf(parts)).toBe('$(rm -rf /) `id` "quoted" 你好\nsecond line');
   });
 
-  test("reaches the program as one argument, as it stands", async () => {
+  test("a prompt reaches the program as one argument, as it stands", async () => {
     const { agent } = printing("arguments", commandAdapter("arguments", "--say={prompt}", "end"));
     expect(textOf(await play(agent, turnOf("a; b && $(c) 'd'")))).toBe("--say=a; b && $(c) 'd'|end");
   });
 
-  test("that begins with a dash is no option", async () => {
+  test("a prompt that begins with a dash is no option", async () => {
     const { agent } = printing("arguments", commandAdapter("arguments", "{prompt}"));
     expect(textOf(await play(agent, turnOf("--dangerous")))).toBe(" --dangerous");
   });
 
-  test("that is too long for an argument is refused, and nothing is started", async () => {
+  test("a prompt that is too long for an argument is refused, and nothing is started", async () => {
     const { agent } = printing("arguments", commandAdapter("arguments", "{prompt}"));
     const { failure, parts } = await playToFailure(agent, turnOf("x".repeat(140_000)));
     expect([(failure as AppError).code, parts]).toEqual(["too_large", []]);
   });
 
-  test("comes with the conversation where the entry wants that", async () => {
+  test("a prompt comes with the conversation where the entry wants that", async () => {
     const history = [messageOf("user", "Call me Ann."), messageOf("assistant", "Hello Ann.")];
     const text = textOf(await play(printing("echo", { history: true }).agent, turnOf("Who am I?", { history })));
     expect(text).toContain("User: Call me Ann.\n\nAssistant: Hello Ann.\n\nWho am I?");
@@ -39,12 +39,12 @@ describe("a prompt", () => {
 });
 
 describe("what a program prints", () => {
-  test("is text, line by line, without the last line break", async () => {
+  test("what a program prints is text, line by line, without the last line break", async () => {
     const parts = await play(printing("lines").agent, turnOf("go"));
     expect(parts.flatMap((part) => (part.type === "text" ? [part.text] : []))).toEqual(["one", "\n\ntwo", "\nthree"]);
   });
 
-  test("becomes parts if it is lines of JSON; any other line is logged", async () => {
+  test("what a program prints becomes parts if it is lines of JSON; any other line is logged", async () => {
     const parts = await play(printing("parts", { format: "jsonl" }).agent, turnOf("go"));
     expect(parts.slice(0, -1)).toEqual([
       { type: "reasoning", text: "hm" },
@@ -58,7 +58,7 @@ describe("what a program prints", () => {
     ]);
   });
 
-  test("keeps characters whole where a piece of a long line, or of the log, would end in one", async () => {
+  test("what a program prints keeps characters whole where a piece of a long line, or of the log, would end in one", async () => {
     const parts = await play(printing("cars").agent, turnOf("go"));
     const line = `x${"🚗".repeat(5_000)}`;
     expect(textOf(parts)).toBe(line);
@@ -68,12 +68,12 @@ describe("what a program prints", () => {
     expect(pieces.filter((text) => !text.isWellFormed())).toEqual([]);
   });
 
-  test("keeps a character whole that it prints in two lines of JSON", async () => {
+  test("what a program prints keeps a character whole that it prints in two lines of JSON", async () => {
     const parts = await play(printing("halves", { format: "jsonl" }).agent, turnOf("go"));
     expect(textOf(parts)).toBe("A 🚗 drives.");
   });
 
-  test("shows no value of a listed variable, in text, log or failure", async () => {
+  test("what a program prints shows no value of a listed variable, in text, log or failure", async () => {
     const { agent } = printing("secret", { env: ["THE_KEY=OTHER_NAME"] }, { OTHER_NAME: "sk-very-secret-1234" });
     const { parts, failure } = await playToFailure(agent, turnOf("go"));
     expect(logOf(parts)).toEqual(["using [THE_KEY]"]);
@@ -81,7 +81,7 @@ describe("what a program prints", () => {
     expect(JSON.stringify([parts, String(failure)])).not.toContain("sk-very-secret");
   });
 
-  test("in endless lines, or in one that never ends, is read no faster than it is pulled", async () => {
+  test("what a program prints in endless lines, or in one that never ends, is read no faster than it is pulled", async () => {
     for (const form of ["lines", "line"]) {
       const { agent } = printing("flood", commandAdapter("flood", form));
       const parts = agent.run(turnOf("go"), createRunStage().control)[Symbol.asyncIterator]();
@@ -96,7 +96,7 @@ describe("what a program prints", () => {
     }
   });
 
-  test("as JSON in a line without an end is cut with a sentence", async () => {
+  test("what a program prints as JSON in a line without an end is cut with a sentence", async () => {
     const { agent } = printing("flood", { ...commandAdapter("flood", "line"), format: "jsonl" });
     const { failure } = await playToFailure(agent, turnOf("go"));
     expect(failure).toMatchObject({ code: "too_large" });
@@ -104,7 +104,7 @@ describe("what a program prints", () => {
 });
 
 describe("the end of a program", () => {
-  test("is reported exactly once, with its code and duration", async () => {
+  test("the end of a program is reported exactly once, with its code and duration", async () => {
     const parts = await play(printing("lines").agent, turnOf("go"));
     expect(exitOf(parts)).toEqual([{ type: "exit", code: 0, signal: null, durationMs: expect.any(Number) }]);
     expect(parts.at(-1)).toBe(exitOf(parts)[0]);
@@ -114,7 +114,7 @@ describe("the end of a program", () => {
     ["1", "provider_unreachable"],
     ["75", "provider_rate_limited"],
     ["77", "provider_refused"],
-  ])("with code %s is the failure %s, behind what it said", async (code, expected) => {
+  ])("the end of a program with code %s is the failure %s, behind what it said", async (code, expected) => {
     const { agent } = printing("code", commandAdapter("code", code));
     const { parts, failure } = await playToFailure(agent, turnOf("go"));
     expect(textOf(parts)).toBe("Half");
@@ -122,13 +122,15 @@ describe("the end of a program", () => {
     expect(failure).toMatchObject({ code: expected, message: `This agent's program ended with code ${code}.` });
   });
 
-  test("ends what it had started, though that moved to a session of its own", async () => {
+  test("the end of a program ends what it had started, though that moved to a session of its own", async () => {
     const subject = printing("leaves");
     expect(textOf(await play(subject.agent, turnOf("go")))).toBe("Bye");
     await gone(subject.tag);
   });
 
-  test("comes, when it is aborted, although it ignores every request to end", { timeout: 60_000 }, async () => {
+  test("the end of a program comes, when it is aborted, although it ignores every request to end", {
+    timeout: 60_000,
+  }, async () => {
     const subject = printing("stubborn");
     const stage = createRunStage();
     const parts = subject.agent.run(turnOf("go"), stage.control)[Symbol.asyncIterator]();
@@ -152,14 +154,14 @@ describe("a program that is silent", () => {
 });
 
 describe("a program's environment", () => {
-  test("has the basic and the listed variables, and no other of the worker's", async () => {
+  test("a program's environment has the basic and the listed variables, and no other of the worker's", async () => {
     const env = { HOME: "/nowhere", LISTED: "listed", HIDDEN: "hidden", OTHER: "other" };
     const { agent } = printing("environment", { env: ["LISTED", "MINE=OTHER", "UNSET"], set: { PLAIN: "p" } }, env);
     const names = textOf(await play(agent, turnOf("go"))).split(" ");
     expect(names).toEqual(["HOME", "INTERLOCK_RUN", "LISTED", "MINE", "PATH", "PLAIN", "TEST_TAG"]);
   });
 
-  test("without the program, the run is refused with a sentence, and nothing ran", async () => {
+  test("a program's environment without the program, the run is refused with a sentence, and nothing ran", async () => {
     const { agent } = printing("echo", { command: "no-such-program-anywhere" });
     const { parts, failure } = await playToFailure(agent, turnOf("go"));
     expect(parts).toEqual([]);
