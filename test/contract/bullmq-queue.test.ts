@@ -98,7 +98,7 @@ describeWith(redis, await chooseRedisProcess(), "the run queue over BullMQ", () 
     await work.until(run.id);
   });
 
-  test("is away when Redis is frozen: nothing is added; thawed it goes on by itself", async () => {
+  test("a queue is away while Redis is frozen: it adds nothing, and continues by itself afterwards", async () => {
     const server = await startOne();
     const queues = await openOn(server);
     const queue = await queues.open();
@@ -258,7 +258,7 @@ describeWith(redis, await chooseRedisProcess(), "the run queue over BullMQ", () 
     }
   });
 
-  test("that is closed has left no connection behind", async () => {
+  test("a closed queue leaves no connection behind", async () => {
     const server = await startOne();
     const queue = await (await openOn(server)).open();
     await take(queue);
@@ -274,7 +274,7 @@ describeWith(redis, await chooseRedisProcess(), "the run queue over BullMQ", () 
       await turn();
   });
 
-  test("is refused in a sentence where Redis is not there, or does not let it in", async () => {
+  test("opening a queue fails with a sentence if Redis is missing or refuses the login", async () => {
     const { port } = await startOne({ password: "open sesame" });
     const refusal = (url: string) => {
       const queues = new BullmqQueues(url);

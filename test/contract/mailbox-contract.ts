@@ -392,7 +392,7 @@ export function mailboxContract(name: string, open: () => Promise<BusSubject>): 
       expect(served).toEqual([envelope]);
     });
 
-    test("while the bus is away an ask is unavailable at once and nothing is sent; afterwards it is as before", async () => {
+    test("while the bus is away, an ask fails at once with unavailable and sends nothing; afterwards it works again", async () => {
       const { served } = await serveAll();
       asker.bus.goAway();
       expect((await failureOf(asker.mailbox.ask(envelopeOf()))).code).toBe("unavailable");

@@ -89,7 +89,7 @@ describeWith(POSTGRES, choice, "a PostgreSQL server that fails", (start) => {
   }
 
   for (const how of ["orderly", "crash"] as const) {
-    test(`is restarted under load (${how}): nothing acknowledged is lost, and all goes on afterwards`, async () => {
+    test(`a restart of PostgreSQL under load (${how}) loses nothing acknowledged, and work continues afterwards`, async () => {
       const url = await makeDatabase(server());
       const log = new KeptLog();
       const stores = [await openNode(url, { log, connections: 4 }), await openNode(url, { connections: 4 })];
@@ -115,7 +115,7 @@ describeWith(POSTGRES, choice, "a PostgreSQL server that fails", (start) => {
     }, 60_000);
   }
 
-  test("and answers no query: every call is unavailable, and works again when the server answers", async () => {
+  test("while PostgreSQL answers no query, every call is unavailable; calls work again when it answers", async () => {
     const url = await makeDatabase(server());
     const proxy = await StallingProxy.start(url);
     const road = Object.assign(new URL(url), { port: String(proxy.port) }).href;
@@ -134,7 +134,7 @@ describeWith(POSTGRES, choice, "a PostgreSQL server that fails", (start) => {
     expect(await floor.write()).toBe("committed");
   }, 30_000);
 
-  test("and has lost the database: no error says a password, and closing ends", async () => {
+  test("when the database was dropped, no error contains a password, and closing ends", async () => {
     const { url, drop } = await server().makeDatabase();
     const log = new KeptLog();
     const store = await openNode(url, { log });
@@ -152,7 +152,7 @@ describeWith(POSTGRES, choice, "a PostgreSQL server that fails", (start) => {
     expect(log.lines).toEqual(["the database does not answer statements"]);
   });
 
-  test("and cuts off one statement of many fails that one alone", async () => {
+  test("a connection that is cut during one of many statements fails only that statement", async () => {
     const url = await makeDatabase(server());
     const store = await openNode(url);
     const floors = Array.from({ length: 8 }, (_, n) => new FloorWriter(store, `u:${n}`));

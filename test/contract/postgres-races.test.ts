@@ -29,7 +29,7 @@ describeWith(POSTGRES, await chooseServer(POSTGRES), "several nodes on one Postg
     return row!["deadlocks"];
   }
 
-  test("of all that write a floor's next version one wins, each time, and its rows are the winner's", async () => {
+  test("of several writers of a floor's next version exactly one wins each time, and the rows are the winner's", async () => {
     const { nodes } = await openNodes(4);
     const id = "u:ann" as FloorId;
     for (let version = 0; version < 25; version++) {

@@ -39,7 +39,7 @@ describeWith(POSTGRES, await chooseServer(POSTGRES), "a PostgreSQL store", (star
       expect((await other.loadSession("a" as SessionId))?.session).toEqual(floor.session("a"));
     });
 
-    test("a node of the release before goes on committing beside one that knows more", async () => {
+    test("a node of the previous release continues to commit beside a newer node", async () => {
       const url = await empty();
       const store = await openNode(url);
       const commit = `SELECT interlock.commit_floor('u:ann', 0, 0, 1, '{}', 'theirs', ${Array(8).fill("NULL").join()}) AS done`;

@@ -77,7 +77,7 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
       };
     }
 
-    test("a queue carries an effect out once, as it was added", async () => {
+    test("a queue delivers an effect once and unchanged", async () => {
       const work = await carryOut("run");
       const run = runOf({ priority: 100 });
       await queue.add(run);
@@ -137,7 +137,7 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
       expect(work.beginnings()).toEqual([now.id, later.id]);
     });
 
-    test("a queue lets runs of a higher priority go first, and between equals the one that came first", async () => {
+    test("a queue delivers runs of higher priority first, and equals in order of arrival", async () => {
       const work = await carryOut("run", 1, { atOnce: false });
       const first = runOf();
       await queue.add(first);

@@ -71,7 +71,7 @@ describeWith(redis, await chooseRedisProcess(), "the bus over a Redis in trouble
     while (bus.isAway());
   }
 
-  test("whose subscribers are cut off again and again hears everything once they are left alone", async () => {
+  test("a bus whose subscribers are cut off repeatedly receives everything after the cuts stop", async () => {
     const server = await startOne();
     const bus = await busesOf([server.url]).connect();
     const missing = new Set<string>();
@@ -117,7 +117,7 @@ describeWith(redis, await chooseRedisProcess(), "the bus over a Redis in trouble
     }
   });
 
-  test("that is frozen is away: commands are unavailable, nothing waits; thawed it is as before", async () => {
+  test("a frozen bus is away: commands are unavailable and nothing waits; it works again afterwards", async () => {
     const server = await startOne();
     const bus = await busesOf([server.url]).connect();
     const heard: string[] = [];
@@ -151,7 +151,7 @@ describeWith(redis, await chooseRedisProcess(), "the bus over a Redis in trouble
     expect(heard).toEqual([]);
   });
 
-  test("that is frozen with a command on its way answers for it, and never has it carried out late", async () => {
+  test("a command that is in transit when the bus freezes is answered, and never executed late", async () => {
     const server = await startOne();
     const buses = busesOf([server.url]);
     const clock = new SystemClock();
@@ -192,7 +192,7 @@ describeWith(redis, await chooseRedisProcess(), "the bus over a Redis in trouble
     expect(served.at(-1)).toBe("afterwards");
   });
 
-  test("that restarts empty carries all subscriptions again, and reports one outage once", async () => {
+  test("a bus that restarts empty carries all subscriptions again, and reports one outage once", async () => {
     const server = await startOne();
     const buses = busesOf([server.url]);
     const bus = await buses.connect();
@@ -213,7 +213,7 @@ describeWith(redis, await chooseRedisProcess(), "the bus over a Redis in trouble
     ]);
   });
 
-  test("is away in part where one of several servers is, and the other topics go on", async () => {
+  test("when one of several servers is away, only its topics are away", async () => {
     const [one, other] = [await startOne(), await startOne()];
     const buses = busesOf([one.url, other.url]);
     const bus = await buses.connect();

@@ -55,7 +55,7 @@ describeWith(redis, await chooseRedisProcess(), "opening a bus over Redis", () =
     await expectHeard((await startGuarded()).url);
   });
 
-  test("with a wrong or missing password is refused in a sentence that does not show it", async () => {
+  test("opening with a wrong or missing password fails with a sentence that does not contain it", async () => {
     const { port } = await startGuarded();
     const wrong = await refusal(`redis://:hunter2@127.0.0.1:${port}`);
     expect(wrong).toMatch(`INTERLOCK_BUS: redis://127.0.0.1:${port} cannot be used: WRONGPASS`);
@@ -76,7 +76,7 @@ describeWith(redis, await chooseRedisProcess(), "opening a bus over Redis", () =
     }
   });
 
-  test("that is not there, or does not answer, is refused in a sentence, and the others are let go", async () => {
+  test("opening fails with a sentence if one server is missing or silent, and closes the connections to the others", async () => {
     const server = await startOne();
     const gone = await startOne();
     await gone.stop();
@@ -109,7 +109,7 @@ describeWith(redis, await chooseRedisProcess(), "opening a bus over Redis", () =
     );
   });
 
-  test("is encrypted if the address says so, and the server's certificate is checked", async () => {
+  test("a rediss address uses encryption, and the server's certificate is checked", async () => {
     const folder = await makeFolder();
     const [key, certificate] = [join(folder, "key.pem"), join(folder, "certificate.pem")];
     const words = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=redis";

@@ -51,7 +51,7 @@ describeWith(redis, await chooseServer(redis, { own: true }), "requests counted 
     return { ask: async (path = "/") => (await app.inject(path)).body, tickets, counters };
   }
 
-  test("are counted by all gateways together, and by those of another store apart", async () => {
+  test("all gateways of a store count requests together, separately from other stores", async () => {
     const { url } = await start();
     const epoch = randomUUID();
     const patient = { isPatient: true };
@@ -70,7 +70,7 @@ describeWith(redis, await chooseServer(redis, { own: true }), "requests counted 
     for (const key of keys) expect(await one.counters.pttl(key)).toBeGreaterThan(0);
   });
 
-  test("are admitted when the shared counters cannot be reached", async () => {
+  test("requests are admitted while the shared counters are away", async () => {
     const server = await start();
     const gateway = await openGateway(server.url, randomUUID());
     const another = await openGateway(server.url, randomUUID());

@@ -16,7 +16,7 @@ export function commitContract(stage: StoreStage): void {
       expect(await store.confirm("u:nobody" as FloorId, 0)).toBe(true);
     });
 
-    test("a committed floor is read back as it was written, one version further", async () => {
+    test("a committed floor is read back unchanged, with its version raised by one", async () => {
       const { store } = stage;
       const floor = new FloorWriter(store, "u:ann/rear-left");
       floor.event("floor_updated", {});

@@ -8,7 +8,7 @@ const M = "m" as MessageId;
 
 export function logContract(stage: StoreStage): void {
   describe("logs", () => {
-    test("events are read back as they were committed, in the session's log and in the floor's", async () => {
+    test("events are read back unchanged, in the session's log and in the floor's", async () => {
       const { store } = stage;
       const floor = new FloorWriter(store);
       const events = [

@@ -158,7 +158,7 @@ export function searchContract(stage: StoreStage): void {
       expect(await find("导航")).toBe("");
     });
 
-    test("a session counts once, however often it is hit", async () => {
+    test("a session with several hits counts once", async () => {
       const floor = await write({ a: { title: "jazz", says: "jazz" } });
       await floor.write({ messages: [{ kind: "add", message: makeMessage("a", "m2", { content: "jazz" }) }] });
       expect(await list({ q: "jazz" })).toEqual({ ids: "a", total: 1 });

@@ -18,7 +18,7 @@ export function ticketContract(name: string, open: () => Promise<TicketPlace>): 
   };
 
   describe(`tickets in ${name}`, () => {
-    test("tickets are handed out as they were put, once", async () => {
+    test("a ticket returns its grant unchanged, and once", async () => {
       const tickets = await (await start()).connect();
       await tickets.put("one", '{"id":"ann ✓"}', 30_000);
       await tickets.put("two", '{"id":"bob"}', 30_000);

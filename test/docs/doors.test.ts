@@ -65,7 +65,7 @@ test("the programs of docs/doors.md for OpenAI's client run as they stand", asyn
   expect(await run("responses")).toBe("You said: and now?");
 });
 
-test("the program of docs/doors.md for MCP runs as it stands", async () => {
+test("the program of docs/doors.md for MCP runs unchanged", async () => {
   expect(await run("mcp")).toMatch(/^\S.* Hello there\.$/);
 });
 

@@ -120,7 +120,7 @@ describeWith(POSTGRES, await chooseServer(POSTGRES), "several nodes, as pages sh
     expect(printed).toBe(`runs ${none}\ntimers ${none}\n`);
   }, 30_000);
 
-  test("a store that was restored and has a new name sends clients back to reading anew", async () => {
+  test("after a restored store got a new name, clients read from the beginning", async () => {
     const before = await startNodes();
     const { position } = await ask(before.url, "/session/talk");
     await before.stop();

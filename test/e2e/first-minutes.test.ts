@@ -67,7 +67,7 @@ describe("help", () => {
   });
 
   test.each(["serve", "check", "drive"])(
-    "help of %s stands behind the command or before it, and does nothing else",
+    "--help of %s may precede or follow the command, and has no other effect",
     async (verb) => {
       const behind = await interlock(verb, "--help");
       expect(behind).toMatchObject({ code: 0, stderr: "" });

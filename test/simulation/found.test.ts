@@ -68,7 +68,7 @@ describe("turns that wait while their session is paused (history 741)", () => {
     expect(floor.events("complete").map(({ runId }) => runId)).toEqual(["run-m1", "run-m2", "run-m3"]);
   });
 
-  test("turns that wait while their session is paused begin when there is no room for the one that gets the floor back", () => {
+  test("queued turns of a paused session begin when it gets the floor back, even without room for another turn", () => {
     const floor = waiting();
     // Sixteen may wait.
     floor.on("music", "resume");
@@ -152,7 +152,7 @@ describe("a floor that another node commits to while it is read (history 172)", 
     ],
   });
 
-  test("a floor that another node commits to while it is read is read again, and what did not fit together is nobody's fault", async () => {
+  test("a floor that another node commits during a read is read again, and the torn read counts as no fault", async () => {
     const store = new MemoryStore();
     const { tell } = makeHost(store);
     const session = { sessionId: "music", agentId: "music", userId: "ann" };
@@ -233,7 +233,7 @@ describe("a batch that cannot be had whole (history 1850)", () => {
 });
 
 describe("a follower that opens when a run has just ended (history 370)", () => {
-  test("a follower that opens when a run has just ended is not taken in by what the run said before, and is told late", async () => {
+  test("a follower that opens just after a run ended ignores late deltas of the run", async () => {
     const store = new MemoryStore();
     const bus = new UnreliableBus();
     const feed = new FloorFeed(store, bus);
@@ -297,7 +297,7 @@ function openSide(replace: (store: MemoryStore) => Partial<Store> = () => ({})) 
 }
 
 describe("a reader that comes to a gateway that is behind it", () => {
-  test("a reader that comes to a gateway that is behind it is not shown a message as unfinished that it has seen finished", async () => {
+  test("a reader that reconnects to a gateway behind its position does not see a finished message as unfinished", async () => {
     const { gateway, feed, bus, pass, read } = openSide();
     const target = { floorId: "u:ann" as FloorId, sessionId: "a" as SessionId };
     await feed.create("a");
@@ -416,7 +416,7 @@ describe("a connection", () => {
 });
 
 describe("a session that is deleted while somebody comes to read it", () => {
-  test("a session that is deleted while somebody comes to read it leaves its last event to that reader", async () => {
+  test("a reader that connects while its session is deleted gets the session's last event", async () => {
     const store = new MemoryStore();
     const bus = new UnreliableBus();
     const feed = new FloorFeed(store, bus);
@@ -503,7 +503,7 @@ describe("a worker that was given a run and reads what was said before (history 
     return { bus, asked, tell, goOn, pulls: () => pulls };
   }
 
-  test("a worker that was given a run and reads what was said before has heard when it was told meanwhile that the run is not wanted any more", async () => {
+  test("a worker that reads a run's history notices a stop that arrives meanwhile", async () => {
     const { tell, goOn, asked, pulls } = await reading();
     await tell({ signal: "stop", attempt: 1 });
     await goOn();

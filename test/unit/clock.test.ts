@@ -207,7 +207,7 @@ describe("how far the database's clock is ahead", () => {
 });
 
 describe("a node that keeps comparing", () => {
-  test("a node that keeps comparing shows an error that passes within the pause to one comparison, however slow the database is", async () => {
+  test("an error of the clock that passes within the pause affects only one comparison, also with a slow database", async () => {
     const clock = new VirtualClock();
     const time = new DatabaseTime(0);
     let errorMs = 0;

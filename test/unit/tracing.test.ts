@@ -46,7 +46,7 @@ test.each<[fault: string, env: Record<string, string>]>([
   expect(() => readTraceSettings(env)).toThrow(new RegExp(`^${fault} `));
 });
 
-test("a place that takes no traces is told once, and once that it takes them again", async () => {
+test("a failing trace collector is logged once, and its recovery once", async () => {
   const refuse = json({}, 400);
   await using server = await SmallServer.start(refuse, refuse, json({}));
   const told: string[] = [];

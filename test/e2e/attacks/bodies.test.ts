@@ -47,7 +47,7 @@ describe("a request that is refused", () => {
     expect(await client.until(/\r\n\r\n/)).toMatch(new RegExp(`^HTTP/1\\.1 ${status} `));
   });
 
-  test("a request that is refused is not asked for the body it has announced; one that is let in is", async () => {
+  test("a refused request gets no 100 Continue; an admitted request gets one", async () => {
     const Expect = "100-continue";
     const refusedOne = await open();
     await refusedOne.send(headOf("POST", "/message", { ...JSON_TYPE, Expect, "Content-Length": 2 }));

@@ -9,7 +9,7 @@ import { freePort } from "../../support/free-port.ts";
 import { until } from "../../support/live-view.ts";
 import { NodeUnderTest } from "../../support/node-under-test.ts";
 
-test("views whose positions the server no longer has read the state anew, and keep nothing of the log that is gone", async () => {
+test("views whose positions the server has lost read the state again, and drop the lost log", async () => {
   // A store in memory: the node that takes this one's place begins another log.
   const settings = { PORT: String(await freePort()) };
   const before = await NodeUnderTest.start({ settings });

@@ -11,7 +11,7 @@ const BACK_MS = 20_000;
 
 async function suite(servers: Parameters<Parameters<typeof describeClusters>[1]>[0]) {
   test.each(["orderly", "crash"] as const)(
-    "is restarted under load (%s): clear errors, then all is as it was",
+    "a restart of the database under load (%s) causes clear errors, and everything works afterwards",
     async (how) => {
       const cluster = await Cluster.make(servers, { catalog: LOAD_CATALOG });
       const [here, there] = await cluster.startAll(

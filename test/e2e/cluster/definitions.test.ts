@@ -8,7 +8,7 @@ const CATALOG = {
 };
 
 await describeClusters("agents in the database, and copies of sessions, over several nodes", (servers) => {
-  test("one that is defined at a gateway answers at others, after a restart too, until it is deleted", async () => {
+  test("an agent defined at one gateway answers at others, also after a restart, until it is deleted", async () => {
     const cluster = await Cluster.make(servers, { catalog: CATALOG });
     const [here, there] = await cluster.startAll(["gateway"], ["gateway"], ["orchestrator"], ["worker"]);
     const body = { name: "helper", basedOn: "general", workspaceId: "w" };

@@ -201,7 +201,7 @@ await describeClusters("several gateways", (servers) => {
     console.info(`a lost last event was there after ${tookMs} ms`);
   });
 
-  test("one that is killed with five hundred readers loses no reader an event", async () => {
+  test("a gateway that is killed with five hundred readers loses no event of any reader", async () => {
     const dying = await cluster.start(["gateway"]);
     const ids = Array.from({ length: 50 }, (_, n) => `many${n}`);
     await Promise.all(ids.map((id) => create(here, id, "counter")));

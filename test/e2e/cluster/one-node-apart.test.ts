@@ -22,7 +22,7 @@ async function askAll(door: ChildServer): Promise<number[]> {
 const ALL_WELL = USERS.map(() => 200);
 
 await describeClusters("one node of several", (servers) => {
-  test("whose clock is wrong, because the database's was for a moment, serves and is served, and mends", async () => {
+  test("a node with a wrong clock, copied from the database's momentary error, keeps working and corrects itself", async () => {
     const cluster = await Cluster.make(servers, { catalog: CATALOG, settings: { LOG_LEVEL: "info" } });
     const proxy = await ClockProxy.start(cluster.storeUrl);
     await proxy.setWrongBy(600);
@@ -46,7 +46,7 @@ await describeClusters("one node of several", (servers) => {
     for (const door of [wrong, right]) expect(await askAll(door)).toEqual(ALL_WELL);
   }, 120_000);
 
-  test("that is cut off from the database alone leaves its floors to the others, and is not ready", async () => {
+  test("a node that alone is cut off from the database leaves its floors to the others, and is not ready", async () => {
     const cluster = await Cluster.make(servers, { catalog: CATALOG, settings: { INTERLOCK_LEASE: "1s" } });
     const proxy = await StallingProxy.start(cluster.storeUrl);
     const storeUrl = new URL(cluster.storeUrl);

@@ -54,7 +54,7 @@ await describeClusters("nodes without their Redis", (servers) => {
     for (const node of nodes) await expect.poll(() => readiness(node), { timeout: FOUND_MS }).toEqual([200, []]);
   };
 
-  test("which is frozen: writes are refused soon and not made later, and streams live on from the store", async () => {
+  test("while Redis is frozen, writes are refused soon and never executed later, and streams continue from the store", async () => {
     const cluster = await Cluster.make(servers, { catalog: CATALOG });
     const redis = servers.redis();
     const [whole, door] = await cluster.startAll(["gateway", "orchestrator", "worker"], ["gateway"]);
@@ -92,7 +92,7 @@ await describeClusters("nodes without their Redis", (servers) => {
     for (const reader of [song, quiet]) reader.check();
   }, 60_000);
 
-  test("which is frozen for a moment: messages that it kept meanwhile come too late and change nothing", async () => {
+  test("messages that a briefly frozen Redis delivers late change nothing", async () => {
     const cluster = await Cluster.make(servers, { catalog: CATALOG });
     const redis = servers.redis();
     const [door, home] = await Promise.all([
@@ -114,7 +114,7 @@ await describeClusters("nodes without their Redis", (servers) => {
     expect(titlesOf(quiet, "quiet")).toEqual(["now"]);
   }, 60_000);
 
-  test("which starts anew and empty, or is away for a while: streams stay, and what waited there is not forgotten", async () => {
+  test("when Redis restarts empty, or is away for a while, streams stay open and no waiting run is forgotten", async () => {
     const cluster = await Cluster.make(servers, { catalog: CATALOG });
     const redis = servers.redis();
     const [home, door, other] = await cluster.startAll(["gateway", "orchestrator"], ["gateway"], ["orchestrator"]);

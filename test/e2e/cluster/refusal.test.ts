@@ -81,7 +81,7 @@ await describeClusters("a node of several does not start", (servers) => {
     for (const close of closing.reverse()) await close();
   });
 
-  test.each(CASES)("with %s", async (name, _, says) => {
+  test.each(CASES)("a node does not start with %s", async (name, _, says) => {
     const said = await refusalOf(refused.get(name)!);
     expect(said).toMatch(says);
     expect(said).not.toContain(SECRET);

@@ -61,7 +61,7 @@ await describeClusters("a worker that is gone", (servers) => {
     return { reader, runId, stored };
   }
 
-  test("by a kill during its runs: they begin again elsewhere, or fail, and their text is kept", async () => {
+  test("runs of a killed worker restart on another worker or fail, and their text is kept", async () => {
     const [song, tale] = await Promise.all([sing("song", "singer"), sing("tale", "teller")]);
     const dying = await driving();
     expect(dying.length).toBeGreaterThan(0);
@@ -103,7 +103,7 @@ await describeClusters("a worker that is gone", (servers) => {
     for (const { reader } of [song, tale]) reader.check();
   }, 90_000);
 
-  test("for a while, and comes back: what its old attempt still says reaches no reader", async () => {
+  test("when a lost worker returns, the output of its old attempt reaches no reader", async () => {
     workers.push(await cluster.start(["worker"]));
     const { reader, runId } = await sing("long", "singer");
     const [frozen, ...more] = await driving();

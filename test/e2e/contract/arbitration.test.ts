@@ -162,7 +162,7 @@ describe("the end of an interruption", () => {
     }
   });
 
-  test("the end of an interruption passes over one that was archived while it was paused, and the holder hears nothing of that", async () => {
+  test("the end of an interruption skips a session that was archived during its pause, without affecting the holder", async () => {
     const ann = new E2eClient(node);
     const chat = await ann.hold("chat");
     const planner = await ann.hold("planner");

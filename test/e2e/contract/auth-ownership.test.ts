@@ -293,7 +293,7 @@ describe("a resource of another owner", () => {
     }
   });
 
-  test("a resource of another owner cannot be made one's own by its id, or by its key", async () => {
+  test("a caller cannot take over a resource of another owner by its id or its key", async () => {
     for (const id of [things.session, things.alone]) {
       const { session } = await accepted(bob.post("/session/create", { id, agentId: "chat" }));
       expect(session.ownerId).toBe("bob");
@@ -308,13 +308,13 @@ describe("a resource of another owner", () => {
     expect(again.session.id).toBe(hers.session.id);
   });
 
-  test("a resource of another owner does not collide: the same message id, in a session of one's own", async () => {
+  test("the same message id in two owners' sessions does not collide", async () => {
     const { session } = await accepted(bob.post("/session/create", { agentId: "chat" }));
     const said = { type: "chat", sessionId: session.id, id: things.message, content: "silence" };
     expect((await accepted(bob.post("/message", said))).messageId).toBe(things.message);
   });
 
-  test("a resource of another owner is as it was after all that", async () => {
+  test("a resource of another owner is unchanged after all attempts", async () => {
     expect((await ann.get(`/session/${things.session}`)).text).toBe(before);
   });
 });

@@ -159,7 +159,7 @@ describe("a secret", () => {
     await expect(boot("jwt:/nowhere/secret")).rejects.toThrow("/nowhere/secret: there is no such file");
   });
 
-  test("and so is a file of keys that cannot be used", async () => {
+  test("a file of keys that cannot be used is refused when the node starts", async () => {
     const keys = await writeTemporary("keys.yaml", "keys:\n  - owner: ann\n    sha256: hunter2\n", onTestFinished);
     await expect(boot(`keys:${keys}`)).rejects.toThrow(
       `the keys cannot be used\n${keys}:3:13 keys[0].sha256: must be the SHA-256 of a key: 64 of 0-9 a-f`,

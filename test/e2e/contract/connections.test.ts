@@ -31,7 +31,7 @@ describe("a connection", () => {
     expect(stream.frames[0]).toEqual({ kind: "retry", ms: 2000 });
   });
 
-  test("a connection knows where it stands before anything is logged, so that a client cut off early comes back to it", async () => {
+  test("a connection has a position before anything is logged, so that a client that is cut off early can return to it", async () => {
     const ann = new E2eClient(node);
     const session = await ann.create("music", { activate: false });
     const stream = await node.stream(`/events?sessionId=${session.id}`);
@@ -79,7 +79,7 @@ describe("a connection", () => {
     }
   });
 
-  test("and a session are many to many", async () => {
+  test("a connection may have many sessions, and a session many connections", async () => {
     const ann = new E2eClient(node);
     const [one, other] = [await ann.connect(), await ann.connect()];
     const { id } = await ann.create("music", { connectionId: one.connectionId });

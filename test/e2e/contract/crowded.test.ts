@@ -56,7 +56,7 @@ describe("one owner's 280 chats", async () => {
   });
 });
 
-test("without authentication, 280 questions do not keep a chat from being answered", async () => {
+test("without authentication, 280 unanswered questions do not block a chat", async () => {
   const node = await NodeUnderTest.start();
   try {
     await crowd(node, "ask");

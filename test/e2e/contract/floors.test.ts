@@ -100,7 +100,7 @@ describe("a floor's id", () => {
     expect((await ann.floor()).holder).toBeNull();
   });
 
-  test("a floor's id has one meaning, however it is spelt", async () => {
+  test("different spellings of a floor's id name the same floor", async () => {
     const ann = new E2eClient(node, "spelt");
     const { id } = await ann.hold("music");
     const floor = await accepted(node.get(`/floor/${encodeURIComponent("u:%73pelt")}`));

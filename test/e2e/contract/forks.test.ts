@@ -21,7 +21,7 @@ const ONE = ["user: hello 1", "assistant: Hello there."];
 const TWO = [...ONE, "user: hello 2", "assistant: Hello there."];
 
 describe("a fork", () => {
-  test("a fork has the whole history under new ids, says where it is from, and leaves its source as it was", async () => {
+  test("a fork has the whole history under new ids, names its source, and leaves the source unchanged", async () => {
     const ann = new E2eClient(node);
     const { id, messages } = await greeted(ann, 2);
     const before = await ann.see(id);

@@ -27,7 +27,7 @@ describe("the same key", () => {
     expect(await ann.messages(answers[0]!.sessionId)).toHaveLength(1);
   });
 
-  test("the same key takes one turn of a session, however often it is sent", async () => {
+  test("requests with the same key cause one turn of a session", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("general");
     const options = { key: newKey() };

@@ -164,7 +164,7 @@ describe("an answer", () => {
     expect((await ann.see(sessionId)).activity).toBe("waiting");
   });
 
-  test("an answer may come over another connection, after the one that heard the question has gone", async () => {
+  test("an answer may arrive on another connection, after the connection that received the question has closed", async () => {
     const { ann, sessionId, stream, requestId } = await ask("ask");
     await stream.close();
     expect((await ann.see(sessionId)).activity).toBe("waiting");

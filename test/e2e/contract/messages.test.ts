@@ -173,7 +173,7 @@ describe("a message's id", () => {
     }
   });
 
-  test("a message's id with other content, or other images, is a mismatch, and the message stays as it was", async () => {
+  test("a message's id with other content or images is a mismatch, and the message is unchanged", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("general");
     await accepted(ann.say(id, "hello", { id: "m1" }));

@@ -39,7 +39,7 @@ describe("/ready", () => {
     });
   });
 
-  test("/ready is 200 with the faults while a broken file stands there, and the old catalogue serves", async () => {
+  test("/ready is 200 with the faults while the file is broken, and the old catalogue remains in use", async () => {
     const reloaded = await NodeUnderTest.start({ mayFail: true });
     const ready = () => accepted(reloaded.get("/ready"));
     const { catalog: before } = await ready();

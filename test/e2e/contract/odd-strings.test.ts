@@ -82,7 +82,7 @@ async function statusOf(node: NodeUnderTest, { method, path, body }: OddRequest)
 }
 
 function suite(startNode: () => Promise<NodeUnderTest>): void {
-  test("at every place of every route of /openapi.json is cleaned or refused, and never a fault of the server", async () => {
+  test("every route of /openapi.json cleans or refuses an odd string in every field, and never fails with internal", async () => {
     const node = await startNode();
     try {
       const document = OpenApiDocument.parse(JSON.parse((await node.send("GET", "/openapi.json")).text));

@@ -117,7 +117,7 @@ describe("a session's title", () => {
     expect((await ann.see(id)).title).toBe(title);
   });
 
-  test("a session's title is the one that was given, at the beginning or later", async () => {
+  test("a session has the title that a client gave it, at its creation or later", async () => {
     const ann = new E2eClient(node);
     const given = await ann.hold("general", { title: "New Session" });
     await ann.talk(given.id, "hello");

@@ -48,7 +48,7 @@ describe("a write whose session is deleted meanwhile", () => {
 });
 
 describe("a write that is refused before the floor is asked", () => {
-  test("a write that is refused before the floor is asked is judged anew under its key: about a session that exists by then, and not again once it succeeded", async () => {
+  test("a write that was refused before it reached the floor is decided again under its key, until it succeeds", async () => {
     const ann = new E2eClient(node);
     const options = newKey();
     const id = `late-${options.key}`;
@@ -61,7 +61,7 @@ describe("a write that is refused before the floor is asked", () => {
     expect((await ann.see(id)).state).toBe("active");
   });
 
-  test("a write that is refused before the floor is asked leaves its key to another request: one that was malformed is mended, and sent with the same key", async () => {
+  test("a write that was refused before it reached the floor leaves its key unused: a corrected request may use the same key", async () => {
     const ann = new E2eClient(node);
     const options = newKey();
     const malformed = await refused(ann.askToCreate({ agentId: "music", title: 1 }, options));

@@ -163,7 +163,7 @@ describe("creating a session", () => {
     }
   });
 
-  test("creating a session trims a title, keeps no NUL of it, and refuses one that is blank or longer than 256", async () => {
+  test("creating a session trims the title, removes NUL, and refuses a blank title or one longer than 256", async () => {
     const { session } = await accepted(node.post("/session/create", { title: "  a\u0000b  " }));
     expect(session.title).toBe("a\uFFFDb");
     for (const title of ["", "   ", "x".repeat(257)]) {

@@ -47,7 +47,7 @@ describe("loading a session", () => {
     expect(answer.errorCode).toBe("connection_not_found");
   });
 
-  test("loading a session reads an archived session for ever", async () => {
+  test("an archived session can be loaded indefinitely", async () => {
     const ann = new E2eClient(node);
     const { id } = await conversation(ann, 1);
     await accepted(ann.on(id, "archive"));
@@ -152,7 +152,7 @@ describe("a queued message", () => {
     expect((await ann.see(id)).activity).toBe("idle");
   });
 
-  test("a queued message is the only one that can be withdrawn", async () => {
+  test("only a queued message can be withdrawn", async () => {
     const ann = new E2eClient(node);
     const { id } = await conversation(ann, 1);
     for (const message of ["m0", "nothing"]) {

@@ -148,7 +148,7 @@ describe("the stream of a session", () => {
     expect((await node.get(path, { headers: { "Last-Event-ID": `${epoch}.3` } })).status).toBe(204);
   });
 
-  test("the stream of a session never guesses at a position of the query either, however long it is", async () => {
+  test("the stream of a session answers an unknown position in the query with a reset, whatever its length", async () => {
     const ann = new E2eClient(node);
     const { path } = await withLog(ann, 2);
     for (const position of ["nonsense", "x".repeat(2_000)]) {

@@ -74,7 +74,7 @@ const said = (messages: readonly { role: string; content: string }[]) =>
 const NOTE = `What was said before, in short:\n<summary>\n${SUMMARY}\n</summary>`;
 
 function suite(settings: () => Promise<Record<string, string>>): void {
-  test("is written after so many turns, names the session, and stands for what it covers", async () => {
+  test("a summary is written after the configured number of turns, summarises the session, and replaces the messages it covers", async () => {
     const stage = await open(await settings());
     await stage.summarised("A trip to Oslo", "\n\nThe user flies to Oslo on Friday.");
     const request = stage.asked(2).messages;
@@ -94,7 +94,7 @@ function suite(settings: () => Promise<Record<string, string>>): void {
     expect((await stage.see()).summary).toBe("A trip to Oslo");
   });
 
-  test("is still used after a restart, and the next one continues it", async () => {
+  test("a summary is used after a restart, and the next summary continues it", async () => {
     const stage = await open(await settings());
     await stage.summarised(SUMMARY);
     await stage.restart();
@@ -165,7 +165,7 @@ function suite(settings: () => Promise<Record<string, string>>): void {
     expect(await stage.see()).toMatchObject({ state: "archived", messageCount: 6, summary: "Heard three." });
   });
 
-  test("that the provider refuses leaves the session as it is, and a line in the log", async () => {
+  test("a summary that the provider refuses leaves the session unchanged, and a line in the log", async () => {
     const stage = await open(await settings());
     await stage.talk("one");
     stage.provider.willReply({ kind: "stream", text: ["Heard two."] }, { kind: "refusal", status: 403 });
@@ -175,7 +175,7 @@ function suite(settings: () => Promise<Record<string, string>>): void {
     expect(await stage.see()).toMatchObject({ summary: "Heard three.", messageCount: 6 });
   });
 
-  test("whose node was killed is written by the next one", async () => {
+  test("the next node writes a summary whose node was killed", async () => {
     const stage = await open(await settings());
     await stage.talk("one");
     stage.provider.willReply(
@@ -190,7 +190,7 @@ function suite(settings: () => Promise<Record<string, string>>): void {
     expect((await stage.messages()).filter(({ summary }) => summary)).toMatchObject([{ content: SUMMARY }]);
   });
 
-  test("is written when a client asks for one, by the model that the entry names for it", async () => {
+  test("a summary is written at a client's request, by the entry's model for summaries", async () => {
     const stage = await open(await settings(), { model: "small" });
     await stage.talk("one");
     stage.provider.willReply({ kind: "stream", text: [SUMMARY] });

@@ -221,7 +221,7 @@ describe("a turn with a sub-agent", () => {
 });
 
 describe("every run", () => {
-  test("every run has exactly one complete, however it ended", async () => {
+  test("every run has exactly one complete event, with any outcome", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("stacker");
     const runs = [];

@@ -64,7 +64,7 @@ function suite(settings: () => Promise<Record<string, string>>): void {
     },
   );
 
-  test("of a program that prints nothing is an empty message that says so, and one of JSON says what its model did", async () => {
+  test("the reply of a silent program is an empty message marked as such, and a JSON reply reports its model's finish", async () => {
     const agents = [
       { name: "mute", adapter: commandAdapter("mute") },
       { name: "short", adapter: { ...commandAdapter("short"), format: "jsonl" } },

@@ -20,7 +20,7 @@ test("a second node on the same file is refused with a sentence, and the first g
   expect((await third.ask("GET", "/session/list")).status).toBe(200);
 });
 
-test("a second node that comes to the file by a link is refused, by either kind, and the first goes on", async () => {
+test("a second node that opens the file by a link of either kind is refused, and the first continues", async () => {
   const [house, other] = [await makeHouse(CATALOG), await makeHouse(CATALOG)];
   for (const each of [house, other]) each.leaveUnchecked();
   const first = await house.start();

@@ -211,7 +211,7 @@ describeWithNginx("nginx as deploy/nginx.conf has it", () => {
       expect(await page.evaluate("[refused, gaveUp, opens]")).toEqual([[404], 1, 0]);
     });
 
-    test("is carried over by the browser alone", async () => {
+    test("a connection is carried over by the browser alone", async () => {
       await using blank = await SmallServer.start(emptyPage);
       const { house, node, port } = await openHouse({ INTERLOCK_ORIGINS: blank.url });
       const proxy = await startNginx(port);

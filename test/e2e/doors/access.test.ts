@@ -34,7 +34,7 @@ const ask = (name: string, content: string, metadata?: Record<string, string>) =
 const bearer = (name: string) => ({ Authorization: `Bearer ${keyOf(name)}` });
 
 describe("a caller", () => {
-  test("a caller without a valid key is told so as OpenAI tells it", async () => {
+  test("a caller without a valid key gets OpenAI's error", async () => {
     await expect(ask("nobody", "hello")).rejects.toThrow(AuthenticationError);
     await expect(Array.fromAsync(clientOf("nobody").models.list())).rejects.toThrow(AuthenticationError);
     const { status, body } = await node.post("/api/chat", { id: "x", messages: [{}] });
@@ -111,7 +111,7 @@ describe("a page", () => {
   });
 });
 
-test("a caller who asks too often is told when to come back, and may", async () => {
+test("a caller above the rate limit gets the time after which it may retry", async () => {
   const hasty = new OpenAI({ baseURL: `${node.url}/v1`, apiKey: keyOf("eve"), maxRetries: 0 });
   const list = () =>
     hasty.models.list().then(

@@ -98,7 +98,7 @@ describe("the MCP server", () => {
     expect(await call("resume", { sessionId })).toMatchObject({ state: "active" });
   });
 
-  test("the MCP server waits for a reply as long as it is told, and the run goes on without it", async () => {
+  test("the MCP server waits for a reply as long as requested, and the run continues afterwards", async () => {
     const { call } = await connect();
     const { sessionId } = await call("ask_for_floor", { agentId: "general" });
     const begun = await call("speak", { sessionId, content: "count", waitSeconds: 0 });

@@ -158,7 +158,7 @@ describe("a message that is answered again, or edited", () => {
     expect([session.id, said]).toEqual(["kept", ["hello", "Hello there."]]);
   });
 
-  test("a message that is answered again, or edited keeps its agent, or is given to the one that is named", async () => {
+  test("a regenerated or edited message keeps its agent, or goes to the named agent", async () => {
     const ask = (body: object) => new ChatInHand(node.url, "agents", { body, generateId: () => "m1" });
     await ask({ agentId: "music" }).sendMessage({ text: "hello" });
     const again = ask({});

@@ -34,7 +34,7 @@ async function expectCancelled(talk: Talk, runId: string): Promise<void> {
 }
 
 await describeShapes("a cancel", { catalog: () => CATALOG }, (shape) => {
-  test("before the provider's first word lets the connection go, and the next turn is answered", async () => {
+  test("an abort before the provider's first token releases the connection, and the next turn is answered", async () => {
     const talk = await Talk.open(shape, "model");
     provider.willReply({ kind: "stream", ending: "never" });
     const asked = provider.nextRequest();
@@ -48,7 +48,7 @@ await describeShapes("a cancel", { catalog: () => CATALOG }, (shape) => {
     expect((await talk.messages()).map(({ content }) => content)).toEqual(["hello", "are you there?", "Here."]);
   });
 
-  test("in the first chunk keeps what was said, and lets the connection go", async () => {
+  test("an abort in the first chunk keeps the text so far, and releases the connection", async () => {
     const talk = await Talk.open(shape, "model");
     provider.willReply({ ...says("Once upon"), ending: "never" });
     const asked = provider.nextRequest();
@@ -75,7 +75,7 @@ await describeShapes("a cancel", { catalog: () => CATALOG }, (shape) => {
     await gone(tag);
   });
 
-  test("after the end changes nothing, and does not end the next turn", async () => {
+  test("an abort after the end changes nothing, and does not end the next turn", async () => {
     const talk = await Talk.open(shape, "model");
     provider.willReply(says("First."), says("Second."));
     const first = await talk.say("one");
@@ -88,7 +88,7 @@ await describeShapes("a cancel", { catalog: () => CATALOG }, (shape) => {
     expect(messages.map(({ status }) => status)).toEqual(Array(4).fill("success"));
   });
 
-  test("before a worker has taken the run drops it, and the next turn is answered", async () => {
+  test("an abort before a worker has taken the run drops it, and the next turn is answered", async () => {
     const talk = await Talk.open(shape, "model");
     // In one process there is no such moment: there the abort arrives while the run is being taken.
     const worker = shape.workers.find((node) => node !== shape.here);

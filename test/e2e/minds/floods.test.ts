@@ -46,7 +46,7 @@ const CATALOG = {
 };
 
 await describeShapes("a provider", { catalog: () => CATALOG }, (shape) => {
-  test("that says a hundred megabytes is cut at the limit with a sentence, and is read no further; others are answered", async () => {
+  test("a reply of a hundred megabytes is cut at the limit with an error and read no further, while others are answered", async () => {
     const [talk, other] = [await Talk.open(shape, "sea"), await Talk.open(shape, "general")];
     const runId = await talk.say("speak");
     await other.ask("hello");
@@ -65,7 +65,7 @@ await describeShapes("a provider", { catalog: () => CATALOG }, (shape) => {
     expect((await other.messages()).at(-1)!.content).toBe("You said: again");
   });
 
-  test("that answers 429 a hundred times fails a hundred turns, is asked once for each, and delays no other session", async () => {
+  test("a provider that answers 429 fails each of a hundred turns after one request, and delays no other session", async () => {
     const refusal = { kind: "refusal", status: 429, headers: { "retry-after": "3" } } as const;
     provider.replyBy(() => refusal);
     const asked = provider.requests.length;

@@ -292,7 +292,7 @@ await describeShapes("a model with tools", { catalog: () => CATALOG, settings },
     });
   });
 
-  test("is aborted in the middle of a tool: its connection is closed, and the session takes the next turn", async () => {
+  test("an abort during a tool closes the tool's connection, and the session takes the next turn", async () => {
     const talk = await Talk.open(shape, "reader");
     const read = Promise.withResolvers<ServerResponse>();
     page = (_, response) => read.resolve(response);
@@ -309,7 +309,7 @@ await describeShapes("a model with tools", { catalog: () => CATALOG, settings },
     expect(results(talk.events).map(({ data }) => data.status)).not.toContain("success");
   });
 
-  test("that waited for a confirmation when its worker was killed is lost, calls nothing, and takes the next turn", async () => {
+  test("a run that waited for a confirmation when its worker was killed is lost, calls no tool, and the session takes the next turn", async () => {
     const talk = await Talk.open(shape, "careful");
     provider.willReply(calls(call("clock", {})));
     const runId = await talk.say("the time?");

@@ -67,7 +67,7 @@ const beyondScreen = (page: Page) =>
 
 describeInChromium("every view", (open) => {
   test.each(LOOKS)(
-    "has no fault that axe finds and nothing beside the screen, at three sizes: $colorScheme $locale",
+    "the page passes axe and fits the screen at three sizes: $colorScheme $locale",
     async ({ colorScheme, locale, index }) => {
       const { page, faults } = await open(node.url, { colorScheme, locale, viewport: SIZES[0]! });
       for (const [place, [path, drawn]] of VIEWS.entries()) {

@@ -160,7 +160,7 @@ describeInChromium("the session view", (open) => {
     await list.getByRole("link", { name: /Holidays in Xi'an/ }).waitFor();
   });
 
-  test("says that a session is not there, or not one's own, in a sentence", async () => {
+  test("the page says in a sentence that a session does not exist or belongs to another user", async () => {
     const { page } = await open(`${node.url}/#/session/u%3Aann/nowhere`);
     await page.getByText("There is no such session, or it is not yours.").waitFor();
   });

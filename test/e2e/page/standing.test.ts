@@ -15,7 +15,7 @@ const addressOf = (view: string, { id, floorId }: Place) =>
   `${node.url}/#/${view}/${encodeURIComponent(floorId)}/${id}`;
 
 describeInChromium("where a session stands", (open) => {
-  test("is explained in its view: which other paused it, with which numbers, and what brings it back", async () => {
+  test("a paused session's view explains which session paused it, with which numbers, and what resumes it", async () => {
     const ann = new E2eClient(node);
     const music = await ann.hold("music_agent");
     const { page, faults } = await open(addressOf("session", music));

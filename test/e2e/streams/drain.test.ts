@@ -23,7 +23,7 @@ async function open(server: ChildServer, path: string): Promise<EventStream> {
   return stream;
 }
 
-test("a node that is told to stop sends its readers away one by one, and ends with code 0", async () => {
+test("a stopping node disconnects its readers one by one, and exits with code 0", async () => {
   const house = await makeHouse(CATALOG, { INTERLOCK_DRAIN: "4s" });
   const server = await house.start();
   await create(server, "a", "phone", "ann");

@@ -139,7 +139,7 @@ test("pages that join in the middle of a reply are shown what there is of it, an
   }
 }, 60_000);
 
-test("a page goes on by itself when its node is told to stop and another starts at the same address", async () => {
+test("a page continues by itself when its node stops and another starts at the same address", async () => {
   const house = await makeHouse(CATALOG, { INTERLOCK_DRAIN: "1s" });
   const first = await house.start();
   const connection = new Page(`${first.url}/events`, { mayBeSaid });

@@ -31,7 +31,7 @@ test.each([
     "on which a body is missing",
     "POST /message HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{",
   ],
-])("a socket %s does not hold up a node that is told to stop", async (_, said) => {
+])("a socket %s does not delay a stopping node", async (_, said) => {
   const house = await makeHouse(CATALOG, { INTERLOCK_DRAIN: "1s" });
   const server = await house.start();
   const { closed } = await open(server, said);
@@ -42,7 +42,7 @@ test.each([
   await closed;
 });
 
-test("a socket that was used and is kept for later does not hold up a node that is told to stop, nor many of them", async () => {
+test("idle kept-alive sockets do not delay a stopping node", async () => {
   const house = await makeHouse(CATALOG, { INTERLOCK_DRAIN: "1s" });
   const server = await house.start();
   const request = "GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";

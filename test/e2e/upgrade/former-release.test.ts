@@ -111,7 +111,7 @@ function upgradeSuite(name: "sqlite" | "postgres", open: (recording: Recording) 
     expect(logs).toMatchObject([{ id: "line-1", stream: "stdout", text: "a line of output" }]);
   });
 
-  test("an image of the former release is served as it was sent", async () => {
+  test("an image of the former release is served unchanged", async () => {
     const messages = await client("ann").messages("ann-music");
     const { images } = messages.find((message) => message.images !== undefined)!;
     const { bytes, headers } = await node.get(`/session/ann-music/images/${images![0]!.hash}`);

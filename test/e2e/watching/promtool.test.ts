@@ -23,7 +23,7 @@ testWithPromtool("promtool has nothing to say against the metrics of a node that
   }
 });
 
-testWithPromtool("the alert on unowned floors goes by the number of partitions", async () => {
+testWithPromtool("the alert on unowned floors compares with the number of partitions", async () => {
   const node = (instance: string, owned: number) => [
     { series: `interlock_partitions_owned{instance="${instance}"}`, values: `${owned}x5` },
     { series: `interlock_partitions{instance="${instance}"}`, values: "64x5" },

@@ -201,7 +201,7 @@ describe("a prompt", () => {
   });
 });
 
-test("without a new key the music is paused before the prompt and resumes after it", () => {
+test("without keys for hearing sessions together, the music is paused before the prompt and resumes after it", () => {
   const car = new Car();
   car.start("plain_music", "M");
   expect(car.start("prompt_agent", "V").heard).toEqual(["M preempt paused", "V activate active.idle"]);
@@ -273,7 +273,7 @@ describe("a participant that plays for itself", () => {
     return car;
   };
 
-  test("and dies in front gives way within 1.5 leases; its app comes back with the same session", () => {
+  test("a participant that dies as the holder loses the floor within 1.5 leases; its app resumes the same session", () => {
     const car = begin();
     const { heard } = car.hear(() => car.beatAt("M", 1_600, 3_200, 4_500));
     expect(heard).toEqual(["V yield paused", "M resume active.idle"]);
@@ -282,7 +282,7 @@ describe("a participant that plays for itself", () => {
     expect(again).toEqual(["M duck ducked.idle -14", "V resume active.idle"]);
   });
 
-  test("and dies beneath another is silent from then on, and the floor stays free when that one ends", () => {
+  test("a participant that dies while it is ducked goes silent, and the floor stays free when the holder ends", () => {
     const car = begin();
     const beats = Array.from({ length: 8 }, (_, index) => (index + 1) * 1_000);
     expect(car.hear(() => car.beatAt("V", ...beats)).heard).toEqual(["M yield paused"]);

@@ -124,7 +124,7 @@ describe("what a commit asks for", () => {
 });
 
 describe("floors that are kept warm", () => {
-  test("floors that are kept warm are so many: the one used longest ago makes room, and is loaded again as it was", async () => {
+  test("the number of floors in memory is limited: the least recently used one is dropped, and loaded again unchanged", async () => {
     const stage = await openStage({ maxFloors: 2 });
     for (const user of ["ann", "bob"]) await stage.create(user, "music", { floorId: `u:${user}` });
     // Ann's is now the one used last.

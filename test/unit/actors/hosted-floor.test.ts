@@ -62,7 +62,7 @@ describe("one batch at a time", () => {
     await Promise.all(asked);
   });
 
-  test("each answer says where its session's log stands with it", async () => {
+  test("each answer has the position of its session's log", async () => {
     const stage = await openFloor();
     const replies = await Promise.all([stage.rename("music", "a"), stage.rename("music", "b")]);
     const [first, second] = replies.map((reply) => (reply.ok ? reply.seq! : Number.NaN));

@@ -38,7 +38,7 @@ const moves = (stage: Leased, from: number) =>
   });
 
 describe("a session that is not heard from", () => {
-  test("a session that is not heard from gives the front up after 1.5 leases, and the best of the others comes to the front in the same step", () => {
+  test("a silent session loses the floor after 1.5 leases, and the best other session gets it in the same step", () => {
     const stage = new Leased();
     stage.create("music");
     stage.create("prompt");
@@ -230,7 +230,7 @@ describe("a node that was away is not taken for a participant that is", () => {
     }
   });
 
-  test("a node that was away is not taken for a participant that is while the clock stands still, because it was set back: the living stay, the dead go", () => {
+  test("while the clock stands still because it was set back, live participants keep their place and dead ones lose it", () => {
     const stage = new Leased();
     stage.create("radio");
     stage.create("other_news");

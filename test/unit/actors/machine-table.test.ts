@@ -213,7 +213,7 @@ describe("a machine by its table", () => {
     expect(player.step(state, { type: "go" }).state.context).toEqual({ n: 1 });
   });
 
-  test("a machine by its table ends always-steps that have no end, in place of going round for ever", () => {
+  test("a machine by its table stops endless always-steps with an error", () => {
     const machine = kit.createMachine({
       id: "m",
       context: { n: 0 },

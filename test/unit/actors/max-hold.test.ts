@@ -32,7 +32,7 @@ function begin() {
 }
 
 describe("max_hold", () => {
-  test("a session that was in front for so long yields, and the best of the others comes to the front", () => {
+  test("a holder yields after max_hold, and the best other session gets the floor", () => {
     const { stage, timer, fire } = begin();
     expect(timer.dueAt).toBe(stage.now + 20_000);
     fire();
@@ -43,7 +43,7 @@ describe("max_hold", () => {
     expect(timersOf(stage.facts)).toEqual([]);
   });
 
-  test("max_hold counts the time in front alone: beneath another there is no timer, and back in front it begins anew", () => {
+  test("max_hold counts only the time as the holder: a ducked session has no timer, and the timer restarts when it holds the floor again", () => {
     const { stage, timer, fire } = begin();
     stage.create("call");
     expect(stage.state("prompt")).toBe("ducked.idle");

@@ -254,7 +254,7 @@ describe("an attempt", () => {
     expect(floor.events("complete")).toHaveLength(1);
   });
 
-  test("an attempt that said nothing is replaced silently, but not for ever", () => {
+  test("an attempt without output is replaced silently, but only a limited number of times", () => {
     const floor = new FloorStage(withMusic({ adapter: scripted({ restartable: false }) }));
     floor.create("music");
     floor.chat("music", "m1");
@@ -380,7 +380,7 @@ describe("a pause", () => {
     expect(withdrawn(next.facts)).toEqual([nudge]);
   });
 
-  test("a pause cancels the run of one that cannot; it starts again once the old attempt has stopped", () => {
+  test("a pause cancels the run of an agent that cannot hold; the run starts again after the old attempt has stopped", () => {
     const floor = playing({ adapter: scripted({ yields: "abort" }) });
     const paused = floor.deliver({ type: "session.pause", sessionId: "music" }).facts;
     expect(signals(paused)).toEqual(["stop 1"]);

@@ -87,7 +87,7 @@ const isWanted = (facts: readonly Fact[]) =>
   facts.some((fact) => fact.type === "effect.add" && fact.effect.kind === "run" && fact.effect.purpose === "summary");
 
 describe("a summary", () => {
-  test("a summary is wanted after so many turns, and is a message of the session with the line that names it", () => {
+  test("a summary is requested after the configured number of turns, and becomes a message of the session", () => {
     const stage = new Stage();
     expect(isWanted(stage.talk())).toBe(false);
     expect(isWanted(stage.talk())).toBe(true);
@@ -115,7 +115,7 @@ describe("a summary", () => {
     expect(stage.context.summary).toBe("Title");
   });
 
-  test("a summary continues the one before, counts anew, and ends before the turn under way", () => {
+  test("a summary continues the previous one, restarts the count, and ends before the current turn", () => {
     const stage = new Stage();
     stage.talk();
     stage.talk();
@@ -129,7 +129,7 @@ describe("a summary", () => {
     expect(stage.claim("writer", "run-m5")).toMatchObject({ task: { messageId: "m5", summaryId: first } });
   });
 
-  test("a summary is wanted before so many turns if much text was said", () => {
+  test("a long text causes a summary before the configured number of turns", () => {
     const stage = new Stage();
     expect(isWanted(stage.talk("a".repeat(65_536)))).toBe(true);
   });
@@ -143,7 +143,7 @@ describe("a summary", () => {
     });
   });
 
-  test("a summary that is asked for is written once, however often it is asked for", () => {
+  test("repeated requests cause one summary", () => {
     const stage = new Stage();
     stage.talk();
     expect(stage.summarize()).toMatchObject({ ok: true });
@@ -161,7 +161,7 @@ describe("a summary", () => {
     expect(isWanted(stage.take(written(undefined, { hasMore: true })))).toBe(true);
   });
 
-  test("a summary that nobody needs changes nothing", () => {
+  test("an outdated summary changes nothing", () => {
     const stage = new Stage();
     stage.summarize();
     stage.begin();

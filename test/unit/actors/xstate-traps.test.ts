@@ -66,7 +66,7 @@ describe("a delay or a piece of work that a machine asks XState for does not sur
     expect(asksOf(sinful)).toEqual(["(machine).a after", "(machine).b invoke"]);
   });
 
-  test("and their actions send nothing later and start nothing else than sessions", () => {
+  test("the machines' actions send nothing later and start only sessions", () => {
     const folder = new URL("../../../src/actors/", import.meta.url);
     const sins = /\b(?:fromPromise|fromCallback|fromObservable|fromTransition|waitFor|setTimeout)\b|\bdelay:/;
     expect(sins.test('raise({ type: "later" }, { delay: 10 })')).toBe(true);
@@ -77,7 +77,7 @@ describe("a delay or a piece of work that a machine asks XState for does not sur
     expect(files.filter((file) => sins.test(readFileSync(new URL(file, folder), "utf8")))).toEqual([]);
   });
 
-  test("and a restore does nothing and says nothing", () => {
+  test("restoring the machines has no effect and emits nothing", () => {
     const floor = busyFloor();
     const persisted = persistWhole(floor.actors);
     const done: string[] = [];
@@ -225,7 +225,7 @@ describe("an event that a state does not know is ignored silently", () => {
     },
   );
 
-  test("and a command that a state does not allow is refused with those it does", () => {
+  test("a command that a state does not allow is refused with the list of allowed commands", () => {
     const commandOf = new Map(COMMANDS.map((command) => [command.type.replace("session.", ""), command]));
     for (const make of [STATES["created"]!, STATES["queued"]!]) {
       for (const verb of ["pause", "resume"] as const) {

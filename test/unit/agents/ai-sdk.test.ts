@@ -39,7 +39,7 @@ function model(
 }
 
 describe.each(Object.keys(WIRES) as (keyof typeof WIRES)[])("%s", (provider) => {
-  test("streams reasoning and text, and maps what the provider counted", async () => {
+  test("a model's reasoning and text are streamed, and its token counts are mapped", async () => {
     server.willReply({
       kind: "stream",
       reasoning: ["Let me ", "think."],
@@ -64,7 +64,7 @@ describe.each(Object.keys(WIRES) as (keyof typeof WIRES)[])("%s", (provider) => 
     ]);
   });
 
-  test("asks the model of the catalogue, at its address, with its key and instructions", async () => {
+  test("a request goes to the catalogue's model at its address, with its key and instructions", async () => {
     server.willReply({ kind: "stream", text: ["ok"] });
     await play(model(provider, { instructions: "Be brief." }), turnOf(PROMPT));
     const [request] = server.requests;
@@ -78,7 +78,7 @@ describe.each(Object.keys(WIRES) as (keyof typeof WIRES)[])("%s", (provider) => 
     expect(request!.body).toContain(PROMPT);
   });
 
-  test("shows the images of a message", async () => {
+  test("a request contains the images of a message", async () => {
     server.willReply({ kind: "stream", text: ["A dot."] });
     const stage = createRunStage();
     const images = [stage.storeImage(PNG, "image/png")];
@@ -87,7 +87,7 @@ describe.each(Object.keys(WIRES) as (keyof typeof WIRES)[])("%s", (provider) => 
     expect(server.requests[0]!.body).toContain("image/png");
   });
 
-  test("reports a 429 as provider_rate_limited, after one request, with the time to come back", async () => {
+  test("a 429 is reported as provider_rate_limited after one request, with the delay", async () => {
     server.willReply({ kind: "refusal", status: 429, headers: { "retry-after": "7" } });
     const { parts, failure } = await playToFailure(model(provider), turnOf(PROMPT));
     expect(parts).toEqual([]);
@@ -95,7 +95,7 @@ describe.each(Object.keys(WIRES) as (keyof typeof WIRES)[])("%s", (provider) => 
     expect(server.requests).toHaveLength(1);
   });
 
-  test("asks a provider that fails three times, with growing waits", async () => {
+  test("a failing provider is asked three times, with growing delays", async () => {
     server.willReply({ kind: "refusal", status: 500 }, { kind: "cut" }, { kind: "refusal", status: 529 });
     const stage = createRunStage();
     const { failure } = await playToFailure(model(provider), turnOf(PROMPT), stage);
@@ -104,12 +104,12 @@ describe.each(Object.keys(WIRES) as (keyof typeof WIRES)[])("%s", (provider) => 
     expect(stage.sleeps).toEqual([500, 1_000]);
   });
 
-  test("says nothing of a failure that a further try mended", async () => {
+  test("a failure that a further try resolved is not reported", async () => {
     server.willReply({ kind: "cut" }, { kind: "stream", ending: "cut" }, { kind: "stream", text: ["Hello"] });
     expect(textOf(await play(model(provider), turnOf(PROMPT)))).toBe("Hello");
   });
 
-  test.each(["cut", "early"] as const)("does not try again when a reply that began is %s", async (ending) => {
+  test.each(["cut", "early"] as const)("a reply that has begun is not tried again when it is %s", async (ending) => {
     server.willReply({ kind: "stream", text: ["Hel"], ending });
     const { parts, failure } = await playToFailure(model(provider), turnOf(PROMPT));
     expect(parts).toEqual([{ type: "text", text: "Hel" }]);
@@ -117,7 +117,7 @@ describe.each(Object.keys(WIRES) as (keyof typeof WIRES)[])("%s", (provider) => 
     expect(server.requests).toHaveLength(1);
   });
 
-  test("does not take an empty stream for a reply", async () => {
+  test("an empty stream is not a reply", async () => {
     server.willReply(...Array(3).fill({ kind: "stream", ending: "early" }));
     expect((await playToFailure(model(provider), turnOf(PROMPT))).failure).toMatchObject({
       code: "provider_unreachable",
@@ -125,7 +125,7 @@ describe.each(Object.keys(WIRES) as (keyof typeof WIRES)[])("%s", (provider) => 
     expect(server.requests).toHaveLength(3);
   });
 
-  test("reads errors that come in a stream that began well", async () => {
+  test("errors inside a stream are reported", async () => {
     const overloaded = { type: "overloaded_error", message: "Overloaded" };
     const limited = { type: "rate_limit_error", message: "slow down" };
     server.willReply({ kind: "stream", ending: overloaded }, { kind: "stream", text: ["Hel"], ending: limited });
@@ -146,7 +146,7 @@ describe.each(Object.keys(WIRES) as (keyof typeof WIRES)[])("%s", (provider) => 
     expect(server.requests).toHaveLength(1);
   });
 
-  test("a reply that the provider filtered whole is a refusal, one that said something is a reply", async () => {
+  test("a completely filtered reply is a refusal; a partly filtered reply is a reply", async () => {
     server.willReply({ kind: "stream", ending: "filtered" });
     expect((await playToFailure(model(provider), turnOf(PROMPT))).failure).toMatchObject({ code: "provider_refused" });
     server.willReply({ kind: "stream", text: ["I would rather not."], ending: "filtered" });
@@ -160,14 +160,14 @@ describe.each(Object.keys(WIRES) as (keyof typeof WIRES)[])("%s", (provider) => 
     ["without a word", {}, "empty"],
     ["of reasoning alone", { reasoning: ["Hm."] }, "empty"],
     ["that is whole", { text: ["Hel"] }, undefined],
-  ] as const)("tells that a reply is not whole: %s", async (_, reply, reason) => {
+  ] as const)("an incomplete reply is marked: %s", async (_, reply, reason) => {
     server.willReply({ kind: "stream", ...reply });
     const parts = await play(model(provider), turnOf(PROMPT));
     expect(parts.filter(({ type }) => type === "finish")).toEqual(reason ? [{ type: "finish", reason }] : []);
     expect(server.requests).toHaveLength(1);
   });
 
-  test("lets the connection go before the first word when it is aborted", async () => {
+  test("an abort before the first token releases the connection", async () => {
     server.willReply({ kind: "stream", ending: "never" });
     const stage = createRunStage();
     const arrived = server.nextRequest();
@@ -182,7 +182,7 @@ describe.each(Object.keys(WIRES) as (keyof typeof WIRES)[])("%s", (provider) => 
   test.each([
     ["before a word of its answer", { kind: "stream", ending: "never" }, ""],
     ["in the middle of it", { kind: "stream", text: ["Hel"], ending: "never" }, "Hel"],
-  ] as const)("gives a provider up that falls silent %s, and does not ask again", async (_, reply, said) => {
+  ] as const)("a provider that falls silent %s is given up, and not asked again", async (_, reply, said) => {
     server.willReply(reply);
     const stage = createRunStage({ time: "stands" });
     const patient = { first_token_timeout: "20s", next_token_timeout: "5s" };
@@ -216,7 +216,7 @@ describe.each(Object.keys(WIRES) as (keyof typeof WIRES)[])("%s", (provider) => 
     expect(stage.leftovers()).toEqual({ sleepers: 0, listeners: 0 });
   });
 
-  test("does not hold the time against the provider in which it is not listened to", async () => {
+  test("time in which no part is requested does not count as the provider's silence", async () => {
     server.willReply({ kind: "stream", text: ["Hel", "lo"] });
     const stage = createRunStage({ time: "stands" });
     const parts = model(provider).run(turnOf(PROMPT), stage.control)[Symbol.asyncIterator]();
@@ -225,7 +225,7 @@ describe.each(Object.keys(WIRES) as (keyof typeof WIRES)[])("%s", (provider) => 
     expect(await parts.next()).toMatchObject({ value: { text: "lo" } });
   });
 
-  test("never logs the key or the prompt, for any failure, and prints nothing beside the log", async () => {
+  test("no failure logs the key or the prompt, or prints anything outside the log", async () => {
     const spies = [
       vi.spyOn(process.stderr, "write").mockReturnValue(true),
       vi.spyOn(console, "error").mockReturnValue(),

@@ -78,7 +78,7 @@ describe("how much of it", () => {
     expect(odd[0]!.role).toBe("user");
   });
 
-  test("at most 256 KiB of it, counted as UTF-8, with no gap", async () => {
+  test("a model receives at most 256 KiB of a conversation, counted as UTF-8, without gaps", async () => {
     const history = [
       messageOf("user", "old"),
       messageOf("assistant", "音".repeat(60_000)),

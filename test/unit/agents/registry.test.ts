@@ -99,7 +99,7 @@ describe("availability", () => {
     ]);
   });
 
-  test("an empty key counts as missing, and so does one that no header can carry", () => {
+  test("an empty key, or a key that no header can contain, counts as missing", () => {
     expect(problems({ MY_KEY: " \n" })["named"]).toBe("the environment variable MY_KEY is not set");
     expect(problems({ MY_KEY: "one\ntwo" })["named"]).toBe(
       "the environment variable MY_KEY contains characters that a key cannot have",

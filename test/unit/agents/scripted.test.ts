@@ -50,19 +50,19 @@ describe("which rule is played", () => {
 });
 
 describe("saying", () => {
-  test("waits between the texts, not before the first and not after the last", async () => {
+  test("a say rule waits between the texts, not before the first and not after the last", async () => {
     const stage = createRunStage();
     await play(scripted({ say: ["a", "b", "c"], delay: "30ms" }), turnOf("go"), stage);
     expect(stage.sleeps).toEqual([30, 30]);
   });
 
-  test("repeats all its texts the configured number of times", async () => {
+  test("a say rule repeats all its texts the configured number of times", async () => {
     const parts = await play(scripted({ say: ["♪ ", "♫ "], repeat: 3, delay: "500ms" }), turnOf("play"));
     expect(textOf(parts)).toBe("♪ ♫ ♪ ♫ ♪ ♫ ");
     expect(textsOf(parts)).toHaveLength(6);
   });
 
-  test("stops in the middle of a wait when it is aborted", async () => {
+  test("a say rule stops in the middle of a delay when it is aborted", async () => {
     const stage = createRunStage({ time: "stands" });
     const run = scripted({ say: ["♪ "], repeat: 200, delay: "500ms" }).run(turnOf("play"), stage.control);
     const parts = run[Symbol.asyncIterator]();
@@ -76,7 +76,7 @@ describe("saying", () => {
     expect(stage.leftovers()).toEqual({ sleepers: 0, listeners: 0 });
   });
 
-  test("reports the configured token usage at the end", async () => {
+  test("a rule reports the configured token usage at the end", async () => {
     const parts = await play(scripted({ say: "ok", usage: { input: 12, output: 7 } }), turnOf("go"));
     expect(parts.at(-1)).toEqual({
       type: "usage",
@@ -144,7 +144,7 @@ describe("confirming", () => {
     return { stage, parts: await play(agent, turnOf("delete"), stage) };
   };
 
-  test("shows the call, asks, and goes on when the user approves", async () => {
+  test("a confirm rule shows the call, asks, and continues when the user approves", async () => {
     const { stage, parts } = await decide({ verdict: "approve" });
     const [call] = callsOf(parts);
     expect(call!.function).toEqual({ name: "delete_file", arguments: '{"path":"a.txt"}' });
@@ -161,7 +161,7 @@ describe("confirming", () => {
     ]);
   });
 
-  test("says otherwise when the user rejects, and keeps the user's reply in the result", async () => {
+  test("a confirm rule says otherwise when the user rejects, and keeps the user's reply in the result", async () => {
     const { parts } = await decide({ verdict: "reject", reason: "it is mine" });
     expect(resultsOf(parts)[0]).toMatchObject({ content: "Rejected: it is mine", status: "error" });
     expect(textOf(parts)).toBe("Kept it.");
@@ -174,21 +174,21 @@ describe("confirming", () => {
     expect(textOf((await decide({ verdict: "approve_always" })).parts)).toBe("Deleted.");
   });
 
-  test("does not ask for a tool that is approved for the session", async () => {
+  test("a tool that is approved for the session needs no confirmation", async () => {
     const stage = createRunStage();
     const parts = await play(agent, turnOf("delete", { approvedTools: ["delete_file"] }), stage);
     expect(stage.asked).toEqual([]);
     expect(parts.map(({ type }) => type)).toEqual(["tool-call", "tool-result", "text"]);
   });
 
-  test("says nothing where a rejected rule has no otherwise", async () => {
+  test("a rejected rule without otherwise says nothing", async () => {
     const stage = createRunStage();
     stage.willAnswer({ kind: "confirmation", verdict: "reject" });
     const parts = await play(scripted({ confirm: { tool: "t" }, say: "done" }), turnOf("go"), stage);
     expect(parts.map(({ type }) => type)).toEqual(["tool-call", "tool-result"]);
   });
 
-  test("names its call alike in each play of an attempt, and anew in the next", async () => {
+  test("a confirm rule's call has the same id in each run of an attempt, and another one in the next attempt", async () => {
     const idOf = async (attempt: number) => {
       const stage = createRunStage();
       const input = messageOf("user", "delete", { id: turn.input.id });

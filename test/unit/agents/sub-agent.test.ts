@@ -139,7 +139,7 @@ describe("a call that is refused", () => {
     expect(await codeOf(house, "one", "one")).toBe("RECURSION");
   });
 
-  test("nor one that waits for it further up", async () => {
+  test("a sub-agent cannot call an agent that waits for it further up", async () => {
     const house = makeHouse([delegating("one", "two"), delegating("two", "one")]);
     const { parts, result } = await ask(house, "one", "two");
     expect(parts.find((part) => part.type === "tool-result")).toMatchObject({
@@ -188,7 +188,7 @@ describe("a call that is refused", () => {
 });
 
 describe("calls side by side", () => {
-  test("each has a stack of its own, however their parts are pulled", async () => {
+  test("concurrent sub-agents have separate stacks, in any order of pulls", async () => {
     const house = makeHouse([
       { name: "one" },
       delegating("two", "three"),
@@ -219,7 +219,7 @@ describe("calls side by side", () => {
     expect(ids.size).toBe(5);
   });
 
-  test("the caller's own stack is as it was when the call has ended", async () => {
+  test("the caller's stack is restored when the call has ended", async () => {
     const twice: Run = async function* (turn, control) {
       for (const toolCallId of ["call_a", "call_b"]) {
         yield* house.delegateOf("one")({ name: "two", task: "t", toolCallId }, turn, control);

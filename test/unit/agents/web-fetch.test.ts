@@ -81,7 +81,7 @@ describe("web-fetch", () => {
     expect(asked).toBe(0);
   });
 
-  test("looks at each redirect anew: at its host, and at the address it resolves to", async () => {
+  test("each redirect is checked again: its host, and the address it resolves to", async () => {
     let asked = 0;
     const inner = await serve((_, response) => {
       asked += 1;

@@ -77,13 +77,13 @@ test("the shipped car fits into 80 columns, with every word explained", async ()
   expect(printed).not.toMatch(/^waits /m);
 });
 
-test("is as narrow with names and priorities of any length, and with as many agents as it shows", () => {
+test("a matrix fits 80 columns with names and priorities of any length, and with the maximum number of agents", () => {
   const agents = Array.from({ length: 100 }, (_, index) => ({ name: `${"a".repeat(61)}${index}`, priority: index }));
   const lines = matrixText(makeCatalog(agents), "text").split("\n");
   expect(Math.max(...lines.map(({ length }) => length))).toBeLessThanOrEqual(80);
 });
 
-test("is a table of Markdown too, with the same words", async () => {
+test("a matrix can be printed as a Markdown table with the same words", async () => {
   const { printed } = await print(CAR, "markdown");
   const rows = printed.split("\n").filter((line) => line.startsWith("|"));
   expect(rows).toHaveLength(10);
@@ -91,7 +91,7 @@ test("is a table of Markdown too, with the same words", async () => {
   expect(rows[9]).toMatch(/^\| `music_agent` \| pauses \| ducks 0 \| pauses \|/);
 });
 
-test("of more agents than it shows is refused with a sentence", async () => {
+test("a matrix of too many agents is refused with a sentence", async () => {
   const agents = Array.from({ length: 101 }, (_, index) => ({ name: `a${index}` }));
   const path = await writeTemporary("many.yaml", JSON.stringify({ agents }), onTestFinished);
   expect(await print(path, "text")).toEqual({
@@ -100,7 +100,7 @@ test("of more agents than it shows is refused with a sentence", async () => {
   });
 });
 
-test("of a faulty file is its faults", async () => {
+test("the matrix of a faulty file is the list of its faults", async () => {
   const { printed, code } = await print("/nowhere/agents.yaml", "json");
   expect({ printed, code }).toEqual({ code: 2, printed: "/nowhere/agents.yaml: there is no such file\n" });
 });

@@ -25,7 +25,7 @@ function tell(heard: ServerEvent[], floor: ServerEvent[] = []): string[] {
   return lines.map(({ agentId, mark, text }) => `${agentId} ${mark} ${text}`);
 }
 
-it("a granted request is told with its reason, once it is committed", () => {
+it("a granted request is narrated with its reason after its commit", () => {
   const lines = tell([
     created("m", "music"),
     created("c", "chat"),
@@ -47,7 +47,7 @@ it("a granted request is told with its reason, once it is committed", () => {
   ]);
 });
 
-it("a refused request is told with its reason, and the priority it would need", () => {
+it("a refused request is narrated with its reason and the priority it would need", () => {
   const wouldNeed = "priority > 5";
   const lines = tell([
     created("c", "chat"),
@@ -63,7 +63,7 @@ it("a refused request is told with its reason, and the priority it would need", 
   ]);
 });
 
-it("a run that fails is told", () => {
+it("a failed run is narrated", () => {
   const failure = event("error", { errorCode: "run_lost", message: "The run was lost." }, "m");
   expect(tell([created("m", "music"), failure])).toEqual(["music ✗ fails: The run was lost. (run_lost)"]);
 });
@@ -81,7 +81,7 @@ it("a refusal that left no session is put where it happened", () => {
   ]);
 });
 
-it("what is said in one go is one line, and nothing is told twice", () => {
+it("consecutive text becomes one line, and no text is repeated", () => {
   const whole = { id: "m-1", sessionId: "m", role: "assistant", content: "one two three", agent: {}, streaming: false };
   const asked = { id: "u", sessionId: "m", role: "user", content: "count", streaming: false };
   const lines = tell([
@@ -97,7 +97,7 @@ it("what is said in one go is one line, and nothing is told twice", () => {
   expect(lines).toEqual(["music ‹ count", "music › one two", "music ‖ is paused by its user", "music › … three"]);
 });
 
-it("an expired lease is told for the holder, and for the session that would have resumed", () => {
+it("an expired lease is narrated for the holder, and for the session that would have resumed", () => {
   const lines = tell([
     created("m", "music"),
     moved("m", "yield", { from: "active.idle", to: "paused", reason: "lease_expired" }),
@@ -109,7 +109,7 @@ it("an expired lease is told for the holder, and for the session that would have
   ]);
 });
 
-it("a ducked session is told with its level, and why others went silent or ended", () => {
+it("a ducked session is narrated with its level, and with why others went silent or ended", () => {
   const by = { sessionId: "c", agentId: "chat" };
   const lines = tell([
     created("m", "music"),

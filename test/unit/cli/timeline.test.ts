@@ -48,7 +48,7 @@ const call = () =>
     .became(2_000, "music", "active.running")
     .became(3_000, "music", "archived");
 
-it("a session is told as spans, by the events' own times", () => {
+it("a session is drawn as spans, by the events' own times", () => {
   const { durationMs, rows } = readTimeline(call().events);
   expect(durationMs).toBe(3_000);
   expect(rows).toEqual([
@@ -138,7 +138,7 @@ it("a span shorter than a column is shown nevertheless", () => {
   expect(weather?.trimEnd().at(-1)).toBe("█");
 });
 
-it("a column stands for more time where there is more of it, and no line is wider than was asked", () => {
+it("a longer timeline has longer columns, and no line exceeds the width", () => {
   for (const durationMs of [0, 40, 700, 4_200, 61_000, 7_200_000]) {
     const history = new History()
       .created(0, "music")

@@ -149,7 +149,7 @@ it("waits are spread over the upper half", async () => {
   expect(place.waits).toEqual([100]);
 });
 
-it("after five tries the last failure is thrown, with the key to repeat", async () => {
+it("the last failure is thrown after five attempts, with the key to repeat", async () => {
   await using place = await stage([problem("busy", 503, { commandId: "theirs" })]);
   const error = await failure(place.client.send({ type: "abort", sessionId: "s" }, { idempotencyKey: "mine" }));
   expect(error).toMatchObject({
@@ -224,7 +224,7 @@ it("headers are asked for at each try", async () => {
   expect(place.server.heard.map(({ headers }) => headers.authorization)).toEqual(["Bearer 1", "Bearer 2"]);
 });
 
-it("an abort ends a request that is under way, and one that waits for its next try", async () => {
+it("an abort ends a running request, and a request that waits for its next attempt", async () => {
   const asking = new AbortController();
   await using place = await stage([() => asking.abort(new Error("enough"))]);
   await expect(place.client.createSession({}, { signal: asking.signal })).rejects.toThrow("enough");

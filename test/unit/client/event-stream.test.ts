@@ -65,7 +65,7 @@ it("half an event is not delivered: it comes whole the next time", async () => {
   expect(urls(place.server)[1]).toBe("/events?lastEventId=e.1");
 });
 
-it("no event is handed on twice, however often it is sent", async () => {
+it("an event that is sent repeatedly is delivered once", async () => {
   const both = [frame(1), frame(1, { session: "t", id: "e.2" })];
   await using place = await stage([
     stream([...both, frame(2)], "cut"),
@@ -81,14 +81,14 @@ it("a floor's own events are known by their position", async () => {
   expect(await all(place.events)).toHaveLength(3);
 });
 
-it("after a reset an earlier place counts as new", async () => {
+it("an earlier position counts as new after a reset", async () => {
   const reset = (from?: number) => liveFrame("reset", from === undefined ? {} : { sessionId: "s", from }, "f.0");
   await using place = await stage([stream([frame(5), reset(1), frame(1), frame(2), reset(), frame(1)])]);
   const events = await all(place.events);
   expect(events.map(({ type, seq }) => seq ?? type)).toEqual([5, "reset", 2, "reset", 1]);
 });
 
-it("the log of a session that was deleted and made anew begins anew", async () => {
+it("the log of a deleted and recreated session begins again", async () => {
   const deleted = JSON.stringify({
     type: "session_transition",
     data: { from: "active.idle", to: "deleted", event: "delete" },
@@ -110,7 +110,7 @@ it("a reader comes back when `retry:` says so", async () => {
   expect(place.waits).toEqual([700, 700, 30_000]);
 });
 
-it("without `retry:` from the server it comes back after two seconds plus a random delay", async () => {
+it("the stream reconnects after two seconds plus a random delay if the server sends no `retry:`", async () => {
   await using place = await stage([stream([frame(1)])], { random: () => 1 });
   await all(place.events);
   expect(place.waits).toEqual([2_500]);
@@ -156,7 +156,7 @@ it("a page instead of a stream is thrown", async () => {
   await expect(all(place.events)).rejects.toMatchObject({ code: "unexpected_answer", status: 200 });
 });
 
-it("what may pass is tried again, each time later, and from anew after a success", async () => {
+it("temporary failures are retried with growing delays, which reset after a success", async () => {
   const down: Answer[] = [cut, problem("unavailable", 503), cut, cut, cut];
   await using place = await stage([...down, stream([frame(1)]), cut], { random: () => 1 });
   expect(seqs(await all(place.events))).toEqual([1]);
@@ -304,7 +304,7 @@ it("a connection on which nothing comes is dead", async () => {
   expect(seqs(await all(place.events))).toEqual([1, 2]);
 });
 
-it("it tells how it stands", async () => {
+it("a stream reports its status", async () => {
   const told: string[] = [];
   await using place = await stage([cut, stream([frame(1)])], { onStatus: (status) => told.push(status) });
   await all(place.events);

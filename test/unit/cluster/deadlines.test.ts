@@ -14,7 +14,7 @@ beforeEach(() => {
 
 const add = (name: string, inMs: number) => deadlines.add(clock.now() + inMs, () => passed.push(name));
 
-test("each deadline is called at its instant, in whatever order they were added", async () => {
+test("each deadline is called at its instant, in any order of addition", async () => {
   add("late", 300);
   add("early", 100);
   add("between", 200);
@@ -35,7 +35,7 @@ test("a deadline that has passed already is called in a later turn, not by the c
   expect(passed).toEqual(["past"]);
 });
 
-test("a removed deadline is not called, also if another one that passes at the same instant removes it", async () => {
+test("a removed deadline is not called, also if a deadline of the same instant removes it", async () => {
   const first = add("first", 100);
   deadlines.add(clock.now() + 200, () => deadlines.remove(third));
   const third = add("third", 200);

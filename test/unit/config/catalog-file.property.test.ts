@@ -41,7 +41,7 @@ function apply(edits: { at: number; removed: number; inserted: string }[]): stri
   );
 }
 
-test("every fault of a spoilt file stands at a place within it", () => {
+test("every fault of a damaged file has a position within the file", () => {
   fc.assert(
     fc.property(fc.array(edit, { minLength: 1, maxLength: 3 }), (edits) => {
       const text = apply(edits);

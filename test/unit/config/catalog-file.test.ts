@@ -115,7 +115,7 @@ describe("a fault of syntax", () => {
       "agents: [{ name: a }]\nuser_preferences:\n  __proto__: {}\n",
       "3:3 user_preferences.__proto__: is a",
     ],
-  ])("a fault of syntax is told with its place: %s", (_, text, fault) => {
+  ])("a syntax fault is reported with its position: %s", (_, text, fault) => {
     expect(faultsOf(text)).toEqual([expect.stringContaining(fault)]);
   });
 
@@ -134,7 +134,7 @@ describe("a fault of syntax", () => {
     ]);
   });
 
-  it("a fault of syntax is told once where the parser loses its way", () => {
+  it("a syntax fault is reported once where the parser loses track", () => {
     expect(faultsOf("agents:\n  - name: a\nb\n  c: [d]\n  e: f\n  g: h\n").length).toBeLessThan(4);
   });
 });
@@ -410,7 +410,7 @@ describe("a fault of content", () => {
     expect(faultsOf(text)).toEqual([expect.stringContaining(fault)]);
   });
 
-  it("a fault of content is found behind an alias, where the value stands", () => {
+  it("a fault of content behind an alias is reported at the value", () => {
     expect(faultsOf(lines("agents:", "  - &a { name: a, priority: 500 }", "  - *a"))).toEqual([
       "2:16 agents[1].name: there is already an agent a",
       "2:29 agents[0].priority: must be at most 100, not 500",
@@ -425,7 +425,7 @@ describe("a fault of content", () => {
 });
 
 describe("all faults of a file", () => {
-  it("all faults of a file are told at once, from the top: of keys, values and names alike", () => {
+  it("all faults of a file are reported at once, from the top: of keys, values and names", () => {
     const text = lines(
       "agents:",
       "  - name: a",

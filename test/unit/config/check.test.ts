@@ -21,7 +21,7 @@ async function check(text?: string, env: Record<string, string> = {}): Promise<{
   return { code, lines: printed.slice(0, -1).replaceAll(path, "FILE").split("\n") };
 }
 
-it("a valid file is told in one line, with exit code 0", async () => {
+it("a valid file is reported in one line, with exit code 0", async () => {
   expect(await check("agents: [{ name: a }, { name: b }]\n")).toEqual({
     code: 0,
     lines: [expect.stringMatching(/^FILE: 2 agents, no faults, hash [0-9a-f]{12}$/)],
@@ -103,7 +103,7 @@ it("an external agent without a lease is a warning, because nothing notices that
   expect((await check(player(", lease: 5s"))).lines).toHaveLength(1);
 });
 
-it("an agent that may wait for ever is a warning that names for whom, unless one of the two has a limit", async () => {
+it("an agent that may wait forever causes a warning that names the holder, unless one of the two has a limit", async () => {
   const pair = (news: string, call: string) => `agents:
   - { name: call, priority: 90${call} }
   - { name: news, priority: 20, when_blocked: queue${news} }

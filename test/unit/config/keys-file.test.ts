@@ -57,7 +57,7 @@ describe("a file of keys", () => {
     ]);
   });
 
-  it("a file of keys may have no key twice: it could not be told whose it is", () => {
+  it("a file of keys may not repeat a key, because its owner would be ambiguous", () => {
     expect(faultsOf(`keys:\n  - {owner: a, sha256: ${HASH}}\n  - {owner: b, sha256: ${HASH}}`)).toEqual([
       "3 keys[1].sha256: is a duplicate",
     ]);
@@ -72,7 +72,7 @@ describe("a file of keys", () => {
     expect(faultsOf(text)).toEqual([fault]);
   });
 
-  it("a file of keys never has what stands in it repeated", () => {
+  it("the faults of a file of keys never repeat its contents", () => {
     const key = "7c1f0e77a2d14d0f";
     for (const text of [
       key,
@@ -85,7 +85,7 @@ describe("a file of keys", () => {
     }
   });
 
-  it("a file of keys that cannot be read is told of in a sentence", async () => {
+  it("an unreadable file of keys is reported in a sentence", async () => {
     await expect(loadKeys("/nowhere/keys.yaml")).rejects.toThrow(
       "the keys cannot be used\n/nowhere/keys.yaml:1:1 there is no such file",
     );

@@ -43,7 +43,7 @@ describe("without any setting", () => {
     });
   });
 
-  it("and an empty variable counts as unset", () => {
+  it("an empty variable counts as unset", () => {
     expect(settingsOf({ PORT: "", INTERLOCK_ORIGINS: "", INTERLOCK_RETENTION: "" })).toEqual(settingsOf({}));
   });
 });
@@ -192,7 +192,7 @@ describe("settings that do not go together", () => {
     ]);
   });
 
-  it("and those that do: one node on PostgreSQL, and any roles with Redis", () => {
+  it("one node on PostgreSQL, and any roles with Redis, are valid combinations", () => {
     expect(settingsOf(postgres).roles).toHaveLength(3);
     const { bus, roles } = settingsOf({
       ...postgres,
@@ -279,7 +279,7 @@ describe("unknown keys", () => {
 });
 
 describe("a flag", () => {
-  it("a flag needs a value, and stands once", () => {
+  it("a flag needs a value, and may be given once", () => {
     expect(faultsOf({}, ["--port"])).toEqual(["--port: needs a value"]);
     expect(faultsOf({}, ["--port="])).toEqual(["--port: needs a value"]);
     expect(faultsOf({}, ["--port", "--host", "::1"])).toEqual(["--port: needs a value"]);
@@ -287,7 +287,7 @@ describe("a flag", () => {
   });
 });
 
-it("all faults are told at once, each by its name", () => {
+it("all faults are reported at once, each with its name", () => {
   const env = { HOST: "0.0.0.0", PORT: "x", INTERLOCK_BUS: "nats://x", INTERLOCK_NOPE: "1", LOG_LEVEL: "loud" };
   expect(faultsOf(env, ["--drain", "soon", "--nope=1"]).map((fault) => fault.split(": ", 1)[0])).toEqual([
     "--nope",

@@ -129,7 +129,7 @@ describe("the car's scenarios", () => {
     });
   });
 
-  it("small talk is refused during navigation, and the driver is told so", () => {
+  it("small talk is refused during navigation, with a sentence for the driver", () => {
     expect(meet("navigation_agent", "chat_agent")).toMatchObject({
       outcome: "rejected",
       reason: "lower_priority",

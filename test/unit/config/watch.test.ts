@@ -162,7 +162,7 @@ async function replaceFile(text: string): Promise<void> {
 }
 
 describe("a file that cannot be read for a while", () => {
-  it("a file that cannot be read for a while is read once it can be, however long it has looked the same", async () => {
+  it("a file that is unreadable for a while is read when it becomes readable, also without a new signature", async () => {
     await writeFile(path, AB);
     const clock = new HandClock();
     let isReadable = false;
@@ -262,7 +262,7 @@ describe("a file with faults", () => {
     expect(status()).not.toHaveProperty("faults");
   });
 
-  it("a file with faults that is taken back leaves no faults, and the catalogue as it was", async () => {
+  it("reverting a faulty file clears its faults and keeps the catalogue", async () => {
     await writeFile(path, A);
     const { current, status } = follow();
     const before = current();
@@ -276,7 +276,7 @@ describe("a file with faults", () => {
 });
 
 describe("a file that is away", () => {
-  it("a file that is away for a moment is no fault", async () => {
+  it("a file that is missing for a moment is not a fault", async () => {
     await writeFile(path, A);
     const clock = new HandClock();
     const { current } = follow({ clock, settleMs: SETTLE_MS, pollMs: POLL_MS });
@@ -290,7 +290,7 @@ describe("a file that is away", () => {
     expect(log.all).toHaveLength(1);
   });
 
-  it("a file that is away for longer is one, told once, until it is back", async () => {
+  it("a file that is missing for longer is a fault, reported once, until it returns", async () => {
     await writeFile(path, A);
     const clock = new HandClock();
     const { current, status } = follow({ clock, settleMs: SETTLE_MS, pollMs: POLL_MS });
@@ -407,7 +407,7 @@ describe("closing", () => {
     expect(log.all).toHaveLength(told);
   });
 
-  it("at once after the start is fine, and so is closing twice", async () => {
+  it("a catalogue's watch may be closed at once after the start, and twice", async () => {
     await writeFile(path, AB);
     const clock = new RealClock();
     const { close } = follow({ clock });

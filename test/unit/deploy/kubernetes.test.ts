@@ -182,7 +182,7 @@ test("all run one image, and find their files where their settings say", () => {
   }
 });
 
-test("the keys of providers are where agents are driven, and where it is told which are available", () => {
+test("the keys of providers are on nodes that drive agents or report their availability", () => {
   const secrets = deployments.map((each) => containerOf(each).envFrom.flatMap(({ secretRef }) => secretRef ?? []));
   const providers = [{ name: "interlock-providers", optional: true }];
   expect(secrets).toEqual([providers, [], providers]);

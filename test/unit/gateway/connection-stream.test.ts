@@ -316,7 +316,7 @@ describe("a slot whose session ends", () => {
     expect((await rowOf(connectionId)).slots.map(({ ended }) => ended)).toEqual([true, undefined]);
   });
 
-  test("a slot whose session ends is told again to a client that was cut off before it heard, and to no other", async () => {
+  test("the end of a slot's session is sent again only to a client that was cut off before it received it", async () => {
     const { feed, url, connect, load, rowOf } = await place();
     for (const id of ["a", "b"]) await feed.create(id);
     const { reader, connectionId } = await connect("", { a: 1, b: 1 });
@@ -456,7 +456,7 @@ describe("a position", () => {
 });
 
 describe("several sessions of one floor", () => {
-  test("several sessions of one floor are told in the order of the floor, however often the client is cut off", async () => {
+  test("events of several sessions of one floor arrive in the floor's order, also across disconnections", async () => {
     const { bus, clock, store, feed, connect, load } = await place();
     const chance = new Chance(7);
     const elsewhere = new FloorFeed(store, bus, "u:zoe");

@@ -17,7 +17,7 @@ async function open() {
   return { connections, row, slots };
 }
 
-test("a session that was made is bound once, however late it is asked for again (history 4010742)", async () => {
+test("a created session is bound once, also when its request is repeated much later", async () => {
   const { connections, row, slots } = await open();
   await connections.bindMade(row, SONG);
   await connections.bindMade(row, SONG);

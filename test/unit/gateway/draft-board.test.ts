@@ -152,7 +152,7 @@ describe("a board of unfinished messages", () => {
     expect(board.add(A, delta(2, "li"), NOON)).toBe(false);
   });
 
-  test("a board of unfinished messages shows a message as one that is still being written, with its reasoning apart", () => {
+  test("a board of unfinished messages shows a message as streaming, with separate reasoning", () => {
     const board = new DraftBoard();
     board.add(A, delta(0, "hm", { kind: "reasoning" }), NOON);
     board.add(A, delta(0, "yes"), NOON);

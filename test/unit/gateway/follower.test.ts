@@ -97,7 +97,7 @@ describe("a follower", () => {
     }
   });
 
-  test("a follower misses nothing that is committed while it looks where the log stands", async () => {
+  test("a follower misses no commit while it reads the head of the log", async () => {
     const { store, bus, feed } = await place();
     await feed.create("a");
     const looked = Promise.withResolvers<void>();
@@ -178,7 +178,7 @@ describe("a follower", () => {
     expect(follower.at(reading.droppedUpTo)?.floorSeq).toBe(follower.keptFrom + 1);
   });
 
-  test("a follower keeps no more bytes than it may, however few events they are", async () => {
+  test("a follower's memory is limited in bytes, also with few events", async () => {
     const { store, bus, feed } = await place();
     await feed.create("a");
     const follower = await follow(store, bus);
@@ -315,7 +315,7 @@ describe("the followers of a node", () => {
     expect([followers.count, bus.memory.topicCount]).toEqual([0, 0]);
   });
 
-  test("the followers of a node has all unfinished messages of its floor, however many pages they fill", async () => {
+  test("a follower has all unfinished messages of its floor, from any number of pages", async () => {
     const { store, bus } = await place();
     const floor = new FloorWriter(store);
     const agent = { kind: "master" as const, name: "music", depth: 0, path: ["music"] };

@@ -49,7 +49,7 @@ async function hearing(): Promise<Place & { reader: SessionReader }> {
 const textNow = (reader: SessionReader, id = "m") => reader.transcript.writing.get(id);
 
 describe("a session's stream", () => {
-  test("a session's stream begins with the first event, and says where the client stands before it", async () => {
+  test("a session's stream begins with a position, and then the first event", async () => {
     const { feed, read, store } = await place();
     await feed.log("a", 2);
     const reader = await read();
@@ -58,7 +58,7 @@ describe("a session's stream", () => {
     expect(reader.position).toBe(`${store.epoch}.3`);
   });
 
-  test("a client that drops before the first event knows where it stands", async () => {
+  test("a client that disconnects before the first event has a position", async () => {
     const { feed, read, store } = await place((own) => ({
       // History does not come.
       readSessionLog: (id, after, limit) =>
@@ -157,7 +157,7 @@ describe("a session's stream", () => {
 });
 
 describe("a reply that is being written", () => {
-  test("a reply that is being written is told piece by piece, and then whole", async () => {
+  test("an unfinished reply is sent in pieces, and then as a whole", async () => {
     const { feed, read } = await place();
     const reader = await read();
     await reader.until((transcript) => transcript.seqOf("a") === 1);
@@ -228,7 +228,7 @@ describe("a reply that is being written", () => {
     await reader.until(() => textNow(reader) === "la li lu");
   });
 
-  test("a reply that is being written is not told any more once it is finished, however late its pieces come", async () => {
+  test("late pieces of a finished reply are not sent", async () => {
     const { bus, feed, read } = await place();
     const reader = await read();
     await reader.until((transcript) => transcript.seqOf("a") === 1);
@@ -263,7 +263,7 @@ describe("a reply that is being written", () => {
     await first.until((transcript) => transcript.seqOf("a") === feed.writer.head);
   });
 
-  test("a reply that is being written is not told by an attempt that was replaced", async () => {
+  test("pieces of a replaced attempt are not sent", async () => {
     const { feed, read } = await place();
     const reader = await read();
     await reader.until((transcript) => transcript.seqOf("a") === 1);

@@ -101,7 +101,7 @@ describe("a reader that takes nothing", () => {
     await slow.until((transcript) => transcript.seqOf("a") === feed.writer.head);
   });
 
-  test("costs no more memory than its bound, however much it misses", async () => {
+  test("a slow reader costs no more memory than its bound, whatever it misses", async () => {
     const { feed, read } = await place();
     const slow = await Promise.all(Array.from({ length: 20 }, read));
     const { reader: quick } = await read();

@@ -129,7 +129,7 @@ test("sixteen chunked bodies of an address arrive at once; a further one closes 
   await whenHeard(18);
 });
 
-test("an answer that a client does not read for fifteen seconds is cut off; one that it reads slowly is not", async () => {
+test("an answer that a client does not read for fifteen seconds is cut off; a slowly read answer is not", async () => {
   const { clock, heard, whenHeard, url, cuts } = await open();
   const deaf = await RawSocket.open(url, { reads: false });
   await deaf.send(GET);
@@ -145,7 +145,7 @@ test("an answer that a client does not read for fifteen seconds is cut off; one 
   await closed;
 });
 
-test("an address that has all its connections gets another for the one that waited longest without a request", async () => {
+test("an address at its limit gets a new connection in place of the one that was idle longest", async () => {
   const { dial } = await open({ maxPerAddress: 3 });
   const halves = [];
   for (let index = 0; index < 3; index++) halves.push(await dial(HALF));
@@ -167,7 +167,7 @@ test("half-sent heads of many addresses leave room for a request too", async () 
 });
 
 test.each([{ max: 2 }, { maxPerAddress: 2 }])(
-  "with every connection at work (%o) a probe is answered, and other requests are not",
+  "while all connections are busy (%o), probes are answered and other requests are not",
   async (bounds) => {
     const { whenHeard, dial, heard } = await open(bounds);
     await dial(GET);

@@ -71,7 +71,7 @@ test("connections without end hold a request back for 256 turns, no longer", asy
   expect(turns).toBe(257);
 });
 
-test("of requests that wait there are 256; further ones begin at once", () => {
+test("at most 256 requests wait; further ones begin at once", () => {
   const { pace, begun, request } = stage();
   pace.noteConnection();
   for (let count = 0; count < 257; count++) request(`request ${count}`);
@@ -117,7 +117,7 @@ test("large bodies are not read while connections are being accepted", async () 
   expect(upload.bytes).toBe(2 * PIECE);
 });
 
-test("of bodies that wait there are 256; further ones are read on", async () => {
+test("at most 256 bodies wait; further ones are read at once", async () => {
   const { pace, body } = stage();
   const bodies = Array.from({ length: 257 }, body);
   for (const each of bodies) each.send(PIECE);

@@ -157,7 +157,7 @@ describe("a transcript", () => {
 });
 
 describe("a floor's picture", () => {
-  test("a floor's picture is that of the moment, however one gets there: forwards, backwards, in leaps", () => {
+  test("a floor's picture at a moment does not depend on the way there: forwards, backwards or in leaps", () => {
     const ids = Array.from({ length: 40 }, (_, index) => `s${index}`);
     const life = ids.flatMap((id) => [
       { type: "session_created", sessionId: id, data: { id, state: "created", activity: "idle", title: id } },
@@ -190,7 +190,7 @@ describe("a floor's picture", () => {
 });
 
 describe("a saved log", () => {
-  test("a saved log is read as it was written", () => {
+  test("a saved log is read back unchanged", () => {
     const events = logOf(message("one", ["a"], 1, "“ü” 你好"));
     expect(readLogFile(writeLogFile({ floorId: "u:ann", events }))).toEqual({ floorId: "u:ann", events });
   });

@@ -27,11 +27,11 @@ const ducked = asked("prompt", {
 } as Partial<Decision>);
 
 describe("the decision behind where a session stands", () => {
-  test("the decision behind where a session stands is the one that paused it, also after it asked in vain to resume", () => {
+  test("the decision behind a paused session is the one that paused it, also after a refused resume", () => {
     expect(decisionBehind([began, interrupted, refused], standing("paused", "preemption"))).toBe(interrupted);
   });
 
-  test("the decision behind where a session stands is none where its user paused it, where it gave the floor up, and where it is archived", () => {
+  test("a session that its user paused, that yielded or that is archived has no decision behind it", () => {
     for (const pausedBy of ["user", "yield"]) {
       expect(decisionBehind([began], standing("paused", pausedBy))).toBeUndefined();
       expect(decisionBehind([began, interrupted], standing("paused", pausedBy))).toBeUndefined();
@@ -39,18 +39,18 @@ describe("the decision behind where a session stands", () => {
     expect(decisionBehind([began], standing("archived"))).toBeUndefined();
   });
 
-  test("the decision behind where a session stands is none where an older one was undone: a restriction paused it after it had resumed", () => {
+  test("a session that a restriction paused after a resume has no decision behind it", () => {
     const resumed = asked("s", { reason: "resumed" });
     expect(decisionBehind([began, interrupted, resumed], standing("paused", "preemption"))).toBeUndefined();
   });
 
-  test("the decision behind where a session stands is the one that made it quieter, and the one that gave it the floor", () => {
+  test("the decision behind a ducked session is the one that ducked it, and behind the holder the one that granted the floor", () => {
     expect(decisionBehind([began, ducked], standing("ducked"))).toBe(ducked);
     expect(decisionBehind([asked("s", { reason: "beneath" })], standing("ducked"))?.reason).toBe("beneath");
     expect(decisionBehind([refused, began, asked("s", { reason: "already_holder" })], standing("active"))).toBe(began);
   });
 
-  test("the decision behind where a session stands is the refusal or the queueing of a session that never had the floor", () => {
+  test("the decision behind a session that never had the floor is its refusal or its queueing", () => {
     expect(decisionBehind([refused], standing("created"))).toBe(refused);
     const queued = asked("s", { outcome: "queued", reason: "lower_priority" });
     expect(decisionBehind([refused, queued, asked("other")], standing("created"))).toBe(queued);

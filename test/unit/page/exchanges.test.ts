@@ -18,14 +18,14 @@ const ways = (...parts: Parameters<typeof read>) =>
   read(...parts).map(({ from, to }) => `${written(from)} > ${written(to)}`);
 
 describe("what a log says of who told what to whom", () => {
-  test("what a log says of who told what to whom has a decision as two messages, what was asked for and the answer", () => {
+  test("a decision is shown as two messages, the request and the answer", () => {
     const challenger = { sessionId: "a", agentId: "music", priority: 20 };
     expect(
       ways(["session_created", { id: "a" }, "a"], ["arbitration", { outcome: "granted", challenger }, "a"]),
     ).toEqual(["client > session a", "session a > arbiter", "arbiter > session a"]);
   });
 
-  test("what a log says of who told what to whom has the refusal of a session that was never made as the client's", () => {
+  test("the refusal of a session that was never created is shown at the client", () => {
     const challenger = { sessionId: "b", agentId: "chat", priority: 10 };
     expect(ways(["arbitration", { outcome: "rejected", challenger }])).toEqual([
       "client > arbiter",
@@ -33,7 +33,7 @@ describe("what a log says of who told what to whom", () => {
     ]);
   });
 
-  test("what a log says of who told what to whom names who caused a transition", () => {
+  test("a transition is shown with its cause", () => {
     const by = { sessionId: "b", agentId: "phone" };
     const of = (data: object) => ways(["session_transition", data, "a"])[0];
     expect(of({ event: "preempt", by })).toBe("arbiter > session a");
@@ -46,7 +46,7 @@ describe("what a log says of who told what to whom", () => {
     expect(of({ event: "archive", reason: "after_turn" })).toBe("session a > arbiter");
   });
 
-  test("what a log says of who told what to whom has a user's message once, and an agent's when it is whole", () => {
+  test("a user's message is shown once, and an agent's message when it is complete", () => {
     const said = { id: "m1", role: "user", streaming: false };
     expect(
       ways(
@@ -59,7 +59,7 @@ describe("what a log says of who told what to whom", () => {
     ).toEqual(["client > session a", "run a > client"]);
   });
 
-  test("what a log says of who told what to whom is read on from where it was as the log grows, and anew when older events come before it", () => {
+  test("exchanges are read on as the log grows, and again when older events are added", () => {
     const index = exchangeIndex();
     const events = [event(5, "floor_updated", { flags: {} })];
     const first = index.of(events);

@@ -82,7 +82,7 @@ describe("held runs", () => {
   });
 
   test.each(["music", "once"])(
-    "held runs are so many: the one held longest is ended, and starts again when it is wanted (%s)",
+    "the number of held runs is limited: the one held longest ends, and starts again when it is resumed (%s)",
     async (agent) => {
       const { stage, worker, puppet } = await openSinging({ agent, maxHeld: 2 });
       for (const user of ["bob", "cid"]) await sing(stage, user, agent);

@@ -32,7 +32,7 @@ test("an agent that failed is logged with its floor, its session, its run, the a
   });
 });
 
-test("a failure that the user is told is logged too, with its code and the reason behind it", async () => {
+test("a failure that the user sees is logged too, with its code and its cause", async () => {
   const failure = new AppError("provider_unreachable", undefined, { cause: new Error("AI_APICallError 503") });
   expect(await firstLine(failing(failure), giveAway)).toMatchObject({
     msg: "a run failed",

@@ -270,7 +270,7 @@ describe("room", () => {
     }
   });
 
-  test("room is no matter any more when nothing more is told", async () => {
+  test("waiting for room ends when the reporter stops", async () => {
     const { clock, floor, reporter } = makeReporter();
     floor.hold();
     reporter.add(append(0, "x".repeat(MAX_UNACKNOWLEDGED_UNITS + 1)));
@@ -338,7 +338,7 @@ describe("an attempt with nothing to tell", () => {
 });
 
 describe("the end", () => {
-  test("the end is told with the last report, at once, and is over when the floor has taken it", async () => {
+  test("the end is sent at once with the last report, and is complete when the floor has acknowledged it", async () => {
     const { clock, floor, reporter, standings } = makeReporter();
     floor.hold();
     reporter.flush();

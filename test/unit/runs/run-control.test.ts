@@ -25,7 +25,7 @@ describe("a hold", () => {
     expect([said(stage), stage.driver.isHeld, stage.holds]).toEqual(["la li lu", false, [true, false]]);
   });
 
-  test("a hold is told at once when it is over, so that no other worker is sent", async () => {
+  test("the end of a hold is reported at once, so that no other worker is requested", async () => {
     const stage = await drive();
     stage.driver.obey(hold);
     await stage.clock.advance(0);
@@ -91,7 +91,7 @@ describe("a hold", () => {
     },
   );
 
-  test("a hold does not keep the agent's end from being told when it goes on", async () => {
+  test("the agent's end during a hold is reported after the resume", async () => {
     const stage = await drive();
     stage.floor.standing = hold;
     stage.driver.obey(hold);

@@ -9,7 +9,7 @@ const MAX_UNACKNOWLEDGED_UNITS = 262_144;
 const MASTER = masterRef("music");
 
 describe("an attempt that comes to its end", () => {
-  test("an attempt that comes to its end has said everything its agent did, in order, and how it ended", async () => {
+  test("a finished attempt has reported its agent's whole output in order, and its outcome", async () => {
     const stage = await drive();
     const usage = { prompt_tokens: 1, completion_tokens: 2, total_tokens: 3 };
     const call = { toolCallId: "t", function: { name: "look", arguments: "{}" } };
@@ -64,7 +64,7 @@ describe("an attempt that comes to its end", () => {
     expect(stage.clock.timerCount).toBe(0);
   });
 
-  test("an attempt that comes to its end has told where the provider's session lies, that it was lost, and how its program ended", async () => {
+  test("a finished attempt has reported the provider's session, its loss, and the program's exit", async () => {
     const stage = await drive(new Puppet(), () => {}, "here");
     stage.run.do(
       { type: "provider-session", id: "near", isLocal: true },
@@ -82,7 +82,7 @@ describe("an attempt that comes to its end", () => {
     ]);
   });
 
-  test("an attempt that comes to its end that says more than anybody can use is cut there, and fails with a sentence", async () => {
+  test("an attempt with too much output is cut, and fails with an error", async () => {
     const stage = await drive();
     const piece = "x".repeat(65_536);
     for (let length = 0; length <= 4_194_304; length += piece.length) stage.run.say(piece);
@@ -95,14 +95,14 @@ describe("an attempt that comes to its end", () => {
     expect([said(stage).length, stage.run.isOver]).toEqual([4_194_304, true]);
   });
 
-  test("an attempt that comes to its end that said nothing says so", async () => {
+  test("a finished attempt without output reports that", async () => {
     const stage = await drive();
     stage.run.end();
     await stage.clock.advance(0);
     expect([stage.floor.parts, stage.lastOutcome()]).toEqual([[], { kind: "done" }]);
   });
 
-  test("an attempt that comes to its end is over when the floor knows, and not before", async () => {
+  test("an attempt is over only when the floor has acknowledged its end", async () => {
     const stage = await drive();
     stage.floor.hold();
     stage.run.end();
@@ -113,7 +113,7 @@ describe("an attempt that comes to its end", () => {
     expect(stage.outcome()).toBe("done");
   });
 
-  test("an attempt that comes to its end says that words of another are another's", async () => {
+  test("an attempt reports the author of sub-agents' text", async () => {
     const stage = await drive();
     const agent = { kind: "sub" as const, name: "browser", depth: 1, path: ["music", "browser"] };
     stage.run.say("I ask.");
@@ -123,7 +123,7 @@ describe("an attempt that comes to its end", () => {
     expect(stage.floor.parts.filter(({ kind }) => kind === "open")).toMatchObject([{ agent: MASTER }, { agent }]);
   });
 
-  test("an attempt that comes to its end leaves nothing behind that its agent waited for", async () => {
+  test("a finished attempt leaves no timer or question of its agent", async () => {
     const stage = await drive();
     const { control } = stage.run;
     const failures: unknown[] = [];

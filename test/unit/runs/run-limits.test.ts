@@ -57,7 +57,7 @@ describe("a run that waits for a person", () => {
     expect(begun()).toEqual(["run-ann-front"]);
   });
 
-  test("a run that waits for a person keeps its place where so many wait already", async () => {
+  test("a run that waits for a person keeps its place if too many runs wait", async () => {
     const { puppet, begin, ask, begun } = await open({ total: 1, perOwner: 1, waiting: 1 });
     for (const user of ["ann", "bob"]) {
       await begin(user);
@@ -67,7 +67,7 @@ describe("a run that waits for a person", () => {
     expect(begun()).toEqual(["run-ann-front", "run-bob-front"]);
   });
 
-  test("a run that waits for a person keeps a place of its owner's where so many of the same owner wait", async () => {
+  test("a run that waits for a person keeps its owner's place if too many runs of the owner wait", async () => {
     const { puppet, begin, ask, begun } = await open({ total: 2, perOwner: 1, waitingPerOwner: 1 });
     for (const zone of ["front", "back"]) {
       await begin("ann", zone);

@@ -65,13 +65,13 @@ const silent = async function* (_: SummaryRequest, { signal }: RunControl): Asyn
   await new Promise((resolve) => signal.addEventListener("abort", resolve));
 };
 
-test("a summary covers what a model is told, up to the newest finished message", async () => {
+test("a summary covers the messages that a model receives, up to the newest finished one", async () => {
   const failed = message("assistant", "failed", { status: "error" });
   const work = await read([message("user", "one"), message("assistant", "two"), message("tool", "t"), failed]);
   expect(work).toMatchObject({ texts: ["one", "two"], upTo: failed.id, hasMore: false });
 });
 
-test("a summary ends before a message that waits, one that is being written, and the turn under way", async () => {
+test("a summary ends before a queued message, an unfinished message, and the current turn", async () => {
   const begin = () => [message("user", "one"), message("assistant", "two")];
   const under = message("user", "three");
   for (const status of ["queued", "running"] as const) {

@@ -44,7 +44,7 @@ async function folderOf(...names: string[]): Promise<URL> {
 }
 
 describe("migrations", () => {
-  test("migrations are carried out in order, from where the database stands", async () => {
+  test("migrations are applied in order, from the database's version", async () => {
     const [fresh, old, current] = [new FakeTarget(0), new FakeTarget(1), new FakeTarget(3)];
     for (const target of [fresh, old, current]) await migrate(target, THREE);
     expect(fresh.applied).toEqual(["0001_x.sql", "0002_x.sql", "0003_x.sql"]);

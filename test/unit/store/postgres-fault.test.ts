@@ -35,7 +35,7 @@ describe("a fault of PostgreSQL", () => {
     }
   });
 
-  test("a fault of PostgreSQL is told by its message and code, without what the driver hangs on it", () => {
+  test("a fault of PostgreSQL is reported by its message and code, without the driver's details", () => {
     const error = Object.assign(answer("22P02"), { detail: "a secret", client: { password: "another" } });
     expect(Object.keys(plainError(error))).toEqual([]);
     expect(plainError(error).message).toBe("told by the server (22P02)");

@@ -84,7 +84,7 @@ describe("what is past its time", () => {
     expect(asked).toHaveLength(5);
   });
 
-  test("what is past its time leaves events alone where they are kept for ever", async () => {
+  test("pruning keeps all events if retention is unset", async () => {
     const { retention, clock, asked } = makeRetention(null);
     retention.start();
     await clock.advance(MINUTE);

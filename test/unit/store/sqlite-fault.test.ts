@@ -33,7 +33,7 @@ describe("an error of SQLite", () => {
     expect(faultOf(provoke(...statements))).toBe(fault);
   });
 
-  test("an error of SQLite is told from errors of this program", () => {
+  test("an error of SQLite is distinguished from errors of this program", () => {
     expect(faultOf(new TypeError("undefined is not a function"))).toBe("data");
     expect(isUnreadable(new TypeError("undefined is not a function"))).toBe(false);
     expect(isUnreadable(provoke("SELECT * FROM nothing"))).toBe(true);

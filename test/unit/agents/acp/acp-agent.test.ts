@@ -141,7 +141,7 @@ describe("a conversation", () => {
     },
   );
 
-  test("a conversation that is lost is begun anew with the whole history, and the old one is forgotten", async () => {
+  test("a lost conversation begins again with the whole history, and the old one is forgotten", async () => {
     const history = [
       messageOf("user", "Call me Ann."),
       messageOf("assistant", "Hello Ann.", { agent: masterRef("subject") }),

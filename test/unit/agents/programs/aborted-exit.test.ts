@@ -29,7 +29,7 @@ test.each([
   ]);
 });
 
-test("the end of a program that ends by itself is told to its run, and not logged", async () => {
+test("the exit of a program that ends by itself is reported to its run, and not logged", async () => {
   const { agent, logged } = talking();
   const parts = await play(agent, turnOf("speak"));
   expect(parts.at(-1)).toMatchObject({ type: "exit", code: 0 });

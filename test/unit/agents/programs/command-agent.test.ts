@@ -14,7 +14,7 @@ describe("a prompt", () => {
     expect(textOf(parts)).toBe('$(rm -rf /) `id` "quoted" 你好\nsecond line');
   });
 
-  test("a prompt reaches the program as one argument, as it stands", async () => {
+  test("a prompt reaches the program unchanged, as one argument", async () => {
     const { agent } = printing("arguments", commandAdapter("arguments", "--say={prompt}", "end"));
     expect(textOf(await play(agent, turnOf("a; b && $(c) 'd'")))).toBe("--say=a; b && $(c) 'd'|end");
   });
@@ -81,7 +81,7 @@ describe("what a program prints", () => {
     expect(JSON.stringify([parts, String(failure)])).not.toContain("sk-very-secret");
   });
 
-  test("what a program prints in endless lines, or in one that never ends, is read no faster than it is pulled", async () => {
+  test("endless lines, or one endless line, of a program are read no faster than they are pulled", async () => {
     for (const form of ["lines", "line"]) {
       const { agent } = printing("flood", commandAdapter("flood", form));
       const parts = agent.run(turnOf("go"), createRunStage().control)[Symbol.asyncIterator]();

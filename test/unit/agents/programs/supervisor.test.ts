@@ -59,7 +59,7 @@ describe("a worker that is killed with SIGKILL", () => {
     await gone(tag);
   });
 
-  test("and whose watchdog was killed before leaves processes, which the next worker's start ends", async () => {
+  test("if the watchdog was killed before its worker, the next worker's start ends the remaining processes", async () => {
     const { worker, tag } = await startWorker();
     worker.kill("SIGSTOP");
     const watchdog = watchdogOf(worker);
