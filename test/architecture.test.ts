@@ -172,14 +172,14 @@ const files = ["src", "page"]
   .filter((file) => /\.tsx?$/.test(file));
 
 describe("the house", () => {
-  test("has a room for every file, and every arrow is one of the table", () => {
+  test("the code has a room for every file, and every arrow is one of the table", () => {
     expect(files.length).toBeGreaterThan(80);
     const imports = files.flatMap(importsOf);
     expect(imports.length).toBeGreaterThan(files.length);
     expect(imports.map(objection).filter(Boolean)).toEqual([]);
   });
 
-  test("refuses what the table does not have", () => {
+  test("the code refuses what the table does not have", () => {
     const refused: Import[] = [
       { from: "src/protocol/ids.ts", to: "src/store/store.ts", isType: true },
       { from: "src/actors/session/session-machine.ts", to: "src/store/store.ts", isType: true },
@@ -195,7 +195,7 @@ describe("the house", () => {
     for (const each of refused) expect(objection(each), each.from).toBeDefined();
   });
 
-  test("has no clock, no chance and no timers where they are arguments", () => {
+  test("the code has no clock, no chance and no timers where they are arguments", () => {
     const strict = files.filter((file) => /src\/(actors|store|runs|bus|queue|cluster|protocol)\//.test(file));
     const found = strict.flatMap((file) =>
       readFileSync(file, "utf8")
@@ -209,7 +209,7 @@ describe("the house", () => {
     expect(found).toEqual([]);
   });
 
-  test("speaks to a node through the client alone, in the page and on the command line", () => {
+  test("the code speaks to a node through the client alone, in the page and on the command line", () => {
     const speaking = files.filter((file) => {
       const isUser = /^(page|src\/cli|src\/react)\//.test(relative(root, file));
       return isUser && /\b(fetch|EventSource|XMLHttpRequest)\(/.test(readFileSync(file, "utf8"));
@@ -217,7 +217,7 @@ describe("the house", () => {
     expect(speaking.map((file) => relative(root, file))).toEqual([]);
   });
 
-  test("reads sessions and floors for a caller through VisibleSessions alone", () => {
+  test("the code reads sessions and floors for a caller through VisibleSessions alone", () => {
     const readers = files.filter((file) =>
       /src\/gateway\/(routes\/|doors\/|chat-commands|streams\/connection-stream|commands)/.test(file),
     );
@@ -232,12 +232,12 @@ describe("the house", () => {
     expect(found).toEqual([]);
   });
 
-  test("keeps its files short enough to be read at once", () => {
+  test("the code keeps its files short enough to be read at once", () => {
     const long = files.filter((file) => readFileSync(file, "utf8").split("\n").length > 400);
     expect(long.map((file) => relative(root, file))).toEqual([]);
   });
 
-  test("has folders that can be seen at a glance, and no two files of one name", () => {
+  test("the code has folders that can be seen at a glance, and no two files of one name", () => {
     const sizes = Map.groupBy(files, (file) => relative(root, dirname(file)));
     const crowded = [...sizes].filter(([, inside]) => inside.length > MAX_FILES_IN_FOLDER);
     expect(crowded.map(([folder, inside]) => `${folder}: ${inside.length} files`)).toEqual([]);
@@ -245,7 +245,7 @@ describe("the house", () => {
     expect([...names].filter(([, inside]) => inside.length > 1).map(([name]) => name)).toEqual([]);
   });
 
-  test("has no circles: no file reaches itself through its imports", () => {
+  test("the code has no circles: no file reaches itself through its imports", () => {
     const arrows = new Map(files.map((file) => [relative(root, file), importsOf(file).map(({ to }) => to)]));
     expect(findCircle(arrows)).toBeUndefined();
     expect(

@@ -112,7 +112,7 @@ export function mailboxContract(name: string, open: () => Promise<BusSubject>): 
       },
     );
 
-    test("what else goes wrong there is internal, and says nothing of its cause", async () => {
+    test("any other failure of the owner is internal, without its cause", async () => {
       for (const serve of [
         () => Promise.reject(new Error("the password is 1234")),
         () => {
@@ -159,7 +159,7 @@ export function mailboxContract(name: string, open: () => Promise<BusSubject>): 
       expect(served).toEqual([envelope, envelope]);
     });
 
-    test("what arrives twice, either way, is answered once", async () => {
+    test("a message that arrives twice, in either direction, is answered once", async () => {
       const { until } = await serveAll();
       asker.bus.fates.push("repeat");
       server.bus.fates.push("repeat", "repeat");

@@ -30,7 +30,7 @@ describeWith(POSTGRES, await chooseServer(POSTGRES), "a PostgreSQL store", (star
       expect(applied.length).toBeGreaterThan(0);
     });
 
-    test("what one node writes, every other one reads", async () => {
+    test("every node reads what another node wrote", async () => {
       const url = await empty();
       const [one, other] = [await openNode(url), await openNode(url)];
       const floor = new FloorWriter(one);

@@ -403,7 +403,7 @@ describe("a store that cannot write", () => {
 });
 
 describe("what the writer's thread remembers of rows", () => {
-  test("what the writer's thread remembers of rows is forgotten when its transaction is rolled back: one change's failure does not make others conflict", async () => {
+  test("the writer's cached rows are dropped on a rollback, so that one change's failure does not make others conflict", async () => {
     const store = await open();
     const ann = new FloorWriter(store);
     const bob = new FloorWriter(store, "u:bob");
@@ -425,7 +425,7 @@ describe("what the writer's thread remembers of rows", () => {
     expect((await store.loadSession(A))?.session.title).toBe("round 2");
   });
 
-  test("what the writer's thread remembers of rows is compared with the row once more: a row that another process wrote is a conflict, and not overwritten", async () => {
+  test("the writer's cached rows are compared with the database, so that a row that another process wrote is a conflict", async () => {
     const store = await open();
     const ann = new FloorWriter(store);
     await ann.write({ sessions: [ann.session("a")] });
@@ -440,7 +440,7 @@ describe("what the writer's thread remembers of rows", () => {
     expect(await store.confirm(ANN, 8)).toBe(true);
   });
 
-  test("what the writer's thread remembers of rows covers the columns that are searched, listed and moved: title, state and last activity", async () => {
+  test("the writer's cached rows cover the indexed columns: title, state and last activity", async () => {
     const store = await open();
     const ann = new FloorWriter(store);
     const found = async (query: object) => {

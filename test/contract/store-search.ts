@@ -27,7 +27,7 @@ export function searchContract(stage: StoreStage): void {
       expect((await list()).ids).toBe("s1 s5 s4 s3 s2");
     });
 
-    test("lists of sessions lists of sessions are narrowed by everything that is asked for together", async () => {
+    test("lists of sessions are narrowed by everything that is asked for together", async () => {
       const floor = new FloorWriter(stage.store);
       const make = (id: string, at: number, over: Partial<Session>) =>
         floor.session(id, { lastActivityAt: NOON + at, ...over });

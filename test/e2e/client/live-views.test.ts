@@ -106,7 +106,7 @@ describe("a live floor", () => {
 });
 
 describe("streams by ticket", () => {
-  test("streams by ticket streams by ticket carry no token, and get another ticket for each connection", async () => {
+  test("streams by ticket carry no token, and get another ticket for each connection", async () => {
     const key = "ann-key-0123456789abcdef0123456789";
     const file = await writeTemporary("keys.yaml", keysFile([{ owner: "ann", key }]), afterAll);
     const guarded = await NodeUnderTest.start({ settings: { INTERLOCK_AUTH: `keys:${file}` } });

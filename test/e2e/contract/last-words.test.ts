@@ -43,7 +43,7 @@ async function keptMessage(stream: SseReader, messageId: string): Promise<Stream
 }
 
 describe("what readers were sent is kept", () => {
-  test("what readers were sent is kept after an abort, which is answered without waiting for it", async () => {
+  test("text that readers received is kept after an abort, whose answer does not wait for it", async () => {
     const { ann, id, stream, runId, messageId } = await listen();
     await accepted(ann.send({ type: "abort", sessionId: id }));
     const { data } = await keptMessage(stream, messageId);
@@ -72,7 +72,7 @@ describe("what readers were sent is kept", () => {
     expect((await ann.log(id)).at(-1)!.data["to"]).toBe("archived");
   });
 
-  test("what readers were sent is kept after an interrupt, and before the next turn begins", async () => {
+  test("text that readers received is kept after an interrupt, before the next turn begins", async () => {
     const { ann, id, stream, messageId } = await listen();
     const { runId } = await accepted(ann.say(id, "hello"));
     const { data } = await keptMessage(stream, messageId);
@@ -84,7 +84,7 @@ describe("what readers were sent is kept", () => {
     expect(contents.filter((content) => content.startsWith("tick "))).toEqual([data["content"]]);
   });
 
-  test("what readers were sent is kept after a preemption of an agent that does not hold", async () => {
+  test("text that readers received is kept after a preemption of an agent that does not hold", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("restless");
     const stream = await ann.follow(id);

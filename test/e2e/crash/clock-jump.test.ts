@@ -70,7 +70,7 @@ async function learnTheTime(): Promise<void> {
   await pass(SECOND);
 }
 
-test("what waits for an instant waits as long as before the clock jumped, and fires then", async () => {
+test("a timer waits as long as without the jump of the clock, and then fires", async () => {
   const node = await startNode();
   const clients = new Map<string, E2eClient>();
   const ids = new Map<string, string>();

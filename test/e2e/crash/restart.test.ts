@@ -167,7 +167,7 @@ describe("a run that was under way when its node was killed", () => {
 });
 
 describe("what waited for its time when its node was killed", () => {
-  test("what waited for its time when its node was killed happens when the time comes", async () => {
+  test("a timer that waited when its node was killed fires at its time", async () => {
     await readerOf("queuer").until(() => eventsOf("queuer", "arbitration").at(-1)?.data.reason === "queue_timeout");
     await readerOf("idler").until((transcript) => transcript.stateOf("idler") === "paused");
     expect((await sessionOf("queuer")).state).toBe("created");

@@ -53,14 +53,14 @@ describe("what the Dockerfile puts together", () => {
   const node = (words: readonly string[], env: Record<string, string> = {}): ChildProcess =>
     spawn(process.execPath, words, { cwd: app, env, stdio: ["ignore", "pipe", "inherit"] });
 
-  test("what the Dockerfile puts together is a program that runs without its sources, and checks the catalogue it comes with", async () => {
+  test("the image's program runs without its sources, and checks its catalogue", async () => {
     const { stdout } = await run(process.execPath, ["dist/cli/main.js", "check", "config/agents_config.yaml"], {
       cwd: app,
     });
     expect(stdout).toMatch(/^config\/agents_config\.yaml: \d+ agents, no faults/);
   });
 
-  test("what the Dockerfile puts together serves, is found healthy, and ends with SIGTERM", async () => {
+  test("the image's program serves, is healthy, and ends with SIGTERM", async () => {
     const [program, ...words] = commandOf("CMD");
     const [checker, ...check] = commandOf("HEALTHCHECK");
     expect([program, checker]).toEqual(["node", "node"]);

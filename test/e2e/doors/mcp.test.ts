@@ -146,7 +146,7 @@ describe("the MCP server", () => {
 describe("who may call it", () => {
   const headers = (name: string) => ({ Authorization: `Bearer ${name}-key-0123456789abcdef0123456789` });
 
-  test("who may call it who may call it is who has a token, and each sees its own sessions", async () => {
+  test("only callers with a token may call the MCP server, and each sees its own sessions", async () => {
     await expect(connect(guarded)).rejects.toThrow(/401|authent/i);
     const ann = await connect(guarded, headers("ann"));
     const bob = await connect(guarded, headers("bob"));
@@ -162,7 +162,7 @@ describe("who may call it", () => {
     expect(await ann.call("read_floor", {})).toMatchObject({ holder: { sessionId } });
   });
 
-  test("who may call it who may call it is no page of a foreign origin, and nobody with another method", async () => {
+  test("the MCP server refuses pages of foreign origins and other methods", async () => {
     const post = (more: object) =>
       node.post("/mcp", { jsonrpc: "2.0", id: 1, method: "tools/list" }, { headers: { ...more } });
     expect((await post({ Origin: "https://evil.example" })).status).toBe(403);

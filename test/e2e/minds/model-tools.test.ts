@@ -204,7 +204,7 @@ await describeShapes("a model with tools", { catalog: () => CATALOG, settings },
       });
     }
 
-    test("to forty at once, some of which delegate further: paths, order, results and usage stay apart, live and stored", async () => {
+    test("a model that delegates to forty sub-agents, some of which delegate further, keeps their paths, order, results and usage apart, live and stored", async () => {
       const talk = await Talk.open(shape, "master");
       answerForty();
       const events = await talk.ask("go");
@@ -247,7 +247,7 @@ await describeShapes("a model with tools", { catalog: () => CATALOG, settings },
       expect(await talk.replay()).toEqual(talk.events);
     });
 
-    test("is held with its whole tree by a pause: a tool that runs ends, and no model is asked until the session goes on", async () => {
+    test("that delegates is held with its whole tree by a pause: a tool that runs ends, and no model is asked until the session goes on", async () => {
       const talk = await Talk.open(shape, "master");
       const read = Promise.withResolvers<ServerResponse>();
       page = (_, response) => read.resolve(response);
@@ -270,7 +270,7 @@ await describeShapes("a model with tools", { catalog: () => CATALOG, settings },
       expect(said.map(({ content }) => content)).toEqual(["It is slow.", "So it is."]);
     });
 
-    test("is aborted with its whole tree, in the middle of a sub-agent, and takes the next turn", async () => {
+    test("an abort during a sub-agent aborts the whole tree, and the session takes the next turn", async () => {
       const talk = await Talk.open(shape, "master");
       provider.willReply(calls(call("sub-agent", { name: "helper", task: "wait" })));
       provider.willReply({ ...says("I wait"), ending: "never" } as ProviderReply);

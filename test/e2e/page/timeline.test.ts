@@ -45,7 +45,7 @@ describeInChromium("the timeline", (open) => {
     }
   });
 
-  test("has a lane for each session and a line for each event, and choosing a line shows all views as they were", async () => {
+  test("the timeline has a lane for each session and a line for each event, and choosing a line shows all views as of that event", async () => {
     const { userId, music, address } = await drive();
     const { page, faults } = await open(address);
     await page.getByRole("link", { name: "Music hello" }).waitFor();
@@ -75,7 +75,7 @@ describeInChromium("the timeline", (open) => {
     expect(faults).toEqual([]);
   });
 
-  test("is scrubbed by a press on a lane, and zoomed and moved with keys and buttons", async () => {
+  test("the timeline is scrubbed by a press on a lane, and zoomed and moved with keys and buttons", async () => {
     const { address } = await drive();
     const { page } = await open(address);
     const picture = page.getByRole("img", { name: /3 decisions/ });

@@ -33,7 +33,7 @@ const report = (text: string): LooseCommand => ({
 });
 
 describe("what a commit asks for", () => {
-  test("what a commit asks for is published, armed and signalled when it is durable, and not before", async () => {
+  test("a commit's events, effects and signals are sent when it is durable, and not before", async () => {
     const stage = await openStage();
     await stage.create("music", "music");
     await stage.run("music", "r1");
@@ -75,7 +75,7 @@ describe("what a commit asks for", () => {
     expect([heard.length, stage.armed.length]).toEqual([told, told]);
   });
 
-  test("what a commit asks for is not done for an answer that changes nothing", async () => {
+  test("an answer that changes nothing publishes nothing", async () => {
     const stage = await openStage();
     await stage.create("music", "music");
     const heard = await stage.hear();
@@ -84,7 +84,7 @@ describe("what a commit asks for", () => {
     expect(heard).toEqual([]);
   });
 
-  test("what a commit asks for is published commit by commit, each from where the former ended", async () => {
+  test("commits are published in order, each from the end of the previous one", async () => {
     const stage = await openStage();
     const heard = await stage.hear();
     await stage.create("music", "music");
@@ -100,7 +100,7 @@ describe("what a commit asks for", () => {
     ]);
   });
 
-  test("what a commit asks for is published without the events if they are too large for the bus", async () => {
+  test("a commit is published without its events if they are too large for the bus", async () => {
     const stage = await openStage();
     await stage.create("music", "music");
     const heard = await stage.hear();
@@ -110,7 +110,7 @@ describe("what a commit asks for", () => {
     expect(heard.map((message) => message.kind === "commit" && message.entries?.length)).toEqual([1, undefined]);
   });
 
-  test("what a commit asks for of text alone is published as a checkpoint: how far the text is stored", async () => {
+  test("a commit of text only is published as a checkpoint with the stored length", async () => {
     const stage = await openStage();
     await stage.create("music", "music");
     await stage.run("music", "r1");

@@ -230,7 +230,7 @@ describe("a node that was away is not taken for a participant that is", () => {
     }
   });
 
-  test("while the clock stands still because it was set back, live participants keep their place and dead ones lose it", () => {
+  test("a node that was away is not taken for a participant that is while the clock stands still because it was set back, live participants keep their place and dead ones lose it", () => {
     const stage = new Leased();
     stage.create("radio");
     stage.create("other_news");

@@ -284,14 +284,14 @@ describe("an attempt", () => {
 });
 
 describe("reports", () => {
-  test("reports reports count once and in order: an old one is ignored, a gap is asked for", () => {
+  test("reports count once and in order: an old one is ignored, a gap is asked for", () => {
     const floor = playing();
     expect(say(floor, 1, "again")).toMatchObject({ standing: { standing: "go" } });
     expect(floor.facts.filter((fact) => fact.type === "draft.append")).toHaveLength(1);
     expect(floor.report("music", "run-m1", 5)).toMatchObject({ standing: { expected: 2 } });
   });
 
-  test("reports reports of a paused session are recorded without waking it", () => {
+  test("reports of a paused session are recorded without waking it", () => {
     const floor = playing();
     floor.create("phone");
     const reply = floor.report("music", "run-m1", 2, {
@@ -301,7 +301,7 @@ describe("reports", () => {
     expect(floor.state("music")).toBe("paused");
   });
 
-  test("reports reports add up usage and keep the provider's own session id", () => {
+  test("reports add up usage and keep the provider's own session id", () => {
     const floor = playing();
     const usage = { prompt_tokens: 12, completion_tokens: 7, total_tokens: 19 };
     floor.report("music", "run-m1", 2, {
@@ -318,7 +318,7 @@ describe("reports", () => {
     expect(floor.claim("music", "run-m2")).toMatchObject({ task: { providerSessionId: "p-1" } });
   });
 
-  test("reports reports go where the provider's session lies, until that session is lost", () => {
+  test("reports go where the provider's session lies, until that session is lost", () => {
     const floor = playing();
     floor.report("music", "run-m1", 2, {
       parts: [{ kind: "provider_session", id: "p-1", home: "here" }],
@@ -338,7 +338,7 @@ describe("reports", () => {
     expect(wishes(floor.facts).at(-1)).not.toHaveProperty("home");
   });
 
-  test("reports reports of a failure keep the text and let the user try again", () => {
+  test("reports of a failure keep the text and let the user try again", () => {
     const floor = playing();
     floor.report("music", "run-m1", 2, {
       outcome: { kind: "failed", code: "provider_rate_limited", message: "slow down", retryAfterMs: 900 },

@@ -51,7 +51,7 @@ describe("what a model receives of a conversation", () => {
     expect(messages).toEqual([{ role: "user", content: "now" }]);
   });
 
-  test("what an earlier attempt said comes after the question, and the model is asked to go on", async () => {
+  test("text of an earlier attempt follows the question, and the model is asked to continue", async () => {
     const history = [
       messageOf("user", "one"),
       messageOf("assistant", "two", { runId: "run_0" as RunId }),
@@ -132,7 +132,7 @@ describe("what a summary stands for", () => {
     return messages.map(({ role, content }) => `${role}: ${content}`);
   };
 
-  test("what a summary stands for is left out; what came after it, and the newest turns, are not", async () => {
+  test("messages that a summary covers are left out; later messages and the newest turns are kept", async () => {
     expect(await lines(1, 0)).toEqual([`${NOTE}\n\nthree\n\nfive`, "assistant: six", "user: now"]);
     expect(await lines(5, 0)).toEqual([`${NOTE}\n\nnow`]);
     expect(await lines(5, 1)).toEqual([`${NOTE}\n\nfive`, "assistant: six", "user: now"]);
@@ -145,16 +145,16 @@ describe("what a summary stands for", () => {
     ]);
   });
 
-  test("what a summary stands for may end with a message that no model is told", async () => {
+  test("a summary's range may end with a message that models do not receive", async () => {
     expect(await lines(3, 0)).toEqual([`${NOTE}\n\nfive`, "assistant: six", "user: now"]);
   });
 
-  test("what a summary stands for may be older than the history, or end within a turn", async () => {
+  test("a summary's range may be older than the history, or end within a turn", async () => {
     expect(await lines(99, 0)).toHaveLength(5);
     expect(await lines(0, 0, history.slice(0, 2))).toEqual([NOTE, "assistant: two", "user: now"]);
   });
 
-  test("what a summary stands for does not lift the limit of a request", async () => {
+  test("a summary does not raise the limit of a request", async () => {
     const large = [messageOf("user", "a".repeat(262_144)), messageOf("user", "b")];
     expect(await lines(99, 4, large)).toEqual([`${NOTE}\n\nb\n\nnow`]);
   });

@@ -42,7 +42,7 @@ describe("the failure behind an error of the SDK", () => {
     expect(codeOf("text part 1 not found")).toBe("provider_unreachable");
   });
 
-  test("what a provider cannot take is a refusal", () => {
+  test("a request that a provider cannot process is a refusal", () => {
     expect(codeOf(Object.assign(new Error("m"), { name: "AI_UnsupportedFunctionalityError" }))).toBe(
       "provider_refused",
     );

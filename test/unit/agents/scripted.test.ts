@@ -28,7 +28,7 @@ describe("which rule is played", () => {
     expect(textOf(await play(scripted({ say: "Yes." }), turnOf("anything")))).toBe("Yes.");
   });
 
-  test("which rule is played which rule is played without a matching rule, the message is echoed", async () => {
+  test("without a matching rule the message is echoed", async () => {
     expect(await play(scripted({ match: "x", say: "y" }), turnOf("hello"))).toEqual([
       { type: "text", text: "You said: hello" },
     ]);

@@ -148,7 +148,7 @@ describe("which node looks after which floors", () => {
     expect(FLOORS.map((floor) => cluster.whoAnswers(floor).length)).toEqual(FLOORS.map(() => 1));
   });
 
-  test("which node looks after which floors which node looks after which floors after the members' server started empty, all are there again, and two owners are one within two leases", async () => {
+  test("after the members' server restarts empty, all members return, and double owners end within two leases", async () => {
     const cluster = new Cluster();
     const first = await cluster.node("a");
     const second = await cluster.node("b");
@@ -172,7 +172,7 @@ describe("which node looks after which floors", () => {
     expect(left.flatMap((floor) => cluster.whoAnswers(floor))).toEqual([]);
   });
 
-  test("which node looks after which floors which node looks after which floors with fewer partitions than hashes, rows and topics still agree", async () => {
+  test("with fewer partitions than hashes, rows and topics still agree", async () => {
     const cluster = new Cluster();
     const first = await cluster.node("a", 4);
     const second = await cluster.node("b", 4);

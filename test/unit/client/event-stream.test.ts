@@ -187,7 +187,7 @@ it("characters and frames that arrive in pieces are put together", async () => {
   expect(await all(place.events)).toMatchObject([{ data: { title: "导航 🚗" } }]);
 });
 
-it("what this client does not know is skipped, and its position kept", async () => {
+it("an event of an unknown type is skipped, and its position kept", async () => {
   await using place = await stage([
     stream([
       liveFrame("hologram", {}, "e.1"),

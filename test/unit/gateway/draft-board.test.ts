@@ -92,7 +92,7 @@ describe("a board of unfinished messages", () => {
     expect(board.add(A, delta(0, "another", { messageId: "m3" }), NOON)).toBe(false);
   });
 
-  test("what the store has of a newer attempt stays when that one's first word comes late (history 5014845)", () => {
+  test("text of a newer attempt from the store stays when the attempt's first delta arrives late", () => {
     const board = new DraftBoard();
     board.add(A, delta(0, "la "), NOON);
     board.finish(M);

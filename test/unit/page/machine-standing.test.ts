@@ -104,7 +104,7 @@ describe("a transition", () => {
   });
 });
 
-test("what a session accepts are the events of its states, with where they may lead; what it refuses is apart", () => {
+test("a session accepts the events of its states, shown with their target states; refused events are listed separately", () => {
   const { accepted, refused } = acceptedIn(session, { lifecycle: "created", activity: "idle" });
   const to = new Map(accepted.map((each) => [each.event, each.to]));
   expect(to.get("session.archive")).toEqual(["archived"]);

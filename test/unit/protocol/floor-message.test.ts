@@ -51,7 +51,7 @@ const plain = (value: FloorMessage) =>
   JSON.parse(JSON.stringify(value, (_, part) => (part?.type === "Buffer" ? Buffer.from(part.data).toString() : part)));
 
 describe("what travels on a floor's topic", () => {
-  test("what travels on a floor's topic says in another process what it said here", () => {
+  test("a message on a floor's topic decodes in another process to the same content", () => {
     fc.assert(
       fc.property(message, (sent) => {
         expect(plain(decodeFloorMessage(travelled(encodeFloorMessage(sent))))).toEqual(plain(sent));
@@ -59,11 +59,11 @@ describe("what travels on a floor's topic", () => {
     );
   });
 
-  test("what travels on a floor's topic are not parsed again by a process that holds these very bytes", () => {
+  test("a process does not parse a message that it encoded itself", () => {
     fc.assert(fc.property(message, (sent) => decodeFloorMessage(encodeFloorMessage(sent)) === sent));
   });
 
-  test("what travels on a floor's topic carries frames as they are written to readers", () => {
+  test("a message on a floor's topic contains frames as they are written to readers", () => {
     const frame = dataFrame('{"type":"delta","text":"你好\\n"}');
     const heard = decodeFloorMessage(travelled(encodeFloorMessage({ kind: "delta", floorId, sessionId, frame })));
     if (heard.kind !== "delta") throw new Error("it was a delta");
@@ -71,7 +71,7 @@ describe("what travels on a floor's topic", () => {
     expect(parseFrame(heard.frame)).toEqual({ type: "delta", text: "你好\n" });
   });
 
-  test("what travels on a floor's topic names the subject of an event, regardless of the order of keys in its data", () => {
+  test("a message on a floor's topic names each event's subject, regardless of the order of keys in its data", () => {
     const stored = (type: LoggedType, data: object): LogEntry => ({
       floorSeq: 1,
       sessionId,
@@ -93,7 +93,7 @@ describe("what travels on a floor's topic", () => {
     }
   });
 
-  test("what travels on a floor's topic is refused when it is malformed", () => {
+  test("a malformed message on a floor's topic is refused", () => {
     for (const nonsense of ["", "no line", "not json\n", "{\n"]) {
       expect(() => decodeFloorMessage(Buffer.from(nonsense)), nonsense).toThrow(SyntaxError);
     }

@@ -29,7 +29,7 @@ describe("a fault of PostgreSQL", () => {
     expect([faultOf(answer(code)), isConnectionDoubtful(answer(code))]).toEqual([fault, doubtful]);
   });
 
-  test("what the network or the driver says is the engine's, even where it looks like a server's code", () => {
+  test("errors of the network and the driver are engine errors, even if they look like a server's code", () => {
     for (const error of [network("ECONNRESET"), network("EPIPE"), network("23505"), new Error("Query read timeout")]) {
       expect([faultOf(error), isConnectionDoubtful(error)]).toEqual(["engine", true]);
     }

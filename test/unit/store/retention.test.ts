@@ -62,7 +62,7 @@ async function pruning() {
 }
 
 describe("what is past its time", () => {
-  test("what is past its time is pruned each minute: receipts of a day ago, and events as long ago as is said", async () => {
+  test("expired rows are pruned every minute: receipts after a day, and events after the configured time", async () => {
     const { retention, clock, asked } = makeRetention();
     retention.start();
     await clock.advance(MINUTE - 1);
@@ -76,7 +76,7 @@ describe("what is past its time", () => {
     expect(asked).toHaveLength(4);
   });
 
-  test("what is past its time is pruned a piece after the other until there is no more", async () => {
+  test("expired rows are pruned in pieces until none is left", async () => {
     const { retention, clock, asked, hand } = makeRetention();
     hand.pages = 5;
     retention.start();
@@ -91,7 +91,7 @@ describe("what is past its time", () => {
     expect(asked[0]).not.toHaveProperty("eventsBefore");
   });
 
-  test("what is past its time is left to a later time where the store cannot be had, with a word in the log", async () => {
+  test("pruning is postponed while the store is away, with a line in the log", async () => {
     const { retention, clock, log, asked, hand } = makeRetention();
     hand.failure = new AppError("unavailable");
     retention.start();
@@ -102,7 +102,7 @@ describe("what is past its time", () => {
     expect([asked.length, log.lines.length]).toEqual([2, 1]);
   });
 
-  test("what is past its time is left to the node whose work it is, from one piece to the next", async () => {
+  test("pruning moves to the node that is responsible for it, between two pieces", async () => {
     const { retention, clock, asked, hand } = makeRetention();
     hand.isMine = false;
     retention.start();

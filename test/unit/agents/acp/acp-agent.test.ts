@@ -27,7 +27,7 @@ async function echo(subject: ReturnType<typeof talking>, rest = {}, stage?: RunS
 }
 
 describe("what an agent does", () => {
-  test("what an agent does is parts, in the order in which it did it, and its tokens are counted", async () => {
+  test("a coding agent's output becomes parts in its order, and its tokens are counted", async () => {
     const parts = await play(talking().agent, turnOf("works"));
     const [session, ...said] = parts.filter(({ type }) => type !== "log");
     expect(session).toMatchObject({ type: "provider-session", isLocal: true });
@@ -51,7 +51,7 @@ describe("what an agent does", () => {
     ]);
   });
 
-  test("what an agent does counts cached tokens as tokens of the prompt", async () => {
+  test("cached tokens count as tokens of the prompt", async () => {
     const [usage] = ofType(await play(talking().agent, turnOf("speak")), "usage");
     expect(usage!.usage).toEqual({
       prompt_tokens: 8,
@@ -61,23 +61,23 @@ describe("what an agent does", () => {
     });
   });
 
-  test("what an agent does that makes no sense is logged or left out, and the turn goes on", async () => {
+  test("invalid output of a coding agent is logged or skipped, and the turn continues", async () => {
     const parts = await play(talking().agent, turnOf("garbage"));
     expect(textOf(parts)).toBe("warningStill here.");
     const logged = ofType(parts, "log").filter(({ stream }) => stream === "stdout");
     expect(logged.map(({ text }) => text)).toEqual(["Welcome to the agent!", '{"half": ', "[1, 2]"]);
   });
 
-  test("what an agent does that is cut by its model's limit is marked as incomplete", async () => {
+  test("output that is cut by the model's limit is marked as incomplete", async () => {
     const parts = await play(talking().agent, turnOf("endless"));
     expect(ofType(parts, "finish")).toEqual([{ type: "finish", reason: "length" }]);
   });
 
-  test("what an agent does after its turn has ended counts for nothing", async () => {
+  test("output of a coding agent after the end of its turn is ignored", async () => {
     expect(textOf(await play(talking().agent, turnOf("late")))).toBe("In time.");
   });
 
-  test("what an agent does in a hundred megabytes is read no faster than it is pulled, and can be given up at once", async () => {
+  test("a hundred megabytes of output are read no faster than they are pulled, and can be abandoned at once", async () => {
     const subject = talking();
     const parts = subject.agent.run(turnOf("floods"), createRunStage().control)[Symbol.asyncIterator]();
     const before = process.memoryUsage().rss;
@@ -88,7 +88,7 @@ describe("what an agent does", () => {
     await gone(subject.tag);
   });
 
-  test("what an agent does in one endless message fails with a sentence", async () => {
+  test("one endless message of a coding agent fails with an error", async () => {
     const { failure } = await playToFailure(talking().agent, turnOf("huge"));
     expect(failure).toMatchObject({ code: "too_large" });
   });

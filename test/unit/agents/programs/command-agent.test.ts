@@ -39,12 +39,12 @@ describe("a prompt", () => {
 });
 
 describe("what a program prints", () => {
-  test("what a program prints is text, line by line, without the last line break", async () => {
+  test("a program's output is text, line by line, without the last line break", async () => {
     const parts = await play(printing("lines").agent, turnOf("go"));
     expect(parts.flatMap((part) => (part.type === "text" ? [part.text] : []))).toEqual(["one", "\n\ntwo", "\nthree"]);
   });
 
-  test("what a program prints becomes parts if it is lines of JSON; any other line is logged", async () => {
+  test("lines of JSON become parts, and other lines are logged", async () => {
     const parts = await play(printing("parts", { format: "jsonl" }).agent, turnOf("go"));
     expect(parts.slice(0, -1)).toEqual([
       { type: "reasoning", text: "hm" },
@@ -58,7 +58,7 @@ describe("what a program prints", () => {
     ]);
   });
 
-  test("what a program prints keeps characters whole where a piece of a long line, or of the log, would end in one", async () => {
+  test("a piece of a long line, or of the log, never splits a character", async () => {
     const parts = await play(printing("cars").agent, turnOf("go"));
     const line = `x${"🚗".repeat(5_000)}`;
     expect(textOf(parts)).toBe(line);
@@ -68,12 +68,12 @@ describe("what a program prints", () => {
     expect(pieces.filter((text) => !text.isWellFormed())).toEqual([]);
   });
 
-  test("what a program prints keeps a character whole that it prints in two lines of JSON", async () => {
+  test("a character that is split over two lines of JSON stays whole", async () => {
     const parts = await play(printing("halves", { format: "jsonl" }).agent, turnOf("go"));
     expect(textOf(parts)).toBe("A 🚗 drives.");
   });
 
-  test("what a program prints shows no value of a listed variable, in text, log or failure", async () => {
+  test("a program's text, log and failures contain no value of a listed variable", async () => {
     const { agent } = printing("secret", { env: ["THE_KEY=OTHER_NAME"] }, { OTHER_NAME: "sk-very-secret-1234" });
     const { parts, failure } = await playToFailure(agent, turnOf("go"));
     expect(logOf(parts)).toEqual(["using [THE_KEY]"]);
@@ -96,7 +96,7 @@ describe("what a program prints", () => {
     }
   });
 
-  test("what a program prints as JSON in a line without an end is cut with a sentence", async () => {
+  test("an endless line of JSON fails with an error", async () => {
     const { agent } = printing("flood", { ...commandAdapter("flood", "line"), format: "jsonl" });
     const { failure } = await playToFailure(agent, turnOf("go"));
     expect(failure).toMatchObject({ code: "too_large" });
