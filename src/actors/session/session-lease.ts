@@ -54,7 +54,9 @@ export function fireLease(step: SessionStep): boolean {
     return false;
   }
   const { renewedAt } = lease;
-  const restMs = renewedAt + lengthMs - given.now;
+  // How late a timer fires may be by how much the clock has jumped, which must not shorten the lease.
+  const firedAt = Math.min(given.now, lease.dueAt);
+  const restMs = Math.min(renewedAt + lengthMs - firedAt, lengthMs);
   if (lease.isRenewed && restMs > 0) {
     arm(step, { lengthMs, renewedAt }, restMs);
     return false;

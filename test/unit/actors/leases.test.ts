@@ -230,6 +230,46 @@ describe("a node that was away is not taken for a participant that is", () => {
     }
   });
 
+  test("a clock that jumps forward by less than half a lease leaves a session a whole lease after its last sign of life", () => {
+    const [leaseMs, stepMs] = [4_000, 50];
+    const BEATS = [
+      [],
+      [1_950],
+      [2_500, 4_550, 6_450],
+      [1_000, 2_950],
+      [2_500, 4_450],
+      [2_600, 4_550],
+      [1_300, 2_600, 3_900, 5_200],
+    ];
+    /** How long after its last sign of life a session lapses whose timers wait in real time, as queues do. */
+    const lapsesAfter = (beats: readonly number[], jumpAt: number, jumpMs: number): number => {
+      const stage = new Leased();
+      const start = stage.now;
+      const due = new Map<string, number>();
+      stage.create("radio");
+      for (let real = 0; ; real += stepMs) {
+        stage.now = start + real + (real >= jumpAt ? jumpMs : 0);
+        if (beats.includes(real)) stage.beat("radio");
+        for (const timer of stage.timers) {
+          const dueAt = due.get(timer.id) ?? real + timer.dueAt - stage.now;
+          due.set(timer.id, dueAt);
+          if (dueAt <= real) stage.fire(timer);
+        }
+        if (stage.state("radio") === "paused") return real - (beats.at(-1) ?? 0);
+      }
+    };
+    for (const beats of BEATS) {
+      for (const jumpMs of [500, 1_000, 1_950]) {
+        for (let jumpAt = 0; jumpAt <= 12_000; jumpAt += 250) {
+          const lapsed = lapsesAfter(beats, jumpAt, jumpMs);
+          const what = `beats at ${beats}, a jump of ${jumpMs} ms at ${jumpAt} ms`;
+          expect(lapsed, what).toBeGreaterThanOrEqual(leaseMs);
+          expect(lapsed, what).toBeLessThanOrEqual(1.5 * leaseMs + 2 * jumpMs);
+        }
+      }
+    }
+  });
+
   test("a node that was away is not taken for a participant that is while the clock stands still because it was set back, live participants keep their place and dead ones lose it", () => {
     const stage = new Leased();
     stage.create("radio");
