@@ -15,9 +15,9 @@ const sharing = {
   beneath: fc.constantFrom(
     {},
     { all: -14 },
-    { all: -6 },
     { all: -30 },
     { a: -20, b: "pause", all: -3 },
+    { a: -6, b: -9 },
     { c: 0, d: -9 },
   ),
   critical: fc.constantFrom(...Array.from({ length: 7 }, () => false), true),
