@@ -104,12 +104,19 @@ export class DefinedCatalog {
     const version = await store.definitionsVersion();
     if (version === this.#version) return;
     const before = new Map(this.#stored.map((stored) => [stored.id, stored]));
-    const rows = await store.listDefinitions();
-    this.#stored = rows.flatMap((row) => {
-      const known = before.get(row.id);
-      const stored = known?.version === row.version ? known : this.#parse(row);
-      return stored ? [stored] : [];
-    });
+    const all: StoredDefinition[] = [];
+    let after: AgentId | undefined;
+    for (;;) {
+      const page = await store.listDefinitions(after);
+      if (page.length === 0) break;
+      for (const row of page) {
+        const known = before.get(row.id);
+        const stored = known?.version === row.version ? known : this.#parse(row);
+        if (stored) all.push(stored);
+      }
+      after = page.at(-1)!.id;
+    }
+    this.#stored = all;
     this.#version = version;
     this.#current = undefined;
   }

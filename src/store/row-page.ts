@@ -37,6 +37,12 @@ export function takePage<Row>(
 /** The approximate size of a row in an answer, in bytes. */
 export const weightOfMessage = ({ details, content }: { details: string; content: string }): number =>
   details.length + Buffer.byteLength(content);
+export const weightOfView = ({ view }: { view: string }): number => Buffer.byteLength(view);
+export const weightOfBody = ({ body }: { body: string }): number => Buffer.byteLength(body);
+/** Names and counts besides the texts weigh about this much. */
+const FLOOR_BYTES = 200;
+export const weightOfFloor = ({ floorId, flags }: { floorId: string; flags: string }): number =>
+  FLOOR_BYTES + floorId.length + flags.length;
 export const weightOfLine = ({ text }: { text: string }): number => Buffer.byteLength(text);
 export const weightOfEvent = ({ json, text }: { json: string; text?: string | null }): number =>
   json.length + Buffer.byteLength(text ?? "");

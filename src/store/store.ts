@@ -58,6 +58,7 @@ export interface Store {
   whereIs(id: SessionId): Promise<Whereabouts | undefined>;
   /** A session with its newest `messages` messages, oldest first. */
   viewSession(id: SessionId, messages: number): Promise<SessionView | undefined>;
+  /** Each list, and the decisions, end like a page. */
   viewFloor(id: FloorId, limits: { sessions: number; decisions: number }): Promise<FloorView>;
   listSessions(query: SessionQuery): Promise<SessionPage>;
   /** Oldest first; without `after` and `before`, the newest. Undefined for an unknown session. */
@@ -99,7 +100,8 @@ export interface Store {
 
   /** A number that rises with each change of a definition. */
   definitionsVersion(): Promise<number>;
-  listDefinitions(): Promise<DefinitionRow[]>;
+  /** By id, after this one. Empty after the last one. */
+  listDefinitions(after?: AgentId): Promise<DefinitionRow[]>;
   /**
    * Compare-and-set on the definition's version, with the receipt of the write. `conflict`: the version is another one,
    * or the receipt's key exists; nothing is written.

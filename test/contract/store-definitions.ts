@@ -48,6 +48,20 @@ export function definitionContract(stage: StoreStage): void {
       expect((await store.listDefinitions())[0]?.version).toBe(2);
     });
 
+    test("definitions of agents are read in pages that end with the row that reaches the size of an answer", async () => {
+      const { store } = stage;
+      const ids = Array.from({ length: 40 }, (_, index) => `agent-${String(index).padStart(2, "0")}_x` as AgentId);
+      const body = "x".repeat(100_000);
+      for (const id of ids) await store.changeDefinition({ id, expected: 0, body, receipt: receipt(`heavy-${id}`) });
+      const pages: string[][] = [];
+      for (let page = await store.listDefinitions(); page.length > 0; ) {
+        pages.push(page.map(({ id }) => id));
+        page = await store.listDefinitions(page.at(-1)!.id);
+      }
+      expect(pages.flat()).toEqual(ids);
+      expect(pages.map(({ length }) => length)).toEqual([11, 11, 11, 7]);
+    });
+
     test("definitions of agents are there after a restart", async () => {
       await change(0, "kept", "c");
       if (stage.isLasting) await stage.reopen();

@@ -133,6 +133,44 @@ export function viewContract(stage: StoreStage): void {
       expect([later.holder?.id, ...later.paused.map((session) => session.id)]).toEqual(["p1", "p2", "p3"]);
     });
 
+    test("floors show sessions and decisions up to the one with which each list reaches the size of an answer", async () => {
+      const { store } = stage;
+      const floor = new FloorWriter(store);
+      const summary = "x".repeat(100_000);
+      const sessions = Array.from({ length: 15 }, (_, index) => [
+        floor.session(`p${index}`, { state: "paused", summary }),
+        floor.session(`q${index}`, { queuedAt: NOON + index, summary }),
+        floor.session(`d${index}`, { state: "ducked", priority: 9, level: -14, summary }),
+      ]).flat();
+      const decisions = Array.from({ length: 15 }, (_, index) =>
+        floor.event("arbitration", { say: `${index}${summary}` }),
+      );
+      await floor.write({ sessions, events: decisions });
+      const view = await store.viewFloor(floor.id, { sessions: 200, decisions: 50 });
+      const counts = [view.ducked, view.paused, view.queued, view.decisions].map(({ length }) => length);
+      expect(counts).toEqual([11, 11, 11, 11]);
+      expect(view.queued[0]?.id).toBe("q0");
+      // Newest last.
+      expect(view.decisions.at(-1)?.say.slice(0, 2)).toBe("14");
+    });
+
+    test("floors are listed in pages that end with the one that reaches the size of an answer", async () => {
+      const { store } = stage;
+      const flags = Object.fromEntries(
+        Array.from({ length: 32 }, (_, index) => [`${"f".repeat(60)}${String(index).padStart(4, "0")}`, true]),
+      );
+      const ids = Array.from({ length: 300 }, (_, index) => {
+        return `u:${String(index).padStart(4, "0")}${"%E8%BB%8A".repeat(120)}` as FloorId;
+      });
+      await Promise.all(ids.map((id) => new FloorWriter(store, id).write({ flags })));
+      const first = await store.listFloors({ limit: 1_000 });
+      expect(first.hasMore).toBe(true);
+      const rest = await store.listFloors({ limit: 1_000, after: first.floors.at(-1)!.floorId });
+      expect(rest.hasMore).toBe(false);
+      expect([...first.floors, ...rest.floors].map(({ floorId }) => floorId)).toEqual(ids);
+      expect(JSON.stringify(first.floors).length).toBeLessThan(1_300_000);
+    });
+
     test("floors show and count the ducked sessions, the highest priority first", async () => {
       const { store } = stage;
       const floor = new FloorWriter(store);

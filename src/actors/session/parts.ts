@@ -89,7 +89,13 @@ export function takePart(step: SessionStep, run: Run, part: ReportPart, asked: I
 }
 
 /** A copy with the key set to the value, or without the key if the value is undefined. */
+/** Agents whose provider session is remembered. A session's view lists them, so their number is bounded. */
+const MAX_AGENTS = 16;
+
+/** The record with this entry last, or without it. Beyond the bound, the oldest entry is dropped. */
 function withEntry(record: Record<string, string>, key: string, value: string | undefined): Record<string, string> {
   const { [key]: _, ...rest } = record;
-  return value === undefined ? rest : { ...rest, [key]: value };
+  if (value === undefined) return rest;
+  const kept = Object.entries(rest).slice(1 - MAX_AGENTS);
+  return Object.fromEntries([...kept, [key, value]]);
 }

@@ -178,7 +178,7 @@ export class VisibleSessions {
     const messages: Message[] = [];
     let bytes = 0;
     for (const messageId of ids.slice(after === undefined ? 0 : ids.indexOf(after) + 1)) {
-      if (bytes >= BOUNDS.queueBytes) return { messages, hasMore: true };
+      if (bytes >= BOUNDS.pageBytes) return { messages, hasMore: true };
       const message = await store.findMessage(sessionId, messageId);
       // The turn began, or was withdrawn, since the row was read.
       if (message?.status !== "queued") continue;

@@ -73,8 +73,14 @@ export function definitionRoutes(app: Routes, context: RouteContext): void {
         .filter(
           ({ id, definition }) => id > after && (workspaceId ?? definition.workspaceId) === definition.workspaceId,
         );
-      const page = found.slice(0, limit).map(({ id, definition }) => shown(id, definition));
-      return { success: true as const, definitions: page, hasMore: found.length > limit };
+      const page: ShownDefinition[] = [];
+      let bytes = 0;
+      for (const { id, definition } of found) {
+        if (page.length >= limit || bytes >= BOUNDS.pageBytes) break;
+        page.push(shown(id, definition));
+        bytes += Buffer.byteLength(JSON.stringify(definition));
+      }
+      return { success: true as const, definitions: page, hasMore: found.length > page.length };
     },
   );
 

@@ -80,7 +80,7 @@ function storeOn(pool: PostgresPool, { epoch, secret }: Meta, clock: Clock): Pos
     saveConnection: (row) => small.saveConnection(row),
     putBlob: (sessionId, blob) => small.putBlob(sessionId, blob),
     definitionsVersion: () => state.definitionsVersion(),
-    listDefinitions: () => state.listDefinitions(),
+    listDefinitions: (after) => state.listDefinitions(after),
     changeDefinition: (change) => small.changeDefinition(change),
     stageMessages: (stagedAs, messages, now) => staged.stage(stagedAs, messages, now),
     discardStaged: (stagedAs) => staged.discard(stagedAs),

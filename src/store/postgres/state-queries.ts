@@ -1,4 +1,4 @@
-import type { ConnectionId, FloorId, MessageId, SessionId } from "../../protocol/ids.ts";
+import type { AgentId, ConnectionId, FloorId, MessageId, SessionId } from "../../protocol/ids.ts";
 import type { Effect } from "../../protocol/internal/effect.ts";
 import type { Message } from "../../protocol/message.ts";
 import { ANSWER_BYTES } from "../row-page.ts";
@@ -78,7 +78,15 @@ const DEFINITIONS_VERSION = {
   name: "definitions_version",
   text: "SELECT definitions_version AS version FROM meta WHERE id = 1",
 };
-const DEFINITIONS = { name: "definitions", text: "SELECT id, version, body FROM agent_definitions ORDER BY id" };
+/** $1: the id before the first. */
+const DEFINITIONS = {
+  name: "definitions",
+  text: `
+    SELECT id, version, body FROM (
+      SELECT d.*, ${weighed("octet_length(d.body)", 'd.id COLLATE "C"')}
+      FROM agent_definitions d WHERE d.id COLLATE "C" > $1
+    ) d WHERE before < ${ANSWER_BYTES} ORDER BY id COLLATE "C"`,
+};
 const CONNECTION = {
   name: "connection",
   text: `SELECT id, version, expires_at AS "expiresAt", binding FROM connections WHERE id = $1`,
@@ -156,8 +164,8 @@ export class StateQueries {
     return (await this.#db.query<{ version: number }>(DEFINITIONS_VERSION))[0]!.version;
   }
 
-  async listDefinitions(): Promise<DefinitionRow[]> {
-    return await this.#db.query<DefinitionRow>(DEFINITIONS);
+  async listDefinitions(after?: AgentId): Promise<DefinitionRow[]> {
+    return await this.#db.query<DefinitionRow>(DEFINITIONS, [after ?? ""]);
   }
 
   async loadConnection(id: ConnectionId): Promise<ConnectionRow | undefined> {

@@ -3,6 +3,7 @@ import { AppError } from "../../protocol/errors.ts";
 import type { Reservation } from "../../protocol/floor.ts";
 import type { FloorId, FloorSeq, MessageId, Seq, SessionId } from "../../protocol/ids.ts";
 import type { LogLine } from "../../protocol/message.ts";
+import { takePage, weightOfFloor } from "../row-page.ts";
 import { type EventRow, entryOf, type FloorListRow, floorOf, type MessageRow, messageOf, sessionOf } from "../rows.ts";
 import type {
   FloorPage,
@@ -156,7 +157,8 @@ export class ViewQueries {
   async listFloors({ after = "" as FloorId, ids, state, ownerId, limit }: FloorQuery): Promise<FloorPage> {
     const given = [after, limit + 1, ownerId ?? null, ids ?? null];
     const rows = await this.#db.query<FloorListRow>(floorList(state), given);
-    return { floors: rows.slice(0, limit).map(floorOf), hasMore: rows.length > limit };
+    const { page, hasMore } = takePage(rows, limit, weightOfFloor);
+    return { floors: page.map(floorOf), hasMore };
   }
 
   async heads(ids: readonly FloorId[]): Promise<Map<FloorId, FloorSeq>> {

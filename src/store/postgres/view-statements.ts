@@ -14,6 +14,9 @@ const EVENT = `e.floor_seq AS "floorSeq", e.session_id AS "sessionId", e.seq, e.
 /** For each row in its order: the total size of the rows before it, and the number of rows. */
 export const weighed = (weight: string, order: string) =>
   `sum(${weight}) OVER (ORDER BY ${order}) - ${weight} AS before, count(*) OVER () AS found`;
+/** These rows in their order, up to and including the one that reaches the size limit of an answer. */
+const within = (rows: string, weight: string, order: string) =>
+  `SELECT * FROM (SELECT r.*, ${weighed(weight, order)} FROM (${rows}) r) r WHERE before < ${ANSWER_BYTES}`;
 export const MESSAGE_WEIGHT = "(octet_length(m.content) + octet_length(m.details))";
 const LAST_KEY = "9223372036854775807";
 
@@ -155,22 +158,34 @@ export const FLOOR_VIEW = {
     UNION ALL
     (SELECT 'holder', NULL, s.view FROM f JOIN sessions s USING (floor_key) WHERE s.standing = 0)
     UNION ALL
-    (SELECT 'ducked', NULL, s.view FROM f, LATERAL (
-      SELECT view, (view::json->>'priority')::float AS priority, session_key FROM sessions
+    (SELECT 'ducked', NULL, s.view FROM f, LATERAL (${within(
+      `SELECT view, (view::json->>'priority')::float AS priority, session_key FROM sessions
       WHERE floor_key = f.floor_key AND standing < 0
-      ORDER BY 2 DESC, session_key LIMIT $2) s ORDER BY s.priority DESC, s.session_key)
+      ORDER BY 2 DESC, session_key LIMIT $2`,
+      "octet_length(view)",
+      "priority DESC, session_key",
+    )}) s ORDER BY s.priority DESC, s.session_key)
     UNION ALL
-    (SELECT 'paused', NULL, s.view FROM f, LATERAL (
-      SELECT view, standing FROM sessions WHERE floor_key = f.floor_key AND standing > 0
-      ORDER BY standing DESC LIMIT $2) s ORDER BY s.standing DESC)
+    (SELECT 'paused', NULL, s.view FROM f, LATERAL (${within(
+      `SELECT view, standing FROM sessions WHERE floor_key = f.floor_key AND standing > 0
+      ORDER BY standing DESC LIMIT $2`,
+      "octet_length(view)",
+      "standing DESC",
+    )}) s ORDER BY s.standing DESC)
     UNION ALL
-    (SELECT 'queued', NULL, s.view FROM f, LATERAL (
-      SELECT view, queued_at FROM sessions WHERE floor_key = f.floor_key AND queued_at IS NOT NULL
-      ORDER BY queued_at LIMIT $2) s ORDER BY s.queued_at)
+    (SELECT 'queued', NULL, s.view FROM f, LATERAL (${within(
+      `SELECT view, queued_at, session_key FROM sessions WHERE floor_key = f.floor_key AND queued_at IS NOT NULL
+      ORDER BY queued_at LIMIT $2`,
+      "octet_length(view)",
+      "queued_at, session_key",
+    )}) s ORDER BY s.queued_at)
     UNION ALL
-    (SELECT 'decision', NULL, e.json FROM f, LATERAL (
-      SELECT json, floor_seq FROM events WHERE floor_key = f.floor_key AND type = 'arbitration'
-      ORDER BY floor_seq DESC LIMIT $3) e ORDER BY e.floor_seq DESC)`,
+    (SELECT 'decision', NULL, e.json FROM f, LATERAL (${within(
+      `SELECT json, floor_seq FROM events WHERE floor_key = f.floor_key AND type = 'arbitration'
+      ORDER BY floor_seq DESC LIMIT $3`,
+      "octet_length(json)",
+      "floor_seq DESC",
+    )}) e ORDER BY e.floor_seq DESC)`,
 };
 
 /** $1: a floor; $2: the place after the first event; $3: the limit. The same as `FLOOR_LOG`, newest first. */

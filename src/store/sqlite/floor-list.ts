@@ -1,5 +1,6 @@
 import type { DatabaseSync, SQLInputValue } from "node:sqlite";
 import type { FloorState } from "../../protocol/floor.ts";
+import { takePage, weightOfFloor } from "../row-page.ts";
 import { type FloorListRow, floorOf } from "../rows.ts";
 import type { FloorPage, FloorQuery } from "../store.ts";
 import { prepareQuery, type Query } from "./query.ts";
@@ -34,8 +35,9 @@ export class FloorList {
       values.push(JSON.stringify(ids));
     }
     if (state !== undefined) conditions.push(IN_STATE[state]);
-    const rows = this.#prepare(conditions.join(" AND ")).all(...values, limit + 1);
-    return { floors: rows.slice(0, limit).map(floorOf), hasMore: rows.length > limit };
+    const rows = this.#prepare(conditions.join(" AND ")).iterate(...values, limit + 1);
+    const { page, hasMore } = takePage(rows, limit, weightOfFloor);
+    return { floors: page.map(floorOf), hasMore };
   }
 
   #prepare(condition: string): Query<FloorListRow> {

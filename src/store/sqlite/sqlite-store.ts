@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import { AppError } from "../../protocol/errors.ts";
-import type { ConnectionId, FloorId, FloorSeq, MessageId, Seq, SessionId } from "../../protocol/ids.ts";
+import type { AgentId, ConnectionId, FloorId, FloorSeq, MessageId, Seq, SessionId } from "../../protocol/ids.ts";
 import type { Effect } from "../../protocol/internal/effect.ts";
 import type { Message } from "../../protocol/message.ts";
 import type { Clock } from "../../protocol/ports/clock.ts";
@@ -205,8 +205,8 @@ class SqliteStore implements Store {
     return this.#read(() => this.#state.definitionsVersion());
   }
 
-  async listDefinitions(): Promise<DefinitionRow[]> {
-    return this.#read(() => this.#state.listDefinitions());
+  async listDefinitions(after?: AgentId): Promise<DefinitionRow[]> {
+    return this.#page(() => this.#state.listDefinitions(after));
   }
 
   async changeDefinition(change: DefinitionChange): Promise<"saved" | "conflict"> {
@@ -287,11 +287,11 @@ class SqliteStore implements Store {
   }
 
   async readFloorLogBack(id: FloorId, before: FloorSeq | undefined, limit: number): Promise<LogSlice> {
-    return this.#view(() => this.#views.readFloorLogBack(id, before, limit));
+    return this.#page(() => this.#views.readFloorLogBack(id, before, limit));
   }
 
   async viewFloor(id: FloorId, limits: { sessions: number; decisions: number }): Promise<FloorView> {
-    return this.#view(() => this.#views.viewFloor(id, limits));
+    return this.#page(() => this.#views.viewFloor(id, limits));
   }
 
   async listSessions(query: SessionQuery): Promise<SessionPage> {

@@ -1,8 +1,8 @@
 import type { DatabaseSync } from "node:sqlite";
-import type { ConnectionId, FloorId, MessageId, SessionId } from "../../protocol/ids.ts";
+import type { AgentId, ConnectionId, FloorId, MessageId, SessionId } from "../../protocol/ids.ts";
 import type { Effect } from "../../protocol/internal/effect.ts";
 import type { Message } from "../../protocol/message.ts";
-import { takePage, weightOfMessage } from "../row-page.ts";
+import { ANSWER_BYTES, takePage, takeWithin, weightOfBody, weightOfMessage } from "../row-page.ts";
 import {
   type ConnectionSqlRow,
   connectionOf,
@@ -67,7 +67,7 @@ export class StateReader {
       SELECT ${message} FROM sessions s JOIN messages m USING (session_key) WHERE s.id = ? AND m.id = ?`,
     );
     this.#definitionsVersion = prepareQuery(db, "SELECT definitions_version AS version FROM meta WHERE id = 1");
-    this.#definitions = prepareQuery(db, "SELECT id, version, body FROM agent_definitions ORDER BY id");
+    this.#definitions = prepareQuery(db, "SELECT id, version, body FROM agent_definitions WHERE id > ? ORDER BY id");
     this.#receipt = prepareQuery(
       db,
       `
@@ -157,8 +157,13 @@ export class StateReader {
     return this.#definitionsVersion.get()!.version;
   }
 
-  listDefinitions(): DefinitionRow[] {
-    return this.#definitions.all().map((row) => ({ ...row }));
+  listDefinitions(after: AgentId | undefined): DefinitionRow[] {
+    const weightOf = (row: DefinitionRow) => {
+      const weight = weightOfBody(row);
+      this.#onRead(weight);
+      return weight;
+    };
+    return takeWithin(this.#definitions.iterate(after ?? ""), ANSWER_BYTES, weightOf).map((row) => ({ ...row }));
   }
 
   loadConnection(id: ConnectionId): ConnectionRow | undefined {

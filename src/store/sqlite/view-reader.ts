@@ -4,7 +4,16 @@ import { AppError } from "../../protocol/errors.ts";
 import type { Reservation } from "../../protocol/floor.ts";
 import type { FloorId, FloorSeq, MessageId, Seq, SessionId } from "../../protocol/ids.ts";
 import type { LogLine } from "../../protocol/message.ts";
-import { LOG_BYTES, takePage, takeWithin, weightOfEvent, weightOfLine, weightOfMessage } from "../row-page.ts";
+import {
+  ANSWER_BYTES,
+  LOG_BYTES,
+  takePage,
+  takeWithin,
+  weightOfEvent,
+  weightOfLine,
+  weightOfMessage,
+  weightOfView,
+} from "../row-page.ts";
 import { type MessageRow, messageOf, sessionOf, type ViewRow } from "../rows.ts";
 import type { FloorView, LogPage, LogSlice, MessagePage, MessageRange, SessionView, Whereabouts } from "../store.ts";
 import { type EventText, type SqliteEventRow, wholeEntryOf, wholeJson } from "./event-text.ts";
@@ -181,15 +190,18 @@ export class ViewReader {
     const floor = this.#findFloor(id);
     if (!floor) return { head: 0, flags: {}, ducked: [], paused: [], queued: [], decisions: [] };
     const holder = this.#holder.get(floor.key);
-    const decisions = this.#decisions.all(floor.key, limits.decisions);
+    const sessions = (rows: Iterable<ViewRow>) =>
+      takeWithin(rows, ANSWER_BYTES, this.#weighing(weightOfView)).map(sessionOf);
+    const latest = this.#decisions.iterate(floor.key, limits.decisions);
+    const decisions = takeWithin(latest, ANSWER_BYTES, this.#weighing(weightOfEvent));
     return {
       head: floor.head,
       flags: JSON.parse(floor.flags),
       ...(floor.reserved !== null && { reserved: JSON.parse(floor.reserved) as Reservation }),
       ...(holder && { holder: sessionOf(holder) }),
-      ducked: this.#ducked.all(floor.key, limits.sessions).map(sessionOf),
-      paused: this.#paused.all(floor.key, limits.sessions).map(sessionOf),
-      queued: this.#queued.all(floor.key, limits.sessions).map(sessionOf),
+      ducked: sessions(this.#ducked.iterate(floor.key, limits.sessions)),
+      paused: sessions(this.#paused.iterate(floor.key, limits.sessions)),
+      queued: sessions(this.#queued.iterate(floor.key, limits.sessions)),
       decisions: decisions.reverse().map((row) => JSON.parse(wholeJson(row)) as Decision),
     };
   }

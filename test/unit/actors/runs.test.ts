@@ -318,6 +318,23 @@ describe("reports", () => {
     expect(floor.claim("music", "run-m2")).toMatchObject({ task: { providerSessionId: "p-1" } });
   });
 
+  test("reports keep the provider sessions of the sixteen agents that ran last", () => {
+    const names = Array.from({ length: 18 }, (_, index) => `agent${index}`);
+    const floor = new FloorStage(makeCatalog(names.map((name) => ({ name, priority: 20 }))));
+    floor.create(names[0]!, { id: "s" });
+    for (const [index, name] of names.entries()) {
+      if (index > 0) floor.ask({ type: "session.switch_agent", sessionId: "s", agentId: name });
+      floor.chat("s", `m${index}`);
+      floor.claim("s", `run-m${index}`);
+      const parts = [{ kind: "provider_session" as const, id: `p${index}`, home: "here" }];
+      floor.report("s", `run-m${index}`, 1, { parts, outcome: { kind: "done" } });
+    }
+    const { agentSessions, agentHomes, agentHeard } = floor.actors.machineState("s" as never)!.context;
+    for (const record of [agentSessions, agentHomes!, agentHeard!]) {
+      expect(Object.keys(record)).toEqual(names.slice(2));
+    }
+  });
+
   test("reports go where the provider's session lies, until that session is lost", () => {
     const floor = playing();
     floor.report("music", "run-m1", 2, {
