@@ -34,6 +34,8 @@ export interface Turn {
   readonly input: Message;
   /** The conversation so far, oldest first, including messages of earlier attempts of this run. */
   readonly history: readonly Message[];
+  /** The mode of the session's agent; absent: its first. Sub-agents that have a mode of this name use it too. */
+  readonly mode?: string | undefined;
   /** What stands for the oldest of the history, and for what was said before it. */
   readonly summary?: Summary | undefined;
   /** The provider's id of this conversation, if an earlier run reported one. */

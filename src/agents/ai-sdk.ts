@@ -1,6 +1,6 @@
 import type { LanguageModel } from "ai";
 import type { AiSdkAdapter } from "../config/catalog/adapter.ts";
-import type { AgentEntry } from "../config/catalog/catalog.ts";
+import { type AgentEntry, inMode } from "../config/catalog/catalog.ts";
 import { AppError } from "../protocol/errors.ts";
 import type { AgentId } from "../protocol/ids.ts";
 import type { Agent, Part, RunControl, SummaryRequest, Turn } from "./agent.ts";
@@ -55,7 +55,7 @@ export function createAiSdkAgent(
       mustHaveKey();
       model ??= loadModel(adapter, env);
       const reply: Reply = {
-        entry,
+        entry: inMode(entry, turn.mode),
         adapter,
         model: await model,
         messages: await toModelMessages(turn, (image) => control.loadImage(image), summary?.keep),

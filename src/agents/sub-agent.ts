@@ -111,6 +111,7 @@ function toTask({ task, toolCallId }: Parameters<Delegate>[0], turn: Turn, tree:
     attempt: turn.attempt,
     sessionId: turn.sessionId,
     workspaceId: turn.workspaceId,
+    mode: turn.mode,
     input: {
       id: toolCallId as MessageId,
       sessionId: turn.sessionId,

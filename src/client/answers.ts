@@ -117,6 +117,8 @@ export interface AgentView extends AgentInfo {
   priority: number;
   interruptible: boolean;
   capabilities: string[];
+  /** Choices among its tools; its sessions begin in the first. */
+  modes?: string[];
   /** Whether the agent could answer now. */
   available: boolean;
   /** Present for an external agent, whose sessions take no turns. */

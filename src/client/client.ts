@@ -28,6 +28,8 @@ export interface NewSession {
   id?: string;
   /** Default: the catalogue's default agent. */
   agentId?: string;
+  /** A mode of the agent. Default: its first. */
+  mode?: string;
   /** Whose floor the session competes for. Default: the session has a floor of its own. */
   userId?: string;
   zone?: string;
@@ -230,6 +232,9 @@ export function createClient(options: ClientOptions) {
     /** End the session's run and archive the session. Archiving it again is not an error. */
     stopSession: (id: string, options?: WriteOptions) => post<SessionAnswer>(["session", id, "stop"], {}, options),
 
+    /** Choose the mode of the session's agent, from the next turn on. @throws ClientError `bad_request` if it lacks it */
+    switchMode: (id: string, mode: string, options?: WriteOptions) =>
+      post<SessionAnswer>(["session", id, "mode"], { mode }, options),
     /** Request a summary, which arrives as a message. @throws ClientError `illegal_command` if the agent writes none */
     summarizeSession: (id: string, options?: WriteOptions) =>
       post<SessionAnswer>(["session", id, "summarize"], {}, options),

@@ -59,7 +59,7 @@ export class Copies {
     const sessions = visibleTo(caller);
     const messageId = await copyHistory({ store, clock, sessions, source: source.id, into: history }, end);
     const { replaces } = of;
-    const { userId, zone, ownerId, workspaceId, title, agentId } = replaces ?? source;
+    const { userId, zone, ownerId, workspaceId, title, agentId, mode } = replaces ?? source;
     const { sessionId } = history;
     const floorId = floorOf(sessionId, userId, zone);
     const command: CommandOf<"session.continue"> = {
@@ -69,6 +69,8 @@ export class Copies {
         sessionId,
         agentId: of.agentId ?? agentId,
         ...{ userId, zone, ownerId, workspaceId },
+        // A mode belongs to its agent.
+        ...((of.agentId ?? agentId) === agentId && { mode }),
         ...(title !== NEW_TITLE && { title }),
       },
       history: await history.finish({ by, sessionId: source.id, ...(messageId !== undefined && { messageId }) }),

@@ -67,6 +67,7 @@ export const LOGGED_EVENTS = {
     title: z.string().optional(),
     summary: z.string().optional(),
     summaryId: MessageId.optional(),
+    mode: z.string().optional(),
     tokenUsage: TokenUsage.optional(),
     agentSessions: z.record(z.string(), z.string()).optional(),
   }),

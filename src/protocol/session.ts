@@ -43,6 +43,7 @@ export const Session = z
     summary: z.string().optional().meta({ description: "one line: what it is about, or the newest reply's beginning" }),
     summaryId: MessageId.optional().meta({ description: "the message with the newest summary" }),
     agentId: AgentId,
+    mode: z.string().optional().meta({ description: "the agent's mode, if one was chosen; else its first" }),
     userId: z.string().optional(),
     zone: z.string().optional(),
     ownerId: z.string().optional(),

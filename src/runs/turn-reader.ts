@@ -21,7 +21,7 @@ export async function readTurn(
   task: RunTask,
   home: string | undefined,
 ): Promise<Turn | undefined> {
-  const { runId, attempt, messageId, workspaceId, approvedTools, providerHome, heardUpTo, summaryId } = task;
+  const { runId, attempt, messageId, workspaceId, approvedTools, providerHome, heardUpTo, summaryId, mode } = task;
   const input = await store.findMessage(sessionId, messageId);
   const page = input && (await store.listMessages(sessionId, { before: messageId, limit: HISTORY_MESSAGES }));
   const newest = input && (await store.listMessages(sessionId, { limit: HISTORY_MESSAGES }));
@@ -40,6 +40,7 @@ export async function readTurn(
     workspaceId,
     input,
     history,
+    mode,
     summary,
     providerSessionId,
     heardUpTo,

@@ -220,12 +220,32 @@ export class ChildServer {
     return this.ask("POST", path, body, key);
   }
 
+  /** A session's log from its beginning, until it has an event that fits. */
+  async follow(sessionId: string, fits: (event: ToldEvent) => boolean): Promise<ToldEvent[]> {
+    const stream = await fetch(`${this.url}/session/${sessionId}/events?lastEventId=`);
+    const told: ToldEvent[] = [];
+    let rest = "";
+    for await (const chunk of stream.body!.pipeThrough(new TextDecoderStream())) {
+      const lines = (rest + chunk).split("\n");
+      rest = lines.pop()!;
+      for (const line of lines) if (line.startsWith("data: ")) told.push(JSON.parse(line.slice(6)));
+      if (told.some(fits)) return told;
+    }
+    throw new Error(`the stream ended after ${told.map(({ type }) => type)}`);
+  }
+
   /** The value of a metric; 0 when it is not there. */
   async metric(name: string): Promise<number> {
     const text = await (await fetch(`${this.url}/metrics`)).text();
     const line = text.split("\n").find((each) => each.startsWith(`${name} `));
     return line === undefined ? 0 : Number(line.slice(name.length + 1));
   }
+}
+
+/** An event of a stream. */
+export interface ToldEvent {
+  type: string;
+  data: Record<string, unknown>;
 }
 
 /** What answers hold; what a particular one lacks is undefined, whatever the type says. */
@@ -245,6 +265,7 @@ export interface AnswerBody {
     title: string;
     summary?: string;
     summaryId?: string;
+    mode?: string;
     state: string;
     activity: string;
     messageCount: number;

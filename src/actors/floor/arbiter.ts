@@ -1,5 +1,5 @@
 import { assertEvent, enqueueActions, setup } from "xstate";
-import { findAgent, listAgents, takesTurns } from "../../config/catalog/catalog.ts";
+import { findAgent, findModeFault, listAgents, takesTurns } from "../../config/catalog/catalog.ts";
 import { MAX_FLAGS } from "../../protocol/floor.ts";
 import { type AgentId, type FloorId, type SessionId, userOf } from "../../protocol/ids.ts";
 import type { Command, CommandOf, History, NewSession, TurnInput } from "../../protocol/internal/command.ts";
@@ -74,8 +74,12 @@ function create(step: ArbiterStep, wanted: NewSession, ask: Creation): void {
   const claim: Claim = { ...numbersOf(step, agent), sessionId };
   const { history, replaces } = ask;
   if (replaces !== undefined && !step.sessionOf(replaces)) return refuse(step, "session_not_found");
+  const modeFault = wanted.mode === undefined ? undefined : findModeFault(agent, wanted.mode);
+  // A copy begins in the first mode if the catalogue has changed since.
+  if (modeFault && !history) return refuse(step, "bad_request", { issues: [modeFault] });
+  const mode = modeFault ? undefined : wanted.mode;
   const spawn = () => {
-    const context = newSession(wanted, floorId, claim, given.now, history);
+    const context = newSession({ ...wanted, mode }, floorId, claim, given.now, history);
     const data = sessionView(context, { lifecycle: "created", activity: "idle" });
     step.actions.push({ spawn: { context, lifecycle: "created", activity: "idle" } });
     if (history?.stagedAs) tell(step, { type: "history.adopt", sessionId, stagedAs: history.stagedAs });

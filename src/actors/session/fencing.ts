@@ -66,6 +66,7 @@ function giveTask(step: SessionStep, run: Run): void {
       ...(providerHome !== undefined && { providerHome }),
       ...(heardUpTo !== undefined && { heardUpTo }),
       ...(workspaceId !== undefined && { workspaceId }),
+      ...(run.mode !== undefined && { mode: run.mode }),
       ...(summaryId !== undefined && { summaryId }),
       approvedTools,
     },

@@ -16,6 +16,7 @@ export function startRun(step: SessionStep, turn: { messageId: MessageId; runId:
   context.run = {
     id: turn.runId,
     agentId: context.claim.agentId,
+    ...(context.mode !== undefined && { mode: context.mode }),
     messageId: turn.messageId,
     attempt: 0,
     live: false,

@@ -56,6 +56,8 @@ export interface SessionContext {
   turns: WaitingTurn[];
   /** A stopped attempt that has not confirmed its end (rule C16). */
   stopping?: StoppingAttempt | undefined;
+  /** A mode of the agent; absent: its first. */
+  mode?: string | undefined;
   /** The message with the newest summary. */
   summaryId?: MessageId | undefined;
   /** What was said since the newest summary was begun; absent: nothing that counts. */
@@ -113,6 +115,8 @@ export interface WaitingTurn {
 export interface Run {
   id: RunId;
   agentId: AgentId;
+  /** The session's mode when the turn began. */
+  mode?: string | undefined;
   /** The user message. */
   messageId: MessageId;
   /** 0 until a worker claims the run. Reports of older attempts are rejected by it (rule C10). */
@@ -176,6 +180,7 @@ export function newSession(
     ownerId: session.ownerId,
     workspaceId: session.workspaceId,
     ...(history && { origin: history.origin }),
+    ...(session.mode !== undefined && { mode: session.mode }),
     ...(history?.summary && { summary: history.summary.headline, summaryId: history.summary.messageId }),
     claim,
     createdAt: now,
@@ -208,6 +213,7 @@ export function sessionView(context: SessionContext, { lifecycle, activity }: Se
     summary: context.summary,
     summaryId: context.summaryId,
     agentId: context.claim.agentId,
+    mode: context.mode,
     userId: context.userId,
     zone: context.zone,
     ownerId: context.ownerId,

@@ -20,7 +20,7 @@ import { openInteractions, refuseAnswer, settleInteraction } from "./interaction
 import { cancelRun, failRun, finishRun, releaseStopped } from "./runs.ts";
 import type { SessionContext } from "./session-context.ts";
 import { renewLease } from "./session-lease.ts";
-import { fireTimer, rename, switchAgent } from "./session-settings.ts";
+import { fireTimer, rename, switchAgent, switchMode } from "./session-settings.ts";
 import { answer, beginStep, editRun, endStep, refuse, type SessionEvent, type SessionStep } from "./session-step.ts";
 import { countTurn, isNamedBySummary, summarize, takeSummary } from "./summaries.ts";
 import {
@@ -170,6 +170,7 @@ const machine = setup({
     tellArbiter: does<"leave">(tellArbiter),
     fireTimer: does<"timer", { isHeard: boolean }>((step, event, { isHeard }) => fireTimer(step, event, isHeard)),
     rename: does<"session.rename">(rename),
+    switchMode: does<"session.switch_mode">(switchMode),
     switchAgent: does<"session.switch_agent", { isHeard: boolean }>((step, event, { isHeard }) =>
       switchAgent(step, event, { isHeard }),
     ),
@@ -193,6 +194,7 @@ const anytime = (isHeard: boolean) =>
     "session.switch_agent": { actions: { type: "switchAgent", params: { isHeard } } },
     "session.withdraw": { actions: "withdrawTurn" },
     "session.summarize": { actions: "summarize" },
+    "session.switch_mode": { actions: "switchMode" },
     "run.claim": { actions: { type: "claimRun", params: { isHeard } } },
     "run.report": { actions: { type: "takeReport", params: { isHeard } } },
     "run.still": { actions: "tellStanding" },
@@ -316,6 +318,7 @@ export const sessionMachine = machine.createMachine({
             "session.rename": refused("session_archived"),
             "session.withdraw": refused("session_archived"),
             "session.summarize": refused("session_archived"),
+            "session.switch_mode": refused("session_archived"),
             "session.heartbeat": refused("session_archived"),
             "session.switch_agent": { actions: "switchArchived" },
             "session.stop": { actions: "acknowledge" },

@@ -1,4 +1,4 @@
-import { findAgent, listAgents, takesTurns } from "../../config/catalog/catalog.ts";
+import { findAgent, findModeFault, listAgents, takesTurns } from "../../config/catalog/catalog.ts";
 import { findAgentIdFault } from "../../protocol/client-message.ts";
 import { ERRORS, type ErrorCode } from "../../protocol/errors.ts";
 import type { EffectId } from "../../protocol/ids.ts";
@@ -7,12 +7,24 @@ import { limitHold } from "./floor-changes.ts";
 import { expireInteraction } from "./interactions.ts";
 import { releaseStopped } from "./runs.ts";
 import { beginLease, endLease, fireLease } from "./session-lease.ts";
-import { answer, dropEffect, type SessionCommand, type SessionStep } from "./session-step.ts";
+import { answer, dropEffect, refuse, type SessionCommand, type SessionStep } from "./session-step.ts";
 
 export function rename(step: SessionStep, { title }: CommandOf<"session.rename">): void {
   step.context.title = title;
   step.context.untitled = undefined;
   step.facts.push({ type: "event", event: { type: "session_updated", sessionId: step.context.id, data: { title } } });
+  answer(step, {}, true);
+}
+
+/** `session.switch_mode`: the turn under way keeps its mode. */
+export function switchMode(step: SessionStep, { mode }: CommandOf<"session.switch_mode">): void {
+  const { context, given } = step;
+  const fault = findModeFault(given.catalog.agents.get(context.claim.agentId), mode);
+  if (fault) return refuse(step, "bad_request", undefined, { issues: [fault] });
+  if (mode !== context.mode) {
+    context.mode = mode;
+    step.facts.push({ type: "event", event: { type: "session_updated", sessionId: context.id, data: { mode } } });
+  }
   answer(step, {}, true);
 }
 
@@ -40,6 +52,7 @@ export function switchAgent(
   const outcome = { previousAgentId: context.claim.agentId, currentAgentId: agent.id, agentName: agent.label };
   step.facts.push({ type: "event", event: { type: "agent_switched", sessionId: context.id, data: outcome } });
   context.claim = command.claim;
+  context.mode = undefined;
   if (isHeard && context.level === undefined) limitHold(step);
   // Another agent's lease begins now, even if it is as long as the former's.
   endLease(step);

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import type { AcpAdapter } from "../../config/catalog/adapter.ts";
-import type { AgentEntry } from "../../config/catalog/catalog.ts";
+import { type AgentEntry, inMode } from "../../config/catalog/catalog.ts";
 import type { AgentId } from "../../protocol/ids.ts";
 import type { Agent, Part, RunControl, Turn } from "../agent.ts";
 import { ProgramRun, type ProgramTools } from "../process/program-run.ts";
@@ -39,7 +39,8 @@ export function createAcpAgent(
       const set = { ...Object.fromEntries(passwords ?? []), ...program.set };
       const run = await ProgramRun.start<TurnItem>({ ...program, set }, program.args, times, tools());
       const onToolFault = (fault: unknown, toolName: string) => onFault(fault, entry.id, turn, toolName);
-      const ours = new ToolsOfRun({ entry, turn, control, run, onFault: onToolFault });
+      const chosen = inMode(entry, turn.mode);
+      const ours = new ToolsOfRun({ entry: chosen, turn, control, run, onFault: onToolFault });
       const { clock } = tools();
       const talk = new AcpTurn(entry, adapter, { run, turn, control, clock, toolServer: () => ours.server });
       const end = async () => {
@@ -49,7 +50,7 @@ export function createAcpAgent(
       try {
         // The run may have been aborted while the program started.
         signal.throwIfAborted();
-        if (hasTools(entry)) await ours.open(source, toolServers);
+        if (hasTools(chosen)) await ours.open(source, toolServers);
         void talk.hold();
         const failure = yield* takeItems(run, () => talk.isWaiting || ours.isBusy, signal);
         await end();

@@ -128,7 +128,7 @@ export class LiveSession extends Live<SessionLiveView> {
       case "session_updated":
         return this.#edit(withoutGaps(event.data) as Partial<Session>);
       case "agent_switched":
-        return this.#edit({ agentId: event.data.currentAgentId });
+        return this.#edit({ agentId: event.data.currentAgentId, mode: undefined });
       case "tool_confirmation_request":
       case "user_question_request": {
         const others = this.known.interactions.filter(({ requestId }) => requestId !== event.requestId);

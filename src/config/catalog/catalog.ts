@@ -4,7 +4,7 @@ import { AgentId, Name } from "../../protocol/ids.ts";
 import type { AgentInfo } from "../../protocol/session.ts";
 import { duration } from "../quantities.ts";
 import { Adapter, settleAdapter } from "./adapter.ts";
-import { McpServer, ToolEntry } from "./tool-entry.ts";
+import { AgentMode, McpServer, ToolEntry } from "./tool-entry.ts";
 
 /** The schema of `config/agents_config.yaml`, and the catalogue it becomes. Every key: docs/arbitration.md. */
 
@@ -63,6 +63,7 @@ const AgentFields = z.strictObject({
   messages: Sayings.default({}),
   instructions: z.string().max(262_144).optional(),
   tools: z.array(ToolEntry).max(64).default([]),
+  modes: z.array(AgentMode).max(16).default([]),
   max_steps: z.int().min(1).max(1_000).default(10),
   sub_agents: z.array(AgentId).max(100).default([]),
   max_depth: z.int().min(1).max(16).default(4),
@@ -99,6 +100,8 @@ function toAgentEntry(entry: z.infer<typeof AgentFields>) {
     messages: entry.messages,
     instructions: entry.instructions,
     tools: entry.tools,
+    /** Empty: the agent always has all of its tools. */
+    modes: entry.modes,
     maxSteps: entry.max_steps,
     subAgents: entry.sub_agents,
     maxDepth: entry.max_depth,
@@ -239,6 +242,32 @@ export function restrictionsBy(catalog: Catalog, flags: Readonly<Record<string, 
 /** Whether an agent uses a key that lets several sessions be heard, or one session end another. */
 function sharesFloor({ beneath, whenPreempted, critical, replaces }: AgentEntry): boolean {
   return beneath.length > 0 || whenPreempted === "duck" || critical || replaces.length > 0;
+}
+
+/**
+ * The agent with the tools and instructions of a mode. Without a mode of this name: those of its first mode. An agent
+ * without modes stays as it is.
+ */
+export function inMode(agent: AgentEntry, name: string | undefined): AgentEntry {
+  const mode = agent.modes.find((each) => each.name === name) ?? agent.modes[0];
+  if (!mode) return agent;
+  const instructions = [agent.instructions, mode.instructions].filter((text) => text !== undefined);
+  return {
+    ...agent,
+    tools: agent.tools.filter((tool) => mode.tools.includes(tool.name)),
+    instructions: instructions.length > 0 ? instructions.join("\n\n") : undefined,
+  };
+}
+
+/** What is wrong with a mode that a client names, as an issue of its request; undefined if the agent has it. */
+export function findModeFault(
+  agent: AgentEntry | undefined,
+  mode: string,
+): { path: string; message: string } | undefined {
+  const names = (agent?.modes ?? []).map(({ name }) => name);
+  if (names.includes(mode)) return undefined;
+  const known = names.length > 0 ? `its modes are ${names.join(", ")}` : "it has none";
+  return { path: "mode", message: `the agent has no mode ${mode}; ${known}` };
 }
 
 /** Whether sessions of this workspace may use the agent. */

@@ -7,6 +7,17 @@ const ToolName = z
   .optional()
   .catch(undefined);
 
+const Mode = z
+  .object({
+    name: z.string().optional().catch(undefined),
+    tools: z.array(z.string().optional().catch(undefined)).catch([]),
+    instructions: z.unknown().optional(),
+  })
+  .catch({ name: undefined, tools: [], instructions: undefined });
+
+/** Adapters whose agents have tools, and therefore modes. */
+const WITH_MODES: ReadonlySet<string> = new Set(["ai-sdk", "acp"]);
+
 /** Extracts the names from a file that may have faults elsewhere. Skips values that are not names or cannot be read. */
 const Names = z
   .object({
@@ -20,8 +31,10 @@ const Names = z
             beneath: z.record(z.string(), z.unknown()).default({}).catch({}),
             replaces: namesOf(),
             tools: z.array(ToolName).catch([]),
+            modes: z.array(Mode).catch([]),
+            adapter: z.object({ kind: z.string() }).optional().catch(undefined),
           })
-          .catch({ enabled: true, sub_agents: [], beneath: {}, replaces: [], tools: [] }),
+          .catch({ enabled: true, sub_agents: [], beneath: {}, replaces: [], tools: [], modes: [] }),
       )
       .optional()
       .catch(undefined),
@@ -43,6 +56,8 @@ const Names = z
 function namesOf() {
   return z.array(AgentId.optional().catch(undefined)).catch([]);
 }
+
+type NamedAgent = NonNullable<z.infer<typeof Names>["agents"]>[number];
 
 /** A name that is duplicated or refers to no agent. */
 export interface StrayName {
@@ -84,7 +99,7 @@ export function findStrayNames(file: unknown): StrayName[] {
       if (name !== "all" && AgentId.safeParse(name).success) mustBeKnown(name, "agents", index, "beneath", name);
     }
   }
-  strays.push(...findStrayTools(agents, mcp_servers));
+  strays.push(...findStrayTools(agents, mcp_servers), ...agents.flatMap(findStrayModes));
   for (const [index, rule] of priority_rules.entries()) {
     for (const [at, name] of rule.agents.entries()) mustBeKnown(name, "priority_rules", index, "agents", at);
   }
@@ -95,6 +110,34 @@ export function findStrayNames(file: unknown): StrayName[] {
     for (const name of Object.keys(preferences.agent_priority_overrides)) {
       if (!AgentId.safeParse(name).success) continue;
       mustBeKnown(name, "user_preferences", user, "agent_priority_overrides", name);
+    }
+  }
+  return strays;
+}
+
+/** Modes of agents that have none, duplicate modes, and tools of a mode that its agent lacks. */
+function findStrayModes({ tools, modes, adapter }: NamedAgent, index: number): StrayName[] {
+  if (modes.length === 0) return [];
+  const kind = adapter?.kind ?? "scripted";
+  const path = ["agents", index, "modes"];
+  if (!WITH_MODES.has(kind))
+    return [{ path, message: `must not be used with adapter ${kind}: the agent has no tools` }];
+  const strays: StrayName[] = [];
+  for (const [at, mode] of modes.entries()) {
+    if (mode.name !== undefined && modes.findIndex(({ name }) => name === mode.name) < at) {
+      strays.push({ path: [...path, at, "name"], message: `there is already a mode ${mode.name}` });
+    }
+    if (kind === "acp" && mode.instructions !== undefined) {
+      const message = "must not be used with adapter acp: a conversation is instructed once";
+      strays.push({ path: [...path, at, "instructions"], message });
+    }
+    for (const [place, key] of mode.tools.entries()) {
+      if (key === undefined) continue;
+      const isTwice = mode.tools.indexOf(key) < place;
+      if (!tools.includes(key) || isTwice) {
+        const message = isTwice ? `${key} is listed twice` : `${key} is none of the agent's tools`;
+        strays.push({ path: [...path, at, "tools", place], message });
+      }
     }
   }
   return strays;

@@ -56,6 +56,19 @@ const ToolFields = z
 export const ToolEntry = z.preprocess((entry) => (typeof entry === "string" ? { name: entry } : entry), ToolFields);
 export type ToolEntry = z.infer<typeof ToolFields>;
 
+/** The name of a mode. */
+export const ModeName = z.string().regex(/^[a-z0-9_-]{1,64}$/, "1 to 64 of a-z 0-9 _ -");
+
+/** A choice among the tools of an agent. Its sessions begin in the first mode. */
+export const AgentMode = z.strictObject({
+  name: ModeName,
+  /** Keys of `tools` of the agent. */
+  tools: z.array(z.string().min(1).max(256)).max(64).default([]),
+  /** Added to the agent's instructions. */
+  instructions: z.string().min(1).max(32_768).optional(),
+});
+export type AgentMode = z.infer<typeof AgentMode>;
+
 const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]{0,127}$/;
 const HEADER = /^[A-Za-z0-9-]{1,64}$/;
 

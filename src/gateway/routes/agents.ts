@@ -26,6 +26,10 @@ export function agentRoutes(app: Routes, context: RouteContext): void {
                 priority: z.number(),
                 interruptible: z.boolean(),
                 capabilities: z.array(z.string()),
+                modes: z
+                  .array(z.string())
+                  .optional()
+                  .meta({ description: "choices among its tools; its sessions begin in the first" }),
                 available: z.boolean(),
                 workspaceId: z
                   .string()
@@ -60,6 +64,7 @@ export function agentRoutes(app: Routes, context: RouteContext): void {
           priority: agent.priority,
           interruptible: agent.interruptible,
           capabilities: agent.capabilities,
+          ...(agent.modes.length > 0 && { modes: agent.modes.map(({ name }) => name) }),
           available: context.isAvailable(agent.id),
           ...(agent.workspaceId !== undefined && { workspaceId: agent.workspaceId }),
           ...(!takesTurns(agent) && { external: true as const }),

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { BOUNDS } from "../../config/bounds.ts";
+import { ModeName } from "../../config/catalog/tool-entry.ts";
 import { AppError } from "../../protocol/errors.ts";
 import { AgentId, CommandId, ConnectionId, floorOf, Name, SessionId } from "../../protocol/ids.ts";
 import { Message } from "../../protocol/message.ts";
@@ -18,6 +19,7 @@ const CreateBody = z.object({
   id: SessionId.optional(),
   agentId: AgentId.optional(),
   initialAgentId: AgentId.optional(),
+  mode: ModeName.optional().meta({ description: "a mode of the agent; default: its first" }),
   userId: Name.optional(),
   zone: Name.optional(),
   workspaceId: Name.optional(),
@@ -112,7 +114,7 @@ export function sessionRoutes(app: Routes, context: RouteContext): void {
             ? commands.deriveId<SessionId>(identity, "session")
             : await visibleTo(caller).idFor(ownerId, body.id);
         const agentId = body.agentId ?? body.initialAgentId;
-        const session = { sessionId, agentId, userId, zone, ownerId, workspaceId, title };
+        const session = { sessionId, agentId, userId, zone, ownerId, workspaceId, title, mode: body.mode };
         const command = { type: "session.create" as const, sessionId, session, activate };
         return { floorId: floorOf(sessionId, userId, zone), command };
       };
@@ -224,6 +226,31 @@ export function sessionRoutes(app: Routes, context: RouteContext): void {
         return { floorId, command: { type: "session.rename", sessionId, title } };
       });
       return sessionAnswer(context.commands, reply);
+    },
+  );
+
+  app.post(
+    "/session/:id/mode",
+    {
+      schema: {
+        tags: ["sessions"],
+        operationId: "switchMode",
+        summary: "Choose the mode of a session's agent",
+        description: "From the next turn on the agent has the tools of this mode. The turn under way keeps its mode.",
+        params: WithId,
+        body: z.object({ mode: ModeName, commandId: CommandId.optional() }),
+        response: { 200: SessionAnswer },
+      },
+    },
+    async (request) => {
+      const caller = await context.authenticate(request);
+      const { mode } = request.body;
+      const identity = commands.identify(caller, request, request.body);
+      const reply = await commands.carryOut(identity, async () => {
+        const { sessionId, floorId } = await visibleTo(caller).locate(request.params.id);
+        return { floorId, command: { type: "session.switch_mode", sessionId, mode } };
+      });
+      return sessionAnswer(commands, reply);
     },
   );
 

@@ -16,6 +16,8 @@ export const NewSession = z.object({
   ownerId: z.string().optional(),
   workspaceId: z.string().optional(),
   title: z.string().optional(),
+  /** A mode of the agent. Default: its first. */
+  mode: z.string().optional(),
 });
 export type NewSession = z.infer<typeof NewSession>;
 
@@ -79,6 +81,8 @@ export const Command = z.discriminatedUnion("type", [
   z.object({ type: z.literal("session.switch_agent"), ...about, agentId: z.string() }),
   /** Requests a summary, if none is being written. */
   z.object({ type: z.literal("session.summarize"), ...about }),
+  /** The mode of the agent for the turns to come. */
+  z.object({ type: z.literal("session.switch_mode"), ...about, mode: z.string() }),
   z.object({ type: z.literal("session.withdraw"), ...about, messageId: MessageId }),
   z.object({ type: z.literal("session.answer"), ...about, requestId: RequestId, answer: Answer }),
   z.object({ type: z.literal("floor.stop") }),

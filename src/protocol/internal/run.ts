@@ -19,6 +19,8 @@ export const RunTask = z.object({
   /** The newest message that the provider session knows: that of its last run. */
   heardUpTo: MessageId.optional(),
   workspaceId: z.string().optional(),
+  /** The agent's mode for this turn. Absent: its first. */
+  mode: z.string().optional(),
   /** The message with the session's newest summary. */
   summaryId: MessageId.optional(),
   /** Tools the user approved for the rest of the session. */

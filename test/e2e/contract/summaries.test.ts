@@ -1,32 +1,13 @@
 import { describe, expect, onTestFinished, test } from "vitest";
-import { type ChildServer, makeHouse } from "../../support/child-server.ts";
+import { makeHouse, type ToldEvent } from "../../support/child-server.ts";
 import { makeDatabase, serverOf } from "../../support/postgres-place.ts";
 import { POSTGRES } from "../../support/postgres-server.ts";
 import { startProviderServer } from "../../support/provider-server.ts";
 import { chooseServer, describeWith } from "../../support/server-choice.ts";
 
-interface Told {
-  type: string;
-  data: Record<string, unknown>;
-}
-
 const SUMMARY = "A trip to Oslo\n\nThe user flies to Oslo on Friday.";
 
-/** A session's log from its beginning, until it has an event that fits. */
-async function follow(node: ChildServer, id: string, fits: (event: Told) => boolean): Promise<Told[]> {
-  const stream = await fetch(`${node.url}/session/${id}/events?lastEventId=`);
-  const told: Told[] = [];
-  let rest = "";
-  for await (const chunk of stream.body!.pipeThrough(new TextDecoderStream())) {
-    const lines = (rest + chunk).split("\n");
-    rest = lines.pop()!;
-    for (const line of lines) if (line.startsWith("data: ")) told.push(JSON.parse(line.slice(6)));
-    if (told.some(fits)) return told;
-  }
-  throw new Error(`the stream ended after ${told.map(({ type }) => type)}`);
-}
-
-const isSummary = ({ type, data }: Told) => type === "message" && data["summary"] !== undefined;
+const isSummary = ({ type, data }: ToldEvent) => type === "message" && data["summary"] !== undefined;
 
 /** A node whose model summarises after two turns, and keeps one of them. */
 async function open(settings: Record<string, string>, summary: object = { after: 2, keep: 1 }) {
@@ -40,14 +21,14 @@ async function open(settings: Record<string, string>, summary: object = { after:
   const talk = async (content: string, text = `Heard ${content}.`) => {
     provider.willReply({ kind: "stream", text: [text] });
     const { runId } = (await node.post("/message", { type: "chat", sessionId: id, content })).body;
-    await follow(node, id, ({ type, data }) => type === "complete" && data["runId"] === runId);
+    await node.follow(id, ({ type, data }) => type === "complete" && data["runId"] === runId);
   };
   /** The session is told two things, and its model answers the request for a summary so. */
   const summarised = async (...text: string[]) => {
     await talk("one");
     provider.willReply({ kind: "stream", text: ["Heard two."] }, { kind: "stream", text });
     await node.post("/message", { type: "chat", sessionId: id, content: "two" });
-    await follow(node, id, isSummary);
+    await node.follow(id, isSummary);
   };
   return {
     provider,
@@ -102,7 +83,7 @@ function suite(settings: () => Promise<Record<string, string>>): void {
     expect(stage.asked(-1).messages[0]!.content).toContain(NOTE);
     stage.provider.willReply({ kind: "stream", text: ["Heard four."] }, { kind: "stream", text: ["Oslo and Bergen"] });
     await stage.node.post("/message", { type: "chat", sessionId: stage.id, content: "four" });
-    await follow(stage.node, stage.id, ({ data }) => data["summary"] === "Oslo and Bergen");
+    await stage.node.follow(stage.id, ({ data }) => data["summary"] === "Oslo and Bergen");
     const asked = stage.asked(-1).messages[1]!.content;
     expect(asked).toContain(`<summary>\n${SUMMARY}\n</summary>`);
     expect(asked).toContain("User: three");
@@ -123,7 +104,7 @@ function suite(settings: () => Promise<Record<string, string>>): void {
       provider.willReply({ kind: "stream", text: ["Yes."] });
       await node.post(`/session/${sessionId}/activate`);
       await node.post("/message", { type: "chat", sessionId, content: "more" });
-      await follow(node, sessionId, ({ type }) => type === "complete");
+      await node.follow(sessionId, ({ type }) => type === "complete");
       return stage.asked(-1).messages[0]!.content;
     };
     const forked = (await node.post(`/session/${id}/fork`, {})).body.session;
@@ -186,7 +167,7 @@ function suite(settings: () => Promise<Record<string, string>>): void {
     while (stage.provider.requests.length < 3) await stage.provider.nextRequest();
     stage.provider.willReply({ kind: "stream", text: [SUMMARY] });
     await stage.restart();
-    await follow(stage.node, stage.id, isSummary);
+    await stage.node.follow(stage.id, isSummary);
     expect((await stage.messages()).filter(({ summary }) => summary)).toMatchObject([{ content: SUMMARY }]);
   });
 
@@ -196,7 +177,7 @@ function suite(settings: () => Promise<Record<string, string>>): void {
     stage.provider.willReply({ kind: "stream", text: [SUMMARY] });
     const { status, body } = await stage.node.post(`/session/${stage.id}/summarize`);
     expect([status, body.session.id]).toEqual([200, stage.id]);
-    await follow(stage.node, stage.id, isSummary);
+    await stage.node.follow(stage.id, isSummary);
     expect(stage.provider.requests.map(({ body }) => JSON.parse(body).model)).toEqual(["large", "small"]);
   });
 }

@@ -173,6 +173,7 @@ const SESSION_EVENTS = [
   { ...report, outcome: { kind: "done" } },
   { ...about, type: "run.still", runId: "r1", attempt: 1 },
   { ...about, type: "session.summarize" },
+  { ...about, type: "session.switch_mode", mode: "research" },
   { ...about, type: "run.summary", runId: "r1", attempt: 1, result: { kind: "unneeded" } },
   ...["t1", "t2", "stale"].map((timerId) => ({ ...about, type: "timer", timerId })),
   { type: "nonsense", given },

@@ -1,0 +1,46 @@
+import { expect, test } from "vitest";
+import { makeCatalog } from "../../support/catalog.ts";
+import { FloorStage } from "../../support/floor-stage.ts";
+
+const adapter = { kind: "ai-sdk", provider: "openai", model: "m" };
+const modes = (...names: string[]) => names.map((name) => ({ name }));
+const open = () => {
+  const floor = new FloorStage(makeCatalog([{ name: "model", when_busy: "enqueue", modes: modes("a", "b"), adapter }]));
+  floor.create("model");
+  return floor;
+};
+const toMode = (floor: FloorStage, mode: string) =>
+  floor.ask({ type: "session.switch_mode", sessionId: "model", mode });
+const modeOf = (floor: FloorStage, runId: string) => {
+  const reply = floor.claim("model", runId);
+  return reply.ok && reply.task ? reply.task.mode : "no task";
+};
+
+test("a turn keeps the mode in which it began; one that waits begins in the newest", () => {
+  const floor = open();
+  floor.chat("model", "m1");
+  floor.chat("model", "m2");
+  expect(toMode(floor, "b")).toMatchObject({ ok: true, session: { mode: "b" } });
+  expect(modeOf(floor, "run-m1")).toBeUndefined();
+  floor.restart();
+  floor.report("model", "run-m1", 1, { outcome: { kind: "done" } });
+  expect(modeOf(floor, "run-m2")).toBe("b");
+});
+
+test("choosing the mode that a session has is no event", () => {
+  const floor = open();
+  toMode(floor, "b");
+  toMode(floor, "b");
+  expect(floor.events("session_updated")).toEqual([{ mode: "b" }]);
+});
+
+test("a mode that a reload has removed leaves the session in the first", () => {
+  const floor = open();
+  toMode(floor, "b");
+  floor.catalog = makeCatalog([{ name: "model", modes: modes("a"), adapter }]);
+  expect(toMode(floor, "b")).toMatchObject({
+    ok: false,
+    code: "bad_request",
+    facts: { issues: [{ path: "mode", message: "the agent has no mode b; its modes are a" }] },
+  });
+});

@@ -1,0 +1,81 @@
+import { describe, expect, test } from "vitest";
+import { inMode } from "../../../src/config/catalog/catalog.ts";
+import { readCatalog } from "../../../src/config/catalog/catalog-file.ts";
+import { withDefinitions } from "../../../src/config/catalog/definition.ts";
+import type { AgentId } from "../../../src/protocol/ids.ts";
+import { makeCatalog } from "../../support/catalog.ts";
+
+const adapter = { kind: "ai-sdk", provider: "openai", model: "m" };
+const CATALOG = makeCatalog([
+  {
+    name: "model",
+    instructions: "Be brief.",
+    tools: ["clock", "ask-user", { name: "web-fetch", hosts: ["example.com"] }],
+    modes: [
+      { name: "talk", tools: ["ask-user"] },
+      { name: "work", tools: ["web-fetch", "clock"], instructions: "Look it up." },
+    ],
+    adapter,
+  },
+  { name: "plain", tools: ["clock"], adapter },
+]);
+const MODEL = CATALOG.agents.get("model")!;
+const shown = ({ tools, instructions }: typeof MODEL) => ({ tools: tools.map(({ name }) => name), instructions });
+
+describe("an agent in a mode", () => {
+  test("has the mode's tools, with their limits, and its instructions", () => {
+    expect(shown(inMode(MODEL, "work"))).toEqual({
+      tools: ["clock", "web-fetch"],
+      instructions: "Be brief.\n\nLook it up.",
+    });
+    expect(inMode(MODEL, "work").tools.at(-1)).toMatchObject({ hosts: ["example.com"] });
+  });
+
+  test("has the first mode's without one of that name, and all of its tools if it has no modes", () => {
+    const first = { tools: ["ask-user"], instructions: "Be brief." };
+    expect([undefined, "gone"].map((mode) => shown(inMode(MODEL, mode)))).toEqual([first, first]);
+    expect(shown(inMode(CATALOG.agents.get("plain")!, "work"))).toEqual({ tools: ["clock"], instructions: undefined });
+  });
+
+  test("that is defined in the database has no tool that its definition lacks", () => {
+    const definition = { name: "mine" as AgentId, workspaceId: "w", basedOn: "model" as AgentId, enabled: true };
+    const { agents } = withDefinitions(CATALOG, [{ ...definition, tools: ["clock"] }]);
+    const mine = [...agents.values()].at(-1)!;
+    expect(["talk", "work"].map((mode) => shown(inMode(mine, mode)).tools)).toEqual([[], ["clock"]]);
+  });
+});
+
+test.each([
+  ["a mode twice", "tools: [clock], modes: [{ name: a }, { name: a }]", "modes[1].name: there is already a mode a"],
+  [
+    "a tool that the agent lacks",
+    "tools: [clock], modes: [{ name: a, tools: [ask-user] }]",
+    "modes[0].tools[0]: ask-user is none of the agent's tools",
+  ],
+  [
+    "a tool twice",
+    "tools: [clock], modes: [{ name: a, tools: [clock, clock] }]",
+    "modes[0].tools[1]: clock is listed twice",
+  ],
+  ["a name that is none", "modes: [{ name: A B }]", "modes[0].name: must be 1 to 64 of a-z 0-9 _ -"],
+  ["a key that modes lack", "modes: [{ name: a, model: m }]", "modes[0].model: is not a known key"],
+])("%s is a fault at its place", (_, keys, fault) => {
+  const reading = readCatalog(
+    `agents:\n  - { name: a, ${keys}, adapter: { kind: ai-sdk, provider: openai, model: m } }\n`,
+  );
+  const faults = reading.ok ? [] : reading.faults.map(({ line, path, message }) => `${line} ${path}: ${message}`);
+  expect(faults).toEqual([expect.stringContaining(`2 agents[0].${fault}`)]);
+});
+
+test.each([
+  ["scripted", "kind: scripted", "agents[0].modes: must not be used with adapter scripted"],
+  ["external", "kind: external", "agents[0].modes: must not be used with adapter external"],
+  ["acp, with instructions", "kind: acp, profile: codex", "agents[0].modes[0].instructions: must not be used"],
+])("modes of an agent of kind %s are a fault", (_, kind, fault) => {
+  const reading = readCatalog(
+    `agents:\n  - { name: a, modes: [{ name: b, instructions: c }], adapter: { ${kind} } }\n`,
+  );
+  expect(reading.ok ? [] : reading.faults.map(({ path, message }) => `${path}: ${message}`)).toEqual([
+    expect.stringContaining(fault),
+  ]);
+});
