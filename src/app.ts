@@ -1,4 +1,3 @@
-import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { readHome } from "./agents/process/home.ts";
 import { killOrphans } from "./agents/process/process-sweep.ts";
@@ -29,6 +28,7 @@ import type { Logger } from "./protocol/ports/logger.ts";
 import type { SpanFacts } from "./protocol/ports/tracer.ts";
 import { Worker } from "./runs/worker.ts";
 import { openShape, type Shape } from "./shape.ts";
+import { VERSION } from "./version.ts";
 
 /** A node. Creating it has no side effects; it can be started once and stopped once. */
 export interface App {
@@ -50,8 +50,6 @@ export interface AppOptions {
   /** The folder of the built page. Default: the output of `npm run build:page`. */
   pageFolder?: string;
 }
-
-export const VERSION: string = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8")).version;
 
 /** The path is the same relative to `src` and to `dist`. */
 const PAGE_FOLDER = fileURLToPath(new URL("../dist/page", import.meta.url));

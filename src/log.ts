@@ -1,5 +1,5 @@
+import { createRequire } from "node:module";
 import { type DestinationStream, pino } from "pino";
-import { prettyFactory } from "pino-pretty";
 import { LineOutput } from "./line-output.ts";
 import type { Logger } from "./protocol/ports/logger.ts";
 
@@ -31,6 +31,8 @@ export const droppedLines = (): number => STDOUT.dropped + STDERR.dropped;
 function toStderr(): DestinationStream {
   STDERR.guard();
   if (!process.stderr.isTTY) return STDERR;
+  // Loaded for a terminal alone: most nodes write to a file or a pipe.
+  const { prettyFactory } = createRequire(import.meta.url)("pino-pretty") as typeof import("pino-pretty");
   const pretty = prettyFactory({ ignore: "pid,hostname", colorize: true });
   return { write: (line) => STDERR.write(pretty(line)) };
 }

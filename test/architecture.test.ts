@@ -108,7 +108,7 @@ const RULES: { from: string; may: string[]; types?: string[] }[] = [
     from: "^src/cli/",
     may: [
       "^src/cli/",
-      "^src/(app|log)\\.ts$",
+      "^src/(app|log|version)\\.ts$",
       "^src/agents/registry\\.ts$",
       "^src/config/",
       "^src/client/",
@@ -123,7 +123,7 @@ const RULES: { from: string; may: string[]; types?: string[] }[] = [
     may: ["^src/protocol/", "^src/config/traces\\.ts$", "^@opentelemetry/"],
   },
   {
-    from: "^src/(app|shape|orchestrator|defined-catalog|new-id|index|system-clock|database-time|log|line-output|metrics)\\.ts$",
+    from: "^src/(app|shape|orchestrator|defined-catalog|new-id|index|system-clock|database-time|log|line-output|metrics|version)\\.ts$",
     may: ["^src/(?!cli/|client/|react/)", "^pino", "^prom-client$", "^node:"],
   },
 ];
@@ -232,6 +232,15 @@ describe("the house", () => {
     expect(found).toEqual([]);
   });
 
+  test.each([
+    ["the thread that writes to SQLite", "src/store/sqlite/writer/writer-main.ts", /^[^.]*$/],
+    ["a command's help", "src/cli/main.ts", /^(fastify|yaml|xstate|pino|prom-client|src\/(app|actors|gateway)\b)/],
+  ])("the code of %s loads nothing that it does not need when it starts", (_, entry, refused) => {
+    const loaded = loadedBy(entry);
+    expect(loaded.size).toBeGreaterThan(5);
+    expect([...loaded].filter((each) => !each.startsWith("node:") && refused.test(each))).toEqual([]);
+  });
+
   test("the code keeps its files short enough to be read at once", () => {
     const long = files.filter((file) => readFileSync(file, "utf8").split("\n").length > 400);
     expect(long.map((file) => relative(root, file))).toEqual([]);
@@ -261,6 +270,20 @@ describe("the house", () => {
 });
 
 /** The first circle of imports, as the files along it; undefined when there is none. */
+/** The files and packages that are loaded when a file starts: what it and they import at once, but for types. */
+function loadedBy(entry: string, loaded = new Set<string>()): Set<string> {
+  loaded.add(entry);
+  const text = readFileSync(join(root, entry), "utf8");
+  for (const [, type, named] of text.matchAll(IMPORT)) {
+    if (named === undefined || type !== undefined) continue;
+    const to = named.startsWith(".") ? relative(root, resolve(dirname(join(root, entry)), named)) : named;
+    if (loaded.has(to)) continue;
+    if (named.startsWith(".")) loadedBy(to, loaded);
+    else loaded.add(to);
+  }
+  return loaded;
+}
+
 function findCircle(arrows: ReadonlyMap<string, readonly string[]>): string[] | undefined {
   const done = new Set<string>();
   const visit = (file: string, path: readonly string[]): string[] | undefined => {

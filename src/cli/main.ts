@@ -1,15 +1,11 @@
-import { VERSION } from "../app.ts";
 import { suggest } from "../config/nearest.ts";
 import { readSettings, SETTINGS } from "../config/settings.ts";
-import { checkCatalog } from "./check/check.ts";
-import { MATRIX_FORMATS } from "./check/matrix.ts";
-import { drive } from "./drive.ts";
-import { CHART_FORMATS, machinesText } from "./machines.ts";
-import { serve } from "./serve.ts";
+import { VERSION } from "../version.ts";
 import { helpOf, MISUSED, readFlags, readOne, type Verb } from "./verb.ts";
 
 const LOCAL_NODE = "http://127.0.0.1:3000";
 
+/** Each command loads its own code when it runs, so that help and the version need no server. */
 const VERBS: readonly Verb[] = [
   {
     name: "serve",
@@ -22,7 +18,7 @@ const VERBS: readonly Verb[] = [
         `${meaning.replaceAll("`", "")} Default: ${standard}.`,
       ]),
     ],
-    run: serve,
+    run: async (args) => (await import("./serve.ts")).serve(args),
   },
   {
     name: "check",
@@ -39,11 +35,13 @@ const VERBS: readonly Verb[] = [
       if ("fault" in read) return misuse("check", read.fault);
       const [file = usualCatalogPath(), more] = read.positionals;
       const { matrix = false, format = "text" } = read.values;
+      const { MATRIX_FORMATS } = await import("./check/matrix.ts");
       const shown = MATRIX_FORMATS.find((each) => each === format);
       if (more !== undefined) return misuse("check", `${more} is an extra argument`);
       if (!shown) return misuse("check", "--format is text, markdown or json");
       if (read.values.format !== undefined && !matrix) return misuse("check", "--format needs --matrix");
       endQuietlyWithoutReader(() => process.exit(0));
+      const { checkCatalog } = await import("./check/check.ts");
       return await checkCatalog(file, process.stdout, process.env, matrix ? shown : undefined);
     },
   },
@@ -69,6 +67,7 @@ const VERBS: readonly Verb[] = [
         // Abort first, which ends the drive's sessions on the server.
         stopping.abort();
       });
+      const { drive } = await import("./drive.ts");
       const code = await drive(url, process.stdout, { signal: stopping.signal });
       return hasReader ? code : 0;
     },
@@ -83,6 +82,7 @@ const VERBS: readonly Verb[] = [
     run: async (args) => {
       const read = readFlags(args, { format: { type: "string", default: "mermaid" } });
       if ("fault" in read) return misuse("machines", read.fault);
+      const { CHART_FORMATS, machinesText } = await import("./machines.ts");
       const format = CHART_FORMATS.find((each) => each === read.values.format);
       if (!format || read.positionals.length > 0) return misuse("machines", "--format is mermaid or json");
       return print(machinesText(format));

@@ -8,7 +8,7 @@ import type { ConnectionId } from "../protocol/ids.ts";
 import type { Envelope } from "../protocol/internal/command.ts";
 import type { Reply } from "../protocol/internal/reply.ts";
 import type { Tracer } from "../protocol/ports/tracer.ts";
-import { answerJson } from "../protocol/session.ts";
+import { answerJson } from "../protocol/session-json.ts";
 import { type Authenticate, type Caller, everybodyIsOperator } from "./access/caller.ts";
 import type { Access, Gatekeeper } from "./access/gatekeeper.ts";
 import { KnownPlaces } from "./access/known-places.ts";

@@ -6,7 +6,7 @@ import type { Accepted, Reply } from "../../protocol/internal/reply.ts";
 import type { Clock } from "../../protocol/ports/clock.ts";
 import type { Logger } from "../../protocol/ports/logger.ts";
 import type { Tracer } from "../../protocol/ports/tracer.ts";
-import { answerJson } from "../../protocol/session.ts";
+import { answerJson } from "../../protocol/session-json.ts";
 import type { Receipt, SessionRow, Store } from "../../store/store.ts";
 import type { Given } from "../facts.ts";
 import { isStopping } from "../session/fencing.ts";

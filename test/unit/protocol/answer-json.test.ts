@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { answerJson, sessionJson } from "../../../src/protocol/session.ts";
+import { answerJson, sessionJson } from "../../../src/protocol/session-json.ts";
 import { makeSession } from "../../support/floor-writer.ts";
 
 test("an answer's JSON says what JSON.stringify would, with a session and without one", () => {

@@ -1,5 +1,5 @@
 import type { SessionId } from "../../../protocol/ids.ts";
-import { sessionJson } from "../../../protocol/session.ts";
+import { sessionJson } from "../../../protocol/session-json.ts";
 import { newsOf, sessionText } from "../../rows.ts";
 import type { AdoptedHistory, FloorChange } from "../../store.ts";
 
