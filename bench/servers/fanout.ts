@@ -84,7 +84,7 @@ serveParent(`http://127.0.0.1:${port}`, {
         const floorId = `s:${sessionId}` as FloorId;
         const entry = { floorSeq: last, sessionId, seq: last, type: "session_updated" as const, at: clock.now(), json };
         const message = { kind: "commit" as const, floorId, prev: place, last, entries: [toWire(entry)] };
-        void bus.publish(floorTopic(store.epoch, floorId), encodeFloorMessage(message));
+        void bus.publish(floorTopic(store.epoch, floorId), encodeFloorMessage(message, bus.isLocal));
       }
       place = last;
       await nextTurn();

@@ -4,6 +4,11 @@
  */
 export interface Bus {
   /**
+   * Whether messages stay in this process and listeners get the object that was published, so that nothing need be encoded.
+   * Default: false.
+   */
+  readonly isLocal?: boolean;
+  /**
    * Send a message, of at most 64 KiB, to all subscribers. Waits at most 100 ms and never rejects: a message that the
    * bus cannot take is lost.
    */

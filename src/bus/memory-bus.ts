@@ -4,6 +4,7 @@ const DONE = Promise.resolve();
 
 /** The bus of one process. It loses nothing. Like every bus, it delivers asynchronously, after `publish` returns. */
 export class MemoryBus implements Bus {
+  readonly isLocal = true;
   readonly #topics = new Map<string, Set<Listener>>();
   #sent: { listeners: ReadonlySet<Listener>; message: Uint8Array }[] = [];
   #isClosed = false;

@@ -286,7 +286,7 @@ export class Worker {
           if (!bus.isHeard(topic)) return;
           const json = JSON.stringify(delta);
           const frame = dataFrame(envelopeJson({ type: "delta", json, at: clock.now(), sessionId }));
-          void bus.publish(topic, encodeFloorMessage({ kind: "delta", floorId, sessionId, frame }));
+          void bus.publish(topic, encodeFloorMessage({ kind: "delta", floorId, sessionId, frame }, bus.isLocal));
         },
         home,
         onHold: (isHeld) => this.#setHeld(drive, isHeld),

@@ -52,6 +52,14 @@ export function busContract(name: string, open: () => Promise<BusSubject>): void
       }
     });
 
+    test("a bus delivers the object that was published, if it says that messages stay in the process", async () => {
+      const sent = Object.assign(encode("hello"), { content: {} });
+      const received = Promise.withResolvers<Uint8Array>();
+      await other.subscribe("object", received.resolve);
+      await one.publish("object", sent);
+      expect((await received.promise) === sent).toBe(one.isLocal === true);
+    });
+
     test("a bus carries bytes as they are, up to 64 KiB", async () => {
       const bytes = Uint8Array.from({ length: MAX_BUS_MESSAGE }, (_, index) => index % 256);
       const received = Promise.withResolvers<Uint8Array>();

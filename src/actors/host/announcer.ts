@@ -58,7 +58,7 @@ export class Announcer {
     // A follower that subscribed during the commit has read the store as it was before.
     if (wire || bus.isHeard(topic)) {
       const messages = messagesOf(batch, wire ?? batch.entries.map(toWire), clock.now());
-      for (const message of messages) void bus.publish(topic, encodeFloorMessage(message));
+      for (const message of messages) void bus.publish(topic, encodeFloorMessage(message, bus.isLocal));
     }
     for (const { runId, signal } of signals) {
       void bus.publish(runTopic(store.epoch, runId), encoder.encode(JSON.stringify(signal)));

@@ -185,10 +185,9 @@ export function messageRoutes(app: Routes, context: RouteContext): void {
     if (row) return connections.tell(row.id, { kind: "notice", body: json });
     const { floorId, sessionId } = target!;
     const frame = dataFrame(json);
-    await context.bus.publish(
-      floorTopic(store.epoch, floorId),
-      encodeFloorMessage({ kind: "notice", floorId, sessionId, frame }),
-    );
+    const { bus } = context;
+    const notice = encodeFloorMessage({ kind: "notice", floorId, sessionId, frame }, bus.isLocal);
+    await bus.publish(floorTopic(store.epoch, floorId), notice);
   }
 }
 

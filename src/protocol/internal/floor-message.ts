@@ -69,15 +69,19 @@ type EntryHead = [
   seq?: number | null,
 ];
 
-/**
- * Messages that this process encoded, keyed by their bytes, so that readers in the same process need not decode them.
- */
-const encoded = new WeakMap<Uint8Array, FloorMessage>();
+/** A message that stays in its process: an array without bytes that holds it. */
+class LocalMessage extends Uint8Array {
+  readonly content: FloorMessage;
 
-export function encodeFloorMessage(message: FloorMessage): Uint8Array {
-  const bytes = bytesOf(message);
-  encoded.set(bytes, message);
-  return bytes;
+  constructor(content: FloorMessage) {
+    super(0);
+    this.content = content;
+  }
+}
+
+/** @param isLocal whether the message stays in this process, so that its followers can have it as it is: `Bus.isLocal` */
+export function encodeFloorMessage(message: FloorMessage, isLocal = false): Uint8Array {
+  return isLocal ? new LocalMessage(message) : bytesOf(message);
 }
 
 function bytesOf(message: FloorMessage): Uint8Array {
@@ -106,7 +110,7 @@ function bytesOf(message: FloorMessage): Uint8Array {
 
 /** @throws SyntaxError when the bytes are not a floor message */
 export function decodeFloorMessage(bytes: Uint8Array): FloorMessage {
-  return encoded.get(bytes) ?? read(bytes);
+  return bytes instanceof LocalMessage ? bytes.content : read(bytes);
 }
 
 function read(bytes: Uint8Array): FloorMessage {
