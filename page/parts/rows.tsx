@@ -18,6 +18,8 @@ interface Props<T> {
   shownIndex?: number | undefined;
   /** Stays above the rows; it has their height. */
   head?: ReactNode;
+  /** Lies behind all rows, and is as high as they are together. */
+  behind?: ReactNode;
   /** The width of all rows, in px, where they are wider than the list. */
   width?: number | undefined;
   /** Called when the end of the list comes into view. */
@@ -49,7 +51,7 @@ const LIKELY_HEIGHT = 600;
 const ROUNDED = 2;
 
 /** A list of any length of which only what is seen is in the document. */
-export function Rows<T>({ items, rowHeight, keyOf, row, label, shownIndex, head, width, onEnd }: Props<T>) {
+export function Rows<T>({ items, rowHeight, keyOf, row, label, shownIndex, head, behind, width, onEnd }: Props<T>) {
   const { length } = items;
   const box = useRef<HTMLElement>(null);
   const above = useRef<HTMLDivElement>(null);
@@ -93,6 +95,7 @@ export function Rows<T>({ items, rowHeight, keyOf, row, label, shownIndex, head,
         </div>
       )}
       <div className={styles["all"]} style={{ height: length * rowHeight, width }}>
+        {behind}
         <ul style={{ transform: `translateY(${origin * rowHeight}px)` }}>
           {items.slice(first, last).map((item, nth) => {
             const index = first + nth;

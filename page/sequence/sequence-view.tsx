@@ -1,4 +1,4 @@
-import { useLayoutEffect, useMemo, useRef, useState } from "react";
+import { memo, useLayoutEffect, useMemo, useRef, useState } from "react";
 import { DecisionText } from "../floor/decisions.tsx";
 import { placeOf } from "../log/log-event.ts";
 import { useHere } from "../moment/here.tsx";
@@ -68,6 +68,7 @@ export function SequenceView() {
           shownIndex={shown.length - 1}
           width={width}
           head={<Heads columns={columns} nameOf={nameOf} />}
+          behind={<LifeLines count={columns.length} />}
           row={(exchange) => (
             <ExchangeRow
               exchange={exchange}
@@ -126,6 +127,17 @@ function Heads({ columns, nameOf }: HeadsProps) {
   );
 }
 
+/** One for each column. As a background of the rows they would be painted anew with each of them. */
+const LifeLines = memo(function LifeLines({ count }: { count: number }) {
+  return Array.from({ length: count }, (_, place) => (
+    // biome-ignore lint/suspicious/noArrayIndexKey: a line is its place.
+    <span key={place} className={styles["life"]} style={{ left: middleOf(place) }} />
+  ));
+});
+
+/** Of a column, in px. */
+const middleOf = (place: number): number => TIME_PX + (place + 0.5) * COLUMN_PX;
+
 interface RowProps extends HeadsProps {
   exchange: Exchange;
   isNow: boolean;
@@ -135,9 +147,8 @@ interface RowProps extends HeadsProps {
 function ExchangeRow({ exchange, columns, nameOf, isNow, onChoose }: RowProps) {
   const { say, language } = useWords();
   const { from, to, at } = exchange;
-  const middle = (place: number) => TIME_PX + (place + 0.5) * COLUMN_PX;
   const [first, second] = [placeIn(columns, from), placeIn(columns, to)];
-  const [start, end] = [middle(first), middle(second)];
+  const [start, end] = [middleOf(first), middleOf(second)];
   const other = columns[first] === undefined ? from : columns[second] === undefined ? to : undefined;
   const left = Math.min(start, end);
   const isSelf = start === end;

@@ -71,4 +71,24 @@ describeInChromium("scrubbing", (open) => {
       expect(faults).toEqual([]);
     },
   );
+
+  test("a list that became shorter ends with its last row", async () => {
+    const { floorId, count } = await goRound();
+    const { page } = await open(`${node.url}/#/sequence/${encodeURIComponent(floorId)}?at=${count}`);
+    const slider = page.getByRole("slider", { name: "Look at an earlier moment" });
+    await expect.poll(() => slider.getAttribute("max"), { timeout: 15_000 }).toBe(String(count));
+    await page.getByRole("heading", { name: "Sequence" }).click();
+    for (let steps = 1; steps <= 5; steps += 1) {
+      await page.keyboard.press("ArrowLeft");
+      await expect.poll(() => slider.getAttribute("value"), { timeout: 15_000 }).toBe(String(count - steps));
+    }
+    const gap = () =>
+      page.evaluate<number>(`(() => {
+        const list = document.querySelector("main section[tabindex]");
+        list.scrollTop = list.scrollHeight;
+        const rows = [...list.querySelectorAll("li")].map((row) => row.getBoundingClientRect().bottom);
+        return Math.abs(list.getBoundingClientRect().bottom - Math.max(...rows));
+      })()`);
+    await expect.poll(gap, { timeout: 15_000 }).toBeLessThan(3);
+  });
 });
