@@ -11,7 +11,7 @@ const GET = headOf("GET", "/slow");
 const HALF = "GET /health HTTP/1.1\r\nHost: 127";
 
 /** A server that answers when it is told to; `/health` it answers at once. */
-async function open({ max = 100, maxPerAddress = 100, proxies = [] as string[] } = {}) {
+async function open({ max = 100, maxPerAddress = 100, proxies = [] as string[], pace = new TurnPace() } = {}) {
   const clock = new VirtualClock();
   const heard: { path: string; response: ServerResponse }[] = [];
   let wake = () => {};
@@ -19,7 +19,7 @@ async function open({ max = 100, maxPerAddress = 100, proxies = [] as string[] }
   const onCut = () => {
     cuts += 1;
   };
-  const sockets = new Sockets({ clock, pace: new TurnPace(), max, maxPerAddress, proxies, onCut });
+  const sockets = new Sockets({ clock, pace, max, maxPerAddress, proxies, onCut });
   let made = 0;
   class CountedRequest extends IncomingMessage {
     constructor(socket: Socket) {
@@ -86,6 +86,26 @@ test("thirty-two requests may wait behind the one under way; one more closes the
   const flood = await dial(GET.repeat(34));
   await flood.closed;
   expect(flood.text).toBe("");
+});
+
+test("a request waits for its turn, and a probe that comes after it does not", async () => {
+  const waiting: (() => void)[] = [];
+  class HeldPace extends TurnPace {
+    override request(begin: () => void): void {
+      waiting.push(begin);
+    }
+  }
+  const { dial, heard, whenHeard } = await open({ pace: new HeldPace() });
+  const slow = await dial(GET);
+  for (const path of ["/health", "/health"]) {
+    const probe = await dial(headOf("GET", path));
+    expect(await probe.until(ALIVE)).toMatch(/^HTTP\/1\.1 200/);
+  }
+  expect([heard.length, waiting.length]).toEqual([0, 1]);
+  waiting[0]!();
+  await whenHeard(1);
+  heard[0]!.response.end("answer.");
+  expect(await slow.until(/answer\.$/)).toMatch(/^HTTP\/1\.1 200/);
 });
 
 test("the parser makes no request of what follows one too many in the same bytes", async () => {
