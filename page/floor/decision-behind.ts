@@ -1,6 +1,6 @@
 import type { Decision } from "../../src/protocol/decision.ts";
 import type { Session } from "../../src/protocol/session.ts";
-import { effectsOf } from "./what-if.ts";
+import type { Effect } from "./what-if.ts";
 
 type Standing = Pick<Session, "id" | "state" | "pausedBy">;
 
@@ -19,14 +19,20 @@ function concerns(decision: Decision, { id, state }: Standing): boolean {
   const { outcome, reason, challenger } = decision;
   if (reason === "already_holder") return false;
   if (challenger.sessionId === id) return outcome === "granted" || state === "created";
-  return outcome === "granted" && effectsOf(decision).has(id);
+  return outcome === "granted" && becomes(decision, id) !== undefined;
 }
 
 function leadsTo(decision: Decision, { id, state, pausedBy }: Standing): boolean {
   const { challenger, outcome, reason } = decision;
   if (challenger.sessionId !== id) {
-    return effectsOf(decision).get(id)?.becomes === state && (state !== "paused" || pausedBy === "preemption");
+    return becomes(decision, id) === state && (state !== "paused" || pausedBy === "preemption");
   }
   if (outcome !== "granted") return state === "created";
   return state === (reason === "beneath" ? "ducked" : "active");
+}
+
+/** What became of a session that did not ask. Many decisions are asked for each card that is drawn, so nothing is made for it. */
+function becomes({ reason, holder, effects }: Decision, id: string): Effect["becomes"] | undefined {
+  if (effects) return effects.find(({ sessionId }) => sessionId === id)?.becomes;
+  return reason === "preempted" && holder?.sessionId === id ? "paused" : undefined;
 }
