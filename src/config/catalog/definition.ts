@@ -115,9 +115,6 @@ function makeEntry(base: AgentEntry, definition: AgentDefinition): AgentEntry {
     description: description ?? base.description,
     instructions: instructions ?? base.instructions,
     tools: tools ? base.tools.filter((tool) => tools.includes(tool.name)) : base.tools,
-    modes: tools
-      ? base.modes.map((mode) => ({ ...mode, tools: mode.tools.filter((key) => tools.includes(key)) }))
-      : base.modes,
     maxSteps: definition.maxSteps ?? base.maxSteps,
     subAgents: subAgents ?? base.subAgents,
     maxDepth: definition.maxDepth ?? base.maxDepth,
