@@ -19,6 +19,8 @@ import type { StagedHistory } from "./histories/staged-history.ts";
 import { checkContent, keepImages } from "./histories/turn-content.ts";
 import type { RouteContext } from "./route-context.ts";
 
+const ALREADY_REPLACED = "A copy has replaced this session already.";
+
 /** The settings of the source that a copy begins with. */
 interface Copy {
   source: Session;
@@ -53,10 +55,14 @@ export class Copies {
     this.#context = context;
   }
 
-  /** Copy a session's messages, and make the command that creates a session with them. */
+  /**
+   * Copy a session's messages, and make the command that creates a session with them.
+   * @throws AppError `session_archived` if another copy has replaced the session that this one is to replace
+   */
   async copy(caller: Caller, history: StagedHistory, { source, end, by, ...of }: Copy) {
     const { store, clock, visibleTo } = this.#context;
     const sessions = visibleTo(caller);
+    if (of.replaces?.replacedBy !== undefined) throw new AppError("session_archived", ALREADY_REPLACED);
     const messageId = await copyHistory({ store, clock, sessions, source: source.id, into: history }, end);
     const { replaces } = of;
     const { userId, zone, ownerId, workspaceId, title, agentId, mode } = replaces ?? source;
@@ -116,6 +122,7 @@ export class Copies {
   /**
    * Archive the session that a copy replaces, if it is on another floor. The two floors commit one after the other; if
    * the node is lost in between, a repeat of the request continues here.
+   * @throws AppError `session_archived` if another copy has replaced it; this copy is archived then
    */
   async supersede(caller: Caller, identity: Identity, { sessionId }: Accepted, replaced: SessionId): Promise<void> {
     const { commands, visibleTo } = this.#context;
@@ -132,6 +139,15 @@ export class Copies {
       floorId: place.floorId,
       command: { type: "session.supersede", sessionId: place.sessionId, by },
     }));
+    const { replacedBy } = (await sessions.view(place.sessionId, 0)).session;
+    if (replacedBy === undefined || replacedBy === copied.id) return;
+    // Another copy was made at the same time, and replaced it first.
+    const withdrawn = { ...identity, commandId: commands.deriveId<MessageId>(identity, "withdraw"), isKeyed: true };
+    await commands.carryOut(withdrawn, async () => ({
+      floorId: made.floorId,
+      command: { type: "session.stop", sessionId: copied.id },
+    }));
+    throw new AppError("session_archived", ALREADY_REPLACED);
   }
 
   /** @throws AppError `not_found`; `illegal_command` for a message of an agent, or a queued message */

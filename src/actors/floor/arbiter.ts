@@ -73,7 +73,10 @@ function create(step: ArbiterStep, wanted: NewSession, ask: Creation): void {
   const { sessionId } = wanted;
   const claim: Claim = { ...numbersOf(step, agent), sessionId };
   const { history, replaces } = ask;
-  if (replaces !== undefined && !step.sessionOf(replaces)) return refuse(step, "session_not_found");
+  const replaced = replaces === undefined ? undefined : step.sessionOf(replaces);
+  if (replaces !== undefined && !replaced) return refuse(step, "session_not_found");
+  // Only one of several copies that are made at once can replace it.
+  if (replaced?.replacedBy !== undefined) return refuse(step, "session_archived");
   const modeFault = wanted.mode === undefined ? undefined : findModeFault(agent, wanted.mode);
   // A copy begins in the first mode if the catalogue has changed since.
   if (modeFault && !history) return refuse(step, "bad_request", { issues: [modeFault] });

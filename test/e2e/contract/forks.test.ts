@@ -284,6 +284,27 @@ describe("a rollback", () => {
     expect(again.session.id).toBe(session.id);
   });
 
+  test.each(["on its user's floor", "on a floor of its own"])(
+    "a rollback replaces a session %s once: of several at once one takes effect, and a later one is refused",
+    async (where) => {
+      const ann = new E2eClient(node);
+      const { id } = await ann.hold("general", where.endsWith("own") ? { userId: undefined } : {});
+      await ann.talk(id, "hello 1");
+      const back = () => node.post(`/session/${id}/rollback`);
+      const { session } = await accepted(back());
+      expect((await refused(back())).errorCode).toBe("session_archived");
+      expect((await ann.see(id)).replacedBy).toBe(session.id);
+      await ann.talk(session.id, "hello 2");
+      const several = await Promise.all([1, 2].map(() => node.post(`/session/${session.id}/rollback`)));
+      expect(several.map(({ status }) => status).toSorted()).toEqual([200, 409]);
+      const taken = several.find(({ status }) => status === 200)!.body.session.id;
+      expect((await ann.see(session.id)).replacedBy).toBe(taken);
+      const { sessions } = await accepted(node.get("/session/list?pageSize=100"));
+      const copies = sessions.filter(({ origin }) => origin?.sessionId === session.id);
+      expect(copies.map((copy) => copy.id)).toEqual([taken]);
+    },
+  );
+
   test("a rollback of more turns than there are is refused, and changes nothing", async () => {
     const ann = new E2eClient(node);
     const { id } = await greeted(ann, 2);

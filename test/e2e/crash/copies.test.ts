@@ -1,5 +1,5 @@
 import { DatabaseSync } from "node:sqlite";
-import { onTestFinished } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
 import { makeHouse } from "../../support/child-server.ts";
 import { copyingSuite } from "../../support/copying-nodes.ts";
@@ -30,3 +30,36 @@ copyingSuite("a node", ["begins", "is almost done"], async () => {
     }),
   };
 });
+
+test("a node that is killed between the commit of a copy and the end of its source completes it with a repeat", async () => {
+  const house = await makeHouse({ agents: [{ name: "general" }] });
+  let node = await house.start();
+  const db = new DatabaseSync(house.file, { readOnly: true });
+  onTestFinished(() => db.close());
+  const copyOf = db.prepare("SELECT id FROM sessions WHERE json_extract(view, '$.origin.sessionId') = ?");
+  const stateOf = db.prepare("SELECT state FROM sessions WHERE id = ?");
+  for (let attempt = 0; ; attempt += 1) {
+    expect(attempt, "no kill came between the two commits").toBeLessThan(50);
+    // A session without a user has a floor of its own, and so has its copy: two commits.
+    const source = `source-${attempt}`;
+    await node.post("/session/create", { id: source, activate: true });
+    await node.post("/message", { type: "chat", sessionId: source, content: "hello" });
+    const back = () => node.post(`/session/${source}/rollback`, { turns: 1 }, `back-${attempt}`);
+    const asking = back().catch(() => undefined);
+    // The request leaves; from here on this process does nothing but look.
+    for (let turns = 0; turns < 5; turns += 1) await new Promise((resolve) => setImmediate(resolve));
+    const until = Date.now() + 1_000;
+    while (!copyOf.get(source) && Date.now() < until);
+    process.kill(node.pid, "SIGKILL");
+    await asking;
+    await node.ended;
+    const isBetween = copyOf.get(source) !== undefined && stateOf.get(source)!["state"] === "active";
+    node = await house.start();
+    if (!isBetween) continue;
+    const copy = String(copyOf.get(source)!["id"]);
+    expect((await back()).body.session).toMatchObject({ id: copy, messageCount: 0 });
+    const { session } = (await node.ask("GET", `/session/${source}`)).body;
+    expect(session).toMatchObject({ state: "archived", replacedBy: copy });
+    return;
+  }
+}, 120_000);
