@@ -10,7 +10,9 @@ afterAll(() => provider.close());
 
 const tag = `tag-${randomUUID()}`;
 const set = { TEST_TAG: tag };
-const model = { kind: "ai-sdk", provider: "openai-compatible", model: "m", base_url: provider.baseUrl };
+/** No silence of the provider ends a run before its test does. */
+const patience = { first_token_timeout: "1h", next_token_timeout: "1h" };
+const model = { kind: "ai-sdk", provider: "openai-compatible", model: "m", base_url: provider.baseUrl, ...patience };
 const CATALOG = {
   agents: [
     { name: "model", adapter: model },

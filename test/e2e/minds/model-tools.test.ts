@@ -70,7 +70,7 @@ const lastRequest = () => provider.requests.at(-1)!.body;
 
 const settings = { GIVEN_THERE: "given", SECRET: "never" };
 await describeShapes("a model with tools", { catalog: () => CATALOG, settings }, (shape) => {
-  test("reads the clock and a listed page, and no other; the log has each call and its end, live and afterwards", async () => {
+  test("a model reads the clock and a listed page, and no other; the log has each call and its end, live and afterwards", async () => {
     const talk = await Talk.open(shape, "reader");
     provider.willReply(
       calls(
@@ -119,7 +119,7 @@ await describeShapes("a model with tools", { catalog: () => CATALOG, settings },
     expect((await talk.messages()).at(-1)!.content).toBe("So be it.");
   });
 
-  test("asks no more for a tool that is approved for the session, also after all nodes were killed; another session asks", async () => {
+  test("a tool that is approved for a session is not asked for again, also after all nodes were killed; another session asks", async () => {
     const talk = await Talk.open(shape, "careful");
     provider.willReply(calls(call("clock", {}, "a"), call("clock", {}, "b")), says("Once."));
     const runId = await talk.say("the time?");
@@ -139,7 +139,7 @@ await describeShapes("a model with tools", { catalog: () => CATALOG, settings },
     expect((await other.ended(run)).data.cancelled).toBe(true);
   });
 
-  test("asks the user, who answers at another node, and the model hears the answer", async () => {
+  test("a model asks the user, who answers at another node, and the model hears the answer", async () => {
     const talk = await Talk.open(shape, "reader");
     provider.willReply(calls(call("ask-user", { question: "Which?", options: ["red", "blue"] })), says("Blue it is."));
     const runId = await talk.say("paint");
@@ -151,7 +151,7 @@ await describeShapes("a model with tools", { catalog: () => CATALOG, settings },
     expect(talk.eventsOf("interaction_resolved").map(({ data }) => data)).toEqual([{ by: "client" }]);
   });
 
-  test("calls an MCP server's tools, which see their own variables; one that may write is confirmed, and nothing stays", async () => {
+  test("a model calls an MCP server's tools, which see their own variables; one that may write is confirmed, and nothing stays", async () => {
     const talk = await Talk.open(shape, "filer");
     const text = { text: "hi; $(rm -rf /) `x`" };
     provider.willReply(calls(call("files_echo", text, "a"), call("files_write", text, "b")), says("Filed."));
@@ -163,7 +163,7 @@ await describeShapes("a model with tools", { catalog: () => CATALOG, settings },
     await gone(tag);
   });
 
-  test("leaves no process of an MCP server when its worker is killed in the middle of a call", async () => {
+  test("a worker that is killed in the middle of a call leaves no process of an MCP server", async () => {
     const talk = await Talk.open(shape, "filer");
     provider.willReply(calls(call("files_hang", { text: "x" })));
     const runId = await talk.say("hang");
@@ -175,7 +175,7 @@ await describeShapes("a model with tools", { catalog: () => CATALOG, settings },
     expect(talk.eventsOf("error").map(({ data }) => data.errorCode)).toEqual(["run_lost"]);
   });
 
-  test("keeps what its model thought apart from what it said", async () => {
+  test("a message keeps the reasoning of its model apart from the text", async () => {
     const talk = await Talk.open(shape, "master");
     provider.willReply({ kind: "stream", reasoning: ["Hm, ", "well."], text: ["Yes."] });
     await talk.ask("really?");
@@ -247,7 +247,7 @@ await describeShapes("a model with tools", { catalog: () => CATALOG, settings },
       expect(await talk.replay()).toEqual(talk.events);
     });
 
-    test("that delegates is held with its whole tree by a pause: a tool that runs ends, and no model is asked until the session goes on", async () => {
+    test("a pause holds the whole tree of a model that delegates: a running tool ends, and no model is asked until the session resumes", async () => {
       const talk = await Talk.open(shape, "master");
       const read = Promise.withResolvers<ServerResponse>();
       page = (_, response) => read.resolve(response);

@@ -181,7 +181,7 @@ export function describeRealAgent(agent: RealAgent): void {
       expect(existsSync(join(stage.workFolder, "refused.txt"))).toBe(false);
     });
 
-    test("calls a tool of Interlock, where the user consents", async () => {
+    test("a real agent calls a tool of Interlock where the user consents", async () => {
       const stage = await Stage.open(agent);
       const call = 'CALL clock {"timezone":"Asia/Shanghai"}';
       const resultOf = (events: readonly HeardEvent[]) =>
