@@ -28,6 +28,8 @@ interface Line {
   /** Bytes that the kernel had accepted at the last check, and since when that number has not grown. */
   taken: number;
   takenAt: number;
+  /** One function for all responses of the socket: an idle stream keeps it in memory. */
+  onResponseClose: () => void;
 }
 
 /** The sockets of one address, or of all addresses. */
@@ -71,9 +73,8 @@ export class Sockets {
   readonly #byAddress = new Map<string, SocketGroup>();
   readonly #spare = new Set<Line>();
   readonly #proxies = new BlockList();
-  /** Listeners of every socket and response. With one function for each, an idle stream would keep both in memory. */
+  /** Listens to every socket. */
   readonly #onSocketClose: (this: Socket) => void;
-  readonly #onResponseClose: (this: ServerResponse) => void;
   #handler: Handler | undefined;
   #timer: Timer | undefined;
 
@@ -83,10 +84,6 @@ export class Sockets {
     this.#onSocketClose = function () {
       const line = sockets.#lines.get(this);
       if (line) sockets.remove(line);
-    };
-    this.#onResponseClose = function () {
-      const line = sockets.#lines.get(this.req.socket);
-      if (line) sockets.#continue(line);
     };
     for (const proxy of options.proxies) {
       const [address = "", bits] = proxy.split("/");
@@ -137,6 +134,7 @@ export class Sockets {
       isChunked: false,
       taken: 0,
       takenAt: 0,
+      onResponseClose: () => this.#continue(line),
     };
     const group = address === undefined ? undefined : this.#groupOf(address);
     const hasRoom =
@@ -246,12 +244,13 @@ export class Sockets {
   #occupy(line: Line, response: ServerResponse): void {
     line.response = response;
     if (!line.isSpare) for (const group of this.#groupsOf(line)) group.idle.delete(line);
-    response.on("close", this.#onResponseClose);
+    response.on("close", line.onResponseClose);
   }
 
   /** The request in progress is over: begin the next one of the socket, if there is one. */
   #continue(line: Line): void {
     line.response = undefined;
+    if (!this.#lines.has(line.socket)) return;
     this.#noteChunked(line, false);
     const next = line.waiting.shift();
     if (next) {
