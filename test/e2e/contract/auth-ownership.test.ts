@@ -88,6 +88,8 @@ const ROUTES: [route: string, ask: (caller: Caller, of: Things) => Promise<Answe
   ["DELETE /session/{id}", (caller, { session }) => caller.ask("DELETE", `/session/${session}`)],
   ["POST /session/{id}/fork", (caller, { session }) => caller.post(`/session/${session}/fork`)],
   ["POST /session/{id}/rollback", (caller, { session }) => caller.post(`/session/${session}/rollback`)],
+  ["POST /session/{id}/summarize", (caller, { session }) => caller.post(`/session/${session}/summarize`)],
+  ["POST /session/{id}/mode", (caller, { session }) => caller.post(`/session/${session}/mode`, { mode: "quick" })],
   ["GET /session/{id}/export", (caller, { session }) => caller.get(`/session/${session}/export`)],
   ["GET /session/{id}/queue", (caller, { session }) => caller.get(`/session/${session}/queue`)],
   [
@@ -421,7 +423,9 @@ describe("an operator", () => {
 
 test("an owner can use its own session by every route", async () => {
   const ending = /(events|stream)$|DELETE|flags|archive|stop|create|pause|resume|rollback|resend|edit/;
-  const own = ROUTES.filter(([route]) => !ending.test(route));
+  // A scripted agent has neither.
+  const lacking = /summarize|mode$/;
+  const own = ROUTES.filter(([route]) => !ending.test(route) && !lacking.test(route));
   for (const [route, ask] of own) expect((await ask(ann, things)).status, route).toBe(200);
   for (const path of [`/session/${things.session}/events`, `${floor(things.floor)}/events`]) {
     expect((await (await ann.stream(path)).next()).type).toBe("session_created");

@@ -179,6 +179,8 @@ describe("/openapi.json", async () => {
       resumeSession: "POST /session/{id}/resume",
       archiveSession: "POST /session/{id}/archive",
       stopSession: "POST /session/{id}/stop",
+      summarizeSession: "POST /session/{id}/summarize",
+      switchMode: "POST /session/{id}/mode",
       streamSession: "GET /session/{id}/events",
       getFloor: "GET /floor/{id}",
       listFloors: "GET /floors",
@@ -316,6 +318,7 @@ describe("/openapi.json", async () => {
       "POST /session/import",
       "POST /session/load",
       "POST /session/{id}/messages/{messageId}/edit",
+      "POST /session/{id}/mode",
       "POST /v1/chat/completions",
       "POST /v1/responses",
     ]);
