@@ -77,12 +77,12 @@ export function lastPauseOf(events: readonly LogEvent[], sessionId: string, coun
 /** Further back than this many events nobody remembers what was said. */
 const WORDS_WITHIN = 1_000;
 
-/** What was said last in a session, by anybody, among the first `count` events of its floor's log. */
+/** What was said last in a session, by anybody, among the first `count` events of its floor's log; no summary. */
 export function lastWordsOf(events: readonly LogEvent[], sessionId: string, count: number): string | undefined {
   for (let index = count - 1; index >= Math.max(0, count - WORDS_WITHIN); index -= 1) {
     const event = events[index]!;
-    if (event.sessionId === sessionId && event.type === "message" && event.data.content !== "")
-      return event.data.content;
+    if (event.sessionId !== sessionId || event.type !== "message" || event.data.summary) continue;
+    if (event.data.content !== "") return event.data.content;
   }
   return undefined;
 }
@@ -95,14 +95,34 @@ export type Item =
 /** Lines of one agent, or a sub-agent's part of them, folded beneath its caller. */
 export type CallNode = { kind: "item"; item: Item } | { kind: "call"; name: string; key: string; nodes: CallNode[] };
 
-/** Messages and tool calls in the order in which they happened. */
+/** Messages and tool calls in the order in which they happened; each summary where what it covers ends. */
 export function itemsOf({ messages, toolUses }: Pick<Transcript, "messages" | "toolUses">): Item[] {
   const items: Item[] = [
     ...messages.map((message) => ({ kind: "message" as const, at: message.createdAt, message })),
     ...toolUses.map((use) => ({ kind: "tool" as const, at: Date.parse(use.timestamp), use })),
   ];
-  return items.sort((one, other) => one.at - other.at);
+  return placeSummaries(items.sort((one, other) => one.at - other.at));
 }
+
+/**
+ * A summary is written beside later turns: it is placed before the user's next message after the last one that it covers.
+ * A covered message that is not among the items is older than all of them.
+ */
+function placeSummaries(items: Item[]): Item[] {
+  const placed = items.filter((item) => !coveredBy(item));
+  if (placed.length === items.length) return items;
+  for (const item of items) {
+    const upTo = coveredBy(item);
+    if (!upTo) continue;
+    const last = placed.findIndex((each) => each.kind === "message" && each.message.id === upTo);
+    const next = placed.findIndex((each, index) => index > last && isOfUser(each));
+    placed.splice(next === -1 ? placed.length : next, 0, item);
+  }
+  return placed;
+}
+
+const coveredBy = (item: Item) => (item.kind === "message" ? item.message.summary?.upTo : undefined);
+const isOfUser = (item: Item) => item.kind === "message" && item.message.role === "user";
 
 /**
  * What each agent's calls of others said, beneath the place where it called them: a tree by `agent.path`. A call is known
@@ -119,7 +139,7 @@ export function callTree(items: readonly Item[]): CallNode[] {
     return times === 0 ? name : `${name}:${times}`;
   };
   for (const item of items) {
-    if (item.kind === "message" && item.message.role === "user") root.calls.clear();
+    if (isOfUser(item)) root.calls.clear();
     const agent = item.kind === "message" ? item.message.agent : item.use.data.agent;
     let branch = root;
     for (const [depth, name] of (agent?.path.slice(1) ?? []).entries()) {

@@ -79,7 +79,8 @@ class Pass {
         if (sessionId !== undefined) this.#edit(sessionId, withoutGaps(event.data), event);
         break;
       case "agent_switched":
-        if (sessionId !== undefined) this.#edit(sessionId, { agentId: event.data.currentAgentId }, event);
+        if (sessionId !== undefined)
+          this.#edit(sessionId, { agentId: event.data.currentAgentId, mode: undefined }, event);
         break;
       case "arbitration":
         this.#decide(event.data, event);

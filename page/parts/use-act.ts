@@ -22,10 +22,16 @@ export function useAct(): Act {
       return true;
     } catch (error) {
       const decision = error instanceof ClientError ? error.facts.decision : undefined;
-      setState({ isBusy: false, refusal: { text: (error as Error).message, decision } });
+      setState({ isBusy: false, refusal: { text: reasonOf(error as Error), decision } });
       return false;
     }
   }, []);
   const forget = useCallback(() => setState({ isBusy: false }), []);
   return { ...state, act, forget };
+}
+
+/** The server's words, with what is wrong with the request. */
+function reasonOf(error: Error): string {
+  const issues = error instanceof ClientError ? (error.facts.issues ?? []) : [];
+  return [error.message, ...issues.map(({ message }) => message)].join(" ");
 }

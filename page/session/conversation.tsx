@@ -11,6 +11,7 @@ import { useAct } from "../parts/use-act.ts";
 import { useWords } from "../words/words.tsx";
 import { Markdown } from "./markdown.tsx";
 import styles from "./session.module.css";
+import { Summary } from "./summaries.tsx";
 
 interface Props {
   messages: readonly SessionMessage[];
@@ -59,7 +60,13 @@ function Nodes({ nodes, session }: { nodes: readonly CallNode[]; session: Sessio
     const { item } = node;
     return (
       <Fragment key={keyOf(item)}>
-        {item.kind === "message" ? <MessageRow message={item.message} session={session} /> : <Tool use={item.use} />}
+        {item.kind === "tool" ? (
+          <Tool use={item.use} />
+        ) : item.message.summary ? (
+          <Summary message={item.message} />
+        ) : (
+          <MessageRow message={item.message} session={session} />
+        )}
       </Fragment>
     );
   });

@@ -14,8 +14,10 @@ import { useWords } from "../words/words.tsx";
 import { Composer } from "./composer.tsx";
 import { Conversation } from "./conversation.tsx";
 import { Interactions } from "./interactions.tsx";
+import { ModeChoice } from "./mode-choice.tsx";
 import styles from "./session.module.css";
 import { SessionList } from "./session-list.tsx";
+import { Summarise } from "./summaries.tsx";
 
 /** A conversation as it is written, and all others beside it. */
 export function SessionView() {
@@ -107,7 +109,7 @@ function Shown({ session, transcript, onOlder }: ShownProps) {
   const { messages, toolUses, interactions, error } = transcript;
   return (
     <div className={styles["conversation"]}>
-      <Head session={session} />
+      <Head session={session} isEmpty={messages.length === 0} />
       <Conversation messages={messages} toolUses={toolUses} session={session} onOlder={onOlder} />
       {error && (
         <p className={styles["error"]} role="alert">
@@ -120,7 +122,7 @@ function Shown({ session, transcript, onOlder }: ShownProps) {
   );
 }
 
-function Head({ session }: { session: Session }) {
+function Head({ session, isEmpty }: { session: Session; isEmpty: boolean }) {
   const { say, language, number } = useWords();
   const client = useClient();
   const { agentName, isLive, linkTo, floorId = "" } = useHere();
@@ -160,7 +162,8 @@ function Head({ session }: { session: Session }) {
         </form>
       )}
       <p>
-        <StateSign look={lookOf(session)} /> {agentName(agentId)} · {say("agents.priority", { value: priority })}
+        <StateSign look={lookOf(session)} /> {agentName(agentId)}{" "}
+        <ModeChoice key={`${id} ${agentId}`} session={session} />· {say("agents.priority", { value: priority })}
         {" · "}
         {say("session.begun", { time: clockOf(createdAt, language) })} ·{" "}
         {say("session.tokens", { count: number.format(tokenUsage.used) })}
@@ -197,6 +200,7 @@ function Head({ session }: { session: Session }) {
         >
           {say("session.archive")}
         </button>
+        <Summarise key={`${id} ${agentId}`} session={session} isEmpty={isEmpty} />
       </p>
       {refusal && <p role="alert">{refusal.text}</p>}
     </header>

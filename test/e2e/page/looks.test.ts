@@ -8,9 +8,18 @@ import { closeChromium, describeInChromium } from "../../support/chromium.ts";
 import { E2E_AGENTS } from "../../support/e2e-catalog.ts";
 import { accepted, E2eClient } from "../../support/e2e-client.ts";
 import { NodeUnderTest } from "../../support/node-under-test.ts";
+import { startProviderServer } from "../../support/provider-server.ts";
 
 const radio = { name: "radio", priority: 15, lease: "1h", adapter: { kind: "external" } };
-const agents = [...E2E_AGENTS, ...CAR, radio];
+const provider = await startProviderServer();
+afterAll(() => provider.close());
+const clerk = {
+  name: "clerk",
+  tools: ["clock"],
+  modes: [{ name: "talk" }, { name: "work", tools: ["clock"] }],
+  adapter: { kind: "ai-sdk", provider: "openai-compatible", model: "m", base_url: provider.baseUrl, summary: {} },
+};
+const agents = [...E2E_AGENTS, ...CAR, radio, clerk];
 const node = await NodeUnderTest.start({ agents, catalog: {}, pageFolder: await buildPage() });
 afterAll(() => node.stop());
 afterAll(closeChromium);
@@ -30,6 +39,7 @@ const VIEWS: readonly (readonly [path: (floor: string, asked: string) => string,
   [(floor) => `floor/${floor}`, "[data-front=true]"],
   [(floor) => `session/${floor}`, "main input[type=search]"],
   [(floor, asked) => `session/${floor}/${asked}`, "main textarea"],
+  [() => `session/${summarised}`, "main section details"],
   [(floor, asked) => `machine/${floor}/${asked}`, "[data-lit=true]"],
   [(floor) => `timeline/${floor}`, "main canvas"],
   [(floor) => `sequence/${floor}`, "main [data-role=client]"],
@@ -40,6 +50,19 @@ const VIEWS: readonly (readonly [path: (floor: string, asked: string) => string,
 
 let floor = "";
 let asked = "";
+let summarised = "";
+
+/** A session of an agent with modes, with a summary. */
+async function summarise(): Promise<string> {
+  const ben = new E2eClient(node);
+  const { id, floorId } = await ben.hold("clerk");
+  provider.willReply({ kind: "stream", text: ["Yes."] }, { kind: "stream", text: ["A **yes**."] });
+  await ben.talk(id, "Is it?");
+  const stream = await ben.follow(id);
+  await accepted(node.post(`/session/${id}/summarize`));
+  await stream.find(({ type, data }) => type === "message" && data["role"] === "system");
+  return `${encodeURIComponent(floorId)}/${id}`;
+}
 
 /** A floor with every kind of card: in front, quieter, paused with a held question, waiting; and a refusal. */
 beforeAll(async () => {
@@ -56,6 +79,7 @@ beforeAll(async () => {
   await createClient({ baseUrl: node.url }).changeFlags(general.floorId, { night: true });
   floor = encodeURIComponent(general.floorId);
   asked = general.id;
+  summarised = await summarise();
 });
 
 /** What makes the page wider than its screen; nothing where it is not. */

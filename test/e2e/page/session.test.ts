@@ -24,6 +24,13 @@ afterAll(() => provider.close());
 const modelAdapter = { kind: "ai-sdk", provider: "openai-compatible", model: "m", base_url: provider.baseUrl };
 const others = [
   { name: "model", adapter: modelAdapter },
+  { name: "archivist", adapter: { ...modelAdapter, summary: {} } },
+  {
+    name: "clerk",
+    tools: ["clock"],
+    modes: [{ name: "talk" }, { name: "work", tools: ["clock"] }],
+    adapter: modelAdapter,
+  },
   { name: "radio", lease: `${LEASE_MS}ms`, adapter: { kind: "external" } },
 ];
 const pageFolder = await buildPage();
@@ -35,6 +42,12 @@ afterAll(closeChromium);
 async function makeSession(agentId: string): Promise<{ id: string; address: string }> {
   const { id, floorId } = await new E2eClient(node).hold(agentId);
   return { id, address: `${node.url}/#/session/${encodeURIComponent(floorId)}/${id}` };
+}
+
+/** The place of the newest event of the session's floor. */
+async function newestPlace(sessionId: string): Promise<string> {
+  const { position } = (await node.get(`/session/${sessionId}`)).body;
+  return position.split(".")[1]!;
 }
 
 describeInChromium("the session view", (open) => {
@@ -124,6 +137,89 @@ describeInChromium("the session view", (open) => {
     }
     await page.reload();
     for (const [words] of replies) await page.getByText(words).waitFor();
+  });
+
+  test("requests a summary, and shows it folded where the conversation that it covers ends, then and later", async () => {
+    const { id, address } = await makeSession("archivist");
+    const { page, faults } = await open(address);
+    const summarise = page.getByRole("button", { name: "Summarise" });
+    expect(await summarise.isDisabled()).toBe(true);
+    provider.willReply({ kind: "stream", text: ["Which day?"] });
+    await node.post("/message", { type: "chat", sessionId: id, content: "I fly to Oslo" });
+    await page.getByRole("article", { name: "Archivist" }).getByText("Which day?").waitFor();
+    provider.willReply({ kind: "stream", text: ["# A trip to Oslo"] });
+    await summarise.click();
+    const messages = page.getByRole("region", { name: "Messages" });
+    const fold = messages.getByRole("group").filter({ hasText: "Summary of the conversation up to here" });
+    const content = fold.getByRole("heading", { name: "A trip to Oslo" });
+    const seeSummary = async () => {
+      await fold.waitFor();
+      expect(await content.isVisible()).toBe(false);
+      await fold.locator("summary").focus();
+      await page.keyboard.press("Enter");
+      await content.waitFor();
+      expect(await fold.getByRole("button").count()).toBe(0);
+      expect(await messages.getByRole("article", { name: "Archivist" }).count()).toBe(1);
+      expect(await messages.getByRole("button", { name: "Send again" }).count()).toBe(await summarise.count());
+    };
+    await seeSummary();
+    await page.getByText("A summary is requested.").waitFor({ state: "detached" });
+    await page.goto(`${address}?at=${await newestPlace(id)}`);
+    await summarise.waitFor({ state: "detached" });
+    await page.reload();
+    await seeSummary();
+    expect(faults).toEqual([]);
+  });
+
+  test("says why an agent writes no summary", async () => {
+    const { id, address } = await makeSession("general");
+    const { page } = await open(address);
+    await node.post("/message", { type: "chat", sessionId: id, content: "hello" });
+    await page.getByRole("button", { name: "Summarise" }).click();
+    await page.getByRole("alert").getByText("This agent writes no summaries: its entry has no summary.").waitFor();
+    expect(await page.getByText("A summary is requested.").count()).toBe(0);
+  });
+
+  test("chooses the mode of the session's agent, follows other choices, and shows the mode of a past moment", async () => {
+    const { id, address } = await makeSession("clerk");
+    const { page, faults } = await open(address);
+    const begun = await newestPlace(id);
+    const mode = page.getByLabel("Mode");
+    expect(await mode.inputValue()).toBe("talk");
+    await mode.selectOption("work");
+    await expect.poll(async () => (await node.get(`/session/${id}`)).body.session.mode).toBe("work");
+    const worked = await newestPlace(id);
+    await node.post(`/session/${id}/mode`, { mode: "talk" });
+    await expect.poll(() => mode.inputValue()).toBe("talk");
+    for (const [place, then] of [
+      [worked, "work"],
+      [begun, "talk"],
+    ] as const) {
+      await page.goto(`${address}?at=${place}`);
+      await expect.poll(() => mode.inputValue()).toBe(then);
+      expect(await mode.isDisabled()).toBe(true);
+    }
+    await page.goto(address);
+    await node.post(`/session/${id}/archive`);
+    await expect.poll(() => mode.isDisabled()).toBe(true);
+    expect(faults).toEqual([]);
+  });
+
+  test("a mode that the server refuses is not shown as chosen, with the server's reason beside it", async () => {
+    const { id, address } = await makeSession("clerk");
+    const { page } = await open(address);
+    await page.route("**/mode", (route) => route.continue({ postData: JSON.stringify({ mode: "play" }) }));
+    await page.getByLabel("Mode").selectOption("work");
+    await page.getByRole("alert").getByText("the agent has no mode play").waitFor();
+    expect(await page.getByLabel("Mode").inputValue()).toBe("talk");
+    expect((await node.get(`/session/${id}`)).body.session.mode).toBeUndefined();
+  });
+
+  test("shows no mode for an agent without modes", async () => {
+    const { address } = await makeSession("general");
+    const { page } = await open(address);
+    await page.getByLabel("Say something").waitFor();
+    expect(await page.getByLabel("Mode").count()).toBe(0);
   });
 
   test("shows until when a program that plays for itself may be silent, and why it lost the floor", async () => {

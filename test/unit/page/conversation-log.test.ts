@@ -153,6 +153,38 @@ describe("a transcript", () => {
     const long = logOf(words("s", "u1"), ...Array.from({ length: 1_000 }, (_, index) => words("other", `o${index}`)));
     expect(lastWordsOf(long, "s", 1_000)).toBe("u1");
     expect(lastWordsOf(long, "s", 1_001)).toBeUndefined();
+    const summary = {
+      ...message("sum", ["a"], 9),
+      data: { ...message("sum", ["a"], 9).data, summary: { upTo: "u1" } },
+    };
+    expect(lastWordsOf(logOf(words("s", "u1"), summary), "s", 2)).toBe("u1");
+  });
+});
+
+describe("a summary", () => {
+  const by = (role: string, id: string, at: number, more: object = {}) => {
+    const { data, ...rest } = message(id, ["a"], at);
+    return { ...rest, data: { ...data, role, ...more } };
+  };
+  const idsOf = (...entries: Parameters<typeof logOf>) => brief(treeOf(...entries));
+
+  test("a summary stands where what it covers ends, though it was written during a later turn", () => {
+    const log = [
+      by("user", "u1", 0),
+      by("assistant", "a1", 1),
+      by("user", "u2", 2),
+      by("assistant", "a2", 3),
+      by("user", "u3", 4),
+      by("system", "first", 5, { summary: { upTo: "a1" } }),
+      by("assistant", "a3", 6),
+      by("system", "second", 7, { summary: { upTo: "a3" } }),
+    ];
+    expect(idsOf(...log)).toEqual(["u1", "a1", "first", "u2", "a2", "u3", "a3", "second"]);
+  });
+
+  test("a summary of messages that are not loaded stands before the first of the others", () => {
+    const log = [by("user", "u2", 2), by("assistant", "a2", 3), by("system", "sum", 5, { summary: { upTo: "a1" } })];
+    expect(idsOf(...log)).toEqual(["sum", "u2", "a2"]);
   });
 });
 
@@ -175,6 +207,17 @@ describe("a floor's picture", () => {
       expect(book.at(count), `${count}`).toEqual(pictureOf(log.slice(0, count)));
     }
     expect(book.at(log.length).paused.map(({ id }) => id)).toEqual(ids.toReversed());
+  });
+
+  test("a floor's picture drops the mode of a session whose agent was switched", () => {
+    const log = logOf(
+      { type: "session_created", sessionId: "s", data: { id: "s", agentId: "a", state: "created", activity: "idle" } },
+      { type: "session_updated", sessionId: "s", data: { mode: "work" } },
+      { type: "agent_switched", sessionId: "s", data: { previousAgentId: "a", currentAgentId: "b", agentName: "B" } },
+    );
+    const book = new PictureBook(log);
+    expect(book.sessionAt(2, "s")).toMatchObject({ agentId: "a", mode: "work" });
+    expect(book.sessionAt(3, "s")).toMatchObject({ agentId: "b", mode: undefined });
   });
 
   test("a floor's picture gives a session a name whose beginning is not kept any more", () => {

@@ -1,0 +1,26 @@
+import { describe, expect, test } from "vitest";
+import { modesOf } from "../../../page/session/modes-of.ts";
+import type { AgentId } from "../../../src/protocol/ids.ts";
+
+const id = "a" as AgentId;
+const names = ["talk", "work"];
+const agents = [{ id, modes: names }, { id: "plain" as AgentId }];
+
+describe("the modes of a session", () => {
+  test("are its agent's, and the first one counts until another is chosen", () => {
+    expect(modesOf(agents, { agentId: id, mode: undefined }, true)).toEqual({ names, current: "talk" });
+    expect(modesOf(agents, { agentId: id, mode: "work" }, true)).toEqual({ names, current: "work" });
+  });
+
+  test("are none for an agent without modes", () => {
+    expect(modesOf(agents, { agentId: "plain" as AgentId, mode: undefined }, true)).toBeUndefined();
+    expect(modesOf([], { agentId: id, mode: undefined }, true)).toBeUndefined();
+  });
+
+  test("a mode that is gone from the catalogue is the first one now, and was itself at a past moment", () => {
+    const session = { agentId: id, mode: "gone" };
+    expect(modesOf(agents, session, true)).toEqual({ names, current: "talk" });
+    expect(modesOf(agents, session, false)).toEqual({ names: ["gone", "talk", "work"], current: "gone" });
+    expect(modesOf([], session, false)).toEqual({ names: ["gone"], current: "gone" });
+  });
+});
