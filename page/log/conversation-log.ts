@@ -64,9 +64,12 @@ export function transcriptOf(events: readonly LogEvent[], sessionId: string, cou
 
 const PAUSING: ReadonlySet<string> = new Set(["preempt", "pause", "yield"]);
 
+/** A pause further back than this many events is shown without its reason: each card looks for its own at each moment. */
+const PAUSE_WITHIN = 5_000;
+
 /** The reason of the transition that paused a session last, among the first `count` events of its floor's log. */
 export function lastPauseOf(events: readonly LogEvent[], sessionId: string, count: number): string | undefined {
-  for (let index = count - 1; index >= 0; index -= 1) {
+  for (let index = count - 1; index >= Math.max(0, count - PAUSE_WITHIN); index -= 1) {
     const event = events[index]!;
     if (event.sessionId !== sessionId || event.type !== "session_transition") continue;
     if (PAUSING.has(event.data.event)) return event.data.reason;
