@@ -33,6 +33,7 @@ describe("a node alone", () => {
 
   test("a node alone owns all partitions at once, waits for no other node, and needs no bus", async () => {
     expect(await read("interlock_partitions_owned")).toBe(256);
+    expect(await read("interlock_shares_owned")).toBe(256);
     const info = /^interlock_node_info\{node="([^"]+)",roles="gateway,orchestrator,worker",version="[\d.]+"\} 1$/m;
     const [, id] = info.exec((await node.get("/metrics")).text)!;
     expect(await read(`interlock_orchestrator_partitions{node="${id}"}`)).toBe(256);
