@@ -6,7 +6,15 @@ import type { Effect } from "../../src/protocol/internal/effect.ts";
 import { floorHash } from "../../src/protocol/internal/floor-hash.ts";
 import type { LogLine, Message } from "../../src/protocol/message.ts";
 import type { Session } from "../../src/protocol/session.ts";
-import { takePage, weightOfLine } from "../../src/store/row-page.ts";
+import {
+  ANSWER_BYTES,
+  takePage,
+  takeWithin,
+  weightOfEvent,
+  weightOfFloor,
+  weightOfLine,
+  weightOfView,
+} from "../../src/store/row-page.ts";
 import { newsOf } from "../../src/store/rows.ts";
 import type {
   Blob,
@@ -224,7 +232,11 @@ export class MemoryStore implements Store {
     const ducked = stored.filter(({ row }) => row.session.state === "ducked");
     const paused = stored.filter(({ row }) => row.session.state === "paused");
     const queued = stored.filter(({ row }) => row.session.queuedAt !== undefined);
-    const decisions = floor.events.filter(({ type }) => type === "arbitration");
+    const decisions = floor.events.filter(({ type }) => type === "arbitration").slice(-limits.decisions);
+    const shown = (list: readonly StoredSession[]) => {
+      const sessions = list.slice(0, limits.sessions).map(({ row }) => row.session);
+      return takeWithin(sessions, ANSWER_BYTES, (session) => weightOfView({ view: JSON.stringify(session) }));
+    };
     ducked.sort((one, other) => other.row.session.priority - one.row.session.priority);
     paused.sort((one, other) => other.pausedAt - one.pausedAt);
     queued.sort((one, other) => one.row.session.queuedAt! - other.row.session.queuedAt!);
@@ -233,10 +245,12 @@ export class MemoryStore implements Store {
       flags: floor.flags,
       ...(floor.reserved && { reserved: floor.reserved }),
       ...(holder && { holder }),
-      ducked: ducked.slice(0, limits.sessions).map(({ row }) => row.session),
-      paused: paused.slice(0, limits.sessions).map(({ row }) => row.session),
-      queued: queued.slice(0, limits.sessions).map(({ row }) => row.session),
-      decisions: decisions.slice(-limits.decisions).map(({ json }) => JSON.parse(json) as Decision),
+      ducked: shown(ducked),
+      paused: shown(paused),
+      queued: shown(queued),
+      decisions: takeWithin(decisions.reverse(), ANSWER_BYTES, weightOfEvent)
+        .reverse()
+        .map(({ json }) => JSON.parse(json) as Decision),
     };
   }
 
@@ -342,7 +356,9 @@ export class MemoryStore implements Store {
         (row) => (ids === undefined || ids.includes(row.floorId)) && (state === undefined || stateOf(row) === state),
       )
       .sort((one, other) => (one.floorId < other.floorId ? -1 : 1));
-    return { floors: found.slice(0, limit), hasMore: found.length > limit };
+    const weightOf = ({ floorId, flags }: FloorRow) => weightOfFloor({ floorId, flags: JSON.stringify(flags) });
+    const { page, hasMore } = takePage(found, limit, weightOf);
+    return { floors: page, hasMore };
   }
 
   async heads(ids: readonly FloorId[]): Promise<Map<FloorId, FloorSeq>> {
