@@ -47,6 +47,17 @@ const retry = fails ? 1 : RETRIES;
 const SHARING = { isolate: false, restoreMocks: true, unstubEnvs: true };
 /** Files that talk to a node in their own process, and leave nothing in it. */
 const IN_PROCESS = ["test/e2e/contract/**/*.test.ts", "test/e2e/doors/**/*.test.ts"];
+/**
+ * Minutes of real processes: whole clusters, packages, proxies, coding agents, attacks, and each view in each theme,
+ * language and size. `npm run test:long` runs them, `npm test` the rest, and CI both.
+ */
+const LONG_TESTS = [
+  "test/e2e/attacks/**/*.test.ts",
+  "test/e2e/cluster/**/*.test.ts",
+  "test/e2e/deploy/**/*.test.ts",
+  "test/e2e/page/looks.test.ts",
+  "test/e2e/real-agents/**/*.test.ts",
+];
 /** They start programs by the dozen, and measure the memory of their own process. */
 const PROGRAMS = ["test/unit/agents/**/*.test.ts"];
 
@@ -73,11 +84,12 @@ export default defineConfig({
         test: {
           name: "e2e",
           include: ["test/e2e/**/*.test.ts", "test/faults/**/*.test.ts"],
-          exclude: IN_PROCESS,
+          exclude: [...IN_PROCESS, ...LONG_TESTS],
           testTimeout: 60_000,
           retry,
         },
       },
+      { extends: true, test: { name: "long", include: LONG_TESTS, testTimeout: 60_000, retry } },
       { extends: true, test: { name: "in-process", include: IN_PROCESS, testTimeout: 60_000, retry, ...SHARING } },
     ],
     // No test asks how long something takes: these only end what hangs, on a machine that is busy too.
