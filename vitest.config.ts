@@ -58,6 +58,8 @@ const LONG_TESTS = [
   "test/e2e/page/looks.test.ts",
   "test/e2e/real-agents/**/*.test.ts",
 ];
+/** Measures how long a node's answers take, so that no other test may run beside it. */
+const ALONE = ["test/e2e/attacks/all-attacks.test.ts"];
 /** They start programs by the dozen, and measure the memory of their own process. */
 const PROGRAMS = ["test/unit/agents/**/*.test.ts"];
 
@@ -84,12 +86,13 @@ export default defineConfig({
         test: {
           name: "e2e",
           include: ["test/e2e/**/*.test.ts", "test/faults/**/*.test.ts"],
-          exclude: [...IN_PROCESS, ...LONG_TESTS],
+          exclude: [...IN_PROCESS, ...LONG_TESTS, ...ALONE],
           testTimeout: 60_000,
           retry,
         },
       },
-      { extends: true, test: { name: "long", include: LONG_TESTS, testTimeout: 60_000, retry } },
+      { extends: true, test: { name: "long", include: LONG_TESTS, exclude: ALONE, testTimeout: 60_000, retry } },
+      { extends: true, test: { name: "alone", include: ALONE, retry, sequence: { groupOrder: 1 } } },
       { extends: true, test: { name: "in-process", include: IN_PROCESS, testTimeout: 60_000, retry, ...SHARING } },
     ],
     // No test asks how long something takes: these only end what hangs, on a machine that is busy too.
