@@ -11,12 +11,9 @@ import type { Statement } from "./connection-pool.ts";
 const MESSAGE = `$1::text AS "sessionId", m.id, m.status, m.details, m.content`;
 const EVENT = `e.floor_seq AS "floorSeq", e.session_id AS "sessionId", e.seq, e.type, e.request_id AS "requestId", e.at,
     e.json`;
-/**
- * For each row in its order: the total size of the rows before it, and the number of rows. No two rows may be equal in
- * the order: SQL adds up equal rows together.
- */
+/** For each row in its order: the total size of the rows before it, and the number of rows. */
 export const weighed = (weight: string, order: string) =>
-  `sum(${weight}) OVER (ORDER BY ${order}) - ${weight} AS before, count(*) OVER () AS found`;
+  `sum(${weight}) OVER (ORDER BY ${order} ROWS UNBOUNDED PRECEDING) - ${weight} AS before, count(*) OVER () AS found`;
 /** These rows in their order, up to and including the one that reaches the size limit of an answer. */
 const within = (rows: string, weight: string, order: string) =>
   `SELECT * FROM (SELECT r.*, ${weighed(weight, order)} FROM (${rows}) r) r WHERE before < ${ANSWER_BYTES}`;
@@ -170,11 +167,11 @@ export const FLOOR_VIEW = {
     )}) s ORDER BY s.priority DESC, s.session_key)
     UNION ALL
     (SELECT 'paused', NULL, s.view FROM f, LATERAL (${within(
-      `SELECT view, standing, session_key FROM sessions WHERE floor_key = f.floor_key AND standing > 0
+      `SELECT view, standing FROM sessions WHERE floor_key = f.floor_key AND standing > 0
       ORDER BY standing DESC LIMIT $2`,
       "octet_length(view)",
-      "standing DESC, session_key",
-    )}) s ORDER BY s.standing DESC, s.session_key)
+      "standing DESC",
+    )}) s ORDER BY s.standing DESC)
     UNION ALL
     (SELECT 'queued', NULL, s.view FROM f, LATERAL (${within(
       `SELECT view, queued_at, session_key FROM sessions WHERE floor_key = f.floor_key AND queued_at IS NOT NULL
