@@ -2,6 +2,7 @@ import { useEffect, useRef } from "react";
 import type { AgentView } from "../../src/client/answers.ts";
 import { useClient } from "../../src/react/provider.ts";
 import { useHere } from "../moment/here.tsx";
+import { Outcome } from "../parts/commands/outcome.tsx";
 import { userOfFloor } from "../parts/floor-name.ts";
 import { useAct } from "../parts/use-act.ts";
 import { useWords } from "../words/words.tsx";
@@ -22,7 +23,8 @@ export function AgentButtons({ whatIf, onWhatIf }: Props) {
   const { say } = useWords();
   const client = useClient();
   const { agents, floorId = "", floor, isLive } = useHere();
-  const { act, refusal, isBusy } = useAct();
+  const given = useAct();
+  const { act, isBusy } = given;
   const asking = useRef<AbortController>(undefined);
   useEffect(() => () => asking.current?.abort(), []);
 
@@ -89,11 +91,7 @@ export function AgentButtons({ whatIf, onWhatIf }: Props) {
             <b>{say("whatif.title")}</b> <DecisionText decision={whatIf.decision} isWhatIf />
           </p>
         )}
-        {!whatIf && refusal && (
-          <div role="alert" className={styles["refusal"]}>
-            {refusal.decision ? <DecisionText decision={refusal.decision} /> : refusal.text}
-          </div>
-        )}
+        {!whatIf && <Outcome of={given} />}
       </div>
     </section>
   );

@@ -67,7 +67,8 @@ function reasonOf({ reason, holder, effects }: Decision): WordKey {
   return reason === "preempted" && fate === "ducked" ? "reason.ducked" : `reason.${reason}`;
 }
 
-function DecisionSteps({ decision }: { decision: Decision }) {
+/** The rule, and how the numbers of a decision came about. */
+export function DecisionSteps({ decision }: { decision: Decision }) {
   const { say } = useWords();
   const { challenger, wouldNeed, rule, reason, say: spoken } = decision;
   return (

@@ -1,6 +1,7 @@
 import { type FormEvent, useState } from "react";
 import { useClient } from "../../src/react/provider.ts";
 import { useHere } from "../moment/here.tsx";
+import { Outcome } from "../parts/commands/outcome.tsx";
 import { useAct } from "../parts/use-act.ts";
 import { useWords } from "../words/words.tsx";
 import styles from "./floor.module.css";
@@ -10,7 +11,8 @@ export function Flags({ flags }: { flags: Readonly<Record<string, boolean>> }) {
   const { say } = useWords();
   const client = useClient();
   const { floorId = "", isLive } = useHere();
-  const { act, refusal, isBusy } = useAct();
+  const given = useAct();
+  const { act, isBusy } = given;
   const [name, setName] = useState("");
   const set = (next: Record<string, boolean>) => act(() => client.changeFlags(floorId, next));
   const submit = async (event: FormEvent) => {
@@ -45,7 +47,7 @@ export function Flags({ flags }: { flags: Readonly<Record<string, boolean>> }) {
           {say("flags.set")}
         </button>
       </form>
-      {refusal && <p role="alert">{refusal.text}</p>}
+      <Outcome of={given} />
     </section>
   );
 }

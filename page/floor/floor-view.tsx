@@ -1,6 +1,7 @@
 import { useState } from "react";
 import { useClient } from "../../src/react/provider.ts";
 import { useHere } from "../moment/here.tsx";
+import { Outcome } from "../parts/commands/outcome.tsx";
 import { floorName } from "../parts/floor-name.ts";
 import { useAct } from "../parts/use-act.ts";
 import { useWords } from "../words/words.tsx";
@@ -18,7 +19,8 @@ export function FloorView() {
   const client = useClient();
   const { floorId, floor, isLive } = useHere();
   const [whatIf, setWhatIf] = useState<WhatIf>();
-  const { act, refusal, isBusy } = useAct();
+  const given = useAct();
+  const { act, isBusy } = given;
   if (floorId === undefined) return <StartView />;
   return (
     <section className={styles["view"]} aria-labelledby="floor">
@@ -38,7 +40,7 @@ export function FloorView() {
         >
           {say("floor.stopall")}
         </button>
-        {refusal && <p role="alert">{refusal.text}</p>}
+        <Outcome of={given} />
       </header>
       <AgentButtons whatIf={whatIf} onWhatIf={setWhatIf} />
       <div className={styles["stack"]}>

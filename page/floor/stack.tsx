@@ -5,6 +5,7 @@ import { lastWordsOf } from "../log/conversation-log.ts";
 import type { FloorPicture } from "../log/floor-picture.ts";
 import { useHere } from "../moment/here.tsx";
 import { clockOf } from "../moment/moment-text.ts";
+import { Outcome } from "../parts/commands/outcome.tsx";
 import { isExternal } from "../parts/external-agent.ts";
 import { LeaseLeft } from "../parts/lease-left.tsx";
 import { type Look, lookOf } from "../parts/look.ts";
@@ -98,7 +99,8 @@ function Card({ session, isFront = false, effect }: CardProps) {
   const { say, language } = useWords();
   const client = useClient();
   const { agents, agentName, isLive, floorId = "", linkTo } = useHere();
-  const { act, refusal, isBusy } = useAct();
+  const given = useAct();
+  const { act, isBusy } = given;
   const { id, title, agentId, priority, interruptible, lastActivityAt, level, activity, state } = session;
   const look: Look = lookOf(session);
   const name = agentName(agentId);
@@ -158,7 +160,7 @@ function Card({ session, isFront = false, effect }: CardProps) {
           {say("session.archive")}
         </button>
       </footer>
-      {refusal && <p role="alert">{refusal.text}</p>}
+      <Outcome of={given} />
       {isFront && !isExternal(agents, session) && <Talk sessionId={id} />}
     </article>
   );

@@ -1,9 +1,9 @@
 import { type FormEvent, useState } from "react";
 import { useClient } from "../../src/react/provider.ts";
 import { useHere } from "../moment/here.tsx";
+import { Outcome } from "../parts/commands/outcome.tsx";
 import { useAct } from "../parts/use-act.ts";
 import { useWords } from "../words/words.tsx";
-import { DecisionText } from "./decisions.tsx";
 import styles from "./floor.module.css";
 
 /** Longer texts are written in the session's own view. */
@@ -14,7 +14,8 @@ export function Talk({ sessionId }: { sessionId: string }) {
   const { say } = useWords();
   const client = useClient();
   const { isLive } = useHere();
-  const { act, refusal, isBusy } = useAct();
+  const given = useAct();
+  const { act, isBusy } = given;
   const [text, setText] = useState("");
   const submit = async (event: FormEvent) => {
     event.preventDefault();
@@ -36,7 +37,7 @@ export function Talk({ sessionId }: { sessionId: string }) {
       <button type="submit" disabled={!isLive || isBusy || text.trim() === ""}>
         {say("session.send")}
       </button>
-      {refusal && <p role="alert">{refusal.decision ? <DecisionText decision={refusal.decision} /> : refusal.text}</p>}
+      <Outcome of={given} />
     </form>
   );
 }

@@ -1,8 +1,8 @@
 import { type FormEvent, useState } from "react";
 import type { Client } from "../../src/client/client.ts";
 import { useClient } from "../../src/react/provider.ts";
-import { DecisionText } from "../floor/decisions.tsx";
 import { useHere } from "../moment/here.tsx";
+import { Outcome } from "../parts/commands/outcome.tsx";
 import { Fold } from "../parts/fold.tsx";
 import { useAct } from "../parts/use-act.ts";
 import { useWords } from "../words/words.tsx";
@@ -90,7 +90,8 @@ function CommandRow({ sessionId, event, to }: Acceptance & { sessionId: string }
   const { say } = useWords();
   const client = useClient();
   const { isLive, agents, linkTo } = useHere();
-  const { act, refusal, isBusy } = useAct();
+  const given = useAct();
+  const { act, isBusy } = given;
   const [input, setInput] = useState<string>();
   const disabled = !isLive || isBusy;
   const plain = PLAIN[event];
@@ -151,11 +152,7 @@ function CommandRow({ sessionId, event, to }: Acceptance & { sessionId: string }
           </button>
         </form>
       )}
-      {refusal && (
-        <p role="alert" className={styles["refusal"]}>
-          {refusal.decision ? <DecisionText decision={refusal.decision} /> : refusal.text}
-        </p>
-      )}
+      <Outcome of={given} />
     </>
   );
 }

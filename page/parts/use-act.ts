@@ -2,36 +2,58 @@ import { useCallback, useState } from "react";
 import { ClientError } from "../../src/client/client-error.ts";
 import type { Decision } from "../../src/protocol/decision.ts";
 
+export interface Refusal {
+  /** Why it failed, in the server's words. */
+  text: string;
+  decision?: Decision | undefined;
+  /** The server did not answer: it may have been done. */
+  isUnknown: boolean;
+}
+
 /** What became of the last command that was given here. */
 export interface Act {
   isBusy: boolean;
-  /** Why it failed, in the server's words. */
-  refusal?: { text: string; decision?: Decision | undefined } | undefined;
+  /** Its answer takes longer than answers do: it may be done or not, and the client repeats it with the same key. */
+  isLate: boolean;
+  refusal?: Refusal | undefined;
   /** Runs a command; a failure is shown where it was given, and stays until the next. */
   act: (command: () => Promise<unknown>) => Promise<boolean>;
   forget: () => void;
 }
 
+/** An answer that takes longer than this is late, in ms. */
+const LATE_MS = 2_000;
+
+const IDLE = { isBusy: false, isLate: false };
+
 export function useAct(): Act {
-  const [state, setState] = useState<Pick<Act, "isBusy" | "refusal">>({ isBusy: false });
+  const [state, setState] = useState<Pick<Act, "isBusy" | "isLate" | "refusal">>(IDLE);
   const act = useCallback(async (command: () => Promise<unknown>) => {
-    setState({ isBusy: true });
+    setState({ isBusy: true, isLate: false });
+    const timer = setTimeout(() => setState({ isBusy: true, isLate: true }), LATE_MS);
     try {
       await command();
-      setState({ isBusy: false });
+      setState(IDLE);
       return true;
     } catch (error) {
-      const decision = error instanceof ClientError ? error.facts.decision : undefined;
-      setState({ isBusy: false, refusal: { text: reasonOf(error as Error), decision } });
+      setState({ ...IDLE, refusal: refusalOf(error as Error) });
       return false;
+    } finally {
+      clearTimeout(timer);
     }
   }, []);
-  const forget = useCallback(() => setState({ isBusy: false }), []);
+  const forget = useCallback(() => setState(IDLE), []);
   return { ...state, act, forget };
 }
 
-/** The server's words, with what is wrong with the request. */
-function reasonOf(error: Error): string {
-  const issues = error instanceof ClientError ? (error.facts.issues ?? []) : [];
-  return [error.message, ...issues.map(({ message }) => message)].join(" ");
+function refusalOf(error: Error): Refusal {
+  if (!(error instanceof ClientError)) return { text: error.message, isUnknown: false };
+  const { code, facts, message } = error;
+  const issues = facts.issues ?? [];
+  return {
+    text: [message, ...issues.map((issue) => issue.message)].join(" "),
+    decision: facts.decision,
+    // A read has no key, and leaves nothing unknown.
+    isUnknown: facts.commandId !== undefined && (code === "unreachable" || code === "unavailable"),
+  };
 }

@@ -1,22 +1,23 @@
 import { type FormEvent, type KeyboardEvent, useState } from "react";
 import type { Session } from "../../src/protocol/session.ts";
 import { useClient } from "../../src/react/provider.ts";
-import { DecisionText } from "../floor/decisions.tsx";
 import { useHere } from "../moment/here.tsx";
+import { Outcome } from "../parts/commands/outcome.tsx";
 import { isExternal } from "../parts/external-agent.ts";
 import { useAct } from "../parts/use-act.ts";
 import { useWords } from "../words/words.tsx";
 import styles from "./session.module.css";
 
-/** What the server takes at most, in UTF-16 units. */
-const MAX_TEXT = 262_144;
+/** The longest message that the server takes, in UTF-16 units. */
+export const MAX_TEXT = 262_144;
 
 /** Says something to the session. What the server did not take stays in the field, with the reason beside it. */
 export function Composer({ session }: { session: Session }) {
   const { say } = useWords();
   const client = useClient();
   const { agents } = useHere();
-  const { act, refusal, isBusy } = useAct();
+  const given = useAct();
+  const { act, isBusy } = given;
   const [text, setText] = useState("");
   const isOver = session.state === "archived";
   const send = async () => {
@@ -51,7 +52,7 @@ export function Composer({ session }: { session: Session }) {
       <button type="submit" disabled={isBusy || text.trim() === ""}>
         {say("session.send")}
       </button>
-      {refusal && <p role="alert">{refusal.decision ? <DecisionText decision={refusal.decision} /> : refusal.text}</p>}
+      <Outcome of={given} />
     </form>
   );
 }

@@ -1,15 +1,13 @@
-import { Fragment, type ReactNode, useLayoutEffect, useMemo, useRef, useState } from "react";
+import { Fragment, type ReactNode, useLayoutEffect, useMemo, useRef } from "react";
 import type { SessionMessage, ToolUse } from "../../src/client/live/live-session.ts";
-import type { LogLine } from "../../src/protocol/message.ts";
 import type { Session } from "../../src/protocol/session.ts";
-import { useClient } from "../../src/react/provider.ts";
 import { type CallNode, callTree, itemsOf, keyOf } from "../log/conversation-log.ts";
 import { useHere } from "../moment/here.tsx";
 import { clockOf } from "../moment/moment-text.ts";
-import { isExternal } from "../parts/external-agent.ts";
-import { useAct } from "../parts/use-act.ts";
 import { useWords } from "../words/words.tsx";
+import { turnsFrom } from "./copies/turns-from.ts";
 import { Markdown } from "./markdown.tsx";
+import { MessageActions, type TurnsFrom } from "./message-actions.tsx";
 import styles from "./session.module.css";
 import { Summary } from "./summaries.tsx";
 
@@ -49,14 +47,20 @@ export function Conversation({ messages, toolUses, session, onOlder }: Props) {
         </button>
       )}
       {tree.length === 0 && <p className={styles["quiet"]}>{say("session.silent")}</p>}
-      <Nodes nodes={tree} session={session} />
+      <Nodes nodes={tree} session={session} turnsFrom={(id) => turnsFrom(messages, id)} />
     </section>
   );
 }
 
-function Nodes({ nodes, session }: { nodes: readonly CallNode[]; session: Session }): ReactNode {
+interface NodesProps {
+  nodes: readonly CallNode[];
+  session: Session;
+  turnsFrom: TurnsFrom;
+}
+
+function Nodes({ nodes, session, turnsFrom }: NodesProps): ReactNode {
   return nodes.map((node) => {
-    if (node.kind === "call") return <Call key={node.key} call={node} session={session} />;
+    if (node.kind === "call") return <Call key={node.key} call={node} session={session} turnsFrom={turnsFrom} />;
     const { item } = node;
     return (
       <Fragment key={keyOf(item)}>
@@ -65,7 +69,7 @@ function Nodes({ nodes, session }: { nodes: readonly CallNode[]; session: Sessio
         ) : item.message.summary ? (
           <Summary message={item.message} />
         ) : (
-          <MessageRow message={item.message} session={session} />
+          <MessageRow message={item.message} session={session} turnsFrom={turnsFrom} />
         )}
       </Fragment>
     );
@@ -73,14 +77,14 @@ function Nodes({ nodes, session }: { nodes: readonly CallNode[]; session: Sessio
 }
 
 /** What a sub-agent said, folded to one line with its name and its last words. */
-function Call({ call, session }: { call: CallNode & { kind: "call" }; session: Session }) {
+function Call({ call, ...rest }: Omit<NodesProps, "nodes"> & { call: CallNode & { kind: "call" } }) {
   const { agentName } = useHere();
   return (
     <details className={styles["call"]}>
       <summary>
         ↳ <b>{agentName(call.name)}</b> <span>{lastWords(call.nodes)}</span>
       </summary>
-      <Nodes nodes={call.nodes} session={session} />
+      <Nodes nodes={call.nodes} {...rest} />
     </details>
   );
 }
@@ -92,15 +96,18 @@ function lastWords(nodes: readonly CallNode[]): string {
   return last.item.kind === "message" ? last.item.message.content : (last.item.use.result?.content ?? "");
 }
 
-function MessageRow({ message, session }: { message: SessionMessage; session: Session }) {
+interface RowProps {
+  message: SessionMessage;
+  session: Session;
+  turnsFrom: TurnsFrom;
+}
+
+function MessageRow({ message, session, turnsFrom }: RowProps) {
   const { say, language } = useWords();
-  const client = useClient();
-  const { agents, agentName, isLive } = useHere();
-  const { act, refusal, isBusy } = useAct();
-  const { id, role, content, reasoning, isStreaming, status, createdAt, agent, errorMessage, finishReason, images } =
+  const { agentName } = useHere();
+  const { role, content, reasoning, isStreaming, status, createdAt, agent, errorMessage, finishReason, images } =
     message;
   const isUser = role === "user";
-  const isMine = isUser && isLive && session.state !== "archived" && !isExternal(agents, session);
   const who = isUser ? say("session.user") : agentName(agent?.name ?? session.agentId);
   return (
     <article className={styles["message"]} data-role={role} aria-label={who}>
@@ -124,59 +131,8 @@ function MessageRow({ message, session }: { message: SessionMessage; session: Se
       {isUser ? <p className={styles["text"]}>{content}</p> : <Markdown text={content} isStreaming={isStreaming} />}
       {finishReason && <p className={styles["unfinished"]}>{say(`finish.${finishReason}`)}</p>}
       {errorMessage && <p className={styles["error"]}>{errorMessage}</p>}
-      <footer>
-        <button type="button" onClick={() => void act(() => navigator.clipboard.writeText(content))}>
-          {say("session.copy")}
-        </button>
-        {isMine && status !== "queued" && (
-          <button type="button" disabled={isBusy} onClick={() => void act(() => client.resendMessage(session.id, id))}>
-            {say("session.again")}
-          </button>
-        )}
-        {isMine && status === "queued" && (
-          <button
-            type="button"
-            disabled={isBusy}
-            onClick={() => void act(() => client.withdrawMessage(session.id, id))}
-          >
-            {say("session.withdraw")}
-          </button>
-        )}
-        {!isUser && isLive && <Logs sessionId={session.id} messageId={id} />}
-      </footer>
-      {refusal && <p role="alert">{refusal.text}</p>}
+      <MessageActions message={message} session={session} turnsFrom={turnsFrom} />
     </article>
-  );
-}
-
-/** What an agent's program wrote while it worked on a message; read when it is asked for. */
-function Logs({ sessionId, messageId }: { sessionId: string; messageId: string }) {
-  const { say } = useWords();
-  const client = useClient();
-  const [lines, setLines] = useState<readonly LogLine[]>();
-  const { act, refusal, isBusy } = useAct();
-  const read = () =>
-    act(async () => {
-      const after = lines?.at(-1)?.id;
-      const page = await client.listLogs(sessionId, messageId, { limit: 1_000, ...(after !== undefined && { after }) });
-      setLines([...(lines ?? []), ...page.logs]);
-    });
-  return (
-    <>
-      <button type="button" disabled={isBusy} onClick={() => void read()}>
-        {say("session.logs")}
-      </button>
-      {refusal && <span role="alert">{refusal.text}</span>}
-      {lines?.length === 0 && <span className={styles["quiet"]}>{say("session.nologs")}</span>}
-      {lines && lines.length > 0 && (
-        // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reachable with the keyboard.
-        <pre className={styles["logs"]} tabIndex={0}>
-          {lines.map(({ id, stream, text }) => (
-            <span key={id} data-stream={stream}>{`${text}\n`}</span>
-          ))}
-        </pre>
-      )}
-    </>
   );
 }
 

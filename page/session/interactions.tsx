@@ -2,6 +2,7 @@ import { type FormEvent, useState } from "react";
 import type { PendingInteraction } from "../../src/client/live/live-session.ts";
 import { useClient } from "../../src/react/provider.ts";
 import { useHere } from "../moment/here.tsx";
+import { Outcome } from "../parts/commands/outcome.tsx";
 import { useAct } from "../parts/use-act.ts";
 import { useNow } from "../parts/use-now.ts";
 import type { WordKey } from "../words/en.ts";
@@ -41,7 +42,8 @@ function Confirmation({ sessionId, request }: Request<"tool_confirmation_request
   const { say } = useWords();
   const client = useClient();
   const { isLive } = useHere();
-  const { act, refusal, isBusy } = useAct();
+  const given = useAct();
+  const { act, isBusy } = given;
   const [reason, setReason] = useState("");
   const { requestId, data } = request;
   const { toolCall, isSensitive, availableOptions, expiresAt } = data;
@@ -87,7 +89,7 @@ function Confirmation({ sessionId, request }: Request<"tool_confirmation_request
           </button>
         </form>
       )}
-      {refusal && <p role="alert">{refusal.text}</p>}
+      <Outcome of={given} />
     </section>
   );
 }
@@ -96,7 +98,8 @@ function Question({ sessionId, request }: Request<"user_question_request">) {
   const { say } = useWords();
   const client = useClient();
   const { isLive } = useHere();
-  const { act, refusal, isBusy } = useAct();
+  const given = useAct();
+  const { act, isBusy } = given;
   const [chosen, setChosen] = useState<readonly string[]>([]);
   const [own, setOwn] = useState("");
   const { requestId, data } = request;
@@ -145,7 +148,7 @@ function Question({ sessionId, request }: Request<"user_question_request">) {
           </button>
         </p>
       </fieldset>
-      {refusal && <p role="alert">{refusal.text}</p>}
+      <Outcome of={given} />
     </form>
   );
 }

@@ -2,6 +2,7 @@ import { useEffect, useState } from "react";
 import type { Session } from "../../src/protocol/session.ts";
 import { useClient } from "../../src/react/provider.ts";
 import { useHere } from "../moment/here.tsx";
+import { Outcome } from "../parts/commands/outcome.tsx";
 import { useAct } from "../parts/use-act.ts";
 import { useWords } from "../words/words.tsx";
 import { modesOf } from "./modes-of.ts";
@@ -12,7 +13,8 @@ export function ModeChoice({ session }: { session: Session }) {
   const { say } = useWords();
   const client = useClient();
   const { agents, isLive } = useHere();
-  const { act, refusal, isBusy } = useAct();
+  const given = useAct();
+  const { act, isBusy } = given;
   // The answer may arrive before the stream reports the change: until then, the list shows what was chosen.
   const [chosen, setChosen] = useState<string>();
   // biome-ignore lint/correctness/useExhaustiveDependencies: a mode that arrives takes the place of the choice.
@@ -40,7 +42,7 @@ export function ModeChoice({ session }: { session: Session }) {
           ))}
         </select>
       </label>{" "}
-      {refusal && <span role="alert">{refusal.text} </span>}
+      <Outcome of={given} />
     </>
   );
 }

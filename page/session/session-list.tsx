@@ -5,6 +5,7 @@ import { useHere } from "../moment/here.tsx";
 import { lookOf, signOf } from "../parts/look.ts";
 import { Rows } from "../parts/rows.tsx";
 import { useWords } from "../words/words.tsx";
+import { Import } from "./copies/import.tsx";
 import styles from "./session.module.css";
 import { STATES_SHOWN } from "./states-shown.ts";
 
@@ -44,9 +45,12 @@ export function SessionList() {
   const isFiltered = words !== "" || state !== "";
   return (
     <section className={styles["list"]} aria-labelledby="sessions">
-      <h2 id="sessions">
-        {say("sessions.title")} <small>{number.format(total)}</small>
-      </h2>
+      <header className={styles["listhead"]}>
+        <h2 id="sessions">
+          {say("sessions.title")} <small>{number.format(total)}</small>
+        </h2>
+        {isLive && <Import />}
+      </header>
       <input
         type="search"
         data-key="/"

@@ -1,23 +1,18 @@
-import { useEffect, useMemo, useState } from "react";
+import { useMemo, useState } from "react";
+import type { Message } from "../../src/protocol/message.ts";
 import type { Session } from "../../src/protocol/session.ts";
 import { useClient } from "../../src/react/provider.ts";
 import { useSession } from "../../src/react/use-session.ts";
-import { Why } from "../floor/why.tsx";
 import { type Transcript, transcriptOf } from "../log/conversation-log.ts";
 import { useHere } from "../moment/here.tsx";
-import { clockOf } from "../moment/moment-text.ts";
-import { LeaseLeft } from "../parts/lease-left.tsx";
-import { lookOf } from "../parts/look.ts";
-import { StateSign } from "../parts/state-sign.tsx";
 import { useAct } from "../parts/use-act.ts";
 import { useWords } from "../words/words.tsx";
 import { Composer } from "./composer.tsx";
 import { Conversation } from "./conversation.tsx";
 import { Interactions } from "./interactions.tsx";
-import { ModeChoice } from "./mode-choice.tsx";
 import styles from "./session.module.css";
+import { SessionHead } from "./session-head.tsx";
 import { SessionList } from "./session-list.tsx";
-import { Summarise } from "./summaries.tsx";
 
 /** A conversation as it is written, and all others beside it. */
 export function SessionView() {
@@ -109,7 +104,7 @@ function Shown({ session, transcript, onOlder }: ShownProps) {
   const { messages, toolUses, interactions, error } = transcript;
   return (
     <div className={styles["conversation"]}>
-      <Head session={session} isEmpty={messages.length === 0} />
+      <SessionHead session={session} hasTurns={messages.some(isOfUser)} isEmpty={messages.length === 0} />
       <Conversation messages={messages} toolUses={toolUses} session={session} onOlder={onOlder} />
       {error && (
         <p className={styles["error"]} role="alert">
@@ -122,87 +117,4 @@ function Shown({ session, transcript, onOlder }: ShownProps) {
   );
 }
 
-function Head({ session, isEmpty }: { session: Session; isEmpty: boolean }) {
-  const { say, language, number } = useWords();
-  const client = useClient();
-  const { agentName, isLive, linkTo, floorId = "" } = useHere();
-  const { act, refusal, isBusy } = useAct();
-  const [title, setTitle] = useState<string>();
-  const { id, agentId, state, activity, createdAt, tokenUsage, priority } = session;
-  // biome-ignore lint/correctness/useExhaustiveDependencies: a title that arrives ends the editing of the old one.
-  useEffect(() => setTitle(undefined), [session.title]);
-  const disabled = !isLive || isBusy;
-  const rename = async () => {
-    if (title === undefined || title.trim() === "" || title === session.title) return setTitle(undefined);
-    if (await act(() => client.renameSession(id, title.trim()))) setTitle(undefined);
-  };
-  return (
-    <header className={styles["head"]}>
-      <a className={styles["back"]} href={linkTo("session", { floorId })}>
-        ← <span>{say("session.all")}</span>
-      </a>
-      {title === undefined ? (
-        <h1>{session.title}</h1>
-      ) : (
-        <form
-          onSubmit={(event) => {
-            event.preventDefault();
-            void rename();
-          }}
-        >
-          <h1 className={styles["hidden"]}>{session.title}</h1>
-          <input
-            aria-label={say("session.newtitle")}
-            value={title}
-            maxLength={256}
-            onChange={({ target }) => setTitle(target.value)}
-            onKeyDown={({ key }) => key === "Escape" && setTitle(undefined)}
-          />
-          <button type="submit">{say("session.save")}</button>
-        </form>
-      )}
-      <p>
-        <StateSign look={lookOf(session)} /> {agentName(agentId)}{" "}
-        <ModeChoice key={`${id} ${agentId}`} session={session} />· {say("agents.priority", { value: priority })}
-        {" · "}
-        {say("session.begun", { time: clockOf(createdAt, language) })} ·{" "}
-        {say("session.tokens", { count: number.format(tokenUsage.used) })}
-        <LeaseLeft session={session} />
-      </p>
-      <Why session={session} />
-      <p className={styles["actions"]}>
-        <button type="button" disabled={disabled || state === "archived"} onClick={() => setTitle(session.title)}>
-          {say("session.rename")}
-        </button>
-        {(state === "active" || state === "ducked") && (
-          <button type="button" disabled={disabled} onClick={() => void act(() => client.pauseSession(id))}>
-            {say("session.pause")}
-          </button>
-        )}
-        {state === "paused" && (
-          <button type="button" disabled={disabled} onClick={() => void act(() => client.resumeSession(id))}>
-            {say("session.resume")}
-          </button>
-        )}
-        {(activity === "running" || activity === "waiting") && (
-          <button
-            type="button"
-            disabled={disabled}
-            onClick={() => void act(() => client.send({ type: "abort", sessionId: id } as never))}
-          >
-            {say("session.abort")}
-          </button>
-        )}
-        <button
-          type="button"
-          disabled={disabled || state === "archived"}
-          onClick={() => void act(() => client.archiveSession(id))}
-        >
-          {say("session.archive")}
-        </button>
-        <Summarise key={`${id} ${agentId}`} session={session} isEmpty={isEmpty} />
-      </p>
-      {refusal && <p role="alert">{refusal.text}</p>}
-    </header>
-  );
-}
+const isOfUser = ({ role, status }: Pick<Message, "role" | "status">) => role === "user" && status !== "queued";

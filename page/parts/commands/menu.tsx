@@ -1,0 +1,69 @@
+import { useId, useRef } from "react";
+import styles from "./menu.module.css";
+
+/** In px. */
+const WIDTH = 260;
+const GAP = 4;
+
+export interface MenuItem {
+  text: string;
+  choose: () => void;
+}
+
+interface Props {
+  label: string;
+  items: readonly MenuItem[];
+  disabled?: boolean;
+}
+
+/** A button that opens further ones above everything else. Escape and a press elsewhere close them. */
+export function Menu({ label, items, disabled = false }: Props) {
+  const id = useId();
+  const opener = useRef<HTMLButtonElement>(null);
+  const list = useRef<HTMLUListElement>(null);
+  /** Beneath the button, or above it where there is more room. */
+  const place = () => {
+    const { left, top, bottom } = opener.current!.getBoundingClientRect();
+    const { style } = list.current!;
+    const isBelow = bottom < innerHeight / 2;
+    style.left = `${Math.max(GAP, Math.min(left, document.documentElement.clientWidth - WIDTH - GAP))}px`;
+    style.top = isBelow ? `${bottom + GAP}px` : "auto";
+    style.bottom = isBelow ? "auto" : `${innerHeight - top + GAP}px`;
+  };
+  const choose = (item: MenuItem) => {
+    // The focus is on the opener again, unless the choice takes it.
+    list.current?.hidePopover();
+    item.choose();
+  };
+  return (
+    <>
+      <button
+        ref={opener}
+        type="button"
+        className={styles["opener"]}
+        popoverTarget={id}
+        aria-label={label}
+        title={label}
+      >
+        ⋯
+      </button>
+      <ul
+        ref={list}
+        id={id}
+        popover="auto"
+        className={styles["list"]}
+        style={{ width: WIDTH }}
+        aria-label={label}
+        onBeforeToggle={({ newState }) => newState === "open" && place()}
+      >
+        {items.map((item) => (
+          <li key={item.text}>
+            <button type="button" disabled={disabled} onClick={() => choose(item)}>
+              {item.text}
+            </button>
+          </li>
+        ))}
+      </ul>
+    </>
+  );
+}

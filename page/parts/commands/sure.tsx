@@ -1,0 +1,38 @@
+import { useEffect, useRef } from "react";
+import { useWords } from "../../words/words.tsx";
+import styles from "./sure.module.css";
+
+interface Props {
+  question: string;
+  /** The word of the button that does it. */
+  yes: string;
+  disabled?: boolean;
+  onYes: () => void;
+  onNo: () => void;
+}
+
+/** Asks once, in place, before something is lost. It takes the focus; Escape is no. */
+export function Sure({ question, yes, disabled = false, onYes, onNo }: Props) {
+  const { say } = useWords();
+  const first = useRef<HTMLButtonElement>(null);
+  useEffect(() => first.current?.focus(), []);
+  return (
+    <fieldset
+      className={styles["sure"]}
+      aria-label={question}
+      onKeyDown={(event) => {
+        if (event.key !== "Escape") return;
+        event.stopPropagation();
+        onNo();
+      }}
+    >
+      <span>{question}</span>
+      <button ref={first} type="button" disabled={disabled} onClick={onYes}>
+        {yes}
+      </button>
+      <button type="button" onClick={onNo}>
+        {say("sure.no")}
+      </button>
+    </fieldset>
+  );
+}

@@ -1,0 +1,78 @@
+import { type FormEvent, type KeyboardEvent, useEffect, useRef, useState } from "react";
+import type { SessionMessage } from "../../../src/client/live/live-session.ts";
+import type { Session } from "../../../src/protocol/session.ts";
+import { useClient } from "../../../src/react/provider.ts";
+import { Outcome } from "../../parts/commands/outcome.tsx";
+import { useAct } from "../../parts/use-act.ts";
+import { useWords } from "../../words/words.tsx";
+import { MAX_TEXT } from "../composer.tsx";
+import styles from "../session.module.css";
+import { useOpenSession } from "./open-session.ts";
+
+interface Props {
+  message: SessionMessage;
+  session: Session;
+  onLeave: () => void;
+}
+
+/** Other words for a message of the user: they are sent in a copy of the session that ends before the message. */
+export function EditForm({ message, session, onLeave }: Props) {
+  const { say } = useWords();
+  const client = useClient();
+  const given = useAct();
+  const { act, isBusy } = given;
+  const openSession = useOpenSession();
+  const [text, setText] = useState(message.content);
+  // A session that has the floor keeps it from its own copy: only a copy that takes its place gets it.
+  const [replaces, setReplaces] = useState(session.state === "active" || session.state === "ducked");
+  const field = useRef<HTMLTextAreaElement>(null);
+  useEffect(() => field.current?.focus(), []);
+  const isArchived = session.state === "archived";
+  const hasContent = text.trim() !== "" || (message.images?.length ?? 0) > 0;
+  const send = () =>
+    act(async () => {
+      if (isBusy || !hasContent) return;
+      const input = { content: text.trim(), ...(replaces && !isArchived && { replace: true }) };
+      const { sessionId = "" } = await client.editMessage(session.id, message.id, input);
+      openSession((await client.getSession(sessionId)).session);
+    });
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    void send();
+  };
+  const press = (event: KeyboardEvent) => {
+    if (event.key === "Escape") return onLeave();
+    if (event.target !== field.current || event.key !== "Enter" || event.shiftKey || event.nativeEvent.isComposing)
+      return;
+    event.preventDefault();
+    void send();
+  };
+  return (
+    <form className={styles["edit"]} aria-label={say("message.edit")} onSubmit={submit} onKeyDown={press}>
+      <textarea
+        ref={field}
+        rows={3}
+        value={text}
+        maxLength={MAX_TEXT}
+        aria-label={say("message.edited")}
+        onChange={({ target }) => setText(target.value)}
+      />
+      <p className={styles["quiet"]}>{say("message.editwhat")}</p>
+      {!isArchived && (
+        <label>
+          <input type="checkbox" checked={replaces} onChange={({ target }) => setReplaces(target.checked)} />{" "}
+          {say("message.replace")}
+        </label>
+      )}
+      <p className={styles["actions"]}>
+        <button type="submit" disabled={isBusy || !hasContent}>
+          {say("message.sendedited")}
+        </button>
+        <button type="button" onClick={onLeave}>
+          {say("cancel")}
+        </button>
+      </p>
+      <Outcome of={given} />
+    </form>
+  );
+}

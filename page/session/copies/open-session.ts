@@ -1,0 +1,10 @@
+import type { Session } from "../../../src/protocol/session.ts";
+import { useHere } from "../../moment/here.tsx";
+
+/** Shows another session, such as a copy that was just made. */
+export function useOpenSession(): (session: Pick<Session, "id" | "floorId">) => void {
+  const { linkTo } = useHere();
+  return ({ id, floorId }) => {
+    location.hash = linkTo("session", { floorId, sessionId: id });
+  };
+}

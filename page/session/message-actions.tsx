@@ -1,0 +1,96 @@
+import { useRef, useState } from "react";
+import type { SessionMessage } from "../../src/client/live/live-session.ts";
+import type { Session } from "../../src/protocol/session.ts";
+import { useClient } from "../../src/react/provider.ts";
+import { useHere } from "../moment/here.tsx";
+import { Menu } from "../parts/commands/menu.tsx";
+import { Outcome } from "../parts/commands/outcome.tsx";
+import { Sure } from "../parts/commands/sure.tsx";
+import { isExternal } from "../parts/external-agent.ts";
+import { useAct } from "../parts/use-act.ts";
+import { useWords } from "../words/words.tsx";
+import { EditForm } from "./copies/edit-form.tsx";
+import { useOpenSession } from "./copies/open-session.ts";
+import { Logs } from "./logs.tsx";
+import styles from "./session.module.css";
+
+/** How many turns begin with the message or after it. */
+export type TurnsFrom = (messageId: string) => number;
+
+interface Props {
+  message: SessionMessage;
+  session: Session;
+  turnsFrom: TurnsFrom;
+}
+
+/** What can be done with a message. */
+export function MessageActions({ message, session, turnsFrom }: Props) {
+  const { say } = useWords();
+  const client = useClient();
+  const { agents, isLive } = useHere();
+  const given = useAct();
+  const { act, isBusy } = given;
+  const openSession = useOpenSession();
+  const [asked, setAsked] = useState<"edit" | "rollback">();
+  const actions = useRef<HTMLElement>(null);
+  const { id, role, content, status, agent } = message;
+  const isUser = role === "user";
+  const takesTurns = isLive && session.state !== "archived" && !isExternal(agents, session);
+  const isFinished = status !== "queued" && status !== "running";
+  const turns = asked === "rollback" ? turnsFrom(id) : 0;
+  const fork = () => act(async () => openSession((await client.forkSession(session.id, { messageId: id })).session));
+  const rollBack = () => act(async () => openSession((await client.rollBackSession(session.id, { turns })).session));
+  const choices = [
+    { text: say("message.fork"), choose: () => void fork() },
+    ...(isUser && takesTurns ? [{ text: say("message.rollback"), choose: () => setAsked("rollback") }] : []),
+  ];
+  const leave = () => {
+    setAsked(undefined);
+    actions.current?.querySelector("button")?.focus();
+  };
+  return (
+    <>
+      <footer ref={actions}>
+        <button type="button" onClick={() => void act(() => navigator.clipboard.writeText(content))}>
+          {say("session.copy")}
+        </button>
+        {isUser && takesTurns && status !== "queued" && (
+          <button type="button" disabled={isBusy} onClick={() => void act(() => client.resendMessage(session.id, id))}>
+            {say("session.again")}
+          </button>
+        )}
+        {isUser && takesTurns && status === "queued" && (
+          <button
+            type="button"
+            disabled={isBusy}
+            onClick={() => void act(() => client.withdrawMessage(session.id, id))}
+          >
+            {say("session.withdraw")}
+          </button>
+        )}
+        {isUser && isLive && isFinished && !isExternal(agents, session) && (
+          <button type="button" disabled={isBusy} aria-expanded={asked === "edit"} onClick={() => setAsked("edit")}>
+            {say("message.edit")}
+          </button>
+        )}
+        {!isUser && isLive && <Logs sessionId={session.id} messageId={id} />}
+        {isLive && isFinished && agent?.kind !== "sub" && (
+          <Menu label={say("message.more")} items={choices} disabled={isBusy} />
+        )}
+      </footer>
+      {asked === "edit" && <EditForm message={message} session={session} onLeave={leave} />}
+      {asked === "rollback" && (
+        <Sure
+          question={say(turns === 1 ? "rollback.one" : "rollback.many", { count: turns })}
+          yes={say("rollback.yes")}
+          disabled={isBusy}
+          onYes={() => void rollBack()}
+          onNo={leave}
+        />
+      )}
+      <div className={styles["outcome"]}>
+        <Outcome of={given} />
+      </div>
+    </>
+  );
+}

@@ -1,0 +1,158 @@
+import { readFile } from "node:fs/promises";
+import type { Page } from "playwright-core";
+import { afterAll, expect, test } from "vitest";
+import type { Session } from "../../../src/protocol/session.ts";
+import { buildPage } from "../../support/built-page.ts";
+import { writeTemporary } from "../../support/callers.ts";
+import { closeChromium, describeInChromium } from "../../support/chromium.ts";
+import { E2eClient } from "../../support/e2e-client.ts";
+import { NodeUnderTest } from "../../support/node-under-test.ts";
+
+const pageFolder = await buildPage();
+const node = await NodeUnderTest.start({ pageFolder });
+afterAll(() => node.stop());
+afterAll(closeChromium);
+
+const addressOf = ({ floorId, id }: Session) => `${node.url}/#/session/${encodeURIComponent(floorId)}/${id}`;
+
+/** A session that has the floor and answered these messages. */
+async function talked(...texts: string[]) {
+  const ann = new E2eClient(node);
+  const session = await ann.hold("general");
+  for (const text of texts) await ann.talk(session.id, text);
+  return { ann, session, address: addressOf(session) };
+}
+
+const messages = (page: Page) => page.getByRole("region", { name: "Messages" });
+const ofUser = (page: Page, text: string) => page.getByRole("article", { name: "User" }).filter({ hasText: text });
+
+/** The session that the page shows, once it is another one. */
+async function shownAfter(page: Page, former: string): Promise<string> {
+  await page.waitForURL((url) => !url.hash.includes(former));
+  return new URL(page.url()).hash.split("/").at(-1)!;
+}
+
+describeInChromium("copies of a session", (open) => {
+  test("an edited message is sent in a copy that takes the session's place", async () => {
+    const { ann, session, address } = await talked("hello", "nod");
+    const { page, faults } = await open(address);
+    await ofUser(page, "hello").getByRole("button", { name: "Edit" }).click();
+    const field = page.getByLabel("New text of the message");
+    expect(await field.inputValue()).toBe("hello");
+    await field.press("Escape");
+    await field.waitFor({ state: "detached" });
+    await ofUser(page, "hello").getByRole("button", { name: "Edit" }).press("Enter");
+    await field.fill("nod twice");
+    await field.press("Enter");
+    const copy = await shownAfter(page, session.id);
+    await messages(page).getByText("nod twice").waitFor();
+    await messages(page).getByText("Yes.").waitFor();
+    expect(await page.getByRole("article", { name: "User" }).count()).toBe(1);
+    expect(await ann.see(session.id)).toMatchObject({ state: "archived", replacedBy: copy });
+    expect(await ann.see(copy)).toMatchObject({ state: "active", origin: { by: "edit" } });
+    expect(faults).toEqual([]);
+  });
+
+  test("an edit for which the floor is refused says why beside its field, and keeps the text", async () => {
+    const { ann, session, address } = await talked("hello");
+    const { page } = await open(address);
+    await ofUser(page, "hello").getByRole("button", { name: "Edit" }).click();
+    await page.getByLabel("The copy takes the place of this session, which is archived").uncheck();
+    await page.getByLabel("New text of the message").fill("nod");
+    await page.getByRole("button", { name: "Send in a copy" }).click();
+    const alert = page.getByRole("form", { name: "Edit" }).getByRole("alert");
+    await alert.getByText("General has the same priority and came first.").waitFor();
+    await alert.getByText("Why").click();
+    await alert.getByText("equal_priority").waitFor();
+    expect(await page.getByLabel("New text of the message").inputValue()).toBe("nod");
+    expect((await ann.see(session.id)).state).toBe("active");
+  });
+
+  test("copies a session up to a message, or all of it, and leaves it as it is", async () => {
+    const { ann, session, address } = await talked("hello", "nod");
+    const { page, faults } = await open(address);
+    const answer = page.getByRole("article", { name: "General" }).filter({ hasText: "Hello there." });
+    await answer.getByRole("button", { name: "More for this message" }).press("Enter");
+    await page.getByRole("button", { name: "Copy the session up to here" }).press("Enter");
+    const part = await shownAfter(page, session.id);
+    await messages(page).getByText("Hello there.").waitFor();
+    expect(await page.getByRole("article", { name: "User" }).count()).toBe(1);
+    expect((await ann.see(part)).origin).toMatchObject({ by: "fork", sessionId: session.id });
+    await page.goto(address);
+    await page.getByRole("button", { name: "More for this session" }).click();
+    await page.getByRole("button", { name: "Copy the session", exact: true }).click();
+    const whole = await shownAfter(page, session.id);
+    await messages(page).getByText("Yes.").waitFor();
+    expect((await ann.messages(whole)).length).toBe(4);
+    expect((await ann.see(session.id)).state).toBe("active");
+    expect(faults).toEqual([]);
+  });
+
+  test("takes back all turns from a message on, after it asked once", async () => {
+    const { ann, session, address } = await talked("hello", "nod", "hello again");
+    const { page, faults } = await open(address);
+    const choose = async () => {
+      await ofUser(page, "nod").getByRole("button", { name: "More for this message" }).click();
+      await page.getByRole("button", { name: "Take back from here on" }).click();
+    };
+    const question = page.getByRole("group", { name: /^Take back the last 2 turns\?/ });
+    await choose();
+    await question.waitFor();
+    await page.keyboard.press("Escape");
+    await question.waitFor({ state: "detached" });
+    expect((await ann.see(session.id)).state).toBe("active");
+    await choose();
+    await question.getByRole("button", { name: "Take back" }).click();
+    const copy = await shownAfter(page, session.id);
+    await messages(page).getByText("Hello there.").waitFor();
+    expect((await ann.messages(copy)).map(({ content }: { content: string }) => content)).toEqual([
+      "hello",
+      "Hello there.",
+    ]);
+    expect(await ann.see(session.id)).toMatchObject({ state: "archived", replacedBy: copy });
+    expect(faults).toEqual([]);
+  });
+
+  test("says why the last turn cannot be taken back, where that was asked for", async () => {
+    const { address } = await talked("hello");
+    const { page } = await open(address, { locale: "zh-CN" });
+    await page.route("**/rollback", (route) => route.continue({ postData: JSON.stringify({ turns: 9 }) }));
+    await page.getByRole("button", { name: "会话的更多操作" }).click();
+    await page.getByRole("button", { name: "撤回最后一轮" }).click();
+    await page
+      .getByRole("group", { name: /^撤回最后一轮？/ })
+      .getByRole("button", { name: "撤回", exact: true })
+      .click();
+    await page.getByRole("alert").getByText("The session has only 1 turns that can be taken back.").waitFor();
+  });
+
+  test("saves a session as Markdown, and as lines that are imported again; a broken file is refused with its line", async () => {
+    const { session, address } = await talked("hello");
+    const { page, faults } = await open(address);
+    const save = async (name: string) => {
+      await page.getByRole("button", { name: "More for this session" }).click();
+      const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name }).click()]);
+      return { name: download.suggestedFilename(), text: await readFile(await download.path(), "utf8") };
+    };
+    const read = await save("Save as Markdown");
+    expect(read.name).toMatch(/^interlock-hello\.md$/);
+    expect(read.text).toContain("Hello there.");
+    const kept = await save("Save for an import");
+    expect(kept.name).toMatch(/\.jsonl$/);
+    const { session: elsewhere } = await talked();
+    await page.goto(addressOf(elsewhere));
+    const picker = page.locator("input[type=file][accept*=ndjson]");
+    await picker.setInputFiles(await writeTemporary("kept.jsonl", kept.text, afterAll));
+    const imported = await shownAfter(page, elsewhere.id);
+    await messages(page).getByText("Hello there.").waitFor();
+    expect((await new E2eClient(node).see(imported)).floorId).toBe(elsewhere.floorId);
+    expect(imported).not.toBe(session.id);
+    expect(faults).toEqual([]);
+    await picker.setInputFiles(await writeTemporary("broken.jsonl", `${kept.text.split("\n")[0]}\n{}\n`, afterAll));
+    await page
+      .getByRole("region", { name: "Sessions" })
+      .getByRole("alert")
+      .getByText(/line 2/i)
+      .waitFor();
+  });
+});
