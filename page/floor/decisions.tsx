@@ -1,12 +1,10 @@
 import type { Decision } from "../../src/protocol/decision.ts";
 import { useHere } from "../moment/here.tsx";
 import { Fold } from "../parts/fold.tsx";
-import type { WordKey } from "../words/en.ts";
 import { useWords } from "../words/words.tsx";
 import { keyOfDecision } from "./decision-key.ts";
+import { decisionSentence, reasonSentence, signOfDecision } from "./decision-sentence.ts";
 import styles from "./floor.module.css";
-
-const MARKS = { granted: "✓", queued: "◔", rejected: "✕" } as const;
 
 /** What the arbiter decided, the newest first, each with its reason and how its numbers came about. */
 export function Decisions({ decisions }: { decisions: readonly Decision[] }) {
@@ -35,12 +33,11 @@ export function Decisions({ decisions }: { decisions: readonly Decision[] }) {
 /** A decision as a sentence: who, against whom, which numbers. */
 export function DecisionText({ decision, isWhatIf = false }: { decision: Decision; isWhatIf?: boolean }) {
   const { say } = useWords();
-  const values = useValues(decision);
-  const { outcome } = decision;
+  const { agentName } = useHere();
   return (
     <>
-      <span aria-hidden="true">{MARKS[outcome]} </span>
-      {`${say(`${isWhatIf ? "whatif" : "decided"}.${outcome}`, values)} ${say(reasonOf(decision), values)}`}
+      <span aria-hidden="true">{signOfDecision(decision)} </span>
+      {decisionSentence(decision, { say, agentName }, isWhatIf)}
     </>
   );
 }
@@ -48,23 +45,8 @@ export function DecisionText({ decision, isWhatIf = false }: { decision: Decisio
 /** The second half of the sentence: why it was decided so. */
 export function DecisionReason({ decision }: { decision: Decision }) {
   const { say } = useWords();
-  return say(reasonOf(decision), useValues(decision));
-}
-
-function useValues({ challenger, holder }: Decision) {
   const { agentName } = useHere();
-  return {
-    who: agentName(challenger.agentId),
-    p: challenger.priority,
-    holder: holder ? agentName(holder.agentId) : "",
-    h: holder?.priority ?? "",
-  };
-}
-
-/** A holder that is preempted is paused, or heard quieter. */
-function reasonOf({ reason, holder, effects }: Decision): WordKey {
-  const fate = effects?.find(({ sessionId }) => sessionId === holder?.sessionId)?.becomes;
-  return reason === "preempted" && fate === "ducked" ? "reason.ducked" : `reason.${reason}`;
+  return reasonSentence(decision, { say, agentName });
 }
 
 /** The rule, and how the numbers of a decision came about. */

@@ -1,8 +1,8 @@
 import { en, type WordKey } from "../words/en.ts";
-import type { Speech } from "../words/words.tsx";
+import type { Say } from "../words/sentence.ts";
 
 /** A transition's reason in words; undefined for one that the page has no words for. */
-export function becauseOf(reason: string | undefined, say: Speech["say"]): string | undefined {
+export function becauseOf(reason: string | undefined, say: Say): string | undefined {
   const key = `because.${reason}`;
   return Object.hasOwn(en, key) ? say(key as WordKey) : undefined;
 }

@@ -4,6 +4,8 @@ import { useViewport } from "./use-viewport.ts";
 
 interface Props<T> {
   items: readonly T[];
+  /** The part of the items that is listed, from its first up to its end; without it all are. */
+  part?: { first: number; end: number } | undefined;
   /** Every row has this height, in px. */
   rowHeight: number;
   /**
@@ -51,8 +53,10 @@ const LIKELY_HEIGHT = 600;
 const ROUNDED = 2;
 
 /** A list of any length of which only what is seen is in the document. */
-export function Rows<T>({ items, rowHeight, keyOf, row, label, shownIndex, head, behind, width, onEnd }: Props<T>) {
-  const { length } = items;
+export function Rows<T>(props: Props<T>) {
+  const { items, part, rowHeight, keyOf, row, label, shownIndex, head, behind, width, onEnd } = props;
+  const begin = part?.first ?? 0;
+  const length = (part?.end ?? items.length) - begin;
   const box = useRef<HTMLElement>(null);
   const above = useRef<HTMLDivElement>(null);
   // Where the page scrolled to last, until the reader scrolls: the browser tells of both in the same way.
@@ -97,7 +101,7 @@ export function Rows<T>({ items, rowHeight, keyOf, row, label, shownIndex, head,
       <div className={styles["all"]} style={{ height: length * rowHeight, width }}>
         {behind}
         <ul style={{ transform: `translateY(${origin * rowHeight}px)` }}>
-          {items.slice(first, last).map((item, nth) => {
+          {items.slice(begin + first, begin + last).map((item, nth) => {
             const index = first + nth;
             const place = index - origin;
             return (

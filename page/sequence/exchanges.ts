@@ -136,39 +136,43 @@ export type Column = Party | undefined;
 /** Exchanges that are searched for the sessions that have columns. */
 const MAX_SEARCHED = 5_000;
 
+/** A part of a list: from an index up to, but not including, another. */
+export interface Part {
+  first: number;
+  end: number;
+}
+
 /** The client, the arbiter, and the sessions of the newest exchanges with their runs; others share a column. */
-export function columnsOf(shown: readonly Exchange[], maxSessions: number, chosen: string | undefined): Column[] {
+export function columnsOf(
+  all: readonly Exchange[],
+  { first, end }: Part,
+  maxSessions: number,
+  chosen: string | undefined,
+): Column[] {
+  const start = Math.max(first, end - MAX_SEARCHED);
   const runs = new Set<string>();
-  const sessions = new Set<string>();
-  let hasOthers = false;
-  const first = Math.max(0, shown.length - MAX_SEARCHED);
-  const has = (sessionId: string) =>
-    shown.slice(first).some(({ from, to }) => [from, to].some((each) => each.sessionId === sessionId));
-  if (chosen !== undefined && has(chosen)) sessions.add(chosen);
-  for (let place = shown.length - 1; place >= first; place -= 1) {
-    const { from, to } = shown[place]!;
+  /** Where each session appeared first; the session that was heard last is the first one here. */
+  const appeared = new Map<string, number>();
+  for (let index = end - 1; index >= start; index -= 1) {
+    const { from, to } = all[index]!;
     for (const { role, sessionId } of [from, to]) {
       if (sessionId === undefined) continue;
-      if (!sessions.has(sessionId) && sessions.size >= maxSessions) hasOthers = true;
-      else {
-        sessions.add(sessionId);
-        if (role === "run") runs.add(sessionId);
-      }
+      appeared.set(sessionId, index);
+      if (role === "run") runs.add(sessionId);
     }
   }
-  // In the order in which they appeared, so that a column keeps its place as the log goes on.
-  const order = new Map<string, number>();
-  for (let place = first; place < shown.length; place += 1) {
-    for (const { sessionId } of [shown[place]!.from, shown[place]!.to]) {
-      if (sessionId !== undefined && !order.has(sessionId)) order.set(sessionId, place);
-    }
-  }
-  const placed = [...sessions].sort((one, other) => order.get(one)! - order.get(other)!);
+  const known = [...appeared.keys()];
+  const isChosen = chosen !== undefined && appeared.has(chosen);
+  const newest = isChosen ? [chosen, ...known.filter((id) => id !== chosen)] : known;
+  const placed = newest
+    .slice(0, maxSessions)
+    // In the order in which they appeared, so that a column keeps its place as the log goes on.
+    .sort((one, other) => appeared.get(one)! - appeared.get(other)!);
   return [
     CLIENT,
     ARBITER,
     ...placed.flatMap((id) => (runs.has(id) ? [sessionOf(id), runOf(id)] : [sessionOf(id)])),
-    ...(hasOthers || first > 0 ? [undefined] : []),
+    ...(newest.length > maxSessions || start > first ? [undefined] : []),
   ];
 }
 

@@ -1,12 +1,12 @@
-import { memo, useLayoutEffect, useMemo, useRef, useState } from "react";
-import { DecisionText } from "../floor/decisions.tsx";
+import { type CSSProperties, memo, useLayoutEffect, useMemo, useRef, useState } from "react";
+import { type EventLine, lineOf } from "../log/event-line.ts";
 import { placeOf } from "../log/log-event.ts";
 import { useHere } from "../moment/here.tsx";
 import { LogFileButtons } from "../moment/log-file-buttons.tsx";
 import { LogStanding, NoEvents } from "../moment/log-standing.tsx";
 import { clockOf } from "../moment/moment-text.ts";
 import { becauseOf } from "../parts/because.ts";
-import { EventText } from "../parts/event-text.tsx";
+import { LineText } from "../parts/event-text.tsx";
 import { Rows } from "../parts/rows.tsx";
 import { useWords } from "../words/words.tsx";
 import { type Column, columnsOf, type Exchange, exchangeIndex, firstFrom, type Party, placeIn } from "./exchanges.ts";
@@ -15,6 +15,8 @@ import styles from "./sequence.module.css";
 const ROW_PX = 40;
 const TIME_PX = 96;
 const COLUMN_PX = 132;
+/** The same for the style. */
+const WIDTHS = { "--time-width": `${TIME_PX}px`, "--column-width": `${COLUMN_PX}px` } as CSSProperties;
 /** Client, arbiter, and the column of all other sessions. */
 const OTHER_COLUMNS = 3;
 /** Sessions with columns of their own, however narrow or wide the screen is. */
@@ -31,20 +33,21 @@ export function SequenceView() {
   const { all, shown } = useMemo(() => {
     const { all } = index.of(events);
     const first = span ? firstFrom(all, "at", span.from) : 0;
-    const last = Math.min(firstFrom(all, "index", count), span ? firstFrom(all, "at", span.to + 1) : all.length);
-    return { all: all.length, shown: all.slice(first, Math.max(first, last)) };
+    const end = Math.min(firstFrom(all, "index", count), span ? firstFrom(all, "at", span.to + 1) : all.length);
+    return { all, shown: { first, end: Math.max(first, end) } };
   }, [index, events, revision, span, count]);
+  const messages = shown.end - shown.first;
   const [box, fit] = useFit();
-  const columns = useMemo(() => columnsOf(shown, fit, sessionId), [shown, fit, sessionId]);
+  const columns = useMemo(() => columnsOf(all, shown, fit, sessionId), [all, shown, fit, sessionId]);
   const nameOf = useNames(sessionThen);
   const width = TIME_PX + columns.length * COLUMN_PX;
   const now = events[count - 1];
   return (
-    <section ref={box} className={styles["view"]} aria-labelledby="sequence">
+    <section ref={box} className={styles["view"]} style={WIDTHS} aria-labelledby="sequence">
       <header className={styles["head"]}>
         <h1 id="sequence">{say("sequence.title")}</h1>
         <span className={styles["quiet"]}>
-          {say("sequence.count", { shown: number.format(shown.length), all: number.format(all) })}
+          {say("sequence.count", { shown: number.format(messages), all: number.format(all.length) })}
           {span &&
             ` · ${say("sequence.span", { from: clockOf(span.from, language, true), to: clockOf(span.to, language, true) })}`}
           <LogStanding />
@@ -54,18 +57,19 @@ export function SequenceView() {
         </button>
         {floorId === undefined && <LogFileButtons />}
       </header>
-      {shown.length === 0 && (
+      {messages === 0 && (
         <NoEvents
           className={styles["quiet"]}
           nothing={!floorId ? "sequence.nofloor" : span ? "sequence.emptyspan" : "sequence.empty"}
         />
       )}
-      {shown.length > 0 && (
+      {messages > 0 && (
         <Rows
-          items={shown}
+          items={all}
+          part={shown}
           rowHeight={ROW_PX}
           label={say("sequence.messages")}
-          shownIndex={shown.length - 1}
+          shownIndex={messages - 1}
           width={width}
           head={<Heads columns={columns} nameOf={nameOf} />}
           behind={<LifeLines count={columns.length} />}
@@ -109,10 +113,11 @@ function Heads({ columns, nameOf }: HeadsProps) {
   const { linkTo, sessionThen } = useHere();
   return (
     <div className={styles["heads"]} style={{ paddingLeft: TIME_PX }}>
-      {columns.map((column) => {
+      {columns.map((column, place) => {
         const session = column?.sessionId === undefined ? undefined : sessionThen(column.sessionId);
         return (
-          <span key={`${column?.role} ${column?.sessionId}`} style={{ width: COLUMN_PX }} data-role={column?.role}>
+          // biome-ignore lint/suspicious/noArrayIndexKey: a moment's columns are shown in the elements that are there.
+          <span key={place} style={{ width: COLUMN_PX }} data-role={column?.role}>
             {session && column?.role === "session" ? (
               <a href={linkTo("session", { sessionId: session.id })} title={session.title}>
                 {nameOf(column)}
@@ -152,54 +157,49 @@ function ExchangeRow({ exchange, columns, nameOf, isNow, onChoose }: RowProps) {
   const other = columns[first] === undefined ? from : columns[second] === undefined ? to : undefined;
   const left = Math.min(start, end);
   const isSelf = start === end;
+  const line = useExchangeLine(exchange);
   return (
     <button
       type="button"
       className={styles["row"]}
-      style={{ backgroundPositionX: TIME_PX + COLUMN_PX / 2, backgroundSize: `${COLUMN_PX}px 100%` }}
       data-tone={toneOf(exchange)}
       aria-current={isNow ? "true" : undefined}
       onClick={onChoose}
     >
       <time>{clockOf(at, language, true)}</time>
-      <span className={styles["hidden"]}>{say("sequence.fromto", { from: nameOf(from), to: nameOf(to) })}</span>
-      <span className={styles["text"]} style={{ left: left + 6 }}>
-        {other && `${nameOf(other)}: `}
-        <ExchangeText exchange={exchange} />
-      </span>
       <span
         className={styles["arrow"]}
+        role="img"
+        // A label, since the browser lays out a hidden text as it does one that is seen.
+        aria-label={say("sequence.fromto", { from: nameOf(from), to: nameOf(to) })}
         data-to={isSelf ? "self" : end > start ? "right" : "left"}
         style={{ left, width: isSelf ? 24 : Math.abs(end - start) }}
       />
+      <span className={styles["text"]} style={{ left: left + 6 }}>
+        {other && `${nameOf(other)}: `}
+        <LineText line={line} />
+      </span>
     </button>
   );
 }
 
 /** What the arrow says; a decision is told with its reason. */
-function ExchangeText({ exchange: { event, part, from } }: { exchange: Exchange }) {
+function useExchangeLine({ event, part, from }: Exchange): EventLine {
   const { say } = useWords();
   const { agentName } = useHere();
-  if (event.type === "arbitration") {
+  if (event.type === "arbitration" && part === "asked") {
     const { priority, agentId } = event.data.challenger;
-    if (part === "told") return <DecisionText decision={event.data} />;
     const who = from.role === "client" ? `${agentName(agentId)}: ` : "";
-    return `${who}${say("sequence.asks", { p: priority })}`;
+    return { text: `${who}${say("sequence.asks", { p: priority })}` };
   }
   if (event.type === "session_transition") {
-    const { event: verb, to, activity, level, reason } = event.data;
+    const { event: name, to, activity, level, reason } = event.data;
     const state = activity ? `${to} (${activity.to})` : to;
     const loudness = level === undefined ? "" : ` ${level} dB`;
     const because = reason === undefined ? "" : ` · ${becauseOf(reason, say) ?? reason}`;
-    // One text: the browser shapes a line anew for each of its texts that changes.
-    return (
-      <>
-        <code>{verb}</code>
-        {` → ${state}${loudness}${because}`}
-      </>
-    );
+    return { name, text: `→ ${state}${loudness}${because}` };
   }
-  return <EventText event={event} />;
+  return lineOf(event, { say, agentName });
 }
 
 function toneOf({ event, part }: Exchange): "bad" | "good" | "waits" | undefined {

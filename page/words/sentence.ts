@@ -1,3 +1,8 @@
+import type { WordKey } from "./en.ts";
+
+/** The words of a key, with its `{name}`s filled in. */
+export type Say = (key: WordKey, values?: Values) => string;
+
 /** What stands for `{name}` in a sentence. */
 export type Values = Readonly<Record<string, string | number>>;
 

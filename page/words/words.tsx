@@ -1,15 +1,14 @@
 import { createContext, type ReactNode, use, useEffect, useMemo, useState } from "react";
 import { readChoice, writeChoice } from "../shell/choices.ts";
-import { en, type WordKey, type Words } from "./en.ts";
-import { fill, spaced, type Values } from "./sentence.ts";
+import { en, type Words } from "./en.ts";
+import { fill, type Say, spaced } from "./sentence.ts";
 
 export type Language = "en" | "zh";
 
 export interface Speech {
   language: Language;
   setLanguage: (language: Language) => void;
-  /** The words of a key, with its `{name}`s filled in. */
-  say: (key: WordKey, values?: Values) => string;
+  say: Say;
   number: Intl.NumberFormat;
   time: Intl.DateTimeFormat;
 }

@@ -42,7 +42,7 @@ describeInFirefox("the page in Firefox", (start) => {
     await find(page, "[data-state=paused][data-lit=true]", "paused");
     await find(page, "[data-taken=true]", "preempt");
     await press(page, "nav a", "Sequence");
-    await find(page, "button", "Arbiter to Music:preempt");
+    await find(page, `button:has([aria-label="Arbiter to Music:"])`, "preempt → paused");
     await press(page, "nav a", "Timeline");
     await find(page, "button[type=button]", "Music is paused.");
     await press(page, "button[type=button]", "activate created → active.idle");

@@ -1,6 +1,13 @@
 import { describe, expect, test } from "vitest";
 import type { LogEvent } from "../../../page/log/log-event.ts";
-import { columnsOf, exchangeIndex, firstFrom, type Party, placeIn } from "../../../page/sequence/exchanges.ts";
+import {
+  columnsOf,
+  type Exchange,
+  exchangeIndex,
+  firstFrom,
+  type Party,
+  placeIn,
+} from "../../../page/sequence/exchanges.ts";
 
 const AT = Date.parse("2026-11-22T08:00:00.000Z");
 const event = (index: number, type: string, data: unknown, sessionId?: string): LogEvent =>
@@ -75,12 +82,14 @@ describe("what a log says of who told what to whom", () => {
 describe("columns", () => {
   const turns = (ids: string[]) =>
     ids.map((id) => ["session_transition", { event: "turn" }, id] as [string, unknown, string]);
-  const names = (...given: Parameters<typeof columnsOf>) =>
-    columnsOf(...given).map((each) => (each ? written(each) : "others"));
+  const columns = (shown: Exchange[], maxSessions: number, chosen?: string, part = { first: 0, end: shown.length }) =>
+    columnsOf(shown, part, maxSessions, chosen);
+  const names = (...given: Parameters<typeof columns>) =>
+    columns(...given).map((each) => (each ? written(each) : "others"));
 
   test("columns are those of the newest sessions, and one for all others", () => {
     const shown = read(...turns(["a", "b", "c", "a"]));
-    expect(names(shown, 3, undefined)).toEqual([
+    expect(names(shown, 3)).toEqual([
       "client",
       "arbiter",
       "session a",
@@ -90,18 +99,22 @@ describe("columns", () => {
       "session c",
       "run c",
     ]);
-    expect(names(shown, 2, undefined)).toEqual([
+    expect(names(shown, 2)).toEqual(["client", "arbiter", "session a", "run a", "session c", "run c", "others"]);
+    expect(names(shown, 1, "b")).toEqual(["client", "arbiter", "session b", "run b", "others"]);
+    expect(placeIn(columns(shown, 1, "b"), { role: "run", sessionId: "c" })).toBe(4);
+  });
+
+  test("are those of the shown part alone", () => {
+    const shown = read(...turns(["a", "b", "c", "a"]));
+    expect(names(shown, 3, undefined, { first: 1, end: 3 })).toEqual([
       "client",
       "arbiter",
-      "session a",
-      "run a",
+      "session b",
+      "run b",
       "session c",
       "run c",
-      "others",
     ]);
-    expect(names(shown, 1, "b")).toEqual(["client", "arbiter", "session b", "run b", "others"]);
-    const columns = columnsOf(shown, 1, "b");
-    expect(placeIn(columns, { role: "run", sessionId: "c" })).toBe(4);
+    expect(names(shown, 1, "a", { first: 1, end: 3 })).toEqual(["client", "arbiter", "session c", "run c", "others"]);
   });
 
   test("stay few for a log with ten thousand sessions", () => {

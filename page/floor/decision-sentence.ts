@@ -1,0 +1,39 @@
+import type { Decision } from "../../src/protocol/decision.ts";
+import type { WordKey } from "../words/en.ts";
+import type { Say } from "../words/sentence.ts";
+
+const SIGNS = { granted: "✓", queued: "◔", rejected: "✕" } as const;
+
+/** What a sentence needs besides the decision. */
+export interface Telling {
+  say: Say;
+  agentName: (id: string) => string;
+}
+
+export const signOfDecision = ({ outcome }: Decision): string => SIGNS[outcome];
+
+/** A decision as a sentence: who, against whom, which numbers. */
+export function decisionSentence(decision: Decision, { say, agentName }: Telling, isWhatIf = false): string {
+  const values = valuesOf(decision, agentName);
+  return `${say(`${isWhatIf ? "whatif" : "decided"}.${decision.outcome}`, values)} ${say(reasonOf(decision), values)}`;
+}
+
+/** The second half of the sentence: why it was decided so. */
+export function reasonSentence(decision: Decision, { say, agentName }: Telling): string {
+  return say(reasonOf(decision), valuesOf(decision, agentName));
+}
+
+function valuesOf({ challenger, holder }: Decision, agentName: Telling["agentName"]) {
+  return {
+    who: agentName(challenger.agentId),
+    p: challenger.priority,
+    holder: holder ? agentName(holder.agentId) : "",
+    h: holder?.priority ?? "",
+  };
+}
+
+/** A holder that is preempted is paused, or heard quieter. */
+function reasonOf({ reason, holder, effects }: Decision): WordKey {
+  const fate = effects?.find(({ sessionId }) => sessionId === holder?.sessionId)?.becomes;
+  return reason === "preempted" && fate === "ducked" ? "reason.ducked" : `reason.${reason}`;
+}

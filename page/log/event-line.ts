@@ -1,0 +1,72 @@
+import { decisionSentence, signOfDecision, type Telling } from "../floor/decision-sentence.ts";
+import { becauseOf } from "../parts/because.ts";
+import type { LogEvent } from "./log-event.ts";
+
+/** The shown part of a written text, in UTF-16 units: a line has no room for more. */
+const MAX_TEXT = 200;
+
+/** An event in one line: what happened, and why. */
+export interface EventLine {
+  /** For the eye alone. */
+  sign?: string;
+  /** What happened, in the log's own word. */
+  name?: string;
+  text: string;
+}
+
+export function lineOf(event: LogEvent, telling: Telling): EventLine {
+  const { name, sign, text } = wordsOf(event, telling);
+  return { ...(name !== undefined && { name }), ...(sign !== undefined && { sign }), text: text.slice(0, MAX_TEXT) };
+}
+
+function wordsOf(event: LogEvent, telling: Telling): EventLine {
+  const { say, agentName } = telling;
+  switch (event.type) {
+    case "arbitration":
+      return { sign: signOfDecision(event.data), text: decisionSentence(event.data, telling) };
+    case "session_transition": {
+      const { from, to, event: name, by, activity, level, reason } = event.data;
+      const because = becauseOf(reason, say);
+      const parts = [
+        activity ? `${from} (${activity.from} → ${activity.to})` : `${from} → ${to}`,
+        level === undefined ? "" : ` ${level} dB`,
+        by ? ` · ${say("log.by", { who: agentName(by.agentId) })}` : "",
+        because === undefined ? "" : ` · ${because}`,
+      ];
+      return { name, text: parts.join("") };
+    }
+    case "session_created":
+      return { name: "created", text: `${agentName(event.data.agentId)}: ${event.data.title}` };
+    case "session_updated":
+      return { name: "updated", text: event.data.title ?? event.data.summary ?? "" };
+    case "agent_switched":
+      return { name: "switch_agent", text: event.data.agentName };
+    case "message": {
+      const { role, content, summary } = event.data;
+      return { name: summary ? "summary" : role, text: content };
+    }
+    case "tool_call":
+      return { name: event.data.function.name, text: event.data.function.arguments };
+    case "tool_result":
+      return { name: event.data.toolName, text: `${event.data.status}: ${event.data.content}` };
+    case "tool_confirmation_request":
+      return { name: "confirm", text: event.data.toolCall.function.name };
+    case "user_question_request":
+      return { name: "ask", text: event.data.question };
+    case "interaction_resolved":
+      return { name: "resolved", text: say("log.by", { who: event.data.by }) };
+    case "error":
+      return { name: event.data.errorCode, text: event.data.message };
+    case "complete":
+      return { name: event.data.cancelled ? "cancelled" : "complete", text: `${event.data.tokenCount} tokens` };
+    case "floor_updated": {
+      const flags = Object.entries(event.data.flags).map(([flag, isSet]) => `${flag}: ${isSet}`);
+      const reserved = event.data.reserved ? [`reserved: ${event.data.reserved.sessionId}`] : [];
+      return { name: "floor", text: [...flags, ...reserved].join(", ") };
+    }
+    case "data":
+      return { name: "data", text: event.data.name };
+    default:
+      return { name: event.type, text: "" };
+  }
+}

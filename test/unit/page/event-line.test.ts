@@ -1,0 +1,39 @@
+import { expect, test } from "vitest";
+import { lineOf } from "../../../page/log/event-line.ts";
+import type { LogEvent } from "../../../page/log/log-event.ts";
+import { en } from "../../../page/words/en.ts";
+import { fill } from "../../../page/words/sentence.ts";
+
+const telling = { say: (key: keyof typeof en, values = {}) => fill(en[key], values), agentName: (id: string) => id };
+const line = (type: string, data: object) => lineOf({ type, data } as unknown as LogEvent, telling);
+
+test("a message is told with its role, and a summary as a summary", () => {
+  const reply = { role: "assistant", content: "It rains." };
+  expect(line("message", reply)).toEqual({ name: "assistant", text: "It rains." });
+  expect(line("message", { ...reply, summary: { upTo: "m1" } })).toEqual({ name: "summary", text: "It rains." });
+});
+
+test("a transition is told with both regions, its level and its reason", () => {
+  const data = { event: "duck", from: "active.idle", to: "ducked", level: -14, by: { agentId: "phone" } };
+  expect(line("session_transition", data)).toEqual({
+    name: "duck",
+    text: "active.idle → ducked -14 dB · by phone",
+  });
+  const activity = { from: "running", to: "idle" };
+  expect(line("session_transition", { event: "done", from: "paused", to: "paused", activity }).text).toBe(
+    "paused (running → idle)",
+  );
+});
+
+test("a decision is told with a sign and its reason", () => {
+  const challenger = { agentId: "chat", priority: 10 };
+  const holder = { agentId: "phone", priority: 90 };
+  expect(line("arbitration", { outcome: "rejected", reason: "lower_priority", challenger, holder })).toEqual({
+    sign: "✕",
+    text: "chat (10) was refused: 10 is less than 90 of phone.",
+  });
+});
+
+test("no line is longer than a screen is wide", () => {
+  expect(line("message", { role: "user", content: "long ".repeat(1_000) }).text).toHaveLength(200);
+});
