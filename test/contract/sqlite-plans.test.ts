@@ -73,7 +73,7 @@ test("every statement finds its rows by an index", async () => {
   const slow = statements
     // Every effect is moved.
     .filter((sql) => sql !== "UPDATE effects SET due_at = due_at + ?")
-    .map((sql) => ({ sql, scans: db.plan(sql).filter((step) => step.startsWith("SCAN") && !isMeant(step)) }))
+    .map((sql) => ({ sql, scans: db.plan(sql).filter((step) => isScan(step) && !isMeant(step)) }))
     .filter(({ scans }) => scans.length > 0);
   expect(slow).toEqual([]);
 
@@ -83,4 +83,6 @@ test("every statement finds its rows by an index", async () => {
   expect(sorting.filter((sql) => !isShort(sql))).toEqual([]);
 });
 
+/** SQLite makes an index for one execution of a statement by reading the whole table. */
+const isScan = (step: string): boolean => step.startsWith("SCAN") || step.includes(" AUTOMATIC ");
 const isMeant = (step: string): boolean => MEANT.some((pattern) => pattern.test(step));

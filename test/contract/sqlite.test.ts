@@ -339,7 +339,7 @@ describe("a store that cannot write", () => {
 
   test("a store that cannot write answers everything that its thread had when it was lost", async () => {
     const { store, thread } = await openWithThread();
-    const floors = Array.from({ length: 600 }, (_, index) => new FloorWriter(store, `u:${index}`));
+    const floors = Array.from({ length: 1_500 }, (_, index) => new FloorWriter(store, `u:${index}`));
     const first = floors[0]!.write();
     const writes = floors.slice(1).map((floor) => floor.write());
     await first;

@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe } from "vitest";
 import type { Store } from "../../src/store/store.ts";
 import { commitContract } from "./store-commit.ts";
 import { definitionContract } from "./store-definitions.ts";
+import { historiesContract } from "./store-histories.ts";
 import { lifeContract } from "./store-life.ts";
 import { logContract } from "./store-log.ts";
 import { pageContract } from "./store-pages.ts";
@@ -56,6 +57,7 @@ export function storeContract(name: string, makePlace: () => Promise<StorePlace>
     for (const contract of [
       commitContract,
       logContract,
+      historiesContract,
       pageContract,
       viewContract,
       searchContract,

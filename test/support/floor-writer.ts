@@ -17,7 +17,7 @@ export interface WrittenChange extends Omit<Partial<FloorChange>, "sessions"> {
 /** Writes one floor as a host would: counts its version, its places and those of its sessions. */
 export class FloorWriter {
   readonly id: FloorId;
-  readonly #store: Store;
+  #store: Store;
   readonly #seqs = new Map<SessionId, number>();
   version = 0;
   head = 0;
@@ -25,6 +25,11 @@ export class FloorWriter {
   constructor(store: Store, id = "u:ann") {
     this.#store = store;
     this.id = id as FloorId;
+  }
+
+  /** Go on with the same floor in a store that was opened again. */
+  continueIn(store: Store): void {
+    this.#store = store;
   }
 
   session(id: string, over: Partial<Session> = {}): Session {

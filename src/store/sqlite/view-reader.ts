@@ -42,9 +42,11 @@ interface PlaceRow {
 const MAX_FLOOR_SEQ = 0xffffffff;
 
 const MESSAGE = "m.message_key AS key, m.id, m.status, m.details, m.content FROM messages m WHERE m.session_key = ?";
-const EVENT = `
-  e.seq, e.type, e.request_id AS requestId, e.at, coalesce(e.json, b.json) AS json, e.text_at AS textAt, m.content AS text
-  FROM events e LEFT JOIN event_blobs b USING (event_key) LEFT JOIN messages m USING (message_key)`;
+const EVENT_FIELDS = `
+  e.seq, e.type, e.request_id AS requestId, e.at, coalesce(e.json, b.json) AS json, e.text_at AS textAt, m.content AS text`;
+const EVENT_TABLES = `
+  events e LEFT JOIN event_blobs b ON b.event_key = e.event_key LEFT JOIN messages m ON m.message_key = e.message_key`;
+const EVENT = `${EVENT_FIELDS} FROM ${EVENT_TABLES}`;
 const FLOOR_SEQ = "e.event_key & 0xffffffff AS floorSeq";
 const LAST_EVENT = `
   floor_seq AS floorSeq, session_id AS sessionId, seq, type, request_id AS requestId, at, json, NULL AS textAt,
@@ -120,8 +122,10 @@ export class ViewReader {
     this.#decisions = prepareQuery(
       db,
       `
-      SELECT ${EVENT} WHERE e.event_key BETWEEN ?1 << 32 AND ?1 << 32 | 0xffffffff AND e.type = 'arbitration'
-      ORDER BY e.event_key DESC LIMIT ?2`,
+      SELECT ${EVENT_FIELDS} FROM decision_blocks d CROSS JOIN ${EVENT_TABLES}
+      WHERE d.block BETWEEN ?1 << 27 AND ?1 << 27 | 0x7ffffff
+        AND e.event_key BETWEEN d.block << 5 AND d.block << 5 | 31 AND +e.type = 'arbitration'
+      ORDER BY d.block DESC, e.event_key DESC LIMIT ?2`,
     );
     this.#messageKey = prepareQuery(db, "SELECT message_key AS key FROM messages WHERE session_key = ? AND id = ?");
     this.#messagesAfter = prepareQuery(
@@ -143,8 +147,11 @@ export class ViewReader {
     this.#sessionEvents = prepareQuery(
       db,
       `
-      SELECT ${FLOOR_SEQ}, NULL AS sessionId, ${EVENT}
-      WHERE e.session_key = ? AND e.seq > ? ORDER BY e.seq LIMIT ?`,
+      SELECT ${FLOOR_SEQ}, NULL AS sessionId, ${EVENT_FIELDS} FROM session_blocks s CROSS JOIN ${EVENT_TABLES}
+      WHERE s.session_key = ?1
+        AND s.seq >= coalesce((SELECT max(seq) FROM session_blocks WHERE session_key = ?1 AND seq <= ?2 + 1), 0)
+        AND e.event_key BETWEEN s.block << 5 AND s.block << 5 | 31 AND +e.session_key = ?1 AND e.seq > ?2
+      ORDER BY s.seq, e.event_key LIMIT ?3`,
     );
     this.#floorEvents = prepareQuery(
       db,

@@ -7,6 +7,7 @@ import { prepareQuery, type Query } from "../query.ts";
 import { EventWriter, textsOf } from "./event-writer.ts";
 import { EVENT_WIDTH, type FlatChange, RECEIPT_WIDTH, SESSION_WIDTH, type Value } from "./flat-change.ts";
 import type { KnownFloor, KnownRows, KnownSession } from "./known-rows.ts";
+import type { LogBlocks } from "./log-blocks.ts";
 import { MessageRowWriter } from "./message-row-writer.ts";
 import { SessionWriter } from "./session-writer.ts";
 import { StagedWriter } from "./staged-writer.ts";
@@ -37,11 +38,11 @@ export class ChangeWriter {
   readonly #addEffect: StatementSync;
   readonly #removeEffect: StatementSync;
 
-  constructor(db: DatabaseSync, known: KnownRows) {
+  constructor(db: DatabaseSync, known: KnownRows, blocks: LogBlocks) {
     const words = new WordIndex(db);
     this.#known = known;
-    this.#sessions = new SessionWriter(db, words, known);
-    this.#events = new EventWriter(db);
+    this.#sessions = new SessionWriter(db, words, known, blocks);
+    this.#events = new EventWriter(db, blocks);
     this.#messages = new MessageRowWriter(db, words, this.#events);
     this.staged = new StagedWriter(db, this.#messages);
     this.#findFloor = prepareQuery(db, "SELECT floor_key AS key, version FROM floors WHERE id = ?");

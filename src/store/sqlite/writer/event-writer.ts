@@ -5,6 +5,7 @@ import type { MessageWrite } from "../../store.ts";
 import { type EventText, wholeJson } from "../event-text.ts";
 import { prepareBigQuery, type Query } from "../query.ts";
 import type { Value } from "./flat-change.ts";
+import type { LogBlocks } from "./log-blocks.ts";
 
 /** Data of an event above this size is stored in a table of its own (rule C22), in UTF-8 bytes. */
 const MAX_INLINE = 65_536;
@@ -22,12 +23,14 @@ export interface SharedText {
  * in the row, and the event is assembled when it is read.
  */
 export class EventWriter {
+  readonly #blocks: LogBlocks;
   readonly #add: StatementSync;
   readonly #addBlob: StatementSync;
   readonly #sharing: Query<{ key: bigint } & EventText>;
   readonly #put: StatementSync;
 
-  constructor(db: DatabaseSync) {
+  constructor(db: DatabaseSync, blocks: LogBlocks) {
+    this.#blocks = blocks;
     this.#add = db.prepare(`
       INSERT INTO events (event_key, session_key, seq, type, request_id, at, json, message_key, text_at)
       VALUES (? << 32 | ?, ?, ?, ?, ?, ?, ?, ?, ?)`);
@@ -71,6 +74,9 @@ export class EventWriter {
       textAt ?? null,
     );
     if (large) this.#addBlob.run(lastInsertRowid, json);
+    const floorSeq = events[from]! as number;
+    if (sessionKey !== null) this.#blocks.noteEvent(floorKey, floorSeq, sessionKey, events[from + 2] as number);
+    if (type === "arbitration") this.#blocks.noteDecision(floorKey, floorSeq);
   }
 
   /** Call it before a message's text changes or is deleted: its events get a copy of the text. */

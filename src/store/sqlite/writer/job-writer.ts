@@ -5,6 +5,7 @@ import { faultOf } from "../result-code.ts";
 import { ChangeWriter } from "./change-writer.ts";
 import { DefinitionWriter } from "./definition-writer.ts";
 import { KnownRows } from "./known-rows.ts";
+import { LogBlocks } from "./log-blocks.ts";
 import { Pruner } from "./pruner.ts";
 import type { Failure, Job, Outcome } from "./writer-job.ts";
 
@@ -27,9 +28,10 @@ export class JobWriter {
   constructor(db: DatabaseSync, guard: FileGuard) {
     this.#db = db;
     this.#guard = guard;
-    this.#changes = new ChangeWriter(db, this.#known);
+    const blocks = new LogBlocks(db, this.#known);
+    this.#changes = new ChangeWriter(db, this.#known, blocks);
     this.#definitions = new DefinitionWriter(db);
-    this.#pruner = new Pruner(db, this.#changes.staged);
+    this.#pruner = new Pruner(db, this.#changes.staged, blocks);
     this.#begin = db.prepare("BEGIN IMMEDIATE");
     this.#commit = db.prepare("COMMIT");
     this.#addConnection = db.prepare(`

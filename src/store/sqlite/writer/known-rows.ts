@@ -28,9 +28,15 @@ const MAX_KNOWN = 16_384;
 export class KnownRows {
   readonly floors = new RecentMap<string, KnownFloor>(MAX_KNOWN);
   readonly sessions = new RecentMap<string, KnownSession>(MAX_KNOWN);
+  /** The last block of the log with events of a session, by its key. */
+  readonly sessionBlocks = new RecentMap<number, number>(MAX_KNOWN);
+  /** The last block of the log with decisions, by the floor's key. */
+  readonly decisionBlocks = new RecentMap<number, number>(MAX_KNOWN);
 
   forget(): void {
     this.floors.clear();
     this.sessions.clear();
+    this.sessionBlocks.clear();
+    this.decisionBlocks.clear();
   }
 }

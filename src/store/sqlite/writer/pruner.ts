@@ -1,6 +1,7 @@
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import type { PruneLimits } from "../../store.ts";
 import { prepareQuery, type Query } from "../query.ts";
+import type { LogBlocks } from "./log-blocks.ts";
 import type { StagedWriter } from "./staged-writer.ts";
 
 /** How long a blob of an unknown session waits for the command that brings its message, in ms. */
@@ -22,6 +23,7 @@ interface EventPlace {
 /** Deletes expired rows, inside the open transaction. */
 export class Pruner {
   readonly #staged: StagedWriter;
+  readonly #blocks: LogBlocks;
   readonly #receipts: StatementSync;
   readonly #tombstones: StatementSync;
   readonly #connections: StatementSync;
@@ -30,10 +32,10 @@ export class Pruner {
   readonly #eventPlaces: Query<EventPlace>;
   readonly #setSession: StatementSync;
   readonly #setFloor: StatementSync;
-  readonly #events: StatementSync;
 
-  constructor(db: DatabaseSync, staged: StagedWriter) {
+  constructor(db: DatabaseSync, staged: StagedWriter, blocks: LogBlocks) {
     this.#staged = staged;
+    this.#blocks = blocks;
     this.#receipts = db.prepare(`
       DELETE FROM receipts WHERE receipt_key IN
         (SELECT receipt_key FROM (SELECT receipt_key, at FROM receipts ORDER BY receipt_key LIMIT ?2) WHERE at < ?1)`);
@@ -58,13 +60,14 @@ export class Pruner {
     this.#eventPlaces = prepareQuery(
       db,
       `
-      SELECT seq, event_key & 0xffffffff AS floorSeq, at FROM events WHERE session_key = ? ORDER BY seq LIMIT ?`,
+      SELECT e.seq, e.event_key & 0xffffffff AS floorSeq, e.at FROM session_blocks b CROSS JOIN events e
+      WHERE b.session_key = ?1 AND e.event_key BETWEEN b.block << 5 AND b.block << 5 | 31 AND +e.session_key = ?1
+      ORDER BY b.seq, e.event_key LIMIT ?2`,
     );
     this.#setSession = db.prepare(
       "UPDATE sessions SET low_water = max(low_water, ?), oldest_at = ? WHERE session_key = ?",
     );
     this.#setFloor = db.prepare("UPDATE floors SET low_water = max(low_water, ?) WHERE floor_key = ?");
-    this.#events = db.prepare("DELETE FROM events WHERE session_key = ? AND seq <= ?");
   }
 
   /** True while more may remain. */
@@ -100,7 +103,7 @@ export class Pruner {
     this.#setSession.run(last?.seq ?? 0, places[count]?.at ?? null, key);
     if (last) {
       this.#setFloor.run(last.floorSeq, floorKey);
-      this.#events.run(key, last.seq);
+      this.#blocks.removeEvents(floorKey, key, last.seq);
     }
     return Math.max(count, 1);
   }

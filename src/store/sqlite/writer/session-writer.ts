@@ -6,6 +6,7 @@ import type { DeletedSession } from "../../store.ts";
 import { prepareQuery, type Query } from "../query.ts";
 import { SESSION_WIDTH, type Value } from "./flat-change.ts";
 import type { KnownRows, KnownSession } from "./known-rows.ts";
+import { AFTER_ALL, type LogBlocks } from "./log-blocks.ts";
 import type { WordIndex } from "./word-index.ts";
 
 type SessionSqlRow = Omit<KnownSession, "hasOldest"> & { view: string; hasOldest: 0 | 1 };
@@ -17,6 +18,7 @@ const DUCKED = -1;
 export class SessionWriter {
   readonly #words: WordIndex;
   readonly #known: KnownRows;
+  readonly #blocks: LogBlocks;
   readonly #find: Query<SessionSqlRow>;
   readonly #add: StatementSync;
   readonly #put: StatementSync;
@@ -24,9 +26,10 @@ export class SessionWriter {
   readonly #addTombstone: StatementSync;
   readonly #remove: StatementSync;
 
-  constructor(db: DatabaseSync, words: WordIndex, known: KnownRows) {
+  constructor(db: DatabaseSync, words: WordIndex, known: KnownRows, blocks: LogBlocks) {
     this.#words = words;
     this.#known = known;
+    this.#blocks = blocks;
     this.#find = prepareQuery(
       db,
       `
@@ -121,6 +124,8 @@ export class SessionWriter {
       last.at,
       json,
     );
+    const found = this.find(sessionId);
+    if (found) this.#blocks.removeEvents(floorKey, found.key, AFTER_ALL);
     this.#remove.run(sessionId);
     this.#known.sessions.delete(sessionId);
   }
