@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { AppError } from "../../../src/protocol/errors.ts";
 import { type Carrier, JobFailed, MAX_WAITING, WriteQueue } from "../../../src/store/sqlite/writer/write-queue.ts";
-import { type Failure, MAX_GROUP, type Result } from "../../../src/store/sqlite/writer/writer-job.ts";
+import type { Failure, Result } from "../../../src/store/sqlite/writer/writer-job.ts";
 
 /** Keeps what it is given until the test answers it. */
 class HeldCarrier implements Carrier<string, string> {
@@ -69,12 +69,15 @@ describe("the way to the writer's thread", () => {
     expect(await adds[1]).toBe("b done");
   });
 
-  test("the way to the writer's thread hands on no more at once than a transaction takes", async () => {
+  test("the way to the writer's thread sends lots of eight before the turn ends, and the rest at its end", async () => {
     const carrier = new HeldCarrier();
     const queue = new WriteQueue(carrier);
-    const adds = Array.from({ length: 2 * MAX_GROUP + 3 }, (_, n) => queue.add(`${n}`));
+    const adds = Array.from({ length: 19 }, (_, n) => queue.add(`${n}`));
+    expect(carrier.groups.map((group) => group.length)).toEqual([8, 8]);
     await nextTurn();
-    expect(carrier.groups.map((group) => group.length)).toEqual([MAX_GROUP, MAX_GROUP, 3]);
+    expect(carrier.groups.map((group) => group.length)).toEqual([8, 8, 3]);
+    await nextTurn();
+    expect(carrier.groups.flat()).toEqual(adds.map((_, n) => `${n}`));
     carrier.answerAll();
     expect(await Promise.all(adds)).toEqual(adds.map((_, n) => `${n} done`));
   });

@@ -1,5 +1,5 @@
 import { AppError } from "../../../protocol/errors.ts";
-import { isFailure, MAX_GROUP, type Result } from "./writer-job.ts";
+import { isFailure, type Result } from "./writer-job.ts";
 
 /** Writes jobs to a database, in the order of submission. */
 export interface Carrier<Job, Outcome> {
@@ -22,15 +22,21 @@ interface Waiting<Job, Outcome> {
 
 /** Most unanswered jobs, more than a working store accumulates. Beyond it, writes are `unavailable`. */
 export const MAX_WAITING = 16_384;
+/**
+ * Jobs that are sent without waiting for the end of the turn. The thread begins with them while the main thread prepares
+ * the others. Each message costs both threads some µs, so single jobs are not sent at once.
+ */
+const LOT = 8;
 
 /**
- * The bounded queue to the writer's thread. Jobs of one turn of the event loop are sent together at its end, without
- * waiting for earlier answers, because the thread batches whatever has arrived into its next transaction. A job is
- * answered only after its commit.
+ * The bounded queue to the writer's thread. Jobs of one turn of the event loop are sent in lots, and the rest at its end,
+ * without waiting for earlier answers, because the thread batches whatever has arrived into its next transaction. A job
+ * is answered only after its commit.
  */
 export class WriteQueue<Job, Outcome> {
   readonly #carrier: Carrier<Job, Outcome>;
-  #turn: Waiting<Job, Outcome>[] = [];
+  #lot: Waiting<Job, Outcome>[] = [];
+  #isScheduled = false;
   #unanswered = 0;
   #closed: PromiseWithResolvers<void> | undefined;
 
@@ -50,7 +56,9 @@ export class WriteQueue<Job, Outcome> {
       settle.reject(new AppError("unavailable", "too many writes are waiting"));
     } else {
       this.#unanswered += 1;
-      if (this.#turn.push({ job, settle }) === 1) setImmediate(() => this.#handOn());
+      const size = this.#lot.push({ job, settle });
+      if (size === LOT) this.#handOn();
+      else if (!this.#isScheduled) this.#schedule();
     }
     return settle.promise;
   }
@@ -64,16 +72,21 @@ export class WriteQueue<Job, Outcome> {
     await this.#closed.promise;
   }
 
+  #schedule(): void {
+    this.#isScheduled = true;
+    setImmediate(() => {
+      this.#isScheduled = false;
+      if (this.#lot.length > 0) this.#handOn();
+    });
+  }
+
   #handOn(): void {
-    const turn = this.#turn;
-    this.#turn = [];
-    for (let from = 0; from < turn.length; from += MAX_GROUP) {
-      const group = turn.slice(from, from + MAX_GROUP);
-      this.#carrier.carryOut(
-        group.map(({ job }) => job),
-        (index, result) => this.#answer(group[index]!, result),
-      );
-    }
+    const lot = this.#lot;
+    this.#lot = [];
+    this.#carrier.carryOut(
+      lot.map(({ job }) => job),
+      (index, result) => this.#answer(lot[index]!, result),
+    );
   }
 
   #answer({ settle }: Waiting<Job, Outcome>, result: Result<Outcome>): void {
