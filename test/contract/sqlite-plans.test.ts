@@ -3,10 +3,10 @@ import { expect, onTestFinished, test } from "vitest";
 import type { AgentId } from "../../src/protocol/ids.ts";
 import { prepareFile } from "../../src/store/sqlite/database-file.ts";
 import { FileGuard } from "../../src/store/sqlite/file-identity.ts";
+import { JobWriter } from "../../src/store/sqlite/rows/job-writer.ts";
 import { SessionList } from "../../src/store/sqlite/session-list.ts";
 import { StateReader } from "../../src/store/sqlite/state-reader.ts";
 import { ViewReader } from "../../src/store/sqlite/view-reader.ts";
-import { JobWriter } from "../../src/store/sqlite/writer/job-writer.ts";
 import type { SessionQuery } from "../../src/store/store.ts";
 import { makeFolder } from "../support/sqlite-place.ts";
 

@@ -4,15 +4,15 @@ import type { Effect } from "../../../protocol/internal/effect.ts";
 import { floorHash } from "../../../protocol/internal/floor-hash.ts";
 import type { AdoptedHistory, MessageWrite } from "../../store.ts";
 import { prepareQuery, type Query } from "../query.ts";
+import { EVENT_WIDTH, type FlatChange, RECEIPT_WIDTH, SESSION_WIDTH, type Value } from "../writer/flat-change.ts";
+import type { Outcome } from "../writer/writer-job.ts";
 import { EventWriter, textsOf } from "./event-writer.ts";
-import { EVENT_WIDTH, type FlatChange, RECEIPT_WIDTH, SESSION_WIDTH, type Value } from "./flat-change.ts";
 import type { KnownFloor, KnownRows, KnownSession } from "./known-rows.ts";
 import type { LogBlocks } from "./log-blocks.ts";
 import { MessageRowWriter } from "./message-row-writer.ts";
 import { SessionWriter } from "./session-writer.ts";
 import { StagedWriter } from "./staged-writer.ts";
 import { WordIndex } from "./word-index.ts";
-import type { Outcome } from "./writer-job.ts";
 
 /** The keys of the sessions that a change writes to. */
 type SessionKeys = (id: SessionId) => number;

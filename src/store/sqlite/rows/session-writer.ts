@@ -4,7 +4,7 @@ import type { Session } from "../../../protocol/session.ts";
 import { sessionText } from "../../rows.ts";
 import type { DeletedSession } from "../../store.ts";
 import { prepareQuery, type Query } from "../query.ts";
-import { SESSION_WIDTH, type Value } from "./flat-change.ts";
+import { SESSION_WIDTH, type Value } from "../writer/flat-change.ts";
 import type { KnownRows, KnownSession } from "./known-rows.ts";
 import { AFTER_ALL, type LogBlocks } from "./log-blocks.ts";
 import type { WordIndex } from "./word-index.ts";

@@ -2,12 +2,12 @@ import type { DatabaseSync, StatementSync } from "node:sqlite";
 import type { Blob, ConnectionRow } from "../../store.ts";
 import type { FileGuard } from "../file-identity.ts";
 import { faultOf } from "../result-code.ts";
+import type { Failure, Job, Outcome } from "../writer/writer-job.ts";
 import { ChangeWriter } from "./change-writer.ts";
 import { DefinitionWriter } from "./definition-writer.ts";
 import { KnownRows } from "./known-rows.ts";
 import { LogBlocks } from "./log-blocks.ts";
 import { Pruner } from "./pruner.ts";
-import type { Failure, Job, Outcome } from "./writer-job.ts";
 
 /** Runs jobs, one transaction for each batch. */
 export class JobWriter {

@@ -4,7 +4,7 @@ import type { SessionId } from "../../../protocol/ids.ts";
 import type { MessageWrite } from "../../store.ts";
 import { type EventText, wholeJson } from "../event-text.ts";
 import { prepareBigQuery, type Query } from "../query.ts";
-import type { Value } from "./flat-change.ts";
+import type { Value } from "../writer/flat-change.ts";
 import type { LogBlocks } from "./log-blocks.ts";
 
 /** Data of an event above this size is stored in a table of its own (rule C22), in UTF-8 bytes. */
