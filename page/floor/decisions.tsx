@@ -21,7 +21,9 @@ export function Decisions({ decisions }: { decisions: readonly Decision[] }) {
           {newest.map((decision, place) => (
             // Of a past moment each place keeps its element: every step of it changes all decisions.
             <li key={isLive ? keyOfDecision(decision) : place} data-outcome={decision.outcome}>
-              <Fold summary={<DecisionText decision={decision} />}>{() => <DecisionSteps decision={decision} />}</Fold>
+              <Fold isRow summary={<DecisionText decision={decision} />}>
+                {() => <DecisionSteps decision={decision} />}
+              </Fold>
             </li>
           ))}
         </ol>

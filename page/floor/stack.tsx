@@ -1,4 +1,4 @@
-import { type ReactNode, type RefObject, useEffect, useLayoutEffect, useRef } from "react";
+import { type ReactNode, type RefObject, useEffect, useLayoutEffect, useRef, useState } from "react";
 import type { Session } from "../../src/protocol/session.ts";
 import { useClient } from "../../src/react/provider.ts";
 import { lastWordsOf } from "../log/conversation-log.ts";
@@ -6,6 +6,7 @@ import type { FloorPicture } from "../log/floor-picture.ts";
 import { useHere } from "../moment/here.tsx";
 import { clockOf } from "../moment/moment-text.ts";
 import { Outcome } from "../parts/commands/outcome.tsx";
+import { Sure } from "../parts/commands/sure.tsx";
 import { isExternal } from "../parts/external-agent.ts";
 import { LeaseLeft } from "../parts/lease-left.tsx";
 import { type Look, lookOf } from "../parts/look.ts";
@@ -101,10 +102,12 @@ function Card({ session, isFront = false, effect }: CardProps) {
   const { agents, agentName, isLive, floorId = "", linkTo } = useHere();
   const given = useAct();
   const { act, isBusy } = given;
+  const [isAborting, setAborting] = useState(false);
   const { id, title, agentId, priority, interruptible, lastActivityAt, level, activity, state } = session;
   const look: Look = lookOf(session);
   const name = agentName(agentId);
   const disabled = !isLive || isBusy;
+  const isWorking = activity === "running" || activity === "waiting";
   return (
     <article
       className={styles["card"]}
@@ -116,7 +119,7 @@ function Card({ session, isFront = false, effect }: CardProps) {
     >
       <header>
         <StateSign look={look} />
-        <a href={linkTo("session", { floorId, sessionId: id })}>
+        <a data-row href={linkTo("session", { floorId, sessionId: id })}>
           <b>{name}</b>
         </a>
         <span className={styles["priority"]} title={say("agents.priority", { value: priority })}>
@@ -142,13 +145,28 @@ function Card({ session, isFront = false, effect }: CardProps) {
       <footer>
         <a href={linkTo("session", { floorId, sessionId: id })}>{say("session.talk")}</a>
         {(state === "active" || state === "ducked") && (
-          <button type="button" disabled={disabled} onClick={() => void act(() => client.pauseSession(id))}>
+          <button
+            type="button"
+            data-key="P"
+            disabled={disabled}
+            onClick={() => void act(() => client.pauseSession(id))}
+          >
             {say("session.pause")}
           </button>
         )}
         {state === "paused" && (
-          <button type="button" disabled={disabled} onClick={() => void act(() => client.resumeSession(id))}>
+          <button
+            type="button"
+            data-key="R"
+            disabled={disabled}
+            onClick={() => void act(() => client.resumeSession(id))}
+          >
             {say("session.resume")}
+          </button>
+        )}
+        {isWorking && (
+          <button type="button" data-key="X" disabled={disabled} onClick={() => setAborting(true)}>
+            {say("session.abort")}
           </button>
         )}
         {state === "created" && session.queuedAt === undefined && (
@@ -160,6 +178,18 @@ function Card({ session, isFront = false, effect }: CardProps) {
           {say("session.archive")}
         </button>
       </footer>
+      {isAborting && isWorking && (
+        <Sure
+          question={say("session.reallyabort")}
+          yes={say("session.abort")}
+          disabled={disabled}
+          onYes={() => {
+            setAborting(false);
+            void act(() => client.send({ type: "abort", sessionId: id } as never));
+          }}
+          onNo={() => setAborting(false)}
+        />
+      )}
       <Outcome of={given} />
       {isFront && !isExternal(agents, session) && <Talk sessionId={id} />}
     </article>

@@ -1,10 +1,14 @@
 import { type FormEvent, useState } from "react";
 import type { Client } from "../../src/client/client.ts";
+import type { Session } from "../../src/protocol/session.ts";
 import { useClient } from "../../src/react/provider.ts";
 import { useHere } from "../moment/here.tsx";
 import { Outcome } from "../parts/commands/outcome.tsx";
+import { Sure } from "../parts/commands/sure.tsx";
 import { Fold } from "../parts/fold.tsx";
 import { useAct } from "../parts/use-act.ts";
+import { modesOf } from "../session/modes-of.ts";
+import type { WordKey } from "../words/en.ts";
 import { useWords } from "../words/words.tsx";
 import styles from "./machine.module.css";
 import type { Acceptance } from "./standing.ts";
@@ -18,7 +22,7 @@ const PLAIN: Readonly<Record<string, Send>> = {
   "session.resume": (client, id) => client.resumeSession(id),
   "session.archive": (client, id) => client.archiveSession(id),
   "session.stop": (client, id) => client.stopSession(id),
-  "session.abort": (client, sessionId) => client.send({ type: "abort", sessionId } as never),
+  "session.summarize": (client, id) => client.summarizeSession(id),
   "session.heartbeat": (client, sessionId) => client.send({ type: "heartbeat", sessionId } as never),
 };
 /** Commands with a text, and its longest length. */
@@ -29,17 +33,33 @@ const WITH_TEXT: Readonly<Record<string, { max: number; send: Send }>> = {
   },
   "session.rename": { max: 256, send: (client, id, title) => client.renameSession(id, title) },
 };
+/** Commands that choose one of several. */
+const WITH_CHOICE: Readonly<Record<string, Send>> = {
+  "session.switch_agent": (client, sessionId, agentId) =>
+    client.send({ type: "switch_agent", sessionId, agentId } as never),
+  "session.switch_mode": (client, id, mode) => client.switchMode(id, mode),
+};
+/** Commands that lose something, with the question that is asked before. */
+const WITH_QUESTION: Readonly<Record<string, { question: WordKey; send: Send }>> = {
+  "session.abort": {
+    question: "session.reallyabort",
+    send: (client, sessionId) => client.send({ type: "abort", sessionId } as never),
+  },
+  "session.delete": { question: "machine.reallydelete", send: (client, id) => client.deleteSession(id) },
+};
+/** The keys of the page that give a command. */
+const KEYS: Readonly<Record<string, string>> = { "session.pause": "P", "session.resume": "R", "session.abort": "X" };
 /** Commands that refer to something in the conversation. */
 const IN_CONVERSATION: ReadonlySet<string> = new Set(["session.withdraw", "session.answer"]);
 
 interface Props {
-  sessionId: string;
+  session: Session;
   accepted: readonly Acceptance[];
   refused: readonly { event: string; code: string }[];
 }
 
 /** What the session accepts in its states: commands to send, what others send it, and what it refuses. */
-export function EventsList({ sessionId, accepted, refused }: Props) {
+export function EventsList({ session, accepted, refused }: Props) {
   const { say } = useWords();
   const commands = accepted.filter(({ event }) => event.startsWith("session."));
   const others = accepted.filter(({ event }) => !event.startsWith("session."));
@@ -49,7 +69,7 @@ export function EventsList({ sessionId, accepted, refused }: Props) {
       <ul>
         {commands.map((each) => (
           <li key={each.event}>
-            <CommandRow sessionId={sessionId} {...each} />
+            <CommandRow session={session} {...each} />
           </li>
         ))}
       </ul>
@@ -86,37 +106,42 @@ export function EventsList({ sessionId, accepted, refused }: Props) {
 
 const Leads = ({ to }: { to: readonly string[] }) => <small>{to.length === 0 ? "↻" : `→ ${to.join(", ")}`}</small>;
 
-function CommandRow({ sessionId, event, to }: Acceptance & { sessionId: string }) {
+function CommandRow({ session, event, to }: Acceptance & { session: Session }) {
   const { say } = useWords();
   const client = useClient();
   const { isLive, agents, linkTo } = useHere();
   const given = useAct();
   const { act, isBusy } = given;
   const [input, setInput] = useState<string>();
+  const { id } = session;
   const disabled = !isLive || isBusy;
   const plain = PLAIN[event];
   const text = WITH_TEXT[event];
+  const choice = WITH_CHOICE[event];
+  const asked = WITH_QUESTION[event];
   const send = async (command: Send, value = "") => {
-    if (await act(() => command(client, sessionId, value))) setInput(undefined);
+    if (await act(() => command(client, id, value))) setInput(undefined);
   };
   const submit = (submitted: FormEvent) => {
     submitted.preventDefault();
     const value = (input ?? "").trim();
-    if (text && value !== "") void send(text.send, value);
-    else if (event === "session.switch_agent" && value !== "") {
-      void send((by, id) => by.send({ type: "switch_agent", sessionId: id, agentId: value } as never));
-    } else if (event === "session.delete") void send((by, id) => by.deleteSession(id));
+    const command = text?.send ?? choice;
+    if (command && value !== "") void send(command, value);
   };
+  const modes = event === "session.switch_mode" ? (modesOf(agents, session, isLive)?.names ?? []) : undefined;
+  const options = modes ? modes.map((name) => ({ id: name, name })) : agents;
   return (
     <>
       <div className={styles["command"]}>
         {IN_CONVERSATION.has(event) ? (
-          <a href={linkTo("session", { sessionId })} title={say("machine.inconversation")}>
+          <a data-row href={linkTo("session", { sessionId: id })} title={say("machine.inconversation")}>
             <code>{event}</code>
           </a>
         ) : (
           <button
             type="button"
+            data-row
+            data-key={KEYS[event]}
             disabled={disabled}
             aria-expanded={plain ? undefined : input !== undefined}
             onClick={() => (plain ? void send(plain) : setInput(input === undefined ? "" : undefined))}
@@ -126,7 +151,17 @@ function CommandRow({ sessionId, event, to }: Acceptance & { sessionId: string }
         )}
         <Leads to={to} />
       </div>
-      {input !== undefined && (
+      {input !== undefined && asked && (
+        <Sure
+          question={say(asked.question)}
+          yes={say("machine.send")}
+          disabled={disabled}
+          onYes={() => void send(asked.send)}
+          onNo={() => setInput(undefined)}
+        />
+      )}
+      {input !== undefined && modes?.length === 0 && <p className={styles["quiet"]}>{say("machine.nomodes")}</p>}
+      {input !== undefined && (text || (choice && options.length > 0)) && (
         <form className={styles["input"]} onSubmit={submit}>
           {text && (
             <input
@@ -136,18 +171,17 @@ function CommandRow({ sessionId, event, to }: Acceptance & { sessionId: string }
               onChange={({ target }) => setInput(target.value)}
             />
           )}
-          {event === "session.switch_agent" && (
+          {choice && (
             <select aria-label={event} value={input} onChange={({ target }) => setInput(target.value)}>
-              <option value="">{say("agents.title")}…</option>
-              {agents.map(({ id, name }) => (
-                <option key={id} value={id}>
-                  {name}
+              <option value="">{say(modes ? "session.mode" : "agents.title")}…</option>
+              {options.map((option) => (
+                <option key={option.id} value={option.id}>
+                  {option.name}
                 </option>
               ))}
             </select>
           )}
-          {event === "session.delete" && <span>{say("machine.reallydelete")}</span>}
-          <button type="submit" disabled={disabled || (event !== "session.delete" && input.trim() === "")}>
+          <button type="submit" disabled={disabled || input.trim() === ""}>
             {say("machine.send")}
           </button>
         </form>

@@ -181,7 +181,7 @@ function Facts({ session, machine, transitions }: ChartsProps & { session: Sessi
   return (
     <>
       {/* Commands are given now: of a past moment there is nothing to keep for one session. */}
-      <EventsList key={isLive ? session.id : ""} sessionId={session.id} accepted={accepted} refused={refused} />
+      <EventsList key={isLive ? session.id : ""} session={session} accepted={accepted} refused={refused} />
       <section aria-labelledby="transitions">
         <h2 id="transitions">{say("machine.transitions")}</h2>
         {transitions.length === 0 && <p className={styles["quiet"]}>{say("machine.notransitions")}</p>}

@@ -55,7 +55,13 @@ function Confirmation({ sessionId, request }: Request<"tool_confirmation_request
     answer({ type: "reject_with_reply", reason });
   };
   return (
-    <section className={styles["ask"]} aria-label={say("confirm.title", { tool: toolCall.function.name })}>
+    <section
+      className={styles["ask"]}
+      data-row
+      data-options
+      tabIndex={-1}
+      aria-label={say("confirm.title", { tool: toolCall.function.name })}
+    >
       <p>
         <b>{say("confirm.title", { tool: toolCall.function.name })}</b>{" "}
         {isSensitive && <span className={styles["sensitive"]}>{say("confirm.sensitive")}</span>}{" "}
@@ -65,11 +71,11 @@ function Confirmation({ sessionId, request }: Request<"tool_confirmation_request
       <p className={styles["actions"]}>
         {availableOptions
           .filter(({ value }) => value !== "reject_with_reply")
-          .map(({ value, label }) => {
+          .map(({ value, label }, place) => {
             const known = LABELS[value];
             return (
-              <button key={value} type="button" disabled={disabled} onClick={() => answer(value)}>
-                {known ? say(known) : label}
+              <button key={value} type="button" data-option disabled={disabled} onClick={() => answer(value)}>
+                <span aria-hidden="true">{place + 1}</span> {known ? say(known) : label}
               </button>
             );
           })}
@@ -77,6 +83,7 @@ function Confirmation({ sessionId, request }: Request<"tool_confirmation_request
       {availableOptions.some(({ value }) => value === "reject_with_reply") && (
         <form onSubmit={submit}>
           <input
+            data-option
             value={reason}
             maxLength={16_384}
             aria-label={say("confirm.reason")}
@@ -117,7 +124,7 @@ function Question({ sessionId, request }: Request<"user_question_request">) {
     setChosen(isChosen ? [...chosen, option] : chosen.filter((each) => each !== option));
   };
   return (
-    <form className={styles["ask"]} onSubmit={submit}>
+    <form className={styles["ask"]} data-row tabIndex={-1} onSubmit={submit}>
       <fieldset disabled={disabled}>
         <legend>{question}</legend>
         <Until at={expiresAt} />

@@ -94,17 +94,27 @@ export function SessionHead({ session, isEmpty, hasTurns }: Props) {
           {say("session.rename")}
         </button>
         {(state === "active" || state === "ducked") && (
-          <button type="button" disabled={disabled} onClick={() => void act(() => client.pauseSession(id))}>
+          <button
+            type="button"
+            data-key="P"
+            disabled={disabled}
+            onClick={() => void act(() => client.pauseSession(id))}
+          >
             {say("session.pause")}
           </button>
         )}
         {state === "paused" && (
-          <button type="button" disabled={disabled} onClick={() => void act(() => client.resumeSession(id))}>
+          <button
+            type="button"
+            data-key="R"
+            disabled={disabled}
+            onClick={() => void act(() => client.resumeSession(id))}
+          >
             {say("session.resume")}
           </button>
         )}
         {isWorking && (
-          <button type="button" disabled={disabled} onClick={() => setAsked("abort")}>
+          <button type="button" data-key="X" disabled={disabled} onClick={() => setAsked("abort")}>
             {say("session.abort")}
           </button>
         )}

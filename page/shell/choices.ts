@@ -1,5 +1,5 @@
 /** What the browser remembers between visits. Nothing secret is kept here: the token is an HttpOnly cookie. */
-export type ChoiceName = "language" | "theme" | "signedin";
+export type ChoiceName = "language" | "theme" | "signedin" | "keys";
 
 const PREFIX = "interlock.";
 

@@ -6,7 +6,7 @@ import { useWords } from "../words/words.tsx";
 import { useAddress } from "./address.ts";
 import { ConnectionLamp, ConnectionLine, FloorRefused } from "./connection.tsx";
 import styles from "./frame.module.css";
-import { KeyList, useKeys } from "./keys.tsx";
+import { KeyList, useKeySwitch, useKeys } from "./keys.tsx";
 import { SignIn, SignOut } from "./sign-in.tsx";
 import { useTheme } from "./theme.ts";
 import { useHiddenTab } from "./use-hidden-tab.ts";
@@ -27,7 +27,8 @@ export function Frame() {
 function Framed({ view }: { view: View }) {
   const { say } = useWords();
   const { status, linkTo, restart, sessionId, floorId, floor } = useHere();
-  useKeys();
+  const keys = useKeySwitch();
+  useKeys(keys.areOn);
   useHiddenTab();
   // The same element while nothing of it changes: then only what it reads of the moment renders it again.
   const shown = useMemo(() => {
@@ -81,7 +82,7 @@ function Framed({ view }: { view: View }) {
         <ConnectionLamp state={status} />
         <LanguageSwitch />
         <ThemeSwitch />
-        <KeyList />
+        <KeyList {...keys} />
         <SignOut />
       </header>
       <ConnectionLine state={status} />

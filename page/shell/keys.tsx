@@ -1,8 +1,11 @@
-import { useEffect, useEffectEvent, useRef } from "react";
+import { useEffect, useEffectEvent, useRef, useState } from "react";
 import { placeOf } from "../log/log-event.ts";
 import { type Here, useHere } from "../moment/here.tsx";
 import { useWords } from "../words/words.tsx";
+import { useAddress } from "./address.ts";
+import { readChoice, writeChoice } from "./choices.ts";
 import styles from "./frame.module.css";
+import { closeAround, goToRow, ownsArrows, pressKey, takeOption } from "./row-keys.ts";
 import { VIEWS } from "./views.ts";
 
 /** By `event.code`: the place of a key, regardless of the layout. */
@@ -10,14 +13,26 @@ const STEPS: Readonly<Record<string, number>> = { ArrowLeft: -1, ArrowRight: 1 }
 /** With Shift. */
 const STRIDE = 10;
 
-/** Keys that work while no field has the focus. */
-export function useKeys(): void {
+/** Whether the keys are on (WCAG 2.1.4); the browser remembers it. */
+export function useKeySwitch(): KeyListProps {
+  const [areOn, setOn] = useState(() => readChoice("keys") !== "off");
+  const onSwitch = (next: boolean) => {
+    writeChoice("keys", next ? "on" : "off");
+    setOn(next);
+  };
+  return { areOn, onSwitch };
+}
+
+/** Keys that work while no field has the focus, unless they are switched off. */
+export function useKeys(areOn: boolean): void {
   const here = useHere();
+  const view = useAddress().view;
   const press = useEffectEvent((event: KeyboardEvent) => {
     const { target } = event;
+    if (!areOn) return;
     const isField = target instanceof HTMLElement && target.closest("input, textarea, select, dialog, [role=slider]");
     if (event.altKey || event.ctrlKey || event.metaKey || isField) return;
-    if (takeKey(event, here)) event.preventDefault();
+    if (takeRowKey(event) || takeKey(event, here, view)) event.preventDefault();
   });
   useEffect(() => {
     const listen = (event: KeyboardEvent) => press(event);
@@ -26,13 +41,44 @@ export function useKeys(): void {
   }, []);
 }
 
-function takeKey({ code, shiftKey, target }: KeyboardEvent, here: Here): boolean {
+/** Keys for what stands in the view. */
+function takeRowKey({ code, shiftKey, target }: KeyboardEvent): boolean {
+  if (shiftKey) return false;
+  const option = /^(?:Digit|Numpad)([1-4])$/.exec(code)?.[1];
+  if (option !== undefined) return takeOption(Number(option));
+  switch (code) {
+    case "KeyJ":
+      return goToRow(1);
+    case "KeyK":
+      return goToRow(-1);
+    case "ArrowDown":
+      return ownsArrows(target) && goToRow(1);
+    case "ArrowUp":
+      return ownsArrows(target) && goToRow(-1);
+    case "KeyP":
+    case "KeyR":
+    case "KeyX":
+      return pressKey(code.at(-1)!);
+    case "Escape":
+      return closeAround();
+    default:
+      return false;
+  }
+}
+
+function takeKey({ code, shiftKey, target }: KeyboardEvent, here: Here, shown: string): boolean {
   const { log, count, at, lookAt, linkTo, sessionId } = here;
   const { events } = log;
   const digit = /^(?:Digit|Numpad)([1-9])$/.exec(code)?.[1];
   const view = digit === undefined ? undefined : VIEWS[Number(digit) - 1];
   if (view) {
     location.hash = linkTo(view.name, sessionId === undefined ? {} : { sessionId });
+    return true;
+  }
+  if (code === "Escape" && shown === "session" && sessionId !== undefined) {
+    // The session is closed; the focus is on its row.
+    document.querySelector<HTMLElement>('main a[aria-current="true"]')?.focus();
+    location.hash = linkTo("session");
     return true;
   }
   const go = (to: number) => {
@@ -80,6 +126,11 @@ const LIST = [
   ["Space", "keys.hold"],
   ["W S", "keys.zoom"],
   ["A D", "keys.along"],
+  ["J K, ↓ ↑", "keys.rows"],
+  ["Enter Esc", "keys.open"],
+  ["P R", "keys.pause"],
+  ["X", "keys.abort"],
+  ["1 … 4", "keys.options"],
   ["F", "keys.floor"],
   ["/", "keys.search"],
   ["C", "keys.composer"],
@@ -88,7 +139,13 @@ const LIST = [
   ["?", "keys.list"],
 ] as const;
 
-export function KeyList() {
+interface KeyListProps {
+  areOn: boolean;
+  onSwitch: (areOn: boolean) => void;
+}
+
+/** What each key does, and the switch for all of them. */
+export function KeyList({ areOn, onSwitch }: KeyListProps) {
   const { say } = useWords();
   const dialog = useRef<HTMLDialogElement>(null);
   return (
@@ -108,6 +165,12 @@ export function KeyList() {
             </div>
           ))}
         </dl>
+        <p>
+          <label>
+            <input type="checkbox" checked={areOn} onChange={({ target }) => onSwitch(target.checked)} />{" "}
+            {say("keys.areon")}
+          </label>
+        </p>
         <button type="button" onClick={() => dialog.current?.close()}>
           {say("close")}
         </button>

@@ -5,8 +5,17 @@ import { CAR } from "../../support/car-catalog.ts";
 import { closeChromium, describeInChromium } from "../../support/chromium.ts";
 import { E2eClient } from "../../support/e2e-client.ts";
 import { NodeUnderTest } from "../../support/node-under-test.ts";
+import { startProviderServer } from "../../support/provider-server.ts";
 
-const node = await NodeUnderTest.start({ agents: CAR, catalog: {}, pageFolder: await buildPage() });
+const provider = await startProviderServer();
+afterAll(() => provider.close());
+const clerk = {
+  name: "clerk",
+  tools: ["clock"],
+  modes: [{ name: "talk" }, { name: "work", tools: ["clock"] }],
+  adapter: { kind: "ai-sdk", provider: "openai-compatible", model: "m", base_url: provider.baseUrl, summary: {} },
+};
+const node = await NodeUnderTest.start({ agents: [...CAR, clerk], catalog: {}, pageFolder: await buildPage() });
 afterAll(() => node.stop());
 afterAll(closeChromium);
 
@@ -103,6 +112,26 @@ describeInChromium("the machine view", (open) => {
     await page.getByText("Delete it for good?").waitFor();
     await page.getByRole("button", { name: "Send" }).click();
     await expect.poll(async () => (await node.get(`/session/${music.id}`)).status).toBe(404);
+  });
+
+  test("requests a summary, and chooses one of the agent's modes; an agent without modes has none to choose", async () => {
+    const cay = new E2eClient(node);
+    const { id, floorId } = await cay.hold("clerk");
+    provider.willReply({ kind: "stream", text: ["Yes."] }, { kind: "stream", text: ["# In short"] });
+    await cay.talk(id, "Is it?");
+    const { page, faults } = await open(addressOf(floorId, id));
+    await page.getByRole("button", { name: "session.summarize" }).click();
+    await expect.poll(async () => (await cay.see(id)).summary).toBe("In short");
+    await page.getByRole("button", { name: "session.switch_mode" }).click();
+    await page.getByRole("combobox", { name: "session.switch_mode" }).selectOption("work");
+    await page.getByRole("button", { name: "Send" }).click();
+    await expect.poll(async () => (await cay.see(id)).mode).toBe("work");
+    const music = await new E2eClient(node).hold("music_agent");
+    await page.goto(addressOf(music.floorId, music.id));
+    await page.getByRole("button", { name: "session.switch_mode" }).click();
+    await page.getByText("Its agent has no modes.").waitFor();
+    expect(await page.getByRole("button", { name: "Send" }).count()).toBe(0);
+    expect(faults).toEqual([]);
   });
 
   test("explains a missing floor, a missing session and another owner's session", async () => {

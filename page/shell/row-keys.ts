@@ -1,0 +1,54 @@
+/**
+ * Rows that the keys go through: those of long lists (`parts/rows.tsx`), and every element that is marked as one. A row is
+ * a link, a button or a summary, which Enter opens by itself, or a section.
+ */
+const ROWS = "main [data-row], main li[aria-posinset] > :is(a, button)";
+
+const rowsNow = () => [...document.querySelectorAll<HTMLElement>(ROWS)].filter((row) => row.checkVisibility());
+
+/** Puts the focus on the row after, or before, that which has it; at first on the current one, or at an end. */
+export function goToRow(by: 1 | -1): boolean {
+  const rows = rowsNow();
+  const focused = document.activeElement?.closest<HTMLElement>(ROWS);
+  const place = focused ? rows.indexOf(focused) : -1;
+  const current = rows.findIndex((row) => row.getAttribute("aria-current") === "true");
+  const first = current >= 0 ? current : by > 0 ? 0 : rows.length - 1;
+  const next = rows[place < 0 ? first : place + by];
+  next?.focus();
+  return next !== undefined;
+}
+
+/** The arrow keys belong to the rows while nothing that scrolls by itself has the focus. */
+export function ownsArrows(target: EventTarget | null): boolean {
+  return (
+    !(target instanceof Element) || target.closest(ROWS) !== null || target.closest("[tabindex]:not(main)") === null
+  );
+}
+
+/** Closes what is open around the focus. */
+export function closeAround(): boolean {
+  // A menu closes by itself.
+  if (document.querySelector(":popover-open")) return false;
+  const details = document.activeElement?.closest<HTMLDetailsElement>("main details[open]");
+  if (!details) return false;
+  details.open = false;
+  details.querySelector("summary")?.focus();
+  return true;
+}
+
+/** Presses the button of a key: in the card that has the focus, else the view's first. */
+export function pressKey(key: string): boolean {
+  const card = document.activeElement?.closest("[data-card]");
+  const button = (card ?? document.querySelector("main"))?.querySelector<HTMLElement>(`[data-key="${key}"]:enabled`);
+  button?.click();
+  return button !== null && button !== undefined;
+}
+
+/** Takes one of the numbered answers of the confirmation that has the focus. */
+export function takeOption(number: number): boolean {
+  const confirmation = document.activeElement?.closest("[data-options]");
+  const option = confirmation?.querySelectorAll<HTMLElement>("[data-option]")[number - 1];
+  if (option?.matches("input")) option.focus();
+  else option?.click();
+  return confirmation !== null && confirmation !== undefined;
+}

@@ -1,0 +1,138 @@
+import type { Locator, Page } from "playwright-core";
+import { afterAll, expect, test } from "vitest";
+import { buildPage } from "../../support/built-page.ts";
+import { closeChromium, describeInChromium } from "../../support/chromium.ts";
+import { E2eClient } from "../../support/e2e-client.ts";
+import { NodeUnderTest } from "../../support/node-under-test.ts";
+
+const pageFolder = await buildPage();
+const node = await NodeUnderTest.start({ pageFolder });
+afterAll(() => node.stop());
+afterAll(closeChromium);
+
+const addressOf = (view: string, floorId: string, id = "") =>
+  `${node.url}/#/${view}/${encodeURIComponent(floorId)}${id && `/${id}`}`;
+const focused = (page: Page) => page.evaluate<string>("document.activeElement.textContent");
+const hasFocus = (page: Page, place: Locator) => place.and(page.locator(":focus")).waitFor();
+const connected = (page: Page) => page.getByText("Connected", { exact: true }).waitFor();
+
+describeInChromium("the page's keys", (open) => {
+  test("go through the sessions, open one, close it, and leave the focus on its row", async () => {
+    const ann = new E2eClient(node);
+    const titles = ["one", "two", "three"];
+    for (const title of titles) await ann.create("general", { title });
+    const { floorId } = await ann.create("general", { title: "four" });
+    const { page, faults } = await open(addressOf("session", floorId));
+    await page.getByRole("link", { name: /^four/ }).waitFor();
+    await page.keyboard.press("KeyJ");
+    expect(await focused(page)).toMatch(/four/);
+    await page.keyboard.press("KeyJ");
+    await page.keyboard.press("ArrowDown");
+    expect(await focused(page)).toMatch(/two/);
+    await page.keyboard.press("KeyK");
+    expect(await focused(page)).toMatch(/three/);
+    await page.keyboard.press("Enter");
+    await page.getByRole("heading", { name: "three", exact: true }).waitFor();
+    await page.keyboard.press("ArrowUp");
+    expect(await focused(page)).toMatch(/four/);
+    await page.keyboard.press("Escape");
+    await page.getByText("Choose a session from the list.").waitFor();
+    expect(await focused(page)).toMatch(/three/);
+    expect(faults).toEqual([]);
+  });
+
+  test("open and close a decision, and pause and resume the session whose card has the focus", async () => {
+    const ben = new E2eClient(node);
+    const { floorId, id: music } = await ben.hold("music");
+    const { id: phone } = await ben.hold("phone");
+    const { page } = await open(addressOf("floor", floorId));
+    await page.getByRole("article", { name: "Music: paused" }).waitFor();
+    // Without a card in focus: the holder.
+    await page.keyboard.press("KeyP");
+    await page.getByRole("article", { name: "Phone: paused" }).waitFor();
+    await page.getByRole("article", { name: "Music: has the floor" }).waitFor();
+    await page.keyboard.press("KeyR");
+    await expect.poll(async () => (await ben.see(phone)).state).toBe("active");
+    const card = page.getByRole("article", { name: "Music: paused" });
+    await card.getByRole("link", { name: "Music" }).focus();
+    await page.keyboard.press("KeyP");
+    await page.keyboard.press("KeyR");
+    await card.getByRole("alert").getByText("Music (20) was refused: 20 is less than 90 of Phone.").waitFor();
+    expect((await ben.see(music)).state).toBe("paused");
+    const decision = page.getByRole("region", { name: "All decisions" }).locator("details").first();
+    await page.getByRole("heading", { name: "Decisions" }).click();
+    // The two cards, then the decisions.
+    for (let press = 0; press < 3; press += 1) await page.keyboard.press("KeyJ");
+    await hasFocus(page, decision.locator("summary"));
+    await page.keyboard.press("Enter");
+    await decision.getByText("Rule").waitFor();
+    await page.keyboard.press("Escape");
+    await decision.getByText("Rule").waitFor({ state: "hidden" });
+  });
+
+  test.each(["floor", "session", "machine"])("abort a run in the %s view after one question", async (view) => {
+    const cay = new E2eClient(node);
+    const { floorId, id } = await cay.hold("general");
+    await cay.say(id, "play");
+    const { page, faults } = await open(addressOf(view, floorId, view === "floor" ? "" : id));
+    const question = page.getByRole("group", { name: "Abort its run? What it has written is kept." });
+    await page.locator('main [data-key="X"]').waitFor();
+    await page.keyboard.press("KeyX");
+    await question.waitFor();
+    await page.keyboard.press("Escape");
+    await question.waitFor({ state: "detached" });
+    expect((await cay.see(id)).activity).toBe("running");
+    await page.keyboard.press("KeyX");
+    await question.waitFor();
+    await page.keyboard.press("Enter");
+    await expect.poll(async () => (await cay.see(id)).activity).toBe("idle");
+    expect(faults).toEqual([]);
+  });
+
+  test("answer a confirmation that has the focus, and change the view elsewhere", async () => {
+    const dov = new E2eClient(node);
+    const { floorId, id } = await dov.hold("general");
+    await dov.say(id, "delete it");
+    const { page } = await open(addressOf("session", floorId, id));
+    const confirmation = page.getByRole("region", { name: "May delete_file run?" });
+    await confirmation.waitFor();
+    await page.getByRole("button", { name: "Rename" }).focus();
+    await page.keyboard.press("Digit3");
+    await page.waitForURL(/#\/machine\//);
+    await page.keyboard.press("Digit2");
+    await confirmation.waitFor();
+    await page.keyboard.press("KeyK");
+    await hasFocus(page, confirmation);
+    await page.keyboard.press("Digit4");
+    await hasFocus(page, page.getByLabel("Or reject, and say why"));
+    await confirmation.getByRole("button", { name: "Reject", exact: true }).focus();
+    await page.keyboard.press("Digit1");
+    await page.getByRole("region", { name: "Messages" }).getByText("Deleted.").waitFor();
+    expect(page.url()).toContain("#/session/");
+  });
+
+  test("are switched off as a whole, and stay off after a reload", async () => {
+    const { page } = await open(addressOf("floor", "u:quiet"));
+    await connected(page);
+    await page.keyboard.press("Shift+Slash");
+    await page.getByLabel("Keys are on").uncheck();
+    await page.getByRole("button", { name: "Close" }).click();
+    const unmoved = async () => {
+      for (const key of ["Digit3", "KeyL", "Space", "KeyT", "Shift+Slash"]) await page.keyboard.press(key);
+      expect(page.url()).toContain("#/floor/");
+      expect(await page.locator("html").getAttribute("lang")).toBe("en");
+      expect(await page.getByRole("dialog").count()).toBe(0);
+    };
+    await page.getByRole("heading", { name: "quiet" }).click();
+    await unmoved();
+    await page.reload();
+    await connected(page);
+    await unmoved();
+    await page.getByRole("button", { name: "Keys", exact: true }).click();
+    await page.getByLabel("Keys are on").check();
+    await page.getByRole("button", { name: "Close" }).click();
+    await page.getByRole("heading", { name: "quiet" }).click();
+    await page.keyboard.press("Digit3");
+    await page.waitForURL(/#\/machine\//);
+  });
+});
