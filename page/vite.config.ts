@@ -16,6 +16,7 @@ const API = [
   "health",
   "ready",
   "metrics",
+  "nodes",
 ];
 
 export default defineConfig({

@@ -6,6 +6,7 @@ import { MemoryTickets } from "./bus/memory-tickets.ts";
 import { Mailbox } from "./cluster/mailbox.ts";
 import { RedisMembership } from "./cluster/membership.ts";
 import { partitionTopic } from "./cluster/ownership.ts";
+import { RollCall } from "./cluster/roll-call.ts";
 import { StoreWatch } from "./cluster/store-watch.ts";
 import { BOUNDS } from "./config/bounds.ts";
 import { loadCatalog } from "./config/catalog/catalog-file.ts";
@@ -136,7 +137,7 @@ async function openNode({ settings, env, log, pageFolder }: Required<AppOptions>
     droppedLines,
     isBusAway: () => bus.isAway(),
   };
-  const metrics = new Metrics(gauges, { node: nodeId, roles, version: VERSION });
+  const metrics = new Metrics(gauges, { node: nodeId, roles, version: VERSION, startedAt: clock.now() });
   const membership =
     redis && new RedisMembership({ redis, epoch: store.epoch, nodeId, leaseMs: settings.leaseMs, count: partitions });
   await membership?.look();
@@ -208,6 +209,13 @@ async function openNode({ settings, env, log, pageFolder }: Required<AppOptions>
     // The node serves what it can read. Only the log names the file, because `/ready` needs no authentication.
     ...(shape.isDamaged() ? ["the database is damaged: the log says what to do"] : []),
   ];
+  const rollCall = new RollCall({
+    bus,
+    clock: shape.stopwatch,
+    epoch: store.epoch,
+    nodeId,
+    report: () => metrics.report(missing()),
+  });
   const gateway: Gateway = createGateway({
     isDoor: roles.includes("gateway"),
     access,
@@ -230,6 +238,7 @@ async function openNode({ settings, env, log, pageFolder }: Required<AppOptions>
     isAvailable: (agentId) => agents.isAvailable(agentId),
     missing,
     metrics: () => metrics.read(),
+    callNodes: () => rollCall.call(),
     version: VERSION,
     log,
     origin: { host: settings.host, hosts: settings.hosts, origins: settings.origins },
@@ -247,6 +256,8 @@ async function openNode({ settings, env, log, pageFolder }: Required<AppOptions>
   });
   await worker?.start();
   await orchestrator?.start();
+  await rollCall.start();
+  opened.defer(() => rollCall.stop());
 
   const node = opened.move();
   return {

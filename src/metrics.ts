@@ -1,13 +1,16 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
 import type { HostMetrics } from "./actors/host/hosted-floor.ts";
+import type { NodeReport } from "./protocol/internal/node-report.ts";
 import type { WorkerMetrics } from "./runs/worker.ts";
 
 /** Which node this is. */
 export interface Identity {
   /** Its id among the nodes, made anew whenever it starts. */
   node: string;
-  roles: readonly string[];
+  roles: readonly NodeReport["roles"][number][];
   version: string;
+  /** ms since 1970. */
+  startedAt: number;
 }
 
 /** Values that are read at each scrape. */
@@ -45,6 +48,8 @@ const MISNAMED = ["nodejs_active_handles_total", "nodejs_active_requests_total",
  */
 export class Metrics implements HostMetrics, WorkerMetrics {
   readonly #registry = new Registry();
+  readonly #gauges: Gauges;
+  readonly #identity: Identity;
   readonly #commands;
   readonly #batches;
   readonly #commits;
@@ -59,7 +64,10 @@ export class Metrics implements HostMetrics, WorkerMetrics {
   readonly #runs;
   readonly #underWay;
 
-  constructor(gauges: Gauges, { node, roles, version }: Identity) {
+  constructor(gauges: Gauges, identity: Identity) {
+    this.#gauges = gauges;
+    this.#identity = identity;
+    const { node, roles, version } = identity;
     const registers = [this.#registry];
     collectDefaultMetrics({ register: this.#registry });
     // Remove gauges that are named like counters; the same names without `_total` have more detail.
@@ -210,10 +218,43 @@ export class Metrics implements HostMetrics, WorkerMetrics {
     this.#underWay.set({ state: "waiting" }, waiting);
   }
 
+  /** @param missing why the node is not ready */
+  async report(missing: readonly string[]): Promise<NodeReport> {
+    const { connections, floors, ownedPartitions, commands, asks } = this.#gauges;
+    const { node, roles, version, startedAt } = this.#identity;
+    const [answered, commits, slowReaders, runs] = await Promise.all([
+      this.#commands.get(),
+      this.#commits.get(),
+      this.#slowReaders.get(),
+      this.#underWay.get(),
+    ]);
+    const inState = (name: string) => runs.values.find(({ labels }) => labels.state === name)?.value ?? 0;
+    return {
+      node,
+      roles: [...roles],
+      version,
+      startedAt,
+      missing: [...missing],
+      partitions: ownedPartitions(),
+      connections: connections(),
+      floors: floors(),
+      commands: sumOf(answered),
+      commits: sumOf(commits, "interlock_commit_seconds_count"),
+      commandsWaiting: commands(),
+      asksWaiting: asks(),
+      runs: { driven: inState("driven"), held: inState("held"), waiting: inState("waiting") },
+      slowReaders: sumOf(slowReaders),
+    };
+  }
+
   async read(): Promise<{ contentType: string; text: string }> {
     return { contentType: this.#registry.contentType, text: await this.#registry.metrics() };
   }
 }
+
+/** The sum over all labels; of a histogram, that of one of its parts. */
+const sumOf = ({ values }: { values: { value: number; metricName?: string }[] }, part?: string): number =>
+  values.reduce((sum, { value, metricName }) => (part === undefined || metricName === part ? sum + value : sum), 0);
 
 /** Seconds, at least 0: a difference is negative when a clock went back or when two clocks disagree. */
 const seconds = (ms: number): number => Math.max(0, ms) / MS;

@@ -47,6 +47,7 @@ const gateway = createGateway({
   isAvailable: () => true,
   missing: () => [],
   metrics: async () => ({ contentType: "text/plain", text: "" }),
+  callNodes: async () => [],
   version: "bench",
   log,
   origin: { host: "127.0.0.1", hosts: [], origins: [] },

@@ -52,11 +52,3 @@ export function quantile(samples: readonly Sample[], name: string, part: number)
 /** A label of the first sample of a metric; undefined where the node does not have it. */
 export const labelOf = (samples: readonly Sample[], name: string, label: string): string | undefined =>
   samples.find((sample) => sample.name === name)?.labels[label];
-
-/** How many partitions fall to each orchestrator, in the order of their ids; empty on a node that is none. */
-export function partitionsOf(samples: readonly Sample[]): { node: string; value: number }[] {
-  return samples
-    .filter(({ name }) => name === "interlock_orchestrator_partitions")
-    .map(({ labels, value }) => ({ node: labels["node"] ?? "", value }))
-    .sort((one, other) => (one.node < other.node ? -1 : 1));
-}

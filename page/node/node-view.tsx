@@ -4,20 +4,22 @@ import { ClientError } from "../../src/client/client-error.ts";
 import { useClient } from "../../src/react/provider.ts";
 import { useWords } from "../words/words.tsx";
 import { type Counted, Figures } from "./figures.tsx";
-import { labelOf, partitionsOf, readMetrics, type Sample } from "./metrics-text.ts";
+import { labelOf, readMetrics } from "./metrics-text.ts";
 import styles from "./node.module.css";
+import { Nodes, shortOf } from "./nodes.tsx";
+import type { RollCalled } from "./roll-called.ts";
 
 /** A node is asked so often, and only while this view is seen. */
 const EVERY_MS = 2_000;
 /** Five minutes. */
 const KEPT = 150;
 
-interface Reading extends Counted {
+interface Reading extends Counted, RollCalled {
   health: Health;
   ready: Readiness;
 }
 
-/** What the node that serves this page says of itself: ready or why not, streams, commands, commits, queues, faults. */
+/** What every node does, and what the node that serves this page counts: streams, commands, commits, queues, faults. */
 export function NodeView() {
   const { say } = useWords();
   const { readings, failure } = useReadings();
@@ -29,8 +31,8 @@ export function NodeView() {
       {!now && !failure && <p className={styles["quiet"]}>{say("node.loading")}</p>}
       {now && <Standing reading={now} />}
       {now && !now.samples && <p className={styles["quiet"]}>{say("node.operators")}</p>}
-      {now?.samples && <Orchestrators samples={now.samples} />}
-      {now?.samples && <Figures readings={readings} />}
+      <Nodes readings={readings} />
+      {now?.samples && <Figures readings={ofOneNode(readings)} />}
     </section>
   );
 }
@@ -47,17 +49,15 @@ function useReadings(): { readings: readonly Reading[]; failure: string | undefi
       if (isAsking.current || document.hidden) return;
       isAsking.current = true;
       try {
-        const metrics = client.getMetrics({ signal }).catch((error: unknown) => {
-          if (error instanceof ClientError && (error.status === 403 || error.status === 401)) return undefined;
-          throw error;
-        });
-        const [health, ready, text] = await Promise.all([
+        const [health, ready, text, list] = await Promise.all([
           client.getHealth({ signal }),
           client.getReadiness({ signal }),
-          metrics,
+          client.getMetrics({ signal }).catch(nothingForOthers),
+          client.listNodes({ signal }).catch(nothingForOthers),
         ]);
         const samples = text === undefined ? undefined : readMetrics(text);
-        setReadings((known) => [...known.slice(1 - KEPT), { at: Date.now(), health, ready, samples }]);
+        const reading = { at: Date.now(), health, ready, samples, nodes: list?.nodes };
+        setReadings((known) => [...known.slice(1 - KEPT), reading]);
         setFailure(undefined);
       } catch (error) {
         if (!signal.aborted) setFailure((error as Error).message);
@@ -73,6 +73,19 @@ function useReadings(): { readings: readonly Reading[]; failure: string | undefi
     };
   }, [client]);
   return { readings, failure };
+}
+
+/** Only operators get a node's figures. */
+function nothingForOthers(error: unknown): undefined {
+  if (error instanceof ClientError && (error.status === 403 || error.status === 401)) return undefined;
+  throw error;
+}
+
+/** The readings of the node that answered last: behind a balancer each question may reach another one. */
+function ofOneNode(readings: readonly Reading[]): Reading[] {
+  const nodeOf = ({ samples }: Reading) => samples && labelOf(samples, INFO, "node");
+  const last = nodeOf(readings.at(-1)!);
+  return readings.filter((reading) => nodeOf(reading) === last);
 }
 
 function Standing({ reading: { health, ready, samples } }: { reading: Reading }) {
@@ -112,31 +125,3 @@ function Standing({ reading: { health, ready, samples } }: { reading: Reading })
 }
 
 const INFO = "interlock_node_info";
-/** The ends of two ids that were made at about the same time differ. */
-const shortOf = (id: string): string => id.slice(-8);
-
-/** Who decides about which part of the floors; a node that is no orchestrator does not know. */
-function Orchestrators({ samples }: { samples: readonly Sample[] }) {
-  const { say, number } = useWords();
-  const own = labelOf(samples, INFO, "node");
-  const owners = partitionsOf(samples);
-  const all = owners.reduce((sum, { value }) => sum + value, 0);
-  if (owners.length === 0) return undefined;
-  return (
-    <section aria-labelledby="orchestrators">
-      <h2 id="orchestrators">{say("node.orchestrators", { count: number.format(owners.length) })}</h2>
-      <ul className={styles["nodes"]}>
-        {owners.map(({ node, value }) => (
-          <li key={node}>
-            <code title={node}>{shortOf(node)}</code>
-            <span className={styles["meter"]} aria-hidden="true">
-              <span style={{ width: `${(value / Math.max(1, all)) * 100}%` }} />
-            </span>
-            {say("node.partitionsof", { count: number.format(value), all: number.format(all) })}
-            {node === own && <b> {say("node.this")}</b>}
-          </li>
-        ))}
-      </ul>
-    </section>
-  );
-}

@@ -1,5 +1,6 @@
 import type { Decision } from "../protocol/decision.ts";
 import type { FloorSummary, Reservation } from "../protocol/floor.ts";
+import type { HeardReport } from "../protocol/internal/node-report.ts";
 import type { SwitchOutcome } from "../protocol/internal/reply.ts";
 import type { LogLine, Message } from "../protocol/message.ts";
 import type { AgentInfo, Session } from "../protocol/session.ts";
@@ -158,4 +159,9 @@ export interface Readiness {
     loadedAt: number;
     faults?: { line: number; column: number; path: string; message: string }[];
   };
+}
+
+export interface NodeList {
+  /** The node that answered first, then the others by their ids. */
+  nodes: HeardReport[];
 }

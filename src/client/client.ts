@@ -15,6 +15,7 @@ import type {
   LogPage,
   MessageAnswer,
   MessagePage,
+  NodeList,
   QueuePage,
   Readiness,
   SessionAnswer,
@@ -323,6 +324,9 @@ export function createClient(options: ClientOptions) {
 
     /** Metrics as Prometheus text. */
     getMetrics: (options?: ReadOptions) => requester.text({ ...options, method: "GET", path: ["metrics"] }),
+
+    /** What every node does, for operators. */
+    listNodes: (options?: ReadOptions) => get<NodeList>(["nodes"], {}, options),
 
     getOpenApi: (options?: ReadOptions) => get<Record<string, unknown>>(["openapi.json"], {}, options),
 

@@ -2,6 +2,7 @@
 export type { InterlockDataParts } from "../protocol/chat-data.ts";
 export type { Decision } from "../protocol/decision.ts";
 export type { FloorSummary, Reservation } from "../protocol/floor.ts";
+export type { HeardReport, NodeReport } from "../protocol/internal/node-report.ts";
 export type { Message } from "../protocol/message.ts";
 export type { AgentInfo, Session } from "../protocol/session.ts";
 export type {
@@ -15,6 +16,7 @@ export type {
   LogPage,
   MessageAnswer,
   MessagePage,
+  NodeList,
   Readiness,
   SessionAnswer,
   SessionPage,

@@ -3,6 +3,7 @@ import { BlockList, isIP, isIPv6 } from "node:net";
 import { fileURLToPath } from "node:url";
 import { z } from "zod";
 import { FLOOR_HASHES } from "../protocol/internal/floor-hash.ts";
+import { NODE_ROLES } from "../protocol/internal/node-report.ts";
 import { parseAuth } from "./auth-setting.ts";
 import { explain, flatten } from "./catalog/explanation.ts";
 import { readFlags } from "./flags.ts";
@@ -10,7 +11,6 @@ import { nearest } from "./nearest.ts";
 import { duration, size } from "./quantities.ts";
 import { parseRateLimits, USUAL_RATE_LIMITS, USUAL_RATE_LIMITS_TEXT } from "./rate-limits.ts";
 
-const ROLES = ["gateway", "orchestrator", "worker"] as const;
 const LOG_LEVELS = ["fatal", "error", "warn", "info", "debug", "trace", "silent"] as const;
 /** The maximum length of a list. Each request is compared with every entry. */
 const MAX_LIST = 64;
@@ -92,10 +92,10 @@ const proxies = list("addresses or networks, as in 10.0.0.0/8", (text) => {
 
 const roles = read((text) => {
   const named = text.split(",").map((role) => role.trim());
-  const isKnown = named.every((role) => (ROLES as readonly string[]).includes(role));
+  const isKnown = named.every((role) => (NODE_ROLES as readonly string[]).includes(role));
   return isKnown
-    ? { value: ROLES.filter((role) => named.includes(role)) }
-    : `must be some of ${ROLES.join(",")}, separated by commas`;
+    ? { value: NODE_ROLES.filter((role) => named.includes(role)) }
+    : `must be some of ${NODE_ROLES.join(",")}, separated by commas`;
 });
 
 const origins = list("origins, as in https://app.example.com, or null", (text) => {
@@ -133,7 +133,7 @@ const Variables = z.object({
       "How messages travel between nodes: `memory`, inside one process, or `redis://…`. Topics are spread over several servers, separated by commas.",
     ),
   INTERLOCK_ROLES: roles
-    .prefault(ROLES.join(","))
+    .prefault(NODE_ROLES.join(","))
     .describe("What this node does: some of `gateway`, `orchestrator` and `worker`, separated by commas."),
   INTERLOCK_PARTITIONS: wholeNumber(1, FLOOR_HASHES)
     .prefault(String(FLOOR_HASHES))
@@ -354,10 +354,10 @@ function findMisfits(values: z.infer<typeof Variables>, label: (name: Variable) 
       "cannot be Redis while the store is SQLite: its file has one owner; several nodes share postgres://…";
     return [{ name: label("INTERLOCK_BUS"), message }];
   }
-  if (bus.kind === "memory" && roles.length < ROLES.length) {
+  if (bus.kind === "memory" && roles.length < NODE_ROLES.length) {
     const others =
       store.kind === "sqlite" ? "INTERLOCK_STORE=postgres://… and INTERLOCK_BUS=redis://…" : "INTERLOCK_BUS=redis://…";
-    const message = `leaves work to other nodes, which this one could not reach: set ${others}, or use all of ${ROLES.join(",")}`;
+    const message = `leaves work to other nodes, which this one could not reach: set ${others}, or use all of ${NODE_ROLES.join(",")}`;
     return [{ name: label("INTERLOCK_ROLES"), message }];
   }
   return [];

@@ -63,6 +63,7 @@ export interface GatewayOptions
     | "isAvailable"
     | "missing"
     | "metrics"
+    | "callNodes"
     | "version"
     | "log"
     | "page"

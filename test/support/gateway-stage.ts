@@ -32,6 +32,7 @@ export async function openGateway(parts: { store: Store; bus: Bus; clock: Clock 
     isAvailable: () => true,
     missing: () => [],
     metrics: async () => ({ contentType: "text/plain", text: "" }),
+    callNodes: async () => [],
     version: "0.0.0",
     log,
     origin: { host: "127.0.0.1", hosts: [], origins: [] },

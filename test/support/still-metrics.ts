@@ -17,5 +17,5 @@ export const stillMetrics = (): Metrics =>
       isBusAway: () => false,
       droppedLines: none,
     },
-    { node: "still", roles: ["gateway", "orchestrator", "worker"], version: "0.0.0" },
+    { node: "still", roles: ["gateway", "orchestrator", "worker"], version: "0.0.0", startedAt: 0 },
   );

@@ -2,7 +2,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { type Span, Trace, type Tracer, traceIdOf } from "../../protocol/ports/tracer.ts";
 
 /** Probes, which repeat forever and are not traced. */
-const UNTRACED: ReadonlySet<string> = new Set(["/health", "/ready", "/metrics", "/openapi.json"]);
+const UNTRACED: ReadonlySet<string> = new Set(["/health", "/ready", "/metrics", "/nodes", "/openapi.json"]);
 
 /**
  * Record each request as a span, within the caller's trace if the request names one. The id of that trace becomes the

@@ -2,6 +2,7 @@ import type { FastifyRequest } from "fastify";
 import { z } from "zod";
 import type { Fault } from "../../config/fault.ts";
 import { AppError } from "../../protocol/errors.ts";
+import { HeardReport } from "../../protocol/internal/node-report.ts";
 import type { RouteContext, Routes } from "../route-context.ts";
 import { plainAnswer } from "./openapi.ts";
 
@@ -83,6 +84,25 @@ export function healthRoutes(app: Routes, context: RouteContext): void {
       if (!isOperator) throw new AppError("forbidden", "Metrics are for operators.");
       const { contentType, text } = await context.metrics();
       return reply.type(contentType).send(text);
+    },
+  );
+
+  app.get(
+    "/nodes",
+    {
+      schema: {
+        tags: ["operations"],
+        operationId: "listNodes",
+        summary: "Ask every node what it does",
+        description:
+          "For operators. The nodes of the store answer over the bus, for at most half a second; the node that answers the request comes first.",
+        response: { 200: z.object({ nodes: z.array(HeardReport) }) },
+      },
+    },
+    async (request) => {
+      const { isOperator } = await context.authenticate(request);
+      if (!isOperator) throw new AppError("forbidden", "The list of nodes is for operators.");
+      return { nodes: await context.callNodes() };
     },
   );
 }

@@ -161,6 +161,7 @@ const OF_NOBODY = [
   "GET /health",
   "GET /ready",
   "GET /metrics",
+  "GET /nodes",
   "POST /ticket",
   "POST /cookie",
   "DELETE /cookie",
@@ -356,6 +357,7 @@ describe("a user", () => {
 
   test("a user does not read what the node counts", async () => {
     expect((await refused(bob.get("/metrics"))).errorCode).toBe("forbidden");
+    expect((await refused(bob.get("/nodes"))).errorCode).toBe("forbidden");
   });
 });
 
@@ -371,6 +373,7 @@ describe("an operator", () => {
       floor(`s:${things.alone}`),
       floor("u:nobody"),
       "/metrics",
+      "/nodes",
     ]) {
       expect((await ops.get(path)).status, path).toBe(200);
     }

@@ -201,6 +201,7 @@ describe("/openapi.json", async () => {
       getHealth: "GET /health",
       getReadiness: "GET /ready",
       getMetrics: "GET /metrics",
+      listNodes: "GET /nodes",
       forkSession: "POST /session/{id}/fork",
       rollBackSession: "POST /session/{id}/rollback",
       resendMessage: "POST /session/{id}/messages/{messageId}/resend",

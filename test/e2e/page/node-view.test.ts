@@ -14,9 +14,13 @@ afterAll(closeChromium);
 describeInChromium("the node view", (open) => {
   test("shows what the node counts, as it grows", async () => {
     const { page, faults } = await open(`${node.url}/#/node`);
-    await page.getByText(/^. Ready$/).waitFor();
+    await page
+      .getByText(/^. Ready$/)
+      .first()
+      .waitFor();
     await page.getByText("It is gateway, orchestrator, worker").waitFor();
-    await page.getByRole("listitem").filter({ hasText: "256 of 256 partitions of the floors this node" }).waitFor();
+    const self = page.getByRole("row", { name: /this node Ready gateway, orchestrator, worker 256 / });
+    await self.waitFor();
     const commands = page.locator("dl > div", { hasText: "Commands answered" });
     await commands.getByText(/since it started/).waitFor();
     const before = await commands.textContent();
@@ -27,6 +31,33 @@ describeInChromium("the node view", (open) => {
       .getByText(/≤ .* ms/)
       .waitFor();
     expect(faults).toEqual([]);
+  });
+
+  test("lists all nodes, with the rates of each, and marks one that is not ready and one that is silent", async () => {
+    const { page } = await open(`${node.url}/#/floor`);
+    const answered = { commits: 40, runs: { driven: 1, held: 2, waiting: 3 } };
+    let calls = 0;
+    await page.route("**/nodes", async (route) => {
+      const response = await route.fetch();
+      const [own] = ((await response.json()) as { nodes: Record<string, unknown>[] }).nodes;
+      const others = [
+        { node: "far-01234567", roles: ["worker"], isSelf: undefined, ...answered, commits: 40 + 1_000 * calls },
+        { node: "ill-01234567", missing: ["the bus is away"], isSelf: undefined },
+        { node: "lost-01234567", silentMs: 11_200, isSelf: undefined },
+      ];
+      calls += 1;
+      await route.fulfill({ json: { nodes: [own, ...others.map((each) => ({ ...own, ...each }))] } });
+    });
+    await page.goto(`${node.url}/#/node`);
+    await page.getByRole("heading", { name: "Nodes (4)" }).waitFor();
+    const row = (name: RegExp) => page.getByRole("row", { name });
+    await row(/^01234567 Ready worker .* 1 · 2 · 3 0$/).waitFor();
+    expect(await page.locator("tr[data-bad=true]", { hasText: "✕" }).count()).toBe(2);
+    await row(/the bus is away/).waitFor();
+    await row(/silent for 12 s/).waitFor();
+    const cells = row(/^01234567 Ready worker/).getByRole("cell");
+    const rate = async () => Number((await cells.nth(5).textContent())?.replace("–", "0"));
+    await expect.poll(rate, { timeout: 20_000 }).toBeGreaterThan(100);
   });
 
   test("says where the catalogue on disk has faults", async () => {

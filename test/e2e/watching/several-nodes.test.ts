@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
+import type { HeardReport } from "../../../src/protocol/internal/node-report.ts";
 import { accepted, E2eClient } from "../../support/e2e-client.ts";
 import { NodeUnderTest } from "../../support/node-under-test.ts";
 import { serverOf } from "../../support/postgres-place.ts";
@@ -15,6 +16,8 @@ describeWith(POSTGRES, await chooseServer(POSTGRES), "three nodes, one of each r
   const postgres = serverOf(startPostgres);
   const closing: (() => Promise<unknown>)[] = [];
   const nodes = {} as Record<(typeof ROLES)[number], NodeUnderTest>;
+  /** Of the last of them. */
+  let settings: Record<string, string>;
   let collector: TraceCollector;
 
   beforeAll(async () => {
@@ -27,7 +30,7 @@ describeWith(POSTGRES, await chooseServer(POSTGRES), "three nodes, one of each r
     collector = await TraceCollector.start();
     closing.push(() => collector[Symbol.asyncDispose]());
     for (const role of ROLES) {
-      const settings = { INTERLOCK_STORE: url, INTERLOCK_BUS: server.url, INTERLOCK_ROLES: role };
+      settings = { INTERLOCK_STORE: url, INTERLOCK_BUS: server.url, INTERLOCK_ROLES: role };
       nodes[role] = await NodeUnderTest.start({ settings, env: collector.env });
       // Stopped already where all went well.
       closing.push(() => nodes[role].shutDown());
@@ -36,6 +39,22 @@ describeWith(POSTGRES, await chooseServer(POSTGRES), "three nodes, one of each r
   afterAll(async () => {
     for (const close of closing.reverse()) await close();
   }, 60_000);
+
+  test("each says of all what they are and do, and a node that stops is gone", async () => {
+    const { gateway } = nodes;
+    const list = async () => {
+      const answer = (await accepted(gateway.get("/nodes"))) as unknown as { nodes: HeardReport[] };
+      return answer.nodes.map(({ isSelf, roles, partitions, missing }) => ({ isSelf, roles, partitions, missing }));
+    };
+    const about = (role: string) => ({ roles: [role], partitions: role === "orchestrator" ? 256 : 0, missing: [] });
+    const three = [{ isSelf: true, ...about("gateway") }, about("orchestrator"), about("worker")];
+    expect(await list()).toHaveLength(3);
+    expect(await list()).toEqual(expect.arrayContaining(three));
+    const more = await NodeUnderTest.start({ settings: { ...settings, INTERLOCK_ROLES: "worker" } });
+    await expect.poll(async () => (await list()).length).toBe(4);
+    await more.stop();
+    expect(await list()).toHaveLength(3);
+  });
 
   test("a turn is one trace over all of them, and each counts its part of it", async () => {
     const { gateway, orchestrator, worker } = nodes;

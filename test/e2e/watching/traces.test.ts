@@ -102,7 +102,7 @@ describe("a traced node", () => {
     const { collector, node, user } = await startTraced();
     const { id } = await user.create("music");
     await (await user.follow(id)).close();
-    for (const path of ["/health", "/ready", "/metrics", "/no/such/path"]) await node.get(path);
+    for (const path of ["/health", "/ready", "/metrics", "/nodes", "/no/such/path"]) await node.get(path);
     await node.stop();
     const requests = collector.spans.filter(({ kind }) => kind === 2).map(({ name }) => name);
     expect(requests).toEqual(["POST /session/create"]);

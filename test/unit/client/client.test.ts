@@ -81,6 +81,7 @@ it("every route has a method that asks it as the protocol says", async () => {
     [() => client.getHealth(), "GET /health"],
     [() => client.getReadiness(), "GET /ready"],
     [() => client.getMetrics(), "GET /metrics"],
+    [() => client.listNodes(), "GET /nodes"],
     [() => client.getOpenApi(), "GET /openapi.json"],
   ];
   for (const [call, expected, body = ""] of calls) {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { labelOf, partitionsOf, quantile, readMetrics, total } from "../../../page/node/metrics-text.ts";
+import { labelOf, quantile, readMetrics, total } from "../../../page/node/metrics-text.ts";
 
 const TEXT = `# HELP a help
 # TYPE a counter
@@ -35,11 +35,6 @@ interlock_orchestrator_partitions{node="a"} 156
 `);
     expect(labelOf(samples, "info", "roles")).toBe("gateway,orchestrator");
     expect(labelOf(samples, "none", "roles")).toBeUndefined();
-    expect(partitionsOf(samples)).toEqual([
-      { node: "a", value: 156 },
-      { node: "b", value: 100 },
-    ]);
-    expect(partitionsOf(readMetrics(TEXT))).toEqual([]);
   });
 
   test("give the bound that a part of the observations stayed below", () => {

@@ -1,0 +1,76 @@
+import type { HeardReport } from "../../src/protocol/internal/node-report.ts";
+import { useWords } from "../words/words.tsx";
+import styles from "./node.module.css";
+import { type RollCalled, rateOf } from "./roll-called.ts";
+
+/** Every node of the store: its roles, its part of the floors, what it has open, does and lets wait. */
+export function Nodes({ readings }: { readings: readonly RollCalled[] }) {
+  const { say, number } = useWords();
+  const nodes = readings.at(-1)?.nodes;
+  if (!nodes) return undefined;
+  return (
+    <section aria-labelledby="nodes">
+      <h2 id="nodes">{say("node.nodes", { count: number.format(nodes.length) })}</h2>
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reachable with the keyboard. */}
+      <section className={styles["scroll"]} tabIndex={0} aria-label={say("node.table")}>
+        <table className={styles["nodes"]}>
+          <thead>
+            <tr>
+              <th scope="col">{say("node.title")}</th>
+              <th scope="col">{say("node.state")}</th>
+              <th scope="col">{say("node.rolesof")}</th>
+              <th scope="col">{say("node.partitions")}</th>
+              <th scope="col">{say("node.streams")}</th>
+              <th scope="col">{say("node.commandsrate")}</th>
+              <th scope="col">{say("node.commitsrate")}</th>
+              <th scope="col">{say("node.waiting")}</th>
+              <th scope="col">{say("node.runsof")}</th>
+              <th scope="col">{say("node.slow")}</th>
+            </tr>
+          </thead>
+          <tbody>
+            {nodes.map((each) => (
+              <NodeRow key={each.node} now={each} readings={readings} />
+            ))}
+          </tbody>
+        </table>
+      </section>
+    </section>
+  );
+}
+
+function NodeRow({ now, readings }: { now: HeardReport; readings: readonly RollCalled[] }) {
+  const { say, number } = useWords();
+  const { node, roles, isSelf, missing, silentMs, partitions, connections, runs, slowReaders } = now;
+  const isBad = silentMs !== undefined || missing.length > 0;
+  const state =
+    silentMs === undefined
+      ? missing.join(", ") || say("node.ready")
+      : say("node.silent", { seconds: number.format(Math.ceil(silentMs / 1_000)) });
+  const rate = (counter: "commands" | "commits") => {
+    const each = rateOf(readings, node, counter);
+    return each === undefined ? "–" : number.format(Math.round(each * 10) / 10);
+  };
+  return (
+    <tr data-bad={isBad}>
+      <th scope="row">
+        <code title={node}>{shortOf(node)}</code>
+        {isSelf && <small> {say("node.this")}</small>}
+      </th>
+      <td>
+        <span aria-hidden="true">{isBad ? "✕" : "●"}</span> {state}
+      </td>
+      <td>{roles.join(", ")}</td>
+      <td>{number.format(partitions)}</td>
+      <td>{number.format(connections)}</td>
+      <td>{rate("commands")}</td>
+      <td>{rate("commits")}</td>
+      <td>{number.format(now.commandsWaiting + now.asksWaiting)}</td>
+      <td>{[runs.driven, runs.held, runs.waiting].map((each) => number.format(each)).join(" · ")}</td>
+      <td>{number.format(slowReaders)}</td>
+    </tr>
+  );
+}
+
+/** The ends of two ids that were made at about the same time differ. */
+export const shortOf = (id: string): string => id.slice(-8);

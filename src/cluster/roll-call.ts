@@ -1,0 +1,126 @@
+import { z } from "zod";
+import type { Bus, Unsubscribe } from "../bus/bus.ts";
+import { readMessage } from "../protocol/internal/bus-message.ts";
+import { type HeardReport, NodeReport } from "../protocol/internal/node-report.ts";
+import type { Clock } from "../protocol/ports/clock.ts";
+
+export interface RollCallOptions {
+  bus: Bus;
+  /** Measures elapsed time: it must not jump. */
+  clock: Clock;
+  epoch: string;
+  /** This node's id. */
+  nodeId: string;
+  /** What this node says of itself. */
+  report: () => Promise<NodeReport>;
+}
+
+/** How long nodes may take to answer, in ms. */
+const PATIENCE_MS = 500;
+/** A node that has not answered for so long is forgotten, in ms: operators see for a while which node is gone. */
+const FORGET_MS = 60_000;
+/** Reports of so many other nodes are kept. Those of further nodes are dropped. */
+const MAX_NODES = 1_000;
+
+const Question = z.union([z.object({ by: z.string().max(256) }), z.object({ left: z.string().max(256) })]);
+type Question = z.infer<typeof Question>;
+
+interface Heard {
+  report: NodeReport;
+  at: number;
+}
+
+/**
+ * Asks all nodes what they do, when an operator wants to know. Nothing is sent while no operator asks. Answers are hints, as
+ * all messages on the bus: a node that does not answer may only be cut off from the bus.
+ */
+export class RollCall {
+  readonly #options: RollCallOptions;
+  /** Other nodes, by id. */
+  readonly #known = new Map<string, Heard>();
+  #forget: Unsubscribe[] = [];
+  /** Requests during a call share it. */
+  #calling: Promise<HeardReport[]> | undefined;
+  /** Called for each answer during a call. */
+  #onHeard: () => void = () => {};
+
+  constructor(options: RollCallOptions) {
+    this.#options = options;
+  }
+
+  /** @throws AppError `unavailable` when the bus is away */
+  async start(): Promise<void> {
+    const { bus, nodeId } = this.#options;
+    if (bus.isLocal) return;
+    this.#forget.push(await bus.subscribe(this.#answersOf(nodeId), (message) => this.#hear(message)));
+    this.#forget.push(await bus.subscribe(this.#questions, (message) => void this.#answer(message)));
+  }
+
+  /** Tell the other nodes that this one stops, so that they do not show it as silent. */
+  async stop(): Promise<void> {
+    const { bus, nodeId } = this.#options;
+    if (!bus.isLocal) await this.#send(this.#questions, { left: nodeId } satisfies Question);
+    for (const forget of this.#forget.splice(0)) forget();
+  }
+
+  /** Every node's report, this node's first, then in the order of their ids. Takes at most half a second. */
+  call(): Promise<HeardReport[]> {
+    this.#calling ??= this.#call().finally(() => {
+      this.#calling = undefined;
+    });
+    return this.#calling;
+  }
+
+  async #call(): Promise<HeardReport[]> {
+    const { bus, clock, nodeId, report } = this.#options;
+    const own: HeardReport = { ...(await report()), isSelf: true };
+    if (bus.isLocal) return [own];
+    const begun = clock.now();
+    const isHeard = ({ at }: Heard) => at >= begun;
+    await new Promise<void>((resolve) => {
+      const late = clock.after(PATIENCE_MS, resolve);
+      this.#onHeard = () => {
+        if (![...this.#known.values()].every(isHeard)) return;
+        // Every known node has answered. An unknown one may be later than that: it is in the next call.
+        late.cancel();
+        resolve();
+      };
+      void this.#send(this.#questions, { by: nodeId } satisfies Question);
+    });
+    this.#onHeard = () => {};
+    const now = clock.now();
+    for (const [node, { at }] of this.#known) if (now - at > FORGET_MS) this.#known.delete(node);
+    const others = [...this.#known.values()].map((heard) =>
+      isHeard(heard) ? heard.report : { ...heard.report, silentMs: Math.round(now - heard.at) },
+    );
+    return [own, ...others.sort((one, other) => (one.node < other.node ? -1 : 1))];
+  }
+
+  async #answer(message: Uint8Array): Promise<void> {
+    const question = readMessage(Question, message);
+    const { nodeId, report } = this.#options;
+    if (!question) return;
+    if ("left" in question) this.#known.delete(question.left);
+    else if (question.by !== nodeId) await this.#send(this.#answersOf(question.by), await report());
+  }
+
+  #hear(message: Uint8Array): void {
+    const report = readMessage(NodeReport, message);
+    if (!report || report.node === this.#options.nodeId) return;
+    if (!this.#known.has(report.node) && this.#known.size >= MAX_NODES) return;
+    this.#known.set(report.node, { report, at: this.#options.clock.now() });
+    this.#onHeard();
+  }
+
+  #send(topic: string, message: Question | NodeReport): Promise<void> {
+    return this.#options.bus.publish(topic, new TextEncoder().encode(JSON.stringify(message)));
+  }
+
+  get #questions(): string {
+    return `${this.#options.epoch}.reports`;
+  }
+
+  #answersOf(nodeId: string): string {
+    return `${this.#options.epoch}.reports.${nodeId}`;
+  }
+}
