@@ -38,7 +38,10 @@ function wordsOf(event: LogEvent, telling: Telling): EventLine {
     case "session_created":
       return { name: "created", text: `${agentName(event.data.agentId)}: ${event.data.title}` };
     case "session_updated":
-      return { name: "updated", text: event.data.title ?? event.data.summary ?? "" };
+      return {
+        name: "updated",
+        text: event.data.title ?? event.data.summary ?? event.data.summaryFailure?.message ?? "",
+      };
     case "agent_switched":
       return { name: "switch_agent", text: event.data.agentName };
     case "message": {

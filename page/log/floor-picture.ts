@@ -1,3 +1,4 @@
+import type { ServerEventOf } from "../../src/client/server-event.ts";
 import type { Decision } from "../../src/protocol/decision.ts";
 import type { Transition } from "../../src/protocol/event.ts";
 import type { Reservation } from "../../src/protocol/floor.ts";
@@ -76,7 +77,7 @@ class Pass {
         if (sessionId !== undefined) this.#move(sessionId, event.data, event);
         break;
       case "session_updated":
-        if (sessionId !== undefined) this.#edit(sessionId, withoutGaps(event.data), event);
+        if (sessionId !== undefined) this.#edit(sessionId, changeOf(event.data), event);
         break;
       case "agent_switched":
         if (sessionId !== undefined)
@@ -244,7 +245,8 @@ function unknownSession(id: string, event: LogEvent): Session {
 const without = (ids: readonly string[], id: string): readonly string[] =>
   ids.includes(id) ? ids.filter((each) => each !== id) : ids;
 
-const withoutGaps = (data: object): Partial<Session> =>
+/** What an update changes of the session; why a summary is missing is not of the session. */
+const changeOf = ({ summaryFailure, ...data }: ServerEventOf<"session_updated">["data"]): Partial<Session> =>
   Object.fromEntries(Object.entries(data).filter(([, value]) => value !== undefined));
 
 /** How a floor stood after the first `count` events of its log. */

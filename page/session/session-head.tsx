@@ -1,4 +1,5 @@
 import { useEffect, useState } from "react";
+import type { SessionLiveView } from "../../src/client/live/live-session.ts";
 import type { Session } from "../../src/protocol/session.ts";
 import { useClient } from "../../src/react/provider.ts";
 import { Why } from "../floor/why.tsx";
@@ -24,10 +25,11 @@ interface Props {
   isEmpty: boolean;
   /** Whether there is a turn that can be taken back. */
   hasTurns: boolean;
+  summaryFailure: SessionLiveView["summaryFailure"];
 }
 
 /** A session's name, its state, and what can be done with it as a whole. */
-export function SessionHead({ session, isEmpty, hasTurns }: Props) {
+export function SessionHead({ session, isEmpty, hasTurns, summaryFailure }: Props) {
   const { say, language, number } = useWords();
   const client = useClient();
   const { agents, agentName, isLive, linkTo, floorId = "" } = useHere();
@@ -125,7 +127,7 @@ export function SessionHead({ session, isEmpty, hasTurns }: Props) {
         >
           {say("session.archive")}
         </button>
-        <Summarise key={`${id} ${agentId}`} session={session} isEmpty={isEmpty} />
+        <Summarise key={`${id} ${agentId}`} session={session} isEmpty={isEmpty} failure={summaryFailure} />
         {isLive && <Menu label={say("session.more")} items={choices} disabled={isBusy} />}
       </div>
       {asked === "abort" && isWorking && (

@@ -1,4 +1,5 @@
 import { useMemo, useState } from "react";
+import type { SessionLiveView } from "../../src/client/live/live-session.ts";
 import type { Message } from "../../src/protocol/message.ts";
 import type { Session } from "../../src/protocol/session.ts";
 import { useClient } from "../../src/react/provider.ts";
@@ -66,6 +67,7 @@ function LiveConversation({ id }: { id: string }) {
     <Shown
       session={session}
       transcript={{ messages: [...older, ...messages], toolUses: tools, interactions, error }}
+      summaryFailure={live.summaryFailure}
       onOlder={hasMore && hasOlder && !isBusy ? () => void readOlder() : undefined}
     />
   );
@@ -97,14 +99,20 @@ interface ShownProps {
   session: Session;
   transcript: Transcript;
   onOlder?: (() => void) | undefined;
+  summaryFailure?: SessionLiveView["summaryFailure"];
 }
 
-function Shown({ session, transcript, onOlder }: ShownProps) {
+function Shown({ session, transcript, onOlder, summaryFailure }: ShownProps) {
   const { isLive } = useHere();
   const { messages, toolUses, interactions, error } = transcript;
   return (
     <div className={styles["conversation"]}>
-      <SessionHead session={session} hasTurns={messages.some(isOfUser)} isEmpty={messages.length === 0} />
+      <SessionHead
+        session={session}
+        hasTurns={messages.some(isOfUser)}
+        isEmpty={messages.length === 0}
+        summaryFailure={summaryFailure}
+      />
       <Conversation messages={messages} toolUses={toolUses} session={session} onOlder={onOlder} />
       {error && (
         <p className={styles["error"]} role="alert">

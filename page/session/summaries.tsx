@@ -1,8 +1,10 @@
 import { useState } from "react";
-import type { SessionMessage } from "../../src/client/live/live-session.ts";
+import type { SessionLiveView, SessionMessage } from "../../src/client/live/live-session.ts";
 import type { Session } from "../../src/protocol/session.ts";
 import { useClient } from "../../src/react/provider.ts";
 import { useHere } from "../moment/here.tsx";
+import { clockOf } from "../moment/moment-text.ts";
+import { Outcome } from "../parts/commands/outcome.tsx";
 import { isExternal } from "../parts/external-agent.ts";
 import { useAct } from "../parts/use-act.ts";
 import { useWords } from "../words/words.tsx";
@@ -20,32 +22,54 @@ export function Summary({ message: { content } }: { message: SessionMessage }) {
   );
 }
 
+interface Props {
+  session: Session;
+  isEmpty: boolean;
+  /** Why the last attempt at a summary brought none. */
+  failure: SessionLiveView["summaryFailure"];
+}
+
 /**
- * Requests a summary of a live session, which arrives as a message. The catalogue's answer does not tell which agents
- * write summaries: for the others, the server's refusal is shown.
+ * Requests a summary of a live session, which arrives as a message, or ends with the reason. The catalogue's answer does
+ * not tell which agents write summaries: for the others, the server's refusal is shown.
  */
-export function Summarise({ session, isEmpty }: { session: Session; isEmpty: boolean }) {
+export function Summarise({ session, isEmpty, failure }: Props) {
   const { say } = useWords();
   const client = useClient();
   const { agents, isLive } = useHere();
-  const { act, refusal, isBusy } = useAct();
+  const given = useAct();
+  const { act, isBusy } = given;
   const { id, state, summaryId } = session;
-  const [request, setRequest] = useState<{ former: string | undefined }>();
+  const [request, setRequest] = useState<{ former: string | undefined; failure: Props["failure"] }>();
   if (!isLive || state === "archived" || isExternal(agents, session)) return undefined;
   const ask = async () => {
-    setRequest({ former: summaryId });
+    setRequest({ former: summaryId, failure });
     if (!(await act(() => client.summarizeSession(id)))) setRequest(undefined);
   };
-  const isAwaited = request !== undefined && request.former === summaryId;
+  const isOpen = request !== undefined && request.former === summaryId && !isBusy;
+  const ended = isOpen && failure !== request.failure ? failure : undefined;
   return (
     <>
       <button type="button" disabled={isBusy || isEmpty} onClick={() => void ask()}>
         {say("summary.write")}
       </button>
       <span role="status" className={styles["quiet"]}>
-        {isAwaited && !isBusy && say("summary.requested")}
+        {isOpen && !ended && say("summary.requested")}
       </span>
-      {refusal && <span role="alert">{refusal.text}</span>}
+      {ended && <SummaryFailure failure={ended} />}
+      <Outcome of={given} />
     </>
+  );
+}
+
+function SummaryFailure({ failure: { errorCode, message, retryAt } }: { failure: NonNullable<Props["failure"]> }) {
+  const { say, language } = useWords();
+  if (errorCode === undefined) return <span role="alert">{say("summary.unneeded")}</span>;
+  return (
+    <span role="alert">
+      {retryAt === undefined
+        ? say("summary.failed", { reason: message })
+        : say("summary.again", { reason: message, time: clockOf(retryAt, language) })}
+    </span>
   );
 }

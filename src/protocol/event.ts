@@ -59,6 +59,16 @@ export const Transition = z.object({
 });
 export type Transition = z.infer<typeof Transition>;
 
+/** Why a summary that was wanted is not there. */
+export const SummaryFailure = z
+  .object({
+    errorCode: z.enum(ERROR_CODES).optional().meta({ description: "absent if there was nothing to summarise" }),
+    message: z.string(),
+    retryAt: z.number().optional().meta({ description: "when it is tried again, ms since 1970; absent: not again" }),
+  })
+  .meta({ id: "SummaryFailure" });
+export type SummaryFailure = z.infer<typeof SummaryFailure>;
+
 /** Events that are stored in the log: they have a `seq` and can be replayed. */
 export const LOGGED_EVENTS = {
   session_created: Session,
@@ -67,6 +77,7 @@ export const LOGGED_EVENTS = {
     title: z.string().optional(),
     summary: z.string().optional(),
     summaryId: MessageId.optional(),
+    summaryFailure: SummaryFailure.optional(),
     mode: z.string().optional(),
     tokenUsage: TokenUsage.optional(),
     agentSessions: z.record(z.string(), z.string()).optional(),

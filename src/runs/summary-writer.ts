@@ -79,7 +79,8 @@ export class SummaryWriter {
     try {
       if (!agent?.summarize) {
         log.warn({ agentId }, "a summary failed: the catalogue has no such agent, or it writes no summaries");
-        return { kind: "failed", mayRepeat: false };
+        const message = "The catalogue has no such agent, or it writes no summaries.";
+        return { kind: "failed", mayRepeat: false, code: "agent_not_found", message };
       }
       const work = await readSummaryWork(store, sessionId, task);
       this.#abort.signal.throwIfAborted();
@@ -111,7 +112,10 @@ export class SummaryWriter {
     const { agentId } = task;
     if (!(error instanceof AppError) || error.code === "internal") {
       if (!this.#abort.signal.aborted) log.error({ err: error, agentId }, "an agent failed at a summary");
-      return { kind: "failed", mayRepeat: true, ...this.#counted() };
+      const fault = this.#abort.signal.aborted
+        ? new AppError("provider_unreachable", "The model wrote no summary within five minutes.")
+        : new AppError("internal");
+      return { kind: "failed", mayRepeat: true, code: fault.code, message: fault.message, ...this.#counted() };
     }
     const { code, message, cause } = error;
     const reason = cause instanceof Error ? cause.message : message;
@@ -120,6 +124,8 @@ export class SummaryWriter {
     return {
       kind: "failed",
       mayRepeat: code !== "provider_refused",
+      code,
+      message,
       ...(typeof retryAfterMs === "number" && { retryAfterMs }),
       ...this.#counted(),
     };

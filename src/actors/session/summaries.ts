@@ -1,3 +1,5 @@
+import { ERRORS } from "../../protocol/errors.ts";
+import type { SummaryFailure } from "../../protocol/event.ts";
 import type { RunId } from "../../protocol/ids.ts";
 import type { CommandOf } from "../../protocol/internal/command.ts";
 import type { SummaryResult } from "../../protocol/internal/run.ts";
@@ -107,6 +109,7 @@ export function claimSummary(step: SessionStep, claim: CommandOf<"run.claim">): 
   if (work.live && !claim.asked) return answer(step, { isClaimed: true });
   if (work.attempt >= MAX_ATTEMPTS) {
     dropSummary(step);
+    tellFailure(step, { errorCode: "run_lost", message: ERRORS.run_lost.text });
     return answer(step, {});
   }
   const next = { ...work, attempt: work.attempt + 1, claimId: claim.claimId, live: true };
@@ -147,16 +150,30 @@ export function takeSummary(step: SessionStep, command: CommandOf<"run.summary">
     keepSummary(step, work, result);
     dropSummary(step);
     if (result.hasMore) requestSummary(step);
-  } else if (result.kind === "unneeded" || work.attempt >= MAX_ATTEMPTS) {
+  } else if (result.kind === "unneeded") {
     dropSummary(step);
+    tellFailure(step, { message: "Nothing was said since the last summary." });
   } else if (result.kind === "lost") {
-    requestSummary(step);
-  } else if (result.mayRepeat) {
-    const askedMs = Math.min(result.retryAfterMs ?? 0, LONGEST_RETRY_MS);
-    requestSummary(step, Math.max(askedMs, RETRY_MS * 2 ** (work.attempt - 1)));
-  } else {
+    if (work.attempt < MAX_ATTEMPTS) return requestSummary(step);
     dropSummary(step);
+    tellFailure(step, { errorCode: "run_lost", message: ERRORS.run_lost.text });
+  } else {
+    const { code = "internal", message = ERRORS[code].text } = result;
+    if (result.mayRepeat && work.attempt < MAX_ATTEMPTS) {
+      const askedMs = Math.min(result.retryAfterMs ?? 0, LONGEST_RETRY_MS);
+      const delayMs = Math.max(askedMs, RETRY_MS * 2 ** (work.attempt - 1));
+      requestSummary(step, delayMs);
+      tellFailure(step, { errorCode: code, message, retryAt: step.given.now + delayMs });
+    } else {
+      dropSummary(step);
+      tellFailure(step, { errorCode: code, message });
+    }
   }
+}
+
+/** Tell whoever waits for the summary why it is not there. */
+function tellFailure({ context, facts }: SessionStep, summaryFailure: SummaryFailure): void {
+  facts.push({ type: "event", event: { type: "session_updated", sessionId: context.id, data: { summaryFailure } } });
 }
 
 function keepSummary(

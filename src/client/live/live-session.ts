@@ -32,6 +32,8 @@ export interface SessionLiveView extends LiveState {
   interactions: readonly PendingInteraction[];
   /** Tool calls since the view was opened, oldest first. */
   toolUses: readonly ToolUse[];
+  /** Why the last attempt at a summary brought none, until there is a new summary. */
+  summaryFailure: ServerEventOf<"session_updated">["data"]["summaryFailure"];
   /** The latest failure, until a run ends successfully. */
   error: ServerEventOf<"error">["data"] | undefined;
 }
@@ -57,6 +59,7 @@ const NOTHING: SessionLiveView = {
   hasMore: false,
   interactions: [],
   toolUses: [],
+  summaryFailure: undefined,
   error: undefined,
 };
 
@@ -126,7 +129,7 @@ export class LiveSession extends Live<SessionLiveView> {
       case "session_transition":
         return this.#move(event.data);
       case "session_updated":
-        return this.#edit(withoutGaps(event.data) as Partial<Session>);
+        return this.#update(event.data);
       case "agent_switched":
         return this.#edit({ agentId: event.data.currentAgentId, mode: undefined });
       case "tool_confirmation_request":
@@ -157,6 +160,11 @@ export class LiveSession extends Live<SessionLiveView> {
     const next = shown ?? activity?.to ?? (state === "archived" ? "idle" : undefined);
     this.#edit({ state, ...(next && { activity: next }) });
     void this.#readSession();
+  }
+
+  #update({ summaryFailure, ...change }: ServerEventOf<"session_updated">["data"]): void {
+    if (summaryFailure || change.summaryId !== undefined) this.change({ summaryFailure });
+    this.#edit(withoutGaps(change) as Partial<Session>);
   }
 
   #edit(change: Partial<Session>): void {

@@ -60,6 +60,9 @@ export const SummaryResult = z.discriminatedUnion("kind", [
     kind: z.literal("failed"),
     /** Whether another attempt may succeed. */
     mayRepeat: z.boolean(),
+    /** Why; absent from a worker of an older release. */
+    code: z.enum(ERROR_CODES).optional(),
+    message: z.string().optional(),
     retryAfterMs: z.number().optional(),
     usage: Usage.optional(),
   }),

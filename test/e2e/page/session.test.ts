@@ -180,6 +180,52 @@ describeInChromium("the session view", (open) => {
     expect(await page.getByText("A summary is requested.").count()).toBe(0);
   });
 
+  test.each([
+    {
+      locale: "en-US",
+      ask: "Summarise",
+      requested: "A summary is requested.",
+      again: /No summary was written: .+ It is tried again at \d/,
+      refused: "No summary was written: ",
+      unneeded: "Nothing was said since the last summary.",
+    },
+    {
+      locale: "zh-CN",
+      ask: "生成摘要",
+      requested: "已请求摘要",
+      again: /未能生成摘要：.+ 将于 .*\d.* 重试。/,
+      refused: "未能生成摘要：",
+      unneeded: "自上次摘要以来没有新内容。",
+    },
+  ])("a requested summary that is not written ends with the reason: $locale", async ({ locale, ...words }) => {
+    const { id, address } = await makeSession("archivist");
+    const { page, faults } = await open(address, { locale });
+    provider.willReply({ kind: "stream", text: ["Which day?"] });
+    await node.post("/message", { type: "chat", sessionId: id, content: "I fly to Oslo" });
+    await page.getByText("Which day?").first().waitFor();
+    const ask = page.getByRole("button", { name: words.ask });
+    const alert = page.getByRole("alert");
+    const requested = page.getByText(words.requested, { exact: false });
+    provider.willReply({ kind: "refusal", status: 403 });
+    await ask.click();
+    await alert.getByText(words.refused).waitFor();
+    expect(await requested.count()).toBe(0);
+    provider.willReply({ kind: "stream", text: ["A trip"] });
+    await ask.click();
+    await page.locator("details", { hasText: "A trip" }).waitFor({ state: "attached" });
+    await alert.waitFor({ state: "detached" });
+    await ask.click();
+    await alert.getByText(words.unneeded).waitFor();
+    expect(await requested.count()).toBe(0);
+    provider.willReply({ kind: "stream", text: ["Ok."] }, { kind: "stream", text: [] });
+    await node.post("/message", { type: "chat", sessionId: id, content: "On Friday" });
+    await page.getByText("Ok.").first().waitFor();
+    await ask.click();
+    await alert.getByText(words.again).waitFor();
+    expect(await requested.count()).toBe(0);
+    expect(faults).toEqual([]);
+  });
+
   test("chooses the mode of the session's agent, follows other choices, and shows the mode of a past moment", async () => {
     const { id, address } = await makeSession("clerk");
     const { page, faults } = await open(address);

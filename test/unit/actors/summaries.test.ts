@@ -166,7 +166,10 @@ describe("a summary", () => {
     stage.summarize();
     stage.begin();
     const facts = stage.take({ kind: "unneeded" });
-    expect(facts).toEqual([{ type: "effect.remove", id: stage.wanted.id }]);
+    expect(facts).toEqual([
+      { type: "effect.remove", id: stage.wanted.id },
+      { type: "event", event: expect.objectContaining({ type: "session_updated" }) },
+    ]);
     expect(stage.context).toMatchObject({ messageCount: 0, summarizing: undefined });
   });
 });
@@ -228,6 +231,39 @@ describe("a failed summary", () => {
     expect(stage.context).toMatchObject({ summarizing: undefined, messageCount: 4, summary: "yes" });
     expect(isWanted(stage.talk())).toBe(false);
     expect(isWanted(stage.talk())).toBe(true);
+  });
+
+  test("each failed attempt at a summary says why and when the next one begins, the last one that none does", () => {
+    const stage = new Stage();
+    stage.talk();
+    stage.summarize();
+    const because = { kind: "failed", mayRepeat: true, code: "provider_unreachable", message: "No answer." };
+    const told = (facts: Fact[]) => stage.events("session_updated", facts).map(({ summaryFailure }) => summaryFailure);
+    const failure = { errorCode: "provider_unreachable", message: "No answer." };
+    stage.begin();
+    expect(told(stage.take(because))).toEqual([{ ...failure, retryAt: stage.now + 30_000 }]);
+    stage.begin();
+    expect(told(stage.take(because, 2))).toEqual([{ ...failure, retryAt: stage.now + 60_000 }]);
+    stage.begin();
+    expect(told(stage.take(because, 3))).toEqual([failure]);
+    stage.summarize();
+    stage.begin();
+    // As a worker of an older release reports it.
+    const message = "Something failed on the server.";
+    expect(told(stage.take({ kind: "failed", mayRepeat: false }))).toEqual([{ errorCode: "internal", message }]);
+    stage.summarize();
+    stage.begin();
+    expect(told(stage.take({ kind: "unneeded" }))).toEqual([{ message: "Nothing was said since the last summary." }]);
+  });
+
+  test("a summary whose workers were all lost says so", () => {
+    const stage = new Stage();
+    stage.summarize();
+    const { runId } = stage.wanted;
+    for (const claimId of ["one", "two", "three"]) stage.begin(claimId);
+    const claim = { type: "run.claim", sessionId: "writer", runId, claimId: "four", asked: true } as never;
+    const { facts } = stage.deliver(claim);
+    expect(stage.events("session_updated", facts)).toMatchObject([{ summaryFailure: { errorCode: "run_lost" } }]);
   });
 
   test("a failed summary waits as long as the provider says, within an hour", () => {

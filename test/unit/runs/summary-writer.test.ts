@@ -145,14 +145,26 @@ test("a summary that does not end is cut, and its stream is let go", async () =>
 });
 
 test.each([
-  ["an unreachable provider", () => new AppError("provider_unreachable"), { mayRepeat: true }],
+  [
+    "an unreachable provider",
+    () => new AppError("provider_unreachable", "No answer."),
+    { mayRepeat: true, code: "provider_unreachable", message: "No answer." },
+  ],
   [
     "a provider that has had enough",
     () => new AppError("provider_rate_limited", undefined, { facts: { retryAfterMs: 9_000 } }),
-    { mayRepeat: true, retryAfterMs: 9_000 },
+    { mayRepeat: true, retryAfterMs: 9_000, code: "provider_rate_limited", message: expect.any(String) },
   ],
-  ["a refusal", () => new AppError("provider_refused"), { mayRepeat: false }],
-  ["a fault", () => new Error("broken"), { mayRepeat: true }],
+  [
+    "a refusal",
+    () => new AppError("provider_refused", "No key."),
+    { mayRepeat: false, code: "provider_refused", message: "No key." },
+  ],
+  [
+    "a fault",
+    () => new Error("broken"),
+    { mayRepeat: true, code: "internal", message: "Something failed on the server." },
+  ],
 ] as const)("%s is reported as a failure, and is a line of the log", async (_, error, result) => {
   // biome-ignore lint/correctness/useYield: it fails first.
   const { writer, results, log } = await write(async function* () {
@@ -166,7 +178,8 @@ test.each([
 test("no words are a failure", async () => {
   const { writer, results } = await write(() => say(" \n"));
   await writer.run();
-  expect(results()).toEqual([{ kind: "failed", mayRepeat: true }]);
+  const message = "The model wrote no summary.";
+  expect(results()).toEqual([{ kind: "failed", mayRepeat: true, code: "provider_unreachable", message }]);
 });
 
 test("an agent that is gone, or writes no summaries, is a failure that is not repeated", async () => {
@@ -174,7 +187,9 @@ test("an agent that is gone, or writes no summaries, is a failure that is not re
   const store = await storeWith([]);
   const options = { task: task(), sessionId: SESSION, store, clock, ask: floor.ask, log };
   await new SummaryWriter({ agent: undefined, ...options }).run();
-  expect(floor.asked).toMatchObject([{ type: "run.summary", result: { kind: "failed", mayRepeat: false } }]);
+  expect(floor.asked).toMatchObject([
+    { type: "run.summary", result: { kind: "failed", mayRepeat: false, code: "agent_not_found" } },
+  ]);
 });
 
 test("an agent that says nothing for five minutes is given up", async () => {
@@ -184,7 +199,8 @@ test("an agent that says nothing for five minutes is given up", async () => {
   expect(results()).toEqual([]);
   await clock.advance(1);
   await done;
-  expect(results()).toEqual([{ kind: "failed", mayRepeat: true }]);
+  const message = "The model wrote no summary within five minutes.";
+  expect(results()).toEqual([{ kind: "failed", mayRepeat: true, code: "provider_unreachable", message }]);
   expect(log.lines).toHaveLength(1);
 });
 
