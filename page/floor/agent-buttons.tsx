@@ -28,7 +28,7 @@ export function AgentButtons({ whatIf, onWhatIf }: Props) {
   const asking = useRef<AbortController>(undefined);
   useEffect(() => () => asking.current?.abort(), []);
 
-  const ask = (agentId: string) => {
+  const ask = ({ id: agentId, workspaceId }: AgentView) => {
     asking.current?.abort();
     if (!isLive) return;
     const question = new AbortController();
@@ -36,7 +36,7 @@ export function AgentButtons({ whatIf, onWhatIf }: Props) {
     const { signal } = question;
     setTimeout(() => {
       if (signal.aborted) return;
-      client.whatIf(floorId, agentId, { signal }).then(
+      client.whatIf(floorId, agentId, { signal, workspaceId }).then(
         ({ decision }) => onWhatIf({ agentId, decision }),
         // Nothing is shown where the question itself fails: pressing the button says why.
         () => onWhatIf(undefined),
@@ -47,9 +47,10 @@ export function AgentButtons({ whatIf, onWhatIf }: Props) {
     asking.current?.abort();
     onWhatIf(undefined);
   };
-  const start = ({ id: agentId }: AgentView) => {
+  const start = ({ id: agentId, workspaceId }: AgentView) => {
     leave();
-    void act(() => client.createSession({ agentId, ...userOfFloor(floorId), activate: true }));
+    const place = { ...userOfFloor(floorId), ...(workspaceId !== undefined && { workspaceId }) };
+    void act(() => client.createSession({ agentId, ...place, activate: true }));
   };
   const canStart = isLive && userOfFloor(floorId) !== undefined;
 
@@ -66,9 +67,9 @@ export function AgentButtons({ whatIf, onWhatIf }: Props) {
               disabled={!canStart || isBusy}
               data-chosen={whatIf?.agentId === agent.id}
               aria-describedby={`about-${agent.id}`}
-              onPointerEnter={() => ask(agent.id)}
+              onPointerEnter={() => ask(agent)}
               onPointerLeave={leave}
-              onFocus={() => ask(agent.id)}
+              onFocus={() => ask(agent)}
               onBlur={leave}
               onClick={() => start(agent)}
             >

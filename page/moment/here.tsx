@@ -111,7 +111,6 @@ export function HereProvider({ address, children }: { address: Address; children
     if (followed !== undefined) log.refresh();
   }, [log, followed, live.events, heard.status === "open"]);
 
-  const { agents, agentName } = useAgents(client, heard.status === "open");
   const { events, revision } = logView;
   const first = events[0]?.position;
   // biome-ignore lint/correctness/useExhaustiveDependencies: a log that grew at its beginning is read anew.
@@ -125,6 +124,9 @@ export function HereProvider({ address, children }: { address: Address; children
   // biome-ignore lint/correctness/useExhaustiveDependencies: as above.
   const past = useMemo(() => (isPast ? book.at(count) : undefined), [book, count, isPast, revision]);
   const floor = past ?? (live.floor && { ducked: [], ...live.floor, decisions: live.decisions });
+
+  const workspaceId = useWorkspace(client, { floor, floorId, sessionId, isLive: !isPast });
+  const { agents, agentName } = useAgents(client, heard.status === "open", workspaceId);
 
   const here: Here = {
     floorId,
@@ -186,26 +188,63 @@ function linkOf(view: string, { floorId, sessionId, at, span, isFile, query }: L
   });
 }
 
-/** The catalogue, read at once, and anew after the connection was lost. */
-function useAgents(client: Client, isOpen: boolean): Pick<Here, "agents" | "agentName"> {
-  const [agents, setAgents] = useState<readonly AgentView[]>([]);
-  const isKnown = useRef(false);
+type Looked = Pick<Here, "floor" | "floorId" | "sessionId" | "isLive">;
+
+/**
+ * The workspace of the session that is looked at; without one, the first on the floor. A session that is not on the floor
+ * is read once: its log may be long.
+ */
+function useWorkspace(client: Client, { floor, floorId, sessionId, isLive }: Looked): string | undefined {
+  const [read, setRead] = useState<Pick<Session, "id" | "workspaceId">>();
+  const present = floor ? [floor.holder ?? [], floor.ducked, floor.paused, floor.queued].flat() : [];
+  const shown = present.find(({ id }) => id === sessionId) ?? (read?.id === sessionId ? read : undefined);
+  const isMissing = isLive && floor !== undefined && sessionId !== undefined && shown === undefined;
   useEffect(() => {
-    if (isKnown.current) {
-      isKnown.current = isOpen;
+    if (!isMissing) return;
+    const leaving = new AbortController();
+    client.getSession(sessionId, { signal: leaving.signal }).then(
+      ({ session }) => setRead(session),
+      // The view of the session says what is wrong.
+      () => undefined,
+    );
+    return () => leaving.abort();
+  }, [client, sessionId, isMissing]);
+  const first = present.find((session) => session.workspaceId !== undefined);
+  const workspaceId = (sessionId === undefined ? first : shown)?.workspaceId;
+  // Moments of the past have the workspace that was found first: the catalogue is not read for each of them.
+  const place = `${floorId} ${sessionId}`;
+  const [kept, setKept] = useState({ place, workspaceId });
+  const isKept =
+    kept.place === place && (kept.workspaceId === workspaceId || (!isLive && kept.workspaceId !== undefined));
+  if (isKept) return kept.workspaceId;
+  setKept({ place, workspaceId });
+  return workspaceId;
+}
+
+/** The catalogue with the agents of a workspace, read at once, and anew after the connection was lost. */
+function useAgents(
+  client: Client,
+  isOpen: boolean,
+  workspaceId: string | undefined,
+): Pick<Here, "agents" | "agentName"> {
+  const [agents, setAgents] = useState<readonly AgentView[]>([]);
+  const known = useRef<{ workspaceId: string | undefined }>(undefined);
+  useEffect(() => {
+    if (known.current && known.current.workspaceId === workspaceId) {
+      if (!isOpen) known.current = undefined;
       return;
     }
     const leaving = new AbortController();
-    client.listAgents({ signal: leaving.signal }).then(
+    client.listAgents({ signal: leaving.signal, workspaceId }).then(
       (answer) => {
-        isKnown.current = true;
+        known.current = { workspaceId };
         setAgents(answer.agents);
       },
       // The connection's own line says what is wrong; the names that are known stay.
       () => undefined,
     );
     return () => leaving.abort();
-  }, [client, isOpen]);
+  }, [client, isOpen, workspaceId]);
   return useMemo(() => {
     const names = new Map<string, string>(agents.map(({ id, name }) => [id, name]));
     return { agents, agentName: (id: string) => names.get(id) ?? (id || "?") };

@@ -122,6 +122,8 @@ export interface AgentView extends AgentInfo {
   modes?: string[];
   /** Whether the agent could answer now. */
   available: boolean;
+  /** The workspace that it is defined for; absent for an agent of the catalogue's file. */
+  workspaceId?: string;
   /** Present for an external agent, whose sessions take no turns. */
   external?: boolean;
   /** The longest interval between heartbeats of its sessions, in ms. */

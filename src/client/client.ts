@@ -276,10 +276,10 @@ export function createClient(options: ClientOptions) {
       }),
 
     /** What the arbiter would decide now. Changes nothing. */
-    whatIf: (id: string, agentId: string, options?: ReadOptions) =>
-      post<{ decision: Decision }>(["floor", id, "what-if"], { agentId }, options),
+    whatIf: (id: string, agentId: string, options?: ReadOptions & { workspaceId?: string | undefined }) =>
+      post<{ decision: Decision }>(["floor", id, "what-if"], { agentId, workspaceId: options?.workspaceId }, options),
 
-    listAgents: (options?: ReadOptions & { workspaceId?: string }) =>
+    listAgents: (options?: ReadOptions & { workspaceId?: string | undefined }) =>
       get<AgentsAnswer>(["agents"], { workspaceId: options?.workspaceId }, options),
 
     /** Define an agent for a workspace. For operators, like the four below. */

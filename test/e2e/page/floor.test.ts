@@ -107,6 +107,42 @@ describeInChromium("the floor view", (open) => {
     expect(await holderCard(page).getByLabel("Say something").inputValue()).toBe("");
   });
 
+  test("offers the agents of the workspace of the floor's sessions, and names them in the session's view", async () => {
+    const workspaceId = node.newUser("work");
+    const defined = { name: "helper", label: "Our helper", basedOn: "general", workspaceId, priority: 45 };
+    await node.post("/agents/definitions", defined);
+    const userId = node.newUser();
+    const { session } = (await node.post("/session/create", { agentId: "general", userId, activate: true })).body;
+    const { page, faults } = await open(addressOf(userId));
+    await holderCard(page).getByText("General").waitFor();
+    expect(await agentButton(page, "Our helper").count()).toBe(0);
+    await node.post("/session/create", { agentId: "music", userId: `${userId}2`, workspaceId, activate: true });
+    await page.goto(addressOf(`${userId}2`));
+    await agentButton(page, "Our helper").hover();
+    await page.getByText("Our helper (45) would get the floor: 45 against 20, Music is paused.").waitFor();
+    await agentButton(page, "Our helper").click();
+    await holderCard(page).getByText("Our helper").waitFor();
+    const { id, agentId } = (await client.getFloor(`u:${userId}2`)).holder!;
+    expect(agentId).toMatch(/^helper-/);
+    let asked = 0;
+    page.on("request", (request) => {
+      if (request.url().includes("/agents")) asked += 1;
+    });
+    await page.getByRole("heading", { name: `${userId}2` }).click();
+    await page.keyboard.press("Home");
+    await page.getByText("The floor is free. Choose an agent to start a session.").waitFor();
+    await agentButton(page, "Our helper").waitFor();
+    await page.keyboard.press("End");
+    await holderCard(page).getByText("Our helper").waitFor();
+    expect(asked).toBe(0);
+    await client.archiveSession(id);
+    await page.goto(`${node.url}/#/session/u%3A${userId}2/${id}`);
+    await page.getByRole("heading", { level: 1 }).waitFor();
+    await page.getByText(/Our helper · Priority 45/).waitFor();
+    expect(session.workspaceId).toBeUndefined();
+    expect(faults).toEqual([]);
+  });
+
   test("leaves the flags that others set as they are", async () => {
     const user = node.newUser("flo");
     const { page } = await open(addressOf(user));

@@ -76,6 +76,11 @@ it("every route has a method that asks it as the protocol says", async () => {
     [() => client.stopAll("u:ann"), "POST /floor/u%3Aann/stop-all", "{}"],
     [() => client.setFlags("u:ann", { emergency: true }), "PUT /floor/u%3Aann/flags", '{"emergency":true}'],
     [() => client.whatIf("u:ann", "a"), "POST /floor/u%3Aann/what-if", '{"agentId":"a"}'],
+    [
+      () => client.whatIf("u:ann", "a", { workspaceId: "w" }),
+      "POST /floor/u%3Aann/what-if",
+      '{"agentId":"a","workspaceId":"w"}',
+    ],
     [() => client.listAgents(), "GET /agents"],
     [() => client.send({ type: "chat", content: "hi" }), "POST /message", '{"type":"chat","content":"hi"}'],
     [() => client.getHealth(), "GET /health"],
