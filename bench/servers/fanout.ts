@@ -59,12 +59,14 @@ const gateway = createGateway({
 });
 const { port } = await gateway.listen("127.0.0.1", 0);
 
-const sessions = Number(process.argv[2]);
-for (let index = 0; index < sessions; index++) {
-  const sessionId = `s${index}` as SessionId;
+/** A host has the ids of its floors and sessions; making them is not part of a delivery. */
+const places = Array.from({ length: Number(process.argv[2]) }, (_, index) => {
+  return { sessionId: `s${index}` as SessionId, floorId: `s:s${index}` as FloorId };
+});
+for (const { sessionId, floorId } of places) {
   const command = { type: "session.create" as const, sessionId, session: { sessionId }, activate: false };
   await host.dispatch({
-    floorId: `s:${sessionId}` as FloorId,
+    floorId,
     commandId: newId(),
     bodyHash: "",
     deadline: clock.now() + 5_000,
@@ -80,9 +82,7 @@ serveParent(`http://127.0.0.1:${port}`, {
     const json = JSON.stringify({ title: "x".repeat(FRAME_BYTES - 150) });
     for (let event = 0; event < events; event++) {
       const last = place + 1;
-      for (let index = 0; index < floors; index++) {
-        const sessionId = `s${index}` as SessionId;
-        const floorId = `s:${sessionId}` as FloorId;
+      for (const { sessionId, floorId } of places.slice(0, floors)) {
         const entry = { floorSeq: last, sessionId, seq: last, type: "session_updated" as const, at: clock.now(), json };
         const message = { kind: "commit" as const, floorId, prev: place, last, entries: [toWire(entry)] };
         void bus.publish(floorTopic(store.epoch, floorId), encodeFloorMessage(message, bus.isLocal));

@@ -5,8 +5,9 @@ const DONE = Promise.resolve();
 /** The bus of one process. It loses nothing. Like every bus, it delivers asynchronously, after `publish` returns. */
 export class MemoryBus implements Bus {
   readonly isLocal = true;
-  readonly #topics = new Map<string, Set<Listener>>();
-  #sent: { listeners: ReadonlySet<Listener>; message: Uint8Array }[] = [];
+  /** The listeners of each topic: a list is replaced, not changed, so that it can be gone through at any time. */
+  readonly #topics = new Map<string, readonly Listener[]>();
+  #sent: { listeners: readonly Listener[]; message: Uint8Array }[] = [];
   #isClosed = false;
 
   publish(topic: string, message: Uint8Array): Promise<void> {
@@ -23,13 +24,17 @@ export class MemoryBus implements Bus {
   }
 
   async subscribe(topic: string, listener: Listener): Promise<Unsubscribe> {
+    let isOpen = true;
     // The same function may subscribe twice: each subscription is separate.
-    const own: Listener = (message) => listener(message);
-    const listeners = this.#topics.get(topic) ?? new Set();
-    this.#topics.set(topic, listeners.add(own));
+    const own: Listener = (message) => {
+      if (isOpen) listener(message);
+    };
+    this.#topics.set(topic, [...(this.#topics.get(topic) ?? []), own]);
     return () => {
-      listeners.delete(own);
-      if (listeners.size === 0 && this.#topics.get(topic) === listeners) this.#topics.delete(topic);
+      isOpen = false;
+      const others = (this.#topics.get(topic) ?? []).filter((each) => each !== own);
+      if (others.length > 0) this.#topics.set(topic, others);
+      else this.#topics.delete(topic);
     };
   }
 
@@ -59,9 +64,6 @@ export class MemoryBus implements Bus {
     const sent = this.#sent;
     this.#sent = [];
     if (this.#isClosed) return;
-    for (const { listeners, message } of sent) {
-      // Iterate over a copy: a listener may subscribe or unsubscribe others.
-      for (const listener of listeners.size === 1 ? listeners : [...listeners]) listener(message);
-    }
+    for (const { listeners, message } of sent) for (const listener of listeners) listener(message);
   }
 }

@@ -17,11 +17,19 @@ export interface EnvelopeFields extends Pick<LogEntry, "json" | "at"> {
 
 /** The JSON of a `data:` field. An event has the same bytes when it happens and in any later replay. */
 export function envelopeJson({ type, json, at, sessionId, seq, requestId }: EnvelopeFields): string {
-  let text = `{"type":"${type}","data":${json},"timestamp":"${new Date(at).toISOString()}"`;
+  let text = `{"type":"${type}","data":${json},"timestamp":"${timestampOf(at)}"`;
   if (sessionId !== undefined) text += `,"sessionId":"${sessionId}"`;
   if (seq !== undefined) text += `,"seq":${seq}`;
   if (requestId !== undefined) text += `,"requestId":"${requestId}"`;
   return `${text}}`;
+}
+
+/** The last time that was formatted. Many events happen in one millisecond, and formatting costs more than the rest. */
+let formatted = { at: 0, text: new Date(0).toISOString() };
+
+function timestampOf(at: number): string {
+  if (at !== formatted.at) formatted = { at, text: new Date(at).toISOString() };
+  return formatted.text;
 }
 
 /** A frame without a position. */

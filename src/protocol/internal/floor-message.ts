@@ -69,19 +69,21 @@ type EntryHead = [
   seq?: number | null,
 ];
 
-/** A message that stays in its process: an array without bytes that holds it. */
-class LocalMessage extends Uint8Array {
+/**
+ * A message that stays in its process. Its type says bytes because a bus carries bytes otherwise; a subclass of
+ * `Uint8Array` would be honest, and each instance of it costs a twentieth of a delivery.
+ */
+class LocalMessage {
   readonly content: FloorMessage;
 
   constructor(content: FloorMessage) {
-    super(0);
     this.content = content;
   }
 }
 
 /** @param isLocal whether the message stays in this process, so that its followers can have it as it is: `Bus.isLocal` */
 export function encodeFloorMessage(message: FloorMessage, isLocal = false): Uint8Array {
-  return isLocal ? new LocalMessage(message) : bytesOf(message);
+  return isLocal ? (new LocalMessage(message) as unknown as Uint8Array) : bytesOf(message);
 }
 
 function bytesOf(message: FloorMessage): Uint8Array {
@@ -110,7 +112,7 @@ function bytesOf(message: FloorMessage): Uint8Array {
 
 /** @throws SyntaxError when the bytes are not a floor message */
 export function decodeFloorMessage(bytes: Uint8Array): FloorMessage {
-  return bytes instanceof LocalMessage ? bytes.content : read(bytes);
+  return (bytes as unknown) instanceof LocalMessage ? (bytes as unknown as LocalMessage).content : read(bytes);
 }
 
 function read(bytes: Uint8Array): FloorMessage {
