@@ -43,7 +43,7 @@ export async function benchIdle(): Promise<Row[]> {
   connection.close();
   await fresh.stop();
   return [
-    { what: "bytes per idle stream, session", ours: perSession, beside: perBare, unit: "B", atMost: 1.25 },
-    { what: "bytes per idle stream, connection", ours: perConnection, beside: perBare, unit: "B", atMost: 1.25 },
+    { what: "bytes per idle stream, session", ours: perSession, beside: perBare, unit: "B", atMost: 1.15 },
+    { what: "bytes per idle stream, connection", ours: perConnection, beside: perBare, unit: "B", atMost: 1.15 },
   ];
 }

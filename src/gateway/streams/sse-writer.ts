@@ -25,6 +25,13 @@ interface SseOptions {
   isChunked?: boolean;
 }
 
+/**
+ * Node keeps the text of a sent head for as long as its answer is open, half a kilobyte for each stream, and uses it only as a
+ * sign that a head was sent.
+ */
+const SENT = "HTTP/1.1 200 OK\r\n\r\n";
+type SentResponse = ServerResponse & { _header?: string | null };
+
 /** Shared by all streams. */
 const ignore = () => {};
 
@@ -63,6 +70,7 @@ export class SseWriter {
     // Flushed alone: joined to the first frame, the head would stay in memory in dozens of pieces while the stream
     // lives.
     response.flushHeaders();
+    (response as SentResponse)._header = SENT;
     this.#socket = response.socket;
     response.on("close", () => this.#close());
     this.#socket?.on("drain", () => this.#drained());
