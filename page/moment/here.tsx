@@ -36,6 +36,10 @@ export interface Here {
   at: number | undefined;
   /** The part of the log that is looked at, in time; undefined: all of it. */
   span: Moment["span"];
+  /** Which events of the log are looked at, by the name of a kind; undefined: all. */
+  only: string | undefined;
+  /** Gaps without events are folded where time is drawn. */
+  isFolded: boolean;
   /** The log comes from a file: there is no server behind it. */
   isFile: boolean;
   /** Now, on a server: commands can be given. */
@@ -59,6 +63,7 @@ export interface Here {
   linkTo: (view: string, rest?: { floorId?: string; sessionId?: string; at?: number | undefined }) => string;
   lookAt: (place: number | undefined) => void;
   setSpan: (span: Moment["span"]) => void;
+  setFilter: (filter: Partial<Pick<Moment, "only" | "isFolded">>) => void;
   openFile: (file: LogFile) => void;
   restart: () => void;
 }
@@ -115,7 +120,7 @@ export function HereProvider({ address, children }: { address: Address; children
   const first = events[0]?.position;
   // biome-ignore lint/correctness/useExhaustiveDependencies: a log that grew at its beginning is read anew.
   const book = useMemo(() => new PictureBook(events), [events, first]);
-  const [{ at, span }, move] = useMoment(address, (moment) =>
+  const [{ at, span, only, isFolded }, move] = useMoment(address, (moment) =>
     linkOf(address.view, { floorId, sessionId, isFile, query: address.query, ...moment }),
   );
   // biome-ignore lint/correctness/useExhaustiveDependencies: `events` grows in place; the revision says so.
@@ -133,6 +138,8 @@ export function HereProvider({ address, children }: { address: Address; children
     sessionId,
     at,
     span,
+    only,
+    isFolded,
     isFile,
     isLive: !isPast,
     floor,
@@ -151,6 +158,8 @@ export function HereProvider({ address, children }: { address: Address; children
         sessionId: rest.sessionId,
         at: "at" in rest ? rest.at : at,
         span: rest.floorId === undefined || rest.floorId === floorId ? span : undefined,
+        only,
+        isFolded,
         isFile: isFile && (rest.floorId === undefined || rest.floorId === floorId),
       }),
     lookAt: (place) => {
@@ -158,6 +167,7 @@ export function HereProvider({ address, children }: { address: Address; children
       move({ at: place === undefined || (last && !isFile && place > placeOf(last)) ? undefined : place });
     },
     setSpan: (next) => move({ span: next }),
+    setFilter: move,
     openFile: (opened) => {
       setFile(opened);
       location.hash = linkOf("timeline", { floorId: opened.floorId, at: undefined, isFile: true });
@@ -172,11 +182,13 @@ interface Link {
   sessionId?: string | undefined;
   at: number | undefined;
   span?: Moment["span"];
+  only?: string | undefined;
+  isFolded?: boolean;
   isFile: boolean;
   query?: URLSearchParams;
 }
 
-function linkOf(view: string, { floorId, sessionId, at, span, isFile, query }: Link): string {
+function linkOf(view: string, { floorId, sessionId, at, span, only, isFolded, isFile, query }: Link): string {
   const rest = [floorId, sessionId].filter((each) => each !== undefined);
   const kept = Object.fromEntries(query ?? []);
   return addressOf(view, floorId === undefined ? [] : rest, {
@@ -184,6 +196,8 @@ function linkOf(view: string, { floorId, sessionId, at, span, isFile, query }: L
     at: at === undefined ? undefined : String(at),
     from: span && String(Math.floor(span.from)),
     to: span && String(Math.ceil(span.to)),
+    only,
+    fold: isFolded ? "yes" : undefined,
     log: isFile ? FILE : undefined,
   });
 }

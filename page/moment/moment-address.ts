@@ -1,12 +1,16 @@
 import { useCallback, useEffect, useRef, useState } from "react";
 import { type Address, replaceAddress } from "../shell/address.ts";
 
-/** The moment and the span that are shown, as they stand in the address. */
+/** The moment, the span and the filter that are shown, as they stand in the address. */
 export interface Moment {
   /** A place in the log; undefined: now. */
   at: number | undefined;
   /** Undefined: the whole log. ms since 1970. */
   span: { from: number; to: number } | undefined;
+  /** Which events of the log are looked at; undefined: all. */
+  only: string | undefined;
+  /** Gaps without events are folded. */
+  isFolded: boolean;
 }
 
 /**
@@ -61,5 +65,10 @@ function momentOf({ query }: Address): Moment {
     return value !== null && PLACE.test(value) ? Number(value) : undefined;
   };
   const [from, to] = [read("from"), read("to")];
-  return { at: read("at"), span: from !== undefined && to !== undefined && from < to ? { from, to } : undefined };
+  return {
+    at: read("at"),
+    span: from !== undefined && to !== undefined && from < to ? { from, to } : undefined,
+    only: query.get("only") ?? undefined,
+    isFolded: query.get("fold") === "yes",
+  };
 }

@@ -1,5 +1,5 @@
 import { useEffect, useRef, useState } from "react";
-import { type LogEvent, placeOf } from "../log/log-event.ts";
+import { countUpTo, type LogEvent, placeOf } from "../log/log-event.ts";
 import { LogIndex } from "../log/log-index.ts";
 import { colourReader } from "../parts/colours.ts";
 import { useWords } from "../words/words.tsx";
@@ -13,12 +13,19 @@ export function MomentBar() {
   const { say, number } = useWords();
   const { log, count, at, isFile, lookAt } = useHere();
   const { events } = log;
+  const newer = useNewer();
   const text = useMomentText(at === undefined && !isFile ? undefined : events[count - 1]);
   if (events.length === 0) return undefined;
   const isNow = at === undefined;
   return (
     <section className={styles["bar"]} aria-label={say("moment.title")}>
-      <button type="button" className={styles["now"]} aria-pressed={isNow} onClick={() => lookAt(undefined)}>
+      <button
+        type="button"
+        className={styles["now"]}
+        aria-pressed={isNow}
+        // Pressed while it is live, it holds still, as Space does.
+        onClick={() => lookAt(isNow && !isFile ? placeOf(events.at(-1)!) : undefined)}
+      >
         {say(isFile ? "moment.end" : "moment.live")}
       </button>
       <div className={styles["strip"]}>
@@ -40,12 +47,25 @@ export function MomentBar() {
         {text}
         <small>
           {say("moment.count", { count: number.format(count), all: number.format(events.length) })}
+          {newer > 0 ? ` · ${say("moment.newer", { count: number.format(newer) })}` : ""}
           {log.isReading ? " …" : ""}
         </small>
       </output>
       <LogFileButtons />
     </section>
   );
+}
+
+/** How many events came since the page holds still. */
+function useNewer(): number {
+  const { log, at, isFile } = useHere();
+  const [held, setHeld] = useState<number>();
+  const last = log.events.at(-1);
+  const isHeld = at !== undefined && !isFile;
+  // While this is rendered: an effect would show the count of the former hold first.
+  if (isHeld && held === undefined && last) setHeld(placeOf(last));
+  if (!isHeld && held !== undefined) setHeld(undefined);
+  return isHeld && held !== undefined ? log.events.length - countUpTo(log.events, held) : 0;
 }
 
 /** What the strip tells of an event. */

@@ -1,32 +1,32 @@
-import { useState } from "react";
-import { type LogEvent, placeOf, timeOf } from "../log/log-event.ts";
-import { LogIndex } from "../log/log-index.ts";
+import { placeOf, timeOf } from "../log/log-event.ts";
 import { useHere } from "../moment/here.tsx";
 import { clockOf } from "../moment/moment-text.ts";
 import { EventText } from "../parts/event-text.tsx";
 import { Rows } from "../parts/rows.tsx";
 import type { WordKey } from "../words/en.ts";
 import { useWords } from "../words/words.tsx";
+import { KINDS, type Kind, kindOf } from "./kinds.ts";
 import { firstAbove } from "./lanes.ts";
 import styles from "./timeline.module.css";
 
-const KINDS = ["all", "decisions", "refused", "failed", "transitions"] as const;
-type Kind = (typeof KINDS)[number];
+interface Props {
+  kind: Kind;
+  onKind: (kind: Kind) => void;
+  /** The places in the log of the events of that kind, ascending. */
+  shown: readonly number[];
+}
 
 /** The log as sentences, oldest first; it follows the moment, and choosing a line chooses its moment. */
-export function EventList() {
+export function EventList({ kind, onKind, shown }: Props) {
   const { say, language, number } = useWords();
   const { log, count, lookAt } = useHere();
-  const [kind, setKind] = useState<Kind>("all");
   const { events } = log;
-  const [index] = useState(kindIndex);
-  const shown = index.of(events)[kind];
   const current = firstAbove(shown, count - 1) - 1;
   return (
     <section className={styles["log"]} aria-labelledby="log">
       <header>
         <h2 id="log">{say("log.title")}</h2>
-        <select aria-label={say("log.filter")} value={kind} onChange={({ target }) => setKind(target.value as Kind)}>
+        <select aria-label={say("log.filter")} value={kind} onChange={({ target }) => onKind(kindOf(target.value))}>
           {KINDS.map((each) => (
             <option key={each} value={each}>
               {say(`log.${each}` satisfies WordKey)}
@@ -34,6 +34,14 @@ export function EventList() {
           ))}
         </select>
         <small>{say("log.count", { shown: number.format(shown.length), all: number.format(events.length) })}</small>
+        {shown.length === 0 && kind !== "all" && (
+          <>
+            <span>{say("log.nothing", { kind: say(`log.${kind}` satisfies WordKey) })}</span>
+            <button type="button" onClick={() => onKind("all")}>
+              {say("log.all")}
+            </button>
+          </>
+        )}
       </header>
       <Rows
         items={shown}
@@ -53,28 +61,4 @@ export function EventList() {
       />
     </section>
   );
-}
-
-/** For each kind, the places of its events in the log. */
-const kindIndex = () =>
-  new LogIndex<Record<Kind, number[]>>(
-    () => ({ all: [], decisions: [], refused: [], failed: [], transitions: [] }),
-    (index, event, place) => {
-      for (const kind of KINDS) if (isOf(event, kind)) index[kind].push(place);
-    },
-  );
-
-function isOf(event: LogEvent, kind: Kind): boolean {
-  switch (kind) {
-    case "all":
-      return true;
-    case "decisions":
-      return event.type === "arbitration";
-    case "refused":
-      return event.type === "arbitration" && event.data.outcome === "rejected";
-    case "failed":
-      return event.type === "error" || (event.type === "session_transition" && event.data.event === "fail");
-    case "transitions":
-      return event.type === "session_transition";
-  }
 }

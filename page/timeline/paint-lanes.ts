@@ -1,5 +1,6 @@
 import { colourReader } from "../parts/colours.ts";
 import type { Look } from "../parts/look.ts";
+import type { Axis } from "./folding.ts";
 import { firstAbove, type Lane, type Mark, type Span } from "./lanes.ts";
 
 export const LANE_PX = 22;
@@ -22,6 +23,8 @@ interface Picture {
   lanes: readonly Lane[];
   /** By lane, and those without a lane under "". */
   marks: ReadonlyMap<string, readonly Mark[]>;
+  axis: Axis;
+  /** On the axis. */
   span: Span;
   /** The lanes in view. */
   first: number;
@@ -31,7 +34,7 @@ interface Picture {
 }
 
 /** Paint the lanes in view. What is narrower than a pixel is painted once a pixel. */
-export function paintLanes({ canvas, lanes, marks, span, first, count, end }: Picture): void {
+export function paintLanes({ canvas, lanes, marks, axis, span: shown, first, count, end }: Picture): void {
   const ratio = devicePixelRatio;
   const width = canvas.clientWidth;
   const height = count * LANE_PX;
@@ -41,7 +44,8 @@ export function paintLanes({ canvas, lanes, marks, span, first, count, end }: Pi
   if (!pen) return;
   pen.scale(ratio, ratio);
   const colour = colourReader(canvas);
-  const xOf = (at: number) => ((at - span.from) / (span.to - span.from)) * width;
+  const span = { from: axis.timeAt(shown.from), to: axis.timeAt(shown.to) };
+  const xOf = (at: number) => ((axis.placeOf(at) - shown.from) / (shown.to - shown.from)) * width;
   for (let row = 0; row < count; row += 1) {
     const lane = lanes[first + row];
     if (!lane) break;

@@ -1,4 +1,4 @@
-import { type KeyboardEvent, type PointerEvent, useEffect, useEffectEvent, useMemo, useRef, useState } from "react";
+import { type KeyboardEvent, type PointerEvent, useEffect, useEffectEvent, useRef, useState } from "react";
 import { placeOf, timeOf } from "../log/log-event.ts";
 import { useHere } from "../moment/here.tsx";
 import { LogFileButtons } from "../moment/log-file-buttons.tsx";
@@ -7,28 +7,31 @@ import { clockOf } from "../moment/moment-text.ts";
 import { useViewport } from "../parts/use-viewport.ts";
 import { useWords } from "../words/words.tsx";
 import { EventList } from "./event-list.tsx";
+import { lengthText } from "./folding.ts";
+import { PRESETS } from "./kinds.ts";
 import { laneIndex, moved, zoomed } from "./lanes.ts";
+import { Overview } from "./overview.tsx";
 import { LANE_PX, paintLanes } from "./paint-lanes.ts";
 import styles from "./timeline.module.css";
+import { useAxis } from "./use-axis.ts";
+import { useKind } from "./use-kind.ts";
 
 /** Lanes above and below those that are seen. */
 const SPARE = 4;
 const ZOOM = 1.25;
 const STEP = 0.1;
-/** What the last event led to is seen for this part of the whole log. */
-const AFTER = 0.03;
 
 /** A lane for each session over the whole log; the moment is chosen by pressing on it. */
 export function TimelineView() {
   const { say, language, number } = useWords();
-  const { log, count, at, span: chosen, setSpan: setChosen, isFile, floorId, linkTo, agentName, lookAt } = useHere();
+  const { log, count, at, isFile, floorId, isFolded, setFilter, linkTo, agentName, lookAt } = useHere();
   const { events, revision } = log;
   const [index] = useState(laneIndex);
   const model = index.of(events);
-  const { lanes, marks, marksOf, from } = model;
-  const to = model.to + (model.to - from) * AFTER;
-  const whole = useMemo(() => ({ from, to }), [from, to]);
-  const span = chosen ?? whole;
+  const { marks, marksOf } = model;
+  const { axis, gaps, whole, span, chosen, setChosen } = useAxis(model);
+  const { kind, setKind, lanes, places } = useKind(model.lanes);
+  const end = axis.timeAt(whole.to);
   const box = useRef<HTMLElement>(null);
   const canvas = useRef<HTMLCanvasElement>(null);
   const [seen, setSeen] = useState({ first: 0, rows: 30, width: 0 });
@@ -45,12 +48,14 @@ export function TimelineView() {
   const theme = useTheme();
   // biome-ignore lint/correctness/useExhaustiveDependencies: the width, the theme and the log change what is painted.
   useEffect(() => {
-    const picture = { lanes, marks: marksOf, span, first: seen.first, count: Math.max(0, rows), end: to };
+    const picture = { lanes, marks: marksOf, axis, span, first: seen.first, count: Math.max(0, rows), end };
     paintLanes({ canvas: canvas.current!, ...picture });
-  }, [lanes, marksOf, revision, span, seen, rows, to, theme]);
+  }, [lanes, marksOf, revision, axis, span, seen, rows, end, theme]);
 
-  const part = (moment: number) => `${((moment - span.from) / (span.to - span.from)) * 100}%`;
+  const part = (place: number) => `${((place - span.from) / (span.to - span.from)) * 100}%`;
   const now = events[count - 1];
+  /** The place that zooming leaves where it is. */
+  const middle = now ? axis.placeOf(timeOf(now)) : span.to;
   const choose = (moment: number) => {
     let index = 0;
     for (let high = events.length; index < high; ) {
@@ -63,13 +68,13 @@ export function TimelineView() {
   };
   const momentOf = ({ clientX, currentTarget }: PointerEvent<HTMLElement>) => {
     const { left, width } = currentTarget.getBoundingClientRect();
-    return span.from + ((clientX - left) / width) * (span.to - span.from);
+    return axis.timeAt(span.from + ((clientX - left) / width) * (span.to - span.from));
   };
   const wheel = useEffectEvent((event: WheelEvent) => {
     if (!event.ctrlKey && !event.shiftKey && Math.abs(event.deltaX) <= Math.abs(event.deltaY)) return;
     event.preventDefault();
     const by = event.deltaY || event.deltaX;
-    if (event.ctrlKey) setChosen(zoomed(span, by > 0 ? ZOOM : 1 / ZOOM, now ? timeOf(now) : span.to, whole));
+    if (event.ctrlKey) setChosen(zoomed(span, by > 0 ? ZOOM : 1 / ZOOM, middle, whole));
     else setChosen(moved(span, by > 0 ? STEP : -STEP, whole));
   });
   useEffect(() => {
@@ -78,7 +83,7 @@ export function TimelineView() {
     element.addEventListener("wheel", listen, { passive: false });
     return () => element.removeEventListener("wheel", listen);
   }, []);
-  const zoom = (factor: number) => setChosen(zoomed(span, factor, now ? timeOf(now) : span.to, whole));
+  const zoom = (factor: number) => setChosen(zoomed(span, factor, middle, whole));
   const press = ({ code }: KeyboardEvent) => {
     if (code === "KeyW" || code === "Equal") zoom(1 / ZOOM);
     else if (code === "KeyS" || code === "Minus") zoom(ZOOM);
@@ -92,7 +97,11 @@ export function TimelineView() {
       <header className={styles["head"]}>
         <h1>{say("timeline.title")}</h1>
         <span className={styles["quiet"]}>
-          {say("timeline.count", { sessions: number.format(lanes.length), events: number.format(events.length) })}
+          {say("timeline.count", {
+            shown: number.format(lanes.length),
+            sessions: number.format(model.lanes.length),
+            events: number.format(events.length),
+          })}
           <LogStanding />
         </span>
         <button type="button" aria-label={say("timeline.earlier")} onClick={() => setChosen(moved(span, -STEP, whole))}>
@@ -110,16 +119,30 @@ export function TimelineView() {
         <button type="button" disabled={!chosen} onClick={() => setChosen(undefined)}>
           {say("timeline.whole")}
         </button>
+        <button type="button" aria-pressed={isFolded} onClick={() => setFilter({ isFolded: !isFolded })}>
+          {say("timeline.fold")}
+        </button>
+        {PRESETS.map((preset) => (
+          <button
+            key={preset}
+            type="button"
+            aria-pressed={kind === preset}
+            onClick={() => setKind(kind === preset ? "all" : preset)}
+          >
+            {say(`log.${preset}`)}
+          </button>
+        ))}
         {floorId === undefined && <LogFileButtons />}
       </header>
       {events.length === 0 && (
         <NoEvents className={styles["quiet"]} nothing={floorId ? "timeline.empty" : "timeline.nofloor"} />
       )}
       <div className={styles["axis"]} aria-hidden="true">
-        <span>{clockOf(span.from, language, true)}</span>
-        <span>{clockOf((span.from + span.to) / 2, language, true)}</span>
-        <span>{clockOf(span.to, language, true)}</span>
+        {[span.from, (span.from + span.to) / 2, span.to].map((place) => (
+          <span key={place}>{clockOf(axis.timeAt(place), language, true)}</span>
+        ))}
       </div>
+      <Overview axis={axis} whole={whole} chosen={chosen} onChoose={setChosen} theme={theme} />
       <section
         ref={box}
         className={styles["lanes"]}
@@ -151,13 +174,22 @@ export function TimelineView() {
               aria-label={say("timeline.picture", { sessions: lanes.length, decisions: marks.length })}
               style={{ height: Math.max(0, rows) * LANE_PX, transform: `translateY(${seen.first * LANE_PX}px)` }}
             />
+            {gaps.map(({ place, takes, ms }) => (
+              <span
+                key={place}
+                className={styles["gap"]}
+                style={{ left: part(place), width: `${(takes / (span.to - span.from)) * 100}%` }}
+              >
+                ⋯ {lengthText(ms, language)}
+              </span>
+            ))}
             {now && (at !== undefined || isFile) && (
-              <span className={styles["cursor"]} style={{ left: part(timeOf(now)) }} />
+              <span className={styles["cursor"]} style={{ left: part(axis.placeOf(timeOf(now))) }} />
             )}
           </div>
         </div>
       </section>
-      <EventList />
+      <EventList kind={kind} onKind={setKind} shown={places} />
     </div>
   );
 }

@@ -1,6 +1,10 @@
 import { afterAll, expect, test } from "vitest";
+import type { LogEvent } from "../../../page/log/log-event.ts";
+import { writeLogFile } from "../../../page/log/log-file.ts";
 import { buildPage } from "../../support/built-page.ts";
+import { writeTemporary } from "../../support/callers.ts";
 import { closeChromium, describeInChromium } from "../../support/chromium.ts";
+import { E2eClient } from "../../support/e2e-client.ts";
 import { NodeUnderTest } from "../../support/node-under-test.ts";
 
 const pageFolder = await buildPage();
@@ -108,5 +112,131 @@ describeInChromium("the timeline", (open) => {
         return data.filter((value, index) => index % 4 === 3 && value > 0).length;
       })()`);
     await expect.poll(painted, { timeout: 20_000 }).toBeGreaterThan(1_000);
+  });
+
+  test("a drag on the overview chooses the part that is shown, and a press alone chooses nothing", async () => {
+    const { address } = await drive();
+    const { page } = await open(address);
+    await page.getByRole("img", { name: /3 decisions/ }).waitFor();
+    const overview = page.getByRole("img", { name: "The whole log: drag to choose a part of it" });
+    const { x, y, width, height } = (await overview.boundingBox())!;
+    const spanOf = () => {
+      const query = new URLSearchParams(page.url().split("?")[1]);
+      return Number(query.get("to")) - Number(query.get("from"));
+    };
+    await page.mouse.click(x + width / 2, y + height / 2);
+    await page.mouse.move(x + width * 0.75, y + height / 2);
+    await page.mouse.down();
+    await page.mouse.move(x + width * 0.5, y + height / 2);
+    await page.mouse.move(x + width * 0.25, y + height / 2);
+    await page.waitForURL(/from=\d+/);
+    await page.mouse.up();
+    const half = spanOf();
+    // The button was released: this is no drag.
+    await page.mouse.move(x + width * 0.3, y + height / 2);
+    await page.mouse.down();
+    await page.mouse.move(x + 1, y + height / 2);
+    await page.mouse.up();
+    await expect.poll(spanOf, { timeout: 15_000 }).toBeLessThan(half);
+    const less = spanOf();
+    // Nor is one that began elsewhere.
+    await page.mouse.move(x - 100, y - 20);
+    await page.mouse.down();
+    await page.mouse.move(x + width * 0.9, y + height / 2);
+    await page.mouse.move(x + width * 0.6, y + height / 2);
+    await page.mouse.up();
+    await page.getByRole("button", { name: "Refused", exact: true }).click();
+    await page.waitForURL(/only=refused/);
+    expect(spanOf()).toBe(less);
+    await page.getByRole("button", { name: "Whole log" }).click();
+    await expect.poll(spanOf, { timeout: 15_000 }).toBe(0);
+  });
+
+  test("shows what is in flight, refused or failed, says how much of the log that is, and keeps it in the address", async () => {
+    const { address } = await drive();
+    const { page, faults } = await open(address);
+    const preset = (name: string) => page.getByRole("button", { name, exact: true });
+    const lanes = page.getByRole("region", { name: "Sessions over time" }).getByRole("link");
+    await page.getByText(/^2 of 2 sessions, \d+ events/).waitFor();
+    await preset("Refused").click();
+    await page.waitForURL(/only=refused/);
+    await page.getByText(/^1 of \d+$/).waitFor();
+    await page.getByText(/^0 of 2 sessions/).waitFor();
+    expect(await lanes.count()).toBe(0);
+    await page.reload();
+    await page.getByText(/^1 of \d+$/).waitFor();
+    expect(await preset("Refused").getAttribute("aria-pressed")).toBe("true");
+    await page.getByRole("navigation").getByRole("link", { name: "Floor" }).click();
+    await page.getByRole("navigation").getByRole("link", { name: "Timeline" }).click();
+    await page.getByText(/^1 of \d+$/).waitFor();
+
+    await preset("Failed").click();
+    await page.getByText("Nothing matches “Failed”.").waitFor();
+    await page.getByRole("region", { name: "Log" }).getByRole("button", { name: "All events" }).click();
+    await expect.poll(() => lanes.count(), { timeout: 15_000 }).toBe(2);
+    await expect.poll(() => page.url(), { timeout: 15_000 }).not.toContain("only=");
+
+    await preset("In flight").click();
+    await page.waitForURL(/only=inflight/);
+    const ann = new E2eClient(node);
+    await ann.hold("music");
+    const { id, floorId } = await ann.hold("general");
+    await ann.say(id, "ask");
+    await page.goto(`${node.url}/#/timeline/${encodeURIComponent(floorId)}?only=inflight`);
+    await page.getByText(/^1 of 2 sessions/).waitFor();
+    const events = page.getByRole("region", { name: "Events" }).getByRole("button");
+    await events.filter({ hasText: "Which one?" }).waitFor();
+    expect(await events.first().textContent()).toContain("turn");
+    expect(faults).toEqual([]);
+  });
+
+  test("folds the quiet, in the address too: what happened apart stands together", async () => {
+    const floorId = "u:quiet";
+    const at = [0, 1, 7_201, 7_202];
+    const events = at.map((second, index) => ({
+      type: "session_created",
+      data: { id: `s${index}`, title: `Session ${index}`, agentId: "music", floorId },
+      sessionId: `s${index}`,
+      seq: 1,
+      position: `made.${index + 1}`,
+      timestamp: new Date(Date.parse("2026-11-22T08:00:00Z") + second * 1_000).toISOString(),
+    })) as unknown as LogEvent[];
+    const saved = await writeTemporary("quiet.json", writeLogFile({ floorId, events }), afterAll);
+    const { page } = await open(`${node.url}/#/timeline`, { timezoneId: "UTC" });
+    await page.locator("input[type=file]").first().setInputFiles(saved);
+    const middle = page.locator("[aria-hidden=true] > span", { hasText: /\d\d:\d\d:\d\d/ }).nth(1);
+    await expect.poll(() => middle.textContent(), { timeout: 15_000 }).toMatch(/^09:0/);
+    expect(await page.getByText("⋯ 2h").count()).toBe(0);
+    await page.getByRole("button", { name: "Fold the quiet" }).click();
+    await page.getByText("⋯ 2h").waitFor();
+    await page.waitForURL(/fold=yes/);
+    const picture = page.getByRole("img", { name: /4 sessions over time/ });
+    const { x, y, width } = (await picture.boundingBox())!;
+    // Two seconds with a short fold between them.
+    await page.mouse.click(x + width * 0.8, y + 10);
+    await page.waitForURL(/at=3\b/);
+    await page.mouse.click(x + width * 0.2, y + 10);
+    await page.waitForURL(/at=1\b/);
+    await page.getByRole("button", { name: "Fold the quiet" }).click();
+    await expect.poll(() => page.getByText("⋯ 2h").count(), { timeout: 15_000 }).toBe(0);
+  });
+
+  test("holds still, and counts what came since", async () => {
+    const { userId, address } = await drive();
+    const { page } = await open(address);
+    const bar = page.getByRole("region", { name: "The moment that is shown" });
+    await bar.getByText(/^\d+ of \d+ events$/).waitFor();
+    const live = bar.getByRole("button", { name: "Live", exact: true });
+    await live.click();
+    await page.waitForURL(/at=\d+/);
+    expect(await live.getAttribute("aria-pressed")).toBe("false");
+    const events = async () => Number((await bar.getByText(/ events/).textContent())!.match(/of (\d+)/)![1]);
+    const before = await events();
+    await node.post("/session/create", { agentId: "phone", userId, activate: true });
+    await bar.getByText(/· \+\d+ since/).waitFor();
+    const came = (await bar.getByText(/since/).textContent())!.match(/\+(\d+)/)![1];
+    expect(Number(came)).toBe((await events()) - before);
+    await live.click();
+    await expect.poll(() => bar.getByText(/since/).count(), { timeout: 15_000 }).toBe(0);
   });
 });

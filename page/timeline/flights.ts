@@ -1,0 +1,68 @@
+import type { LogEvent } from "../log/log-event.ts";
+import { LogIndex } from "../log/log-index.ts";
+import { firstAbove } from "./lanes.ts";
+
+/** What a log says of a session's work: its turns, and its waits for the floor. */
+interface Flight {
+  isBusy: boolean;
+  isQueued: boolean;
+  /** The places of the events at which work began, ended, began again, and so on. */
+  turns: number[];
+  /** The places of all its events. */
+  events: number[];
+}
+
+export type Flights = Map<string, Flight>;
+
+export const flightIndex = () => new LogIndex<Flights>(() => new Map(), take);
+
+function take(flights: Flights, event: LogEvent, place: number): void {
+  const sessionId = event.type === "arbitration" ? event.data.challenger.sessionId : event.sessionId;
+  if (sessionId === undefined) return;
+  let flight = flights.get(sessionId);
+  if (!flight) {
+    flight = { isBusy: false, isQueued: false, turns: [], events: [] };
+    flights.set(sessionId, flight);
+  }
+  const was = flight.isBusy || flight.isQueued;
+  flight.events.push(place);
+  if (event.type === "arbitration") {
+    if (event.data.outcome === "queued") flight.isQueued = true;
+    else if (event.data.outcome === "granted" || event.data.reason === "queue_timeout") flight.isQueued = false;
+  } else if (event.type === "session_transition") {
+    const { to, activity } = event.data;
+    const [state, shown = activity?.to] = to.split(".");
+    if (state === "archived" || state === "deleted") flight.isQueued = false;
+    // Without an activity it stays what it was: a paused session keeps its run.
+    if (state === "archived" || state === "deleted" || shown !== undefined) {
+      flight.isBusy = shown === "running" || shown === "waiting";
+    }
+  }
+  if ((flight.isBusy || flight.isQueued) !== was) flight.turns.push(place);
+}
+
+const isUnderWay = ({ turns }: Flight, count: number): boolean => firstAbove(turns, count - 1) % 2 === 1;
+
+/** The sessions that had work under way after the first `count` events: a turn, or a wait for the floor. */
+export function sessionsInFlight(flights: Flights, count: number): Set<string> {
+  const found = new Set<string>();
+  for (const [sessionId, flight] of flights) if (isUnderWay(flight, count)) found.add(sessionId);
+  return found;
+}
+
+/** The places of the events of that work, from its beginning to its end. */
+export function eventsInFlight(flights: Flights, count: number): number[] {
+  const places: number[] = [];
+  for (const { turns, events } of [...flights.values()].filter((flight) => isUnderWay(flight, count))) {
+    const turn = firstAbove(turns, count - 1) - 1;
+    const last = turns[turn + 1] ?? Number.POSITIVE_INFINITY;
+    for (
+      let index = firstAbove(events, turns[turn]! - 1);
+      index < events.length && events[index]! <= last;
+      index += 1
+    ) {
+      places.push(events[index]!);
+    }
+  }
+  return places.sort((one, other) => one - other);
+}

@@ -1,0 +1,119 @@
+import { type PointerEvent, useEffect, useRef, useState } from "react";
+import { type LogEvent, timeOf } from "../log/log-event.ts";
+import { LogIndex } from "../log/log-index.ts";
+import { useHere } from "../moment/here.tsx";
+import { colourReader } from "../parts/colours.ts";
+import { useWords } from "../words/words.tsx";
+import type { Axis } from "./folding.ts";
+import type { Span } from "./lanes.ts";
+import styles from "./timeline.module.css";
+
+/** A press that moves by less than this is no drag, in px. */
+const DRAG_PX = 4;
+
+interface Props {
+  axis: Axis;
+  /** On the axis. */
+  whole: Span;
+  /** The part that the lanes show; undefined: all of it. On the axis. */
+  chosen: Span | undefined;
+  onChoose: (span: Span) => void;
+  /** Changes with the colours. */
+  theme: string;
+}
+
+/** The whole log in one strip: how much happened when. A drag chooses the part that the lanes show. */
+export function Overview({ axis, whole, chosen, onChoose, theme }: Props) {
+  const { say } = useWords();
+  const { log } = useHere();
+  const { events, revision } = log;
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const from = useRef<number>(undefined);
+  const [index] = useState(timesIndex);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the theme and the log change what is painted.
+  useEffect(() => {
+    const element = canvas.current!;
+    const draw = () => paint(element, index.of(events), axis, whole);
+    const watching = new ResizeObserver(draw);
+    watching.observe(element);
+    draw();
+    return () => watching.disconnect();
+  }, [index, events, revision, axis, whole, theme]);
+  const length = whole.to - whole.from;
+  const drag = ({ clientX, currentTarget, buttons }: PointerEvent<HTMLElement>) => {
+    if (from.current === undefined || buttons !== 1) return;
+    const { left, width } = currentTarget.getBoundingClientRect();
+    const [first, last] = [from.current - left, clientX - left].sort((one, other) => one - other) as [number, number];
+    if (last - first < DRAG_PX) return;
+    const placeAt = (x: number) => whole.from + Math.min(1, Math.max(0, x / width)) * length;
+    onChoose({ from: placeAt(first), to: placeAt(last) });
+  };
+  return (
+    <div
+      className={styles["overview"]}
+      role="img"
+      aria-label={say("timeline.overview")}
+      title={say("timeline.overview")}
+      onPointerDown={(event) => {
+        event.currentTarget.setPointerCapture(event.pointerId);
+        from.current = event.clientX;
+      }}
+      onPointerMove={drag}
+      onPointerUp={() => {
+        from.current = undefined;
+      }}
+    >
+      <canvas ref={canvas} />
+      {chosen && (
+        <span
+          className={styles["chosen"]}
+          style={{
+            left: `${((chosen.from - whole.from) / length) * 100}%`,
+            width: `${((chosen.to - chosen.from) / length) * 100}%`,
+          }}
+        />
+      )}
+    </div>
+  );
+}
+
+/** When each event happened, and whether it was a refusal or a failure. */
+interface Times {
+  at: number[];
+  isBad: boolean[];
+}
+
+const timesIndex = () =>
+  new LogIndex<Times>(
+    () => ({ at: [], isBad: [] }),
+    ({ at, isBad }, event: LogEvent) => {
+      at.push(timeOf(event));
+      isBad.push(event.type === "error" || (event.type === "arbitration" && event.data.outcome === "rejected"));
+    },
+  );
+
+function paint(canvas: HTMLCanvasElement, { at, isBad }: Times, axis: Axis, whole: Span): void {
+  const width = Math.max(1, canvas.clientWidth);
+  const height = Math.max(1, canvas.clientHeight);
+  canvas.width = width;
+  canvas.height = height;
+  const pen = canvas.getContext("2d");
+  if (!pen) return;
+  const colour = colourReader(canvas);
+  const counts = new Uint32Array(width);
+  const bad = new Uint8Array(width);
+  for (let index = 0; index < at.length; index += 1) {
+    const part = (axis.placeOf(at[index]!) - whole.from) / (whole.to - whole.from);
+    const x = Math.min(width - 1, Math.max(0, Math.floor(part * width)));
+    counts[x]! += 1;
+    if (isBad[index]) bad[x] = 1;
+  }
+  const most = counts.reduce((one, other) => Math.max(one, other), 1);
+  for (const [x, count] of counts.entries()) {
+    if (count === 0) continue;
+    // By the root: a single event is seen beside a thousand.
+    const tall = Math.max(2, Math.sqrt(count / most) * height);
+    pen.fillStyle = colour(bad[x] ? "s-failed" : "s-created");
+    pen.fillRect(x, height - tall, bad[x] ? 2 : 1, tall);
+  }
+}

@@ -1,0 +1,38 @@
+import { useMemo, useState } from "react";
+import { useHere } from "../moment/here.tsx";
+import { eventsInFlight, flightIndex, sessionsInFlight } from "./flights.ts";
+import { type Kind, kindIndex, kindOf } from "./kinds.ts";
+import type { Lane } from "./lanes.ts";
+
+interface ShownKind {
+  kind: Kind;
+  setKind: (kind: Kind) => void;
+  /** The lanes of the sessions that have such events. */
+  lanes: readonly Lane[];
+  /** The places of these events in the log. */
+  places: readonly number[];
+}
+
+/** Which events are looked at, as the address says, and the sessions that they are about. */
+export function useKind(all: readonly Lane[]): ShownKind {
+  const { log, count, only, setFilter } = useHere();
+  const { events, revision } = log;
+  const [kinds] = useState(kindIndex);
+  const [flights] = useState(flightIndex);
+  const kind = kindOf(only);
+  const moment = kind === "inflight" ? count : undefined;
+  // biome-ignore lint/correctness/useExhaustiveDependencies: all of these grow in place; the revision says so.
+  const shown = useMemo(() => {
+    if (kind !== "inflight") {
+      const { places, sessions } = kinds.of(events)[kind];
+      return { places, lanes: kind === "all" ? all : all.filter(({ sessionId }) => sessions.has(sessionId)) };
+    }
+    const known = flights.of(events);
+    const sessions = sessionsInFlight(known, moment!);
+    return {
+      places: eventsInFlight(known, moment!),
+      lanes: all.filter(({ sessionId }) => sessions.has(sessionId)),
+    };
+  }, [kind, kinds, flights, events, revision, all, moment]);
+  return { ...shown, kind, setKind: (next) => setFilter({ only: next === "all" ? undefined : next }) };
+}

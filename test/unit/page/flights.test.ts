@@ -1,0 +1,87 @@
+import { expect, test } from "vitest";
+import type { LogEvent } from "../../../page/log/log-event.ts";
+import { eventsInFlight, flightIndex, sessionsInFlight } from "../../../page/timeline/flights.ts";
+import { kindIndex, kindOf } from "../../../page/timeline/kinds.ts";
+
+const log = (...parts: [sessionId: string, type: string, data: object][]) =>
+  parts.map(
+    ([sessionId, type, data], index) =>
+      ({ type, data, sessionId, position: `a.${index + 1}`, timestamp: new Date(index).toISOString() }) as LogEvent,
+  );
+const move = (id: string, to: string, activity?: object): [string, string, object] => [
+  id,
+  "session_transition",
+  { event: "turn", to, ...(activity && { activity }) },
+];
+const decide = (id: string, outcome: string, reason = ""): [string, string, object] => [
+  id,
+  "arbitration",
+  { outcome, reason, challenger: { sessionId: id } },
+];
+
+const EVENTS = log(
+  ["a", "session_created", { id: "a" }],
+  move("a", "active.idle"),
+  move("a", "active.running"),
+  ["b", "session_created", { id: "b" }],
+  decide("b", "queued"),
+  move("a", "paused"),
+  decide("b", "granted"),
+  move("b", "active.idle"),
+  move("a", "paused", { from: "running", to: "idle" }),
+  ["a", "message", {}],
+);
+const inFlight = (count: number) => [...sessionsInFlight(flightIndex().of(EVENTS), count)];
+
+test("a session is in flight while it has a turn, also a held one, or waits for the floor", () => {
+  expect(inFlight(2)).toEqual([]);
+  expect(inFlight(3)).toEqual(["a"]);
+  expect(inFlight(5)).toEqual(["a", "b"]);
+  expect(inFlight(6)).toEqual(["a", "b"]);
+  expect(inFlight(7)).toEqual(["a"]);
+  expect(inFlight(9)).toEqual([]);
+});
+
+test("the events of work are those from its beginning to its end", () => {
+  const flights = flightIndex().of(EVENTS);
+  expect(eventsInFlight(flights, 3)).toEqual([2, 5, 8]);
+  expect(eventsInFlight(flights, 5)).toEqual([2, 4, 5, 6, 8]);
+  expect(eventsInFlight(flights, 10)).toEqual([]);
+});
+
+test("an archived session, and one that waited too long, are not in flight", () => {
+  const of = (...parts: Parameters<typeof log>) => [...sessionsInFlight(flightIndex().of(log(...parts)), parts.length)];
+  expect(of(move("a", "active.running"))).toEqual(["a"]);
+  expect(of(move("a", "active.running"), move("a", "archived"))).toEqual([]);
+  expect(of(decide("a", "queued"))).toEqual(["a"]);
+  expect(of(decide("a", "queued"), decide("a", "rejected", "queue_timeout"))).toEqual([]);
+  expect(of(decide("a", "queued"), move("a", "deleted"))).toEqual([]);
+});
+
+test("the kinds have the places of their events, and the sessions that these are about", () => {
+  const index = kindIndex().of(
+    log(
+      decide("a", "granted"),
+      decide("b", "rejected"),
+      ["a", "session_transition", { event: "fail", to: "active.failed" }],
+      ["c", "error", {}],
+    ),
+  );
+  const of = (kind: keyof typeof index) => [index[kind].places, [...index[kind].sessions]];
+  expect(of("all")).toEqual([
+    [0, 1, 2, 3],
+    ["a", "b", "c"],
+  ]);
+  expect(of("decisions")).toEqual([
+    [0, 1],
+    ["a", "b"],
+  ]);
+  expect(of("refused")).toEqual([[1], ["b"]]);
+  expect(of("failed")).toEqual([
+    [2, 3],
+    ["a", "c"],
+  ]);
+  expect(of("transitions")).toEqual([[2], ["a"]]);
+  expect(kindOf("refused")).toBe("refused");
+  expect(kindOf("nonsense")).toBe("all");
+});

@@ -1,0 +1,58 @@
+import { describe, expect, test } from "vitest";
+import type { LogEvent } from "../../../page/log/log-event.ts";
+import { foldedAxis, gapIndex, lengthText } from "../../../page/timeline/folding.ts";
+
+/** A log with an event at each of these seconds. */
+const gapsOf = (...seconds: number[]) =>
+  gapIndex().of(
+    seconds.map(
+      (second, index) =>
+        ({ type: "usage", position: `a.${index + 1}`, timestamp: new Date(second * 1_000).toISOString() }) as LogEvent,
+    ),
+  );
+
+describe("a log with its quiet folded", () => {
+  const gaps = gapsOf(100, 105, 205, 206, 7_406, 7_410);
+  const axis = foldedAxis(gaps);
+
+  test("a gap of more than ten seconds takes a twentieth of the time in which something happened, a shorter one its own length", () => {
+    const places = [100, 105, 205, 206, 7_406, 7_410].map((second) => axis.placeOf(second * 1_000));
+    const steps = places.slice(1).map((place, index) => place - places[index]!);
+    expect(steps).toEqual([5_000, 500, 1_000, 500, 4_000]);
+  });
+
+  test("every place leads back to its time, within gaps too, before the log and after it", () => {
+    for (const second of [0, 99, 100, 103, 105, 155, 205, 205.5, 206, 3_806, 7_406, 7_408, 9_000]) {
+      expect(axis.timeAt(axis.placeOf(second * 1_000))).toBeCloseTo(second * 1_000, 3);
+    }
+  });
+
+  test("the gaps of a part are listed with their lengths", () => {
+    const whole = { from: axis.placeOf(100_000), to: axis.placeOf(7_410_000) };
+    expect(axis.gapsIn(whole).map(({ ms }) => ms)).toEqual([100_000, 7_200_000]);
+    expect(axis.gapsIn({ from: axis.placeOf(206_000) - 1, to: whole.to }).map(({ ms }) => ms)).toEqual([7_200_000]);
+    expect(axis.gapsIn({ from: axis.placeOf(7_407_000), to: whole.to })).toEqual([]);
+    const many = gapsOf(...Array.from({ length: 100 }, (_, index) => index * 20));
+    expect(foldedAxis(many).gapsIn({ from: 0, to: 1e9 })).toEqual([]);
+  });
+
+  test("a fold takes a second at most, and is seen where hardly anything happened", () => {
+    const takes = (...seconds: number[]) => foldedAxis(gapsOf(...seconds)).gapsIn({ from: 0, to: 1e9 })[0]!.takes;
+    expect(takes(0, 9, 18, 27, 100)).toBe(1_000);
+    expect(takes(0, 100)).toBe(20);
+  });
+
+  test("events at the same time, or with times that go back, make no gap", () => {
+    expect(gapsOf(100, 100, 90, 101).starts).toEqual([]);
+  });
+});
+
+test("a length is told in its largest unit, in the reader's language", () => {
+  expect([12_000, 120_000, 7_200_000, 200_000_000].map((ms) => lengthText(ms, "en"))).toEqual([
+    "12s",
+    "2m",
+    "2h",
+    "2d",
+  ]);
+  expect(lengthText(7_200_000, "zh")).toBe("2小时");
+});
