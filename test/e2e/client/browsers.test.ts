@@ -1,11 +1,16 @@
+import { EventEmitter, once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { gzipSync } from "node:zlib";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { Caller, keysFile, writeTemporary } from "../../support/callers.ts";
 import { closeChromium, describeInChromium } from "../../support/chromium.ts";
 import { bundleForBrowsers } from "../../support/client-bundle.ts";
+import { CuttingProxy } from "../../support/cutting-proxy.ts";
+import { accepted } from "../../support/e2e-client.ts";
 import { describeInFirefox, type Firefox } from "../../support/firefox.ts";
 import { NodeUnderTest } from "../../support/node-under-test.ts";
+import { PLAYERS } from "../../support/players.ts";
 import { type Answer, frame, SmallServer, stream } from "../../support/small-server.ts";
 
 /** KiB, compressed. What is more wants a reason. */
@@ -14,21 +19,82 @@ const MAX_HOOKS = 13;
 
 const bundle = await bundleForBrowsers("client/interlock-client");
 const html = '<!doctype html><meta charset="utf-8"><title>client</title>';
+/** What pages tell this test, by its name. */
+const told = new EventEmitter();
 const pages = createServer((request, response) => {
+  if (request.url?.startsWith("/told/")) told.emit(request.url.slice("/told/".length));
   const isScript = request.url === "/client.js";
   response.writeHead(200, { "Content-Type": isScript ? "text/javascript" : "text/html" }).end(isScript ? bundle : html);
 });
 await new Promise<void>((resolve) => pages.listen(0, "127.0.0.1", resolve));
 afterAll(() => void pages.close());
 const pageUrl = `http://127.0.0.1:${(pages.address() as AddressInfo).port}/`;
-const node = await NodeUnderTest.start({ settings: { INTERLOCK_ORIGINS: new URL(pageUrl).origin } });
+const settings = { INTERLOCK_ORIGINS: new URL(pageUrl).origin };
+const node = await NodeUnderTest.start({ settings });
 afterAll(() => node.stop());
+const KEY = "ann-key-0123456789abcdef0123456789";
+const keys = await writeTemporary("keys.yaml", keysFile([{ owner: "ann", key: KEY }]), afterAll);
+/** Asks who calls; its agents play for themselves, with leases. */
+const guarded = await NodeUnderTest.start({
+  agents: PLAYERS,
+  catalog: { default_agent: "general" },
+  settings: { ...settings, INTERLOCK_AUTH: `keys:${keys}` },
+});
+afterAll(() => guarded.stop());
 
-/** Says hello in a new session and waits for the whole answer, which is put together from its pieces. */
+/** A client with a key, all of whose requests are noted; its streams open with tickets. */
+const guardedClient = (url: string) => `
+  const { createClient, LiveConnection, LiveSession } = await import("/client.js");
+  const noted = [];
+  const client = createClient({
+    baseUrl: ${JSON.stringify(url)},
+    headers: { Authorization: "Bearer ${KEY}" },
+    streamsBy: "ticket",
+    fetch: (input, init) => {
+      const { pathname, searchParams } = new URL(String(input));
+      const authorization = new Headers(init?.headers).get("authorization");
+      noted.push({ pathname, ticket: searchParams.get("ticket"), authorization, body: init?.body });
+      return fetch(input, init);
+    },
+  });
+  const until = (live, isSo) => new Promise((resolve) => {
+    const look = () => isSo(live.view) && resolve(live.view);
+    live.subscribe(look);
+    look();
+  });`;
+
+/** Follows a connection that is cut once. */
+const reconnect = (url: string) => `(async () => {
+  ${guardedClient(url)}
+  const live = new LiveConnection(client);
+  const first = await until(live, ({ status, connectionId }) => status === "open" && connectionId !== undefined);
+  await fetch("/told/open");
+  await until(live, ({ status }) => status === "waiting");
+  const again = await until(live, ({ status }) => status === "open");
+  const opened = noted.filter(({ pathname }) => pathname === "/events");
+  return JSON.stringify({ isSame: first.connectionId === again.connectionId, opened });
+})()`;
+
+/** Takes part in a session with a lease of two seconds, for more than two of them, and leaves without a word. */
+const takePart = (url: string) => `(async () => {
+  ${guardedClient(url)}
+  const { session } = await client.createSession({ agentId: "music", userId: "ann", activate: true });
+  const live = new LiveSession(client, session.id, { isParticipant: true });
+  const leave = live.subscribe(() => {});
+  const beats = () => noted.filter(({ body }) => String(body).includes("heartbeat")).length;
+  await new Promise((resolve) => {
+    const look = setInterval(() => beats() > 7 && resolve(clearInterval(look)), 50);
+  });
+  const { state } = (await client.getSession(session.id)).session;
+  leave();
+  return JSON.stringify({ id: session.id, state });
+})()`;
+
+/** Has something counted in a new session and waits for the whole answer, which is put together from its pieces. */
 const talk = (url: string) => `(async () => {
   const { createClient, LiveSession } = await import("/client.js");
   const client = createClient({ baseUrl: ${JSON.stringify(url)} });
-  const { session } = await client.createSession({ agentId: "general", activate: true });
+  const { session } = await client.createSession({ agentId: "music", activate: true });
   const live = new LiveSession(client, session.id);
   let grew = 0;
   const said = await new Promise((resolve) => {
@@ -37,9 +103,9 @@ const talk = (url: string) => `(async () => {
       if (answer?.isStreaming) grew += 1;
       if (answer?.status === "success") { stop(); resolve(answer.content); }
     });
-    void live.send("hello");
+    void live.send("count");
   });
-  return JSON.stringify({ said, state: live.view.session.state, grew: grew >= 0 });
+  return JSON.stringify({ said, state: live.view.session.state, grew: grew > 1 });
 })()`;
 
 /** Reads a stream to its end. */
@@ -72,6 +138,30 @@ function behavesIn(evaluate: (expression: string) => Promise<string>): void {
   test("a session is followed, and its answer is put together while it is written", async () => {
     const told = JSON.parse(await evaluate(talk(node.url)));
     expect(told).toEqual({ said: expect.stringMatching(/\w/), state: "active", grew: true });
+  });
+
+  test("streams carry a ticket and no token, another one for each connection, and go on after a cut", async () => {
+    const road = await CuttingProxy.start(guarded.url);
+    const isOpen = once(told, "open");
+    const followed = evaluate(reconnect(road.url));
+    await isOpen;
+    road.cut();
+    const { isSame, opened } = JSON.parse(await followed) as {
+      isSame: boolean;
+      opened: { ticket: string | null; authorization: string | null }[];
+    };
+    expect(isSame).toBe(true);
+    expect(opened.length).toBeGreaterThan(1);
+    expect(opened.map(({ authorization }) => authorization)).toEqual(opened.map(() => null));
+    expect(new Set(opened.map(({ ticket }) => ticket ?? "none")).size).toBe(opened.length);
+  });
+
+  test("a participant's lease is renewed for as long as it takes part, and runs out when it leaves", async () => {
+    const { id, state } = JSON.parse(await evaluate(takePart(guarded.url)));
+    expect(state).toBe("active");
+    const ann = new Caller(guarded, KEY);
+    const stateNow = async () => (await accepted(ann.get(`/session/${id}`))).session.state;
+    await expect.poll(stateNow, { timeout: 15_000 }).toBe("paused");
   });
 
   test("a stream comes back after a cut, a 502 without leave for other origins, and a closed door; 204 ends it", async () => {
