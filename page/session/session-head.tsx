@@ -1,4 +1,4 @@
-import { useEffect, useState } from "react";
+import { type ReactNode, useEffect, useState } from "react";
 import type { SessionLiveView } from "../../src/client/live/live-session.ts";
 import type { Session } from "../../src/protocol/session.ts";
 import { useClient } from "../../src/react/provider.ts";
@@ -26,10 +26,12 @@ interface Props {
   /** Whether there is a turn that can be taken back. */
   hasTurns: boolean;
   summaryFailure: SessionLiveView["summaryFailure"];
+  /** Further buttons. */
+  children: ReactNode;
 }
 
 /** A session's name, its state, and what can be done with it as a whole. */
-export function SessionHead({ session, isEmpty, hasTurns, summaryFailure }: Props) {
+export function SessionHead({ session, isEmpty, hasTurns, summaryFailure, children }: Props) {
   const { say, language, number } = useWords();
   const client = useClient();
   const { agents, agentName, isLive, linkTo, floorId = "" } = useHere();
@@ -129,6 +131,7 @@ export function SessionHead({ session, isEmpty, hasTurns, summaryFailure }: Prop
         </button>
         <Summarise key={`${id} ${agentId}`} session={session} isEmpty={isEmpty} failure={summaryFailure} />
         {isLive && <Menu label={say("session.more")} items={choices} disabled={isBusy} />}
+        {children}
       </div>
       {asked === "abort" && isWorking && (
         <Sure

@@ -1,4 +1,4 @@
-import { useMemo, useState } from "react";
+import { useMemo, useRef, useState } from "react";
 import type { SessionLiveView } from "../../src/client/live/live-session.ts";
 import type { Message } from "../../src/protocol/message.ts";
 import type { Session } from "../../src/protocol/session.ts";
@@ -10,6 +10,7 @@ import { useAct } from "../parts/use-act.ts";
 import { useWords } from "../words/words.tsx";
 import { Composer } from "./composer.tsx";
 import { Conversation } from "./conversation.tsx";
+import { SessionFacts } from "./facts/session-facts.tsx";
 import { Interactions } from "./interactions.tsx";
 import styles from "./session.module.css";
 import { SessionHead } from "./session-head.tsx";
@@ -103,25 +104,45 @@ interface ShownProps {
 }
 
 function Shown({ session, transcript, onOlder, summaryFailure }: ShownProps) {
+  const { say } = useWords();
   const { isLive } = useHere();
   const { messages, toolUses, interactions, error } = transcript;
+  const [hasFacts, setHasFacts] = useState(false);
+  const opener = useRef<HTMLButtonElement>(null);
+  const closeFacts = () => {
+    setHasFacts(false);
+    opener.current?.focus();
+  };
   return (
-    <div className={styles["conversation"]}>
-      <SessionHead
-        session={session}
-        hasTurns={messages.some(isOfUser)}
-        isEmpty={messages.length === 0}
-        summaryFailure={summaryFailure}
-      />
-      <Conversation messages={messages} toolUses={toolUses} session={session} onOlder={onOlder} />
-      {error && (
-        <p className={styles["error"]} role="alert">
-          <b>{error.errorCode}</b> {error.message}
-        </p>
-      )}
-      <Interactions sessionId={session.id} interactions={interactions} />
-      {isLive && <Composer session={session} />}
-    </div>
+    <>
+      <div className={styles["conversation"]}>
+        <SessionHead
+          session={session}
+          hasTurns={messages.some(isOfUser)}
+          isEmpty={messages.length === 0}
+          summaryFailure={summaryFailure}
+        >
+          <button
+            ref={opener}
+            type="button"
+            className={styles["tofacts"]}
+            aria-expanded={hasFacts}
+            onClick={() => setHasFacts(!hasFacts)}
+          >
+            {say("facts.title")}
+          </button>
+        </SessionHead>
+        <Conversation messages={messages} toolUses={toolUses} session={session} onOlder={onOlder} />
+        {error && (
+          <p className={styles["error"]} role="alert">
+            <b>{error.errorCode}</b> {error.message}
+          </p>
+        )}
+        <Interactions sessionId={session.id} interactions={interactions} />
+        {isLive && <Composer session={session} />}
+      </div>
+      <SessionFacts session={session} isOpen={hasFacts} onClose={closeFacts} />
+    </>
   );
 }
 

@@ -302,6 +302,44 @@ describeInChromium("the session view", (open) => {
     await list.getByRole("link", { name: /Holidays in Xi'an/ }).waitFor();
   });
 
+  test("shows the session's state, agent, tokens, origin and log beside the conversation, now and at an earlier moment", async () => {
+    const ann = new E2eClient(node);
+    const first = await ann.hold("general");
+    await ann.talk(first.id, "hello");
+    const { session: copy } = (await node.post(`/session/${first.id}/fork`)).body;
+    await node.post(`/session/${first.id}/archive`);
+    const { page, faults } = await open(`${node.url}/#/session/${encodeURIComponent(copy.floorId)}/${copy.id}`, {
+      viewport: { width: 1920, height: 1080 },
+    });
+    const facts = page.getByRole("region", { name: "Facts" });
+    await facts.getByText(copy.id, { exact: true }).waitFor();
+    await facts.getByText("answers whatever is asked").waitFor();
+    await facts.getByText("created · idle").waitFor();
+    await facts.getByRole("link", { name: first.id }).click();
+    await facts.getByText("archived · idle").waitFor();
+    await facts.getByText("5", { exact: true }).first().waitFor();
+    await facts.getByRole("button", { name: /created → active\.idle/ }).click();
+    await facts.getByText("active · idle").waitFor();
+    await page.waitForURL(/at=\d+/);
+    const { x, width } = (await facts.boundingBox())!;
+    expect(x + width).toBeGreaterThan(1850);
+    expect(faults).toEqual([]);
+  });
+
+  test("shows the facts as a sheet on a narrow screen, and gives the focus back when it is closed", async () => {
+    const { address } = await makeSession("general");
+    const { page } = await open(address, { viewport: { width: 390, height: 844 } });
+    const opener = page.getByRole("button", { name: "Facts" });
+    await opener.waitFor();
+    const facts = page.getByRole("region", { name: "Facts" });
+    expect(await facts.isVisible()).toBe(false);
+    await opener.click();
+    await facts.getByText("active · idle").waitFor();
+    await page.keyboard.press("Escape");
+    await facts.waitFor({ state: "hidden" });
+    await opener.and(page.locator(":focus")).waitFor();
+  });
+
   test("the page says in a sentence that a session does not exist or belongs to another user", async () => {
     const { page } = await open(`${node.url}/#/session/u%3Aann/nowhere`);
     await page.getByText("There is no such session, or it is not yours.").waitFor();
@@ -336,7 +374,7 @@ describeInChromium("the session view", (open) => {
       .getByRole("link")
       .first()
       .click();
-    await elsewhere.getByText("Hello there.").waitFor();
+    await elsewhere.getByRole("region", { name: "Messages" }).getByText("Hello there.").waitFor();
     expect(await elsewhere.getByLabel("Say something").count()).toBe(0);
     expect(faults).toEqual([]);
   });

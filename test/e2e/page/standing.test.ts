@@ -19,12 +19,12 @@ describeInChromium("where a session stands", (open) => {
     const ann = new E2eClient(node);
     const music = await ann.hold("music_agent");
     const { page, faults } = await open(addressOf("session", music));
-    await page.getByText("Music Agent (20) got the floor: it is free.").waitFor();
+    await page.getByText("Music Agent (20) got the floor: it is free.").first().waitFor();
     const phone = await ann.hold("phone_agent");
-    await page.getByText("Phone Agent (90) got the floor: 90 against 20, Music Agent is paused.").waitFor();
+    await page.getByText("Phone Agent (90) got the floor: 90 against 20, Music Agent is paused.").first().waitFor();
     await page.getByText("It resumes when the floor comes back to it.").waitFor();
     await ann.on(phone.id, "archive");
-    await page.getByText("Music Agent (20) got the floor: it goes on.").waitFor();
+    await page.getByText("Music Agent (20) got the floor: it goes on.").first().waitFor();
     await page.getByRole("button", { name: "Pause" }).click();
     await page.getByText("paused by its user.").waitFor();
     await page.getByText("It stays paused until it is resumed or spoken to.").waitFor();
@@ -36,7 +36,7 @@ describeInChromium("where a session stands", (open) => {
     const music = await ben.hold("music_agent");
     await ben.hold("prompt_agent");
     const { page } = await open(addressOf("session", music));
-    await page.getByText("Music Agent is heard quieter.").waitFor();
+    await page.getByText("Music Agent is heard quieter.").first().waitFor();
     await page.getByRole("button", { name: "Pause" }).click();
     await expect.poll(async () => (await ben.see(music.id)).state).toBe("paused");
   });

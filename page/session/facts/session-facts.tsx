@@ -1,0 +1,180 @@
+import { type ReactNode, useEffect, useRef } from "react";
+import type { Session } from "../../../src/protocol/session.ts";
+import { useHere } from "../../moment/here.tsx";
+import { clockOf } from "../../moment/moment-text.ts";
+import { Outcome } from "../../parts/commands/outcome.tsx";
+import { lookOf } from "../../parts/look.ts";
+import { StateSign } from "../../parts/state-sign.tsx";
+import { useAct } from "../../parts/use-act.ts";
+import { useWords } from "../../words/words.tsx";
+import { modesOf } from "../modes-of.ts";
+import styles from "./facts.module.css";
+import { SessionLog } from "./session-log.tsx";
+
+interface Props {
+  session: Session;
+  /** On a narrow screen it is a sheet, which is shown when it was asked for. */
+  isOpen: boolean;
+  onClose: () => void;
+}
+
+/** All that is known of a session beside its conversation: its state, its agent, its tokens, and its log. */
+export function SessionFacts({ session, isOpen, onClose }: Props) {
+  const { say } = useWords();
+  const closer = useRef<HTMLButtonElement>(null);
+  useEffect(() => {
+    if (isOpen) closer.current?.focus();
+  }, [isOpen]);
+  return (
+    <section
+      className={styles["facts"]}
+      data-open={isOpen}
+      // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reachable with the keyboard.
+      tabIndex={0}
+      aria-label={say("facts.title")}
+      onKeyDown={(event) => {
+        if (event.key !== "Escape" || !isOpen) return;
+        event.stopPropagation();
+        onClose();
+      }}
+    >
+      <button ref={closer} type="button" className={styles["close"]} onClick={onClose}>
+        {say("close")}
+      </button>
+      <div>
+        <State session={session} />
+        <Agent session={session} />
+        <Tokens session={session} />
+        <Origin session={session} />
+      </div>
+      <SessionLog sessionId={session.id} />
+    </section>
+  );
+}
+
+/** A fact, where it is known. */
+function Fact({ name, children }: { name: string; children: ReactNode }) {
+  if (children === undefined || children === false || children === "") return undefined;
+  return (
+    <>
+      <dt>{name}</dt>
+      <dd>{children}</dd>
+    </>
+  );
+}
+
+function State({ session }: { session: Session }) {
+  const { say, language } = useWords();
+  const { linkTo } = useHere();
+  const { id, state, activity, pausedBy, queuedAt, level, createdAt, lastActivityAt, messageCount } = session;
+  return (
+    <section aria-labelledby="facts-state">
+      <h2 id="facts-state">{say("facts.state")}</h2>
+      <p>
+        <StateSign look={lookOf(session)} />
+      </p>
+      <dl>
+        <Fact name={say("machine.title")}>
+          <a href={linkTo("machine", { sessionId: id })}>
+            <code>
+              {state} · {activity}
+            </code>
+          </a>
+        </Fact>
+        <Fact name={say("facts.pausedby")}>{pausedBy && say(`pausedby.${pausedBy}`)}</Fact>
+        <Fact name={say("facts.waits")}>{queuedAt !== undefined && clockOf(queuedAt, language)}</Fact>
+        <Fact name={say("facts.level")}>{level !== undefined && `${level} dB`}</Fact>
+        <Fact name={say("facts.begun")}>{clockOf(createdAt, language)}</Fact>
+        <Fact name={say("facts.active")}>{clockOf(lastActivityAt, language)}</Fact>
+        <Fact name={say("session.messages")}>{messageCount}</Fact>
+      </dl>
+    </section>
+  );
+}
+
+function Agent({ session }: { session: Session }) {
+  const { say } = useWords();
+  const { agents, agentName, isLive } = useHere();
+  const { agentId, priority, interruptible } = session;
+  const agent = agents.find(({ id }) => id === agentId);
+  const mode = modesOf(agents, session, isLive)?.current;
+  return (
+    <section aria-labelledby="facts-agent">
+      <h2 id="facts-agent">{say("facts.agent")}</h2>
+      <p>
+        <b>{agentName(agentId)}</b> {agent && !agent.available && <small>{say("agents.unavailable")}</small>}
+      </p>
+      {agent && agent.description !== "" && <p>{agent.description}</p>}
+      <dl>
+        <Fact name={say("decisions.priority")}>{priority}</Fact>
+        <Fact name={say("facts.floor")}>{say(interruptible ? "agents.interruptible" : "agents.uninterruptible")}</Fact>
+        <Fact name={say("session.mode")}>{mode}</Fact>
+        <Fact name={say("facts.capabilities")}>{agent?.capabilities.join(", ")}</Fact>
+      </dl>
+    </section>
+  );
+}
+
+function Tokens({ session: { tokenUsage } }: { session: Session }) {
+  const { say, number } = useWords();
+  const { used, breakdown } = tokenUsage;
+  return (
+    <section aria-labelledby="facts-tokens">
+      <h2 id="facts-tokens">{say("facts.tokens")}</h2>
+      <p>
+        <b className={styles["number"]}>{number.format(used)}</b>
+      </p>
+      <dl>
+        {(["input", "output", "cacheRead", "cacheCreation"] as const).map((kind) => (
+          <Fact key={kind} name={say(`facts.${kind}`)}>
+            {breakdown[kind] > 0 && (
+              <>
+                <span className={styles["bar"]} aria-hidden="true">
+                  <span style={{ width: `${(100 * breakdown[kind]) / Math.max(used, breakdown[kind])}%` }} />
+                </span>{" "}
+                {number.format(breakdown[kind])}
+              </>
+            )}
+          </Fact>
+        ))}
+      </dl>
+    </section>
+  );
+}
+
+function Origin({ session }: { session: Session }) {
+  const { say } = useWords();
+  const { linkTo, isLive } = useHere();
+  const given = useAct();
+  const { id, userId, zone, workspaceId, ownerId, origin, replacedBy } = session;
+  const from = origin?.sessionId;
+  return (
+    <section aria-labelledby="facts-session">
+      <h2 id="facts-session">{say("facts.session")}</h2>
+      <dl>
+        <Fact name={say("facts.id")}>
+          <code>{id}</code>{" "}
+          <button type="button" onClick={() => void given.act(() => navigator.clipboard.writeText(id))}>
+            {say("session.copy")}
+          </button>
+        </Fact>
+        <Fact name={say("facts.user")}>{userId}</Fact>
+        <Fact name={say("facts.zone")}>{zone}</Fact>
+        <Fact name={say("facts.workspace")}>{workspaceId}</Fact>
+        <Fact name={say("facts.owner")}>{ownerId}</Fact>
+        <Fact name={say("facts.origin")}>
+          {origin && (
+            <>
+              {say(`origin.${origin.by}`)}{" "}
+              {from !== undefined && isLive && <a href={linkTo("session", { sessionId: from })}>{from}</a>}
+            </>
+          )}
+        </Fact>
+        <Fact name={say("facts.replacedby")}>
+          {replacedBy !== undefined && <a href={linkTo("session", { sessionId: replacedBy })}>{replacedBy}</a>}
+        </Fact>
+      </dl>
+      <Outcome of={given} />
+    </section>
+  );
+}
