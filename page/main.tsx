@@ -8,10 +8,13 @@ import { Frame } from "./shell/frame.tsx";
 import { applyChosenTheme } from "./shell/theme.ts";
 import { loadWords, preferredLanguage, Speaking } from "./words/words.tsx";
 
+/** A command is sent again for so long while the server is away, in ms: a node restarts in less. */
+const PATIENCE_MS = 60_000;
+
 applyChosenTheme();
 const language = preferredLanguage();
 // The page's own folder: the API lies beside it, also under a path that a proxy puts in front.
-const client = createClient({ baseUrl: new URL(".", location.href).href });
+const client = createClient({ baseUrl: new URL(".", location.href).href, patienceMs: PATIENCE_MS });
 const place = document.getElementById("page");
 if (!place) throw new Error("index.html has no #page");
 // Not a top-level await: a chunk that imports from this one would wait for it, and it for the chunk.

@@ -1,5 +1,6 @@
 import type { Decision } from "../../src/protocol/decision.ts";
 import { useHere } from "../moment/here.tsx";
+import { clockOf } from "../moment/moment-text.ts";
 import { Fold } from "../parts/fold.tsx";
 import { useWords } from "../words/words.tsx";
 import { keyOfDecision } from "./decision-key.ts";
@@ -8,12 +9,15 @@ import styles from "./floor.module.css";
 
 /** What the arbiter decided, the newest first, each with its reason and how its numbers came about. */
 export function Decisions({ decisions }: { decisions: readonly Decision[] }) {
-  const { say } = useWords();
-  const { isLive } = useHere();
+  const { say, language } = useWords();
+  const { isLive, resetAt } = useHere();
   const newest = decisions.toReversed();
   return (
     <section className={styles["decisions"]} aria-labelledby="decisions">
       <h2 id="decisions">{say("decisions.title")}</h2>
+      {resetAt !== undefined && (
+        <p className={styles["quiet"]}>{say("log.reset", { time: clockOf(resetAt, language) })}</p>
+      )}
       {newest.length === 0 && <p className={styles["quiet"]}>{say("decisions.empty")}</p>}
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reachable with the keyboard. */}
       <section className={styles["scroll"]} tabIndex={0} aria-label={say("decisions.all")}>

@@ -47,6 +47,8 @@ export interface Here {
   /** The floor as it is, or was; undefined before the first answer. */
   floor: FloorPicture | undefined;
   log: LogView;
+  /** When the log was read anew because the server no longer has the older events, in ms since 1970. */
+  resetAt: number | undefined;
   /** Events up to the moment. */
   count: number;
   /** Events of the floor's stream since the page was opened, the newest last. They may be ahead of the log. */
@@ -106,10 +108,12 @@ export function HereProvider({ address, children }: { address: Address; children
   const heard = useLive<LiveState>(source);
   const live = followed === undefined ? NOBODY : (heard as FloorLiveView);
 
+  const { resetAt } = live;
+  // biome-ignore lint/correctness/useExhaustiveDependencies: after a reset the log is read anew.
   const log = useMemo(() => {
     if (isFile) return new FloorLog(file.floorId, undefined, file.events);
     return new FloorLog(followed ?? "", followed === undefined ? undefined : client);
-  }, [client, followed, isFile, file]);
+  }, [client, followed, isFile, file, resetAt]);
   const logView = useSyncExternalStore(log.subscribe, () => log.view);
   // biome-ignore lint/correctness/useExhaustiveDependencies: each event of the floor, and each reconnection, adds to its log.
   useEffect(() => {
@@ -144,6 +148,7 @@ export function HereProvider({ address, children }: { address: Address; children
     isLive: !isPast,
     floor,
     log: logView,
+    resetAt: isFile ? undefined : resetAt,
     count,
     recent: live.events,
     sessionsAfter: (count) => book.sessionsAt(count),

@@ -1,14 +1,16 @@
 import type { WordKey } from "../words/en.ts";
 import { useWords } from "../words/words.tsx";
 import { useHere } from "./here.tsx";
+import { clockOf } from "./moment-text.ts";
 
 /** What is missing of a log that is shown in part; nothing where all of it is here. */
 export function LogStanding() {
-  const { say } = useWords();
-  const { log } = useHere();
+  const { say, language } = useWords();
+  const { log, resetAt } = useHere();
   if (log.events.length === 0) return undefined;
   return (
     <>
+      {resetAt !== undefined && ` · ${say("log.reset", { time: clockOf(resetAt, language) })}`}
       {log.hasOlder && ` · ${say(log.isReading ? "timeline.reading" : "timeline.older")}`}
       {log.failure && ` · ${say("log.failure", { reason: log.failure })}`}
     </>

@@ -4,6 +4,7 @@ import { useClient } from "../../src/react/provider.ts";
 import { useHere } from "../moment/here.tsx";
 import { lookOf, signOf } from "../parts/look.ts";
 import { Rows } from "../parts/rows.tsx";
+import type { WordKey } from "../words/en.ts";
 import { useWords } from "../words/words.tsx";
 import { Import } from "./copies/import.tsx";
 import styles from "./session.module.css";
@@ -42,6 +43,7 @@ export function SessionList() {
   }, [isLive, moment, revision, words, state, withArchived]);
   const sessions = isLive ? (found?.sessions ?? []) : then;
   const total = isLive ? (found?.total ?? 0) : then.length;
+  const filter = [words.trim() && `“${words.trim()}”`, state && say(wordOf(state))].filter((each) => each !== "");
   const isFiltered = words !== "" || state !== "";
   return (
     <section className={styles["list"]} aria-labelledby="sessions">
@@ -68,7 +70,7 @@ export function SessionList() {
           <option value="">{say("sessions.any")}</option>
           {STATES_SHOWN.map((each) => (
             <option key={each} value={each}>
-              {say(each === "active" ? "sessions.active" : `state.${each}`)}
+              {say(wordOf(each))}
             </option>
           ))}
         </select>
@@ -80,7 +82,7 @@ export function SessionList() {
       {failure && <p role="alert">{failure}</p>}
       {(found || !isLive) && sessions.length === 0 && (
         <p className={styles["quiet"]}>
-          {say(isFiltered ? "sessions.nomatch" : "sessions.none")}{" "}
+          {isFiltered ? say("sessions.nomatch", { filter: filter.join(", ") }) : say("sessions.none")}{" "}
           {isFiltered && (
             <button
               type="button"
@@ -120,6 +122,7 @@ export function SessionList() {
   );
 }
 
+const wordOf = (state: SessionState): WordKey => (state === "active" ? "sessions.active" : `state.${state}`);
 const byActivity = (one: Session, other: Session) => other.lastActivityAt - one.lastActivityAt;
 
 interface Filter {

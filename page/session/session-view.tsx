@@ -91,7 +91,9 @@ function Notice({ text, isQuiet = false }: { text: string; isQuiet?: boolean }) 
   return (
     <div className={styles["empty"]}>
       <h1>{say("session.title")}</h1>
-      <p role={isQuiet ? undefined : "alert"}>{text}</p>
+      <p role={isQuiet ? undefined : "alert"} className={isQuiet ? styles["soon"] : undefined}>
+        {text}
+      </p>
     </div>
   );
 }

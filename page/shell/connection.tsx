@@ -1,6 +1,7 @@
 import { useEffect, useState } from "react";
 import type { LiveState } from "../../src/client/live/live.ts";
 import { useHere } from "../moment/here.tsx";
+import { clockOf } from "../moment/moment-text.ts";
 import { floorName } from "../parts/floor-name.ts";
 import { useWords } from "../words/words.tsx";
 import { addressOf } from "./address.ts";
@@ -19,13 +20,16 @@ export function ConnectionLamp({ state: { status } }: { state: LiveState }) {
 /** Says what keeps the page from the server. What is shown meanwhile stays as it was. */
 export function ConnectionLine({ state: { status, failure, retryAt } }: { state: LiveState }) {
   const { say } = useWords();
+  const [lostAt, setLostAt] = useState<number>();
+  if (status === "open" && lostAt !== undefined) setLostAt(undefined);
+  if (status === "waiting" && lostAt === undefined) setLostAt(Date.now());
   if (status === "refused" && failure && failure.code !== "unauthorized" && failure.status !== 404) {
     return <p className={styles["line"]}>{say("connection.failed", { reason: failure.message })}</p>;
   }
   if (status !== "waiting" || retryAt === undefined) return undefined;
   return (
     <p className={styles["line"]}>
-      <Countdown until={retryAt} />
+      <Countdown until={retryAt} since={lostAt} />
     </p>
   );
 }
@@ -43,12 +47,15 @@ export function FloorRefused({ state: { failure } }: { state: LiveState }) {
   );
 }
 
-function Countdown({ until }: { until: number }) {
-  const { say } = useWords();
+function Countdown({ until, since }: { until: number; since: number | undefined }) {
+  const { say, language } = useWords();
   const [now, setNow] = useState(Date.now);
   useEffect(() => {
     const timer = setInterval(() => setNow(Date.now()), 500);
     return () => clearInterval(timer);
   }, []);
-  return say("connection.lost", { seconds: Math.max(0, Math.ceil((until - now) / 1_000)) });
+  return say("connection.lost", {
+    time: clockOf(since ?? now, language),
+    seconds: Math.max(0, Math.ceil((until - now) / 1_000)),
+  });
 }

@@ -34,7 +34,12 @@ function Framed({ view }: { view: View }) {
   const shown = useMemo(() => {
     const Shown = view.show;
     return (
-      <ViewBoundary key={`${view.name} ${floorId}`} title={say("error.title")} again={say("error.again")}>
+      <ViewBoundary
+        key={`${view.name} ${floorId}`}
+        title={say("error.title")}
+        again={say("error.again")}
+        copy={say("session.copy")}
+      >
         <Suspense fallback={<p className={styles["loading"]}>{say("app.loading")}</p>}>
           <Shown />
         </Suspense>

@@ -5,6 +5,7 @@ interface Props {
   /** What is said in place of the view. */
   title: string;
   again: string;
+  copy: string;
   children: ReactNode;
 }
 
@@ -23,6 +24,9 @@ export class ViewBoundary extends Component<Props, { error?: unknown }> {
       <div className={styles["failure"]} role="alert">
         <p>{this.props.title}</p>
         <code>{String(error)}</code>
+        <button type="button" onClick={() => void navigator.clipboard?.writeText(textOf(error)).catch(() => undefined)}>
+          {this.props.copy}
+        </button>
         <button type="button" onClick={() => this.setState({ error: undefined })}>
           {this.props.again}
         </button>
@@ -30,3 +34,6 @@ export class ViewBoundary extends Component<Props, { error?: unknown }> {
     );
   }
 }
+
+/** What a report of the fault needs. */
+const textOf = (error: unknown): string => (error instanceof Error ? `${error}\n${error.stack}` : String(error));

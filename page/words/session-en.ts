@@ -81,7 +81,7 @@ export const sessionEn = {
   "sessions.any": "Any state",
   "sessions.active": "active",
   "sessions.archived": "Archived too",
-  "sessions.nomatch": "No session matches.",
+  "sessions.nomatch": "No session matches {filter}.",
   "sessions.none": "There are no sessions yet.",
   "sessions.clear": "Clear the search",
   "sessions.import": "Import…",

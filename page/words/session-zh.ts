@@ -83,7 +83,7 @@ export const sessionZh: Readonly<Record<keyof typeof sessionEn, string>> = {
   "sessions.any": "全部状态",
   "sessions.active": "活动",
   "sessions.archived": "含已归档",
-  "sessions.nomatch": "没有匹配的会话。",
+  "sessions.nomatch": "没有匹配{filter}的会话。",
   "sessions.none": "尚无会话。",
   "sessions.clear": "清除搜索",
   "sessions.import": "导入…",

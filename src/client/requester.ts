@@ -18,6 +18,11 @@ export interface ClientOptions {
   streamsBy?: "headers" | "ticket" | undefined;
   /** Timeout of one attempt, in ms. Default: 15 000, three times the server's own limit. */
   timeoutMs?: number | undefined;
+  /**
+   * How long a write is repeated while the server is away, in ms, also beyond five attempts. Default: 0. Each attempt has
+   * the same key, so the write takes effect once.
+   */
+  patienceMs?: number | undefined;
   /** A random number from 0 to 1. Spreads repeats. */
   random?: (() => number) | undefined;
   delay?: Delay | undefined;
@@ -60,7 +65,7 @@ interface StreamingParts {
   delay: Delay;
 }
 
-/** Attempts of a request. The last failure is thrown. */
+/** Attempts of a request, unless its client is patient. The last failure is thrown. */
 const MAX_TRIES = 5;
 const BETWEEN_TRIES = { firstMs: 200, maxMs: 5_000 };
 /** If the server requests a longer delay than this, the failure is thrown at once, in ms. */
@@ -135,7 +140,8 @@ export class Requester {
   }
 
   async #send<T>(request: Request, read: (response: Response) => Promise<T>): Promise<T> {
-    const { random, delay, newKey = randomKey } = this.#options;
+    const { random, delay, newKey = randomKey, patienceMs = 0 } = this.#options;
+    const begunAt = Date.now();
     const key = request.method === "GET" ? undefined : (request.idempotencyKey ?? newKey());
     for (let tries = 1; ; tries += 1) {
       try {
@@ -144,7 +150,8 @@ export class Requester {
         if (!(error instanceof ClientError) || !error.wantsRepeat) throw error;
         if (key !== undefined) error.facts.commandId = key;
         const { retryAfterMs = 0 } = error;
-        if (tries === MAX_TRIES || retryAfterMs > MAX_RETRY_AFTER_MS) throw error;
+        const isPatient = key !== undefined && Date.now() - begunAt < patienceMs;
+        if ((tries >= MAX_TRIES && !isPatient) || retryAfterMs > MAX_RETRY_AFTER_MS) throw error;
         await delay(Math.max(retryAfterMs, backoffMs(tries, BETWEEN_TRIES, random)), request.signal);
       }
     }

@@ -24,7 +24,7 @@ function newestOf(events: readonly LogEvent[], sessionId: string, count: number)
 /** What happened in the session last. An event that is chosen is a moment that is chosen, in all views. */
 export function SessionLog({ sessionId }: { sessionId: string }) {
   const { say, language } = useWords();
-  const { log, count, isLive, lookAt, linkTo } = useHere();
+  const { log, count, isLive, lookAt, linkTo, resetAt } = useHere();
   const { events, revision } = log;
   // biome-ignore lint/correctness/useExhaustiveDependencies: `events` grows in place; the revision says so.
   const newest = useMemo(() => newestOf(events, sessionId, count), [events, sessionId, count, revision]);
@@ -33,6 +33,7 @@ export function SessionLog({ sessionId }: { sessionId: string }) {
       <h2 id="facts-log">
         {say("log.title")} <a href={linkTo("timeline", { sessionId })}>{say("timeline.title")}</a>
       </h2>
+      {resetAt !== undefined && <p>{say("log.reset", { time: clockOf(resetAt, language) })}</p>}
       <ol className={styles["log"]}>
         {newest.map((event, place) => (
           // Of a past moment each place keeps its element: every step of it changes all lines.

@@ -10,8 +10,10 @@ export interface FloorLiveView extends LiveState {
   floor: Omit<FloorView, "decisions" | "position"> | undefined;
   /** Newest last. */
   decisions: readonly Decision[];
-  /** Events since the view was opened, newest last: transitions, decisions, sessions. */
+  /** Events since the view was opened or reset, newest last: transitions, decisions, sessions. */
   events: readonly ServerEvent[];
+  /** When the server last said that it no longer has the events after the view's position, in ms since 1970. */
+  resetAt?: number | undefined;
 }
 
 /** Events and decisions that are kept. Older ones are in the floor's log. */
@@ -40,8 +42,10 @@ export class LiveFloor extends Live<FloorLiveView> {
     const stream = this.#client.openFloor(this.id, { position: this.#position, signal, onStatus });
     for await (const event of stream) {
       this.#position = stream.position;
-      if (event.type === "reset") await this.#load(signal);
-      else if (event.type !== "bye") this.#take(event, signal);
+      if (event.type === "reset") {
+        await this.#load(signal);
+        this.change({ resetAt: Date.now(), events: [] });
+      } else if (event.type !== "bye") this.#take(event, signal);
     }
   }
 

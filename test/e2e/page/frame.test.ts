@@ -82,7 +82,7 @@ describeInChromium("the page's frame", (open) => {
     await page.getByText("Connected", { exact: true }).waitFor();
     road.refuse();
     await page.getByText("Disconnected", { exact: true }).waitFor();
-    await page.getByText(/No connection to the server\. Trying again in \d+ s\./).waitFor();
+    await page.getByText(/No connection since \d+:\d+:\d+.*\. Trying again in \d+ s\./).waitFor();
     expect(await page.getByRole("listitem").count()).toBeGreaterThan(0);
     road.admit();
     await page.getByText("Connected", { exact: true }).waitFor();
@@ -147,7 +147,7 @@ describeInChromium("the page's frame", (open) => {
     await ann.say(id, "ask");
     const { page } = await open(`${node.url}/#/timeline/${encodeURIComponent(floorId)}`);
     await page.getByRole("link", { name: "1 waiting for an answer" }).click();
-    await page.getByText("Which one?").waitFor();
+    await page.getByRole("group", { name: "Which one?" }).waitFor();
   });
 
   test("lists the floors in use where none is chosen, as they change", async () => {

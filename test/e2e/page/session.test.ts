@@ -297,7 +297,7 @@ describeInChromium("the session view", (open) => {
     await page.getByText("This session is archived: it can be read, and takes no more messages.").waitFor();
     const list = page.getByRole("region", { name: "Sessions" }).first();
     await list.getByLabel("Search titles and messages").fill("holidays");
-    await list.getByText("No session matches.").waitFor();
+    await list.getByText("No session matches “holidays”.").waitFor();
     await list.getByLabel("Archived too").check();
     await list.getByRole("link", { name: /Holidays in Xi'an/ }).waitFor();
   });

@@ -75,7 +75,7 @@ describeInChromium("the timeline", (open) => {
     await page.goto(`${node.url}/#/session/u%3A${userId}/${music}?at=1`);
     await page.getByText("Nothing was said yet.").waitFor();
     await page.getByRole("button", { name: "Live", exact: true }).click();
-    await page.getByText("Hello there.").waitFor();
+    await page.getByRole("region", { name: "Messages" }).getByText("Hello there.").waitFor();
     expect(faults).toEqual([]);
   });
 

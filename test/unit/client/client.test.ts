@@ -167,6 +167,16 @@ it("the last failure is thrown after five attempts, with the key to repeat", asy
   expect(place.server.heard.map(({ headers }) => headers["idempotency-key"])).toEqual(Array(5).fill("mine"));
 });
 
+it("a patient client repeats a write beyond five attempts, with its key, and a read no more often than others", async () => {
+  await using place = await stage([...Array(8).fill(cut), OK], { patienceMs: 60_000 });
+  await place.client.pauseSession("s");
+  expect(new Set(place.server.heard.map(({ headers }) => headers["idempotency-key"])).size).toBe(1);
+  expect(place.server.heard.length).toBe(9);
+  await using silent = await stage([cut], { patienceMs: 60_000 });
+  await failure(silent.client.getSession("s"));
+  expect(silent.server.heard.length).toBe(5);
+});
+
 it("the failure says that nothing listens at the address", async () => {
   const server = await SmallServer.start(OK);
   const { url } = server;

@@ -1,0 +1,120 @@
+import type { Page } from "playwright-core";
+import { afterAll, expect, onTestFinished, test } from "vitest";
+import { buildPage } from "../../support/built-page.ts";
+import { closeChromium, describeInChromium } from "../../support/chromium.ts";
+import { CuttingProxy } from "../../support/cutting-proxy.ts";
+import { E2eClient } from "../../support/e2e-client.ts";
+import { freePort } from "../../support/free-port.ts";
+import { NodeUnderTest } from "../../support/node-under-test.ts";
+
+const pageFolder = await buildPage();
+const node = await NodeUnderTest.start({ pageFolder });
+afterAll(() => node.stop());
+afterAll(closeChromium);
+
+const VIEWS = ["floor", "session", "machine"] as const;
+type Place = { floorId: string; id: string };
+const addressOf = (url: string, view: string, { floorId, id }: Place) =>
+  `${url}/#/${view}/${encodeURIComponent(floorId)}${view === "floor" ? "" : `/${id}`}`;
+const connected = (page: Page) => page.getByText("Connected", { exact: true }).waitFor();
+
+describeInChromium("the floor, session and machine views", (open) => {
+  test.each(VIEWS)("say that an outcome is not known while the server is away, and obey once: %s", async (view) => {
+    const road = await CuttingProxy.start(node.url);
+    const ann = new E2eClient(node);
+    const session = await ann.hold("music");
+    const { page } = await open(addressOf(road.url, view, session));
+    await connected(page);
+    const pause = page.locator('main [data-key="P"]').first();
+    await pause.waitFor();
+    if (view === "machine") road.answer502();
+    else road.refuse();
+    await page.getByText(/^No connection since /).waitFor();
+    await pause.click();
+    await page.getByText("Not known yet whether it was done. It is repeated with the same key.").waitFor();
+    // What was there is shown still.
+    expect(await pause.isVisible()).toBe(true);
+    road.admit();
+    await expect.poll(async () => (await ann.see(session.id)).state, { timeout: 20_000 }).toBe("paused");
+    await page.getByText("Not known yet").waitFor({ state: "detached" });
+    const moves = (await ann.log(session.id)).filter(({ data }) => data["event"] === "pause");
+    expect(moves.length).toBe(1);
+  });
+
+  test.each(VIEWS)("say why a command was refused where it was given, with the steps: %s", async (view) => {
+    const ben = new E2eClient(node);
+    const music = await ben.hold("music");
+    await ben.hold("phone");
+    const { page } = await open(addressOf(node.url, view, music));
+    await page.locator('main [data-key="R"]').first().click();
+    const alert = page.getByRole("alert");
+    await alert.getByText("Music (20) was refused: 20 is less than 90 of Phone.").waitFor();
+    await alert.getByText("Why", { exact: true }).click();
+    await alert.getByText("lower_priority").waitFor();
+  });
+
+  test("say that older events are gone when the server lost them, and show the new log", async () => {
+    // A store in memory: the node that takes this one's place begins another log.
+    const settings = { PORT: String(await freePort()) };
+    const before = await NodeUnderTest.start({ pageFolder, settings });
+    const cay = new E2eClient(before);
+    const session = await cay.hold("general");
+    for (const text of ["hello", "nod", "hello"]) await cay.talk(session.id, text);
+    const { page } = await open(addressOf(before.url, "floor", session));
+    await page.getByText(/^(\d\d) of \1 events$/).waitFor();
+    await before.stop();
+    await page.getByText("Disconnected", { exact: true }).waitFor();
+    const after = await NodeUnderTest.start({ pageFolder, settings });
+    onTestFinished(() => after.stop());
+    const again = new E2eClient(after, cay.userId);
+    await again.hold("phone");
+    await page.getByText(/^Older events are no longer kept\. Read anew at \d/).waitFor();
+    await page.getByRole("article", { name: "Phone: has the floor" }).waitFor();
+    await page.getByText(/^(\d) of \1 events$/).waitFor();
+  });
+
+  test("name the search that nothing matches, and clear it", async () => {
+    const dov = new E2eClient(node);
+    const session = await dov.hold("general");
+    const { page } = await open(addressOf(node.url, "session", session), { locale: "zh-CN" });
+    const list = page.getByRole("region", { name: "会话列表" }).first();
+    await list.getByLabel("搜索标题和消息").fill("zebra");
+    await list.getByLabel("状态").selectOption("paused");
+    await list.getByText("没有匹配“zebra”, 已暂停的会话。").waitFor();
+    await list.getByRole("button", { name: "清除搜索" }).click();
+    await list.getByRole("link", { name: /General/ }).waitFor();
+  });
+
+  test.each(VIEWS)("a view that throws says so in its place, and the frame goes on: %s", async (view) => {
+    const eve = new E2eClient(node);
+    const session = await eve.hold("general");
+    const { page } = await open(node.url);
+    await connected(page);
+    // A session that lacks what every view reads of it.
+    let isBroken = true;
+    const broken = async (url: string) => {
+      await page.route(url, async (route) => {
+        const answer = await route.fetch();
+        const text = await answer.text();
+        await route.fulfill({
+          response: answer,
+          body: isBroken ? text.replace(/"title":"[^"]*"/g, '"title":{}') : text,
+        });
+      });
+    };
+    await broken("**/floor/*");
+    await broken("**/session/load");
+    await broken("**/session/list*");
+    await page.goto(addressOf(node.url, view, session));
+    const alert = page.getByRole("alert").filter({ hasText: "Something went wrong in this view." });
+    await alert.getByRole("button", { name: "Copy" }).waitFor();
+    isBroken = false;
+    await page.getByRole("link", { name: "Node" }).click();
+    await page.getByRole("heading", { name: "Node", exact: true }).waitFor();
+    await page.goto("about:blank");
+    await page.goto(addressOf(node.url, view, session));
+    await page.locator("main h1").first().waitFor();
+    await page.locator('main [data-key="P"]').first().waitFor();
+    expect(await alert.count()).toBe(0);
+  });
+});
