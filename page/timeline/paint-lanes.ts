@@ -82,11 +82,13 @@ function paintLane(
     if (right <= painted || HEIGHTS[look] === 0) continue;
     painted = Math.floor(right);
     const tall = HEIGHTS[look];
+    // On whole pixels: a bar between two of them is blurred.
+    const upper = top + Math.floor((LANE_PX - tall) / 2);
     pen.fillStyle = colour(`s-${look === "ducked" ? "idle" : look}`);
-    pen.fillRect(left, top + (LANE_PX - tall) / 2, right - left, tall);
+    pen.fillRect(left, upper, right - left, tall);
     if (look !== "failed" || right - left < 6) continue;
     pen.fillStyle = colour("ground");
-    pen.fillRect((left + right) / 2 - 2, top + (LANE_PX - tall) / 2, 4, 4);
+    pen.fillRect((left + right) / 2 - 2, upper, 4, 4);
   }
 }
 

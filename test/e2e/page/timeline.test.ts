@@ -79,7 +79,7 @@ describeInChromium("the timeline", (open) => {
     expect(faults).toEqual([]);
   });
 
-  test("the timeline is scrubbed by a press on a lane, and zoomed and moved with keys and buttons", async () => {
+  test("the timeline is scrubbed by a press on a lane, and zoomed and moved with keys, buttons and the wheel", async () => {
     const { address } = await drive();
     const { page } = await open(address);
     const picture = page.getByRole("img", { name: /3 decisions/ });
@@ -87,11 +87,9 @@ describeInChromium("the timeline", (open) => {
     const { x, y, width } = (await picture.boundingBox())!;
     await page.mouse.click(x + width / 2, y + 10);
     await page.waitForURL(/at=\d+/);
-    const axis = () =>
-      page
-        .locator("[aria-hidden=true] > span", { hasText: /\d\d:\d\d:\d\d/ })
-        .first()
-        .textContent();
+    /** Its beginning, middle and end. */
+    const axis = async () =>
+      (await page.locator("[aria-hidden=true] > span", { hasText: /^\d\d:\d\d:\d\d/ }).allTextContents()).join(" ");
     const whole = await axis();
     await page.getByRole("button", { name: "Zoom in" }).click();
     await page.getByRole("button", { name: "Zoom in" }).click();
@@ -99,19 +97,44 @@ describeInChromium("the timeline", (open) => {
     await expect.poll(axis, { timeout: 20_000 }).not.toBe(whole);
     await page.getByRole("button", { name: "Whole log" }).click();
     await expect.poll(axis, { timeout: 20_000 }).toBe(whole);
+
+    await page.getByRole("region", { name: "Sessions over time" }).focus();
+    for (const [nearer, farther] of [
+      ["KeyW", "KeyS"],
+      ["Equal", "Minus"],
+    ] as const) {
+      await page.keyboard.press(nearer);
+      await expect.poll(axis, { timeout: 20_000 }).not.toBe(whole);
+      const near = await axis();
+      await page.keyboard.press("KeyD");
+      await expect.poll(axis, { timeout: 20_000 }).not.toBe(near);
+      await page.keyboard.press("KeyA");
+      await expect.poll(axis, { timeout: 20_000 }).toBe(near);
+      await page.keyboard.press(farther);
+      await expect.poll(axis, { timeout: 20_000 }).toBe(whole);
+    }
+    await page.getByRole("region", { name: "Sessions over time" }).hover();
+    await page.keyboard.down("Control");
+    await page.mouse.wheel(0, -100);
+    await page.keyboard.up("Control");
+    await expect.poll(axis, { timeout: 20_000 }).not.toBe(whole);
   });
 
-  test("draws what the log says: at each moment a bar on the holder's lane", async () => {
+  test("draws what the log says: a tall bar on the holder's lane, a thin one on that of a paused session", async () => {
     const { address } = await drive();
     const { page } = await open(address);
     await page.getByRole("img", { name: /3 decisions/ }).waitFor();
-    const painted = () =>
-      page.evaluate<number>(`(() => {
+    /** How many pixels of each of the two lanes are painted in a column: the lane's bar, and the line beneath it. */
+    const column = (part: number) =>
+      page.evaluate<number[]>(`(() => {
         const canvas = document.querySelector("canvas[role=img]");
-        const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
-        return data.filter((value, index) => index % 4 === 3 && value > 0).length;
+        const { data } = canvas.getContext("2d").getImageData(Math.round(canvas.width * ${part}) - 1, 0, 1, 44);
+        const painted = Array.from({ length: 44 }, (_, y) => data[4 * y + 3] > 0);
+        return [painted.slice(0, 22), painted.slice(22)].map((lane) => lane.filter(Boolean).length);
       })()`);
-    await expect.poll(painted, { timeout: 20_000 }).toBeGreaterThan(1_000);
+    await expect.poll(() => column(1), { timeout: 20_000 }).toEqual([5 + 1, 13 + 1]);
+    // Before the second session there is nothing on its lane.
+    await expect.poll(async () => (await column(0.02))[1], { timeout: 20_000 }).toBe(1);
   });
 
   test("a drag on the overview chooses the part that is shown, and a press alone chooses nothing", async () => {
