@@ -45,6 +45,9 @@ describeInFirefox("the page in Firefox", (start) => {
     await find(page, `button:has([aria-label="Arbiter to Music:"])`, "preempt → paused");
     await press(page, "nav a", "Timeline");
     await find(page, "button[type=button]", "Music is paused.");
+    // The list shows the end of the log, and both sessions were activated: go to the beginning for the first of them.
+    await page.evaluate(`document.body.dispatchEvent(new KeyboardEvent("keydown", { code: "Home", bubbles: true }))`);
+    await find(page, "[aria-labelledby=log] button[aria-current=true]", "created Music");
     await press(page, "button[type=button]", "activate created → active.idle");
     await press(page, "nav a", "Floor");
     await find(page, "[data-front=true]", "Music");
