@@ -77,7 +77,7 @@ describeInChromium("the machine view", (open) => {
           return height;
         });
       })()`);
-    await expect.poll(heights, { timeout: 15_000 }).toEqual(expect.arrayContaining([8, 14]));
+    await expect.poll(heights, { timeout: 15_000 }).toEqual(expect.arrayContaining([8, 13]));
     const colours = await page.evaluate<string[]>(`(() => {
       const canvas = document.querySelector("canvas[role=img]");
       const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, 20);
