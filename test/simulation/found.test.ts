@@ -376,7 +376,7 @@ describe("a connection", () => {
         follower,
         bindings.slice(0, 2),
       );
-      writer.onDrain = () => floor!.track.advance();
+      writer.source = { advance: () => floor!.track.advance() };
       floor.track.advance();
     });
     floor!.add(bindings.slice(2));
@@ -407,7 +407,7 @@ describe("a connection", () => {
       const writer = new SseWriter(wire.asResponse, {}, clock.now());
       const nothing = { position: () => "p", recordEnd: async () => {}, release() {}, drop() {} };
       const floor = new ConnectionFloor({ writer, store: served, clock: life.clock, ...nothing }, follower, bindings);
-      writer.onDrain = () => floor.track.advance();
+      writer.source = { advance: () => floor.track.advance() };
       floor.track.advance();
     });
     await pass();

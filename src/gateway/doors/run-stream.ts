@@ -65,7 +65,7 @@ class RunStream implements Stream, RunListener {
   /** Start to show the run. */
   follow(following: Following): void {
     this.#following = following;
-    this.writer.onDrain = () => following.advance();
+    this.writer.source = following;
     if (this.writer.isClosed) following.close();
     else following.advance();
   }

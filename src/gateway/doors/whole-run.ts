@@ -64,7 +64,7 @@ class WaitingReply implements StreamWriter {
   isClosed = false;
   /** The client disconnected before the answer was complete. */
   hasLeft = false;
-  onClose: () => void = () => {};
+  onClose: (writer: object) => void = () => {};
 
   constructor(reply: FastifyReply | undefined) {
     this.#ended.promise.catch(() => {});
@@ -108,6 +108,6 @@ class WaitingReply implements StreamWriter {
   #close(): void {
     if (this.isClosed) return;
     this.isClosed = true;
-    this.onClose();
+    this.onClose(this);
   }
 }

@@ -21,8 +21,8 @@ interface Line {
   isSpare: boolean;
   /** The request in progress. */
   response: ServerResponse | undefined;
-  /** Requests that wait behind it. */
-  waiting: [IncomingMessage, ServerResponse][];
+  /** Requests that wait behind it; undefined until there was one. */
+  waiting: [IncomingMessage, ServerResponse][] | undefined;
   /** The request in progress has a chunked body. */
   isChunked: boolean;
   /** Bytes that the kernel had accepted at the last check, and since when that number has not grown. */
@@ -130,7 +130,7 @@ export class Sockets {
       address,
       isSpare: false,
       response: undefined,
-      waiting: [],
+      waiting: undefined,
       isChunked: false,
       taken: 0,
       takenAt: 0,
@@ -161,7 +161,7 @@ export class Sockets {
   /** Drop a socket that is closed or about to close. */
   remove(line: Line): void {
     if (!this.#lines.delete(line.socket)) return;
-    line.waiting = [];
+    line.waiting = undefined;
     this.#noteChunked(line, false);
     if (line.isSpare) return void this.#spare.delete(line);
     for (const group of this.#groupsOf(line)) {
@@ -192,7 +192,10 @@ export class Sockets {
     // The socket was closed while its last bytes were being read.
     if (!line) return;
     if (line.isSpare && !PROBES.has(request.url)) return void line.socket.destroy();
-    if (line.response) return void line.waiting.push([request, response]);
+    if (line.response) {
+      line.waiting ??= [];
+      return void line.waiting.push([request, response]);
+    }
     this.#occupy(line, response);
     const handle = () => this.#handleUnlessClosed(request, response);
     if (line.isChunked || PROBES.has(request.url)) handle();
@@ -219,7 +222,7 @@ export class Sockets {
   #admit(line: Line, { headers }: IncomingMessage): boolean {
     const isChunked = headers["transfer-encoding"] !== undefined;
     const mayChunk = !line.isSpare && !line.response && this.#hasRoomForChunks(line);
-    const mayWait = !line.response || line.waiting.length < BOUNDS.pipelined;
+    const mayWait = !line.response || (line.waiting?.length ?? 0) < BOUNDS.pipelined;
     if (!mayWait || (isChunked && !mayChunk)) {
       this.remove(line);
       line.socket.destroy();
@@ -252,7 +255,7 @@ export class Sockets {
     line.response = undefined;
     if (!this.#lines.has(line.socket)) return;
     this.#noteChunked(line, false);
-    const next = line.waiting.shift();
+    const next = line.waiting?.shift();
     if (next) {
       this.#occupy(line, next[1]);
       return this.#options.pace.nextRequest(() => this.#handleUnlessClosed(...next));

@@ -69,9 +69,12 @@ export class ConnectionStream implements Stream {
     this.#options = options;
     this.writer = options.writer;
     this.#row = row;
-    this.writer.onDrain = () => {
-      for (const floor of this.#floors) floor.track.advance();
-    };
+    this.writer.source = this;
+  }
+
+  /** The socket has room again. */
+  advance(): void {
+    for (const floor of this.#floors) floor.track.advance();
   }
 
   get id(): ConnectionId {

@@ -25,9 +25,12 @@ export class FloorsStream implements Stream, FloorWatcher {
   constructor(options: FloorsStreamOptions) {
     this.#options = options;
     this.writer = options.writer;
-    this.writer.onDrain = () => {
-      if (this.#isBehind) this.#beginAnew();
-    };
+    this.writer.source = this;
+  }
+
+  /** The socket has room again. */
+  advance(): void {
+    if (this.#isBehind) this.#beginAnew();
   }
 
   begin(): void {

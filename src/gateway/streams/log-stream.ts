@@ -138,7 +138,6 @@ export class LogStream implements Stream, TrackReader {
   readonly #store: LogStore;
   readonly #clock: Clock;
   readonly #log: FollowedLog;
-  readonly #sessions: readonly SessionId[];
   readonly #track: Track;
   #place: number;
 
@@ -153,14 +152,13 @@ export class LogStream implements Stream, TrackReader {
     this.#store = store;
     this.#clock = clock;
     this.#log = log;
-    this.#sessions = sessionId === undefined ? [] : [sessionId];
     this.#place = after;
     const id = logPosition(store.epoch, after);
     const about = sessionId === undefined ? {} : { sessionId };
     writer.place(id);
     if (reset) writer.tell("reset", { ...about, from: after }, this.now(), { ...about, id });
     this.#track = new Track(follower, this);
-    writer.onDrain = () => this.#track.advance();
+    writer.source = this.#track;
   }
 
   begin(): void {
@@ -177,7 +175,8 @@ export class LogStream implements Stream, TrackReader {
   }
 
   sessions(): Iterable<SessionId> {
-    return this.#sessions;
+    const { sessionId } = this.#log;
+    return sessionId === undefined ? [] : [sessionId];
   }
 
   readHistory(limit: number, after: LogEntry | undefined): Promise<HistoryPage> {

@@ -41,8 +41,10 @@ export interface StreamsOptions {
 /** All event streams of this node: heartbeats, limits and an orderly end. */
 export class Streams {
   readonly #options: StreamsOptions;
-  /** Least recently reconciled first. */
-  readonly #open = new Set<Stream>();
+  /** By writer, least recently reconciled first. */
+  readonly #open = new Map<object, Stream>();
+  /** One for all: thousands of idle streams would each keep theirs in memory. */
+  readonly #onClose = (writer: object) => this.#remove(writer);
   /** Streams of connections, by owner. A connection that is open twice is listed twice. */
   readonly #connections = new Map<string | undefined, Map<Stream, ConnectionId>>();
   /** The owner of each stream, where callers authenticate. */
@@ -71,10 +73,10 @@ export class Streams {
     const tick = () => {
       const { clock, onCut } = this.#options;
       const now = clock.now();
-      for (const stream of this.#open) {
-        if (stream.writer.tick(now)) continue;
+      for (const { writer } of this.#open.values()) {
+        if (writer.tick(now)) continue;
         onCut();
-        stream.writer.destroy();
+        writer.destroy();
       }
       this.#endExpired(now);
       this.#reconcileNext();
@@ -91,28 +93,35 @@ export class Streams {
   }
 
   #reconcileNext(): void {
-    for (const stream of [...this.#open].slice(0, RECONCILED)) {
-      this.#open.delete(stream);
-      this.#open.add(stream);
+    for (const [writer, stream] of [...this.#open].slice(0, RECONCILED)) {
+      this.#open.delete(writer);
+      this.#open.set(writer, stream);
       stream.reconcile?.();
     }
   }
 
   /** @param reader the caller, where callers authenticate: the stream ends when the caller's credential expires */
   add(stream: Stream, reader?: Caller): void {
-    this.#open.add(stream);
+    const { writer } = stream;
+    this.#open.set(writer, stream);
     this.#addConnection(stream);
     if (reader) {
       this.#readers.set(stream, reader);
       this.#count(reader, 1);
     }
-    stream.writer.onClose = () => {
-      this.#open.delete(stream);
-      this.#dropConnection(stream);
-      if (this.#readers.delete(stream)) this.#count(reader!, -1);
-      stream.close();
-    };
-    if (stream.writer.isClosed) stream.writer.onClose();
+    writer.onClose = this.#onClose;
+    if (writer.isClosed) this.#remove(writer);
+  }
+
+  #remove(writer: object): void {
+    const stream = this.#open.get(writer);
+    if (!stream) return;
+    this.#open.delete(writer);
+    this.#dropConnection(stream);
+    const reader = this.#readers.get(stream);
+    this.#readers.delete(stream);
+    if (reader) this.#count(reader, -1);
+    stream.close();
   }
 
   /** The owner's open connection on this node; undefined if it has none or several. */
@@ -153,14 +162,14 @@ export class Streams {
   async drain(withinMs: number): Promise<void> {
     this.#drainMs = withinMs;
     const { clock } = this.#options;
-    const streams = [...this.#open];
+    const streams = [...this.#open.values()];
     const spreadMs = Math.min(withinMs / 2, streams.length * 2);
     const ended = streams.map(
       (stream, index) =>
         new Promise<void>((resolve) => {
           const { onClose } = stream.writer;
-          stream.writer.onClose = () => {
-            onClose();
+          stream.writer.onClose = (writer) => {
+            onClose(writer);
             resolve();
           };
           clock.after((index / streams.length) * spreadMs, () => {
@@ -176,6 +185,6 @@ export class Streams {
 
   stop(): void {
     this.#timer?.cancel();
-    for (const stream of this.#open) stream.writer.destroy();
+    for (const { writer } of this.#open.values()) writer.destroy();
   }
 }

@@ -15,6 +15,11 @@ const HEADERS = {
   "x-content-type-options": "nosniff",
 };
 
+/** An object, not a function: a function would keep another hundred bytes for each idle stream. */
+export interface StreamSource {
+  advance(): void;
+}
+
 interface SseOptions {
   /** What a new stream begins with. */
   opening?: string;
@@ -50,9 +55,10 @@ export class SseWriter {
   #isFull = false;
   #hasEnded = false;
   #isClosed = false;
-  /** Called when the reader has drained the buffered bytes. */
-  onDrain: () => void = ignore;
-  onClose: () => void = ignore;
+  /** What writes to the stream; it continues when the reader has drained the buffered bytes. */
+  source: StreamSource | undefined;
+  /** Called with this writer, so that one function can serve all streams. */
+  onClose: (writer: object) => void = ignore;
 
   constructor(
     response: ServerResponse,
@@ -158,13 +164,13 @@ export class SseWriter {
 
   #drained(): void {
     this.#isFull = false;
-    this.onDrain();
+    this.source?.advance();
   }
 
   #close(): void {
     if (this.#isClosed) return;
     this.#isClosed = true;
-    this.onClose();
+    this.onClose(this);
   }
 }
 

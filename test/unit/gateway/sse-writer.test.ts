@@ -118,7 +118,7 @@ describe("an event stream on the wire", () => {
     await fill(writer);
     writer.write(frame("the last"));
     const drained = new Promise<void>((resolve) => {
-      writer.onDrain = resolve;
+      writer.source = { advance: resolve };
     });
     client.read();
     await drained;
@@ -167,7 +167,7 @@ describe("an event stream on the wire", () => {
     for (let seconds = 10; seconds < 60; seconds += 10) {
       expect(writer.tick(NOON + seconds * 1_000)).toBe(true);
       const drained = new Promise<void>((resolve) => {
-        writer.onDrain = resolve;
+        writer.source = { advance: resolve };
       });
       client.read();
       await drained;
