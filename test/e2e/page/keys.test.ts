@@ -101,7 +101,11 @@ describeInChromium("the page's keys", (open) => {
     await page.waitForURL(/#\/machine\//);
     await page.keyboard.press("Digit2");
     await confirmation.waitFor();
+    const row = page.locator("main a[aria-current=true]");
+    await row.waitFor();
     await page.keyboard.press("KeyK");
+    await hasFocus(page, row);
+    await page.keyboard.press("KeyJ");
     await hasFocus(page, confirmation);
     await page.keyboard.press("Digit4");
     await hasFocus(page, page.getByLabel("Or reject, and say why"));
