@@ -6,7 +6,7 @@ import type { FloorPicture } from "../log/floor-picture.ts";
 import { useHere } from "../moment/here.tsx";
 import { clockOf } from "../moment/moment-text.ts";
 import { Outcome } from "../parts/commands/outcome.tsx";
-import { Sure } from "../parts/commands/sure.tsx";
+import { SessionControls, SureToAbort } from "../parts/commands/session-controls.tsx";
 import { isExternal } from "../parts/external-agent.ts";
 import { LeaseLeft } from "../parts/lease-left.tsx";
 import { type Look, lookOf } from "../parts/look.ts";
@@ -107,7 +107,7 @@ function Card({ session, isFront = false, effect }: CardProps) {
   const look: Look = lookOf(session);
   const name = agentName(agentId);
   const disabled = !isLive || isBusy;
-  const isWorking = activity === "running" || activity === "waiting";
+  const controls = { session, disabled, act, onAborting: setAborting };
   return (
     <article
       className={styles["card"]}
@@ -144,31 +144,7 @@ function Card({ session, isFront = false, effect }: CardProps) {
       )}
       <footer>
         <a href={linkTo("session", { floorId, sessionId: id })}>{say("session.talk")}</a>
-        {(state === "active" || state === "ducked") && (
-          <button
-            type="button"
-            data-key="P"
-            disabled={disabled}
-            onClick={() => void act(() => client.pauseSession(id))}
-          >
-            {say("session.pause")}
-          </button>
-        )}
-        {state === "paused" && (
-          <button
-            type="button"
-            data-key="R"
-            disabled={disabled}
-            onClick={() => void act(() => client.resumeSession(id))}
-          >
-            {say("session.resume")}
-          </button>
-        )}
-        {isWorking && (
-          <button type="button" data-key="X" disabled={disabled} onClick={() => setAborting(true)}>
-            {say("session.abort")}
-          </button>
-        )}
+        <SessionControls {...controls} />
         {state === "created" && session.queuedAt === undefined && (
           <button type="button" disabled={disabled} onClick={() => void act(() => client.activateSession(id))}>
             {say("session.activate")}
@@ -178,18 +154,7 @@ function Card({ session, isFront = false, effect }: CardProps) {
           {say("session.archive")}
         </button>
       </footer>
-      {isAborting && isWorking && (
-        <Sure
-          question={say("session.reallyabort")}
-          yes={say("session.abort")}
-          disabled={disabled}
-          onYes={() => {
-            setAborting(false);
-            void act(() => client.send({ type: "abort", sessionId: id } as never));
-          }}
-          onNo={() => setAborting(false)}
-        />
-      )}
+      <SureToAbort {...controls} isAborting={isAborting} />
       <Outcome of={given} />
       {isFront && !isExternal(agents, session) && <Talk sessionId={id} />}
     </article>

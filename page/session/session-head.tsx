@@ -8,6 +8,7 @@ import { clockOf } from "../moment/moment-text.ts";
 import { Menu } from "../parts/commands/menu.tsx";
 import { Outcome } from "../parts/commands/outcome.tsx";
 import { saveFile } from "../parts/commands/save-file.ts";
+import { SessionControls, SureToAbort } from "../parts/commands/session-controls.tsx";
 import { Sure } from "../parts/commands/sure.tsx";
 import { isExternal } from "../parts/external-agent.ts";
 import { LeaseLeft } from "../parts/lease-left.tsx";
@@ -40,11 +41,16 @@ export function SessionHead({ session, isEmpty, hasTurns, summaryFailure, childr
   const openSession = useOpenSession();
   const [title, setTitle] = useState<string>();
   const [asked, setAsked] = useState<"abort" | "rollback">();
-  const { id, agentId, state, activity, createdAt, tokenUsage, priority } = session;
+  const { id, agentId, state, createdAt, tokenUsage, priority } = session;
   // biome-ignore lint/correctness/useExhaustiveDependencies: a title that arrives ends the editing of the old one.
   useEffect(() => setTitle(undefined), [session.title]);
   const disabled = !isLive || isBusy;
-  const isWorking = activity === "running" || activity === "waiting";
+  const controls = {
+    session,
+    disabled,
+    act,
+    onAborting: (isAborting: boolean) => setAsked(isAborting ? "abort" : undefined),
+  };
   const mayTakeBack = hasTurns && state !== "archived" && !isExternal(agents, session);
   const save = (format: "md" | "jsonl") =>
     act(async () => saveFile(await client.exportSession(id, format), session.title, format));
@@ -97,31 +103,7 @@ export function SessionHead({ session, isEmpty, hasTurns, summaryFailure, childr
         <button type="button" disabled={disabled || state === "archived"} onClick={() => setTitle(session.title)}>
           {say("session.rename")}
         </button>
-        {(state === "active" || state === "ducked") && (
-          <button
-            type="button"
-            data-key="P"
-            disabled={disabled}
-            onClick={() => void act(() => client.pauseSession(id))}
-          >
-            {say("session.pause")}
-          </button>
-        )}
-        {state === "paused" && (
-          <button
-            type="button"
-            data-key="R"
-            disabled={disabled}
-            onClick={() => void act(() => client.resumeSession(id))}
-          >
-            {say("session.resume")}
-          </button>
-        )}
-        {isWorking && (
-          <button type="button" data-key="X" disabled={disabled} onClick={() => setAsked("abort")}>
-            {say("session.abort")}
-          </button>
-        )}
+        <SessionControls {...controls} />
         <button
           type="button"
           disabled={disabled || state === "archived"}
@@ -133,18 +115,7 @@ export function SessionHead({ session, isEmpty, hasTurns, summaryFailure, childr
         {isLive && <Menu label={say("session.more")} items={choices} disabled={isBusy} />}
         {children}
       </div>
-      {asked === "abort" && isWorking && (
-        <Sure
-          question={say("session.reallyabort")}
-          yes={say("session.abort")}
-          disabled={disabled}
-          onYes={() => {
-            setAsked(undefined);
-            void act(() => client.send({ type: "abort", sessionId: id } as never));
-          }}
-          onNo={() => setAsked(undefined)}
-        />
-      )}
+      <SureToAbort {...controls} isAborting={asked === "abort"} />
       {asked === "rollback" && (
         <Sure
           question={say("rollback.one")}

@@ -3,7 +3,7 @@ import type { Bus, Unsubscribe } from "../bus/bus.ts";
 import { Reassembler, toPieces } from "../bus/message-pieces.ts";
 import { AppError, ERROR_CODES } from "../protocol/errors.ts";
 import type { FloorId } from "../protocol/ids.ts";
-import { readMessage } from "../protocol/internal/bus-message.ts";
+import { readMessage, writeMessage } from "../protocol/internal/bus-message.ts";
 import { Envelope } from "../protocol/internal/command.ts";
 import { Reply } from "../protocol/internal/reply.ts";
 import type { Clock, Timer } from "../protocol/ports/clock.ts";
@@ -222,7 +222,7 @@ export class Mailbox {
     let again: Timer | undefined;
     const makePieces = () => {
       const request: Request = { replyTo, askId, envelope, leftMs: envelope.deadline - clock.now(), seen };
-      return toPieces(encode(request), newId);
+      return toPieces(writeMessage(request), newId);
     };
     let pieces = makePieces();
     const send = () => {
@@ -267,7 +267,7 @@ export class Mailbox {
   /** @throws AppError `too_large` when the message does not fit the bus */
   #send(topic: string, message: Response): void {
     const { bus, newId } = this.#options;
-    for (const piece of toPieces(encode(message), newId)) void bus.publish(topic, piece);
+    for (const piece of toPieces(writeMessage(message), newId)) void bus.publish(topic, piece);
   }
 
   /** Whether requests to the topic, or the replies to them, are known not to arrive. */
@@ -302,6 +302,3 @@ function deadline(clock: Clock, at: number): { passed: Promise<Outcome>; cancel:
   });
   return { passed, cancel: () => timer?.cancel() };
 }
-
-const encoder = new TextEncoder();
-const encode = (value: unknown) => encoder.encode(JSON.stringify(value));

@@ -2,7 +2,7 @@ import { z } from "zod";
 import type { Bus, Unsubscribe } from "../bus/bus.ts";
 import { ownersOf } from "../bus/rendezvous.ts";
 import type { FloorId } from "../protocol/ids.ts";
-import { readMessage } from "../protocol/internal/bus-message.ts";
+import { readMessage, writeMessage } from "../protocol/internal/bus-message.ts";
 import { FLOOR_HASHES, floorHash } from "../protocol/internal/floor-hash.ts";
 import type { Clock, Timer } from "../protocol/ports/clock.ts";
 import type { Logger } from "../protocol/ports/logger.ts";
@@ -145,7 +145,7 @@ export class Ownership {
   }
 
   #announce(message: NodeMessage): void {
-    void this.#options.bus.publish(this.#topic, new TextEncoder().encode(JSON.stringify(message)));
+    void this.#options.bus.publish(this.#topic, writeMessage(message));
   }
 
   #hear(bytes: Uint8Array): void {

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { Bus, Unsubscribe } from "../bus/bus.ts";
-import { readMessage } from "../protocol/internal/bus-message.ts";
+import { readMessage, writeMessage } from "../protocol/internal/bus-message.ts";
 import { type HeardReport, NodeReport } from "../protocol/internal/node-report.ts";
 import type { Clock } from "../protocol/ports/clock.ts";
 
@@ -113,7 +113,7 @@ export class RollCall {
   }
 
   #send(topic: string, message: Question | NodeReport): Promise<void> {
-    return this.#options.bus.publish(topic, new TextEncoder().encode(JSON.stringify(message)));
+    return this.#options.bus.publish(topic, writeMessage(message));
   }
 
   get #questions(): string {

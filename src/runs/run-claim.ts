@@ -1,5 +1,6 @@
 import type { Bus } from "../bus/bus.ts";
 import type { RunId } from "../protocol/ids.ts";
+import { writeMessage } from "../protocol/internal/bus-message.ts";
 import type { Command } from "../protocol/internal/command.ts";
 import type { RunEffect } from "../protocol/internal/effect.ts";
 import { runTopic } from "../protocol/internal/floor-message.ts";
@@ -41,7 +42,7 @@ async function isDriven(runId: RunId, { bus, epoch, newId, clock }: ClaimOptions
   const replyTo = `driver.${newId()}`;
   const answered = Promise.withResolvers<boolean>();
   const unsubscribe = await bus.subscribe(replyTo, () => answered.resolve(true));
-  await bus.publish(runTopic(epoch, runId), encode({ signal: "who", replyTo } satisfies RunSignal));
+  await bus.publish(runTopic(epoch, runId), writeMessage({ signal: "who", replyTo } satisfies RunSignal));
   const silence = clock.after(WHO_DRIVES_MS, () => answered.resolve(false));
   try {
     return await answered.promise;
@@ -50,8 +51,3 @@ async function isDriven(runId: RunId, { bus, epoch, newId, clock }: ClaimOptions
     unsubscribe();
   }
 }
-
-const encoder = new TextEncoder();
-
-/** A message on a run's topic, or about one. */
-export const encode = (value: unknown): Uint8Array => encoder.encode(JSON.stringify(value));

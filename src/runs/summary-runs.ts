@@ -1,14 +1,14 @@
 import type { Agent } from "../agents/agent.ts";
 import type { Unsubscribe } from "../bus/bus.ts";
 import type { AgentId } from "../protocol/ids.ts";
-import { readMessage } from "../protocol/internal/bus-message.ts";
+import { readMessage, writeMessage } from "../protocol/internal/bus-message.ts";
 import type { Command } from "../protocol/internal/command.ts";
 import type { RunEffect } from "../protocol/internal/effect.ts";
 import { runTopic } from "../protocol/internal/floor-message.ts";
 import type { Reply } from "../protocol/internal/reply.ts";
 import { RunSignal } from "../protocol/internal/run.ts";
 import type { Logger } from "../protocol/ports/logger.ts";
-import { type ClaimOptions, claim, encode } from "./run-claim.ts";
+import { type ClaimOptions, claim } from "./run-claim.ts";
 import { SummaryWriter, type SummaryWriterOptions } from "./summary-writer.ts";
 
 /** Summaries that a worker writes at a time; the next sweep offers the others again. */
@@ -60,7 +60,7 @@ export class SummaryRuns {
       // Subscribe before the claim, so that no signal is missed.
       leave = await bus.subscribe(runTopic(epoch, runId), (message) => {
         const signal = readMessage(RunSignal, message);
-        if (signal?.signal === "who" && writer) void bus.publish(signal.replyTo, encode({ runId }));
+        if (signal?.signal === "who" && writer) void bus.publish(signal.replyTo, writeMessage({ runId }));
         else if (signal?.signal === "stop" && signal.attempt === writer?.attempt) writer.stop();
       });
       const task = (await claim(effect, this.#options))?.summaryTask;

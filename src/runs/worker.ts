@@ -3,7 +3,7 @@ import type { Bus, Unsubscribe } from "../bus/bus.ts";
 import { AppError } from "../protocol/errors.ts";
 import { dataFrame, envelopeJson } from "../protocol/frames.ts";
 import type { AgentId, RunId } from "../protocol/ids.ts";
-import { readMessage } from "../protocol/internal/bus-message.ts";
+import { readMessage, writeMessage } from "../protocol/internal/bus-message.ts";
 import type { Command, Envelope } from "../protocol/internal/command.ts";
 import { HandedOver, type RunEffect } from "../protocol/internal/effect.ts";
 import { encodeFloorMessage, floorTopic, homeTopic, runTopic } from "../protocol/internal/floor-message.ts";
@@ -14,7 +14,7 @@ import { type Logger, withFacts } from "../protocol/ports/logger.ts";
 import { type Tracer, traceIdOf } from "../protocol/ports/tracer.ts";
 import type { Processing, RunQueue } from "../queue/run-queue.ts";
 import type { Store } from "../store/store.ts";
-import { type ClaimOptions, claim, encode } from "./run-claim.ts";
+import { type ClaimOptions, claim } from "./run-claim.ts";
 import { RunDriver } from "./run-driver.ts";
 import { RunLimits, type RunLimitsOptions } from "./run-limits.ts";
 import { SummaryRuns } from "./summary-runs.ts";
@@ -211,7 +211,7 @@ export class Worker {
     const { agents, clock, lackingMs = 0, home, bus, store } = this.#options;
     if (clock.now() >= effect.dueAt + lackingMs) return false;
     if (effect.home !== undefined && effect.home !== home) {
-      void bus.publish(homeTopic(store.epoch, effect.home), encode(effect));
+      void bus.publish(homeTopic(store.epoch, effect.home), writeMessage(effect));
       return true;
     }
     return !agents.canRun(effect.agentId);
@@ -313,7 +313,7 @@ export class Worker {
     const signal = readMessage(RunSignal, message);
     if (!taken || !signal) return;
     if (signal.signal === "who") {
-      if (taken.isOurs) void this.#options.bus.publish(signal.replyTo, encode({ runId }));
+      if (taken.isOurs) void this.#options.bus.publish(signal.replyTo, writeMessage({ runId }));
       return;
     }
     const drive = this.#drives.get(runId);

@@ -2,6 +2,14 @@ import { EXAMPLE_AGENTS } from "./catalog.ts";
 
 type File = Record<string, unknown>;
 
+/** An agent with two modes that writes summaries, by a model at this address. */
+export const makeClerk = (baseUrl: string): File => ({
+  name: "clerk",
+  tools: ["clock"],
+  modes: [{ name: "talk" }, { name: "work", tools: ["clock"] }],
+  adapter: { kind: "ai-sdk", provider: "openai-compatible", model: "m", base_url: baseUrl, summary: {} },
+});
+
 /** What every agent of the end-to-end tests answers, by the first word of the message. */
 const REPLIES: File[] = [
   { match: "^hello", say: ["Hello ", "there."], delay: "0ms", usage: { input: 3, output: 2 } },

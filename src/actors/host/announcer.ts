@@ -1,4 +1,5 @@
 import type { Bus } from "../../bus/bus.ts";
+import { writeMessage } from "../../protocol/internal/bus-message.ts";
 import type { Effect } from "../../protocol/internal/effect.ts";
 import {
   encodeFloorMessage,
@@ -31,8 +32,6 @@ export interface Announcement {
 /** Larger events, in bytes of all frames of a commit, are not published; followers read them from the store (rule C22). */
 const MAX_EVENTS_BYTES = 49_152;
 
-const encoder = new TextEncoder();
-
 /**
  * Announces commits: events to followers, signals to workers, effects to the armer. `prepare` encodes the frames while
  * the store writes; `publish` sends them after the commit. Neither throws.
@@ -61,7 +60,7 @@ export class Announcer {
       for (const message of messages) void bus.publish(topic, encodeFloorMessage(message, bus.isLocal));
     }
     for (const { runId, signal } of signals) {
-      void bus.publish(runTopic(store.epoch, runId), encoder.encode(JSON.stringify(signal)));
+      void bus.publish(runTopic(store.epoch, runId), writeMessage(signal));
     }
     for (const effect of change.effectsAdded) arm(effect);
   }

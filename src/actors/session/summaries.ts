@@ -102,14 +102,16 @@ export function dropSummary(step: SessionStep): void {
 
 export const isSummary = ({ summarizing }: SessionContext, runId: RunId): boolean => summarizing?.id === runId;
 
+/** The workers of all attempts were lost. */
+const LOST: SummaryFailure = { errorCode: "run_lost", message: ERRORS.run_lost.text };
+
 /** `run.claim` of a summary. A worker that lost its attempt is fenced by the next one's number. */
 export function claimSummary(step: SessionStep, claim: CommandOf<"run.claim">): void {
   const work = step.context.summarizing!;
   if (work.live && work.claimId === claim.claimId) return giveSummaryTask(step, work);
   if (work.live && !claim.asked) return answer(step, { isClaimed: true });
   if (work.attempt >= MAX_ATTEMPTS) {
-    dropSummary(step);
-    tellFailure(step, { errorCode: "run_lost", message: ERRORS.run_lost.text });
+    giveUp(step, LOST);
     return answer(step, {});
   }
   const next = { ...work, attempt: work.attempt + 1, claimId: claim.claimId, live: true };
@@ -151,12 +153,10 @@ export function takeSummary(step: SessionStep, command: CommandOf<"run.summary">
     dropSummary(step);
     if (result.hasMore) requestSummary(step);
   } else if (result.kind === "unneeded") {
-    dropSummary(step);
-    tellFailure(step, { message: "Nothing was said since the last summary." });
+    giveUp(step, { message: "Nothing was said since the last summary." });
   } else if (result.kind === "lost") {
     if (work.attempt < MAX_ATTEMPTS) return requestSummary(step);
-    dropSummary(step);
-    tellFailure(step, { errorCode: "run_lost", message: ERRORS.run_lost.text });
+    giveUp(step, LOST);
   } else {
     const { code = "internal", message = ERRORS[code].text } = result;
     if (result.mayRepeat && work.attempt < MAX_ATTEMPTS) {
@@ -165,13 +165,18 @@ export function takeSummary(step: SessionStep, command: CommandOf<"run.summary">
       requestSummary(step, delayMs);
       tellFailure(step, { errorCode: code, message, retryAt: step.given.now + delayMs });
     } else {
-      dropSummary(step);
-      tellFailure(step, { errorCode: code, message });
+      giveUp(step, { errorCode: code, message });
     }
   }
 }
 
-/** Tell whoever waits for the summary why it is not there. */
+/** End the work on a summary without one. */
+function giveUp(step: SessionStep, failure: SummaryFailure): void {
+  dropSummary(step);
+  tellFailure(step, failure);
+}
+
+/** Log why an attempt wrote no summary, for clients that requested one. */
 function tellFailure({ context, facts }: SessionStep, summaryFailure: SummaryFailure): void {
   facts.push({ type: "event", event: { type: "session_updated", sessionId: context.id, data: { summaryFailure } } });
 }

@@ -2,6 +2,7 @@ import type { Bus } from "../../bus/bus.ts";
 import { BOUNDS } from "../../config/bounds.ts";
 import { AppError } from "../../protocol/errors.ts";
 import type { ConnectionId, SessionId } from "../../protocol/ids.ts";
+import { writeMessage } from "../../protocol/internal/bus-message.ts";
 import { type ConnectionMessage, connectionTopic } from "../../protocol/internal/connection-message.ts";
 import type { Clock } from "../../protocol/ports/clock.ts";
 import type { ConnectionRow, Slot, Store } from "../../store/store.ts";
@@ -165,7 +166,7 @@ export class Connections {
 
   async tell(id: ConnectionId, message: ConnectionMessage): Promise<void> {
     const { bus, store } = this.#options;
-    await bus.publish(connectionTopic(store.epoch, id), new TextEncoder().encode(JSON.stringify(message)));
+    await bus.publish(connectionTopic(store.epoch, id), writeMessage(message));
   }
 
   async #change(

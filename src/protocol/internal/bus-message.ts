@@ -1,6 +1,10 @@
 import type { z } from "zod";
 
+const encoder = new TextEncoder();
 const decoder = new TextDecoder();
+
+/** Encode a JSON message. */
+export const writeMessage = (message: unknown): Uint8Array => encoder.encode(JSON.stringify(message));
 
 /** Parse a JSON message; undefined if it is malformed, since any client of the bus may publish anything. */
 export function readMessage<T>(schema: z.ZodType<T>, message: Uint8Array): T | undefined {

@@ -17,6 +17,7 @@ import {
 import { type MessageRow, messageOf, sessionOf, type ViewRow } from "../rows.ts";
 import type { FloorView, LogPage, LogSlice, MessagePage, MessageRange, SessionView, Whereabouts } from "../store.ts";
 import { type EventText, type SqliteEventRow, wholeEntryOf, wholeJson } from "./event-text.ts";
+import { isInBlock } from "./log-block.ts";
 import { prepareQuery, type Query } from "./query.ts";
 
 interface SessionHead extends ViewRow {
@@ -124,7 +125,7 @@ export class ViewReader {
       `
       SELECT ${EVENT_FIELDS} FROM decision_blocks d CROSS JOIN ${EVENT_TABLES}
       WHERE d.block BETWEEN ?1 << 27 AND ?1 << 27 | 0x7ffffff
-        AND e.event_key BETWEEN d.block << 5 AND d.block << 5 | 31 AND +e.type = 'arbitration'
+        AND ${isInBlock("e.event_key", "d.block")} AND +e.type = 'arbitration'
       ORDER BY d.block DESC, e.event_key DESC LIMIT ?2`,
     );
     this.#messageKey = prepareQuery(db, "SELECT message_key AS key FROM messages WHERE session_key = ? AND id = ?");
@@ -150,7 +151,7 @@ export class ViewReader {
       SELECT ${FLOOR_SEQ}, NULL AS sessionId, ${EVENT_FIELDS} FROM session_blocks s CROSS JOIN ${EVENT_TABLES}
       WHERE s.session_key = ?1
         AND s.seq >= coalesce((SELECT max(seq) FROM session_blocks WHERE session_key = ?1 AND seq <= ?2 + 1), 0)
-        AND e.event_key BETWEEN s.block << 5 AND s.block << 5 | 31 AND +e.session_key = ?1 AND e.seq > ?2
+        AND ${isInBlock("e.event_key", "s.block")} AND +e.session_key = ?1 AND e.seq > ?2
       ORDER BY s.seq, e.event_key LIMIT ?3`,
     );
     this.#floorEvents = prepareQuery(

@@ -5,7 +5,7 @@ import { createClient } from "../../../src/client/client.ts";
 import { buildPage } from "../../support/built-page.ts";
 import { CAR } from "../../support/car-catalog.ts";
 import { closeChromium, describeInChromium } from "../../support/chromium.ts";
-import { E2E_AGENTS } from "../../support/e2e-catalog.ts";
+import { E2E_AGENTS, makeClerk } from "../../support/e2e-catalog.ts";
 import { accepted, E2eClient } from "../../support/e2e-client.ts";
 import { NodeUnderTest } from "../../support/node-under-test.ts";
 import { startProviderServer } from "../../support/provider-server.ts";
@@ -13,13 +13,7 @@ import { startProviderServer } from "../../support/provider-server.ts";
 const radio = { name: "radio", priority: 15, lease: "1h", adapter: { kind: "external" } };
 const provider = await startProviderServer();
 afterAll(() => provider.close());
-const clerk = {
-  name: "clerk",
-  tools: ["clock"],
-  modes: [{ name: "talk" }, { name: "work", tools: ["clock"] }],
-  adapter: { kind: "ai-sdk", provider: "openai-compatible", model: "m", base_url: provider.baseUrl, summary: {} },
-};
-const agents = [...E2E_AGENTS, ...CAR, radio, clerk];
+const agents = [...E2E_AGENTS, ...CAR, radio, makeClerk(provider.baseUrl)];
 const node = await NodeUnderTest.start({ agents, catalog: {}, pageFolder: await buildPage() });
 afterAll(() => node.stop());
 afterAll(closeChromium);

@@ -3,19 +3,18 @@ import { afterAll, expect, test } from "vitest";
 import { buildPage } from "../../support/built-page.ts";
 import { CAR } from "../../support/car-catalog.ts";
 import { closeChromium, describeInChromium } from "../../support/chromium.ts";
+import { makeClerk } from "../../support/e2e-catalog.ts";
 import { E2eClient } from "../../support/e2e-client.ts";
 import { NodeUnderTest } from "../../support/node-under-test.ts";
 import { startProviderServer } from "../../support/provider-server.ts";
 
 const provider = await startProviderServer();
 afterAll(() => provider.close());
-const clerk = {
-  name: "clerk",
-  tools: ["clock"],
-  modes: [{ name: "talk" }, { name: "work", tools: ["clock"] }],
-  adapter: { kind: "ai-sdk", provider: "openai-compatible", model: "m", base_url: provider.baseUrl, summary: {} },
-};
-const node = await NodeUnderTest.start({ agents: [...CAR, clerk], catalog: {}, pageFolder: await buildPage() });
+const node = await NodeUnderTest.start({
+  agents: [...CAR, makeClerk(provider.baseUrl)],
+  catalog: {},
+  pageFolder: await buildPage(),
+});
 afterAll(() => node.stop());
 afterAll(closeChromium);
 

@@ -95,14 +95,14 @@ describeInChromium("the session view", (open) => {
     await page.getByLabel("a", { exact: true }).check();
     await page.getByLabel("b", { exact: true }).check();
     await page.getByRole("button", { name: "Answer", exact: true }).click();
-    await page.getByText(/You picked a.*b/).waitFor();
+    await page.getByRole("region", { name: "Messages" }).getByText(/You picked a.*b/).waitFor();
   });
 
   test("folds what a sub-agent said beneath the place where it was called", async () => {
     const { id, address } = await makeSession("general");
     const { page } = await open(address);
     await node.post("/message", { type: "chat", sessionId: id, content: "browse" });
-    await page.getByText("It says: Hello there.").waitFor();
+    await page.getByRole("region", { name: "Messages" }).getByText("It says: Hello there.").waitFor();
     const fold = page.locator("details", { has: page.locator("summary", { hasText: "↳ Weather" }) }).first();
     expect(await fold.getAttribute("open")).toBeNull();
     await fold.locator("summary").first().click();
@@ -349,7 +349,7 @@ describeInChromium("the session view", (open) => {
     const { id, address } = await makeSession("music");
     const { page } = await open(address);
     await node.post("/message", { type: "chat", sessionId: id, content: "hello" });
-    await page.getByText("Hello there.").waitFor();
+    await page.getByRole("region", { name: "Messages" }).getByText("Hello there.").waitFor();
     await page.getByText(/of (1\d|[2-9]\d) events/).waitFor();
     const [download] = await Promise.all([
       page.waitForEvent("download"),

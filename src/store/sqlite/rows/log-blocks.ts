@@ -1,9 +1,8 @@
 import type { DatabaseSync, StatementSync } from "node:sqlite";
+import { BLOCK_BITS, isInBlock } from "../log-block.ts";
 import { prepareQuery, type Query } from "../query.ts";
 import type { KnownRows } from "./known-rows.ts";
 
-/** A block is 32 places of a floor's log: `floor_seq >> 5` on its floor, `event_key >> 5` in the database. */
-const BLOCK_BITS = 5;
 /** A place beyond that of any event. */
 export const AFTER_ALL = Number.MAX_SAFE_INTEGER - 1;
 
@@ -33,13 +32,13 @@ export class LogBlocks {
     this.#removeEvents = db.prepare(`
       DELETE FROM events WHERE event_key IN (
         SELECT e.event_key FROM session_blocks b CROSS JOIN events e
-        WHERE b.session_key = ?1 AND b.seq <= ?2 AND e.event_key BETWEEN b.block << 5 AND b.block << 5 | 31
+        WHERE b.session_key = ?1 AND b.seq <= ?2 AND ${isInBlock("e.event_key", "b.block")}
           AND +e.session_key = ?1 AND e.seq <= ?2)`);
     this.#removeDecisions = db.prepare(`
       DELETE FROM decision_blocks
       WHERE block IN (SELECT block FROM session_blocks WHERE session_key = ? AND seq <= ?)
         AND NOT EXISTS (
-          SELECT 1 FROM events WHERE event_key BETWEEN block << 5 AND block << 5 | 31 AND +type = 'arbitration')`);
+          SELECT 1 FROM events WHERE ${isInBlock("event_key", "block")} AND +type = 'arbitration')`);
     // The last of them may hold later events too.
     this.#remove = db.prepare(`
       DELETE FROM session_blocks WHERE session_key = ?1

@@ -1,5 +1,6 @@
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import type { PruneLimits } from "../../store.ts";
+import { isInBlock } from "../log-block.ts";
 import { prepareQuery, type Query } from "../query.ts";
 import type { LogBlocks } from "./log-blocks.ts";
 import type { StagedWriter } from "./staged-writer.ts";
@@ -61,7 +62,7 @@ export class Pruner {
       db,
       `
       SELECT e.seq, e.event_key & 0xffffffff AS floorSeq, e.at FROM session_blocks b CROSS JOIN events e
-      WHERE b.session_key = ?1 AND e.event_key BETWEEN b.block << 5 AND b.block << 5 | 31 AND +e.session_key = ?1
+      WHERE b.session_key = ?1 AND ${isInBlock("e.event_key", "b.block")} AND +e.session_key = ?1
       ORDER BY b.seq, e.event_key LIMIT ?2`,
     );
     this.#setSession = db.prepare(

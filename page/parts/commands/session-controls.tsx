@@ -1,0 +1,61 @@
+import type { Session } from "../../../src/protocol/session.ts";
+import { useClient } from "../../../src/react/provider.ts";
+import { useWords } from "../../words/words.tsx";
+import type { Act } from "../use-act.ts";
+import { Sure } from "./sure.tsx";
+
+interface Props {
+  session: Session;
+  disabled: boolean;
+  act: Act["act"];
+  /** Whether it was asked if the run shall be aborted. */
+  isAborting: boolean;
+  onAborting: (isAborting: boolean) => void;
+}
+
+const isWorking = ({ activity }: Session): boolean => activity === "running" || activity === "waiting";
+
+/** Pause or resume, and abort, with their keys. */
+export function SessionControls({ session, disabled, act, onAborting }: Omit<Props, "isAborting">) {
+  const { id, state } = session;
+  const { say } = useWords();
+  const client = useClient();
+  return (
+    <>
+      {(state === "active" || state === "ducked") && (
+        <button type="button" data-key="P" disabled={disabled} onClick={() => void act(() => client.pauseSession(id))}>
+          {say("session.pause")}
+        </button>
+      )}
+      {state === "paused" && (
+        <button type="button" data-key="R" disabled={disabled} onClick={() => void act(() => client.resumeSession(id))}>
+          {say("session.resume")}
+        </button>
+      )}
+      {isWorking(session) && (
+        <button type="button" data-key="X" disabled={disabled} onClick={() => onAborting(true)}>
+          {say("session.abort")}
+        </button>
+      )}
+    </>
+  );
+}
+
+/** Asks once before a run is aborted; the question goes when nothing runs any more. */
+export function SureToAbort({ session, disabled, act, isAborting, onAborting }: Props) {
+  const { say } = useWords();
+  const client = useClient();
+  if (!isAborting || !isWorking(session)) return null;
+  return (
+    <Sure
+      question={say("session.reallyabort")}
+      yes={say("session.abort")}
+      disabled={disabled}
+      onYes={() => {
+        onAborting(false);
+        void act(() => client.send({ type: "abort", sessionId: session.id } as never));
+      }}
+      onNo={() => onAborting(false)}
+    />
+  );
+}
