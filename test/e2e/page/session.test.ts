@@ -95,7 +95,10 @@ describeInChromium("the session view", (open) => {
     await page.getByLabel("a", { exact: true }).check();
     await page.getByLabel("b", { exact: true }).check();
     await page.getByRole("button", { name: "Answer", exact: true }).click();
-    await page.getByRole("region", { name: "Messages" }).getByText(/You picked a.*b/).waitFor();
+    await page
+      .getByRole("region", { name: "Messages" })
+      .getByText(/You picked a.*b/)
+      .waitFor();
   });
 
   test("folds what a sub-agent said beneath the place where it was called", async () => {
