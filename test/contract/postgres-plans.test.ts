@@ -11,7 +11,7 @@ import { StagedQueries } from "../../src/store/postgres/staged-queries.ts";
 import { StateQueries } from "../../src/store/postgres/state-queries.ts";
 import { ViewQueries } from "../../src/store/postgres/view-queries.ts";
 import type { SessionQuery, Store } from "../../src/store/store.ts";
-import { FloorWriter, makeMessage } from "../support/floor-writer.ts";
+import { FloorWriter, makeMessage, NOON } from "../support/floor-writer.ts";
 import { askDatabase, makeDatabase, openNode, serverOf } from "../support/postgres-place.ts";
 import { POSTGRES } from "../support/postgres-server.ts";
 import { chooseServer, describeWith } from "../support/server-choice.ts";
@@ -177,6 +177,7 @@ async function askAll(db: Database, name: string): Promise<void> {
     ],
     effectsRemoved: [name as EffectId],
   });
+  await changes.commitAll([floor.change()], NOON);
 
   await state.loadFloor(floor.id);
   await state.confirm(floor.id, 1);

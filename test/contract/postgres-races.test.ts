@@ -1,9 +1,10 @@
-import { expect, test } from "vitest";
-import type { EffectId, FloorId, SessionId } from "../../src/protocol/ids.ts";
+import pg from "pg";
+import { expect, onTestFinished, test } from "vitest";
+import type { EffectId, FloorId, MessageId, SessionId } from "../../src/protocol/ids.ts";
 import type { Effect } from "../../src/protocol/internal/effect.ts";
 import type { PostgresStore } from "../../src/store/postgres/postgres-store.ts";
 import { Chance } from "../support/chance.ts";
-import { DAY, FloorWriter, makeMessage, NOON } from "../support/floor-writer.ts";
+import { DAY, FloorWriter, makeMessage, NOON, type WrittenChange } from "../support/floor-writer.ts";
 import { askDatabase, makeDatabase, openNode, serverOf } from "../support/postgres-place.ts";
 import { POSTGRES } from "../support/postgres-server.ts";
 import { chooseServer, describeWith } from "../support/server-choice.ts";
@@ -18,10 +19,14 @@ describeWith(POSTGRES, await chooseServer(POSTGRES), "several nodes on one Postg
   /** Nodes on an empty database, with fewer connections than they have to do at once. */
   async function openNodes(count: number): Promise<{ nodes: PostgresStore[]; url: string }> {
     const url = await makeDatabase(server());
+    // Before a statement stops waiting for its lock, which would hide it.
+    await askDatabase(url, `ALTER DATABASE "${new URL(url).pathname.slice(1)}" SET deadlock_timeout = '100ms'`);
     return { url, nodes: await Promise.all(Array.from({ length: count }, () => openNode(url, { connections: 6 }))) };
   }
 
-  async function countDeadlocks(url: string): Promise<unknown> {
+  async function countDeadlocks(nodes: readonly PostgresStore[], url: string): Promise<unknown> {
+    // A connection reports what it counted when it ends.
+    await Promise.all(nodes.map((node) => node.close()));
     const [row] = await askDatabase(
       url,
       "SELECT deadlocks::integer FROM pg_stat_database WHERE datname = current_database()",
@@ -92,7 +97,63 @@ describeWith(POSTGRES, await chooseServer(POSTGRES), "several nodes on one Postg
       for (const outcome of await Promise.all(changes)) if (outcome === "committed") committed += 1;
     }
     expect(committed).toBeGreaterThanOrEqual(36);
-    expect(await countDeadlocks(url)).toBe(0);
+    expect(await countDeadlocks(nodes, url)).toBe(0);
+  });
+
+  test("floors that two nodes commit together, with the same keys in reverse order, never wait for each other", async () => {
+    const { nodes, url } = await openNodes(2);
+    const count = 30;
+    for (let round = 0; round < 12; round++) {
+      const changes = Array.from({ length: 2 * count }, (_, n) => {
+        const place = Math.floor(n / 2);
+        const floor = new FloorWriter(nodes[n % 2]!, `u:${String(n % 2)}.${String(place).padStart(2, "0")}.${round}`);
+        const key = `${round}.${n % 2 ? place : count - 1 - place}`;
+        return floor.write({ receipts: [floor.receipt(key)], effectsAdded: [timerOf(floor.id, floor.id)] });
+      });
+      const outcomes = await Promise.all(changes);
+      // Each key is taken once.
+      expect(outcomes.filter((outcome) => outcome === "committed")).toHaveLength(count);
+    }
+    expect(await countDeadlocks(nodes, url)).toBe(0);
+  });
+
+  test("of floors that are committed together, each has its own outcome", async () => {
+    const { nodes, url } = await openNodes(1);
+    const floors = Array.from({ length: 24 }, (_, n) => new FloorWriter(nodes[0]!, `u:${n}`));
+    const append = { kind: "append" as const, sessionId: "none" as SessionId, id: "m" as MessageId, text: "!" };
+    const conflict = { change: { expected: 7 }, told: "conflict" };
+    const taken = { change: { receipts: [1, 2].map(() => floors[12]!.receipt("once")) }, told: "conflict" };
+    const invalid = { change: { messages: [append] }, told: "data" };
+    // Four go alone, and the others with the next statements.
+    const rounds: Record<number, { change: WrittenChange; told: string }>[] = [
+      { 9: conflict },
+      { 9: conflict, 12: taken, 15: invalid },
+    ];
+    for (const faults of rounds) {
+      const outcomes = await Promise.allSettled(floors.map((floor, n) => floor.write(faults[n]?.change)));
+      const told = outcomes.map((outcome) => (outcome.status === "rejected" ? outcome.reason.fault : outcome.value));
+      expect(told).toEqual(floors.map((_, n) => faults[n]?.told ?? "committed"));
+    }
+    const stored = await Promise.all(floors.map(({ id }) => nodes[0]!.loadFloor(id)));
+    const versions: Record<number, number> = { 9: 0, 12: 1, 15: 1 };
+    expect(stored.map((record) => record?.version ?? 0)).toEqual(floors.map((_, n) => versions[n] ?? 2));
+    expect(await askDatabase(url, "SELECT FROM interlock.receipts")).toEqual([]);
+  });
+
+  test("a floor that another transaction has locked is waited for alone: others go on meanwhile", async () => {
+    const { nodes, url } = await openNodes(1);
+    const floors = Array.from({ length: 24 }, (_, n) => new FloorWriter(nodes[0]!, `u:${n}`));
+    await Promise.all(floors.map((floor) => floor.write()));
+    const holder = new pg.Client(url);
+    await holder.connect();
+    onTestFinished(() => holder.end());
+    await holder.query("BEGIN");
+    await holder.query("SELECT FROM interlock.floors WHERE id = 'u:13' FOR UPDATE");
+    const held = floors[13]!.write();
+    const others = floors.filter((_, n) => n !== 13).map((floor) => floor.write());
+    expect(new Set(await Promise.all(others))).toEqual(new Set(["committed"]));
+    await holder.query("COMMIT");
+    expect(await held).toBe("committed");
   });
 
   test("pruning, and moving due effects, run beside commits, on several nodes at once", async () => {
@@ -134,7 +195,7 @@ describeWith(POSTGRES, await chooseServer(POSTGRES), "several nodes on one Postg
     expect(await nodes[0]!.dueEffects({ until: NOON, limit: 1_000 })).toHaveLength(EFFECTS * floors.length);
     const receipts = await askDatabase(url, "SELECT FROM interlock.receipts");
     expect(receipts).toEqual([]);
-    expect(await countDeadlocks(url)).toBe(0);
+    expect(await countDeadlocks(nodes, url)).toBe(0);
   });
 
   test("a reader sees one moment: a head and the rows that belong to it", async () => {

@@ -13,14 +13,15 @@ export interface Statement {
 /** Runs statements, one at a time, each in a transaction of its own. */
 export interface Database {
   /**
+   * @param until when the answer is no longer waited for, in ms of the clock. Default: 2 s from now.
    * @throws AppError `unavailable`: the outcome is unknown
    * @throws StatementRefused nothing was done
    */
-  query<Row = unknown>(statement: Statement, values?: readonly unknown[]): Promise<Row[]>;
+  query<Row = unknown>(statement: Statement, values?: readonly unknown[], until?: number): Promise<Row[]>;
 }
 
 /** How long a statement waits for its answer, in ms. After that it is `unavailable`, like all writes by then (C21). */
-const PATIENCE_MS = 2_000;
+export const PATIENCE_MS = 2_000;
 /** The part of that time for getting a connection, new or returned … */
 const CONNECT_MS = 1_750;
 /** … and the least time that a statement has if it got one late. */
@@ -92,12 +93,16 @@ export class PostgresPool implements Database {
     pool.on("connect", (client) => client.on("error", () => {}));
   }
 
-  async query<Row = unknown>(statement: Statement, values: readonly unknown[] = []): Promise<Row[]> {
+  async query<Row = unknown>(
+    statement: Statement,
+    values: readonly unknown[] = [],
+    until = this.#clock.now() + PATIENCE_MS,
+  ): Promise<Row[]> {
     if (this.#isClosed) throw new AppError("unavailable", "the store is closed");
     if (this.#underWay >= MAX_WAITING) throw new AppError("unavailable", "too many statements are waiting");
     this.#underWay += 1;
     try {
-      return await this.#ask<Row>(statement, values);
+      return await this.#ask<Row>(statement, values, until);
     } finally {
       this.#underWay -= 1;
       this.#endIfEmpty();
@@ -116,8 +121,7 @@ export class PostgresPool implements Database {
     this.#pool.end().then(this.#ended.resolve, this.#ended.reject);
   }
 
-  async #ask<Row>(statement: Statement, values: readonly unknown[]): Promise<Row[]> {
-    const deadline = this.#clock.now() + PATIENCE_MS;
+  async #ask<Row>(statement: Statement, values: readonly unknown[], until: number): Promise<Row[]> {
     let client: PoolClient;
     try {
       client = await this.#pool.connect();
@@ -125,7 +129,7 @@ export class PostgresPool implements Database {
       throw this.#unavailable(error);
     }
     try {
-      const query_timeout = Math.max(deadline - this.#clock.now(), LAST_CHANCE_MS);
+      const query_timeout = Math.max(until - this.#clock.now(), LAST_CHANCE_MS);
       const asked = { ...statement, values: values as unknown[], query_timeout };
       const { rows } = await client.query(asked);
       client.release();

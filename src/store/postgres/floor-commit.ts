@@ -6,11 +6,14 @@ import { tsVector, wordsOf } from "../search-words.ts";
 import type { FloorChange, MessageWrite } from "../store.ts";
 import { type Database, StatementRefused } from "./connection-pool.ts";
 
-/** The parameters of `commit_floor` in migrations/postgres/functions, in order. */
+export type CommitOutcome = "committed" | "conflict";
+
+/** The parameters of `commit_floor` in migrations/postgres/functions, in the order of `rowsOf`. */
 const COMMIT = {
   name: "commit",
   text: "SELECT commit_floor($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17) AS done",
 };
+const COMMIT_ALL = { name: "commit-all", text: "SELECT commit_floors($1) AS done" };
 const CONTENTS = {
   name: "contents",
   text: `
@@ -23,7 +26,7 @@ const CONTENTS = {
 type Contents = ReadonlyMap<MessageWrite, string>;
 const NO_CONTENTS: Contents = new Map();
 
-/** Commits a floor's change with one statement: one round trip and one transaction, without other floors (rule C5). */
+/** Commits changes of floors: each alone, or several with one statement. Both are one round trip and one transaction. */
 export class FloorCommit {
   readonly #db: Database;
 
@@ -32,10 +35,11 @@ export class FloorCommit {
   }
 
   /**
+   * Commit one change, without other floors (rule C5).
    * @throws AppError `unavailable`: whether it was committed is unknown
    * @throws StatementRefused the change refers to a missing row; nothing was done
    */
-  async commit(change: FloorChange): Promise<"committed" | "conflict"> {
+  async commit(change: FloorChange): Promise<CommitOutcome> {
     try {
       try {
         return await this.#write(change, NO_CONTENTS);
@@ -50,9 +54,23 @@ export class FloorCommit {
     }
   }
 
-  async #write(change: FloorChange, contents: Contents): Promise<"committed" | "conflict"> {
-    const [row] = await this.#db.query<{ done: boolean }>(COMMIT, parametersOf(change, contents));
-    return row!.done ? "committed" : "conflict";
+  /**
+   * Commit changes of different floors with one statement. A conflict of one leaves the others as they are.
+   * @param changes in the order of their floors' ids, so that two nodes' groups lock floors in the same order
+   * @param until when the answer is no longer waited for, in ms of the clock
+   * @returns the outcomes in the same order; undefined: nothing was done, because one of them failed or had to wait for
+   *   another transaction, and each is to be committed alone
+   * @throws AppError `unavailable`: whether they were committed is unknown
+   */
+  async commitAll(changes: readonly FloorChange[], until: number): Promise<CommitOutcome[] | undefined> {
+    const rows = listOf(changes.map((change) => rowsOf(change, NO_CONTENTS)));
+    const [row] = await this.#db.query<{ done: boolean[] | null }>(COMMIT_ALL, [rows], until);
+    return row!.done?.map(outcomeOf);
+  }
+
+  async #write(change: FloorChange, contents: Contents): Promise<CommitOutcome> {
+    const [row] = await this.#db.query<{ done: boolean }>(COMMIT, parametersOf(rowsOf(change, contents)));
+    return outcomeOf(row!.done);
   }
 
   async #contentsAfter({ messages }: FloorChange): Promise<Contents> {
@@ -84,50 +102,66 @@ function isRefused(error: unknown, fault: StatementRefused["fault"]): boolean {
   return error instanceof StatementRefused && error.fault === fault;
 }
 
-function parametersOf(change: FloorChange, contents: Contents): unknown[] {
+const outcomeOf = (isDone: boolean): CommitOutcome => (isDone ? "committed" : "conflict");
+
+/** A change as `commit_floor` and `commit_floors` take it: each table's rows are a list, null if there are none. */
+function rowsOf(change: FloorChange, contents: Contents) {
   const { floorId, expected, free, head, format, flags, reserved, snapshot, effectsRemoved } = change;
   const partition = floorHash(floorId);
-  return [
-    floorId,
+  return {
+    floor_id: floorId,
     expected,
     head,
     format,
-    JSON.stringify(flags),
+    flags: JSON.stringify(flags),
     snapshot,
-    listOf(sessionRows(change)),
-    listOf(change.messages.map((write) => messageRow(write, contents))),
-    listOf(
+    sessions: orNull(sessionRows(change)),
+    messages: orNull(change.messages.map((write) => messageRow(write, contents))),
+    logs: orNull(
       change.logs.map(({ sessionId, messageId, line: { id, stream, text, timestamp } }) => {
         return { session_id: sessionId, message_id: messageId, id, stream, text, at: timestamp };
       }),
     ),
-    listOf(
+    events: orNull(
       change.events.map(({ floorSeq, sessionId, seq, type, requestId, at, json }) => {
         return { floor_seq: floorSeq, session_id: sessionId, seq, type, request_id: requestId, at, json };
       }),
     ),
-    effectsRemoved.length === 0 ? null : effectsRemoved,
-    listOf(
+    effects_removed: orNull(effectsRemoved),
+    effects_added: orNull(
       change.effectsAdded.map(({ id, floorId: _, kind, dueAt, ...payload }) => {
         return { id, partition, kind, due_at: dueAt, payload: JSON.stringify(payload) };
       }),
     ),
-    listOf(
+    receipts: orNull(
       change.receipts.map(({ caller, commandId, bodyHash, at, reply }) => {
         return { caller, command_id: commandId, body_hash: bodyHash, at, reply };
       }),
     ),
-    listOf(
+    deleted: orNull(
       change.deleted.map(({ sessionId, last, at: deletedAt }) => {
         const { floorSeq, seq = 0, type, requestId, at, json } = last;
         const place = { floor_seq: floorSeq, seq, type, request_id: requestId, at, json };
         return { session_id: sessionId, deleted_at: deletedAt, ...place };
       }),
     ),
-    free.length === 0 ? null : free,
-    reserved ? JSON.stringify(reserved) : null,
-    listOf((change.adopted ?? []).map(({ sessionId, stagedAs }) => ({ session_id: sessionId, staged_as: stagedAs }))),
-  ];
+    free: orNull(free),
+    reserved: reserved ? JSON.stringify(reserved) : null,
+    adopted: orNull(
+      (change.adopted ?? []).map(({ sessionId, stagedAs }) => ({ session_id: sessionId, staged_as: stagedAs })),
+    ),
+  };
+}
+
+const orNull = <Row>(rows: Row[]): Row[] | null => (rows.length === 0 ? null : rows);
+
+/** Rows of tables are sent as JSON; lists of ids as arrays. */
+function parametersOf(rows: ReturnType<typeof rowsOf>): unknown[] {
+  return Object.values(rows).map((value) => (isRowList(value) ? listOf(value) : value));
+}
+
+function isRowList(value: unknown): value is object[] {
+  return Array.isArray(value) && typeof value[0] === "object";
 }
 
 function sessionRows({ sessions, events }: FloorChange) {

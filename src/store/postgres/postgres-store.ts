@@ -3,6 +3,7 @@ import type { Clock } from "../../protocol/ports/clock.ts";
 import type { Logger } from "../../protocol/ports/logger.ts";
 import type { Meta } from "../meta.ts";
 import type { Store } from "../store.ts";
+import { CommitQueue } from "./commit-queue.ts";
 import { POOL_CONFIG, PostgresPool } from "./connection-pool.ts";
 import { readAddress } from "./database-address.ts";
 import { FloorCommit } from "./floor-commit.ts";
@@ -60,7 +61,7 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Postg
 
 function storeOn(pool: PostgresPool, { epoch, secret }: Meta, clock: Clock): PostgresStore {
   const lines = new FloorLines();
-  const changes = new FloorCommit(pool);
+  const commits = new CommitQueue(new FloorCommit(pool), clock);
   const small = new SmallWriter(pool);
   const staged = new StagedQueries(pool);
   const pruner = new PruneQueries(pool);
@@ -75,7 +76,7 @@ function storeOn(pool: PostgresPool, { epoch, secret }: Meta, clock: Clock): Pos
 
     async commit(change) {
       if (isClosed) throw new AppError("unavailable", "the store is closed");
-      return await lines.inLine(change.floorId, () => changes.commit(change));
+      return await lines.inLine(change.floorId, () => commits.commit(change));
     },
     saveConnection: (row) => small.saveConnection(row),
     putBlob: (sessionId, blob) => small.putBlob(sessionId, blob),

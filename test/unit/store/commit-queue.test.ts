@@ -1,0 +1,162 @@
+import { describe, expect, test } from "vitest";
+import { AppError } from "../../../src/protocol/errors.ts";
+import { CommitQueue, type Committer, MAX_WAITING } from "../../../src/store/postgres/commit-queue.ts";
+import type { CommitOutcome } from "../../../src/store/postgres/floor-commit.ts";
+import type { FloorChange } from "../../../src/store/store.ts";
+import { FloorWriter } from "../../support/floor-writer.ts";
+import { StandingClock } from "../../support/sqlite-place.ts";
+
+/** Keeps the statements it is asked for until the test answers them. */
+class HeldCommitter implements Committer {
+  /** The floors of each statement, in the order in which they were sent. */
+  readonly statements: string[][] = [];
+  readonly #answers: PromiseWithResolvers<CommitOutcome[] | undefined>[] = [];
+
+  async commit(change: FloorChange): Promise<CommitOutcome> {
+    return (await this.#send([change]))![0]!;
+  }
+
+  commitAll(changes: readonly FloorChange[]): Promise<CommitOutcome[] | undefined> {
+    return this.#send(changes);
+  }
+
+  #send(changes: readonly FloorChange[]): Promise<CommitOutcome[] | undefined> {
+    this.statements.push(changes.map(({ floorId }) => floorId));
+    const answer = Promise.withResolvers<CommitOutcome[] | undefined>();
+    this.#answers.push(answer);
+    return answer.promise;
+  }
+
+  /** Answer the statement with this number: as given, or every change is committed. */
+  answer(
+    number: number,
+    outcomes: CommitOutcome[] | undefined = this.statements[number]!.map(() => "committed"),
+  ): void {
+    this.#answers[number]!.resolve(outcomes);
+  }
+
+  failEach(number: number): void {
+    this.#answers[number]!.resolve(undefined);
+  }
+
+  fail(number: number, error: Error): void {
+    this.#answers[number]!.reject(error);
+  }
+}
+
+const changeOf = (floor: string, over: Partial<FloorChange> = {}) => ({
+  ...new FloorWriter(undefined as never, floor).change(),
+  ...over,
+});
+const names = (prefix: string, count: number) => Array.from({ length: count }, (_, n) => `${prefix}${n}`);
+const nextTurn = () => new Promise((resolve) => setImmediate(resolve));
+
+function makeQueue() {
+  const committer = new HeldCommitter();
+  const clock = new StandingClock();
+  const queue = new CommitQueue(committer, clock);
+  const commit = (floor: string, over?: Partial<FloorChange>) => queue.commit(changeOf(floor, over));
+  return { committer, clock, commit, commitAll: (floors: string[]) => floors.map((floor) => commit(floor)) };
+}
+
+/** A queue whose four lanes are taken by the floors l0 to l3. */
+function makeBusyQueue() {
+  const made = makeQueue();
+  return { ...made, lanes: made.commitAll(names("l", 4)) };
+}
+
+describe("the queue of commits", () => {
+  test("the queue of commits sends a change at once, and alone, while a lane is free", async () => {
+    const { committer, lanes } = makeBusyQueue();
+    expect(committer.statements).toEqual([["l0"], ["l1"], ["l2"], ["l3"]]);
+    for (const number of names("", 4).keys()) committer.answer(number);
+    expect(await Promise.all(lanes)).toEqual(Array(4).fill("committed"));
+  });
+
+  test("the queue of commits sends what came meanwhile with one statement, in the order of floors", async () => {
+    const { committer, commitAll } = makeBusyQueue();
+    const commits = commitAll(["c", "a", "b"]);
+    committer.answer(2);
+    await nextTurn();
+    expect(committer.statements.slice(4)).toEqual([["a", "b", "c"]]);
+    committer.answer(4, ["committed", "conflict", "committed"]);
+    expect(await Promise.all(commits)).toEqual(["committed", "committed", "conflict"]);
+  });
+
+  test("the queue of commits takes at most 32 changes for one statement", async () => {
+    const { committer, commitAll } = makeBusyQueue();
+    commitAll(names("f", 40));
+    committer.answer(0);
+    committer.answer(1);
+    await nextTurn();
+    expect(committer.statements.slice(4).map(({ length }) => length)).toEqual([32, 8]);
+  });
+
+  test.each([
+    { what: "snapshots", over: { snapshot: "x".repeat(200_000) } },
+    { what: "events", over: { events: [{ floorSeq: 1, type: "data", at: 1, json: "x".repeat(200_000) }] } },
+    {
+      what: "messages",
+      over: { messages: [{ kind: "append", sessionId: "s", id: "m", text: "x".repeat(200_000) }] },
+    },
+  ])("the queue of commits takes no further change when the text is long: $what", async ({ over }) => {
+    const { committer, commit } = makeBusyQueue();
+    for (const floor of ["a", "b", "c"]) void commit(floor, over as Partial<FloorChange>);
+    committer.answer(0);
+    await nextTurn();
+    expect(committer.statements.slice(4)).toEqual([["a", "b"]]);
+  });
+
+  test("the queue of commits sends each change alone when one of them failed, and frees the lane at once", async () => {
+    const { committer, commitAll } = makeBusyQueue();
+    const commits = commitAll(["a", "b"]);
+    committer.answer(0);
+    await nextTurn();
+    const later = commitAll(["c"]);
+    committer.failEach(4);
+    await nextTurn();
+    expect(committer.statements.slice(4)).toEqual([["a", "b"], ["a"], ["b"], ["c"]]);
+    const refused = new Error("there is no session");
+    committer.fail(5, refused);
+    committer.answer(6);
+    committer.answer(7);
+    await expect(commits[0]).rejects.toBe(refused);
+    expect(await Promise.all([commits[1], ...later])).toEqual(["committed", "committed"]);
+  });
+
+  test("the queue of commits tells all of a statement that got no answer, and goes on", async () => {
+    const { committer, commitAll } = makeBusyQueue();
+    const commits = commitAll(["a", "b"]);
+    committer.answer(0);
+    await nextTurn();
+    committer.fail(4, new AppError("unavailable"));
+    for (const commit of commits) await expect(commit).rejects.toMatchObject({ code: "unavailable" });
+    const next = commitAll(["a"]);
+    committer.answer(5);
+    expect(await Promise.all(next)).toEqual(["committed"]);
+  });
+
+  test("the queue of commits refuses a change that waited for two seconds, without sending it", async () => {
+    const { committer, clock, commitAll } = makeBusyQueue();
+    const [late] = commitAll(["late"]);
+    clock.time += 1_999;
+    const [timely] = commitAll(["timely"]);
+    clock.time += 1;
+    committer.answer(0);
+    await expect(late).rejects.toMatchObject({ code: "unavailable" });
+    expect(committer.statements.slice(4)).toEqual([["timely"]]);
+    committer.answer(4);
+    expect(await timely).toBe("committed");
+  });
+
+  test("the queue of commits refuses what comes when too many wait, and serves those that waited", async () => {
+    const { committer, commit, commitAll } = makeBusyQueue();
+    const waiting = commitAll(names("f", MAX_WAITING));
+    await expect(commit("more")).rejects.toMatchObject({ code: "unavailable" });
+    for (let number = 0; number < committer.statements.length; number++) {
+      committer.answer(number);
+      await nextTurn();
+    }
+    expect(new Set(await Promise.all(waiting))).toEqual(new Set(["committed"]));
+  });
+});
