@@ -1,4 +1,4 @@
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, rename, rm, writeFile } from "node:fs/promises";
 import { Agent, type IncomingHttpHeaders, type OutgoingHttpHeaders, request } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -138,9 +138,11 @@ export class NodeUnderTest {
     return node;
   }
 
-  /** Put another catalogue in place of the file's. */
+  /** Put another catalogue in place of the file's: the node never sees part of it. */
   async writeCatalog(text: string): Promise<void> {
-    await writeFile(join(this.#folder, "agents_config.yaml"), text);
+    const path = join(this.#folder, "agents_config.yaml");
+    await writeFile(`${path}.new`, text);
+    await rename(`${path}.new`, path);
   }
 
   /** What a signal to stop does, while clients are still there. */

@@ -37,7 +37,10 @@ export interface WatchOptions {
   log: WatchLog;
   /** Called with each new catalogue, after `current()` shows it. */
   onChange?: (catalog: Catalog) => void;
-  /** How long after an event of the folder the file is checked, in ms: a save causes several events. Default 50. */
+  /**
+   * How long after an event of the folder the file is checked, and how long a changed file must stay the same before it
+   * is read, in ms: a save causes several events, and a slow one shows parts of the file. Default 50.
+   */
   settleMs?: number;
   /** The interval at which the file is checked without an event, in ms. Default 2000. */
   pollMs?: number;
@@ -71,8 +74,9 @@ export function watchCatalog(options: WatchOptions): WatchedCatalog {
   let faults: readonly Fault[] | undefined;
   let isClosed = false;
 
-  /** The file's signature at the last check, and how many later polls confirmed it. */
+  /** The file's signature at the last check, since when it is known, and how many later polls confirmed it. */
   let signature: string | undefined;
+  let signatureSince = 0;
   let confirmations = 0;
   /** The last read failed for a reason that may pass without a change of the signature: each poll retries. */
   let isUnreadable = false;
@@ -106,8 +110,14 @@ export function watchCatalog(options: WatchOptions): WatchedCatalog {
     if (isClosed) return;
     if (seen !== signature) {
       signature = seen;
+      signatureSince = clock.now();
       confirmations = 0;
-    } else if (confirmations === ENOUGH) {
+      return soon.ensure();
+    }
+    const ageMs = clock.now() - signatureSince;
+    // Part of a file may be a valid catalogue that lacks agents. A negative age: the clock was set back.
+    if (ageMs >= 0 && ageMs < settleMs) return soon.ensure();
+    if (confirmations === ENOUGH) {
       if (!isUnreadable) return;
     } else if (isPoll) {
       confirmations++;
