@@ -143,6 +143,8 @@ await describeClusters("the doors of several gateways", (servers) => {
       if (choices[0]?.delta.content) break;
     }
     await until(async () => (await there.ask("GET", `/session/${session}`)).body.session.activity === "idle");
+    // The abort does not wait for the worker's last report (rule C12).
+    await until(async () => (await contents(session)).at(-1) === "♪ ");
     expect(await contents(session)).toEqual(["play", "♪ "]);
   });
 
