@@ -1,7 +1,7 @@
 import { fileURLToPath } from "node:url";
 import { defineConfig } from "vitest/config";
 import { BaseSequencer, type TestSpecification } from "vitest/node";
-import { RepeatedTests } from "./test/support/repeated-tests.ts";
+import { RepeatedTests } from "./test/support/runner/repeated-tests.ts";
 
 // Programs that tests start, and threads of the store, find their code compiled. Node.js compares it with the source.
 process.env["NODE_COMPILE_CACHE"] ??= fileURLToPath(new URL("node_modules/.cache/compile", import.meta.url));
@@ -100,7 +100,7 @@ export default defineConfig({
     hookTimeout: 60_000,
     pool: "forks",
     reporters: ["default", new RepeatedTests()],
-    setupFiles: fails ? ["test/support/failing-first-try.ts"] : [],
+    setupFiles: fails ? ["test/support/runner/failing-first-try.ts"] : [],
     sequence: { sequencer: LongFirst },
     // One more than the cores of the machines that check: many tests wait for real processes.
     maxWorkers: 3,

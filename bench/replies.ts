@@ -1,8 +1,8 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { startPostgres } from "../test/support/postgres-server.ts";
-import { startRedis } from "../test/support/redis-server.ts";
+import { startPostgres } from "../test/support/servers/postgres-server.ts";
+import { startRedis } from "../test/support/servers/redis-server.ts";
 import { Child } from "./support/child.ts";
 import { quantile } from "./support/statistics.ts";
 import type { Row } from "./support/table.ts";

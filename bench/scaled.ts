@@ -1,6 +1,6 @@
 import { Redis } from "ioredis";
-import { startPostgres } from "../test/support/postgres-server.ts";
-import { startRedis } from "../test/support/redis-server.ts";
+import { startPostgres } from "../test/support/servers/postgres-server.ts";
+import { startRedis } from "../test/support/servers/redis-server.ts";
 import { Child } from "./support/child.ts";
 import { Connection } from "./support/connection.ts";
 import { type Listener, listen } from "./support/listener.ts";

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Agent, Part } from "../../src/agents/agent.ts";
 import { AppError } from "../../src/protocol/errors.ts";
 import { Usage } from "../../src/protocol/message.ts";
-import { createRunStage, play, playToFailure, textOf, turnOf } from "../support/run-stage.ts";
+import { createRunStage, play, playToFailure, textOf, turnOf } from "../support/agents/run-stage.ts";
 
 /** What an agent under test says when it is made to speak: one text part each. */
 export const SPOKEN = ["One, ", "two, ", "three."];

@@ -1,10 +1,10 @@
 import { createRegistry } from "../../src/agents/registry.ts";
 import type { AgentId } from "../../src/protocol/ids.ts";
-import { makeCatalog } from "../support/catalog.ts";
-import { gone } from "../support/processes.ts";
-import { acpAdapter, commandAdapter, programSubject } from "../support/programs.ts";
-import { startProviderServer } from "../support/provider-server.ts";
-import { WIRES } from "../support/provider-wire.ts";
+import { gone } from "../support/agents/processes.ts";
+import { acpAdapter, commandAdapter, programSubject } from "../support/agents/programs.ts";
+import { makeCatalog } from "../support/catalogs/catalog.ts";
+import { startProviderServer } from "../support/servers/provider-server.ts";
+import { WIRES } from "../support/servers/provider-wire.ts";
 import { type AgentSubject, agentContract, SPOKEN } from "./agent-contract.ts";
 
 const AGENT = "subject" as AgentId;

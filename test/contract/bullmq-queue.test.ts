@@ -8,15 +8,15 @@ import type { Effect, RunEffect } from "../../src/protocol/internal/effect.ts";
 import type { Clock } from "../../src/protocol/ports/clock.ts";
 import { openBullmqQueue } from "../../src/queue/bullmq-queue.ts";
 import type { RunQueue } from "../../src/queue/run-queue.ts";
-import { BullmqQueues } from "../support/bullmq-queues.ts";
-import { chooseRedisProcess, type RedisProcess, redis, startRedis } from "../support/redis-server.ts";
-import { describeWith } from "../support/server-choice.ts";
-import { turn } from "../support/virtual-clock.ts";
+import { turn } from "../support/runner/virtual-clock.ts";
+import { BullmqQueues } from "../support/servers/bullmq-queues.ts";
+import { chooseRedisProcess, type RedisProcess, redis, startRedis } from "../support/servers/redis-server.ts";
+import { describeWith } from "../support/servers/server-choice.ts";
 
 // Locks that run out, and servers that come back, are waited for here.
 vi.setConfig({ testTimeout: 60_000 });
 
-const CHILD = fileURLToPath(new URL("../support/queue-child.ts", import.meta.url));
+const CHILD = fileURLToPath(new URL("../support/servers/queue-child.ts", import.meta.url));
 
 describeWith(redis, await chooseRedisProcess(), "the run queue over BullMQ", () => {
   let ids = 0;

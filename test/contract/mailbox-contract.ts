@@ -4,8 +4,8 @@ import { AppError, type ErrorCode } from "../../src/protocol/errors.ts";
 import type { FloorId } from "../../src/protocol/ids.ts";
 import type { Envelope } from "../../src/protocol/internal/command.ts";
 import type { Reply } from "../../src/protocol/internal/reply.ts";
-import { FaultyBus } from "../support/faulty-bus.ts";
-import { VirtualClock } from "../support/virtual-clock.ts";
+import { FaultyBus } from "../support/networks/faulty-bus.ts";
+import { VirtualClock } from "../support/runner/virtual-clock.ts";
 import type { BusSubject } from "./bus-contract.ts";
 
 const TOPIC = "floors";

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll } from "vitest";
 import { MemoryBus } from "../../src/bus/memory-bus.ts";
-import { RedisBuses } from "../support/redis-buses.ts";
-import { type RedisServer, redis } from "../support/redis-server.ts";
-import { chooseServer, describeWith } from "../support/server-choice.ts";
+import { RedisBuses } from "../support/servers/redis-buses.ts";
+import { type RedisServer, redis } from "../support/servers/redis-server.ts";
+import { chooseServer, describeWith } from "../support/servers/server-choice.ts";
 import { mailboxContract } from "./mailbox-contract.ts";
 
 mailboxContract("the memory bus", async () => {

@@ -1,8 +1,8 @@
 import { openPostgresStore } from "../../src/store/postgres/postgres-store.ts";
-import { serverOf } from "../support/postgres-place.ts";
-import { POSTGRES } from "../support/postgres-server.ts";
-import { chooseServer, describeWith } from "../support/server-choice.ts";
-import { KeptLog, StandingClock } from "../support/sqlite-place.ts";
+import { serverOf } from "../support/servers/postgres-place.ts";
+import { POSTGRES } from "../support/servers/postgres-server.ts";
+import { chooseServer, describeWith } from "../support/servers/server-choice.ts";
+import { KeptLog, StandingClock } from "../support/stores/sqlite-place.ts";
 import { storeContract } from "./store-contract.ts";
 
 const ports = { clock: new StandingClock(), log: new KeptLog() };

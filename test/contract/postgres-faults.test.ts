@@ -2,12 +2,12 @@ import pg from "pg";
 import { expect, onTestFinished, test } from "vitest";
 import type { FloorId, SessionId } from "../../src/protocol/ids.ts";
 import type { Store } from "../../src/store/store.ts";
-import { FloorWriter, makeMessage } from "../support/floor-writer.ts";
-import { makeDatabase, openNode, serverOf } from "../support/postgres-place.ts";
-import { POSTGRES } from "../support/postgres-server.ts";
-import { chooseServer, describeWith } from "../support/server-choice.ts";
-import { KeptLog } from "../support/sqlite-place.ts";
-import { StallingProxy } from "../support/stalling-proxy.ts";
+import { StallingProxy } from "../support/networks/stalling-proxy.ts";
+import { makeDatabase, openNode, serverOf } from "../support/servers/postgres-place.ts";
+import { POSTGRES } from "../support/servers/postgres-server.ts";
+import { chooseServer, describeWith } from "../support/servers/server-choice.ts";
+import { FloorWriter, makeMessage } from "../support/stores/floor-writer.ts";
+import { KeptLog } from "../support/stores/sqlite-place.ts";
 
 const choice = await chooseServer(POSTGRES, { own: true });
 

@@ -11,10 +11,10 @@ import { StagedQueries } from "../../src/store/postgres/staged-queries.ts";
 import { StateQueries } from "../../src/store/postgres/state-queries.ts";
 import { ViewQueries } from "../../src/store/postgres/view-queries.ts";
 import type { SessionQuery, Store } from "../../src/store/store.ts";
-import { FloorWriter, makeMessage, NOON } from "../support/floor-writer.ts";
-import { askDatabase, makeDatabase, openNode, serverOf } from "../support/postgres-place.ts";
-import { POSTGRES } from "../support/postgres-server.ts";
-import { chooseServer, describeWith } from "../support/server-choice.ts";
+import { askDatabase, makeDatabase, openNode, serverOf } from "../support/servers/postgres-place.ts";
+import { POSTGRES } from "../support/servers/postgres-server.ts";
+import { chooseServer, describeWith } from "../support/servers/server-choice.ts";
+import { FloorWriter, makeMessage, NOON } from "../support/stores/floor-writer.ts";
 
 /** So many sessions, each with a message and two events, on a hundredth as many floors. */
 const SESSIONS = 50_000;

@@ -3,11 +3,11 @@ import { expect, onTestFinished, test } from "vitest";
 import type { EffectId, FloorId, MessageId, SessionId } from "../../src/protocol/ids.ts";
 import type { Effect } from "../../src/protocol/internal/effect.ts";
 import type { PostgresStore } from "../../src/store/postgres/postgres-store.ts";
-import { Chance } from "../support/chance.ts";
-import { DAY, FloorWriter, makeMessage, NOON, type WrittenChange } from "../support/floor-writer.ts";
-import { askDatabase, makeDatabase, openNode, serverOf } from "../support/postgres-place.ts";
-import { POSTGRES } from "../support/postgres-server.ts";
-import { chooseServer, describeWith } from "../support/server-choice.ts";
+import { Chance } from "../support/runner/chance.ts";
+import { askDatabase, makeDatabase, openNode, serverOf } from "../support/servers/postgres-place.ts";
+import { POSTGRES } from "../support/servers/postgres-server.ts";
+import { chooseServer, describeWith } from "../support/servers/server-choice.ts";
+import { DAY, FloorWriter, makeMessage, NOON, type WrittenChange } from "../support/stores/floor-writer.ts";
 
 const A = "a" as SessionId;
 /** Effects a floor has at a time: enough that to move or to remove them takes a while. */

@@ -1,11 +1,11 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { SessionQuery, Store } from "../../src/store/store.ts";
-import { FloorWriter, makeMessage } from "../support/floor-writer.ts";
-import { makeDatabase, openNode, serverOf } from "../support/postgres-place.ts";
-import { POSTGRES } from "../support/postgres-server.ts";
-import { chooseServer, describeWith } from "../support/server-choice.ts";
-import { openTemporaryStore } from "../support/temporary-store.ts";
+import { makeDatabase, openNode, serverOf } from "../support/servers/postgres-place.ts";
+import { POSTGRES } from "../support/servers/postgres-server.ts";
+import { chooseServer, describeWith } from "../support/servers/server-choice.ts";
+import { FloorWriter, makeMessage } from "../support/stores/floor-writer.ts";
+import { openTemporaryStore } from "../support/stores/temporary-store.ts";
 
 /** Few enough that texts and queries meet; the marks of Hindi and Thai, the digits and the dots are what parsers stumble over. */
 const PIECES = [

@@ -1,12 +1,12 @@
 import { describe, expect, test } from "vitest";
 import type { FloorId, SessionId } from "../../src/protocol/ids.ts";
 import { openPostgresStore } from "../../src/store/postgres/postgres-store.ts";
-import { FloorWriter, makeMessage } from "../support/floor-writer.ts";
-import { freePort } from "../support/free-port.ts";
-import { askDatabase, makeDatabase, openNode, serverOf } from "../support/postgres-place.ts";
-import { POSTGRES } from "../support/postgres-server.ts";
-import { chooseServer, describeWith } from "../support/server-choice.ts";
-import { KeptLog, StandingClock } from "../support/sqlite-place.ts";
+import { freePort } from "../support/servers/free-port.ts";
+import { askDatabase, makeDatabase, openNode, serverOf } from "../support/servers/postgres-place.ts";
+import { POSTGRES } from "../support/servers/postgres-server.ts";
+import { chooseServer, describeWith } from "../support/servers/server-choice.ts";
+import { FloorWriter, makeMessage } from "../support/stores/floor-writer.ts";
+import { KeptLog, StandingClock } from "../support/stores/sqlite-place.ts";
 
 describeWith(POSTGRES, await chooseServer(POSTGRES), "a PostgreSQL store", (start) => {
   const server = serverOf(start);

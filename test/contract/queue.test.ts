@@ -3,10 +3,10 @@ import type { EffectId, FloorId } from "../../src/protocol/ids.ts";
 import type { TimerEffect } from "../../src/protocol/internal/effect.ts";
 import { MemoryQueue } from "../../src/queue/memory-queue.ts";
 import { SystemClock } from "../../src/system-clock.ts";
-import { BullmqQueues } from "../support/bullmq-queues.ts";
-import { type RedisServer, redis } from "../support/redis-server.ts";
-import { chooseServer, describeWith } from "../support/server-choice.ts";
-import { VirtualClock } from "../support/virtual-clock.ts";
+import { VirtualClock } from "../support/runner/virtual-clock.ts";
+import { BullmqQueues } from "../support/servers/bullmq-queues.ts";
+import { type RedisServer, redis } from "../support/servers/redis-server.ts";
+import { chooseServer, describeWith } from "../support/servers/server-choice.ts";
 import { queueContract } from "./queue-contract.ts";
 
 queueContract("memory", async () => {

@@ -6,10 +6,10 @@ import { Mailbox } from "../../src/cluster/mailbox.ts";
 import type { FloorId } from "../../src/protocol/ids.ts";
 import type { Envelope } from "../../src/protocol/internal/command.ts";
 import { SystemClock } from "../../src/system-clock.ts";
-import { RedisBuses } from "../support/redis-buses.ts";
-import { chooseRedisProcess, type RedisProcess, redis, startRedis } from "../support/redis-server.ts";
-import { describeWith } from "../support/server-choice.ts";
-import { turn } from "../support/virtual-clock.ts";
+import { turn } from "../support/runner/virtual-clock.ts";
+import { RedisBuses } from "../support/servers/redis-buses.ts";
+import { chooseRedisProcess, type RedisProcess, redis, startRedis } from "../support/servers/redis-server.ts";
+import { describeWith } from "../support/servers/server-choice.ts";
 
 // Servers are waited for here.
 vi.setConfig({ testTimeout: 30_000 });

@@ -6,11 +6,11 @@ import { getCACertificates, setDefaultCACertificates } from "node:tls";
 import { promisify } from "node:util";
 import { Redis } from "ioredis";
 import { expect, onTestFinished, test, vi } from "vitest";
-import { freePort } from "../support/free-port.ts";
-import { RedisBuses } from "../support/redis-buses.ts";
-import { chooseRedisProcess, type RedisProcess, redis, startRedis } from "../support/redis-server.ts";
-import { describeWith } from "../support/server-choice.ts";
-import { turn } from "../support/virtual-clock.ts";
+import { turn } from "../support/runner/virtual-clock.ts";
+import { freePort } from "../support/servers/free-port.ts";
+import { RedisBuses } from "../support/servers/redis-buses.ts";
+import { chooseRedisProcess, type RedisProcess, redis, startRedis } from "../support/servers/redis-server.ts";
+import { describeWith } from "../support/servers/server-choice.ts";
 
 // A server that says nothing is waited for here.
 vi.setConfig({ testTimeout: 30_000 });

@@ -6,8 +6,8 @@ import { expect, onTestFinished, test } from "vitest";
 import { RedisTickets } from "../../src/bus/redis-tickets.ts";
 import { limitRates } from "../../src/gateway/access/rate-limiter.ts";
 import { SystemClock } from "../../src/system-clock.ts";
-import { redis } from "../support/redis-server.ts";
-import { chooseServer, describeWith } from "../support/server-choice.ts";
+import { redis } from "../support/servers/redis-server.ts";
+import { chooseServer, describeWith } from "../support/servers/server-choice.ts";
 
 const DAY_MS = 86_400_000;
 const LIMITS = { owner: { max: 4, windowMs: DAY_MS }, refused: { max: 2, windowMs: DAY_MS } };

@@ -5,8 +5,8 @@ import type { SessionId } from "../../src/protocol/ids.ts";
 import { listMigrations, migrationsFolder } from "../../src/store/migrate.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../src/store/store.ts";
-import { FloorWriter, makeMessage, NOON } from "../support/floor-writer.ts";
-import { KeptLog, makeFolder, StandingClock } from "../support/sqlite-place.ts";
+import { FloorWriter, makeMessage, NOON } from "../support/stores/floor-writer.ts";
+import { KeptLog, makeFolder, StandingClock } from "../support/stores/sqlite-place.ts";
 
 const TABLES = ["meta", "floors", "sessions", "messages", "events", "event_blobs"];
 

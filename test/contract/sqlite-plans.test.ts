@@ -8,7 +8,7 @@ import { SessionList } from "../../src/store/sqlite/session-list.ts";
 import { StateReader } from "../../src/store/sqlite/state-reader.ts";
 import { ViewReader } from "../../src/store/sqlite/view-reader.ts";
 import type { SessionQuery } from "../../src/store/store.ts";
-import { makeFolder } from "../support/sqlite-place.ts";
+import { makeFolder } from "../support/stores/sqlite-place.ts";
 
 /** Scans that are what the query means. */
 const MEANT = [

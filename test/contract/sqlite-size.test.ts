@@ -5,8 +5,8 @@ import type { EffectId, SessionId } from "../../src/protocol/ids.ts";
 import type { Effect } from "../../src/protocol/internal/effect.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../src/store/store.ts";
-import { FloorWriter, makeMessage } from "../support/floor-writer.ts";
-import { KeptLog, makeFolder, StandingClock } from "../support/sqlite-place.ts";
+import { FloorWriter, makeMessage } from "../support/stores/floor-writer.ts";
+import { KeptLog, makeFolder, StandingClock } from "../support/stores/sqlite-place.ts";
 
 /** Numbers that repeat with every run of the test: a linear congruential generator. */
 function* numbers(seed: number): Generator<number, never> {

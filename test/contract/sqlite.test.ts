@@ -21,9 +21,9 @@ import { AppError } from "../../src/protocol/errors.ts";
 import type { ConnectionId, FloorId, MessageId, SessionId } from "../../src/protocol/ids.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import type { ConnectionRow, Store } from "../../src/store/store.ts";
-import { FloorWriter, makeMessage } from "../support/floor-writer.ts";
-import { KeptLog, makeFolder, StandingClock } from "../support/sqlite-place.ts";
-import { StoreProcess } from "../support/store-process.ts";
+import { FloorWriter, makeMessage } from "../support/stores/floor-writer.ts";
+import { KeptLog, makeFolder, StandingClock } from "../support/stores/sqlite-place.ts";
+import { StoreProcess } from "../support/stores/store-process.ts";
 
 const run = promisify(execFile);
 const ANN = "u:ann" as FloorId;

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import type { EffectId, FloorId, MessageId, SessionId } from "../../src/protocol/ids.ts";
 import type { Effect } from "../../src/protocol/internal/effect.ts";
 import { floorHash } from "../../src/protocol/internal/floor-hash.ts";
-import { FloorWriter, makeMessage, NOON } from "../support/floor-writer.ts";
+import { FloorWriter, makeMessage, NOON } from "../support/stores/floor-writer.ts";
 import type { StoreStage } from "./store-contract.ts";
 
 const A = "a" as SessionId;

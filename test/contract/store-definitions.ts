@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { AgentId } from "../../src/protocol/ids.ts";
-import { NOON } from "../support/floor-writer.ts";
+import { NOON } from "../support/stores/floor-writer.ts";
 import type { StoreStage } from "./store-contract.ts";
 
 const A = "a" as AgentId;

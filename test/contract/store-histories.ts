@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { LogEntry } from "../../src/protocol/event.ts";
 import type { SessionId } from "../../src/protocol/ids.ts";
-import { FloorWriter, NOON } from "../support/floor-writer.ts";
+import { FloorWriter, NOON } from "../support/stores/floor-writer.ts";
 import type { StoreStage } from "./store-contract.ts";
 
 /** A step of a history: events of one of four sessions or of the floor alone, the end of a session (another takes its place), a restart. */

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { FloorId, SessionId } from "../../src/protocol/ids.ts";
-import { FloorWriter, makeMessage } from "../support/floor-writer.ts";
+import { FloorWriter, makeMessage } from "../support/stores/floor-writer.ts";
 import type { StoreStage } from "./store-contract.ts";
 
 export function lifeContract(stage: StoreStage): void {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { FloorId, MessageId, SessionId } from "../../src/protocol/ids.ts";
-import { FloorWriter, makeMessage, NOON } from "../support/floor-writer.ts";
+import { FloorWriter, makeMessage, NOON } from "../support/stores/floor-writer.ts";
 import type { StoreStage } from "./store-contract.ts";
 
 const A = "a" as SessionId;

@@ -3,7 +3,7 @@ import type { LogEntry } from "../../src/protocol/event.ts";
 import type { MessageId, SessionId } from "../../src/protocol/ids.ts";
 import type { LogLine, Message } from "../../src/protocol/message.ts";
 import { ANSWER_BYTES, LOG_BYTES } from "../../src/store/row-page.ts";
-import { FloorWriter, makeMessage, NOON } from "../support/floor-writer.ts";
+import { FloorWriter, makeMessage, NOON } from "../support/stores/floor-writer.ts";
 import type { StoreStage } from "./store-contract.ts";
 
 const A = "a" as SessionId;

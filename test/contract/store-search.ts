@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import type { MessageId, SessionId } from "../../src/protocol/ids.ts";
 import type { Session } from "../../src/protocol/session.ts";
 import type { SessionQuery } from "../../src/store/store.ts";
-import { FloorWriter, makeMessage, NOON } from "../support/floor-writer.ts";
+import { FloorWriter, makeMessage, NOON } from "../support/stores/floor-writer.ts";
 import type { StoreStage } from "./store-contract.ts";
 
 export function searchContract(stage: StoreStage): void {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { MessageId, SessionId } from "../../src/protocol/ids.ts";
 import type { PruneLimits, StagedId } from "../../src/store/store.ts";
-import { DAY, FloorWriter, HOUR, makeMessage, NOON } from "../support/floor-writer.ts";
+import { DAY, FloorWriter, HOUR, makeMessage, NOON } from "../support/stores/floor-writer.ts";
 import type { StoreStage } from "./store-contract.ts";
 
 const A = "a" as SessionId;

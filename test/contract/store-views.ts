@@ -3,7 +3,7 @@ import type { FloorId, MessageId, SessionId } from "../../src/protocol/ids.ts";
 import type { LogLine } from "../../src/protocol/message.ts";
 import type { Session } from "../../src/protocol/session.ts";
 import type { FloorQuery } from "../../src/store/store.ts";
-import { FloorWriter, makeMessage, NOON } from "../support/floor-writer.ts";
+import { FloorWriter, makeMessage, NOON } from "../support/stores/floor-writer.ts";
 import type { StoreStage } from "./store-contract.ts";
 
 const A = "a" as SessionId;

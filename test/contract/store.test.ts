@@ -1,5 +1,5 @@
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
-import { KeptLog, makeFolder, StandingClock } from "../support/sqlite-place.ts";
+import { KeptLog, makeFolder, StandingClock } from "../support/stores/sqlite-place.ts";
 import { storeContract } from "./store-contract.ts";
 
 const ports = { clock: new StandingClock(), log: new KeptLog() };

@@ -4,9 +4,9 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vit
 import { MemoryTickets } from "../../src/bus/memory-tickets.ts";
 import { RedisTickets } from "../../src/bus/redis-tickets.ts";
 import { SystemClock } from "../../src/system-clock.ts";
-import { type RedisServer, redis } from "../support/redis-server.ts";
-import { chooseServer, describeWith } from "../support/server-choice.ts";
-import { VirtualClock } from "../support/virtual-clock.ts";
+import { VirtualClock } from "../support/runner/virtual-clock.ts";
+import { type RedisServer, redis } from "../support/servers/redis-server.ts";
+import { chooseServer, describeWith } from "../support/servers/server-choice.ts";
 import { ticketContract } from "./tickets-contract.ts";
 
 ticketContract("memory", async () => {

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { readCatalog } from "../../src/config/catalog/catalog-file.ts";
-import { programSubject } from "../support/programs.ts";
-import { play, textOf, turnOf } from "../support/run-stage.ts";
+import { programSubject } from "../support/agents/programs.ts";
+import { play, textOf, turnOf } from "../support/agents/run-stage.ts";
 import { readPage } from "./page.ts";
 
 const PAGES = ["docs/agents-command.md", "docs/agents-command.zh.md"];

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
-import { NodeUnderTest } from "../support/node-under-test.ts";
+import { NodeUnderTest } from "../support/nodes/node-under-test.ts";
 import { readPage, root } from "./page.ts";
 import { answersOf, difference, requestsOf } from "./shown.ts";
 

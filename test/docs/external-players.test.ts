@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { expect, onTestFinished, test } from "vitest";
 import { createApp, readSettings } from "../../src/index.ts";
-import { makeFolder } from "../support/sqlite-place.ts";
-import { SseReader } from "../support/sse-reader.ts";
+import { SseReader } from "../support/clients/sse-reader.ts";
+import { makeFolder } from "../support/stores/sqlite-place.ts";
 import { readPage, root } from "./page.ts";
 import { answersOf, difference, requestsOf } from "./shown.ts";
 

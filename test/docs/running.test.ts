@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { afterAll, expect, test } from "vitest";
 import { createApp, readSettings } from "../../src/index.ts";
-import { OpenApiDocument } from "../support/openapi-document.ts";
+import { OpenApiDocument } from "../support/documents/openapi-document.ts";
 import { codeOf, mentions, readPage, root, tablesOf } from "./page.ts";
 import { answersOf, difference, requestsOf, type ShownRequest } from "./shown.ts";
 

@@ -2,13 +2,13 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { text as textOf } from "node:stream/consumers";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { BARE_ENV } from "../support/bare-env.ts";
-import { freePort } from "../support/free-port.ts";
-import { askDatabase, serverOf } from "../support/postgres-place.ts";
-import { POSTGRES } from "../support/postgres-server.ts";
-import { redis } from "../support/redis-server.ts";
-import { chooseServer, describeWith } from "../support/server-choice.ts";
-import { SseReader } from "../support/sse-reader.ts";
+import { BARE_ENV } from "../support/agents/bare-env.ts";
+import { SseReader } from "../support/clients/sse-reader.ts";
+import { freePort } from "../support/servers/free-port.ts";
+import { askDatabase, serverOf } from "../support/servers/postgres-place.ts";
+import { POSTGRES } from "../support/servers/postgres-server.ts";
+import { redis } from "../support/servers/redis-server.ts";
+import { chooseServer, describeWith } from "../support/servers/server-choice.ts";
 import { readPage, root } from "./page.ts";
 
 /** What pages call the store and the bus. */

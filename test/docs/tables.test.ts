@@ -18,7 +18,7 @@ import { Message } from "../../src/protocol/message.ts";
 import { Session } from "../../src/protocol/session.ts";
 import { MAX_WAITING as MAX_WRITES } from "../../src/store/sqlite/writer/write-queue.ts";
 import { MAX_GROUP } from "../../src/store/sqlite/writer/writer-job.ts";
-import { stillMetrics } from "../support/still-metrics.ts";
+import { stillMetrics } from "../support/nodes/still-metrics.ts";
 import { codeOf, mentions, readPage, tablesOf } from "./page.ts";
 
 const protocol = readPage("docs/protocol.md");

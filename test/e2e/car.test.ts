@@ -2,7 +2,7 @@ import { expect } from "vitest";
 import { Car } from "../../examples/car/car.ts";
 import { playDrive } from "../../examples/car/drive.ts";
 import { SONG_LEVEL } from "../../examples/car/sound/song.ts";
-import { testWithSound } from "../support/sound-programs.ts";
+import { testWithSound } from "../support/agents/sound-programs.ts";
 
 testWithSound("a drive in the car of the example is heard as loud as the states of its sessions say", async () => {
   await using car = await Car.open();

@@ -5,8 +5,8 @@ import { expect, it } from "vitest";
 import { type DriveOptions, drive, type Screen } from "../../src/cli/drive.ts";
 import { widthOf } from "../../src/cli/text-width.ts";
 import { createClient } from "../../src/client/client.ts";
-import { keysFile } from "../support/callers.ts";
-import { ServerProcess } from "../support/server-process.ts";
+import { keysFile } from "../support/clients/callers.ts";
+import { ServerProcess } from "../support/servers/server-process.ts";
 
 /** Drive, and keep what is printed. */
 async function printed(url: string, options: DriveOptions = {}, screen: Partial<Screen> = {}) {

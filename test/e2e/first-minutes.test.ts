@@ -9,7 +9,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, describe, expect, onTestFinished, test } from "vitest";
 import { SETTINGS } from "../../src/config/settings.ts";
-import { BARE_ENV } from "../support/bare-env.ts";
+import { BARE_ENV } from "../support/agents/bare-env.ts";
 
 const ENTRY = fileURLToPath(new URL("../../bin/interlock.js", import.meta.url));
 const folder = await mkdtemp(join(tmpdir(), "interlock-first-"));

@@ -2,8 +2,8 @@ import { createWebSocketReceiver, type StatelyInspectionEvent } from "@statelyai
 import { afterAll, describe, expect, onTestFinished, test } from "vitest";
 import { WebSocket } from "ws";
 import { inspect } from "../../src/cli/inspect.ts";
-import { accepted, E2eClient } from "../support/e2e-client.ts";
-import { NodeUnderTest } from "../support/node-under-test.ts";
+import { accepted, E2eClient } from "../support/clients/e2e-client.ts";
+import { NodeUnderTest } from "../support/nodes/node-under-test.ts";
 
 const node = await NodeUnderTest.start();
 afterAll(() => node.stop());

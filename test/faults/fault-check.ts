@@ -1,7 +1,7 @@
 import { expect } from "vitest";
-import { Chance } from "../support/chance.ts";
-import { type AnswerBody, type ChildServer, makeHouse, type ServerHouse } from "../support/child-server.ts";
-import { SessionReader } from "../support/session-reader.ts";
+import { SessionReader } from "../support/clients/session-reader.ts";
+import { type AnswerBody, type ChildServer, makeHouse, type ServerHouse } from "../support/nodes/child-server.ts";
+import { Chance } from "../support/runner/chance.ts";
 
 const SONG = Array.from({ length: 12 }, (_, n) => `la${n} `);
 const sing = (more: object = {}) => ({ kind: "scripted", replies: [{ say: SONG, delay: "5ms" }], ...more });

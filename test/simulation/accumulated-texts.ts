@@ -1,6 +1,6 @@
 import type { Delta } from "../../src/protocol/event.ts";
 import type { Message } from "../../src/protocol/message.ts";
-import { must } from "../support/must.ts";
+import { must } from "../support/runner/must.ts";
 import { textOf } from "./scripts.ts";
 
 /**

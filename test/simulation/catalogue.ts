@@ -1,6 +1,6 @@
 import type { Catalog } from "../../src/config/catalog/catalog.ts";
-import { makeCatalog } from "../support/catalog.ts";
-import type { Chance } from "../support/chance.ts";
+import { makeCatalog } from "../support/catalogs/catalog.ts";
+import type { Chance } from "../support/runner/chance.ts";
 
 export const AGENTS = ["music", "weather", "phone", "chat"] as const;
 /** Flags by which floors are restricted, where their catalogue says so. */

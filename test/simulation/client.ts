@@ -5,7 +5,7 @@ import type { FloorId } from "../../src/protocol/ids.ts";
 import type { Envelope } from "../../src/protocol/internal/command.ts";
 import type { Reply } from "../../src/protocol/internal/reply.ts";
 import { type Clock, sleep } from "../../src/protocol/ports/clock.ts";
-import { must } from "../support/must.ts";
+import { must } from "../support/runner/must.ts";
 import type { Cluster } from "./cluster.ts";
 import type { Wish } from "./commands.ts";
 import type { NodeProcess } from "./node.ts";

@@ -3,7 +3,7 @@ import type { Delta, LogEntry } from "../../src/protocol/event.ts";
 import type { ConnectionId, FloorId, SessionId } from "../../src/protocol/ids.ts";
 import type { Message } from "../../src/protocol/message.ts";
 import { parseConnectionPosition } from "../../src/protocol/position.ts";
-import { must } from "../support/must.ts";
+import { must } from "../support/runner/must.ts";
 import { AccumulatedTexts } from "./accumulated-texts.ts";
 import type { GatewaySide, Opening } from "./gateway-side.ts";
 import type { Reading } from "./reader.ts";

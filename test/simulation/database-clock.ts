@@ -1,5 +1,5 @@
 import { AppError } from "../../src/protocol/errors.ts";
-import type { Chance } from "../support/chance.ts";
+import type { Chance } from "../support/runner/chance.ts";
 import type { Life } from "./life.ts";
 import type { SimClock } from "./sim-clock.ts";
 

@@ -6,9 +6,9 @@ import type { LogEntry } from "../../src/protocol/event.ts";
 import type { FloorId, FloorSeq, RunId, Seq, SessionId } from "../../src/protocol/ids.ts";
 import type { Message } from "../../src/protocol/message.ts";
 import type { FloorChange, SessionRow } from "../../src/store/store.ts";
-import { checkArrangement } from "../support/arrangement-check.ts";
-import { FloorLogCheck } from "../support/floor-log-check.ts";
-import { must } from "../support/must.ts";
+import { checkArrangement } from "../support/floors/arrangement-check.ts";
+import { FloorLogCheck } from "../support/floors/floor-log-check.ts";
+import { must } from "../support/runner/must.ts";
 import { textOf } from "./scripts.ts";
 
 type Memory = Pick<SessionContext, "run" | "stopping" | "idleTimerId" | "pauseTimerId" | "holdTimerId" | "lease">;

@@ -1,6 +1,6 @@
 import type { FloorId, SessionId } from "../../src/protocol/ids.ts";
 import { sleep } from "../../src/protocol/ports/clock.ts";
-import { must } from "../support/must.ts";
+import { must } from "../support/runner/must.ts";
 import { bindMade } from "./binder.ts";
 import { Client } from "./client.ts";
 import { Cluster } from "./cluster.ts";

@@ -3,7 +3,7 @@ import type { EffectId } from "../../src/protocol/ids.ts";
 import type { Effect } from "../../src/protocol/internal/effect.ts";
 import type { Clock } from "../../src/protocol/ports/clock.ts";
 import type { Processing, RunQueue } from "../../src/queue/run-queue.ts";
-import type { Chance } from "../support/chance.ts";
+import type { Chance } from "../support/runner/chance.ts";
 import type { Life } from "./life.ts";
 import type { SimClock } from "./sim-clock.ts";
 import type { Trace } from "./trace.ts";

@@ -1,6 +1,6 @@
 import type { Bus, Listener, Unsubscribe } from "../../src/bus/bus.ts";
 import { AppError } from "../../src/protocol/errors.ts";
-import type { Chance } from "../support/chance.ts";
+import type { Chance } from "../support/runner/chance.ts";
 import type { Life } from "./life.ts";
 import type { SimClock } from "./sim-clock.ts";
 import type { Trace } from "./trace.ts";

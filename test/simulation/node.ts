@@ -10,7 +10,7 @@ import type { Clock } from "../../src/protocol/ports/clock.ts";
 import type { Logger } from "../../src/protocol/ports/logger.ts";
 import { Armer } from "../../src/queue/armer.ts";
 import { Worker } from "../../src/runs/worker.ts";
-import { must } from "../support/must.ts";
+import { must } from "../support/runner/must.ts";
 import { GatewaySide } from "./gateway-side.ts";
 import { Life } from "./life.ts";
 import type { MemoryStore } from "./memory-store.ts";

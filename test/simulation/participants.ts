@@ -1,6 +1,6 @@
 import type { FloorId, SessionId } from "../../src/protocol/ids.ts";
 import { type Clock, sleep } from "../../src/protocol/ports/clock.ts";
-import { must } from "../support/must.ts";
+import { must } from "../support/runner/must.ts";
 import { askNode } from "./client.ts";
 import type { Cluster } from "./cluster.ts";
 import { visit } from "./visit.ts";

@@ -1,6 +1,6 @@
 import type { LogEntry } from "../../src/protocol/event.ts";
 import type { FloorId } from "../../src/protocol/ids.ts";
-import { must } from "../support/must.ts";
+import { must } from "../support/runner/must.ts";
 import type { Reader } from "./reader.ts";
 import type { World } from "./world.ts";
 

@@ -1,7 +1,7 @@
 import type { Agent, Part, RunControl, Turn } from "../../src/agents/agent.ts";
 import { AppError } from "../../src/protocol/errors.ts";
 import type { AgentId, RunId } from "../../src/protocol/ids.ts";
-import { Chance } from "../support/chance.ts";
+import { Chance } from "../support/runner/chance.ts";
 
 /** What an agent does with a run: the same for each attempt, so that everybody can tell what a message should say. */
 export interface Script {

@@ -1,5 +1,5 @@
 import type { Clock, Timer } from "../../src/protocol/ports/clock.ts";
-import { NOON } from "../support/floor-writer.ts";
+import { NOON } from "../support/stores/floor-writer.ts";
 
 interface Entry {
   at: number;

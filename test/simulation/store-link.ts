@@ -1,6 +1,6 @@
 import { AppError } from "../../src/protocol/errors.ts";
 import type { Store } from "../../src/store/store.ts";
-import type { Chance } from "../support/chance.ts";
+import type { Chance } from "../support/runner/chance.ts";
 import type { Life } from "./life.ts";
 import type { MemoryStore } from "./memory-store.ts";
 import type { SimClock } from "./sim-clock.ts";

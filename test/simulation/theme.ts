@@ -1,4 +1,4 @@
-import type { Chance } from "../support/chance.ts";
+import type { Chance } from "../support/runner/chance.ts";
 import type { Kind } from "./commands.ts";
 import type { BlowKind } from "./weather.ts";
 

@@ -4,7 +4,7 @@ import { envelopeJson } from "../../src/protocol/frames.ts";
 import type { FloorId, SessionId } from "../../src/protocol/ids.ts";
 import type { Message } from "../../src/protocol/message.ts";
 import type { FloorChange } from "../../src/store/store.ts";
-import { must } from "../support/must.ts";
+import { must } from "../support/runner/must.ts";
 import { APART_MS, FloorWatch, LATE_MS } from "./floor-watch.ts";
 
 interface FloorUpdate {

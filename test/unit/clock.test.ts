@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { DatabaseTime, keepComparing } from "../../src/database-time.ts";
 import { SystemClock } from "../../src/system-clock.ts";
-import { KeptLog } from "../support/sqlite-place.ts";
-import { VirtualClock } from "../support/virtual-clock.ts";
+import { VirtualClock } from "../support/runner/virtual-clock.ts";
+import { KeptLog } from "../support/stores/sqlite-place.ts";
 
 const BOOT = Date.UTC(2026, 0, 1, 12);
 

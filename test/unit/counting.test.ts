@@ -4,13 +4,13 @@ import { Follower } from "../../src/gateway/streams/follower.ts";
 import type { FloorId } from "../../src/protocol/ids.ts";
 import type { Envelope } from "../../src/protocol/internal/command.ts";
 import { encodeFloorMessage, floorTopic } from "../../src/protocol/internal/floor-message.ts";
-import { FaultyBus } from "../support/faulty-bus.ts";
-import { FloorFeed } from "../support/floor-feed.ts";
-import { HostStage } from "../support/host-stage.ts";
-import { KeptLog } from "../support/sqlite-place.ts";
-import { openTemporaryStore } from "../support/temporary-store.ts";
-import { UnreliableBus } from "../support/unreliable-bus.ts";
-import { turn, VirtualClock } from "../support/virtual-clock.ts";
+import { FloorFeed } from "../support/floors/floor-feed.ts";
+import { HostStage } from "../support/floors/host-stage.ts";
+import { FaultyBus } from "../support/networks/faulty-bus.ts";
+import { UnreliableBus } from "../support/networks/unreliable-bus.ts";
+import { turn, VirtualClock } from "../support/runner/virtual-clock.ts";
+import { KeptLog } from "../support/stores/sqlite-place.ts";
+import { openTemporaryStore } from "../support/stores/temporary-store.ts";
 
 /** What metrics are made of, where it happens. */
 

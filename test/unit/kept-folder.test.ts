@@ -3,7 +3,7 @@ import { existsSync } from "node:fs";
 import { readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { keptFolder } from "../support/kept-folder.ts";
+import { keptFolder } from "../support/runner/kept-folder.ts";
 
 /** Keeps folders of a name of its own, and says how often one was made. */
 function keeper() {

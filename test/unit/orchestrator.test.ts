@@ -8,10 +8,10 @@ import { Orchestrator } from "../../src/orchestrator.ts";
 import type { RunEffect } from "../../src/protocol/internal/effect.ts";
 import { MemoryQueue } from "../../src/queue/memory-queue.ts";
 import { SystemClock } from "../../src/system-clock.ts";
-import { FloorWriter } from "../support/floor-writer.ts";
-import { KeptLog } from "../support/sqlite-place.ts";
-import { stillMetrics } from "../support/still-metrics.ts";
-import { openTemporaryStore } from "../support/temporary-store.ts";
+import { stillMetrics } from "../support/nodes/still-metrics.ts";
+import { FloorWriter } from "../support/stores/floor-writer.ts";
+import { KeptLog } from "../support/stores/sqlite-place.ts";
+import { openTemporaryStore } from "../support/stores/temporary-store.ts";
 
 test("due effects are armed again as soon as a bus is back that may have lost them", async () => {
   const clock = new SystemClock();

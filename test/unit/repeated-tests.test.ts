@@ -18,7 +18,7 @@ async function run(settings: object): Promise<string> {
   onTestFinished(() => rm(folder, { recursive: true, force: true }));
   await symlink(join(root, "node_modules"), join(folder, "node_modules"));
   await writeFile(join(folder, "a.test.js"), TESTS);
-  const reporter = JSON.stringify(join(root, "test/support/repeated-tests.ts"));
+  const reporter = JSON.stringify(join(root, "test/support/runner/repeated-tests.ts"));
   await writeFile(
     join(folder, "vitest.config.js"),
     `import { RepeatedTests } from ${reporter};
@@ -41,6 +41,6 @@ test("a run names each test that was tried again, at its end, with the failure o
 });
 
 test("TEST_SECOND_TRY lets the first try of each test fail, so that the second one counts", async () => {
-  const printed = await run({ setupFiles: [join(root, "test/support/failing-first-try.ts")] });
+  const printed = await run({ setupFiles: [join(root, "test/support/runner/failing-first-try.ts")] });
   expect(printed).toContain("a.test.js > steady (try 2 passed; the first: the first try fails on purpose)");
 });

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { readTraceSettings } from "../../src/config/traces.ts";
 import { Envelope } from "../../src/protocol/internal/command.ts";
 import { Tracing } from "../../src/tracing.ts";
-import { json, SmallServer } from "../support/small-server.ts";
+import { json, SmallServer } from "../support/servers/small-server.ts";
 
 /** As many spans as are sent at once, without waiting for more. */
 const SENT_TOGETHER = 1_024;

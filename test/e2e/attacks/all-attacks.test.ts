@@ -1,10 +1,10 @@
 import { once } from "node:events";
 import { Worker } from "node:worker_threads";
 import { expect, onTestFinished, test } from "vitest";
-import { type BystanderData, type Look, peakMemory } from "../../support/bystander.ts";
-import { headOf, oneByteChunks, RawSocket } from "../../support/raw-socket.ts";
-import { ServerProcess } from "../../support/server-process.ts";
-import { makeFolder } from "../../support/sqlite-place.ts";
+import { type BystanderData, type Look, peakMemory } from "../../support/clients/bystander.ts";
+import { headOf, oneByteChunks, RawSocket } from "../../support/networks/raw-socket.ts";
+import { ServerProcess } from "../../support/servers/server-process.ts";
+import { makeFolder } from "../../support/stores/sqlite-place.ts";
 
 /** What a node of the default settings keeps to, whatever it is sent. In MiB and ms. */
 const MEMORY = 700;
@@ -176,7 +176,7 @@ test("a node of the default settings answers others while it is attacked in ever
   const stage = new Stage(node.url);
   const { session } = await stage.ask("POST", "/session/create", { userId: "bystander", agentId: "general" });
   const workerData: BystanderData = { url: node.url, pid: node.pid, sessionId: session.id };
-  const worker = new Worker(new URL("../../support/bystander.ts", import.meta.url), { workerData });
+  const worker = new Worker(new URL("../../support/clients/bystander.ts", import.meta.url), { workerData });
   const looked = once(worker, "message") as Promise<[Look[]]>;
   // It is looked at when all is over.
   looked.catch(() => {});

@@ -1,8 +1,8 @@
 import { afterAll, describe, expect, onTestFinished, test } from "vitest";
-import { Caller, keysFile, writeTemporary } from "../../support/callers.ts";
-import { accepted, refused } from "../../support/e2e-client.ts";
-import { NodeUnderTest } from "../../support/node-under-test.ts";
-import { headOf, oneByteChunks, RawSocket } from "../../support/raw-socket.ts";
+import { Caller, keysFile, writeTemporary } from "../../support/clients/callers.ts";
+import { accepted, refused } from "../../support/clients/e2e-client.ts";
+import { headOf, oneByteChunks, RawSocket } from "../../support/networks/raw-socket.ts";
+import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
 const ANN = "ann-key-0123456789abcdef0123456789";
 const OPS = "ops-key-0123456789abcdef0123456789";

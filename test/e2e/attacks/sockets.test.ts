@@ -1,6 +1,6 @@
 import { expect, onTestFinished, test } from "vitest";
-import { NodeUnderTest } from "../../support/node-under-test.ts";
-import { headOf, RawSocket } from "../../support/raw-socket.ts";
+import { headOf, RawSocket } from "../../support/networks/raw-socket.ts";
+import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
 async function start(settings: Record<string, string> = {}) {
   const node = await NodeUnderTest.start({ settings });

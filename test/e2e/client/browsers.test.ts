@@ -3,15 +3,15 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { gzipSync } from "node:zlib";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { Caller, keysFile, writeTemporary } from "../../support/callers.ts";
-import { closeChromium, describeInChromium } from "../../support/chromium.ts";
-import { bundleForBrowsers } from "../../support/client-bundle.ts";
-import { CuttingProxy } from "../../support/cutting-proxy.ts";
-import { accepted } from "../../support/e2e-client.ts";
-import { describeInFirefox, type Firefox } from "../../support/firefox.ts";
-import { NodeUnderTest } from "../../support/node-under-test.ts";
-import { PLAYERS } from "../../support/players.ts";
-import { type Answer, frame, SmallServer, stream } from "../../support/small-server.ts";
+import { closeChromium, describeInChromium } from "../../support/browsers/chromium.ts";
+import { bundleForBrowsers } from "../../support/browsers/client-bundle.ts";
+import { describeInFirefox, type Firefox } from "../../support/browsers/firefox.ts";
+import { Caller, keysFile, writeTemporary } from "../../support/clients/callers.ts";
+import { accepted } from "../../support/clients/e2e-client.ts";
+import { CuttingProxy } from "../../support/networks/cutting-proxy.ts";
+import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
+import { PLAYERS } from "../../support/nodes/players.ts";
+import { type Answer, frame, SmallServer, stream } from "../../support/servers/small-server.ts";
 
 /** KiB, compressed. What is more wants a reason. */
 const MAX_CLIENT = 12;

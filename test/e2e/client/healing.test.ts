@@ -3,11 +3,11 @@ import { createClient } from "../../../src/client/client.ts";
 import { LiveFloor } from "../../../src/client/live/live-floor.ts";
 import { LiveFloors } from "../../../src/client/live/live-floors.ts";
 import { LiveSession } from "../../../src/client/live/live-session.ts";
-import { CuttingProxy } from "../../support/cutting-proxy.ts";
-import { E2eClient } from "../../support/e2e-client.ts";
-import { freePort } from "../../support/free-port.ts";
-import { until } from "../../support/live-view.ts";
-import { NodeUnderTest } from "../../support/node-under-test.ts";
+import { E2eClient } from "../../support/clients/e2e-client.ts";
+import { until } from "../../support/clients/live-view.ts";
+import { CuttingProxy } from "../../support/networks/cutting-proxy.ts";
+import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
+import { freePort } from "../../support/servers/free-port.ts";
 
 test("views whose positions the server has lost read the state again, and drop the lost log", async () => {
   // A store in memory: the node that takes this one's place begins another log.

@@ -1,13 +1,13 @@
 import { fileURLToPath } from "node:url";
 import { afterAll, expect, test } from "vitest";
-import { buildPage } from "../../support/built-page.ts";
-import { closeChromium, describeInChromium } from "../../support/chromium.ts";
-import { E2E_AGENTS } from "../../support/e2e-catalog.ts";
-import { accepted, E2eClient } from "../../support/e2e-client.ts";
-import { NodeUnderTest } from "../../support/node-under-test.ts";
+import { buildPage } from "../../support/browsers/built-page.ts";
+import { closeChromium, describeInChromium } from "../../support/browsers/chromium.ts";
+import { E2E_AGENTS } from "../../support/catalogs/e2e-catalog.ts";
+import { accepted, E2eClient } from "../../support/clients/e2e-client.ts";
+import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
 const LEASE_MS = 2_000;
-const pageFolder = await buildPage(fileURLToPath(new URL("../../support/hooks-page", import.meta.url)));
+const pageFolder = await buildPage(fileURLToPath(new URL("../../support/browsers/hooks-page", import.meta.url)));
 const radio = { name: "radio", lease: `${LEASE_MS}ms`, adapter: { kind: "external" } };
 const node = await NodeUnderTest.start({ pageFolder, agents: [...E2E_AGENTS, radio] });
 afterAll(() => node.stop());

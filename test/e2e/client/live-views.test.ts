@@ -7,12 +7,12 @@ import { LiveFloor } from "../../../src/client/live/live-floor.ts";
 import { LiveFloors } from "../../../src/client/live/live-floors.ts";
 import { LiveSession } from "../../../src/client/live/live-session.ts";
 import { LiveViews } from "../../../src/client/live/live-views.ts";
-import { keysFile, writeTemporary } from "../../support/callers.ts";
-import { CuttingProxy } from "../../support/cutting-proxy.ts";
-import { accepted, E2eClient } from "../../support/e2e-client.ts";
-import { until } from "../../support/live-view.ts";
-import { NodeUnderTest } from "../../support/node-under-test.ts";
-import { PLAYERS } from "../../support/players.ts";
+import { keysFile, writeTemporary } from "../../support/clients/callers.ts";
+import { accepted, E2eClient } from "../../support/clients/e2e-client.ts";
+import { until } from "../../support/clients/live-view.ts";
+import { CuttingProxy } from "../../support/networks/cutting-proxy.ts";
+import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
+import { PLAYERS } from "../../support/nodes/players.ts";
 
 const node = await NodeUnderTest.start();
 afterAll(() => node.stop());

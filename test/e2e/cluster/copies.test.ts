@@ -1,8 +1,8 @@
 import { onTestFinished } from "vitest";
 import { openPostgresStore } from "../../../src/store/postgres/postgres-store.ts";
-import { Cluster, describeClusters } from "../../support/cluster.ts";
-import { copyingSuite } from "../../support/copying-nodes.ts";
-import { KeptLog, StandingClock } from "../../support/sqlite-place.ts";
+import { Cluster, describeClusters } from "../../support/nodes/cluster.ts";
+import { copyingSuite } from "../../support/nodes/copying-nodes.ts";
+import { KeptLog, StandingClock } from "../../support/stores/sqlite-place.ts";
 
 await describeClusters("several nodes", (servers) => {
   copyingSuite("a gateway", ["begins"], () => open("gateway"));

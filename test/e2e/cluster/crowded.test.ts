@@ -1,6 +1,6 @@
 import { onTestFinished, test } from "vitest";
-import { Cluster, describeClusters } from "../../support/cluster.ts";
-import { SessionReader } from "../../support/session-reader.ts";
+import { SessionReader } from "../../support/clients/session-reader.ts";
+import { Cluster, describeClusters } from "../../support/nodes/cluster.ts";
 
 const replies = [
   { match: "^ask", ask: { question: "Which one?" } },

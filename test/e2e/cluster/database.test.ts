@@ -1,8 +1,8 @@
 import { expect, onTestFinished, test } from "vitest";
-import { Cluster, describeClusters } from "../../support/cluster.ts";
-import { clientOf, LOAD_CATALOG, Load } from "../../support/load.ts";
-import { SessionReader } from "../../support/session-reader.ts";
-import { within } from "../../support/within.ts";
+import { SessionReader } from "../../support/clients/session-reader.ts";
+import { Cluster, describeClusters } from "../../support/nodes/cluster.ts";
+import { clientOf, LOAD_CATALOG, Load } from "../../support/nodes/load.ts";
+import { within } from "../../support/runner/within.ts";
 
 /** Nobody waits for long for what works. */
 const UNDER_WAY_MS = 20_000;

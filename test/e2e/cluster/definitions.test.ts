@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { Cluster, describeClusters } from "../../support/cluster.ts";
+import { Cluster, describeClusters } from "../../support/nodes/cluster.ts";
 
 const CATALOG = {
   agents: [

@@ -2,10 +2,10 @@ import { createMCPClient } from "@ai-sdk/mcp";
 import { lastAssistantMessageIsCompleteWithApprovalResponses } from "ai";
 import OpenAI from "openai";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { ChatInHand } from "../../support/chat-in-hand.ts";
-import type { ChildServer } from "../../support/child-server.ts";
-import { Cluster, describeClusters } from "../../support/cluster.ts";
-import { scripted } from "../../support/e2e-catalog.ts";
+import { scripted } from "../../support/catalogs/e2e-catalog.ts";
+import { ChatInHand } from "../../support/clients/chat-in-hand.ts";
+import type { ChildServer } from "../../support/nodes/child-server.ts";
+import { Cluster, describeClusters } from "../../support/nodes/cluster.ts";
 
 /** Speaks for three seconds. */
 const SLOW = { name: "slow", adapter: { kind: "scripted", replies: [{ say: ["tock "], delay: "50ms", repeat: 60 }] } };

@@ -1,11 +1,11 @@
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
-import type { ChildServer } from "../../support/child-server.ts";
-import { Cluster, describeClusters } from "../../support/cluster.ts";
-import { DeafProxy } from "../../support/deaf-proxy.ts";
-import { clientOf } from "../../support/load.ts";
-import { SessionReader } from "../../support/session-reader.ts";
-import { within } from "../../support/within.ts";
+import { SessionReader } from "../../support/clients/session-reader.ts";
+import { DeafProxy } from "../../support/networks/deaf-proxy.ts";
+import type { ChildServer } from "../../support/nodes/child-server.ts";
+import { Cluster, describeClusters } from "../../support/nodes/cluster.ts";
+import { clientOf } from "../../support/nodes/load.ts";
+import { within } from "../../support/runner/within.ts";
 
 const CATALOG = {
   agents: [

@@ -1,9 +1,9 @@
 import { expect, onTestFinished, test } from "vitest";
-import type { ChildServer } from "../../support/child-server.ts";
-import { Cluster, describeClusters } from "../../support/cluster.ts";
-import { Player } from "../../support/player.ts";
-import { PLAYERS } from "../../support/players.ts";
-import { SessionReader } from "../../support/session-reader.ts";
+import { SessionReader } from "../../support/clients/session-reader.ts";
+import type { ChildServer } from "../../support/nodes/child-server.ts";
+import { Cluster, describeClusters } from "../../support/nodes/cluster.ts";
+import { Player } from "../../support/nodes/player.ts";
+import { PLAYERS } from "../../support/nodes/players.ts";
 
 const LEASE_MS = 2_000;
 /** As many floors as make it likely that each orchestrator owns one. */

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
-import type { ChildServer } from "../../support/child-server.ts";
-import { ClockProxy } from "../../support/clock-proxy.ts";
-import { Cluster, describeClusters } from "../../support/cluster.ts";
-import { StallingProxy } from "../../support/stalling-proxy.ts";
+import { ClockProxy } from "../../support/networks/clock-proxy.ts";
+import { StallingProxy } from "../../support/networks/stalling-proxy.ts";
+import type { ChildServer } from "../../support/nodes/child-server.ts";
+import { Cluster, describeClusters } from "../../support/nodes/cluster.ts";
 
 const CATALOG = { agents: [{ name: "general" }] };
 const USERS = Array.from({ length: 12 }, (_, n) => `user${n}`);

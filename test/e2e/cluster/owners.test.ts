@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import type { ChildServer } from "../../support/child-server.ts";
-import { Cluster, describeClusters } from "../../support/cluster.ts";
-import { LOAD_CATALOG, Load } from "../../support/load.ts";
+import type { ChildServer } from "../../support/nodes/child-server.ts";
+import { Cluster, describeClusters } from "../../support/nodes/cluster.ts";
+import { LOAD_CATALOG, Load } from "../../support/nodes/load.ts";
 
 /** Floors of a node that is gone answer again within 5 s; on two cores, shared with all else, within three times that. */
 const TAKEN_OVER_MS = 15_000;

@@ -1,9 +1,9 @@
 import { expect, onTestFinished, test } from "vitest";
-import type { ChildServer } from "../../support/child-server.ts";
-import { Cluster, describeClusters } from "../../support/cluster.ts";
-import { SessionReader } from "../../support/session-reader.ts";
-import { SseReader } from "../../support/sse-reader.ts";
-import { within } from "../../support/within.ts";
+import { SessionReader } from "../../support/clients/session-reader.ts";
+import { SseReader } from "../../support/clients/sse-reader.ts";
+import type { ChildServer } from "../../support/nodes/child-server.ts";
+import { Cluster, describeClusters } from "../../support/nodes/cluster.ts";
+import { within } from "../../support/runner/within.ts";
 
 const CATALOG = {
   agents: [

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import type { ChildServer } from "../../support/child-server.ts";
-import { Cluster, type ClusterServers, describeClusters } from "../../support/cluster.ts";
-import { freePort } from "../../support/free-port.ts";
-import { startRedis } from "../../support/redis-server.ts";
-import { within } from "../../support/within.ts";
+import type { ChildServer } from "../../support/nodes/child-server.ts";
+import { Cluster, type ClusterServers, describeClusters } from "../../support/nodes/cluster.ts";
+import { within } from "../../support/runner/within.ts";
+import { freePort } from "../../support/servers/free-port.ts";
+import { startRedis } from "../../support/servers/redis-server.ts";
 
 /** A server that does not answer is waited for up to 5 s; on two busy cores three times that. */
 const ENDED_MS = 15_000;

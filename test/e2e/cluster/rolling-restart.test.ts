@@ -1,9 +1,9 @@
 import { expect, onTestFinished, test } from "vitest";
-import type { ChildServer } from "../../support/child-server.ts";
-import { Cluster, describeClusters, type Role } from "../../support/cluster.ts";
-import { clientOf, LOAD_CATALOG, Load } from "../../support/load.ts";
-import { SessionReader } from "../../support/session-reader.ts";
-import { within } from "../../support/within.ts";
+import { SessionReader } from "../../support/clients/session-reader.ts";
+import type { ChildServer } from "../../support/nodes/child-server.ts";
+import { Cluster, describeClusters, type Role } from "../../support/nodes/cluster.ts";
+import { clientOf, LOAD_CATALOG, Load } from "../../support/nodes/load.ts";
+import { within } from "../../support/runner/within.ts";
 
 /** Nobody waits for long for what works. */
 const UNDER_WAY_MS = 20_000;

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import type { ChildServer } from "../../support/child-server.ts";
-import { Cluster, describeClusters } from "../../support/cluster.ts";
-import { type ProviderServer, startProviderServer } from "../../support/provider-server.ts";
+import type { ChildServer } from "../../support/nodes/child-server.ts";
+import { Cluster, describeClusters } from "../../support/nodes/cluster.ts";
+import { type ProviderServer, startProviderServer } from "../../support/servers/provider-server.ts";
 
 const SUMMARY = "A trip to Oslo\n\nThe user flies to Oslo on Friday.";
 

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
-import type { ChildServer } from "../../support/child-server.ts";
-import { Cluster, describeClusters } from "../../support/cluster.ts";
-import { SessionReader } from "../../support/session-reader.ts";
-import { within } from "../../support/within.ts";
+import { SessionReader } from "../../support/clients/session-reader.ts";
+import type { ChildServer } from "../../support/nodes/child-server.ts";
+import { Cluster, describeClusters } from "../../support/nodes/cluster.ts";
+import { within } from "../../support/runner/within.ts";
 
 const SONG = Array.from({ length: 80 }, (_, n) => `la${n} `);
 const WHOLE = SONG.join("");

@@ -1,8 +1,8 @@
 import { afterAll, describe, expect, test } from "vitest";
-import { Caller, keysFile, writeTemporary } from "../../support/callers.ts";
-import { CAR, RESTRICTIONS } from "../../support/car-catalog.ts";
-import { accepted, refused } from "../../support/e2e-client.ts";
-import { NodeUnderTest } from "../../support/node-under-test.ts";
+import { CAR, RESTRICTIONS } from "../../support/catalogs/car-catalog.ts";
+import { Caller, keysFile, writeTemporary } from "../../support/clients/callers.ts";
+import { accepted, refused } from "../../support/clients/e2e-client.ts";
+import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
 const KEYS = [
   { owner: "bob", key: "bob-key-0123456789abcdef0123456789" },

@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { Caller, keysFile, writeTemporary } from "../../support/callers.ts";
-import { accepted, refused } from "../../support/e2e-client.ts";
-import { type Answer, NodeUnderTest } from "../../support/node-under-test.ts";
-import { serverOf } from "../../support/postgres-place.ts";
-import { POSTGRES } from "../../support/postgres-server.ts";
-import { redis } from "../../support/redis-server.ts";
-import { chooseServer, describeWith } from "../../support/server-choice.ts";
+import { Caller, keysFile, writeTemporary } from "../../support/clients/callers.ts";
+import { accepted, refused } from "../../support/clients/e2e-client.ts";
+import { type Answer, NodeUnderTest } from "../../support/nodes/node-under-test.ts";
+import { serverOf } from "../../support/servers/postgres-place.ts";
+import { POSTGRES } from "../../support/servers/postgres-server.ts";
+import { redis } from "../../support/servers/redis-server.ts";
+import { chooseServer, describeWith } from "../../support/servers/server-choice.ts";
 
 const KEYS = [
   { owner: "ann", key: "ann-key-0123456789abcdef0123456789" },

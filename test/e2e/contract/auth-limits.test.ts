@@ -1,9 +1,9 @@
 import { connect } from "node:net";
 import { text } from "node:stream/consumers";
 import { afterAll, describe, expect, onTestFinished, test } from "vitest";
-import { Caller, keysFile, writeTemporary } from "../../support/callers.ts";
-import { accepted, refused } from "../../support/e2e-client.ts";
-import { type Answer, NodeUnderTest } from "../../support/node-under-test.ts";
+import { Caller, keysFile, writeTemporary } from "../../support/clients/callers.ts";
+import { accepted, refused } from "../../support/clients/e2e-client.ts";
+import { type Answer, NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
 const ANN = "ann-key-0123456789abcdef0123456789";
 const BOB = "bob-key-0123456789abcdef0123456789";

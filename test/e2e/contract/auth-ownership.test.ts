@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { Caller, keysFile, writeTemporary } from "../../support/callers.ts";
-import { accepted, refused } from "../../support/e2e-client.ts";
-import { type Answer, NodeUnderTest } from "../../support/node-under-test.ts";
-import type { SseReader, StreamEvent } from "../../support/sse-reader.ts";
+import { Caller, keysFile, writeTemporary } from "../../support/clients/callers.ts";
+import { accepted, refused } from "../../support/clients/e2e-client.ts";
+import type { SseReader, StreamEvent } from "../../support/clients/sse-reader.ts";
+import { type Answer, NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
 const KEYS = [
   { owner: "ann", key: "ann-key-0123456789abcdef0123456789" },

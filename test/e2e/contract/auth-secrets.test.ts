@@ -1,7 +1,7 @@
 import { expect, onTestFinished, test } from "vitest";
-import { keysFile, writeTemporary } from "../../support/callers.ts";
-import { ServerProcess } from "../../support/server-process.ts";
-import { nowS, signWithSecret, TokenIssuer } from "../../support/token-issuer.ts";
+import { keysFile, writeTemporary } from "../../support/clients/callers.ts";
+import { ServerProcess } from "../../support/servers/server-process.ts";
+import { nowS, signWithSecret, TokenIssuer } from "../../support/servers/token-issuer.ts";
 
 const KEY = "a-key-that-nobody-must-see-0123456789";
 const WRONG = "a-guess-that-nobody-must-see-01234567";

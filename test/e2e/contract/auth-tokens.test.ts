@@ -3,10 +3,10 @@ import { type CryptoKey, exportSPKI, importJWK } from "jose";
 import { afterAll, describe, expect, onTestFinished, test } from "vitest";
 import { createApp } from "../../../src/app.ts";
 import { readSettings } from "../../../src/config/settings.ts";
-import { Caller, writeTemporary } from "../../support/callers.ts";
-import { accepted, refused } from "../../support/e2e-client.ts";
-import { NodeUnderTest } from "../../support/node-under-test.ts";
-import { forge, nowS, signWithSecret, TokenIssuer } from "../../support/token-issuer.ts";
+import { Caller, writeTemporary } from "../../support/clients/callers.ts";
+import { accepted, refused } from "../../support/clients/e2e-client.ts";
+import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
+import { forge, nowS, signWithSecret, TokenIssuer } from "../../support/servers/token-issuer.ts";
 
 const SECRET = "0123456789abcdef0123456789abcdef";
 

@@ -1,7 +1,7 @@
 import { afterAll, describe, expect, test, vi } from "vitest";
-import { accepted, E2eClient, refused, typesOf } from "../../support/e2e-client.ts";
-import { NodeUnderTest } from "../../support/node-under-test.ts";
-import type { SseReader } from "../../support/sse-reader.ts";
+import { accepted, E2eClient, refused, typesOf } from "../../support/clients/e2e-client.ts";
+import type { SseReader } from "../../support/clients/sse-reader.ts";
+import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
 const node = await NodeUnderTest.start();
 afterAll(() => node.stop());

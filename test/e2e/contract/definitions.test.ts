@@ -1,8 +1,8 @@
 import { afterAll, describe, expect, test } from "vitest";
-import { Caller, keysFile, writeTemporary } from "../../support/callers.ts";
-import { scripted } from "../../support/e2e-catalog.ts";
-import { accepted, E2eClient, refused } from "../../support/e2e-client.ts";
-import { type AnswerBody, NodeUnderTest } from "../../support/node-under-test.ts";
+import { scripted } from "../../support/catalogs/e2e-catalog.ts";
+import { Caller, keysFile, writeTemporary } from "../../support/clients/callers.ts";
+import { accepted, E2eClient, refused } from "../../support/clients/e2e-client.ts";
+import { type AnswerBody, NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
 const AGENTS = [
   scripted("general", { priority: 40, tools: ["clock", "ask-user"], instructions: "The file's." }),

@@ -1,7 +1,7 @@
 import { afterAll, describe, expect, test } from "vitest";
-import { scripted } from "../../support/e2e-catalog.ts";
-import { accepted, E2eClient, refused } from "../../support/e2e-client.ts";
-import { NodeUnderTest } from "../../support/node-under-test.ts";
+import { scripted } from "../../support/catalogs/e2e-catalog.ts";
+import { accepted, E2eClient, refused } from "../../support/clients/e2e-client.ts";
+import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
 /** Writes without a pause until it is stopped. */
 const FLOOD = { match: "^flood", say: ["whale "], delay: "0ms", repeat: 100_000 };

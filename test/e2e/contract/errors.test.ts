@@ -1,7 +1,7 @@
 import { afterAll, describe, expect, test } from "vitest";
-import { accepted, E2eClient, refused } from "../../support/e2e-client.ts";
-import { NodeUnderTest } from "../../support/node-under-test.ts";
-import { RawSocket } from "../../support/raw-socket.ts";
+import { accepted, E2eClient, refused } from "../../support/clients/e2e-client.ts";
+import { RawSocket } from "../../support/networks/raw-socket.ts";
+import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
 const LISTED = "https://app.example.com";
 

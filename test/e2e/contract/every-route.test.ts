@@ -1,10 +1,10 @@
 import { afterAll, describe, expect, onTestFinished, test } from "vitest";
-import { keysFile, writeTemporary } from "../../support/callers.ts";
-import { accepted } from "../../support/e2e-client.ts";
-import { NodeUnderTest } from "../../support/node-under-test.ts";
-import { OpenApiDocument, type Operation } from "../../support/openapi-document.ts";
-import { type Schema, samplesOf } from "../../support/openapi-samples.ts";
-import { headOf, RawSocket } from "../../support/raw-socket.ts";
+import { keysFile, writeTemporary } from "../../support/clients/callers.ts";
+import { accepted } from "../../support/clients/e2e-client.ts";
+import { OpenApiDocument, type Operation } from "../../support/documents/openapi-document.ts";
+import { type Schema, samplesOf } from "../../support/documents/openapi-samples.ts";
+import { headOf, RawSocket } from "../../support/networks/raw-socket.ts";
+import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
 /**
  * The order in which every route of /openapi.json checks a request: bytes, then who is calling, then the request itself;

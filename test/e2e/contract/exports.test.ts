@@ -2,9 +2,9 @@ import { once } from "node:events";
 import { connect } from "node:net";
 import { afterAll, describe, expect, test } from "vitest";
 import type { Message } from "../../../src/protocol/message.ts";
-import { accepted, E2eClient, refused } from "../../support/e2e-client.ts";
-import { NodeUnderTest } from "../../support/node-under-test.ts";
-import type { StreamEvent } from "../../support/sse-reader.ts";
+import { accepted, E2eClient, refused } from "../../support/clients/e2e-client.ts";
+import type { StreamEvent } from "../../support/clients/sse-reader.ts";
+import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
 const SECRET = "a-secret-of-the-provider";
 const node = await NodeUnderTest.start({ env: { OPENAI_API_KEY: SECRET } });

@@ -1,8 +1,8 @@
 import { afterAll, describe, expect, test } from "vitest";
-import { Caller, keysFile, writeTemporary } from "../../support/callers.ts";
-import { accepted, E2eClient, refused, typesOf } from "../../support/e2e-client.ts";
-import { NodeUnderTest } from "../../support/node-under-test.ts";
-import { PLAYERS } from "../../support/players.ts";
+import { Caller, keysFile, writeTemporary } from "../../support/clients/callers.ts";
+import { accepted, E2eClient, refused, typesOf } from "../../support/clients/e2e-client.ts";
+import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
+import { PLAYERS } from "../../support/nodes/players.ts";
 
 const node = await NodeUnderTest.start({ agents: PLAYERS, catalog: { default_agent: "general" } });
 afterAll(() => node.stop());

@@ -1,9 +1,9 @@
 import { gunzipSync } from "node:zlib";
 import { afterAll, describe, expect, test } from "vitest";
-import { Caller, keysFile, writeTemporary } from "../../support/callers.ts";
-import { accepted, E2eClient } from "../../support/e2e-client.ts";
-import { NodeUnderTest } from "../../support/node-under-test.ts";
-import type { StreamEvent } from "../../support/sse-reader.ts";
+import { Caller, keysFile, writeTemporary } from "../../support/clients/callers.ts";
+import { accepted, E2eClient } from "../../support/clients/e2e-client.ts";
+import type { StreamEvent } from "../../support/clients/sse-reader.ts";
+import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
 const ANN = "ann-key-0123456789abcdef0123456789";
 const BOB = "bob-key-0123456789abcdef0123456789";

@@ -1,7 +1,7 @@
 import { afterAll, describe, expect, test } from "vitest";
-import { E2E_AGENTS } from "../../support/e2e-catalog.ts";
-import { accepted, E2eClient, refused } from "../../support/e2e-client.ts";
-import { NodeUnderTest } from "../../support/node-under-test.ts";
+import { E2E_AGENTS } from "../../support/catalogs/e2e-catalog.ts";
+import { accepted, E2eClient, refused } from "../../support/clients/e2e-client.ts";
+import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
 const node = await NodeUnderTest.start({
   agents: E2E_AGENTS,

@@ -1,7 +1,7 @@
 import { afterAll, describe, expect, test } from "vitest";
-import { CAR, RESTRICTIONS } from "../../support/car-catalog.ts";
-import { accepted, E2eClient, refused } from "../../support/e2e-client.ts";
-import { NodeUnderTest } from "../../support/node-under-test.ts";
+import { CAR, RESTRICTIONS } from "../../support/catalogs/car-catalog.ts";
+import { accepted, E2eClient, refused } from "../../support/clients/e2e-client.ts";
+import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
 const node = await NodeUnderTest.start({ agents: CAR, catalog: { restrictions: RESTRICTIONS } });
 afterAll(() => node.stop());

@@ -1,8 +1,8 @@
 import { afterAll, describe, expect, test } from "vitest";
-import { E2E_AGENTS } from "../../support/e2e-catalog.ts";
-import { accepted, E2eClient } from "../../support/e2e-client.ts";
-import { NodeUnderTest } from "../../support/node-under-test.ts";
-import type { SseReader, StreamEvent } from "../../support/sse-reader.ts";
+import { E2E_AGENTS } from "../../support/catalogs/e2e-catalog.ts";
+import { accepted, E2eClient } from "../../support/clients/e2e-client.ts";
+import type { SseReader, StreamEvent } from "../../support/clients/sse-reader.ts";
+import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
 /** It speaks every 20 ms, so that what it said last was never reported when it is told to stop. */
 const TALKER = {

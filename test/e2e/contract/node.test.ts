@@ -1,10 +1,10 @@
 import { afterAll, describe, expect, onTestFinished, test } from "vitest";
 import { LIVE_EVENTS, LOGGED_EVENTS } from "../../../src/protocol/event.ts";
-import { Caller, keysFile, writeTemporary } from "../../support/callers.ts";
-import { E2E_AGENTS, scripted } from "../../support/e2e-catalog.ts";
-import { accepted, E2eClient, refused } from "../../support/e2e-client.ts";
-import { NodeUnderTest } from "../../support/node-under-test.ts";
-import { OpenApiDocument, type Operation, referencesIn } from "../../support/openapi-document.ts";
+import { E2E_AGENTS, scripted } from "../../support/catalogs/e2e-catalog.ts";
+import { Caller, keysFile, writeTemporary } from "../../support/clients/callers.ts";
+import { accepted, E2eClient, refused } from "../../support/clients/e2e-client.ts";
+import { OpenApiDocument, type Operation, referencesIn } from "../../support/documents/openapi-document.ts";
+import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
 interface Discriminator {
   propertyName: string;

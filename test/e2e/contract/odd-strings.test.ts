@@ -1,11 +1,11 @@
 import { describe, expect, test } from "vitest";
-import { accepted } from "../../support/e2e-client.ts";
-import { NodeUnderTest } from "../../support/node-under-test.ts";
-import { OpenApiDocument } from "../../support/openapi-document.ts";
-import { type Schema, samplesOf } from "../../support/openapi-samples.ts";
-import { serverOf } from "../../support/postgres-place.ts";
-import { POSTGRES } from "../../support/postgres-server.ts";
-import { chooseServer, describeWith } from "../../support/server-choice.ts";
+import { accepted } from "../../support/clients/e2e-client.ts";
+import { OpenApiDocument } from "../../support/documents/openapi-document.ts";
+import { type Schema, samplesOf } from "../../support/documents/openapi-samples.ts";
+import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
+import { serverOf } from "../../support/servers/postgres-place.ts";
+import { POSTGRES } from "../../support/servers/postgres-server.ts";
+import { chooseServer, describeWith } from "../../support/servers/server-choice.ts";
 
 /** Is good as an id, a name, a text and base64: the agent, the user and the session of this test are called so. */
 const GOOD = "talk";

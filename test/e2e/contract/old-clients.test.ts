@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, onTestFinished, test } from "vitest";
-import { accepted, E2eClient, refused } from "../../support/e2e-client.ts";
-import { NodeUnderTest, type RequestOptions } from "../../support/node-under-test.ts";
+import { accepted, E2eClient, refused } from "../../support/clients/e2e-client.ts";
+import { NodeUnderTest, type RequestOptions } from "../../support/nodes/node-under-test.ts";
 
 /** Clients that were written for other servers: what they leave out, and how they write what they send. */
 

@@ -3,9 +3,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import { readPage, root } from "../../docs/page.ts";
-import { keysFile, writeTemporary } from "../../support/callers.ts";
-import { NodeUnderTest } from "../../support/node-under-test.ts";
-import { OUTSIDE_MODULES, runNode, runProgram, testWithPrograms } from "../../support/outside-programs.ts";
+import { keysFile, writeTemporary } from "../../support/clients/callers.ts";
+import { OUTSIDE_MODULES, runNode, runProgram, testWithPrograms } from "../../support/documents/outside-programs.ts";
+import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
 const KEY = "ann-key-0123456789abcdef0123456789";
 const folder = await mkdtemp(join(tmpdir(), "interlock-openapi-"));

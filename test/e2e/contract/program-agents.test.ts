@@ -1,9 +1,9 @@
 import { randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import { makeHouse } from "../../support/child-server.ts";
-import { gone } from "../../support/processes.ts";
-import { acpAdapter, commandAdapter } from "../../support/programs.ts";
-import { SessionReader } from "../../support/session-reader.ts";
+import { gone } from "../../support/agents/processes.ts";
+import { acpAdapter, commandAdapter } from "../../support/agents/programs.ts";
+import { SessionReader } from "../../support/clients/session-reader.ts";
+import { makeHouse } from "../../support/nodes/child-server.ts";
 
 /** A node whose agents are programs, with a session of each and a reader in it. */
 async function open(adapters: Record<string, object>) {

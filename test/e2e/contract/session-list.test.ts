@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, test } from "vitest";
-import { accepted, E2eClient, refused } from "../../support/e2e-client.ts";
-import { NodeUnderTest } from "../../support/node-under-test.ts";
+import { accepted, E2eClient, refused } from "../../support/clients/e2e-client.ts";
+import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
 const node = await NodeUnderTest.start();
 afterAll(() => node.stop());

@@ -1,7 +1,7 @@
 import { afterAll, describe, expect, test } from "vitest";
-import { accepted, E2eClient, refused, transitionsOf } from "../../support/e2e-client.ts";
-import { leavesAsItWas, pauseByUser, preempt, queue } from "../../support/e2e-states.ts";
-import { NodeUnderTest } from "../../support/node-under-test.ts";
+import { accepted, E2eClient, refused, transitionsOf } from "../../support/clients/e2e-client.ts";
+import { leavesAsItWas, pauseByUser, preempt, queue } from "../../support/clients/e2e-states.ts";
+import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
 /** What a command does in each state: the contract's table, cell by cell; those that are about the conversation. */
 

@@ -1,8 +1,8 @@
 import { afterAll, describe, expect, test } from "vitest";
-import { Chance } from "../../support/chance.ts";
-import { accepted, E2eClient } from "../../support/e2e-client.ts";
-import { type Answer, NodeUnderTest } from "../../support/node-under-test.ts";
-import type { StreamEvent } from "../../support/sse-reader.ts";
+import { accepted, E2eClient } from "../../support/clients/e2e-client.ts";
+import type { StreamEvent } from "../../support/clients/sse-reader.ts";
+import { type Answer, NodeUnderTest } from "../../support/nodes/node-under-test.ts";
+import { Chance } from "../../support/runner/chance.ts";
 
 /** Everything at once, on one floor: what has to hold then is what has to hold always. */
 

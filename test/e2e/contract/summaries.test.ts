@@ -1,9 +1,9 @@
 import { describe, expect, onTestFinished, test } from "vitest";
-import { makeHouse, type ToldEvent } from "../../support/child-server.ts";
-import { makeDatabase, serverOf } from "../../support/postgres-place.ts";
-import { POSTGRES } from "../../support/postgres-server.ts";
-import { startProviderServer } from "../../support/provider-server.ts";
-import { chooseServer, describeWith } from "../../support/server-choice.ts";
+import { makeHouse, type ToldEvent } from "../../support/nodes/child-server.ts";
+import { makeDatabase, serverOf } from "../../support/servers/postgres-place.ts";
+import { POSTGRES } from "../../support/servers/postgres-server.ts";
+import { startProviderServer } from "../../support/servers/provider-server.ts";
+import { chooseServer, describeWith } from "../../support/servers/server-choice.ts";
 
 const SUMMARY = "A trip to Oslo\n\nThe user flies to Oslo on Friday.";
 

@@ -1,7 +1,7 @@
 import { afterAll, describe, expect, test } from "vitest";
-import { E2E_AGENTS, scripted } from "../../support/e2e-catalog.ts";
-import { accepted, E2eClient, refused, transitionsOf, typesOf } from "../../support/e2e-client.ts";
-import { NodeUnderTest } from "../../support/node-under-test.ts";
+import { E2E_AGENTS, scripted } from "../../support/catalogs/e2e-catalog.ts";
+import { accepted, E2eClient, refused, transitionsOf, typesOf } from "../../support/clients/e2e-client.ts";
+import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
 /** What a catalogue lets happen by itself. Times are short and real; every test waits for the event, not for the time. */
 

@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
 import { MemoryBus } from "../../../src/bus/memory-bus.ts";
 import { SystemClock } from "../../../src/system-clock.ts";
-import { openGateway } from "../../support/gateway-stage.ts";
-import type { AnswerBody } from "../../support/node-under-test.ts";
-import { openTemporaryStore } from "../../support/temporary-store.ts";
+import { openGateway } from "../../support/nodes/gateway-stage.ts";
+import type { AnswerBody } from "../../support/nodes/node-under-test.ts";
+import { openTemporaryStore } from "../../support/stores/temporary-store.ts";
 
 /** A door nobody stands behind: what a client hears while no floor can be asked. */
 async function knock() {

@@ -1,11 +1,11 @@
 import { describe, expect, onTestFinished, test } from "vitest";
 import type { Message } from "../../../src/protocol/message.ts";
-import { type ChildServer, makeHouse } from "../../support/child-server.ts";
-import { makeDatabase, serverOf } from "../../support/postgres-place.ts";
-import { POSTGRES } from "../../support/postgres-server.ts";
-import { commandAdapter } from "../../support/programs.ts";
-import { startProviderServer } from "../../support/provider-server.ts";
-import { chooseServer, describeWith } from "../../support/server-choice.ts";
+import { commandAdapter } from "../../support/agents/programs.ts";
+import { type ChildServer, makeHouse } from "../../support/nodes/child-server.ts";
+import { makeDatabase, serverOf } from "../../support/servers/postgres-place.ts";
+import { POSTGRES } from "../../support/servers/postgres-server.ts";
+import { startProviderServer } from "../../support/servers/provider-server.ts";
+import { chooseServer, describeWith } from "../../support/servers/server-choice.ts";
 
 type Shown = Pick<Message, "content" | "status" | "finishReason">;
 

@@ -1,12 +1,12 @@
 import { readFileSync } from "node:fs";
 import { beforeAll, describe, expect, test } from "vitest";
-import { playWire } from "../../support/wire-history.ts";
+import { playWire } from "../../support/nodes/wire-history.ts";
 
 /**
  * What the release before sessions could be heard together put on the wire for a history without any of their keys:
- * `test/support/wire-history.ts`, run in that release. Clients of then get the same from today's node.
+ * `test/support/nodes/wire-history.ts`, run in that release. Clients of then get the same from today's node.
  */
-const RECORDED = readFileSync(new URL("../../support/recorded-wire.txt", import.meta.url), "utf8").trimEnd();
+const RECORDED = readFileSync(new URL("../../support/nodes/recorded-wire.txt", import.meta.url), "utf8").trimEnd();
 
 const partsOf = (wire: string) => {
   const [answers, ...streams] = wire.split(/^(?=stream of )/m);

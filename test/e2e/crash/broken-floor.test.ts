@@ -1,7 +1,7 @@
 import { DatabaseSync } from "node:sqlite";
 import { expect, onTestFinished, test } from "vitest";
-import { makeHouse, type ServerHouse } from "../../support/child-server.ts";
-import { EventStream } from "../../support/event-stream.ts";
+import { EventStream } from "../../support/clients/event-stream.ts";
+import { makeHouse, type ServerHouse } from "../../support/nodes/child-server.ts";
 
 const CATALOG = {
   agents: [

@@ -3,7 +3,7 @@ import { rename, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
-import { type LogLine, makeHouse } from "../../support/child-server.ts";
+import { type LogLine, makeHouse } from "../../support/nodes/child-server.ts";
 
 const run = promisify(execFile);
 const OLD = { agents: [{ name: "general" }] };

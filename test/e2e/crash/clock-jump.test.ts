@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, expect, onTestFinished, test, vi } from "vitest";
-import { scripted } from "../../support/e2e-catalog.ts";
-import { accepted, E2eClient } from "../../support/e2e-client.ts";
-import { NodeUnderTest } from "../../support/node-under-test.ts";
-import { makeFolder } from "../../support/sqlite-place.ts";
-import { turn } from "../../support/virtual-clock.ts";
+import { scripted } from "../../support/catalogs/e2e-catalog.ts";
+import { accepted, E2eClient } from "../../support/clients/e2e-client.ts";
+import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
+import { turn } from "../../support/runner/virtual-clock.ts";
+import { makeFolder } from "../../support/stores/sqlite-place.ts";
 
 /** A head unit has no clock of its own: it boots in 1970, and hears the time from a satellite some minutes later. */
 

@@ -1,9 +1,9 @@
 import { DatabaseSync } from "node:sqlite";
 import { expect, onTestFinished, test } from "vitest";
 import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
-import { makeHouse } from "../../support/child-server.ts";
-import { copyingSuite } from "../../support/copying-nodes.ts";
-import { KeptLog, StandingClock } from "../../support/sqlite-place.ts";
+import { makeHouse } from "../../support/nodes/child-server.ts";
+import { copyingSuite } from "../../support/nodes/copying-nodes.ts";
+import { KeptLog, StandingClock } from "../../support/stores/sqlite-place.ts";
 
 copyingSuite("a node", ["begins", "is almost done"], async () => {
   const house = await makeHouse({ agents: [{ name: "general" }] });

@@ -1,8 +1,8 @@
 import { stat } from "node:fs/promises";
 import { expect, onTestFinished, test } from "vitest";
-import { type ChildServer, makeHouse } from "../../support/child-server.ts";
-import { EventStream } from "../../support/event-stream.ts";
-import { SessionReader } from "../../support/session-reader.ts";
+import { EventStream } from "../../support/clients/event-stream.ts";
+import { SessionReader } from "../../support/clients/session-reader.ts";
+import { type ChildServer, makeHouse } from "../../support/nodes/child-server.ts";
 
 const CATALOG = { agents: [{ name: "general", when_busy: "enqueue" }] };
 /** What is left of the disk. */

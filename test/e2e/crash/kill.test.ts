@@ -1,7 +1,7 @@
 import { describe, expect, onTestFinished, test } from "vitest";
-import { Chance } from "../../support/chance.ts";
-import { type AnswerBody, type ChildServer, makeHouse } from "../../support/child-server.ts";
-import { SessionReader } from "../../support/session-reader.ts";
+import { SessionReader } from "../../support/clients/session-reader.ts";
+import { type AnswerBody, type ChildServer, makeHouse } from "../../support/nodes/child-server.ts";
+import { Chance } from "../../support/runner/chance.ts";
 
 const SONG = Array.from({ length: 20 }, (_, n) => `la${n} `);
 

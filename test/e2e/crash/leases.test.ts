@@ -1,9 +1,9 @@
 import { expect, onTestFinished, test } from "vitest";
-import { type ChildServer, makeHouse } from "../../support/child-server.ts";
-import { freePort } from "../../support/free-port.ts";
-import { Player } from "../../support/player.ts";
-import { PLAYERS } from "../../support/players.ts";
-import { SessionReader } from "../../support/session-reader.ts";
+import { SessionReader } from "../../support/clients/session-reader.ts";
+import { type ChildServer, makeHouse } from "../../support/nodes/child-server.ts";
+import { Player } from "../../support/nodes/player.ts";
+import { PLAYERS } from "../../support/nodes/players.ts";
+import { freePort } from "../../support/servers/free-port.ts";
 
 const LEASE_MS = 2_000;
 

@@ -1,9 +1,9 @@
 import { randomUUID } from "node:crypto";
 import { expect, test } from "vitest";
-import { makeHouse } from "../../support/child-server.ts";
-import { gone, processesWith, running } from "../../support/processes.ts";
-import { commandAdapter } from "../../support/programs.ts";
-import { SessionReader } from "../../support/session-reader.ts";
+import { gone, processesWith, running } from "../../support/agents/processes.ts";
+import { commandAdapter } from "../../support/agents/programs.ts";
+import { SessionReader } from "../../support/clients/session-reader.ts";
+import { makeHouse } from "../../support/nodes/child-server.ts";
 
 /** A house whose agent is a program that ignores SIGTERM and starts another in a session of its own. */
 async function houseOf(tag: string) {

@@ -1,7 +1,7 @@
 import { link, open, readFile, rename, rm, symlink, writeFile } from "node:fs/promises";
 import { DatabaseSync } from "node:sqlite";
 import { expect, test } from "vitest";
-import { makeHouse } from "../../support/child-server.ts";
+import { makeHouse } from "../../support/nodes/child-server.ts";
 
 const CATALOG = { agents: [{ name: "general" }] };
 

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type ChildServer, makeHouse } from "../../support/child-server.ts";
-import { SessionReader } from "../../support/session-reader.ts";
+import { SessionReader } from "../../support/clients/session-reader.ts";
+import { type ChildServer, makeHouse } from "../../support/nodes/child-server.ts";
 
 const SONG = Array.from({ length: 50 }, (_, n) => `la${n} `);
 const WHOLE = SONG.join("");

@@ -5,8 +5,8 @@ import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { commandOf, deployed } from "../../support/deployment.ts";
-import { freePort } from "../../support/free-port.ts";
+import { commandOf, deployed } from "../../support/documents/deployment.ts";
+import { freePort } from "../../support/servers/free-port.ts";
 
 const root = resolve(import.meta.dirname, "../../..");
 const run = promisify(execFile);

@@ -1,7 +1,7 @@
 import OpenAI, { AuthenticationError, PermissionDeniedError, RateLimitError } from "openai";
 import { afterAll, describe, expect, test } from "vitest";
-import { keysFile, writeTemporary } from "../../support/callers.ts";
-import { NodeUnderTest } from "../../support/node-under-test.ts";
+import { keysFile, writeTemporary } from "../../support/clients/callers.ts";
+import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
 /** Who may do what through the doors: OpenAI's own client, and plain requests of pages. */
 const PAGE = "https://page.example";

@@ -7,8 +7,8 @@ import OpenAI, {
   RateLimitError,
 } from "openai";
 import { afterAll, describe, expect, test } from "vitest";
-import { accepted, E2eClient } from "../../support/e2e-client.ts";
-import { NodeUnderTest } from "../../support/node-under-test.ts";
+import { accepted, E2eClient } from "../../support/clients/e2e-client.ts";
+import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
 /** OpenAI's own client against a real node. It repeats requests by itself, as it does for everybody. */
 const node = await NodeUnderTest.start();

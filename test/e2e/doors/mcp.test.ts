@@ -1,8 +1,8 @@
 import { createMCPClient } from "@ai-sdk/mcp";
 import { afterAll, describe, expect, test } from "vitest";
-import { keysFile, writeTemporary } from "../../support/callers.ts";
-import { accepted, E2eClient } from "../../support/e2e-client.ts";
-import { NodeUnderTest } from "../../support/node-under-test.ts";
+import { keysFile, writeTemporary } from "../../support/clients/callers.ts";
+import { accepted, E2eClient } from "../../support/clients/e2e-client.ts";
+import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
 /** The AI SDK's MCP client against a real node. */
 const keys = await writeTemporary(

@@ -1,7 +1,7 @@
 import OpenAI, { BadRequestError, ConflictError, NotFoundError } from "openai";
 import { afterAll, describe, expect, test } from "vitest";
-import { accepted, E2eClient } from "../../support/e2e-client.ts";
-import { NodeUnderTest } from "../../support/node-under-test.ts";
+import { accepted, E2eClient } from "../../support/clients/e2e-client.ts";
+import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
 /** OpenAI's own client against a real node. */
 const node = await NodeUnderTest.start();

@@ -1,8 +1,8 @@
 import { lastAssistantMessageIsCompleteWithApprovalResponses, lastAssistantMessageIsCompleteWithToolCalls } from "ai";
 import { afterAll, describe, expect, test } from "vitest";
-import { ChatInHand } from "../../support/chat-in-hand.ts";
-import { accepted, E2eClient } from "../../support/e2e-client.ts";
-import { NodeUnderTest } from "../../support/node-under-test.ts";
+import { ChatInHand } from "../../support/clients/chat-in-hand.ts";
+import { accepted, E2eClient } from "../../support/clients/e2e-client.ts";
+import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
 /** The AI SDK's own chat and transport against a real node. */
 const node = await NodeUnderTest.start();

@@ -4,12 +4,12 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { readPage } from "../../docs/page.ts";
-import { buildPage } from "../../support/built-page.ts";
-import { closeChromium, describeInChromium } from "../../support/chromium.ts";
-import { accepted } from "../../support/e2e-client.ts";
-import { NodeUnderTest } from "../../support/node-under-test.ts";
-import { OUTSIDE_MODULES } from "../../support/outside-programs.ts";
-import { reportUntested } from "../../support/untested.ts";
+import { buildPage } from "../../support/browsers/built-page.ts";
+import { closeChromium, describeInChromium } from "../../support/browsers/chromium.ts";
+import { accepted } from "../../support/clients/e2e-client.ts";
+import { OUTSIDE_MODULES } from "../../support/documents/outside-programs.ts";
+import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
+import { reportUntested } from "../../support/runner/untested.ts";
 
 const PAGE = fileURLToPath(new URL("../../outside-programs/chat-page", import.meta.url));
 const NAME = "useChat of the page docs/doors.md, in React";

@@ -1,10 +1,10 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
-import { acpAdapter } from "../../support/programs.ts";
-import { startProviderServer } from "../../support/provider-server.ts";
-import { describeShapes, type Shape, Talk } from "../../support/shapes.ts";
-import { makeFolder } from "../../support/sqlite-place.ts";
+import { acpAdapter } from "../../support/agents/programs.ts";
+import { describeShapes, type Shape, Talk } from "../../support/nodes/shapes.ts";
+import { startProviderServer } from "../../support/servers/provider-server.ts";
+import { makeFolder } from "../../support/stores/sqlite-place.ts";
 
 const provider = await startProviderServer();
 const { folder, remove } = await makeFolder();

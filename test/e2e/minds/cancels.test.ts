@@ -1,9 +1,9 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, expect, test } from "vitest";
-import { gone, running } from "../../support/processes.ts";
-import { acpAdapter, commandAdapter } from "../../support/programs.ts";
-import { startProviderServer } from "../../support/provider-server.ts";
-import { describeShapes, Talk } from "../../support/shapes.ts";
+import { gone, running } from "../../support/agents/processes.ts";
+import { acpAdapter, commandAdapter } from "../../support/agents/programs.ts";
+import { describeShapes, Talk } from "../../support/nodes/shapes.ts";
+import { startProviderServer } from "../../support/servers/provider-server.ts";
 
 const provider = await startProviderServer();
 afterAll(() => provider.close());

@@ -2,9 +2,9 @@ import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, expect, test } from "vitest";
-import { startProviderServer } from "../../support/provider-server.ts";
-import { WIRES } from "../../support/provider-wire.ts";
-import { describeShapes, Talk } from "../../support/shapes.ts";
+import { describeShapes, Talk } from "../../support/nodes/shapes.ts";
+import { startProviderServer } from "../../support/servers/provider-server.ts";
+import { WIRES } from "../../support/servers/provider-wire.ts";
 
 const MEGABYTE = 1_048_576;
 const LIMIT = 4_194_304;

@@ -4,12 +4,12 @@ import type { AddressInfo } from "node:net";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeEach, describe, expect, test } from "vitest";
 import type { AgentRef } from "../../../src/protocol/message.ts";
-import type { HeardEvent } from "../../support/event-stream.ts";
-import { gone, running } from "../../support/processes.ts";
-import { type ProviderReply, startProviderServer } from "../../support/provider-server.ts";
-import { describeShapes, Talk } from "../../support/shapes.ts";
+import { gone, running } from "../../support/agents/processes.ts";
+import type { HeardEvent } from "../../support/clients/event-stream.ts";
+import { describeShapes, Talk } from "../../support/nodes/shapes.ts";
+import { type ProviderReply, startProviderServer } from "../../support/servers/provider-server.ts";
 
-const PROGRAM = fileURLToPath(new URL("../../support/mcp-program-server.ts", import.meta.url));
+const PROGRAM = fileURLToPath(new URL("../../support/agents/mcp-program-server.ts", import.meta.url));
 
 /** The provider of every model, and a site that models read; both on this machine. */
 const provider = await startProviderServer();

@@ -2,8 +2,8 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { brotliDecompressSync, gunzipSync, gzipSync } from "node:zlib";
 import { afterAll, describe, expect, test } from "vitest";
-import { buildPage } from "../../support/built-page.ts";
-import { NodeUnderTest } from "../../support/node-under-test.ts";
+import { buildPage } from "../../support/browsers/built-page.ts";
+import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
 const MAX_SCRIPT_BYTES = 200 * 1_024;
 

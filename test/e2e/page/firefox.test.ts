@@ -1,7 +1,7 @@
 import { afterAll, expect, onTestFinished, test } from "vitest";
-import { buildPage } from "../../support/built-page.ts";
-import { describeInFirefox, type FirefoxPage } from "../../support/firefox.ts";
-import { NodeUnderTest } from "../../support/node-under-test.ts";
+import { buildPage } from "../../support/browsers/built-page.ts";
+import { describeInFirefox, type FirefoxPage } from "../../support/browsers/firefox.ts";
+import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
 const pageFolder = await buildPage();
 const node = await NodeUnderTest.start({ pageFolder });

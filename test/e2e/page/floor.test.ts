@@ -2,9 +2,9 @@ import type { Page } from "playwright-core";
 import { afterAll, expect, test } from "vitest";
 import { pictureOf } from "../../../page/log/floor-picture.ts";
 import { createClient } from "../../../src/client/client.ts";
-import { buildPage } from "../../support/built-page.ts";
-import { closeChromium, describeInChromium } from "../../support/chromium.ts";
-import { NodeUnderTest } from "../../support/node-under-test.ts";
+import { buildPage } from "../../support/browsers/built-page.ts";
+import { closeChromium, describeInChromium } from "../../support/browsers/chromium.ts";
+import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
 const pageFolder = await buildPage();
 const node = await NodeUnderTest.start({ pageFolder });

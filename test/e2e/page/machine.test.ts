@@ -1,12 +1,12 @@
 import type { Page } from "playwright-core";
 import { afterAll, expect, test } from "vitest";
-import { buildPage } from "../../support/built-page.ts";
-import { CAR } from "../../support/car-catalog.ts";
-import { closeChromium, describeInChromium } from "../../support/chromium.ts";
-import { makeClerk } from "../../support/e2e-catalog.ts";
-import { E2eClient } from "../../support/e2e-client.ts";
-import { NodeUnderTest } from "../../support/node-under-test.ts";
-import { startProviderServer } from "../../support/provider-server.ts";
+import { buildPage } from "../../support/browsers/built-page.ts";
+import { closeChromium, describeInChromium } from "../../support/browsers/chromium.ts";
+import { CAR } from "../../support/catalogs/car-catalog.ts";
+import { makeClerk } from "../../support/catalogs/e2e-catalog.ts";
+import { E2eClient } from "../../support/clients/e2e-client.ts";
+import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
+import { startProviderServer } from "../../support/servers/provider-server.ts";
 
 const provider = await startProviderServer();
 afterAll(() => provider.close());

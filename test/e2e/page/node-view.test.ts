@@ -1,8 +1,8 @@
 import { afterAll, expect, test } from "vitest";
-import { buildPage } from "../../support/built-page.ts";
-import { keysFile, writeTemporary } from "../../support/callers.ts";
-import { closeChromium, describeInChromium } from "../../support/chromium.ts";
-import { NodeUnderTest } from "../../support/node-under-test.ts";
+import { buildPage } from "../../support/browsers/built-page.ts";
+import { closeChromium, describeInChromium } from "../../support/browsers/chromium.ts";
+import { keysFile, writeTemporary } from "../../support/clients/callers.ts";
+import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
 const KEY = "ann-key-0123456789abcdef0123456789";
 

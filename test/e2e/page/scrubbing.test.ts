@@ -1,8 +1,8 @@
 import type { Page } from "playwright-core";
 import { afterAll, expect, test } from "vitest";
-import { buildPage } from "../../support/built-page.ts";
-import { closeChromium, describeInChromium } from "../../support/chromium.ts";
-import { NodeUnderTest } from "../../support/node-under-test.ts";
+import { buildPage } from "../../support/browsers/built-page.ts";
+import { closeChromium, describeInChromium } from "../../support/browsers/chromium.ts";
+import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
 const node = await NodeUnderTest.start({ pageFolder: await buildPage() });
 afterAll(() => node.stop());

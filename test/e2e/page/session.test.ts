@@ -2,13 +2,13 @@ import { writeFile } from "node:fs/promises";
 import { afterAll, expect, onTestFinished, test } from "vitest";
 import { createClient } from "../../../src/client/client.ts";
 import { keepLease } from "../../../src/client/live/lease.ts";
-import { buildPage } from "../../support/built-page.ts";
-import { writeTemporary } from "../../support/callers.ts";
-import { closeChromium, describeInChromium } from "../../support/chromium.ts";
-import { E2E_AGENTS, scripted } from "../../support/e2e-catalog.ts";
-import { E2eClient } from "../../support/e2e-client.ts";
-import { NodeUnderTest } from "../../support/node-under-test.ts";
-import { startProviderServer } from "../../support/provider-server.ts";
+import { buildPage } from "../../support/browsers/built-page.ts";
+import { closeChromium, describeInChromium } from "../../support/browsers/chromium.ts";
+import { E2E_AGENTS, scripted } from "../../support/catalogs/e2e-catalog.ts";
+import { writeTemporary } from "../../support/clients/callers.ts";
+import { E2eClient } from "../../support/clients/e2e-client.ts";
+import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
+import { startProviderServer } from "../../support/servers/provider-server.ts";
 
 const MARKDOWN = [
   "# A **plan**\n\n",

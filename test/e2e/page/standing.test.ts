@@ -1,9 +1,9 @@
 import { afterAll, expect, test } from "vitest";
-import { buildPage } from "../../support/built-page.ts";
-import { CAR } from "../../support/car-catalog.ts";
-import { closeChromium, describeInChromium } from "../../support/chromium.ts";
-import { E2eClient } from "../../support/e2e-client.ts";
-import { NodeUnderTest } from "../../support/node-under-test.ts";
+import { buildPage } from "../../support/browsers/built-page.ts";
+import { closeChromium, describeInChromium } from "../../support/browsers/chromium.ts";
+import { CAR } from "../../support/catalogs/car-catalog.ts";
+import { E2eClient } from "../../support/clients/e2e-client.ts";
+import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
 const radio = { name: "radio_agent", priority: 20, lease: "1h", adapter: { kind: "external" } };
 const node = await NodeUnderTest.start({ agents: [...CAR, radio], catalog: {}, pageFolder: await buildPage() });

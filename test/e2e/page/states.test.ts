@@ -1,11 +1,11 @@
 import type { Page } from "playwright-core";
 import { afterAll, expect, onTestFinished, test } from "vitest";
-import { buildPage } from "../../support/built-page.ts";
-import { closeChromium, describeInChromium } from "../../support/chromium.ts";
-import { CuttingProxy } from "../../support/cutting-proxy.ts";
-import { E2eClient } from "../../support/e2e-client.ts";
-import { freePort } from "../../support/free-port.ts";
-import { NodeUnderTest } from "../../support/node-under-test.ts";
+import { buildPage } from "../../support/browsers/built-page.ts";
+import { closeChromium, describeInChromium } from "../../support/browsers/chromium.ts";
+import { E2eClient } from "../../support/clients/e2e-client.ts";
+import { CuttingProxy } from "../../support/networks/cutting-proxy.ts";
+import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
+import { freePort } from "../../support/servers/free-port.ts";
 
 const pageFolder = await buildPage();
 const node = await NodeUnderTest.start({ pageFolder });

@@ -1,11 +1,11 @@
 import { afterAll, expect, test } from "vitest";
 import type { LogEvent } from "../../../page/log/log-event.ts";
 import { writeLogFile } from "../../../page/log/log-file.ts";
-import { buildPage } from "../../support/built-page.ts";
-import { writeTemporary } from "../../support/callers.ts";
-import { closeChromium, describeInChromium } from "../../support/chromium.ts";
-import { E2eClient } from "../../support/e2e-client.ts";
-import { NodeUnderTest } from "../../support/node-under-test.ts";
+import { buildPage } from "../../support/browsers/built-page.ts";
+import { closeChromium, describeInChromium } from "../../support/browsers/chromium.ts";
+import { writeTemporary } from "../../support/clients/callers.ts";
+import { E2eClient } from "../../support/clients/e2e-client.ts";
+import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
 const pageFolder = await buildPage();
 const node = await NodeUnderTest.start({ pageFolder });

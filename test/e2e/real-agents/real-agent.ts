@@ -3,14 +3,14 @@ import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { BARE_ENV } from "../../support/bare-env.ts";
-import { type ChildServer, makeHouse } from "../../support/child-server.ts";
-import type { HeardEvent } from "../../support/event-stream.ts";
-import { type ModelServer, SENTENCE, startModelServer } from "../../support/model-server.ts";
-import { gone, running } from "../../support/processes.ts";
-import { SessionReader } from "../../support/session-reader.ts";
-import { makeFolder } from "../../support/sqlite-place.ts";
-import { reportUntested } from "../../support/untested.ts";
+import { BARE_ENV } from "../../support/agents/bare-env.ts";
+import { gone, running } from "../../support/agents/processes.ts";
+import type { HeardEvent } from "../../support/clients/event-stream.ts";
+import { SessionReader } from "../../support/clients/session-reader.ts";
+import { type ChildServer, makeHouse } from "../../support/nodes/child-server.ts";
+import { reportUntested } from "../../support/runner/untested.ts";
+import { type ModelServer, SENTENCE, startModelServer } from "../../support/servers/model-server.ts";
+import { makeFolder } from "../../support/stores/sqlite-place.ts";
 
 const BIN = fileURLToPath(new URL("../../real-agents/node_modules/.bin/", import.meta.url));
 /** These programs take seconds to start on a busy machine. */

@@ -1,7 +1,7 @@
 import { expect, onTestFinished, test } from "vitest";
-import { type ChildServer, makeHouse } from "../../support/child-server.ts";
-import { EventStream } from "../../support/event-stream.ts";
-import { SessionReader } from "../../support/session-reader.ts";
+import { EventStream } from "../../support/clients/event-stream.ts";
+import { SessionReader } from "../../support/clients/session-reader.ts";
+import { type ChildServer, makeHouse } from "../../support/nodes/child-server.ts";
 
 const SONG = Array.from({ length: 24 }, (_, n) => `la${n} `);
 const CATALOG = {

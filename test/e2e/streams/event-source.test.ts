@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
-import { Chance } from "../../support/chance.ts";
-import { type ChildServer, makeHouse } from "../../support/child-server.ts";
-import { Page } from "../../support/page.ts";
-import { ShakyProxy } from "../../support/shaky-proxy.ts";
+import { Page } from "../../support/clients/page.ts";
+import { ShakyProxy } from "../../support/networks/shaky-proxy.ts";
+import { type ChildServer, makeHouse } from "../../support/nodes/child-server.ts";
+import { Chance } from "../../support/runner/chance.ts";
 
 const SONG = Array.from({ length: 60 }, (_, n) => `la${n} `);
 const WHOLE = SONG.join("");

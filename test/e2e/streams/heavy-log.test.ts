@@ -2,8 +2,8 @@ import { once } from "node:events";
 import { connect } from "node:net";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { expect, onTestFinished, test } from "vitest";
-import { type ChildServer, makeHouse } from "../../support/child-server.ts";
-import { SessionReader } from "../../support/session-reader.ts";
+import { SessionReader } from "../../support/clients/session-reader.ts";
+import { type ChildServer, makeHouse } from "../../support/nodes/child-server.ts";
 
 const CATALOG = {
   agents: [{ name: "listener", adapter: { kind: "scripted", replies: [{ say: "ok", delay: "0ms" }] } }],

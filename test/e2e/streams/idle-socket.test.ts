@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { access } from "node:fs/promises";
 import { connect, type Socket } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
-import { type ChildServer, makeHouse } from "../../support/child-server.ts";
+import { type ChildServer, makeHouse } from "../../support/nodes/child-server.ts";
 
 const CATALOG = { agents: [{ name: "general" }] };
 

@@ -2,12 +2,12 @@ import { isDeepStrictEqual } from "node:util";
 import { expect, test } from "vitest";
 import { MemoryBus } from "../../../src/bus/memory-bus.ts";
 import { BOUNDS } from "../../../src/config/bounds.ts";
-import { Chance } from "../../support/chance.ts";
-import { EventStream } from "../../support/event-stream.ts";
-import { FloorFeed } from "../../support/floor-feed.ts";
-import { openGateway } from "../../support/gateway-stage.ts";
-import { openTemporaryStore } from "../../support/temporary-store.ts";
-import { turn, VirtualClock } from "../../support/virtual-clock.ts";
+import { EventStream } from "../../support/clients/event-stream.ts";
+import { FloorFeed } from "../../support/floors/floor-feed.ts";
+import { openGateway } from "../../support/nodes/gateway-stage.ts";
+import { Chance } from "../../support/runner/chance.ts";
+import { turn, VirtualClock } from "../../support/runner/virtual-clock.ts";
+import { openTemporaryStore } from "../../support/stores/temporary-store.ts";
 
 const CONNECTIONS = 5_000;
 const AT_A_TIME = 100;

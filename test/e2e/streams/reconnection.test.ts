@@ -1,11 +1,11 @@
 import { EventSource } from "eventsource";
 import { expect, onTestFinished, test } from "vitest";
-import { Chance } from "../../support/chance.ts";
-import { type ChildServer, makeHouse } from "../../support/child-server.ts";
-import { CuttingProxy } from "../../support/cutting-proxy.ts";
-import type { HeardEvent } from "../../support/event-stream.ts";
-import { SessionReader } from "../../support/session-reader.ts";
-import { Transcript } from "../../support/transcript.ts";
+import type { HeardEvent } from "../../support/clients/event-stream.ts";
+import { SessionReader } from "../../support/clients/session-reader.ts";
+import { Transcript } from "../../support/clients/transcript.ts";
+import { CuttingProxy } from "../../support/networks/cutting-proxy.ts";
+import { type ChildServer, makeHouse } from "../../support/nodes/child-server.ts";
+import { Chance } from "../../support/runner/chance.ts";
 
 const SONG = Array.from({ length: 40 }, (_, n) => `la${n} `);
 const WHOLE = SONG.join("");

@@ -1,16 +1,16 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { accepted, E2eClient, typesOf } from "../../support/e2e-client.ts";
+import { accepted, E2eClient, typesOf } from "../../support/clients/e2e-client.ts";
 import {
   type Recording,
   readAgents,
   readRecording,
   restorePostgres,
   restoreSqlite,
-} from "../../support/former-release.ts";
-import { NodeUnderTest } from "../../support/node-under-test.ts";
-import { POSTGRES } from "../../support/postgres-server.ts";
-import { chooseServer, describeWith } from "../../support/server-choice.ts";
-import { makeFolder } from "../../support/sqlite-place.ts";
+} from "../../support/nodes/former-release.ts";
+import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
+import { POSTGRES } from "../../support/servers/postgres-server.ts";
+import { chooseServer, describeWith } from "../../support/servers/server-choice.ts";
+import { makeFolder } from "../../support/stores/sqlite-place.ts";
 
 /** A database that the former release wrote, opened by this one: nothing that release acknowledged is lost or changed. */
 

@@ -1,6 +1,6 @@
 import { DatabaseSync } from "node:sqlite";
 import { expect, test } from "vitest";
-import { makeHouse } from "../../support/child-server.ts";
+import { makeHouse } from "../../support/nodes/child-server.ts";
 
 test("a failure is found in the log by the answer's traceId, and from there by its command, floor and session", async () => {
   const house = await makeHouse({ agents: [{ name: "general" }] });

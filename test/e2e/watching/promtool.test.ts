@@ -3,9 +3,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect } from "vitest";
 import { root } from "../../docs/page.ts";
-import { E2eClient } from "../../support/e2e-client.ts";
-import { NodeUnderTest } from "../../support/node-under-test.ts";
-import { promtool, testWithPromtool } from "../../support/promtool.ts";
+import { E2eClient } from "../../support/clients/e2e-client.ts";
+import { promtool, testWithPromtool } from "../../support/documents/promtool.ts";
+import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
 const folder = await mkdtemp(join(tmpdir(), "interlock-promtool-"));
 afterAll(() => rm(folder, { recursive: true }));

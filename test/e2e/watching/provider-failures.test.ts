@@ -1,6 +1,6 @@
 import { expect, onTestFinished, test } from "vitest";
-import { type ChildServer, makeHouse } from "../../support/child-server.ts";
-import { startProviderServer } from "../../support/provider-server.ts";
+import { type ChildServer, makeHouse } from "../../support/nodes/child-server.ts";
+import { startProviderServer } from "../../support/servers/provider-server.ts";
 
 const ABOUT_RUNS = "a run failed";
 

@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { HeardReport } from "../../../src/protocol/internal/node-report.ts";
-import { accepted, E2eClient } from "../../support/e2e-client.ts";
-import { NodeUnderTest } from "../../support/node-under-test.ts";
-import { serverOf } from "../../support/postgres-place.ts";
-import { POSTGRES } from "../../support/postgres-server.ts";
-import { redis } from "../../support/redis-server.ts";
-import { chooseServer, describeWith } from "../../support/server-choice.ts";
-import { TraceCollector } from "../../support/trace-collector.ts";
+import { accepted, E2eClient } from "../../support/clients/e2e-client.ts";
+import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
+import { serverOf } from "../../support/servers/postgres-place.ts";
+import { POSTGRES } from "../../support/servers/postgres-server.ts";
+import { redis } from "../../support/servers/redis-server.ts";
+import { chooseServer, describeWith } from "../../support/servers/server-choice.ts";
+import { TraceCollector } from "../../support/servers/trace-collector.ts";
 
 const TRACE_ID = "0af7651916cd43dd8448eb211c80319c";
 const CALLER = { traceparent: `00-${TRACE_ID}-b7ad6b7169203331-01` };

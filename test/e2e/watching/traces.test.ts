@@ -3,10 +3,10 @@ import { once } from "node:events";
 import { text } from "node:stream/consumers";
 import { pathToFileURL } from "node:url";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { writeTemporary } from "../../support/callers.ts";
-import { accepted, E2eClient, refused } from "../../support/e2e-client.ts";
-import { NodeUnderTest } from "../../support/node-under-test.ts";
-import { TraceCollector } from "../../support/trace-collector.ts";
+import { writeTemporary } from "../../support/clients/callers.ts";
+import { accepted, E2eClient, refused } from "../../support/clients/e2e-client.ts";
+import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
+import { TraceCollector } from "../../support/servers/trace-collector.ts";
 
 const TRACE_ID = "4bf92f3577b34da6a3ce929d0e0e4736";
 const CALLER = { traceparent: `00-${TRACE_ID}-00f067aa0ba902b7-01` };

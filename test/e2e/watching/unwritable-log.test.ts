@@ -1,7 +1,7 @@
 import { DatabaseSync } from "node:sqlite";
 import { expect, test } from "vitest";
-import { type ChildServer, makeHouse, type StartOptions } from "../../support/child-server.ts";
-import { freePort } from "../../support/free-port.ts";
+import { type ChildServer, makeHouse, type StartOptions } from "../../support/nodes/child-server.ts";
+import { freePort } from "../../support/servers/free-port.ts";
 
 const CATALOG = { agents: [{ name: "general" }] };
 const DROPPED = "interlock_log_lines_dropped_total";

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { matrixText } from "../../../src/cli/check/matrix.ts";
-import { makeCatalog } from "../../support/catalog.ts";
+import { makeCatalog } from "../../support/catalogs/catalog.ts";
 
 /**
  * Android Automotive decides by a fixed matrix of audio contexts, holder × challenger: R, the challenger is rejected; E, it

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { EXAMPLE_AGENTS, makeCatalog } from "../../support/catalog.ts";
-import { decisionOf, FloorStage } from "../../support/floor-stage.ts";
-import { persistWhole } from "../../support/persisted-floor.ts";
+import { EXAMPLE_AGENTS, makeCatalog } from "../../support/catalogs/catalog.ts";
+import { decisionOf, FloorStage } from "../../support/floors/floor-stage.ts";
+import { persistWhole } from "../../support/floors/persisted-floor.ts";
 
 /** The table of cases of docs/arbitration.md, row by row. */
 

@@ -6,11 +6,11 @@ import type { Effect, RunEffect, TimerEffect } from "../../../src/protocol/inter
 import { floorHash } from "../../../src/protocol/internal/floor-hash.ts";
 import { Armer } from "../../../src/queue/armer.ts";
 import { MemoryQueue } from "../../../src/queue/memory-queue.ts";
-import { DAY, FloorWriter, HOUR, NOON } from "../../support/floor-writer.ts";
-import { KeptLog } from "../../support/sqlite-place.ts";
-import { StoreInHand } from "../../support/store-in-hand.ts";
-import { openTemporaryStore } from "../../support/temporary-store.ts";
-import { VirtualClock } from "../../support/virtual-clock.ts";
+import { VirtualClock } from "../../support/runner/virtual-clock.ts";
+import { DAY, FloorWriter, HOUR, NOON } from "../../support/stores/floor-writer.ts";
+import { KeptLog } from "../../support/stores/sqlite-place.ts";
+import { StoreInHand } from "../../support/stores/store-in-hand.ts";
+import { openTemporaryStore } from "../../support/stores/temporary-store.ts";
 
 const SWEEP_MS = 10_000;
 const PAGE = 1_000;

@@ -2,10 +2,10 @@ import { describe, expect, test } from "vitest";
 import { decide, successor } from "../../../src/actors/floor/arbitration.ts";
 import { closeRanks, giveFront } from "../../../src/actors/floor/rearrangement.ts";
 import type { Decision } from "../../../src/protocol/decision.ts";
-import { CAR, RESTRICTIONS } from "../../support/car-catalog.ts";
-import { makeCatalog } from "../../support/catalog.ts";
-import { decideAlone } from "../../support/decide-alone.ts";
-import { checkStep, type Faulty, FloorExplorer } from "../../support/floor-explorer.ts";
+import { CAR, RESTRICTIONS } from "../../support/catalogs/car-catalog.ts";
+import { makeCatalog } from "../../support/catalogs/catalog.ts";
+import { decideAlone } from "../../support/floors/decide-alone.ts";
+import { checkStep, type Faulty, FloorExplorer } from "../../support/floors/floor-explorer.ts";
 
 /** Agents that mix all keys, at a few priorities. */
 const MIXED = [

@@ -2,9 +2,9 @@ import { expect, test } from "vitest";
 import type { Decision } from "../../../src/protocol/decision.ts";
 import type { LogEntry, LoggedType } from "../../../src/protocol/event.ts";
 import type { SessionId } from "../../../src/protocol/ids.ts";
-import { makeCatalog } from "../../support/catalog.ts";
-import { FloorLogCheck } from "../../support/floor-log-check.ts";
-import { NOON } from "../../support/floor-writer.ts";
+import { makeCatalog } from "../../support/catalogs/catalog.ts";
+import { FloorLogCheck } from "../../support/floors/floor-log-check.ts";
+import { NOON } from "../../support/stores/floor-writer.ts";
 
 /** The checker of a floor's log, on logs with one fault each. */
 

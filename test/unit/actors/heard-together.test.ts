@@ -1,10 +1,10 @@
 import { describe, expect, test } from "vitest";
 import type { Decision } from "../../../src/protocol/decision.ts";
 import type { Reply } from "../../../src/protocol/internal/reply.ts";
-import { carCatalog } from "../../support/car-catalog.ts";
-import { makeCatalog } from "../../support/catalog.ts";
-import { decisionOf, FloorStage } from "../../support/floor-stage.ts";
-import { TimedFloor } from "../../support/timed-floor.ts";
+import { carCatalog } from "../../support/catalogs/car-catalog.ts";
+import { makeCatalog } from "../../support/catalogs/catalog.ts";
+import { decisionOf, FloorStage } from "../../support/floors/floor-stage.ts";
+import { TimedFloor } from "../../support/floors/timed-floor.ts";
 
 /** The table of cases of docs/arbitration.md on sessions that are heard together, row by row. */
 

@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
 import { AppError } from "../../../src/protocol/errors.ts";
 import { runTopic } from "../../../src/protocol/internal/floor-message.ts";
-import { makeCatalog } from "../../support/catalog.ts";
-import type { LooseCommand } from "../../support/floor-stage.ts";
-import { HostStage } from "../../support/host-stage.ts";
+import { makeCatalog } from "../../support/catalogs/catalog.ts";
+import type { LooseCommand } from "../../support/floors/floor-stage.ts";
+import { HostStage } from "../../support/floors/host-stage.ts";
 
 const CATALOG = makeCatalog([
   { name: "music", priority: 20 },

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { MAX_BATCH, MAX_WAITING } from "../../../src/actors/host/hosted-floor.ts";
 import type { Catalog } from "../../../src/config/catalog/catalog.ts";
 import { AppError } from "../../../src/protocol/errors.ts";
-import { HostStage } from "../../support/host-stage.ts";
+import { HostStage } from "../../support/floors/host-stage.ts";
 
 /** A catalogue that breaks the machine that asks it for this agent. */
 function withBomb(catalog: Catalog): Catalog {

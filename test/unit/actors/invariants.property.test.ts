@@ -8,9 +8,9 @@ import {
   step,
   type World,
   world,
-} from "../../support/floor-histories.ts";
-import { FloorInvariants } from "../../support/floor-invariants.ts";
-import type { LooseCommand } from "../../support/floor-stage.ts";
+} from "../../support/floors/floor-histories.ts";
+import { FloorInvariants } from "../../support/floors/floor-invariants.ts";
+import type { LooseCommand } from "../../support/floors/floor-stage.ts";
 
 /** Generated histories of one floor: whatever is asked in whatever order, what must always hold holds. */
 

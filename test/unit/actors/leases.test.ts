@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { makeCatalog } from "../../support/catalog.ts";
-import { decisionOf } from "../../support/floor-stage.ts";
-import { TimedFloor } from "../../support/timed-floor.ts";
+import { makeCatalog } from "../../support/catalogs/catalog.ts";
+import { decisionOf } from "../../support/floors/floor-stage.ts";
+import { TimedFloor } from "../../support/floors/timed-floor.ts";
 
 const external = { adapter: { kind: "external" } };
 const AGENTS = [

@@ -21,7 +21,7 @@ import {
 import { sessionMachine } from "../../../src/actors/session/session-machine.ts";
 import type { SessionEvent } from "../../../src/actors/session/session-step.ts";
 import type { FloorId, SessionId } from "../../../src/protocol/ids.ts";
-import { makeCatalog } from "../../support/catalog.ts";
+import { makeCatalog } from "../../support/catalogs/catalog.ts";
 import {
   beginHistory,
   commandOf,
@@ -30,10 +30,10 @@ import {
   step,
   type World,
   world,
-} from "../../support/floor-histories.ts";
-import type { LooseCommand } from "../../support/floor-stage.ts";
-import { persistSession, persistWhole } from "../../support/persisted-floor.ts";
-import { XstateFloor } from "../../support/xstate-floor.ts";
+} from "../../support/floors/floor-histories.ts";
+import type { LooseCommand } from "../../support/floors/floor-stage.ts";
+import { persistSession, persistWhole } from "../../support/floors/persisted-floor.ts";
+import { XstateFloor } from "../../support/floors/xstate-floor.ts";
 
 /** The machines by their tables, beside the same machines played by XState's own actors. */
 

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { makeCatalog } from "../../support/catalog.ts";
-import { FloorStage } from "../../support/floor-stage.ts";
+import { makeCatalog } from "../../support/catalogs/catalog.ts";
+import { FloorStage } from "../../support/floors/floor-stage.ts";
 
 const adapter = { kind: "ai-sdk", provider: "openai", model: "m" };
 const modes = (...names: string[]) => names.map((name) => ({ name }));

@@ -3,15 +3,15 @@ import { expect, test } from "vitest";
 import { FloorActors } from "../../../src/actors/host/floor-actors.ts";
 import { BrokenSnapshot, readSnapshot } from "../../../src/actors/host/snapshot.ts";
 import type { FloorId } from "../../../src/protocol/ids.ts";
-import { HISTORY, play, recordedCatalog } from "../../support/floor-recording.ts";
-import { FloorStage } from "../../support/floor-stage.ts";
+import { HISTORY, play, recordedCatalog } from "../../support/floors/floor-recording.ts";
+import { FloorStage } from "../../support/floors/floor-stage.ts";
 
 /**
  * What a release without `beneath`, `critical` and their like made of a history, byte for byte: what each command did and
- * answered, and the snapshot it left half-way. `test/support/floor-recording.ts` has the history. One line was changed on
+ * answered, and the snapshot it left half-way. `test/support/floors/floor-recording.ts` has the history. One line was changed on
  * purpose since: an archived session keeps the timer of an attempt that is being stopped, to take its last words.
  */
-const RECORDED = readFileSync(new URL("../../support/recorded-floor.jsonl", import.meta.url), "utf8")
+const RECORDED = readFileSync(new URL("../../support/floors/recorded-floor.jsonl", import.meta.url), "utf8")
   .trim()
   .split("\n");
 const [FIRST, SECOND] = HISTORY;

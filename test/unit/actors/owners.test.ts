@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import type { LooseCommand } from "../../support/floor-stage.ts";
-import { HostStage } from "../../support/host-stage.ts";
+import type { LooseCommand } from "../../support/floors/floor-stage.ts";
+import { HostStage } from "../../support/floors/host-stage.ts";
 
 const FLOOR = "s:call";
 const SESSION = { sessionId: "call", agentId: "chat" };

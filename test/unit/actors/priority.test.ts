@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { effectivePriority } from "../../../src/actors/floor/priority.ts";
-import { makeCatalog } from "../../support/catalog.ts";
+import { makeCatalog } from "../../support/catalogs/catalog.ts";
 
 const noon = Date.UTC(2026, 5, 1, 12);
 const catalog = makeCatalog(

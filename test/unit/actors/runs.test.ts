@@ -2,9 +2,9 @@ import { describe, expect, test } from "vitest";
 import { createActor } from "xstate";
 import type { Fact } from "../../../src/actors/facts.ts";
 import { arbiterMachine } from "../../../src/actors/floor/arbiter.ts";
-import { EXAMPLE_AGENTS, makeCatalog } from "../../support/catalog.ts";
-import { FloorStage } from "../../support/floor-stage.ts";
-import { persistWhole } from "../../support/persisted-floor.ts";
+import { EXAMPLE_AGENTS, makeCatalog } from "../../support/catalogs/catalog.ts";
+import { FloorStage } from "../../support/floors/floor-stage.ts";
+import { persistWhole } from "../../support/floors/persisted-floor.ts";
 
 const scripted = (changes: Record<string, unknown> = {}) => ({ kind: "scripted", ...changes });
 const withMusic = (changes: Record<string, unknown>) =>

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { Fact } from "../../../src/actors/facts.ts";
-import { makeCatalog } from "../../support/catalog.ts";
-import { FloorStage } from "../../support/floor-stage.ts";
+import { makeCatalog } from "../../support/catalogs/catalog.ts";
+import { FloorStage } from "../../support/floors/floor-stage.ts";
 
 const model = (summary?: object) => ({ kind: "ai-sdk", provider: "openai", model: "m", ...(summary && { summary }) });
 const CATALOG = makeCatalog([

@@ -7,9 +7,9 @@ import { memoryOf } from "../../../src/actors/session/session-context.ts";
 import { sessionMachine } from "../../../src/actors/session/session-machine.ts";
 import type { Catalog } from "../../../src/config/catalog/catalog.ts";
 import type { FloorId, SessionId } from "../../../src/protocol/ids.ts";
-import { EXAMPLE_AGENTS, makeCatalog } from "../../support/catalog.ts";
-import { FloorStage, type LooseCommand } from "../../support/floor-stage.ts";
-import { persistWhole } from "../../support/persisted-floor.ts";
+import { EXAMPLE_AGENTS, makeCatalog } from "../../support/catalogs/catalog.ts";
+import { FloorStage, type LooseCommand } from "../../support/floors/floor-stage.ts";
+import { persistWhole } from "../../support/floors/persisted-floor.ts";
 
 /** What XState 5 does not do for us (docs/architecture.md), each with what is done about it. */
 

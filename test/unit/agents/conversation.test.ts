@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { toModelMessages } from "../../../src/agents/conversation.ts";
 import type { RunId } from "../../../src/protocol/ids.ts";
 import type { Message } from "../../../src/protocol/message.ts";
-import { createRunStage, messageOf, turnOf } from "../../support/run-stage.ts";
+import { createRunStage, messageOf, turnOf } from "../../support/agents/run-stage.ts";
 
 const read = (history: Message[], input = "now") =>
   toModelMessages(turnOf(input, { history }), createRunStage().control.loadImage);

@@ -7,11 +7,11 @@ import type { Part } from "../../../src/agents/agent.ts";
 import { createRegistry } from "../../../src/agents/registry.ts";
 import { readCatalog } from "../../../src/config/catalog/catalog-file.ts";
 import type { AgentId } from "../../../src/protocol/ids.ts";
-import { gone, running } from "../../support/processes.ts";
-import { type ProviderServer, startProviderServer } from "../../support/provider-server.ts";
-import { createRunStage, play, textOf, turnOf } from "../../support/run-stage.ts";
+import { gone, running } from "../../support/agents/processes.ts";
+import { createRunStage, play, textOf, turnOf } from "../../support/agents/run-stage.ts";
+import { type ProviderServer, startProviderServer } from "../../support/servers/provider-server.ts";
 
-const PROGRAM = fileURLToPath(new URL("../../support/mcp-program-server.ts", import.meta.url));
+const PROGRAM = fileURLToPath(new URL("../../support/agents/mcp-program-server.ts", import.meta.url));
 
 let server: ProviderServer;
 let tag: string;

@@ -4,10 +4,10 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Part } from "../../../src/agents/agent.ts";
 import { createRegistry } from "../../../src/agents/registry.ts";
 import type { AgentId } from "../../../src/protocol/ids.ts";
-import { makeCatalog } from "../../support/catalog.ts";
-import { type ProviderServer, startProviderServer } from "../../support/provider-server.ts";
-import { WIRES } from "../../support/provider-wire.ts";
-import { createRunStage, play, playToFailure, textOf, turnOf } from "../../support/run-stage.ts";
+import { createRunStage, play, playToFailure, textOf, turnOf } from "../../support/agents/run-stage.ts";
+import { makeCatalog } from "../../support/catalogs/catalog.ts";
+import { type ProviderServer, startProviderServer } from "../../support/servers/provider-server.ts";
+import { WIRES } from "../../support/servers/provider-wire.ts";
 
 let server: ProviderServer;
 beforeEach(async () => {

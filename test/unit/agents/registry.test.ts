@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { createRegistry } from "../../../src/agents/registry.ts";
 import type { AgentId } from "../../../src/protocol/ids.ts";
-import { makeCatalog } from "../../support/catalog.ts";
+import { makeCatalog } from "../../support/catalogs/catalog.ts";
 
 const id = (name: string) => name as AgentId;
 const aiSdk = (name: string, adapter: object = {}) => ({

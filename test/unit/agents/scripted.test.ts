@@ -2,8 +2,8 @@ import { describe, expect, test } from "vitest";
 import type { Agent, Part } from "../../../src/agents/agent.ts";
 import { createRegistry } from "../../../src/agents/registry.ts";
 import type { AgentId } from "../../../src/protocol/ids.ts";
-import { makeCatalog } from "../../support/catalog.ts";
-import { createRunStage, messageOf, play, playToFailure, textOf, turnOf } from "../../support/run-stage.ts";
+import { createRunStage, messageOf, play, playToFailure, textOf, turnOf } from "../../support/agents/run-stage.ts";
+import { makeCatalog } from "../../support/catalogs/catalog.ts";
 
 function scripted(...replies: object[]): Agent {
   const catalog = makeCatalog([

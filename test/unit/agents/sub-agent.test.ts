@@ -5,8 +5,8 @@ import { createDelegate, Delegation, type DelegationResult } from "../../../src/
 import { AppError } from "../../../src/protocol/errors.ts";
 import type { AgentId, RunId } from "../../../src/protocol/ids.ts";
 import type { AgentRef } from "../../../src/protocol/message.ts";
-import { makeCatalog } from "../../support/catalog.ts";
-import { createRunStage, messageOf, type RunStage, turnOf } from "../../support/run-stage.ts";
+import { createRunStage, messageOf, type RunStage, turnOf } from "../../support/agents/run-stage.ts";
+import { makeCatalog } from "../../support/catalogs/catalog.ts";
 
 type Run = Agent["run"];
 

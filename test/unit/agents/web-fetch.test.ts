@@ -4,7 +4,7 @@ import { afterEach, describe, expect, test } from "vitest";
 import { textOfPage } from "../../../src/agents/tools/page-text.ts";
 import { createAddressCheck } from "../../../src/agents/tools/public-address.ts";
 import { createWebFetchTool, type WebFetchOptions } from "../../../src/agents/tools/web-fetch.ts";
-import { createRunStage, turnOf } from "../../support/run-stage.ts";
+import { createRunStage, turnOf } from "../../support/agents/run-stage.ts";
 
 const closers: (() => void)[] = [];
 afterEach(() => {

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import { OutageDetector } from "../../../src/bus/outage-detector.ts";
-import { VirtualClock } from "../../support/virtual-clock.ts";
+import { VirtualClock } from "../../support/runner/virtual-clock.ts";
 
 const BEAT_MS = 500;
 

@@ -3,8 +3,8 @@ import { MemoryBus } from "../../../src/bus/memory-bus.ts";
 import { Ownership, partitionTopic } from "../../../src/cluster/ownership.ts";
 import { StoreWatch } from "../../../src/cluster/store-watch.ts";
 import type { FloorId } from "../../../src/protocol/ids.ts";
-import { MemberList } from "../../support/member-list.ts";
-import { VirtualClock } from "../../support/virtual-clock.ts";
+import { MemberList } from "../../support/nodes/member-list.ts";
+import { VirtualClock } from "../../support/runner/virtual-clock.ts";
 
 const LEASE_MS = 3_000;
 const FLOORS = Array.from({ length: 200 }, (_, index) => `u:user-${index}` as FloorId);

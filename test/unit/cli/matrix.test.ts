@@ -2,10 +2,10 @@ import { fileURLToPath } from "node:url";
 import { expect, onTestFinished, test } from "vitest";
 import { checkCatalog } from "../../../src/cli/check/check.ts";
 import { type MatrixFormat, matrixText } from "../../../src/cli/check/matrix.ts";
-import { writeTemporary } from "../../support/callers.ts";
-import { carCatalog } from "../../support/car-catalog.ts";
-import { makeCatalog } from "../../support/catalog.ts";
-import { decisionOf, FloorStage } from "../../support/floor-stage.ts";
+import { carCatalog } from "../../support/catalogs/car-catalog.ts";
+import { makeCatalog } from "../../support/catalogs/catalog.ts";
+import { writeTemporary } from "../../support/clients/callers.ts";
+import { decisionOf, FloorStage } from "../../support/floors/floor-stage.ts";
 
 const CAR = fileURLToPath(new URL("../../../config/car.yaml", import.meta.url));
 

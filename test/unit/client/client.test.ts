@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import { createClient } from "../../../src/client/client.ts";
 import { ClientError } from "../../../src/client/client-error.ts";
 import type { ClientOptions } from "../../../src/client/requester.ts";
-import { type Answer, cut, json, problem, SmallServer } from "../../support/small-server.ts";
+import { type Answer, cut, json, problem, SmallServer } from "../../support/servers/small-server.ts";
 
 /** A client of a server that gives these answers, with a clock that does not wait. */
 async function stage(answers: Answer[], options: Partial<ClientOptions> = {}) {

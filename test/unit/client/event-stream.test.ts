@@ -3,7 +3,15 @@ import { expect, it } from "vitest";
 import { createClient } from "../../../src/client/client.ts";
 import { type EventStream, type EventStreamOptions, openEvents } from "../../../src/client/event-stream.ts";
 import type { ServerEvent } from "../../../src/client/server-event.ts";
-import { type Answer, cut, frame, liveFrame, problem, SmallServer, stream } from "../../support/small-server.ts";
+import {
+  type Answer,
+  cut,
+  frame,
+  liveFrame,
+  problem,
+  SmallServer,
+  stream,
+} from "../../support/servers/small-server.ts";
 
 /** A stream from a server that gives these answers, with a clock that does not wait; 204 is the server's last. */
 async function stage(answers: Answer[], options: Partial<EventStreamOptions> = {}) {

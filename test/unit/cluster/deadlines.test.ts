@@ -1,6 +1,6 @@
 import { beforeEach, expect, test } from "vitest";
 import { Deadlines } from "../../../src/cluster/deadlines.ts";
-import { VirtualClock } from "../../support/virtual-clock.ts";
+import { VirtualClock } from "../../support/runner/virtual-clock.ts";
 
 let clock: VirtualClock;
 let deadlines: Deadlines;

@@ -3,8 +3,8 @@ import type { Bus } from "../../../src/bus/bus.ts";
 import { MemoryBus } from "../../../src/bus/memory-bus.ts";
 import { RollCall } from "../../../src/cluster/roll-call.ts";
 import type { NodeReport } from "../../../src/protocol/internal/node-report.ts";
-import { UnreliableBus } from "../../support/unreliable-bus.ts";
-import { VirtualClock } from "../../support/virtual-clock.ts";
+import { UnreliableBus } from "../../support/networks/unreliable-bus.ts";
+import { VirtualClock } from "../../support/runner/virtual-clock.ts";
 
 const encode = (message: unknown) => new TextEncoder().encode(JSON.stringify(message));
 const reportOf = (node: string): NodeReport => ({

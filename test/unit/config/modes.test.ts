@@ -3,7 +3,7 @@ import { inMode } from "../../../src/config/catalog/catalog.ts";
 import { readCatalog } from "../../../src/config/catalog/catalog-file.ts";
 import { withDefinitions } from "../../../src/config/catalog/definition.ts";
 import type { AgentId } from "../../../src/protocol/ids.ts";
-import { makeCatalog } from "../../support/catalog.ts";
+import { makeCatalog } from "../../support/catalogs/catalog.ts";
 
 const adapter = { kind: "ai-sdk", provider: "openai", model: "m" };
 const CATALOG = makeCatalog([

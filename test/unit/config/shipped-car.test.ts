@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { parse } from "yaml";
 import { checkCatalog } from "../../../src/cli/check/check.ts";
 import { loadCatalog } from "../../../src/config/catalog/catalog-file.ts";
-import { CAR, RESTRICTIONS } from "../../support/car-catalog.ts";
+import { CAR, RESTRICTIONS } from "../../support/catalogs/car-catalog.ts";
 
 const PATH = fileURLToPath(new URL("../../../config/car.yaml", import.meta.url));
 const FILE = parse(readFileSync(PATH, "utf8"));

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { documentsOf } from "../../support/deployment.ts";
-import { stillMetrics } from "../../support/still-metrics.ts";
+import { documentsOf } from "../../support/documents/deployment.ts";
+import { stillMetrics } from "../../support/nodes/still-metrics.ts";
 
 interface Rules {
   groups: { rules: { alert: string; expr: string; annotations: { summary: string } }[] }[];

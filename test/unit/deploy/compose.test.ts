@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { BOUNDS } from "../../../src/config/bounds.ts";
 import type { Settings } from "../../../src/config/settings.ts";
-import { deployed, documentsOf, settingsOf } from "../../support/deployment.ts";
+import { deployed, documentsOf, settingsOf } from "../../support/documents/deployment.ts";
 
 /** The part of a Compose file that is looked at. */
 interface Compose {

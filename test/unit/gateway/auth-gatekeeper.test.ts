@@ -6,7 +6,7 @@ import { Gatekeeper } from "../../../src/gateway/access/gatekeeper.ts";
 import { Tickets } from "../../../src/gateway/access/tickets.ts";
 import type { Verified } from "../../../src/gateway/access/verifier.ts";
 import { AppError } from "../../../src/protocol/errors.ts";
-import { VirtualClock } from "../../support/virtual-clock.ts";
+import { VirtualClock } from "../../support/runner/virtual-clock.ts";
 
 /** As much of a request as is looked at. */
 function request(headers: Record<string, string>, query: Record<string, string> = {}): FastifyRequest {

@@ -1,9 +1,9 @@
 import { describe, expect, onTestFinished, test } from "vitest";
 import { openVerifier } from "../../../src/gateway/access/gatekeeper.ts";
 import type { Verifier } from "../../../src/gateway/access/verifier.ts";
-import { KeptLog } from "../../support/sqlite-place.ts";
-import { nowS, TokenIssuer } from "../../support/token-issuer.ts";
-import { turn, VirtualClock } from "../../support/virtual-clock.ts";
+import { turn, VirtualClock } from "../../support/runner/virtual-clock.ts";
+import { nowS, TokenIssuer } from "../../support/servers/token-issuer.ts";
+import { KeptLog } from "../../support/stores/sqlite-place.ts";
 
 const MINUTE_MS = 60_000;
 

@@ -4,16 +4,16 @@ import { AppError } from "../../../src/protocol/errors.ts";
 import type { ConnectionId, SessionId } from "../../../src/protocol/ids.ts";
 import { connectionPosition, parseConnectionPosition } from "../../../src/protocol/position.ts";
 import type { Store } from "../../../src/store/store.ts";
-import { Chance } from "../../support/chance.ts";
-import { EventStream } from "../../support/event-stream.ts";
-import { FloorFeed } from "../../support/floor-feed.ts";
-import { DAY } from "../../support/floor-writer.ts";
-import { openGateway } from "../../support/gateway-stage.ts";
-import { SessionReader } from "../../support/session-reader.ts";
-import { openTemporaryStore, withMethods } from "../../support/temporary-store.ts";
-import { Transcript } from "../../support/transcript.ts";
-import { UnreliableBus } from "../../support/unreliable-bus.ts";
-import { turn, VirtualClock } from "../../support/virtual-clock.ts";
+import { EventStream } from "../../support/clients/event-stream.ts";
+import { SessionReader } from "../../support/clients/session-reader.ts";
+import { Transcript } from "../../support/clients/transcript.ts";
+import { FloorFeed } from "../../support/floors/floor-feed.ts";
+import { UnreliableBus } from "../../support/networks/unreliable-bus.ts";
+import { openGateway } from "../../support/nodes/gateway-stage.ts";
+import { Chance } from "../../support/runner/chance.ts";
+import { turn, VirtualClock } from "../../support/runner/virtual-clock.ts";
+import { DAY } from "../../support/stores/floor-writer.ts";
+import { openTemporaryStore, withMethods } from "../../support/stores/temporary-store.ts";
 
 async function place(replace: (store: Store) => Partial<Store> = () => ({})) {
   const store = await openTemporaryStore();

@@ -2,8 +2,8 @@ import { expect, test } from "vitest";
 import { MemoryBus } from "../../../src/bus/memory-bus.ts";
 import { Connections } from "../../../src/gateway/streams/connections.ts";
 import type { ConnectionId, FloorId, SessionId } from "../../../src/protocol/ids.ts";
-import { openTemporaryStore } from "../../support/temporary-store.ts";
-import { VirtualClock } from "../../support/virtual-clock.ts";
+import { VirtualClock } from "../../support/runner/virtual-clock.ts";
+import { openTemporaryStore } from "../../support/stores/temporary-store.ts";
 
 const SONG = { sessionId: "song" as SessionId, floorId: "u:ann" as FloorId };
 const ID = "connection" as ConnectionId;

@@ -3,7 +3,7 @@ import { DraftBoard, streamingMessage } from "../../../src/gateway/streams/draft
 import type { Delta } from "../../../src/protocol/event.ts";
 import type { MessageId, RunId, SessionId } from "../../../src/protocol/ids.ts";
 import { type Message, masterRef } from "../../../src/protocol/message.ts";
-import { makeMessage, NOON } from "../../support/floor-writer.ts";
+import { makeMessage, NOON } from "../../support/stores/floor-writer.ts";
 
 const A = "a" as SessionId;
 const M = "m" as MessageId;

@@ -7,13 +7,13 @@ import type { FloorId, RunId, SessionId } from "../../../src/protocol/ids.ts";
 import { floorTopic } from "../../../src/protocol/internal/floor-message.ts";
 import { ANSWER_BYTES } from "../../../src/store/row-page.ts";
 import type { Store } from "../../../src/store/store.ts";
-import { Chance } from "../../support/chance.ts";
-import { FloorFeed } from "../../support/floor-feed.ts";
-import { FloorWriter, makeMessage, NOON } from "../../support/floor-writer.ts";
-import { KeptLog } from "../../support/sqlite-place.ts";
-import { openTemporaryStore, withMethods } from "../../support/temporary-store.ts";
-import { UnreliableBus } from "../../support/unreliable-bus.ts";
-import { turn, VirtualClock } from "../../support/virtual-clock.ts";
+import { FloorFeed } from "../../support/floors/floor-feed.ts";
+import { UnreliableBus } from "../../support/networks/unreliable-bus.ts";
+import { Chance } from "../../support/runner/chance.ts";
+import { turn, VirtualClock } from "../../support/runner/virtual-clock.ts";
+import { FloorWriter, makeMessage, NOON } from "../../support/stores/floor-writer.ts";
+import { KeptLog } from "../../support/stores/sqlite-place.ts";
+import { openTemporaryStore, withMethods } from "../../support/stores/temporary-store.ts";
 
 /** Reads a follower to its end whenever it is told to. */
 class Reading implements FloorListener {

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import { MemoryBus } from "../../../src/bus/memory-bus.ts";
-import { openGateway } from "../../support/gateway-stage.ts";
-import { openTemporaryStore } from "../../support/temporary-store.ts";
-import { VirtualClock } from "../../support/virtual-clock.ts";
+import { openGateway } from "../../support/nodes/gateway-stage.ts";
+import { VirtualClock } from "../../support/runner/virtual-clock.ts";
+import { openTemporaryStore } from "../../support/stores/temporary-store.ts";
 
 test("a client that sends slowly is bounded", async () => {
   const store = await openTemporaryStore();

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { KnownPlaces } from "../../../src/gateway/access/known-places.ts";
 import type { FloorId, SessionId } from "../../../src/protocol/ids.ts";
-import { VirtualClock } from "../../support/virtual-clock.ts";
+import { VirtualClock } from "../../support/runner/virtual-clock.ts";
 
 const CALL = "call" as SessionId;
 const place = (ownerId: string) => ({ sessionId: CALL, floorId: `u:${ownerId}` as FloorId, ownerId });

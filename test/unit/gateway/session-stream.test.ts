@@ -1,14 +1,14 @@
 import { describe, expect, onTestFinished, test } from "vitest";
 import { BOUNDS } from "../../../src/config/bounds.ts";
 import type { Store } from "../../../src/store/store.ts";
-import { Chance } from "../../support/chance.ts";
-import { EventStream } from "../../support/event-stream.ts";
-import { FloorFeed } from "../../support/floor-feed.ts";
-import { type GatewayStage, openGateway } from "../../support/gateway-stage.ts";
-import { SessionReader } from "../../support/session-reader.ts";
-import { openTemporaryStore, withMethods } from "../../support/temporary-store.ts";
-import { UnreliableBus } from "../../support/unreliable-bus.ts";
-import { turn, VirtualClock } from "../../support/virtual-clock.ts";
+import { EventStream } from "../../support/clients/event-stream.ts";
+import { SessionReader } from "../../support/clients/session-reader.ts";
+import { FloorFeed } from "../../support/floors/floor-feed.ts";
+import { UnreliableBus } from "../../support/networks/unreliable-bus.ts";
+import { type GatewayStage, openGateway } from "../../support/nodes/gateway-stage.ts";
+import { Chance } from "../../support/runner/chance.ts";
+import { turn, VirtualClock } from "../../support/runner/virtual-clock.ts";
+import { openTemporaryStore, withMethods } from "../../support/stores/temporary-store.ts";
 
 interface Place extends GatewayStage {
   store: Store;

@@ -3,13 +3,13 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { BOUNDS } from "../../../src/config/bounds.ts";
 import { LOG_BYTES } from "../../../src/store/row-page.ts";
 import type { Store } from "../../../src/store/store.ts";
-import { FloorFeed } from "../../support/floor-feed.ts";
-import { openGateway } from "../../support/gateway-stage.ts";
-import { SessionReader } from "../../support/session-reader.ts";
-import { openTemporaryStore, withMethods } from "../../support/temporary-store.ts";
-import { Transcript } from "../../support/transcript.ts";
-import { UnreliableBus } from "../../support/unreliable-bus.ts";
-import { turn, VirtualClock } from "../../support/virtual-clock.ts";
+import { SessionReader } from "../../support/clients/session-reader.ts";
+import { Transcript } from "../../support/clients/transcript.ts";
+import { FloorFeed } from "../../support/floors/floor-feed.ts";
+import { UnreliableBus } from "../../support/networks/unreliable-bus.ts";
+import { openGateway } from "../../support/nodes/gateway-stage.ts";
+import { turn, VirtualClock } from "../../support/runner/virtual-clock.ts";
+import { openTemporaryStore, withMethods } from "../../support/stores/temporary-store.ts";
 
 /** Of a size that fills a kernel's buffers soon and shares a bus message with nothing. */
 const HEAVY = "x".repeat(40_000);

@@ -4,8 +4,8 @@ import type { AddressInfo, Socket } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
 import { Sockets } from "../../../src/gateway/http/sockets.ts";
 import { TurnPace } from "../../../src/gateway/http/turn-pace.ts";
-import { headOf, oneByteChunks, RawSocket } from "../../support/raw-socket.ts";
-import { VirtualClock } from "../../support/virtual-clock.ts";
+import { headOf, oneByteChunks, RawSocket } from "../../support/networks/raw-socket.ts";
+import { VirtualClock } from "../../support/runner/virtual-clock.ts";
 
 const GET = headOf("GET", "/slow");
 const HALF = "GET /health HTTP/1.1\r\nHost: 127";

@@ -4,9 +4,9 @@ import { type AddressInfo, createConnection } from "node:net";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { BOUNDS } from "../../../src/config/bounds.ts";
 import { SseWriter } from "../../../src/gateway/streams/sse-writer.ts";
-import { EventStream } from "../../support/event-stream.ts";
-import { NOON } from "../../support/floor-writer.ts";
-import { turn } from "../../support/virtual-clock.ts";
+import { EventStream } from "../../support/clients/event-stream.ts";
+import { turn } from "../../support/runner/virtual-clock.ts";
+import { NOON } from "../../support/stores/floor-writer.ts";
 
 /** More than the kernel ever takes between two sockets of one machine. */
 const MANY_BYTES = 64 * 1_048_576;

@@ -3,12 +3,12 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import type { FastifyRequest } from "fastify";
 import { expect, onTestFinished, test } from "vitest";
-import { EventStream } from "../../support/event-stream.ts";
-import { FloorFeed } from "../../support/floor-feed.ts";
-import { openGateway } from "../../support/gateway-stage.ts";
-import { openTemporaryStore } from "../../support/temporary-store.ts";
-import { UnreliableBus } from "../../support/unreliable-bus.ts";
-import { turn, VirtualClock } from "../../support/virtual-clock.ts";
+import { EventStream } from "../../support/clients/event-stream.ts";
+import { FloorFeed } from "../../support/floors/floor-feed.ts";
+import { UnreliableBus } from "../../support/networks/unreliable-bus.ts";
+import { openGateway } from "../../support/nodes/gateway-stage.ts";
+import { turn, VirtualClock } from "../../support/runner/virtual-clock.ts";
+import { openTemporaryStore } from "../../support/stores/temporary-store.ts";
 
 setFlagsFromString("--expose-gc");
 const collectGarbage: () => void = runInNewContext("gc");

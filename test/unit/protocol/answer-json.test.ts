@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { answerJson, sessionJson } from "../../../src/protocol/session-json.ts";
-import { makeSession } from "../../support/floor-writer.ts";
+import { makeSession } from "../../support/stores/floor-writer.ts";
 
 test("an answer's JSON says what JSON.stringify would, with a session and without one", () => {
   const session = makeSession("a", { title: 'quotes " and \u2028 and \ud800' });

@@ -6,9 +6,9 @@ import { readMessage } from "../../../src/protocol/internal/bus-message.ts";
 import { connectionTopic } from "../../../src/protocol/internal/connection-message.ts";
 import { floorTopic } from "../../../src/protocol/internal/floor-message.ts";
 import { SystemClock } from "../../../src/system-clock.ts";
-import { openGateway } from "../../support/gateway-stage.ts";
-import { SseReader } from "../../support/sse-reader.ts";
-import { openTemporaryStore } from "../../support/temporary-store.ts";
+import { SseReader } from "../../support/clients/sse-reader.ts";
+import { openGateway } from "../../support/nodes/gateway-stage.ts";
+import { openTemporaryStore } from "../../support/stores/temporary-store.ts";
 
 const encode = (text: string) => new TextEncoder().encode(text);
 const NONSENSE = ["", "nonsense", "null", "7", "[]", "{}", '{"kind":"other"}', '{"kind":7}', '{"kind":"notice"}'].map(

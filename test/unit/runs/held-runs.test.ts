@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { openSinging, sing, WorkerStage } from "../../support/worker-stage.ts";
+import { openSinging, sing, WorkerStage } from "../../support/nodes/worker-stage.ts";
 
 const HOLD_TIMEOUT_MS = 300_000;
 const STOP_MS = 9_000;

@@ -3,7 +3,7 @@ import type { Agent } from "../../../src/agents/agent.ts";
 import { createLog } from "../../../src/log.ts";
 import { AppError } from "../../../src/protocol/errors.ts";
 import type { WorkerOptions } from "../../../src/runs/worker.ts";
-import { giveAway, singer, startLoneWorker } from "../../support/lone-worker.ts";
+import { giveAway, singer, startLoneWorker } from "../../support/nodes/lone-worker.ts";
 
 /** Whatever is said of this run says so. */
 const ABOUT = { floorId: "u:ann", sessionId: "song", runId: "run", traceId: "4bf92f3577b34da6a3ce929d0e0e4736" };

@@ -3,8 +3,8 @@ import { AppError } from "../../../src/protocol/errors.ts";
 import type { MessageId, RequestId, RunId, SessionId } from "../../../src/protocol/ids.ts";
 import type { ReportPart, Standing } from "../../../src/protocol/internal/run.ts";
 import { Reporter } from "../../../src/runs/reporter.ts";
-import { FloorInHand } from "../../support/floor-in-hand.ts";
-import { VirtualClock } from "../../support/virtual-clock.ts";
+import { FloorInHand } from "../../support/floors/floor-in-hand.ts";
+import { VirtualClock } from "../../support/runner/virtual-clock.ts";
 
 const MAX_UNACKNOWLEDGED_UNITS = 262_144;
 const MAX_REPORT_UNITS = 32_768;

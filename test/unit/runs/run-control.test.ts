@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { Answer } from "../../../src/protocol/interaction.ts";
-import { type DriverStage, drive, kinds, said } from "../../support/driver-stage.ts";
-import { Puppet } from "../../support/puppet.ts";
+import { type DriverStage, drive, kinds, said } from "../../support/agents/driver-stage.ts";
+import { Puppet } from "../../support/agents/puppet.ts";
 
 const STOP_MS = 9_000;
 

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { AppError } from "../../../src/protocol/errors.ts";
 import { masterRef } from "../../../src/protocol/message.ts";
-import { type DriverStage, drive, kinds, said } from "../../support/driver-stage.ts";
-import { Puppet } from "../../support/puppet.ts";
+import { type DriverStage, drive, kinds, said } from "../../support/agents/driver-stage.ts";
+import { Puppet } from "../../support/agents/puppet.ts";
 
 const MAX_LOG_UNITS = 1_048_576;
 const MAX_UNACKNOWLEDGED_UNITS = 262_144;

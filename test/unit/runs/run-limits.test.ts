@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { FloorId } from "../../../src/protocol/ids.ts";
-import type { Puppet, PuppetRun } from "../../support/puppet.ts";
-import { WorkerStage } from "../../support/worker-stage.ts";
+import type { Puppet, PuppetRun } from "../../support/agents/puppet.ts";
+import { WorkerStage } from "../../support/nodes/worker-stage.ts";
 
 const question = { kind: "question" as const, question: "Which?", options: ["a"] };
 

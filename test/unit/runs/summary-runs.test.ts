@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
 import type { Agent, Part, RunControl, SummaryRequest } from "../../../src/agents/agent.ts";
 import type { SessionId } from "../../../src/protocol/ids.ts";
-import { makeCatalog } from "../../support/catalog.ts";
-import { Puppet, PuppetRun } from "../../support/puppet.ts";
-import { WorkerStage } from "../../support/worker-stage.ts";
+import { Puppet, PuppetRun } from "../../support/agents/puppet.ts";
+import { makeCatalog } from "../../support/catalogs/catalog.ts";
+import { WorkerStage } from "../../support/nodes/worker-stage.ts";
 
 const WHO_DRIVES_MS = 250;
 const SWEEP_MS = 10_000;

@@ -6,12 +6,12 @@ import type { SummaryResult, SummaryTask } from "../../../src/protocol/internal/
 import type { Message } from "../../../src/protocol/message.ts";
 import { readSummaryWork } from "../../../src/runs/summary-reader.ts";
 import { SummaryWriter } from "../../../src/runs/summary-writer.ts";
-import { FloorInHand } from "../../support/floor-in-hand.ts";
-import { FloorWriter } from "../../support/floor-writer.ts";
-import { messageOf } from "../../support/run-stage.ts";
-import { KeptLog } from "../../support/sqlite-place.ts";
-import { openTemporaryStore } from "../../support/temporary-store.ts";
-import { VirtualClock } from "../../support/virtual-clock.ts";
+import { messageOf } from "../../support/agents/run-stage.ts";
+import { FloorInHand } from "../../support/floors/floor-in-hand.ts";
+import { VirtualClock } from "../../support/runner/virtual-clock.ts";
+import { FloorWriter } from "../../support/stores/floor-writer.ts";
+import { KeptLog } from "../../support/stores/sqlite-place.ts";
+import { openTemporaryStore } from "../../support/stores/temporary-store.ts";
 
 const SESSION = "s" as SessionId;
 const task = (more: Partial<SummaryTask> = {}): SummaryTask => ({

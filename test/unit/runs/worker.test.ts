@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { AppError } from "../../../src/protocol/errors.ts";
 import { parseFrame } from "../../../src/protocol/frames.ts";
-import { openSinging, sing, WorkerStage } from "../../support/worker-stage.ts";
+import { openSinging, sing, WorkerStage } from "../../support/nodes/worker-stage.ts";
 
 const STOP_MS = 9_000;
 const WHO_DRIVES_MS = 250;

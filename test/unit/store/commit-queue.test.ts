@@ -3,8 +3,8 @@ import { AppError } from "../../../src/protocol/errors.ts";
 import { CommitQueue, type Committer, MAX_WAITING } from "../../../src/store/postgres/commit-queue.ts";
 import type { CommitOutcome } from "../../../src/store/postgres/floor-commit.ts";
 import type { FloorChange } from "../../../src/store/store.ts";
-import { FloorWriter } from "../../support/floor-writer.ts";
-import { StandingClock } from "../../support/sqlite-place.ts";
+import { FloorWriter } from "../../support/stores/floor-writer.ts";
+import { StandingClock } from "../../support/stores/sqlite-place.ts";
 
 /** Keeps the statements it is asked for until the test answers them. */
 class HeldCommitter implements Committer {

@@ -2,8 +2,8 @@ import { EventEmitter } from "node:events";
 import type { Pool } from "pg";
 import { describe, expect, test } from "vitest";
 import { PostgresPool } from "../../../src/store/postgres/connection-pool.ts";
-import { KeptLog } from "../../support/sqlite-place.ts";
-import { VirtualClock } from "../../support/virtual-clock.ts";
+import { VirtualClock } from "../../support/runner/virtual-clock.ts";
+import { KeptLog } from "../../support/stores/sqlite-place.ts";
 
 const ASKED = { name: "asked", text: "SELECT" };
 

@@ -2,9 +2,9 @@ import { describe, expect, test } from "vitest";
 import { AppError } from "../../../src/protocol/errors.ts";
 import { Retention } from "../../../src/store/retention.ts";
 import type { PruneLimits } from "../../../src/store/store.ts";
-import { DAY, HOUR } from "../../support/floor-writer.ts";
-import { KeptLog } from "../../support/sqlite-place.ts";
-import { VirtualClock } from "../../support/virtual-clock.ts";
+import { VirtualClock } from "../../support/runner/virtual-clock.ts";
+import { DAY, HOUR } from "../../support/stores/floor-writer.ts";
+import { KeptLog } from "../../support/stores/sqlite-place.ts";
 
 const MINUTE = 60_000;
 

@@ -2,8 +2,8 @@ import { describe, expect, test } from "vitest";
 import type { Part } from "../../../../src/agents/agent.ts";
 import { AppError } from "../../../../src/protocol/errors.ts";
 import { masterRef } from "../../../../src/protocol/message.ts";
-import { gone, running } from "../../../support/processes.ts";
-import { acpAdapter, talking } from "../../../support/programs.ts";
+import { gone, running } from "../../../support/agents/processes.ts";
+import { acpAdapter, talking } from "../../../support/agents/programs.ts";
 import {
   createRunStage,
   messageOf,
@@ -12,8 +12,8 @@ import {
   type RunStage,
   textOf,
   turnOf,
-} from "../../../support/run-stage.ts";
-import { makeFolder } from "../../../support/sqlite-place.ts";
+} from "../../../support/agents/run-stage.ts";
+import { makeFolder } from "../../../support/stores/sqlite-place.ts";
 
 const ofType = <T extends Part["type"]>(parts: readonly Part[], type: T) =>
   parts.filter((part): part is Extract<Part, { type: T }> => part.type === type);

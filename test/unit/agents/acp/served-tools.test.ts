@@ -2,9 +2,9 @@ import { describe, expect, test } from "vitest";
 import type { Part } from "../../../../src/agents/agent.ts";
 import { createRegistry } from "../../../../src/agents/registry.ts";
 import type { AgentId } from "../../../../src/protocol/ids.ts";
-import { makeCatalog } from "../../../support/catalog.ts";
-import { acpAdapter, talking } from "../../../support/programs.ts";
-import { createRunStage, play, textOf, turnOf } from "../../../support/run-stage.ts";
+import { acpAdapter, talking } from "../../../support/agents/programs.ts";
+import { createRunStage, play, textOf, turnOf } from "../../../support/agents/run-stage.ts";
+import { makeCatalog } from "../../../support/catalogs/catalog.ts";
 
 const ofType = <T extends Part["type"]>(parts: readonly Part[], type: T) =>
   parts.filter((part): part is Extract<Part, { type: T }> => part.type === type);

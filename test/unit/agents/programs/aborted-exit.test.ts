@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { acpAdapter, commandAdapter, talking } from "../../../support/programs.ts";
-import { createRunStage, play, turnOf } from "../../../support/run-stage.ts";
+import { acpAdapter, commandAdapter, talking } from "../../../support/agents/programs.ts";
+import { createRunStage, play, turnOf } from "../../../support/agents/run-stage.ts";
 
 test.each([
   ["command", commandAdapter("stubborn"), "go"],

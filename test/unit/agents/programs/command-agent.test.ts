@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
 import type { Part } from "../../../../src/agents/agent.ts";
 import type { AppError } from "../../../../src/protocol/errors.ts";
-import { gone, running } from "../../../support/processes.ts";
-import { commandAdapter, printing } from "../../../support/programs.ts";
-import { createRunStage, messageOf, play, playToFailure, textOf, turnOf } from "../../../support/run-stage.ts";
+import { gone, running } from "../../../support/agents/processes.ts";
+import { commandAdapter, printing } from "../../../support/agents/programs.ts";
+import { createRunStage, messageOf, play, playToFailure, textOf, turnOf } from "../../../support/agents/run-stage.ts";
 
 const exitOf = (parts: readonly Part[]) => parts.filter(({ type }) => type === "exit");
 const logOf = (parts: readonly Part[]) => parts.flatMap((part) => (part.type === "log" ? [part.text] : []));

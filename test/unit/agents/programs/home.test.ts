@@ -2,7 +2,7 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { readHome } from "../../../../src/agents/process/home.ts";
-import { makeFolder } from "../../../support/sqlite-place.ts";
+import { makeFolder } from "../../../support/stores/sqlite-place.ts";
 
 async function openHome(): Promise<string> {
   const { folder, remove } = await makeFolder();

@@ -7,10 +7,10 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { isOrphaned, ownerName } from "../../../../src/agents/process/marker.ts";
 import { killMarked, killOrphans } from "../../../../src/agents/process/process-sweep.ts";
 import { Supervisor } from "../../../../src/agents/process/supervisor.ts";
-import { gone, processesWith, running } from "../../../support/processes.ts";
-import { commandAdapter } from "../../../support/programs.ts";
+import { gone, processesWith, running } from "../../../support/agents/processes.ts";
+import { commandAdapter } from "../../../support/agents/programs.ts";
 
-const WORKER = fileURLToPath(new URL("../../../support/supervising-worker.ts", import.meta.url));
+const WORKER = fileURLToPath(new URL("../../../support/agents/supervising-worker.ts", import.meta.url));
 const { command, args } = commandAdapter("stubborn") as { command: string; args: string[] };
 const clock = {
   now: () => performance.now(),

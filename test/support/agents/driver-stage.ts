@@ -1,0 +1,77 @@
+import type { Delta } from "../../../src/protocol/event.ts";
+import type { SessionId } from "../../../src/protocol/ids.ts";
+import type { RunOutcome } from "../../../src/protocol/internal/run.ts";
+import { RunDriver } from "../../../src/runs/run-driver.ts";
+import { FloorInHand } from "../floors/floor-in-hand.ts";
+import { VirtualClock } from "../runner/virtual-clock.ts";
+import { KeptLog } from "../stores/sqlite-place.ts";
+import { Puppet, type PuppetRun } from "./puppet.ts";
+import { turnOf } from "./run-stage.ts";
+
+/** An attempt that is driven, with its agent, its floor and time in hand. */
+export interface DriverStage {
+  clock: VirtualClock;
+  floor: FloorInHand;
+  log: KeptLog;
+  driver: RunDriver;
+  run: PuppetRun;
+  deltas: Delta[];
+  /** Whether it was held, each time that changed. */
+  holds: boolean[];
+  /** What became of it, once it is over. */
+  outcome: () => string | undefined;
+  lastOutcome: () => RunOutcome | undefined;
+}
+
+/** A driver whose agent has begun. */
+export async function drive(
+  agent = new Puppet(),
+  onDelta: (driver: RunDriver) => void = () => {},
+  home?: string,
+): Promise<DriverStage> {
+  const clock = new VirtualClock();
+  const floor = new FloorInHand();
+  const log = new KeptLog();
+  const deltas: Delta[] = [];
+  const holds: boolean[] = [];
+  let ids = 0;
+  let outcome: string | undefined;
+  const driver: RunDriver = new RunDriver({
+    agent,
+    turn: turnOf("go"),
+    sessionId: "session_1" as SessionId,
+    clock,
+    newId: () => `id${ids++}`,
+    log,
+    ask: floor.ask,
+    loadImage: async ({ hash }) => new TextEncoder().encode(hash),
+    stream: (delta) => {
+      deltas.push(delta);
+      onDelta(driver);
+    },
+    home,
+    onHold: (isHeld) => void holds.push(isHeld),
+    onWait: () => {},
+  });
+  void driver.run().then(({ kind }) => {
+    outcome = kind;
+  });
+  await clock.advance(0);
+  return {
+    clock,
+    floor,
+    log,
+    driver,
+    run: agent.last,
+    deltas,
+    holds,
+    outcome: () => outcome,
+    lastOutcome: () => floor.reports.at(-1)?.outcome,
+  };
+}
+
+/** All it has streamed. */
+export const said = ({ deltas }: DriverStage): string => deltas.map(({ text }) => text).join("");
+
+/** What it has reported, by kind. */
+export const kinds = ({ floor }: DriverStage): string[] => floor.parts.map(({ kind }) => kind);

@@ -1,0 +1,94 @@
+import type { Agent, Part, RunControl, Turn } from "../../../src/agents/agent.ts";
+import type { AgentId } from "../../../src/protocol/ids.ts";
+
+type Step = { part: Part } | { end: true } | { failure: unknown };
+
+/** One run of a puppet: it says what the test has it say, when it is asked for more. */
+export class PuppetRun {
+  readonly turn: Turn;
+  readonly control: RunControl;
+  /** How often it was asked for more. */
+  pulls = 0;
+  /** Whether it has cleaned up. */
+  isOver = false;
+  /** It goes on although it was told to end. */
+  isStubborn = false;
+  readonly #steps: Step[] = [];
+  #wake: (() => void) | undefined;
+
+  constructor(turn: Turn, control: RunControl) {
+    this.turn = turn;
+    this.control = control;
+    control.signal.addEventListener("abort", () => this.#wake?.());
+  }
+
+  say(...texts: string[]): void {
+    for (const text of texts) this.do({ type: "text", text });
+  }
+
+  do(...parts: Part[]): void {
+    for (const part of parts) this.#add({ part });
+  }
+
+  end(): void {
+    this.#add({ end: true });
+  }
+
+  fail(failure: unknown): void {
+    this.#add({ failure });
+  }
+
+  async *play(): AsyncGenerator<Part> {
+    try {
+      for (;;) {
+        this.pulls += 1;
+        const step = await this.#next();
+        if ("end" in step) return;
+        if ("failure" in step) throw step.failure;
+        yield step.part;
+      }
+    } finally {
+      this.isOver = true;
+    }
+  }
+
+  async #next(): Promise<Step> {
+    for (;;) {
+      if (this.control.signal.aborted && !this.isStubborn) return { end: true };
+      const step = this.#steps.shift();
+      if (step) return step;
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve;
+      });
+    }
+  }
+
+  #add(step: Step): void {
+    this.#steps.push(step);
+    this.#wake?.();
+  }
+}
+
+/** An agent whose every word is the test's. */
+export class Puppet implements Agent {
+  readonly id: AgentId;
+  yields: Agent["yields"] = "hold";
+  restartable = true;
+  /** All runs that began, in order. */
+  readonly runs: PuppetRun[] = [];
+
+  constructor(id = "music") {
+    this.id = id as AgentId;
+  }
+
+  /** The run that began last. */
+  get last(): PuppetRun {
+    return this.runs.at(-1)!;
+  }
+
+  run(turn: Turn, control: RunControl): AsyncGenerator<Part> {
+    const run = new PuppetRun(turn, control);
+    this.runs.push(run);
+    return run.play();
+  }
+}

@@ -1,0 +1,184 @@
+import { createHash } from "node:crypto";
+import { EventEmitter, getEventListeners, once } from "node:events";
+import type { Agent, NewInteraction, Part, RunControl, Turn } from "../../../src/agents/agent.ts";
+import type { MessageId, RequestId, RunId, SessionId } from "../../../src/protocol/ids.ts";
+import type { Answer } from "../../../src/protocol/interaction.ts";
+import type { ImageRef, Message } from "../../../src/protocol/message.ts";
+
+type WithoutId<T> = T extends unknown ? Omit<T, "requestId"> : never;
+type AnswerWithoutId = WithoutId<Answer>;
+
+/** Where one run of an agent is played without a worker: time, the user and the stored images are in hand. */
+export interface RunStage {
+  readonly control: RunControl;
+  /** Every wait that was asked for, in ms; timers not counted. */
+  readonly sleeps: readonly number[];
+  /** Everything the user was asked. */
+  readonly asked: readonly NewInteraction[];
+  /** What the user says to the questions to come, one each. A question beyond them waits until the run is aborted. */
+  willAnswer(...answers: AnswerWithoutId[]): void;
+  storeImage(bytes: Uint8Array, mimeType: string): ImageRef;
+  /** Move the clock, and wake all whose time has come. */
+  advance(ms: number): void;
+  /** Resolves at the next wait that is asked for, or the next question. */
+  next(what: "sleep" | "question" | "timer" | "gate"): Promise<unknown>;
+  /** The run is paused: what cannot be undone has to wait until it goes on. */
+  hold(): void;
+  goOn(): void;
+  abort(): void;
+  /** What the run still holds: waits and timers that are not over, listeners on its signal. */
+  leftovers(): { sleepers: number; listeners: number };
+}
+
+/** `time`: `jumps` to the end of each wait (the default), or `stands` until it is moved by hand. */
+export function createRunStage({ time = "jumps" }: { time?: "jumps" | "stands" } = {}): RunStage {
+  const abort = new AbortController();
+  const { signal } = abort;
+  const sleeps: number[] = [];
+  const asked: NewInteraction[] = [];
+  const answers: AnswerWithoutId[] = [];
+  const images = new Map<string, Uint8Array>();
+  const heard = new EventEmitter();
+  const sleepers = new Set<{ dueAt: number; wake: () => void }>();
+  let now = 0;
+
+  /** A promise that the end of the run rejects; `settle` gets the means to resolve it before. */
+  function untilAborted<T>(settle: (resolve: (value: T) => void) => () => void): Promise<T> {
+    return new Promise((resolve, reject) => {
+      if (signal.aborted) {
+        reject(signal.reason);
+        return;
+      }
+      let forget = () => {};
+      const onAbort = () => {
+        forget();
+        reject(signal.reason);
+      };
+      signal.addEventListener("abort", onAbort, { once: true });
+      forget = settle((value) => {
+        signal.removeEventListener("abort", onAbort);
+        resolve(value);
+      });
+    });
+  }
+
+  function advance(ms: number): void {
+    now += ms;
+    for (const sleeper of sleepers) {
+      if (sleeper.dueAt > now) continue;
+      sleepers.delete(sleeper);
+      sleeper.wake();
+    }
+  }
+
+  let held: PromiseWithResolvers<void> | undefined;
+  const control: RunControl = {
+    signal,
+    async untilWanted() {
+      heard.emit("gate");
+      while (held && !signal.aborted) await held.promise;
+      signal.throwIfAborted();
+    },
+    sleep: (delayMs) =>
+      untilAborted<void>((wake) => {
+        const sleeper = { dueAt: now + delayMs, wake: () => wake() };
+        sleeps.push(delayMs);
+        sleepers.add(sleeper);
+        heard.emit("sleep");
+        if (time === "jumps") advance(delayMs);
+        return () => sleepers.delete(sleeper);
+      }),
+    after: (delayMs, callback) => {
+      const sleeper = { dueAt: now + delayMs, wake: callback };
+      sleepers.add(sleeper);
+      heard.emit("timer");
+      return { cancel: () => void sleepers.delete(sleeper) };
+    },
+    ask: (interaction) =>
+      untilAborted<Answer>((resolve) => {
+        asked.push(interaction);
+        heard.emit("question");
+        const answer = answers.shift();
+        if (answer) resolve({ ...answer, requestId: `request_${asked.length}` as RequestId });
+        return () => {};
+      }),
+    loadImage: async ({ hash }) => {
+      const bytes = images.get(hash);
+      if (!bytes) throw new Error(`no image ${hash} was stored`);
+      return bytes;
+    },
+  };
+
+  return {
+    control,
+    sleeps,
+    asked,
+    willAnswer: (...more) => void answers.push(...more),
+    storeImage(bytes, mimeType) {
+      const hash = createHash("sha256").update(bytes).digest("hex");
+      images.set(hash, bytes);
+      return { hash, mimeType, bytes: bytes.length };
+    },
+    advance,
+    next: (what) => once(heard, what),
+    hold() {
+      held ??= Promise.withResolvers();
+    },
+    goOn() {
+      held?.resolve();
+      held = undefined;
+    },
+    abort() {
+      abort.abort(new Error("aborted by the test"));
+      held?.resolve();
+    },
+    leftovers: () => ({ sleepers: sleepers.size, listeners: getEventListeners(signal, "abort").length }),
+  };
+}
+
+const SESSION = "session_1" as SessionId;
+let messageCount = 0;
+
+export function messageOf(role: Message["role"], content: string, rest: Partial<Message> = {}): Message {
+  messageCount += 1;
+  const id = `message_${messageCount}` as MessageId;
+  return { id, sessionId: SESSION, role, content, status: "success", createdAt: messageCount, ...rest };
+}
+
+/** A user's message for an agent to answer, as the first attempt of a run. */
+export function turnOf(content: string, rest: Partial<Turn> = {}): Turn {
+  return {
+    runId: "run_1" as RunId,
+    attempt: 1,
+    sessionId: SESSION,
+    input: messageOf("user", content),
+    history: [],
+    approvedTools: [],
+    ...rest,
+  };
+}
+
+/** All that the agent does with a turn. */
+export async function play(agent: Agent, turn: Turn, stage: RunStage = createRunStage()): Promise<Part[]> {
+  return await Array.fromAsync(agent.run(turn, stage.control));
+}
+
+/** The failure that a run ends with, beside what came before. */
+export async function playToFailure(
+  agent: Agent,
+  turn: Turn,
+  stage: RunStage = createRunStage(),
+): Promise<{ parts: Part[]; failure: unknown }> {
+  const parts: Part[] = [];
+  try {
+    for await (const part of agent.run(turn, stage.control)) parts.push(part);
+  } catch (failure) {
+    return { parts, failure };
+  }
+  throw new Error("the run did not fail");
+}
+
+/** What the session's own agent said, in one piece. */
+export function textOf(parts: readonly Part[]): string {
+  return parts.map((part) => (part.type === "text" && !part.agent ? part.text : "")).join("");
+}

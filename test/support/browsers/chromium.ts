@@ -1,0 +1,71 @@
+import { existsSync } from "node:fs";
+import { type Browser, type BrowserContextOptions, chromium, type Page } from "playwright-core";
+import { describe, onTestFinished } from "vitest";
+import { reportUntested } from "../runner/untested.ts";
+
+const PLACES = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
+const ARGUMENTS = [
+  "--headless",
+  "--no-sandbox",
+  "--disable-gpu",
+  "--disable-quic",
+  "--no-first-run",
+  "--disable-background-networking",
+  "--disable-component-update",
+  "--disable-sync",
+];
+
+/** Text, since the types of pages are not those of tests. */
+const WATCH_POLICY = `addEventListener("securitypolicyviolation", (event) => {
+  console.error("policy: " + event.violatedDirective + " " + event.blockedURI + " " + event.sourceFile);
+});`;
+/** What does not appear for so long does not appear, in ms. */
+const PATIENCE_MS = 15_000;
+
+/** A page in a real Chromium, and what went wrong on it. */
+export interface BrowserPage {
+  page: Page;
+  /** Errors of the console, thrown errors and violations of the content security policy. */
+  faults: string[];
+}
+
+/** A suite that needs Chromium. Without one it is skipped and says so; where `CI` is set that is a failure. */
+export function describeInChromium(
+  name: string,
+  suite: (open: (url: string, options?: BrowserContextOptions) => Promise<BrowserPage>) => void,
+): void {
+  const executablePath = [process.env["TEST_CHROMIUM"], ...PLACES].find((path) => path && existsSync(path));
+  if (executablePath) {
+    return void describe(name, () => suite((url, options) => openPage(executablePath, url, options)));
+  }
+  reportUntested(name, "needs Chromium: neither TEST_CHROMIUM nor one on this machine");
+}
+
+let browser: Promise<Browser> | undefined;
+
+async function openPage(
+  executablePath: string,
+  url: string,
+  options: BrowserContextOptions = {},
+): Promise<BrowserPage> {
+  // One browser for the file; it ends with the process. Each page has a profile of its own.
+  browser ??= chromium.launch({ executablePath, args: ARGUMENTS });
+  const context = await (await browser).newContext({ locale: "en-US", ...options });
+  onTestFinished(() => context.close());
+  const page = await context.newPage();
+  const faults: string[] = [];
+  page.on("console", (message) => {
+    if (message.type() === "error") faults.push(message.text());
+  });
+  page.on("pageerror", (error) => faults.push(error.message));
+  await page.addInitScript(WATCH_POLICY);
+  page.setDefaultTimeout(PATIENCE_MS);
+  await page.goto(url);
+  return { page, faults };
+}
+
+/** Ends the browser of this file; to be called by `afterAll`. */
+export async function closeChromium(): Promise<void> {
+  await (await browser)?.close();
+  browser = undefined;
+}

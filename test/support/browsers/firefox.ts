@@ -1,0 +1,136 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { existsSync } from "node:fs";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe } from "vitest";
+import { reportUntested } from "../runner/untested.ts";
+
+const PLACES = ["/usr/bin/firefox-esr", "/usr/bin/firefox"];
+const LISTENING = /WebDriver BiDi listening on (ws:\/\/\S+)/;
+/** So that it asks nothing and calls nobody. */
+const PREFERENCES = `user_pref("browser.shell.checkDefaultBrowser", false);
+user_pref("datareporting.policy.dataSubmissionEnabled", false);
+user_pref("toolkit.telemetry.enabled", false);
+user_pref("app.update.enabled", false);
+user_pref("browser.safebrowsing.downloads.enabled", false);
+user_pref("network.captive-portal-service.enabled", false);
+user_pref("network.connectivity-service.enabled", false);
+user_pref("services.settings.server", "http://127.0.0.1:1");
+user_pref("remote.active-protocols", 1);
+`;
+
+interface BidiAnswer {
+  id: number;
+  type: "success" | "error" | "event";
+  result: { context: string; type: string; result: { value: string }; exceptionDetails?: { text: string } };
+  message?: string;
+}
+
+interface BidiEvent {
+  type: "event";
+  method: string;
+  params: { level?: string; text?: string };
+}
+
+/** A page in Firefox. */
+export interface FirefoxPage {
+  /** Evaluate an expression in the page; a promise is awaited. Its value is a string. */
+  evaluate: (expression: string) => Promise<string>;
+  /** Errors of the console, of all pages of this Firefox. */
+  faults: readonly string[];
+}
+
+/** A suite that needs Firefox. Without one it is skipped and says so; where `CI` is set that is a failure. */
+export function describeInFirefox(name: string, suite: (start: () => Promise<Firefox>) => void): void {
+  const path = [process.env["TEST_FIREFOX"], ...PLACES].find((each) => each && existsSync(each));
+  if (path) return void describe(name, () => suite(() => Firefox.start(path)));
+  reportUntested(name, "needs Firefox: neither TEST_FIREFOX nor one on this machine");
+}
+
+/** A real Firefox, driven by WebDriver BiDi. */
+export class Firefox {
+  readonly #child: ChildProcess;
+  readonly #profile: string;
+  readonly #socket: WebSocket;
+  readonly #waiting = new Map<number, (answer: BidiAnswer) => void>();
+  readonly #faults: string[] = [];
+  #sent = 0;
+
+  private constructor(child: ChildProcess, profile: string, socket: WebSocket) {
+    this.#child = child;
+    this.#profile = profile;
+    this.#socket = socket;
+    socket.addEventListener("message", ({ data }) => {
+      const answer = JSON.parse(String(data)) as BidiAnswer | BidiEvent;
+      if (answer.type === "event" && "method" in answer) {
+        if (answer.params.level === "error") this.#faults.push(String(answer.params.text));
+        return;
+      }
+      if (!("id" in answer)) return;
+      this.#waiting.get(answer.id)?.(answer);
+      this.#waiting.delete(answer.id);
+    });
+  }
+
+  static async start(path: string): Promise<Firefox> {
+    const profile = await mkdtemp(join(tmpdir(), "interlock-firefox-"));
+    await writeFile(join(profile, "user.js"), PREFERENCES);
+    const child = spawn(path, ["--headless", "--no-remote", "--remote-debugging-port=0", "--profile", profile], {
+      env: { ...process.env, MOZ_HEADLESS: "1", HOME: profile },
+      stdio: ["ignore", "ignore", "pipe"],
+    });
+    let printed = "";
+    const address = await new Promise<string>((resolve, reject) => {
+      child.stderr.setEncoding("utf8").on("data", (text: string) => {
+        printed += text;
+        const found = LISTENING.exec(printed)?.[1];
+        if (found) resolve(found);
+      });
+      child.on("close", () => reject(new Error(`Firefox ended: ${printed}`)));
+    });
+    const socket = new WebSocket(`${address}/session`);
+    await new Promise((resolve, reject) => {
+      socket.addEventListener("open", resolve);
+      socket.addEventListener("error", () => reject(new Error("Firefox takes no connection")));
+    });
+    const firefox = new Firefox(child, profile, socket);
+    await firefox.#ask("session.new", { capabilities: {} });
+    await firefox.#ask("session.subscribe", { events: ["log.entryAdded"] });
+    return firefox;
+  }
+
+  async open(url: string): Promise<FirefoxPage> {
+    const { context } = await this.#ask("browsingContext.create", { type: "tab" });
+    await this.#ask("browsingContext.navigate", { context, url, wait: "complete" });
+    const evaluate = async (expression: string) => {
+      const evaluated = await this.#ask("script.evaluate", { expression, target: { context }, awaitPromise: true });
+      if (evaluated.exceptionDetails) throw new Error(evaluated.exceptionDetails.text);
+      return evaluated.result.value;
+    };
+    return { evaluate, faults: this.#faults };
+  }
+
+  /** Load a page and evaluate an expression in it; a promise is awaited. Its value is a string. */
+  async evaluate(url: string, expression: string): Promise<string> {
+    return (await this.open(url)).evaluate(expression);
+  }
+
+  async stop(): Promise<void> {
+    this.#socket.close();
+    const ended = new Promise((resolve) => this.#child.once("close", resolve));
+    this.#child.kill("SIGKILL");
+    await ended;
+    await rm(this.#profile, { recursive: true, force: true, maxRetries: 5 });
+  }
+
+  async #ask(method: string, params: object): Promise<BidiAnswer["result"]> {
+    this.#sent += 1;
+    const id = this.#sent;
+    const answered = new Promise<BidiAnswer>((resolve) => this.#waiting.set(id, resolve));
+    this.#socket.send(JSON.stringify({ id, method, params }));
+    const answer = await answered;
+    if (answer.type === "error") throw new Error(`${method}: ${answer.message}`);
+    return answer.result;
+  }
+}

@@ -1,0 +1,45 @@
+import { expect } from "vitest";
+import type { NodeUnderTest } from "../nodes/node-under-test.ts";
+import { accepted, E2eClient } from "./e2e-client.ts";
+
+/** Sessions in each of the states a command may find them in, every one with a user of its own. */
+
+/** A session that waits for the floor behind a call. */
+export async function queue(node: NodeUnderTest) {
+  const ann = new E2eClient(node);
+  const holder = await ann.hold("phone");
+  const { session } = await accepted(ann.askToCreate({ agentId: "patient", activate: true }));
+  return { ann, holder, session };
+}
+
+/** A session that was paused by a call. */
+export async function preempt(node: NodeUnderTest, agentId = "music") {
+  const ann = new E2eClient(node);
+  const { id } = await ann.hold(agentId);
+  const holder = await ann.hold("phone");
+  return { ann, holder, session: await ann.see(id) };
+}
+
+/** A session that the user paused; the floor is free. */
+export async function pauseByUser(node: NodeUnderTest, agentId = "music") {
+  const ann = new E2eClient(node);
+  const { id } = await ann.hold(agentId);
+  const { session } = await accepted(ann.on(id, "pause"));
+  return { ann, session };
+}
+
+export async function archive(node: NodeUnderTest) {
+  const ann = new E2eClient(node);
+  const { id } = await ann.hold("music");
+  const { session } = await accepted(ann.on(id, "archive"));
+  return { ann, session };
+}
+
+/** Asks `work` of a session and sees that it logs nothing and changes nothing. */
+export async function leavesAsItWas(ann: E2eClient, sessionId: string, work: () => Promise<unknown>) {
+  const before = { session: await ann.see(sessionId), log: await ann.log(sessionId), floor: await ann.floor() };
+  await work();
+  expect({ session: await ann.see(sessionId), log: await ann.log(sessionId), floor: await ann.floor() }).toEqual(
+    before,
+  );
+}

@@ -1,0 +1,208 @@
+import { type ClientRequest, get, type IncomingHttpHeaders, type IncomingMessage } from "node:http";
+import { BYE_REASONS, LIVE_EVENTS, LOGGED_EVENTS } from "../../../src/protocol/event.ts";
+
+/** What events say, all types together: a test looks at what its type has. */
+export interface EventData {
+  [name: string]: unknown;
+  id: string;
+  sessionId: string;
+  connectionId: string;
+  currentAgentId: string;
+  messageId: string;
+  runId: string;
+  attempt: number;
+  kind: string;
+  offset: number;
+  text: string;
+  content: string;
+  status: string;
+  streaming: boolean;
+  title: string;
+  from: string | number;
+  to: string;
+  reason: string;
+  reconnectInMs: number;
+  errorCode: string;
+  cancelled: boolean;
+}
+
+/** An event as a client gets it. */
+export interface HeardEvent {
+  /** The position that came with it. */
+  id?: string;
+  type: string;
+  data: EventData;
+  timestamp: string;
+  sessionId?: string;
+  seq?: number;
+  requestId?: string;
+}
+
+const POSITION = /^[A-Za-z0-9._-]{1,127}$/;
+const KEYS = new Set(["type", "data", "timestamp", "sessionId", "seq", "requestId"]);
+
+/**
+ * A client of event streams that takes nothing for granted: whatever is not exactly as the protocol has it fails the
+ * test that waits for it.
+ */
+export class EventStream {
+  readonly events: HeardEvent[] = [];
+  /** The `retry:` values, in order. */
+  readonly retries: number[] = [];
+  comments = 0;
+  /** Where the client stands: the last `id:`. */
+  position: string | undefined;
+  status = 0;
+  headers: IncomingHttpHeaders = {};
+  /** How it ended, once it has: by the server's clean end, or cut off. */
+  ending: "clean" | "cut" | undefined;
+  /** Called with each event, as it comes. */
+  onEvent: (event: HeardEvent) => void = () => {};
+  #request: ClientRequest;
+  #response: IncomingMessage | undefined;
+  #fault: Error | undefined;
+  #text = "";
+  #changed = Promise.withResolvers<void>();
+  readonly #opened = Promise.withResolvers<void>();
+
+  private constructor(url: string, headers: Record<string, string>) {
+    this.#request = get(url, { headers: { Accept: "text/event-stream", ...headers }, agent: false });
+    this.#request.on("error", () => this.#end("cut"));
+    this.#request.on("response", (response) => this.#hear(response));
+  }
+
+  /** Resolves when the head of the answer is there, whatever its status. */
+  static async open(url: string, headers: Record<string, string> = {}): Promise<EventStream> {
+    const stream = EventStream.begin(url, headers);
+    await stream.#opened.promise;
+    return stream;
+  }
+
+  /** The request is under way. */
+  static begin(url: string, headers: Record<string, string> = {}): EventStream {
+    return new EventStream(url, headers);
+  }
+
+  /** The client goes away without a word. */
+  cut(): void {
+    this.#request.destroy();
+  }
+
+  /** Read no more until `read`. */
+  stall(): void {
+    this.#response?.pause();
+  }
+
+  read(): void {
+    this.#response?.resume();
+  }
+
+  /** Resolves when it holds. Rejects when the stream ended before, or broke the protocol. */
+  async until(holds: (stream: this) => boolean): Promise<void> {
+    for (;;) {
+      if (this.#fault) throw this.#fault;
+      if (holds(this)) return;
+      if (this.ending) throw new Error(`the stream ended (${this.ending}) after ${JSON.stringify(this.events.at(-1))}`);
+      await this.#changed.promise;
+    }
+  }
+
+  /** The first event of this type, now or to come. */
+  async next(type: string, matches: (event: HeardEvent) => boolean = () => true): Promise<HeardEvent> {
+    const find = () => this.events.find((event) => event.type === type && matches(event));
+    await this.until(() => find() !== undefined);
+    return find()!;
+  }
+
+  /** Resolves when it is over. Rejects when it broke the protocol. */
+  async over(): Promise<"clean" | "cut"> {
+    while (!this.ending) await this.#changed.promise;
+    if (this.#fault) throw this.#fault;
+    return this.ending;
+  }
+
+  typesHeard(): string[] {
+    return this.events.map(({ type }) => type);
+  }
+
+  #hear(response: IncomingMessage): void {
+    this.#response = response;
+    this.status = response.statusCode!;
+    this.headers = response.headers;
+    const decoder = new TextDecoder("utf-8", { fatal: true });
+    const isStream = this.status === 200;
+    response.on("data", (bytes: Uint8Array) => {
+      try {
+        this.#text += decoder.decode(bytes, { stream: true });
+        if (isStream) this.#parse();
+      } catch (error) {
+        this.#fault ??= error as Error;
+        this.cut();
+      }
+      this.#tell();
+    });
+    response.on("end", () => this.#end("clean"));
+    response.on("error", () => this.#end("cut"));
+    response.on("close", () => this.#end("cut"));
+    this.#opened.resolve();
+  }
+
+  #parse(): void {
+    must(!/[\r\0]/.test(this.#text), "CR or NUL in a stream");
+    const frames = this.#text.split("\n\n");
+    this.#text = frames.pop()!;
+    for (const frame of frames) this.#take(frame.split("\n"));
+  }
+
+  #take(lines: string[]): void {
+    const [first = ""] = lines;
+    const data = lines.at(-1)!;
+    must(this.retries.length > 0 || first.startsWith("retry: "), `a stream opens with retry, not with ${first}`);
+    if (lines.length === 1 && first.startsWith(":")) this.comments += 1;
+    else if (lines.length === 1 && /^retry: \d+$/.test(first)) this.retries.push(Number(first.slice(7)));
+    else {
+      const id = first.startsWith("id: ") ? first.slice(4) : undefined;
+      if (id !== undefined) {
+        must(POSITION.test(id), `${id} is no position`);
+        this.position = id;
+      }
+      if (id !== undefined && lines.length === 1) return;
+      must(lines.length === (id === undefined ? 1 : 2) && data.startsWith("data: "), `no frame: ${lines.join("⏎")}`);
+      this.#takeEvent(JSON.parse(data.slice(6)), id);
+    }
+  }
+
+  #takeEvent(event: HeardEvent, id: string | undefined): void {
+    must(
+      Object.keys(event).every((key) => KEYS.has(key)),
+      `unknown keys: ${Object.keys(event)}`,
+    );
+    must(new Date(event.timestamp).toISOString() === event.timestamp, `no time: ${event.timestamp}`);
+    const isLogged = event.type in LOGGED_EVENTS && event.data?.streaming !== true && id !== undefined;
+    must(isLogged || event.type in LIVE_EVENTS || ["error", "message"].includes(event.type), `unknown: ${event.type}`);
+    must((id !== undefined) === (isLogged || event.type === "reset"), `${event.type} with position ${id}`);
+    must(isLogged || event.seq === undefined, `${event.type} has seq ${event.seq}`);
+    if (event.type === "bye")
+      must((BYE_REASONS as readonly string[]).includes(event.data.reason), `bye ${event.data.reason}`);
+    if (id !== undefined) event.id = id;
+    this.events.push(event);
+    this.onEvent(event);
+  }
+
+  #end(ending: "clean" | "cut"): void {
+    if (this.ending) return;
+    this.ending = ending;
+    this.#opened.resolve();
+    this.#tell();
+  }
+
+  #tell(): void {
+    const told = this.#changed;
+    this.#changed = Promise.withResolvers();
+    told.resolve();
+  }
+}
+
+function must(holds: boolean, otherwise: string): asserts holds {
+  if (!holds) throw new Error(otherwise);
+}

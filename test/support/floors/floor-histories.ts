@@ -1,0 +1,275 @@
+import fc from "fast-check";
+import { makeCatalog } from "../catalogs/catalog.ts";
+import { FloorStage, type LooseCommand } from "./floor-stage.ts";
+
+/** Generated histories of one floor. */
+
+const AGENTS = ["a", "b", "c", "d"];
+export const SESSIONS = ["s1", "s2", "s3", "s4", "s5"];
+
+/** Keys that let sessions be heard together; without them a floor behaves as if there were none. */
+const sharing = {
+  interruptible: fc.constantFrom(true, true, false),
+  when_blocked: fc.constantFrom("reject", "queue", "duck", "duck"),
+  when_preempted: fc.constantFrom("pause", "duck", "duck", "duck"),
+  beneath: fc.constantFrom(
+    {},
+    { all: -14 },
+    { all: -30 },
+    { a: -20, b: "pause", all: -3 },
+    { a: -6, b: -9 },
+    { c: 0, d: -9 },
+  ),
+  critical: fc.constantFrom(...Array.from({ length: 7 }, () => false), true),
+  replaces: fc.constantFrom([], [], ["a"], ["b", "c"], ["a", "b", "c", "d"]),
+  max_hold: fc.constantFrom(undefined, undefined, "20s"),
+  lease: fc.constantFrom(undefined, undefined, undefined, "12s"),
+  isExternal: fc.constantFrom(false, false, true),
+};
+const plain = {
+  interruptible: fc.boolean(),
+  when_blocked: fc.constantFrom("reject", "queue"),
+  when_preempted: fc.constant("pause"),
+  beneath: fc.constant({}),
+  critical: fc.constant(false),
+  replaces: fc.constant([]),
+  max_hold: fc.constant(undefined),
+  lease: fc.constant(undefined),
+  isExternal: fc.constant(false),
+};
+
+const agentWith = (keys: typeof sharing | typeof plain) =>
+  fc.record({
+    ...keys,
+    priority: fc.constantFrom(10, 20, 20, 50, 90),
+    preemption_threshold: fc.option(fc.constantFrom(20, 60, 90), { nil: undefined }),
+    queue_timeout: fc.constantFrom(undefined, "30s"),
+    when_busy: fc.constantFrom("reject", "enqueue", "interrupt"),
+    resume: fc.constantFrom("auto", "auto", "manual"),
+    max_pause: fc.constantFrom(undefined, "30m"),
+    idle_timeout: fc.constantFrom(undefined, "10m"),
+    after_turn: fc.constantFrom("keep", "keep", "yield", "archive"),
+    adapter: fc.record({
+      kind: fc.constant("scripted"),
+      yields: fc.constantFrom("hold", "abort"),
+      restartable: fc.boolean(),
+    }),
+  });
+
+const restriction = fc.record({
+  when: fc.constantFrom("reverse", "quiet"),
+  allow: fc.constantFrom([], ["a"], ["b", "c"]),
+  others: fc.constantFrom("pause", "pause", "stop"),
+});
+
+const worldWith = (agent: ReturnType<typeof agentWith>, restrictions: fc.Arbitrary<Restrictions>) =>
+  fc.record({
+    agents: fc.tuple(agent, agent, agent, agent),
+    restrictions,
+    policy: fc.record({
+      ties: fc.constantFrom("reject", "newest"),
+      resume_delay: fc.constantFrom("0ms", "0ms", "1s"),
+      max_paused: fc.constantFrom(1, 2, 32),
+      max_queued: fc.constantFrom(0, 1, 16),
+    }),
+  });
+type Restrictions = (typeof restriction extends fc.Arbitrary<infer R> ? R : never)[];
+
+/** A third of the worlds know no key for hearing sessions together. */
+export const world = fc.oneof(
+  { weight: 1, arbitrary: worldWith(agentWith(plain), fc.constant([])) },
+  { weight: 2, arbitrary: worldWith(agentWith(sharing), fc.array(restriction, { maxLength: 2 })) },
+);
+
+const sessionId = fc.constantFrom(...SESSIONS);
+const nth = fc.nat({ max: 7 });
+/** A step names runs, timers and questions by "the n-th there is": what that is depends on the history so far. */
+export const step = fc.oneof(
+  {
+    weight: 7,
+    arbitrary: fc.record({
+      do: fc.constant("create" as const),
+      sessionId,
+      agentId: fc.constantFrom(...AGENTS),
+      activate: fc.constantFrom(true, true, false),
+    }),
+  },
+  { weight: 4, arbitrary: fc.record({ do: fc.constant("chat" as const), sessionId }) },
+  {
+    weight: 6,
+    arbitrary: fc.record({
+      do: fc.constant("verb" as const),
+      sessionId,
+      verb: fc.constantFrom(
+        "activate" as const,
+        "activate" as const,
+        "activate" as const,
+        "resume" as const,
+        "resume" as const,
+        "pause" as const,
+        "archive" as const,
+        "stop" as const,
+        "abort" as const,
+        "delete" as const,
+      ),
+    }),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.record({ do: fc.constant("switch" as const), sessionId, agentId: fc.constantFrom(...AGENTS) }),
+  },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant("withdraw" as const), sessionId, nth }) },
+  {
+    weight: 3,
+    arbitrary: fc.record({ do: fc.constant("claim" as const), sessionId, claimId: fc.constantFrom("x", "y") }),
+  },
+  {
+    weight: 6,
+    arbitrary: fc.record({
+      do: fc.constant("report" as const),
+      sessionId,
+      late: fc.constantFrom(0, 0, 0, 1),
+      skip: fc.constantFrom(0, 0, 0, 1, -1),
+      part: fc.constantFrom("open", "append", "close", "ask", "none"),
+      outcome: fc.constantFrom(undefined, undefined, "done", "failed", "stopped", "lost", "yielded"),
+    }),
+  },
+  { weight: 2, arbitrary: fc.record({ do: fc.constant("answer" as const), sessionId }) },
+  { weight: 3, arbitrary: fc.record({ do: fc.constant("timer" as const), nth }) },
+  { weight: 1, arbitrary: fc.record({ do: fc.constantFrom("floor.stop" as const, "floor.stop_all" as const) }) },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant("restart" as const) }) },
+  { weight: 3, arbitrary: fc.record({ do: fc.constant("heartbeat" as const), sessionId }) },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      do: fc.constant("flag" as const),
+      flag: fc.constantFrom("reverse", "quiet"),
+      isOn: fc.boolean(),
+    }),
+  },
+  /** Time passes; timers fire when they are due. */
+  { weight: 4, arbitrary: fc.record({ do: fc.constant("pass" as const), ms: fc.constantFrom(2_000, 6_000, 30_000) }) },
+  /** The node is away for so long: timers fire late. */
+  { weight: 1, arbitrary: fc.record({ do: fc.constant("away" as const), ms: fc.constantFrom(4_000, 40_000) }) },
+);
+export type Step = typeof step extends fc.Arbitrary<infer S> ? S : never;
+
+export interface History {
+  floor: FloorStage;
+  /** The newest timers, fired ones too. */
+  timers: { id: string; sessionId?: string | undefined }[];
+  serial: number;
+}
+
+export function commandOf(step: Step, history: History): LooseCommand | undefined {
+  const { floor } = history;
+  const serial = history.serial++;
+  const contextOf = (id: string) => floor.actors.machineState(id as never)?.context;
+  switch (step.do) {
+    case "create": {
+      const session = { sessionId: step.sessionId, agentId: step.agentId, userId: "ann" };
+      return { type: "session.create", sessionId: step.sessionId, session, activate: step.activate };
+    }
+    case "chat":
+      return {
+        type: "session.chat",
+        sessionId: step.sessionId,
+        turn: { messageId: `m${serial}`, runId: `r${serial}`, content: "hello" },
+      };
+    case "verb":
+      return { type: `session.${step.verb}`, sessionId: step.sessionId };
+    case "switch":
+      return { type: "session.switch_agent", sessionId: step.sessionId, agentId: step.agentId };
+    case "withdraw": {
+      const turn = contextOf(step.sessionId)?.turns[step.nth];
+      return turn && { type: "session.withdraw", sessionId: step.sessionId, messageId: turn.messageId };
+    }
+    case "claim": {
+      const run = contextOf(step.sessionId)?.run;
+      return (
+        run && {
+          type: "run.claim",
+          sessionId: step.sessionId,
+          runId: run.id,
+          claimId: step.claimId,
+          asked: step.claimId === "y",
+        }
+      );
+    }
+    case "report": {
+      const context = contextOf(step.sessionId);
+      const about = context?.run ?? context?.stopping;
+      if (!about) return undefined;
+      const runId = "runId" in about ? about.runId : about.id;
+      const n = ("reported" in about ? about.reported : 0) + 1 + step.skip;
+      return {
+        type: "run.report",
+        sessionId: step.sessionId,
+        runId,
+        attempt: Math.max(0, about.attempt - step.late),
+        n: Math.max(1, n),
+        parts: partsOf(step.part, serial, context?.run?.drafts[0]),
+        ...outcomeOf(step.outcome),
+      };
+    }
+    case "answer": {
+      const pending = contextOf(step.sessionId)?.run?.interactions[0];
+      if (!pending) return undefined;
+      const { requestId } = pending.interaction;
+      const answer = { kind: "question" as const, requestId, selected: [] };
+      return { type: "session.answer", sessionId: step.sessionId, requestId, answer };
+    }
+    case "timer": {
+      const timer = history.timers[step.nth];
+      return timer && { type: "timer", timerId: timer.id, sessionId: timer.sessionId as string };
+    }
+    case "heartbeat":
+      return { type: "session.heartbeat", sessionId: step.sessionId };
+    case "flag":
+      return { type: "floor.patch_flags", flags: { [step.flag]: step.isOn } };
+    case "restart":
+    case "pass":
+    case "away":
+      return undefined;
+    default:
+      return { type: step.do };
+  }
+}
+
+type Report = Extract<LooseCommand, { type: "run.report" }>;
+
+function partsOf(part: string, serial: number, draft: string | undefined): Report["parts"] {
+  const agent = { kind: "master" as const, name: "a", depth: 0, path: ["a"] };
+  if (part === "open") return [{ kind: "open", messageId: `d${serial}`, agent }];
+  if (part === "append" && draft) return [{ kind: "append", messageId: draft, offset: 0, text: "x" }];
+  if (part === "close" && draft) return [{ kind: "close", messageId: draft, status: "success" }];
+  const interaction = { kind: "question" as const, requestId: `q${serial}`, question: "?", options: [] };
+  return part === "ask" ? [{ kind: "ask", interaction }] : [];
+}
+
+function outcomeOf(outcome: string | undefined): Partial<Report> {
+  if (outcome === "failed") return { outcome: { kind: "failed", code: "provider_refused", message: "no" } };
+  if (outcome === "lost" || outcome === "yielded") return { outcome: { kind: "lost", yielded: outcome === "yielded" } };
+  return outcome === undefined ? {} : { outcome: { kind: outcome as "done" | "stopped" } };
+}
+
+export type World = typeof world extends fc.Arbitrary<infer W> ? W : never;
+
+export function beginHistory(setting: World): History {
+  const agents = setting.agents.map((entry, index) => ({ name: AGENTS[index], ...catalogued(entry) }));
+  const restrictions = setting.restrictions.map((entry, index) => ({ name: `restriction${index}`, ...entry }));
+  const floor = new FloorStage(makeCatalog(agents, { policy: setting.policy, restrictions }));
+  return { floor, timers: [], serial: 0 };
+}
+
+/** An agent without keys that contradict one another. */
+function catalogued({ isExternal, ...entry }: World["agents"][number]): Record<string, unknown> {
+  const whenBlocked = entry.when_blocked === "duck" && entry.when_preempted === "pause" ? "reject" : entry.when_blocked;
+  return JSON.parse(
+    JSON.stringify({
+      ...entry,
+      when_blocked: entry.critical ? undefined : whenBlocked,
+      ...(isExternal && { adapter: { kind: "external" } }),
+    }),
+  );
+}

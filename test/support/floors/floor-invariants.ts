@@ -1,0 +1,215 @@
+import type { Fact } from "../../../src/actors/facts.ts";
+import { rulesOf } from "../../../src/actors/floor/arbitration.ts";
+import { everyone } from "../../../src/actors/floor/rearrangement.ts";
+import type { Delivery, FloorActors } from "../../../src/actors/host/floor-actors.ts";
+import { writtenState } from "../../../src/actors/session/session-context.ts";
+import type { Catalog } from "../../../src/config/catalog/catalog.ts";
+import type { Decision } from "../../../src/protocol/decision.ts";
+import type { Transition } from "../../../src/protocol/event.ts";
+import type { SessionId } from "../../../src/protocol/ids.ts";
+import type { Activity } from "../../../src/protocol/session.ts";
+import { must as mustSay } from "../runner/must.ts";
+import { checkArrangement } from "./arrangement-check.ts";
+import { FloorLogCheck } from "./floor-log-check.ts";
+
+type FloorBefore = FloorActors["context"]["floor"];
+type EventFact = Extract<Fact, { type: "event" }>;
+
+/**
+ * What must always hold on a floor (docs/arbitration.md), checked from the outside: by the events a reader would see,
+ * and by what the machines hold. Throws an Error that names the broken one. The catalogue must be the same throughout.
+ */
+export class FloorInvariants {
+  readonly #states = new Map<SessionId, string>();
+  /** What each session is busy with, by its transitions: a paused one's change of activity is told, too. */
+  readonly #activities = new Map<SessionId, Activity>();
+  readonly #openRuns = new Set<string>();
+  readonly #endedRuns = new Set<string>();
+  readonly #effects = new Set<string>();
+  /** Sessions that lapsed and have not asked for the floor since. */
+  readonly #lapsed = new Set<SessionId>();
+  readonly #catalog: Catalog;
+  readonly #log: FloorLogCheck;
+  #floorSeq = 0;
+
+  constructor(catalog: Catalog) {
+    this.#catalog = catalog;
+    this.#log = new FloorLogCheck(catalog);
+  }
+
+  /**
+   * @param asks the session that the command lets ask for the floor, if it does
+   * @param before the floor before the delivery
+   */
+  check(
+    asks: string | undefined,
+    before: FloorBefore,
+    { facts, reply }: Delivery,
+    actors: FloorActors,
+    at: number,
+  ): void {
+    this.#lapsed.delete(asks as SessionId);
+    for (const fact of facts) this.#follow(fact, before, at);
+    const { floor, flags } = actors.context;
+    checkArrangement(floor, rulesOf(this.#catalog, flags));
+    this.#lapsedAreSilent(floor);
+    this.#replacedAreGone(before, floor, facts);
+    this.#rejectionTouchesNobody(facts, reply);
+    this.#machinesAgree(actors);
+    this.#effectsAreWanted(actors);
+  }
+
+  /** Every run that was ever accepted has ended, exactly once. */
+  checkAllEnded(at: number): void {
+    this.#log.end(at);
+    must(this.#openRuns.size === 0, `runs without complete: ${[...this.#openRuns]}`);
+  }
+
+  #follow(fact: Fact, before: FloorBefore, at: number): void {
+    if (fact.type === "effect.add") this.#effects.add(fact.effect.id);
+    if (fact.type === "effect.remove") this.#effects.delete(fact.id);
+    if (fact.type === "message.add") this.#openRuns.add(fact.message.runId!);
+    if (fact.type !== "event") return;
+    const { event } = fact;
+    const id = event.sessionId!;
+    this.#log.take({
+      floorSeq: ++this.#floorSeq,
+      sessionId: event.sessionId,
+      type: event.type,
+      at,
+      json: JSON.stringify(event.data),
+    });
+    if (event.type === "session_created") {
+      this.#states.set(id, "created");
+      this.#activities.set(id, "idle");
+    }
+    if (event.type === "complete") {
+      must(this.#openRuns.delete(event.data.runId), `run ${event.data.runId} ended without having begun, or twice`);
+      must(!this.#endedRuns.has(event.data.runId), `run ${event.data.runId} ended twice`);
+      this.#endedRuns.add(event.data.runId);
+    }
+    if (event.type === "session_transition") this.#step(id, event.data, before);
+    // A queued session has no transition: the decision says that its wait is over.
+    if (event.type === "arbitration" && event.data.reason === "lease_expired") this.#lapsed.add(id);
+    const active = [...this.#states].filter(([, state]) => state.startsWith("active"));
+    must(active.length <= 1, `two are active at one instant: ${active.map(([who]) => who)}`);
+  }
+
+  /** 14: a lapsed session is not heard, not queued, and woken by none. */
+  #lapsedAreSilent({ holder, ducked, queued }: FloorBefore): void {
+    for (const { sessionId } of [...(holder ? [holder] : []), ...ducked, ...queued]) {
+      must(!this.#lapsed.has(sessionId), `14: ${sessionId} has lapsed and is heard or queued`);
+    }
+  }
+
+  /** 16: after a grant of the front, none whom it replaces is on the floor. */
+  #replacedAreGone(before: FloorBefore, floor: FloorBefore, facts: readonly Fact[]): void {
+    const { holder } = floor;
+    const hasSwitched = facts.some((fact) => fact.type === "event" && fact.event.type === "agent_switched");
+    if (!holder || holder.sessionId === before.holder?.sessionId || hasSwitched) return;
+    const replaced = this.#catalog.agents.get(holder.agentId)?.replaces ?? [];
+    for (const { sessionId, agentId, priority } of everyone(floor)) {
+      const isReplaced = sessionId !== holder.sessionId && replaced.includes(agentId) && priority <= holder.priority;
+      must(!isReplaced, `16: ${holder.sessionId} replaces ${sessionId}, which stays`);
+    }
+  }
+
+  #step(id: SessionId, transition: Transition, before: FloorBefore): void {
+    const { from, to, event, activity, reason } = transition;
+    if (reason === "lease_expired") this.#lapsed.add(id);
+    must(this.#states.get(id) === from, `${id} goes from ${from}, but was ${this.#states.get(id)}`);
+    must(from !== "archived" || to === "deleted", `archived ${id} became ${to}`);
+    const staysPaused = to === "paused" && (activity !== undefined || reason === "lease_expired");
+    must(from !== "paused" || staysPaused || /^(active|ducked|archived|deleted)/.test(to), `paused ${id} became ${to}`);
+    if (activity) {
+      must(to === "paused", `the transition of ${id} to ${to} names its activity twice`);
+      const { from: was, to: is } = activity;
+      must(was === this.#activities.get(id) && was !== is, `${id} goes from ${was} to ${is} while paused`);
+    }
+    this.#states.set(id, to);
+    const written = activity?.to ?? (to.split(".")[1] as Activity | undefined);
+    if (written) this.#activities.set(id, written);
+    if (event === "preempt") {
+      const { holder, ducked } = before;
+      const wasHeard = [holder, ...ducked].some((claim) => claim?.sessionId === id);
+      must(wasHeard, `${id} was preempted and was not heard`);
+    }
+  }
+
+  #rejectionTouchesNobody(facts: Delivery["facts"], reply: Delivery["reply"]): void {
+    if (reply.ok || reply.code !== "rejected") return;
+    const decision = (reply.facts as { decision: Decision }).decision;
+    for (const fact of facts) {
+      const isOwn = fact.type === "event" && fact.event.type === "arbitration";
+      must(isOwn, `a rejection did ${fact.type}`);
+      const { sessionId } = (fact as EventFact).event;
+      must(!decision.holder || sessionId !== decision.holder.sessionId, "a rejection is in the holder's log");
+    }
+  }
+
+  #machinesAgree(actors: FloorActors): void {
+    const { holder, ducked, paused, queued, reserved } = actors.context.floor;
+    must(!(holder && reserved), "a floor is held and reserved");
+    const standings = actors.sessionIds.map((id) => actors.machineState(id)!);
+    const ids = (which: (standing: (typeof standings)[number]) => boolean) =>
+      standings
+        .filter(which)
+        .map(({ context }) => context.id)
+        .sort()
+        .join();
+    const claimed = (claims: readonly { sessionId: string }[]) =>
+      claims
+        .map((claim) => claim.sessionId)
+        .sort()
+        .join();
+    must(ids(({ value }) => value.lifecycle === "active") === (holder?.sessionId ?? ""), "holder and active differ");
+    must(ids(({ value }) => value.lifecycle === "ducked") === claimed(ducked), "the ducked and the sessions differ");
+    const isPreempted = ({ value, context }: (typeof standings)[number]) =>
+      value.lifecycle === "paused" && context.pausedBy === "preemption";
+    must(ids(isPreempted) === claimed(paused), "the list of paused sessions differs from the sessions");
+    must(
+      ids(({ context }) => context.queuedAt !== undefined) === claimed(queued),
+      "the queue differs from the sessions",
+    );
+    for (const { context, value } of standings) {
+      const isBusy = value.activity === "running" || value.activity === "waiting";
+      must(isBusy === (context.run !== undefined), `${context.id} is ${value.activity} with run ${context.run?.id}`);
+      must(
+        (value.activity === "waiting") === Boolean(context.run?.interactions.length),
+        `${context.id} is ${value.activity} with ${context.run?.interactions.length} questions`,
+      );
+      const known = this.#states.get(context.id);
+      must(
+        known === undefined || known === writtenState(value),
+        `${context.id} is ${writtenState(value)}, told ${known}`,
+      );
+      must(
+        known !== "paused" || this.#activities.get(context.id) === value.activity,
+        `paused ${context.id} is ${value.activity}, told ${this.#activities.get(context.id)}`,
+      );
+    }
+  }
+
+  /** Every effect that is wanted is named by somebody, and whatever is named was asked for: nothing leaks, nothing is lost. */
+  #effectsAreWanted(actors: FloorActors): void {
+    const named = new Set<string>();
+    const name = (id: string | undefined) => id !== undefined && named.add(id);
+    const { reserved, queued } = actors.context.floor;
+    name(reserved?.timerId);
+    for (const claim of queued) name(claim.timerId);
+    for (const id of actors.sessionIds) {
+      const { context } = actors.machineState(id)!;
+      const { idleTimerId, pauseTimerId, holdTimerId, stopping, lease } = context;
+      for (const timer of [idleTimerId, pauseTimerId, holdTimerId, stopping?.timerId, lease?.timerId]) name(timer);
+      name(context.run?.effectId);
+      name(context.run?.nudgeId);
+      for (const pending of context.run?.interactions ?? []) name(pending.timerId);
+    }
+    const lost = [...named].filter((id) => !this.#effects.has(id));
+    const leaked = [...this.#effects].filter((id) => !named.has(id));
+    must(lost.length === 0, `named but not asked for: ${lost}`);
+    must(leaked.length === 0, `asked for but named by nobody: ${leaked}`);
+  }
+}
+
+const must = (holds: boolean, otherwise: string): void => mustSay(holds, () => otherwise);

@@ -1,0 +1,232 @@
+import { restrictionOn, rulesOf } from "../../../src/actors/floor/arbitration.ts";
+import { depth, type Hearing } from "../../../src/actors/floor/arrangement.ts";
+import type { AgentEntry, Catalog } from "../../../src/config/catalog/catalog.ts";
+import type { Decision } from "../../../src/protocol/decision.ts";
+import type { LogEntry, Transition, WrittenState } from "../../../src/protocol/event.ts";
+import type { SessionId } from "../../../src/protocol/ids.ts";
+import type { Session } from "../../../src/protocol/session.ts";
+import { must } from "../runner/must.ts";
+
+/** How late a timer of a floor may be while nodes and stores fail, in ms. */
+const LATE_MS = 60_000;
+
+type Entry = Pick<LogEntry, "floorSeq" | "sessionId" | "type" | "at" | "json">;
+type Effect = NonNullable<Decision["effects"]>[number];
+
+/**
+ * What a floor's log tells, entry by entry, measured by what must always hold (docs/arbitration.md): 1, 2′, 3′, 4, 5, 6,
+ * 11, 12, 13, 15 and 16. Throws `Broken`, which names the broken one. The catalogue must be the same throughout.
+ */
+export class FloorLogCheck {
+  readonly #catalog: Catalog;
+  readonly #states = new Map<SessionId, WrittenState>();
+  readonly #agents = new Map<SessionId, AgentEntry>();
+  /** The priorities that sessions were granted or queued with; unknown after a switch of agents. */
+  readonly #priorities = new Map<SessionId, number>();
+  #flags: Readonly<Record<string, boolean>> = {};
+  /** The last decision, and what it is still to do to other sessions. */
+  #decision: Decision | undefined;
+  #due: Effect[] = [];
+  /** A session became another agent since the last decision: that alone may silence others. */
+  #hasSwitched = false;
+  #front: { sessionId: SessionId; since: number; floorSeq: number } | undefined;
+
+  constructor(catalog: Catalog) {
+    this.#catalog = catalog;
+  }
+
+  stateOf(id: SessionId): WrittenState | undefined {
+    return this.#states.get(id);
+  }
+
+  get active(): SessionId[] {
+    return this.#idsIn("active");
+  }
+
+  get ducked(): SessionId[] {
+    return this.#idsIn("ducked");
+  }
+
+  /** Where the log tells that the holder came to the front. */
+  get front(): { sessionId: SessionId; floorSeq: number } | undefined {
+    return this.#front;
+  }
+
+  /** Entries are missing before the next one: they went with a session that was deleted. */
+  skip(): void {
+    this.#decision = undefined;
+    this.#due = [];
+    this.#hasSwitched = true;
+  }
+
+  forget(id: SessionId): void {
+    this.#states.delete(id);
+    this.#agents.delete(id);
+    if (this.#front?.sessionId === id) this.#front = undefined;
+  }
+
+  take(entry: Entry): void {
+    const { sessionId, type, json, at } = entry;
+    if (type === "floor_updated") this.#flags = (JSON.parse(json) as { flags: Record<string, boolean> }).flags;
+    else if (type === "arbitration") this.#decide(JSON.parse(json) as Decision, sessionId);
+    else if (sessionId === undefined) return;
+    else if (type === "session_created") {
+      this.#states.set(sessionId, "created");
+      this.#becomes(sessionId, (JSON.parse(json) as Session).agentId);
+    } else if (type === "agent_switched") {
+      this.#becomes(sessionId, (JSON.parse(json) as { currentAgentId: string }).currentAgentId);
+      this.#priorities.delete(sessionId);
+      this.#hasSwitched = true;
+      if (this.#front?.sessionId === sessionId) this.#front.since = at;
+    } else if (type === "session_transition") this.#step(sessionId, JSON.parse(json) as Transition, entry);
+  }
+
+  /** Nothing more comes of what was decided. */
+  end(at: number): void {
+    must(this.#due.length === 0, () => `a decision did not do what it says: ${JSON.stringify(this.#due)}`);
+    this.#frontIsTimely(at);
+  }
+
+  /** 16: the agents that the holder's agent replaces, where a session of theirs is not above it. */
+  isReplacedBy(front: SessionId, other: SessionId): boolean {
+    const agent = this.#agents.get(other);
+    const [own, others] = [this.#priorities.get(front), this.#priorities.get(other)];
+    if (!agent || own === undefined || others === undefined || others > own) return false;
+    return this.#agents.get(front)?.replaces.includes(agent.id) === true;
+  }
+
+  #idsIn(state: "active" | "ducked"): SessionId[] {
+    return [...this.#states].filter(([, each]) => each.startsWith(state)).map(([id]) => id);
+  }
+
+  #becomes(id: SessionId, agentId: string): void {
+    const agent = this.#catalog.agents.get(agentId);
+    if (agent) this.#agents.set(id, agent);
+    else this.#agents.delete(id);
+  }
+
+  #decide(decision: Decision, loggedIn: SessionId | undefined): void {
+    const told = () => JSON.stringify(decision);
+    this.end(Number.NEGATIVE_INFINITY);
+    this.#decision = decision;
+    this.#due = [...(decision.effects ?? [])];
+    this.#hasSwitched = false;
+    const { outcome, reason, rule, challenger, holder, level } = decision;
+    const agent = this.#catalog.agents.get(challenger.agentId);
+    if (challenger.sessionId !== undefined && outcome !== "rejected")
+      this.#priorities.set(challenger.sessionId, challenger.priority);
+    must(
+      outcome !== "rejected" || loggedIn === undefined || loggedIn !== holder?.sessionId,
+      () => `6: the holder's log tells of a rejection: ${told()}`,
+    );
+    if (!this.#catalog.isShared) {
+      must(!decision.effects && level === undefined && (rule ?? 0) <= 8, () => `12: a decision by new keys: ${told()}`);
+      return;
+    }
+    const isKnown = reason !== "unknown_agent" && reason !== "agent_disabled";
+    must(!agent?.critical || outcome === "granted" || !isKnown, () => `11: a critical session is refused: ${told()}`);
+    must((reason === "beneath") === (level !== undefined), () => `a level without a place beneath: ${told()}`);
+    if (!agent) return;
+    const isRestricted = restrictionOn({ agentId: agent.id, ...criticalOf(agent) }, this.#rules) !== undefined;
+    must(!isRestricted || outcome !== "granted", () => `13: a restricted session is granted: ${told()}`);
+    must(isRestricted || reason !== "restricted", () => `13: nothing restricts it: ${told()}`);
+  }
+
+  #step(id: SessionId, transition: Transition, { at, floorSeq }: Entry): void {
+    const { from, to, event, activity, reason } = transition;
+    const state = this.#states.get(id);
+    must(state === undefined || from === state, () => `${id} goes from ${from}, but was ${state}`);
+    const changesActivity = activity !== undefined && activity.from !== activity.to;
+    const staysPaused = to === "paused" && (changesActivity || (event === "yield" && reason === "lease_expired"));
+    must(
+      from !== "paused" || /^(active|ducked|archived|deleted)/.test(to) || staysPaused,
+      () => `4: paused ${id} became ${to}`,
+    );
+    must(from !== "archived" || to === "deleted", () => `5: archived ${id} became ${to}`);
+    this.#isDue(id, transition);
+    if (event === "preempt") this.#preemptionIsLawful(id, transition);
+    if (to === "deleted") return this.forget(id);
+    this.#states.set(id, to);
+    if (isFront(from) && !isFront(to)) {
+      this.#frontIsTimely(at);
+      this.#front = undefined;
+    } else if (!isFront(from) && isFront(to)) this.#front = { sessionId: id, since: at, floorSeq };
+    if (isHeard(to)) this.#isHeardLawfully(id, transition, floorSeq);
+  }
+
+  /** The decision's effects on others are what comes of it, in the same order. */
+  #isDue(id: SessionId, { to, event, by, level }: Transition): void {
+    const { challenger } = this.#decision ?? {};
+    if (!challenger || by === undefined || by.sessionId !== challenger.sessionId) return;
+    if (!this.#catalog.isShared || !["preempt", "duck", "archive", "resume", "activate"].includes(event)) return;
+    const next = this.#due.shift();
+    const isSo = next?.sessionId === id && to.startsWith(next.becomes) && next.level === level;
+    must(isSo, () => `${id} became ${to} at ${level} by a decision that says ${JSON.stringify(next)}`);
+  }
+
+  /** 1, 3′, 11, 13, and 16 of those that are heard. */
+  #isHeardLawfully(id: SessionId, { to, level }: Transition, floorSeq: number): void {
+    const { active } = this;
+    must(active.length <= 1, () => `1: two are active at one instant: ${active}`);
+    must(this.#catalog.isShared || !to.startsWith("ducked"), () => `12: ${id} is ducked`);
+    const agent = this.#agents.get(id);
+    if (!agent) return;
+    must(!agent.critical || level === undefined || level === 0, () => `11: ${id} is critical and at level ${level}`);
+    const own = hearingOf(agent);
+    must(restrictionOn(own, this.#rules) === undefined, () => `13: ${id} is heard and not allowed`);
+    for (const other of [...active, ...this.ducked]) {
+      const theirs = this.#agents.get(other);
+      if (other === id || !theirs) continue;
+      const areTogether = depth(own, hearingOf(theirs)) !== undefined || depth(hearingOf(theirs), own) !== undefined;
+      must(areTogether, () => `3′: ${id} and ${other} are heard at once`);
+      const comesToFront = this.#front?.floorSeq === floorSeq && !this.#hasSwitched;
+      must(!comesToFront || !this.isReplacedBy(id, other), () => `16: ${id} replaces ${other}, which is heard`);
+    }
+  }
+
+  /** 2′: no session is silenced but by a decision that says so and may say so, by a restriction, or by another agent. */
+  #preemptionIsLawful(id: SessionId, { reason, by }: Transition): void {
+    const decision = this.#decision;
+    const told = () => `2′: ${id} was preempted (${reason}) by ${by?.sessionId}: ${JSON.stringify(decision)}`;
+    const agent = this.#agents.get(id);
+    if (reason === "restricted") {
+      return must(agent === undefined || restrictionOn(hearingOf(agent), this.#rules) !== undefined, told);
+    }
+    must(agent?.critical !== true, () => `11: ${told()}`);
+    if (this.#hasSwitched) return;
+    must(decision?.outcome === "granted" && decision.challenger.sessionId === by?.sessionId, told);
+    const { challenger, holder } = decision;
+    if (!this.#catalog.isShared) {
+      must(decision.reason === "preempted" && holder?.sessionId === id, told);
+      must(challenger.priority >= holder!.priority, told);
+    }
+    if (!agent || this.#catalog.agents.get(challenger.agentId)?.critical) return;
+    must(agent.interruptible || challenger.priority >= (agent.preemptionThreshold ?? Number.POSITIVE_INFINITY), told);
+  }
+
+  /** 15: no session is in front for longer than its `max_hold`, plus a timer's lateness. */
+  #frontIsTimely(at: number): void {
+    if (!this.#front) return;
+    const { sessionId, since } = this.#front;
+    const maxHoldMs = this.#agents.get(sessionId)?.maxHoldMs ?? Number.POSITIVE_INFINITY;
+    const heldMs = at - since;
+    must(heldMs <= maxHoldMs + LATE_MS, () => `15: ${sessionId} was in front for ${heldMs} ms`);
+  }
+
+  get #rules() {
+    return rulesOf(this.#catalog, this.#flags);
+  }
+}
+
+const isFront = (state: WrittenState): boolean => state.startsWith("active");
+const isHeard = (state: WrittenState): boolean => isFront(state) || state.startsWith("ducked");
+const criticalOf = ({ critical }: AgentEntry) => (critical ? { critical: true as const } : {});
+
+/** What an agent's sessions are heard with. */
+const hearingOf = (agent: AgentEntry): Hearing => ({
+  agentId: agent.id,
+  priority: agent.priority,
+  beneath: agent.beneath.length > 0 ? agent.beneath : undefined,
+  ...(agent.whenPreempted === "duck" && { ducks: true as const }),
+  ...criticalOf(agent),
+});

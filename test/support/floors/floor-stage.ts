@@ -1,0 +1,115 @@
+import type { z } from "zod";
+import type { Fact, Given } from "../../../src/actors/facts.ts";
+import { type Delivery, FloorActors } from "../../../src/actors/host/floor-actors.ts";
+import { memoryOf, recallSession, writtenState } from "../../../src/actors/session/session-context.ts";
+import type { Catalog } from "../../../src/config/catalog/catalog.ts";
+import type { LoggedData } from "../../../src/protocol/event.ts";
+import type { FloorId, SessionId } from "../../../src/protocol/ids.ts";
+import type { Command } from "../../../src/protocol/internal/command.ts";
+import type { Reply } from "../../../src/protocol/internal/reply.ts";
+import { throughRows } from "./persisted-floor.ts";
+
+type Loose<T> = T extends z.$brand
+  ? string
+  : T extends readonly (infer E)[]
+    ? Loose<E>[]
+    : T extends object
+      ? { [K in keyof T]: Loose<T[K]> }
+      : T;
+/** A command with plain strings where the protocol has branded ones. */
+export type LooseCommand = Loose<Command>;
+type LooseReport = Extract<LooseCommand, { type: "run.report" }>;
+
+/** The actors of one floor, with a clock that is moved by hand. */
+export class FloorStage {
+  catalog: Catalog;
+  actors: FloorActors;
+  now = Date.UTC(2026, 0, 1, 12);
+  /** Everything that was said, oldest first. */
+  readonly facts: Fact[] = [];
+  #stamp = 0;
+  readonly #floorId: FloorId;
+
+  constructor(catalog: Catalog, floorId = "u:ann") {
+    this.catalog = catalog;
+    this.#floorId = floorId as FloorId;
+    this.actors = new FloorActors(this.#floorId);
+  }
+
+  deliver(command: LooseCommand): Delivery {
+    const delivery = this.actors.apply({ ...(command as Command), given: this.given(this.#stamp++) });
+    this.facts.push(...delivery.facts);
+    return delivery;
+  }
+
+  given(stamp: number): Given {
+    return { now: this.now, stamp: `e${stamp}`, catalog: this.catalog, interactionTimeoutMs: 300_000 };
+  }
+
+  ask(command: LooseCommand): Reply {
+    return this.deliver(command).reply;
+  }
+
+  /** Create a session of this agent; it is called after it. */
+  create(agentId: string, options: { id?: string; activate?: boolean } = {}): Reply {
+    const sessionId = options.id ?? agentId;
+    const session = { sessionId, agentId, userId: "ann" };
+    return this.ask({ type: "session.create", sessionId, session, activate: options.activate ?? true });
+  }
+
+  on(sessionId: string, verb: "activate" | "resume" | "pause" | "archive" | "stop" | "abort" | "delete"): Reply {
+    return this.ask({ type: `session.${verb}`, sessionId });
+  }
+
+  chat(sessionId: string, messageId: string, content = "hello"): Reply {
+    return this.ask({ type: "session.chat", sessionId, turn: { messageId, runId: `run-${messageId}`, content } });
+  }
+
+  claim(sessionId: string, runId: string, claimId = "worker", asked = true): Reply {
+    return this.ask({ type: "run.claim", sessionId, runId, claimId, asked });
+  }
+
+  report(sessionId: string, runId: string, n: number, rest: Partial<LooseReport> = {}): Reply {
+    return this.ask({ type: "run.report", sessionId, runId, attempt: 1, n, parts: [], ...rest });
+  }
+
+  state(sessionId: string): string | undefined {
+    const standing = this.actors.machineState(sessionId as SessionId);
+    return standing && writtenState(standing.value);
+  }
+
+  /** Carry the floor over to new actors, as a restart does: by the floor's snapshot and the rows of its sessions. */
+  restart(): void {
+    const former = this.actors;
+    const mattering = former.mattering();
+    this.actors = new FloorActors(this.#floorId, throughRows(former));
+    for (const id of former.sessionIds) {
+      const { context, value, view } = former.machineState(id)!;
+      const { lifecycle, activity } = value;
+      if (mattering.has(id) || lifecycle === "deleted") continue;
+      this.actors.bring({ context: recallSession(view, memoryOf(context)), lifecycle, activity });
+    }
+  }
+
+  /** `session from→to` of each transition, in order. */
+  transitions(facts: readonly Fact[] = this.facts): string[] {
+    return facts.flatMap((fact) => {
+      if (fact.type !== "event" || fact.event.type !== "session_transition") return [];
+      const { from, to } = fact.event.data as LoggedData<"session_transition">;
+      return [`${fact.event.sessionId} ${from}→${to}`];
+    });
+  }
+
+  /** The data of each event of this type, in order. */
+  events(type: string, facts: readonly Fact[] = this.facts): Record<string, unknown>[] {
+    return facts.flatMap((fact) =>
+      fact.type === "event" && fact.event.type === type ? [fact.event.data as Record<string, unknown>] : [],
+    );
+  }
+}
+
+/** The decision of an answer, whichever way it went. */
+export function decisionOf(reply: Reply): LoggedData<"arbitration"> | undefined {
+  if (reply.ok) return reply.decision;
+  return reply.facts?.["decision"] as LoggedData<"arbitration"> | undefined;
+}

@@ -1,0 +1,187 @@
+import { Host } from "../../../src/actors/host/host.ts";
+import type { HostMetrics } from "../../../src/actors/host/hosted-floor.ts";
+import type { Bus } from "../../../src/bus/bus.ts";
+import { MemoryBus } from "../../../src/bus/memory-bus.ts";
+import type { Catalog } from "../../../src/config/catalog/catalog.ts";
+import type { FloorId } from "../../../src/protocol/ids.ts";
+import type { Command } from "../../../src/protocol/internal/command.ts";
+import type { Effect } from "../../../src/protocol/internal/effect.ts";
+import { decodeFloorMessage, type FloorMessage, floorTopic } from "../../../src/protocol/internal/floor-message.ts";
+import type { Reply } from "../../../src/protocol/internal/reply.ts";
+import type { Store } from "../../../src/store/store.ts";
+import { EXAMPLE_AGENTS, makeCatalog } from "../catalogs/catalog.ts";
+import { VirtualClock } from "../runner/virtual-clock.ts";
+import { KeptLog } from "../stores/sqlite-place.ts";
+import { StoreInHand } from "../stores/store-in-hand.ts";
+import { openTemporaryStore } from "../stores/temporary-store.ts";
+import type { LooseCommand } from "./floor-stage.ts";
+
+/** How long a command waits for its host, in ms. */
+const DEADLINE_MS = 5_000;
+
+/** Default: ann asks her own floor, under a new id, for the next five seconds. `caller: null`: the system asks itself. */
+interface Asking {
+  floorId?: string;
+  caller?: string | null;
+  commandId?: string;
+  bodyHash?: string;
+  deadline?: number;
+  /** The owner on whose sessions alone it may act. */
+  actsFor?: string;
+}
+
+interface StageOptions {
+  maxFloors?: number;
+  bus?: Bus;
+}
+
+/** Counts what a host counts. */
+class KeptMetrics implements HostMetrics {
+  /** Commands of each batch that was committed. */
+  readonly batches: number[] = [];
+  /** What broke. */
+  readonly breaks: string[] = [];
+  conflicts = 0;
+  lapses = 0;
+
+  command(): void {}
+
+  batch(commands: number): void {
+    this.batches.push(commands);
+  }
+
+  conflict(): void {
+    this.conflicts += 1;
+  }
+
+  lapsed(sessions: number): void {
+    this.lapses += sessions;
+  }
+
+  broken(kind: string): void {
+    this.breaks.push(kind);
+  }
+}
+
+/** A host over a real store whose commits are in the test's hand, as are time, the catalogue and what is armed. */
+export class HostStage {
+  readonly host: Host;
+  readonly store: StoreInHand;
+  readonly clock: VirtualClock;
+  readonly bus: Bus;
+  readonly log = new KeptLog();
+  readonly metrics = new KeptMetrics();
+  readonly armed: Effect[] = [];
+  /** Called with each effect that is to be armed. */
+  onArm: (effect: Effect) => void = () => {};
+  catalog: Catalog = makeCatalog(EXAMPLE_AGENTS);
+  /** Commands that entered the actors, those that were delivered again counted again. */
+  entered = 0;
+  #asked = 0;
+  readonly #node: string;
+  readonly #beneath: Store;
+
+  private constructor(node: string, beneath: Store, options: Required<StageOptions> & { clock: VirtualClock }) {
+    const { clock, bus, maxFloors } = options;
+    this.#node = node;
+    this.#beneath = beneath;
+    this.clock = clock;
+    this.bus = bus;
+    this.store = new StoreInHand(beneath);
+    this.host = new Host({
+      store: this.store.store,
+      bus,
+      clock,
+      newId: () => `${node}-${this.entered++}`,
+      catalog: () => this.catalog,
+      interactionTimeoutMs: 300_000,
+      arm: (effect) => {
+        this.armed.push(effect);
+        this.onArm(effect);
+      },
+      maxFloors,
+      log: this.log,
+      metrics: this.metrics,
+    });
+  }
+
+  static async open({ maxFloors = 16, bus = new MemoryBus() }: StageOptions = {}): Promise<HostStage> {
+    // A timer's work is done when its commits are.
+    const clock: VirtualClock = new VirtualClock({ settle: () => stage.store.idle() });
+    const stage: HostStage = new HostStage("node", await openTemporaryStore(clock), { clock, bus, maxFloors });
+    return stage;
+  }
+
+  /** Another node's host over the same store and bus: it knows nothing of this one. */
+  neighbour(): HostStage {
+    const { clock, bus, catalog } = this;
+    const other = new HostStage(`${this.#node}2`, this.#beneath, { clock, bus, maxFloors: 16 });
+    other.catalog = catalog;
+    return other;
+  }
+
+  /** Rejects as the host does. */
+  async ask(command: LooseCommand, asking: Asking = {}): Promise<Reply> {
+    const { floorId = "u:ann", caller = "ann", bodyHash = "body", actsFor } = asking;
+    const { commandId = `${this.#node}-command${this.#asked++}`, deadline = this.clock.now() + DEADLINE_MS } = asking;
+    return await this.host.dispatch({
+      floorId: floorId as FloorId,
+      ...(caller !== null && { caller }),
+      actsFor,
+      commandId,
+      bodyHash,
+      deadline,
+      command: command as Command,
+    });
+  }
+
+  /** The code it is rejected with, or `answered`. */
+  async failureOf(asked: Promise<Reply>): Promise<string> {
+    return asked.then(
+      () => "answered",
+      (error) => (error as { code?: string }).code ?? String(error),
+    );
+  }
+
+  create(
+    sessionId: string,
+    agentId: string,
+    asking: Asking & { activate?: boolean; ownerId?: string } = {},
+  ): Promise<Reply> {
+    const { activate = true, floorId = "u:ann", ownerId } = asking;
+    const userId = floorId.slice(2);
+    const owner = ownerId === undefined ? {} : { ownerId };
+    return this.ask(
+      { type: "session.create", sessionId, session: { sessionId, agentId, userId, ...owner }, activate },
+      { ...asking, floorId },
+    );
+  }
+
+  on(sessionId: string, verb: "activate" | "resume" | "pause" | "archive" | "abort", asking?: Asking): Promise<Reply> {
+    return this.ask({ type: `session.${verb}`, sessionId }, asking);
+  }
+
+  rename(sessionId: string, title: string, asking?: Asking): Promise<Reply> {
+    return this.ask({ type: "session.rename", sessionId, title }, asking);
+  }
+
+  /** A turn whose run is claimed, and is at its first attempt. */
+  async run(sessionId: string, runId: string): Promise<void> {
+    await this.ask({ type: "session.chat", sessionId, turn: { messageId: `m-${runId}`, runId, content: "go" } });
+    const claim = { type: "run.claim" as const, sessionId, runId, claimId: "worker", asked: false };
+    await this.ask(claim, { caller: null });
+  }
+
+  /** What followers of a floor are told from now on. */
+  async hear(floorId = "u:ann"): Promise<FloorMessage[]> {
+    const heard: FloorMessage[] = [];
+    const topic = floorTopic(this.#beneath.epoch, floorId as FloorId);
+    await this.bus.subscribe(topic, (message) => void heard.push(decodeFloorMessage(message)));
+    return heard;
+  }
+
+  /** Everything that can happen without the commits that are held has happened. */
+  settle(): Promise<void> {
+    return this.store.idle();
+  }
+}

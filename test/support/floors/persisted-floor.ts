@@ -1,0 +1,25 @@
+import type { FloorActors } from "../../../src/actors/host/floor-actors.ts";
+import type { SessionMachineState } from "../../../src/actors/host/session-machine-state.ts";
+import { readSnapshot, SNAPSHOT_FORMAT, withSessions, writeSnapshot } from "../../../src/actors/host/snapshot.ts";
+
+/** The floor as XState's `getPersistedSnapshot` writes it, its sessions inside. Formats 1 and 2 stored it like this. */
+export function persistWhole(actors: FloorActors): string {
+  const sessions = [...actors.mattering()].map((id) => `"${id}":${persistSession(actors.machineState(id)!)}`);
+  return `${actors.persist().slice(0, -1)},"children":{${sessions.join()}}}`;
+}
+
+/** The session as a child of the arbiter. */
+export function persistSession({ value, context }: SessionMachineState): string {
+  const inner = { status: "active", value, historyValue: {}, context, children: {} };
+  return JSON.stringify({ snapshot: inner, src: "session", syncSnapshot: false });
+}
+
+/** What a host restores from the floor's row and the rows of its sessions. */
+export function throughRows(actors: FloorActors): Record<string, unknown> {
+  const snapshot = writeSnapshot(actors.persist(), actors.mattering(), 0);
+  const rows = [...actors.mattering()].map((id) => {
+    const { view: session, memory } = actors.machineState(id)!;
+    return { session: JSON.parse(JSON.stringify(session)), memory, head: 0 };
+  });
+  return withSessions(readSnapshot({ version: 1, head: 0, format: SNAPSHOT_FORMAT, snapshot }), rows);
+}

@@ -1,0 +1,113 @@
+import { type AnyActorRef, createActor, type InspectionEvent, type SnapshotFrom } from "xstate";
+import type { Emitted, Fact } from "../../../src/actors/facts.ts";
+import { type ArbiterEvent, arbiterMachine } from "../../../src/actors/floor/arbiter.ts";
+import { type SessionValue, sessionView, writtenState } from "../../../src/actors/session/session-context.ts";
+import type { SessionInput, sessionMachine } from "../../../src/actors/session/session-machine.ts";
+import type { SessionCommand } from "../../../src/actors/session/session-step.ts";
+import type { Transition } from "../../../src/protocol/event.ts";
+import type { FloorId, SessionId } from "../../../src/protocol/ids.ts";
+import type { Reply } from "../../../src/protocol/internal/reply.ts";
+
+type SessionSnapshot = SnapshotFrom<typeof sessionMachine>;
+type Delivery = { facts: Fact[]; reply: Reply | undefined };
+
+const NEEDS_ARBITER: ReadonlySet<string> = new Set(["session.create", "session.delete", "session.switch_agent"]);
+
+/** A floor played by XState's own actors, mailboxes and inspection: what the tables are held against. */
+export class XstateFloor {
+  readonly #arbiter;
+  readonly #before = new Map<SessionId, SessionSnapshot>();
+  #facts: Fact[] = [];
+  #broken: unknown;
+
+  constructor(floorId: FloorId, persisted?: unknown) {
+    this.#arbiter = createActor(arbiterMachine, {
+      input: { floorId },
+      inspect: (event) => this.#observe(event),
+      ...(persisted !== undefined && { snapshot: persisted as SnapshotFrom<typeof arbiterMachine> }),
+    });
+    this.#arbiter.subscribe({
+      error: (error) => {
+        this.#broken = error;
+      },
+    });
+    this.#arbiter.start();
+    for (const [id, session] of Object.entries(this.#children)) {
+      this.#before.set(id as SessionId, session!.getSnapshot());
+    }
+  }
+
+  get #children() {
+    return this.#arbiter.getSnapshot().children;
+  }
+
+  /** @throws what a machine threw */
+  deliver(command: Extract<ArbiterEvent, { given: unknown }>): Delivery {
+    this.#facts = [];
+    const isForSession = "sessionId" in command && command.sessionId !== undefined && !NEEDS_ARBITER.has(command.type);
+    const session = isForSession ? this.#children[command.sessionId!] : undefined;
+    if (session) session.send(command as SessionCommand);
+    else this.#arbiter.send(command);
+    if (this.#broken !== undefined) throw this.#broken;
+    const answer = this.#facts.find((fact) => fact.type === "reply");
+    const facts = this.#facts.filter((fact) => fact.type !== "reply");
+    return { facts, reply: answer?.show ? this.#show(answer.reply) : answer?.reply };
+  }
+
+  send(event: Extract<ArbiterEvent, { type: "bring" | "release" }>): void {
+    this.#arbiter.send(event);
+    if (event.type === "release") for (const id of event.sessionIds) this.#before.delete(id);
+  }
+
+  bring(input: SessionInput): void {
+    this.send({ type: "bring", input });
+  }
+
+  /** What XState writes, as JSON keeps it. */
+  persisted(): { children: Record<string, unknown> } {
+    return JSON.parse(JSON.stringify(this.#arbiter.getPersistedSnapshot()));
+  }
+
+  #show(reply: Reply): Reply {
+    const snapshot = reply.ok && reply.sessionId !== undefined ? this.#before.get(reply.sessionId) : undefined;
+    if (!snapshot) return reply;
+    return { ...reply, session: sessionView(snapshot.context, snapshot.value as SessionValue) } as Reply;
+  }
+
+  #observe(event: InspectionEvent): void {
+    if (event.type === "@xstate.action" && event.action.type === "xstate.emit") {
+      this.#facts.push(...(event.action.params as { event: Emitted }).event.facts);
+    } else if (event.type === "@xstate.snapshot" && event.actorRef !== this.#arbiter) {
+      this.#transition((event.actorRef as AnyActorRef).id as SessionId, event.snapshot as SessionSnapshot, event.event);
+    }
+  }
+
+  #transition(id: SessionId, after: SessionSnapshot, event: { type: string }): void {
+    if (after.status === "stopped") return;
+    const before = this.#before.get(id);
+    this.#before.set(id, after);
+    if (event.type === "xstate.init" || !before) return;
+    const from = writtenState(before.value as SessionValue);
+    const to = writtenState(after.value as SessionValue);
+    // A paused session's activity does not show in what is written of its state.
+    const isHidden = to === "paused" && before.value.activity !== after.value.activity;
+    const activity = isHidden ? { from: before.value.activity, to: after.value.activity } : undefined;
+    const { level } = after.context;
+    const givesUpReturn = before.value.lifecycle === "paused" && event.type === "yield";
+    if (from === to && !activity && level === before.context.level && !givesUpReturn) return;
+    const { reason, by } = event as unknown as Pick<Transition, "reason" | "by">;
+    const runId = after.context.run?.id ?? before.context.run?.id;
+    const verb = event.type === "session.stop" ? "archive" : event.type.replace("session.", "");
+    const data = {
+      from,
+      to,
+      event: verb as Transition["event"],
+      ...(activity && { activity: activity as NonNullable<Transition["activity"]> }),
+      ...(reason !== undefined && { reason }),
+      ...(by && { by }),
+      ...(runId !== undefined && { runId }),
+      ...(level !== undefined && { level }),
+    };
+    this.#facts.push({ type: "event", event: { type: "session_transition", sessionId: id, data } });
+  }
+}

@@ -1,0 +1,63 @@
+import type { Socket } from "node:net";
+import { askDatabase } from "../servers/postgres-place.ts";
+import { Road } from "./road.ts";
+
+/** What a node asks the time with, and what it is asked with on this road. */
+const ASKED = "clock_timestamp()";
+const WRONG = "(clock_timestamp() + (SELECT by FROM public.clock_error))";
+/** `P`, PostgreSQL's message that prepares a statement, and the bytes of a message's length. */
+const PARSE = 0x50;
+const LENGTH_BYTES = 4;
+
+/** A road to a PostgreSQL whose clock is wrong by as much as is said, for those who take it. */
+export class ClockProxy extends Road {
+  readonly #url: string;
+
+  private constructor(url: string) {
+    super(url);
+    this.#url = url;
+  }
+
+  static async start(url: string): Promise<ClockProxy> {
+    await askDatabase(url, "CREATE TABLE public.clock_error (by interval NOT NULL)");
+    await askDatabase(url, "INSERT INTO public.clock_error VALUES ('0')");
+    return new ClockProxy(url).open();
+  }
+
+  /** The database's URL by this road. */
+  get databaseUrl(): string {
+    const url = new URL(this.#url);
+    url.hostname = "127.0.0.1";
+    url.port = String(this.port);
+    return url.href;
+  }
+
+  async setWrongBy(seconds: number): Promise<void> {
+    await askDatabase(this.#url, `UPDATE public.clock_error SET by = '${seconds} seconds'`);
+  }
+
+  protected override carry(client: Socket, upstream: Socket): void {
+    let rest = Buffer.alloc(0);
+    // The first message has no letter before its length.
+    let headBytes = 0;
+    client.on("data", (bytes) => {
+      rest = Buffer.concat([rest, bytes]);
+      while (rest.length >= headBytes + LENGTH_BYTES) {
+        const end = headBytes + rest.readUInt32BE(headBytes);
+        if (rest.length < end) return;
+        upstream.write(headBytes === 1 && rest[0] === PARSE ? falsify(rest.subarray(0, end)) : rest.subarray(0, end));
+        rest = rest.subarray(end);
+        headBytes = 1;
+      }
+    });
+    upstream.on("data", (bytes) => client.write(bytes));
+  }
+}
+
+function falsify(message: Buffer): Buffer {
+  const text = message.toString("latin1");
+  if (!text.includes(ASKED)) return message;
+  const wrong = Buffer.from(text.replace(ASKED, WRONG), "latin1");
+  wrong.writeUInt32BE(wrong.length - 1, 1);
+  return wrong;
+}

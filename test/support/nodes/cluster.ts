@@ -1,0 +1,113 @@
+import { afterAll, afterEach, beforeAll, onTestFinished } from "vitest";
+import { openPostgresStore } from "../../../src/store/postgres/postgres-store.ts";
+import { readCatalog } from "../catalogs/catalog.ts";
+import { askDatabase, serverOf } from "../servers/postgres-place.ts";
+import { POSTGRES, type PostgresServer } from "../servers/postgres-server.ts";
+import { chooseRedisProcess, type RedisProcess, redis } from "../servers/redis-server.ts";
+import { chooseServer, describeWith } from "../servers/server-choice.ts";
+import { KeptLog, StandingClock } from "../stores/sqlite-place.ts";
+import { checkStoredFloors } from "../stores/stored-floors-check.ts";
+import { type ChildServer, makeHouse, type ServerHouse } from "./child-server.ts";
+
+/** All nodes of this file; what they logged is told where a test fails, this much of it. */
+const begun: ChildServer[] = [];
+const TOLD = 4_000;
+
+/** What the nodes of a file's clusters share: one PostgreSQL and one Redis, from its first test to its last. */
+export interface ClusterServers {
+  postgres: () => PostgresServer;
+  redis: () => RedisProcess;
+}
+
+/** A suite that needs both servers; `own`: it does something to PostgreSQL. To Redis anybody may. */
+export async function describeClusters(
+  name: string,
+  suite: (servers: ClusterServers) => void,
+  { own = false }: { own?: boolean } = {},
+): Promise<void> {
+  const [database, bus] = await Promise.all([chooseServer(POSTGRES, { own }), chooseRedisProcess()]);
+  describeWith(POSTGRES, database, name, (startPostgres) => {
+    describeWith(redis, bus, "with Redis", (startRedis) => {
+      const postgres = serverOf(startPostgres);
+      let server: RedisProcess | undefined;
+      beforeAll(async () => {
+        server = (await startRedis()) as RedisProcess;
+      });
+      afterAll(async () => {
+        await server?.stop();
+      });
+      afterEach(({ task }) => {
+        if (task.result?.state === "fail") for (const node of begun) console.error(node.stderr.slice(-TOLD));
+      });
+      suite({ postgres, redis: () => server! });
+    });
+  });
+}
+
+export type Role = "gateway" | "orchestrator" | "worker";
+type Catalog = Parameters<typeof makeHouse>[0];
+type AtEnd = (close: () => Promise<void>) => void;
+
+export interface ClusterOptions {
+  catalog: Catalog;
+  /** Of every node. */
+  settings?: Record<string, string>;
+  /** What is given to it is called at the end, last given first called. Default: the end of the test. */
+  atEnd?: AtEnd;
+}
+
+/** What the nodes left in their database. */
+async function checkDatabase(url: string, catalog: string): Promise<void> {
+  const store = await openPostgresStore({ url, clock: new StandingClock(), log: new KeptLog() });
+  try {
+    await checkStoredFloors(store, readCatalog(catalog));
+  } finally {
+    await store.close();
+  }
+}
+
+/** Nodes in processes of their own, over a database of their own. None outlives the test. */
+export class Cluster {
+  readonly storeUrl: string;
+  readonly #house: ServerHouse;
+
+  private constructor(storeUrl: string, house: ServerHouse) {
+    this.storeUrl = storeUrl;
+    this.#house = house;
+  }
+
+  static async make(
+    { postgres, redis: bus }: ClusterServers,
+    { catalog, settings, atEnd = onTestFinished }: ClusterOptions,
+  ): Promise<Cluster> {
+    const { url, drop } = await postgres().makeDatabase();
+    atEnd(drop);
+    atEnd(() => checkDatabase(url, JSON.stringify(catalog)));
+    const shared = { INTERLOCK_STORE: url, INTERLOCK_BUS: bus().url, LOG_LEVEL: "warn", ...settings };
+    return new Cluster(url, await makeHouse(catalog, shared, atEnd));
+  }
+
+  /** A node that is about to start. */
+  begin(roles: readonly Role[], settings: Record<string, string> = {}): ChildServer {
+    const node = this.#house.begin({ settings: { INTERLOCK_ROLES: roles.join(), ...settings } });
+    begun.push(node);
+    return node;
+  }
+
+  /** A node that listens. */
+  async start(roles: readonly Role[], settings?: Record<string, string>): Promise<ChildServer> {
+    const node = this.begin(roles, settings);
+    await node.listening();
+    return node;
+  }
+
+  /** As many nodes as there are lists of roles, started together. */
+  startAll<const R extends readonly (readonly Role[])[]>(...roles: R): Promise<{ [K in keyof R]: ChildServer }> {
+    return Promise.all(roles.map((each) => this.start(each))) as Promise<{ [K in keyof R]: ChildServer }>;
+  }
+
+  /** Ask the database past the nodes. */
+  sql(text: string): Promise<Record<string, unknown>[]> {
+    return askDatabase(this.storeUrl, text);
+  }
+}

@@ -1,0 +1,172 @@
+import { createHash } from "node:crypto";
+import { expect, test } from "vitest";
+import type { SessionId } from "../../../src/protocol/ids.ts";
+import type { Store } from "../../../src/store/store.ts";
+import type { ChildServer } from "./child-server.ts";
+
+/** Nodes over one store, of which a test kills one while it copies a history. */
+export interface CopyingNodes {
+  /** The node that takes the request. */
+  readonly copying: ChildServer;
+  /** Messages of histories that no session has adopted. */
+  staged(): number | Promise<number>;
+  /** Kill a node in the middle. @returns a node that answers afterwards */
+  kill(): Promise<ChildServer>;
+  /** The store as it is at the end; nodes that would be in the way are gone. */
+  openStore(): Promise<Store>;
+  /** Rows that hold something of a history: of messages, of staged sessions, of images. */
+  rows(): Promise<{ messages: number; staged: number; images: number }>;
+}
+
+/** Long enough for a kill to come in the middle of its copy. */
+const MESSAGES = 4_000;
+const IMAGE = Buffer.from("not really a picture");
+const HASH = createHash("sha256").update(IMAGE).digest("hex");
+const LINES = { "Content-Type": "application/x-ndjson" };
+const DAYS_MS = 3 * 86_400_000;
+
+/** An exported session: turns of a question with an image and of an answer. */
+function exported(): string {
+  const lines: object[] = [
+    { type: "session", version: 1, title: "Long", agentId: "general" },
+    { type: "image", hash: HASH, mimeType: "image/png", data: IMAGE.toString("base64") },
+  ];
+  for (let n = 0; n < MESSAGES; n++) {
+    const role = n % 2 === 0 ? "user" : "assistant";
+    const images = n === 0 ? { images: [{ hash: HASH }] } : {};
+    lines.push({
+      type: "message",
+      id: `m${n}`,
+      role,
+      content: `whale ${n}`,
+      status: "success",
+      createdAt: n,
+      ...images,
+    });
+  }
+  lines.push({ type: "end", messages: MESSAGES });
+  return lines.map((line) => JSON.stringify(line)).join("\n");
+}
+
+interface Answer {
+  status: number;
+  body: { errorCode?: string; sessionId?: string; session?: { id: string; messageCount: number } };
+}
+
+async function importSession(node: ChildServer, userId: string, key: string): Promise<Answer> {
+  const path = `${node.url}/session/import?userId=${userId}`;
+  const headers = { ...LINES, "Idempotency-Key": key };
+  const response = await fetch(path, { method: "POST", headers, body: exported() });
+  return { status: response.status, body: (await response.json()) as Answer["body"] };
+}
+
+/** What is said in a session, from its beginning. */
+async function exportedContents(node: ChildServer, id: string): Promise<string[]> {
+  const text = await (await fetch(`${node.url}/session/${id}/export?format=jsonl`)).text();
+  const lines = text.trimEnd().split("\n");
+  return lines.flatMap((line) => (line.startsWith('{"type":"message"') ? [JSON.parse(line).content] : []));
+}
+
+interface Copying {
+  /** Send the request; each time the same. */
+  ask(node: ChildServer, source: string, key: string): Promise<Answer>;
+  /** Messages of the copy. */
+  copied: number;
+  /** Whether the copy takes the place of its source. */
+  replaces: boolean;
+}
+
+const COPYING: Record<string, Copying> = {
+  fork: {
+    ask: (node, source, key) => node.post(`/session/${source}/fork`, {}, key),
+    copied: MESSAGES,
+    replaces: false,
+  },
+  rollback: {
+    ask: (node, source, key) => node.post(`/session/${source}/rollback`, { turns: 1 }, key),
+    copied: MESSAGES - 2,
+    replaces: true,
+  },
+  edit: {
+    ask: async (node, source, key) => {
+      const { body } = await node.ask("GET", `/session/${source}/messages?limit=2`);
+      const path = `/session/${source}/messages/${body.messages[0]!.id}/edit`;
+      return await node.post(path, { content: "hello", replace: true }, key);
+    },
+    copied: MESSAGES - 2,
+    replaces: true,
+  },
+  import: { ask: (node, _, key) => importSession(node, "ann", key), copied: MESSAGES, replaces: false },
+};
+
+/** How much is staged when the kill comes. The last pieces are written at about the time of the commit. */
+const MOMENTS = { begins: 64, "is almost done": MESSAGES - 192 };
+type Moment = keyof typeof MOMENTS;
+
+/** Kills nodes while they copy histories. */
+export function copyingSuite(victim: string, moments: readonly Moment[], open: () => Promise<CopyingNodes>): void {
+  const cases = Object.keys(COPYING).flatMap((what) => moments.map((moment) => [what, moment] as const));
+  test.each(cases)(
+    `${victim} that is killed while a copy (%s) %s leaves all of it or nothing, and a repeat has one result`,
+    async (what, moment) => {
+      const { ask, copied, replaces } = COPYING[what]!;
+      const nodes = await open();
+      const made = await importSession(nodes.copying, "ann", "source");
+      expect(made.status, JSON.stringify(made.body)).toBe(200);
+      const source = made.body.session!.id;
+      expect((await nodes.copying.post(`/session/${source}/activate`)).status).toBe(200);
+      const whole = await nodes.rows();
+
+      let isOver = false;
+      const asking = ask(nodes.copying, source, "copy")
+        .catch(() => undefined)
+        .finally(() => {
+          isOver = true;
+        });
+      // A look that comes too late kills after the commit: then the copy has to be whole.
+      while (!isOver && (await nodes.staged()) < MOMENTS[moment]) await new Promise((resolve) => setImmediate(resolve));
+      const node = await nodes.kill();
+      await asking;
+
+      const shown = async (query: string) => {
+        const { body } = await node.ask("GET", `/session/list?includeArchived=true&${query}`);
+        return (body as unknown as { sessions: { id: string; messageCount: number }[] }).sessions;
+      };
+      // A session whose commit came before the kill is whole.
+      for (const query of ["userId=ann", "q=whale"]) {
+        const others = (await shown(query)).filter(({ id }) => id !== source);
+        expect(others.length).toBeLessThanOrEqual(1);
+        for (const { messageCount } of others) expect(messageCount).toBeGreaterThanOrEqual(copied);
+      }
+
+      const answers = [await answered(node), await answered(node)];
+      const idOf = ({ body }: Answer) => body.session?.id ?? body.sessionId;
+      const id = idOf(answers[0]!)!;
+      expect(idOf(answers[1]!)).toBe(id);
+      expect((await shown("userId=ann")).map((session) => session.id).toSorted()).toEqual([source, id].toSorted());
+      const contents = await exportedContents(node, id);
+      expect(contents.slice(0, copied)).toEqual(Array.from({ length: copied }, (_, n) => `whale ${n}`));
+      const { session } = (await node.ask("GET", `/session/${source}`)).body;
+      expect([session.messageCount, session.state]).toEqual([MESSAGES, replaces ? "archived" : "active"]);
+
+      const store = await nodes.openStore();
+      const { session: kept } = (await store.viewSession(id as SessionId, 0))!;
+      const now = Date.now();
+      const limits = { now: now + DAYS_MS, receiptsBefore: 0, stagedBefore: now, limit: 1_000 };
+      while (await store.prune(limits));
+      await store.close();
+      const left = await nodes.rows();
+      expect(left).toEqual({ messages: whole.messages + kept.messageCount, staged: 0, images: 2 });
+
+      /** A node that has just come is not yet ready for every floor. */
+      async function answered(by: ChildServer): Promise<Answer> {
+        for (;;) {
+          const answer = await ask(by, source, "copy");
+          if (answer.status === 200) return answer;
+          expect([answer.status, answer.body.errorCode]).toEqual([503, "unavailable"]);
+        }
+      }
+    },
+    120_000,
+  );
+}

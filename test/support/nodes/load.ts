@@ -1,0 +1,270 @@
+import { expect } from "vitest";
+import { type Client, createClient } from "../../../src/client/client.ts";
+import { ClientError } from "../../../src/client/client-error.ts";
+import { Chance } from "../runner/chance.ts";
+import { checkDeeds, checkLog, readStoreLog, unfinishedRuns } from "../stores/store-log.ts";
+import type { ChildServer } from "./child-server.ts";
+import type { Cluster } from "./cluster.ts";
+
+/** A run that got lost is found by the next sweep, every 10 s; twice that, and what the run takes. */
+const SETTLE_MS = 25_000;
+const LOOK_MS = 200;
+
+/** What was asked, under which key, and what came of it. */
+export interface Deed {
+  kind: "create" | "chat" | "rename" | "pause" | "resume" | "archive";
+  sessionId: string;
+  key: string;
+  /** Undefined while nobody knows. */
+  outcome?: Outcome;
+}
+
+type Outcome = { ok: true; answer: { session?: { id: string }; runId?: string } } | { ok: false; refusal: unknown };
+
+/** Agents that take some 30 ms to answer, and may be interrupted by one another. */
+export const LOAD_CATALOG = {
+  agents: [
+    {
+      name: "singer",
+      priority: 50,
+      when_busy: "enqueue",
+      adapter: { kind: "scripted", replies: [{ say: ["la ", "la ", "la "], delay: "10ms" }] },
+    },
+    {
+      name: "dancer",
+      priority: 50,
+      when_busy: "interrupt",
+      adapter: { kind: "scripted", replies: [{ say: ["step ", "step ", "step "], delay: "10ms" }], yields: "abort" },
+    },
+  ],
+  policy: { ties: "newest" },
+};
+
+/**
+ * The project's own client behind a balancer: each try goes to the next node, whether it is there or not.
+ * @param onFailure told of every try that came to nothing, and of why
+ */
+export function clientOf(nodes: () => readonly ChildServer[], onFailure: (why: string) => void = () => {}): Client {
+  let tries = 0;
+  return createClient({
+    baseUrl: "http://cluster",
+    fetch: async (input, init) => {
+      const { pathname, search } = new URL(String(input));
+      const all = nodes();
+      try {
+        const response = await fetch(`${all[tries++ % all.length]!.url}${pathname}${search}`, init);
+        if (response.status >= 500) onFailure(await response.clone().text());
+        return response;
+      } catch (error) {
+        onFailure(String(error));
+        throw error;
+      }
+    },
+  });
+}
+
+/** A user's client that asks one thing after the other, and what nobody knows the outcome of until somebody does. */
+export class LoadClient {
+  readonly name: string;
+  readonly userId: string;
+  readonly deeds: Deed[] = [];
+  readonly #chance: Chance;
+  readonly #client: Client;
+  #sessionId: string | undefined;
+
+  constructor(options: { name: string; userId: string; chance: Chance; client: Client }) {
+    this.name = options.name;
+    this.userId = options.userId;
+    this.#chance = options.chance;
+    this.#client = options.client;
+  }
+
+  /** Ask the next thing, or the last one again. */
+  async step(): Promise<Deed> {
+    const last = this.deeds.at(-1);
+    const deed = last && !last.outcome ? last : this.#next();
+    if (deed !== last) this.deeds.push(deed);
+    const outcome = await this.ask(deed);
+    if (outcome) deed.outcome = outcome;
+    return deed;
+  }
+
+  /** @returns undefined when nobody knows; whatever is neither an answer nor a refusal is thrown */
+  async ask(deed: Deed, client = this.#client): Promise<Outcome | undefined> {
+    try {
+      return { ok: true, answer: await this.#send(deed, client) };
+    } catch (error) {
+      if (!(error instanceof ClientError) || error.code === "internal" || error.code === "unexpected_answer")
+        throw error;
+      if (error.wantsRepeat) return undefined;
+      const { traceId: _, ...facts } = error.facts;
+      return { ok: false, refusal: { code: error.code, message: error.message, facts } };
+    }
+  }
+
+  /** End what is left of its session, if it has one. */
+  async leave(client: Client): Promise<void> {
+    if (this.#sessionId === undefined) return;
+    await client.stopSession(this.#sessionId).catch((error) => {
+      // It was refused when it was made.
+      if (error.code !== "session_not_found") throw error;
+    });
+  }
+
+  #send({ kind, sessionId, key }: Deed, client: Client) {
+    const { userId } = this;
+    const options = { idempotencyKey: key };
+    switch (kind) {
+      case "create": {
+        const agentId = key.length % 2 === 0 ? "singer" : "dancer";
+        return client.createSession({ id: sessionId, userId, agentId, activate: true }, options);
+      }
+      case "chat":
+        return client.send({ type: "chat", sessionId, content: key }, options);
+      case "rename":
+        return client.renameSession(sessionId, key, options);
+      case "pause":
+        return client.pauseSession(sessionId, options);
+      case "resume":
+        return client.resumeSession(sessionId, options);
+      case "archive":
+        return client.archiveSession(sessionId, options);
+    }
+  }
+
+  #next(): Deed {
+    const key = `${this.name}-${this.deeds.length}`;
+    if (this.#sessionId === undefined) {
+      this.#sessionId = `${this.name}-s${this.deeds.length}`;
+      return { kind: "create", sessionId: this.#sessionId, key };
+    }
+    const sessionId = this.#sessionId;
+    const dice = this.#chance.below(100);
+    if (dice >= 95) this.#sessionId = undefined;
+    const kind = dice < 50 ? "chat" : dice < 80 ? "rename" : dice < 87 ? "pause" : dice < 95 ? "resume" : "archive";
+    return { kind, sessionId, key };
+  }
+}
+
+export interface LoadOptions {
+  users: number;
+  /** Clients of each user, which compete for its floor. */
+  clientsEach: number;
+  seed: number;
+  /** Where requests go. */
+  nodes: () => readonly ChildServer[];
+}
+
+/** Many clients at work, until they are told to stop. */
+export class Load {
+  readonly clients: LoadClient[] = [];
+  readonly users: string[];
+  /** Requests that failed for good, as far as their clients could tell. */
+  undecided = 0;
+  /** By user: why tries came to nothing. */
+  readonly failures = new Map<string, string[]>();
+  #isOver = false;
+  #working: Promise<unknown> | undefined;
+  readonly #waiting = new Set<() => void>();
+
+  constructor({ users, clientsEach, seed, nodes }: LoadOptions) {
+    const chance = new Chance(seed);
+    this.users = Array.from({ length: users }, (_, n) => `user${n}`);
+    for (const userId of this.users) {
+      const failures: string[] = [];
+      this.failures.set(userId, failures);
+      const client = clientOf(nodes, (why) => failures.push(why));
+      for (let n = 0; n < clientsEach; n++) {
+        this.clients.push(new LoadClient({ name: `${userId}-${n}`, userId, chance, client }));
+      }
+    }
+  }
+
+  get deeds(): Deed[] {
+    return this.clients.flatMap((client) => client.deeds);
+  }
+
+  begin(): void {
+    this.#working = Promise.all(
+      this.clients.map(async (client) => {
+        while (!this.#isOver) {
+          const { outcome } = await client.step();
+          if (!outcome) this.undecided += 1;
+          for (const look of this.#waiting) look();
+        }
+      }),
+    );
+    // Told by `end`.
+    this.#working.catch(() => {});
+  }
+
+  /**
+   * Resolves when each client of these users has been answered so many times more.
+   * @returns how long that took, in ms
+   */
+  async answered(times: number, withinMs: number, users: readonly string[] = this.users): Promise<number> {
+    const begunAt = performance.now();
+    const wanted = this.clients
+      .filter(({ userId }) => users.includes(userId))
+      .map((client) => ({ client, count: answersOf(client) + times }));
+    const missing = () => wanted.filter(({ client, count }) => answersOf(client) < count);
+    await new Promise<void>((resolve, reject) => {
+      const late = setTimeout(() => {
+        this.#waiting.delete(look);
+        reject(new Error(`no answer in time for ${missing().map(({ client }) => client.name)}`));
+      }, withinMs);
+      const look = () => {
+        if (missing().length > 0) return;
+        clearTimeout(late);
+        this.#waiting.delete(look);
+        resolve();
+      };
+      this.#waiting.add(look);
+      look();
+    });
+    return Math.round(performance.now() - begunAt);
+  }
+
+  /** Stop asking. Rejects if somebody was told what nobody may be told. */
+  async end(): Promise<void> {
+    this.#isOver = true;
+    await this.#working;
+  }
+
+  /**
+   * Whatever was asked is asked again, of `nodes`: what was answered is answered the same, and all else is decided now.
+   * Then the store's log has all of it, once.
+   */
+  async audit(cluster: Cluster, nodes: readonly ChildServer[]): Promise<void> {
+    const client = clientOf(() => nodes);
+    await Promise.all(this.clients.map((each) => repeatAll(each, client)));
+    // No run is forgotten: whoever has the floor comes to the end of its turns.
+    await expect.poll(() => countRunning(cluster), { timeout: SETTLE_MS, interval: LOOK_MS }).toBe(0);
+    for (const each of this.clients) await each.leave(client);
+    const { deeds } = this;
+    await expect
+      .poll(async () => unfinishedRuns(deeds, await readStoreLog(cluster)), { timeout: SETTLE_MS, interval: LOOK_MS })
+      .toEqual([]);
+    const log = await readStoreLog(cluster);
+    checkLog(log);
+    checkDeeds(deeds, log);
+  }
+}
+
+async function countRunning(cluster: Cluster): Promise<number> {
+  const [row] = await cluster.sql(`
+    SELECT count(*)::integer AS count FROM interlock.sessions
+    WHERE state = 'active' AND view::json ->> 'activity' = 'running'`);
+  return row!["count"] as number;
+}
+
+const answersOf = ({ deeds }: LoadClient): number => deeds.length - (deeds.at(-1)?.outcome ? 0 : 1);
+
+async function repeatAll(each: LoadClient, client: Client): Promise<void> {
+  for (const deed of each.deeds) {
+    const again = await each.ask(deed, client);
+    expect(again, `${deed.key} is not decided`).toBeDefined();
+    deed.outcome ??= again!;
+    expect(again, `${deed.key} again`).toEqual(deed.outcome);
+  }
+}

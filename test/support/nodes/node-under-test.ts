@@ -1,0 +1,255 @@
+import { mkdtemp, rename, rm, writeFile } from "node:fs/promises";
+import { Agent, type IncomingHttpHeaders, type OutgoingHttpHeaders, request } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect } from "vitest";
+import { type App, createApp } from "../../../src/app.ts";
+import { readSettings } from "../../../src/config/settings.ts";
+import type { Decision } from "../../../src/protocol/decision.ts";
+import { ERRORS, type ErrorCode } from "../../../src/protocol/errors.ts";
+import type { SwitchOutcome } from "../../../src/protocol/internal/reply.ts";
+import type { LogLine, Message } from "../../../src/protocol/message.ts";
+import type { AgentInfo, Session } from "../../../src/protocol/session.ts";
+import { E2E_AGENTS } from "../catalogs/e2e-catalog.ts";
+import { SseReader } from "../clients/sse-reader.ts";
+import { PublishedSchemas } from "../documents/published-schema.ts";
+
+type File = Record<string, unknown>;
+
+export interface NodeOptions {
+  /** The catalogue's agents. Default: `E2E_AGENTS`. */
+  agents?: readonly File[];
+  /** The catalogue's other keys. Default: `general` is the default agent. */
+  catalog?: File;
+  /** Beside a free port, a store in memory and no log. */
+  settings?: Record<string, string>;
+  /** What else its environment says. Default: nothing. */
+  env?: Record<string, string>;
+  /** Whether the log may tell of failures. Default: a failure that was logged fails the test that stops the node. */
+  mayFail?: boolean;
+  /** Where the built page lies. Default: where the app looks for it. */
+  pageFolder?: string;
+}
+
+/** What answers hold. What a particular answer lacks is undefined, whatever the type says. */
+export interface AnswerBody {
+  success: boolean;
+  position: string;
+  session: Session & { messages: Message[]; hasMore: boolean };
+  sessions: Session[];
+  page: number;
+  pageSize: number;
+  total: number;
+  hasMore: boolean;
+  messages: Message[];
+  logs: LogLine[];
+  deleted: boolean;
+  archived: string[];
+  floorId: string;
+  holder: Session | null;
+  paused: Session[];
+  queued: Session[];
+  flags: Record<string, boolean>;
+  decisions: Decision[];
+  decision: Decision;
+  sessionId: string;
+  messageId: string;
+  runId: string;
+  outcome: SwitchOutcome;
+  interrupted: { runId: string; messageId: string };
+  agents: (AgentInfo & { priority: number; interruptible: boolean; capabilities: string[]; available: boolean })[];
+  defaultAgentId: string;
+  errorCode: ErrorCode;
+  error: string;
+  retryable: boolean;
+  traceId: string;
+  issues: { path: string; message: string }[];
+  allowed: string[];
+  availableAgents: AgentInfo[];
+  commandId: string;
+  status: string;
+  missing: string[];
+  catalog: { hash: string; loadedAt: number; faultCount: number; faults: { line: number; message: string }[] };
+}
+
+export interface Answer {
+  status: number;
+  headers: IncomingHttpHeaders;
+  text: string;
+  bytes: Buffer;
+  body: AnswerBody;
+}
+
+export interface RequestOptions {
+  /** The `Idempotency-Key`. */
+  key?: string;
+  headers?: OutgoingHttpHeaders;
+  /** Sent as it is, in place of JSON. */
+  raw?: string;
+}
+
+/** A node in this process, spoken to over real HTTP. Every JSON answer is checked against what the node publishes. */
+export class NodeUnderTest {
+  readonly url: string;
+  readonly #app: App;
+  readonly #folder: string;
+  readonly #mayFail: boolean;
+  readonly #faults: unknown[];
+  readonly #agent = new Agent({ keepAlive: true });
+  readonly #streams: SseReader[] = [];
+  #schemas: PublishedSchemas | undefined;
+  #users = 0;
+
+  private constructor(app: App, url: string, folder: string, mayFail: boolean, faults: unknown[]) {
+    this.#app = app;
+    this.url = url;
+    this.#folder = folder;
+    this.#mayFail = mayFail;
+    this.#faults = faults;
+  }
+
+  static async start({
+    agents = E2E_AGENTS,
+    catalog,
+    settings,
+    env = {},
+    mayFail = false,
+    pageFolder,
+  }: NodeOptions = {}) {
+    const folder = await mkdtemp(join(tmpdir(), "interlock-e2e-"));
+    const configPath = join(folder, "agents_config.yaml");
+    await writeFile(configPath, JSON.stringify({ agents, ...(catalog ?? { default_agent: "general" }) }));
+    const reading = readSettings({
+      PORT: "0",
+      INTERLOCK_STORE: "sqlite::memory:",
+      INTERLOCK_CONFIG: configPath,
+      INTERLOCK_DRAIN: "1s",
+      LOG_LEVEL: "silent",
+      ...settings,
+    });
+    if (!reading.ok) throw new Error(`the test's settings are faulty: ${JSON.stringify(reading.faults)}`);
+    const faults: unknown[] = [];
+    const log = { debug() {}, info() {}, warn() {}, error: (...entry: unknown[]) => void faults.push(entry) };
+    const app = createApp({ settings: reading.settings, env, log, ...(pageFolder !== undefined && { pageFolder }) });
+    const { url } = await app.start();
+    const node = new NodeUnderTest(app, url, folder, mayFail, faults);
+    const { text } = await node.send("GET", "/openapi.json");
+    node.#schemas = new PublishedSchemas(JSON.parse(text));
+    return node;
+  }
+
+  /** Put another catalogue in place of the file's: the node never sees part of it. */
+  async writeCatalog(text: string): Promise<void> {
+    const path = join(this.#folder, "agents_config.yaml");
+    await writeFile(`${path}.new`, text);
+    await rename(`${path}.new`, path);
+  }
+
+  /** What a signal to stop does, while clients are still there. */
+  shutDown(): Promise<void> {
+    return this.#app.stop();
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all(this.#streams.map((stream) => stream.close()));
+    this.#agent.destroy();
+    await this.#app.stop();
+    await rm(this.#folder, { recursive: true });
+    if (!this.#mayFail) expect(this.#faults).toEqual([]);
+  }
+
+  /**
+   * A user id that no test of this node has, so that a repeated test finds an empty floor.
+   * @param name what the id begins with; a number follows
+   */
+  newUser(name = "user"): string {
+    this.#users += 1;
+    return `${name}${this.#users}`;
+  }
+
+  get(path: string, options?: RequestOptions): Promise<Answer> {
+    return this.#ask("GET", path, undefined, options);
+  }
+
+  post(path: string, body?: unknown, options?: RequestOptions): Promise<Answer> {
+    return this.#ask("POST", path, body, options);
+  }
+
+  put(path: string, body: unknown, options?: RequestOptions): Promise<Answer> {
+    return this.#ask("PUT", path, body, options);
+  }
+
+  patch(path: string, body: unknown, options?: RequestOptions): Promise<Answer> {
+    return this.#ask("PATCH", path, body, options);
+  }
+
+  delete(path: string, options?: RequestOptions): Promise<Answer> {
+    return this.#ask("DELETE", path, undefined, options);
+  }
+
+  /** One request, exactly as given. */
+  async send(method: string, path: string, headers: OutgoingHttpHeaders = {}, content?: string): Promise<Answer> {
+    return new Promise((resolve, reject) => {
+      // The path as it is: `URL` would mend what is wrong with it.
+      const { hostname, port } = new URL(this.url);
+      const sent = request({ hostname, port, method, path, headers, agent: this.#agent }, async (response) => {
+        const chunks: Buffer[] = [];
+        for await (const chunk of response) chunks.push(chunk as Buffer);
+        const bytes = Buffer.concat(chunks);
+        const text = bytes.toString();
+        const { "content-type": type, "content-encoding": encoding } = response.headers;
+        const isJson = encoding === undefined && type?.startsWith("application/json");
+        const body = (isJson && text !== "" ? JSON.parse(text) : undefined) as AnswerBody;
+        resolve({ status: response.statusCode ?? 0, headers: response.headers, text, bytes, body });
+      });
+      sent.on("error", reject);
+      sent.end(content);
+    });
+  }
+
+  /** Send a POST and hang up before the answer. */
+  sendAndLeave(path: string, body: unknown): Promise<void> {
+    return new Promise((resolve) => {
+      const headers = { "Content-Type": "application/json" };
+      const sent = request(this.url + path, { method: "POST", headers, agent: false });
+      sent.on("error", () => {});
+      sent.on("close", resolve);
+      sent.end(JSON.stringify(body), () => sent.destroy());
+    });
+  }
+
+  /** Open an event stream; hung up when the node stops. */
+  async stream(path: string, headers?: Record<string, string>): Promise<SseReader> {
+    const stream = await SseReader.open(this.url + path, headers);
+    this.#streams.push(stream);
+    return stream;
+  }
+
+  async #ask(method: string, path: string, body: unknown, options: RequestOptions = {}): Promise<Answer> {
+    const { key, headers, raw } = options;
+    const content = raw ?? (body === undefined ? undefined : JSON.stringify(body));
+    const answer = await this.send(
+      method,
+      path,
+      {
+        ...((content !== undefined || method === "POST") && { "Content-Type": "application/json" }),
+        ...(content !== undefined && { "Content-Length": Buffer.byteLength(content) }),
+        ...(key !== undefined && { "Idempotency-Key": key }),
+        ...headers,
+      },
+      content,
+    );
+    if (answer.body !== undefined) this.#check(method, path, answer);
+    return answer;
+  }
+
+  /** Every JSON answer is as published; every failure is a problem whose code, status and `retryable` belong together. */
+  #check(method: string, path: string, { status, body, text }: Answer): void {
+    const what = `${status} to ${method} ${path}: ${text.slice(0, 2_000)}`;
+    expect(this.#schemas!.findFault(method, path.split("?", 1)[0]!, status, body), what).toBeUndefined();
+    if (status < 400 || status === 503) return;
+    const { status: published, retry } = ERRORS[body.errorCode];
+    expect({ status, retryable: body.retryable }, what).toEqual({ status: published, retryable: retry !== "no" });
+    expect(text, "an answer tells nothing of the server's inside").not.toMatch(/\bat .+:\d+:\d+|node_modules|\.ts\b/);
+  }
+}

@@ -1,0 +1,214 @@
+import { afterAll, beforeAll, describe, expect, onTestFinished } from "vitest";
+import type { HeardEvent } from "../clients/event-stream.ts";
+import { SessionReader } from "../clients/session-reader.ts";
+import { type ChildServer, makeHouse, type ServerHouse } from "./child-server.ts";
+import { Cluster, describeClusters } from "./cluster.ts";
+
+type Catalog = Parameters<typeof makeHouse>[0];
+
+/** Real nodes that answer clients, in one of the two shapes. */
+export interface Shape {
+  /** Where clients send what they say. */
+  readonly here: ChildServer;
+  /** Where they read and answer: another gateway, if there is one. */
+  readonly there: ChildServer;
+  /** The processes that drive agents. */
+  readonly workers: readonly ChildServer[];
+  /** Kill every node with SIGKILL, and start as many on the same data. */
+  restart(): Promise<void>;
+  /** Kill what drives agents with SIGKILL, and start another. Embedded that is the whole node. */
+  loseWorker(): Promise<void>;
+}
+
+export interface ShapeOptions {
+  catalog: () => Catalog | Promise<Catalog>;
+  settings?: Record<string, string>;
+}
+
+/**
+ * One suite over both shapes: a node with a SQLite file, and two gateways, an orchestrator and a worker over PostgreSQL and
+ * Redis. The nodes start once for the suite.
+ */
+export async function describeShapes(
+  name: string,
+  options: ShapeOptions,
+  suite: (shape: Shape) => void,
+): Promise<void> {
+  describe(`${name}, in one process`, () => suiteOver(options, embedded, suite));
+  await describeClusters(`${name}, scaled out`, (servers) => {
+    const start: Start = async ({ catalog, settings = {} }, atEnd) => {
+      const cluster = await Cluster.make(servers, { catalog: await catalog(), settings, atEnd });
+      const all = () => cluster.startAll(["gateway"], ["gateway"], ["orchestrator"], ["worker"]);
+      return {
+        nodes: await all(),
+        restart: all,
+        worker: () => cluster.start(["worker"]),
+      };
+    };
+    suiteOver(options, start, suite);
+  });
+}
+
+type Nodes = readonly [here: ChildServer, there: ChildServer, orchestrator: ChildServer, worker: ChildServer];
+interface Started {
+  nodes: Nodes;
+  restart(): Promise<Nodes>;
+  worker(): Promise<ChildServer>;
+}
+type Start = (options: ShapeOptions, atEnd: (close: () => Promise<void>) => void) => Promise<Started>;
+
+const embedded: Start = async ({ catalog, settings = {} }, atEnd) => {
+  const house: ServerHouse = await makeHouse(await catalog(), settings, atEnd);
+  const one = async (): Promise<Nodes> => {
+    const node = await house.start();
+    return [node, node, node, node];
+  };
+  return { nodes: await one(), restart: one, worker: () => house.start() };
+};
+
+function suiteOver(options: ShapeOptions, start: Start, suite: (shape: Shape) => void): void {
+  const closing: (() => Promise<void>)[] = [];
+  let started: Started;
+  let nodes: Nodes;
+  beforeAll(async () => {
+    started = await start(options, (close) => void closing.push(close));
+    nodes = started.nodes;
+  }, 120_000);
+  afterAll(async () => {
+    for (const close of closing.reverse()) await close();
+  }, 60_000);
+  suite({
+    get here() {
+      return nodes[0];
+    },
+    get there() {
+      return nodes[1];
+    },
+    get workers() {
+      return [nodes[3]];
+    },
+    async restart() {
+      await Promise.all(nodes.map((node) => node.kill()));
+      nodes = await started.restart();
+    },
+    async loseWorker() {
+      const [here, there, orchestrator, worker] = nodes;
+      await worker.kill();
+      const next = await started.worker();
+      nodes = here === worker ? [next, next, next, next] : [here, there, orchestrator, next];
+    },
+  });
+}
+
+let sessions = 0;
+
+/** A session, talked to at one node and read at the other. */
+export class Talk {
+  readonly id: string;
+  readonly #shape: Shape;
+  readonly #reader: SessionReader;
+
+  private constructor(id: string, shape: Shape, reader: SessionReader) {
+    this.id = id;
+    this.#shape = shape;
+    this.#reader = reader;
+  }
+
+  /** A new session of an agent that has a floor of its own. */
+  static async open(shape: Shape, agentId: string, fields: object = {}): Promise<Talk> {
+    sessions += 1;
+    const id = `talk-${process.pid}-${sessions}-${Date.now().toString(36)}`;
+    const { status, body } = await shape.here.post("/session/create", { id, agentId, activate: true, ...fields });
+    expect(status, JSON.stringify(body)).toBe(200);
+    const reader = await new SessionReader(`${shape.there.url}/session/${id}/events`).open();
+    onTestFinished(() => reader.close());
+    return new Talk(id, shape, reader);
+  }
+
+  /** Its log, as far as it was heard. */
+  get events(): readonly HeardEvent[] {
+    return this.#reader.transcript.logs.get(this.id) ?? [];
+  }
+
+  eventsOf(type: string): HeardEvent[] {
+    return this.events.filter((event) => event.type === type);
+  }
+
+  /** The session's state, as far as it was heard. */
+  get state(): string | undefined {
+    return this.#reader.transcript.stateOf(this.id);
+  }
+
+  /** Whether a message that is being written says this so far. */
+  reading(text: string): boolean {
+    return [...this.#reader.transcript.writing.values()].includes(text);
+  }
+
+  async until(holds: (talk: this) => boolean): Promise<void> {
+    await this.#reader.until(() => holds(this));
+  }
+
+  /** Send a client's message; it has to be accepted. */
+  async send(message: object, node = this.#shape.here): Promise<{ runId: string }> {
+    const { status, body } = await node.post("/message", { sessionId: this.id, ...message });
+    expect(status, JSON.stringify(body)).toBe(200);
+    return body;
+  }
+
+  /** Begin a turn. */
+  async say(content: string): Promise<string> {
+    return (await this.send({ type: "chat", content })).runId;
+  }
+
+  /** A turn to its end. */
+  async ask(content: string): Promise<HeardEvent[]> {
+    const from = this.events.length;
+    await this.ended(await this.say(content));
+    return this.events.slice(from);
+  }
+
+  async ended(runId: string): Promise<HeardEvent> {
+    const complete = () => this.eventsOf("complete").find(({ data }) => data.runId === runId);
+    await this.until(() => complete() !== undefined);
+    return complete()!;
+  }
+
+  /** The request for the user that is still open. */
+  async asked(type: "tool_confirmation_request" | "user_question_request"): Promise<HeardEvent> {
+    const open = () => {
+      const settled = new Set(this.eventsOf("interaction_resolved").map(({ requestId }) => requestId));
+      return this.eventsOf(type).find(({ requestId }) => !settled.has(requestId));
+    };
+    await this.until(() => open() !== undefined);
+    return open()!;
+  }
+
+  /** Answer a request at the other node. */
+  async answer({ type, requestId }: HeardEvent, response: unknown): Promise<void> {
+    await this.send({ type: type.replace("_request", "_response"), requestId, response }, this.#shape.there);
+  }
+
+  /** What the store has of it. */
+  async messages() {
+    return (await this.#shape.there.ask("GET", `/session/${this.id}/messages?limit=500`)).body.messages;
+  }
+
+  async session() {
+    return (await this.#shape.there.ask("GET", `/session/${this.id}`)).body.session;
+  }
+
+  /** Its whole log, as a client reads it that has nothing. */
+  async replay(): Promise<readonly HeardEvent[]> {
+    const reader = await new SessionReader(`${this.#shape.here.url}/session/${this.id}/events`).open();
+    const head = this.events.at(-1)!.seq!;
+    await reader.until((transcript) => transcript.seqOf(this.id) >= head);
+    reader.close();
+    return reader.transcript.logs.get(this.id)!;
+  }
+
+  /** Go on reading after the nodes were started anew. */
+  async comeBack(): Promise<void> {
+    this.#reader.moveTo(this.#shape.there.url);
+    await this.#reader.open();
+  }
+}

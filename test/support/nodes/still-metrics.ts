@@ -1,0 +1,21 @@
+import { Metrics } from "../../../src/metrics.ts";
+
+const none = () => 0;
+
+/** The metrics of a node on which nothing happens, but what a test tells them. */
+export const stillMetrics = (): Metrics =>
+  new Metrics(
+    {
+      connections: none,
+      floors: none,
+      followed: none,
+      commands: none,
+      asks: none,
+      ownedPartitions: none,
+      partitions: none,
+      partitionsOf: () => new Map(),
+      isBusAway: () => false,
+      droppedLines: none,
+    },
+    { node: "still", roles: ["gateway", "orchestrator", "worker"], version: "0.0.0", startedAt: 0 },
+  );

@@ -1,0 +1,67 @@
+import { spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { delimiter, join } from "node:path";
+import { describe, onTestFinished } from "vitest";
+import { deployed } from "../documents/deployment.ts";
+import { reportUntested } from "../runner/untested.ts";
+import { freePort } from "./free-port.ts";
+
+const PROGRAM = "nginx";
+/** Debian keeps it where only root's PATH leads. */
+const PATH = [process.env["PATH"], "/usr/sbin", "/usr/local/sbin"].join(delimiter);
+const isThere = spawnSync(PROGRAM, ["-v"], { env: { PATH } }).status === 0;
+/** nginx says so when it listens. */
+const STARTED = /start worker process/;
+
+/** A suite that needs nginx. Without it the suite is skipped and says so; where `CI` is set that is a failure. */
+export function describeWithNginx(name: string, suite: () => void): void {
+  if (isThere) return void describe(name, suite);
+  reportUntested(name, "nginx is missing");
+}
+
+/**
+ * A real nginx with `deploy/nginx.conf`, on a free port, in front of a node at `port`; it ends with the test.
+ *
+ * @param isPlain leave out what the file does about streams while no gateway answers: nginx as most people have it
+ * @returns its address
+ */
+export async function startNginx(port: number, { isPlain = false } = {}): Promise<string> {
+  const own = await freePort();
+  const folder = await mkdtemp(join(tmpdir(), "interlock-nginx-"));
+  onTestFinished(() => rm(folder, { recursive: true }));
+  const temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].map((name) => `${name}_temp_path ${folder};`);
+  const site = deployed("nginx.conf")
+    .replace(/server gateway-1:\d+/, `server 127.0.0.1:${port}`)
+    .replace(/^.*server gateway-\d.*\n/gm, "")
+    .replace(/listen \d+;/, `listen 127.0.0.1:${own};`);
+  const text = [
+    // Workers of a master that is not root run as it does.
+    ...(process.getuid?.() === 0 ? ["user root;"] : []),
+    `daemon off; worker_processes 1; pid ${folder}/nginx.pid; error_log stderr notice; events {}`,
+    `http { access_log off; ${temporary.join(" ")}`,
+    isPlain ? site.replace(/^.*(proxy_intercept_errors|error_page).*\n/gm, "") : site,
+    "}",
+  ].join("\n");
+  const file = join(folder, "nginx.conf");
+  await writeFile(file, text);
+  const child = spawn(PROGRAM, ["-e", "stderr", "-p", folder, "-c", file], {
+    env: { PATH },
+    stdio: ["ignore", "ignore", "pipe"],
+  });
+  const ended = once(child, "close");
+  onTestFinished(async () => {
+    child.kill("SIGTERM");
+    await ended;
+  });
+  let said = "";
+  await new Promise<void>((resolve, reject) => {
+    child.stderr.setEncoding("utf8").on("data", (piece) => {
+      said += piece;
+      if (STARTED.test(said)) resolve();
+    });
+    void ended.then(() => reject(new Error(`nginx did not start\n${said}`)));
+  });
+  return `http://127.0.0.1:${own}`;
+}

@@ -1,0 +1,151 @@
+import { type ChildProcess, execFile, spawn } from "node:child_process";
+import { once } from "node:events";
+import { rmSync } from "node:fs";
+import { chown, mkdtemp, rm, stat, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { keptFolder } from "../runner/kept-folder.ts";
+import { freePort } from "./free-port.ts";
+
+const run = promisify(execFile);
+
+const PASSWORD = "correct horse";
+const READY = "database system is ready to accept connections";
+/** PostgreSQL refuses to be root. The first of these users that is there will do. */
+const USERS = ["postgres", "nobody"];
+const FLAGS = ["max_connections=200", "lc_messages=C", "unix_socket_directories=", "autovacuum_naptime=5s"];
+
+interface Identity {
+  uid?: number;
+  gid?: number;
+}
+
+/** A server in a process of its own, on a free port of 127.0.0.1, with its data in a temporary folder. */
+export class PostgresProcess {
+  readonly url: string;
+  readonly #folder: string;
+  readonly #port: number;
+  readonly #binaries: string;
+  readonly #identity: Identity;
+  readonly #flags: readonly string[];
+  #child: ChildProcess | undefined;
+  #exit: Promise<unknown> = Promise.resolve();
+
+  private constructor(binaries: string, folder: string, port: number, identity: Identity, isDurable: boolean) {
+    this.url = `postgres://postgres:${encodeURIComponent(PASSWORD)}@127.0.0.1:${port}/postgres`;
+    this.#binaries = binaries;
+    this.#folder = folder;
+    this.#port = port;
+    this.#identity = identity;
+    this.#flags = [...FLAGS, `fsync=${isDurable ? "on" : "off"}`, "listen_addresses=127.0.0.1"];
+  }
+
+  /**
+   * @param isDurable false: what it may lose with the machine's power is not worth the time; what is asked of it stays as
+   * it is in production
+   * @throws Error with what it printed, when it does not start
+   */
+  static async start(binaries: string, isDurable: boolean): Promise<PostgresProcess> {
+    const identity = await findIdentity();
+    const folder = await mkdtemp(join(tmpdir(), "interlock-postgres-"));
+    await own(folder, identity);
+    await copyTree(await emptyCluster(binaries, identity), join(folder, "data"));
+    const server = new PostgresProcess(binaries, folder, await freePort(), identity, isDurable);
+    await server.#start();
+    return server;
+  }
+
+  async restart(how: "orderly" | "crash" = "orderly"): Promise<void> {
+    await this.#end(how);
+    await this.#start();
+  }
+
+  async stop(): Promise<void> {
+    await this.#end("crash");
+    await rm(this.#folder, { recursive: true, force: true });
+  }
+
+  async #start(): Promise<void> {
+    const flags = this.#flags.flatMap((flag) => ["-c", flag]);
+    const data = ["-D", join(this.#folder, "data"), "-p", String(this.#port)];
+    const child = spawn(join(this.#binaries, "postgres"), [...data, ...flags], {
+      cwd: this.#folder,
+      stdio: ["ignore", "ignore", "pipe"],
+      ...this.#identity,
+    });
+    this.#child = child;
+    this.#exit = once(child, "exit");
+    // Whatever happens to the test, the server does not outlive it.
+    const kill = () => {
+      child.kill("SIGQUIT");
+      rmSync(this.#folder, { recursive: true, force: true });
+    };
+    process.on("exit", kill);
+    void this.#exit.then(() => process.off("exit", kill));
+    let printed = "";
+    const ready = new Promise<true>((resolve) => {
+      child.stderr.setEncoding("utf8").on("data", (text: string) => {
+        // What comes later is read, so that the server is not held up, and not kept.
+        if (!printed.includes(READY)) printed += text;
+        if (printed.includes(READY)) resolve(true);
+      });
+    });
+    if ((await Promise.race([ready, this.#exit])) !== true) throw new Error(`PostgreSQL did not start\n${printed}`);
+  }
+
+  async #end(how: "orderly" | "crash"): Promise<void> {
+    this.#child?.kill(how === "crash" ? "SIGQUIT" : "SIGINT");
+    await this.#exit;
+  }
+}
+
+/**
+ * The data of a server that has just been set up. `initdb` takes a second of a core, and a copy a tenth of that, so it runs
+ * once for each installed server.
+ */
+async function emptyCluster(binaries: string, identity: Identity): Promise<string> {
+  const initdb = join(binaries, "initdb");
+  const settings = ["--auth=scram-sha-256", "--username=postgres", "--encoding=UTF8", "--locale=C", "--no-sync"];
+  const { mtimeMs, size } = await stat(initdb);
+  const key = [initdb, String(mtimeMs), String(size), JSON.stringify(identity), PASSWORD, ...settings];
+  const kept = await keptFolder("postgres", key, async (target) => {
+    // Where `initdb` may write as another user, which it may not below a home folder.
+    const folder = await mkdtemp(join(tmpdir(), "interlock-initdb-"));
+    try {
+      const passwordFile = join(folder, "password");
+      await writeFile(passwordFile, PASSWORD);
+      for (const path of [folder, passwordFile]) await own(path, identity);
+      const files = ["--pgdata", join(folder, "data"), `--pwfile=${passwordFile}`];
+      await run(initdb, [...files, ...settings], { cwd: folder, ...identity });
+      await copyTree(join(folder, "data"), join(target, "data"));
+    } finally {
+      await rm(folder, { recursive: true, force: true });
+    }
+  });
+  return join(kept, "data");
+}
+
+/** With owners and modes, which `fs.cp` does not keep and PostgreSQL insists on. */
+async function copyTree(from: string, to: string): Promise<void> {
+  await run("cp", ["-a", from, to]);
+}
+
+async function own(path: string, { uid, gid }: Identity): Promise<void> {
+  if (uid !== undefined) await chown(path, uid, gid!);
+}
+
+async function findIdentity(): Promise<Identity> {
+  if (process.getuid?.() !== 0) return {};
+  for (const user of USERS) {
+    try {
+      const [uid, gid] = await Promise.all(
+        ["-u", "-g"].map(async (flag) => Number((await run("id", [flag, user])).stdout)),
+      );
+      return { uid: uid!, gid: gid! };
+    } catch {
+      // The next one, then.
+    }
+  }
+  throw new Error(`PostgreSQL refuses to be root, and there is no user ${USERS.join(" or ")}`);
+}

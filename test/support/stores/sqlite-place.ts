@@ -1,0 +1,52 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Clock } from "../../../src/protocol/ports/clock.ts";
+import type { Logger } from "../../../src/protocol/ports/logger.ts";
+import { NOON } from "./floor-writer.ts";
+
+/** A clock that stands still until it is moved; nothing waits on it. */
+export class StandingClock implements Clock {
+  time = NOON;
+
+  now(): number {
+    return this.time;
+  }
+
+  after(): { cancel(): void } {
+    return { cancel() {} };
+  }
+}
+
+/** Keeps what is logged. */
+export class KeptLog implements Logger {
+  readonly lines: string[] = [];
+  #error = Promise.withResolvers<string>();
+
+  debug(): void {}
+
+  info(_facts: object, message: string): void {
+    this.lines.push(message);
+  }
+
+  warn(_facts: object, message: string): void {
+    this.lines.push(message);
+  }
+
+  error(_facts: object, message: string): void {
+    this.lines.push(message);
+    this.#error.resolve(message);
+    this.#error = Promise.withResolvers();
+  }
+
+  /** Resolves with the next error. */
+  nextError(): Promise<string> {
+    return this.#error.promise;
+  }
+}
+
+/** A private folder with room for one database. */
+export async function makeFolder(): Promise<{ folder: string; file: string; remove: () => Promise<void> }> {
+  const folder = await mkdtemp(join(tmpdir(), "interlock-test-"));
+  return { folder, file: join(folder, "interlock.db"), remove: () => rm(folder, { recursive: true, force: true }) };
+}

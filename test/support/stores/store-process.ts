@@ -1,0 +1,69 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { fileURLToPath } from "node:url";
+import type { Store } from "../../../src/store/store.ts";
+
+type Method = Exclude<keyof Store, "epoch" | "secret">;
+
+export interface StoreCall {
+  id: number;
+  method: Method;
+  given: unknown[];
+}
+
+type Answer = { opened: true } | { failed: string } | { id: number; result?: unknown; code?: string };
+
+const CHILD = fileURLToPath(new URL("./store-child.ts", import.meta.url));
+
+/** A SQLite store in a process of its own, to be killed or starved. */
+export class StoreProcess {
+  readonly #child: ChildProcess;
+  readonly #calls = new Map<number, PromiseWithResolvers<unknown>>();
+  #lastId = 0;
+
+  private constructor(child: ChildProcess) {
+    this.#child = child;
+    child.on("message", (answer: Answer) => {
+      if (!("id" in answer)) return;
+      const call = this.#calls.get(answer.id);
+      if (answer.code === undefined) call?.resolve(answer.result);
+      else call?.reject(new Error(answer.code));
+    });
+  }
+
+  /**
+   * `maxFileKib`: no file it writes may grow over it, until `prlimit` says otherwise.
+   * @throws Error with what the store could not be opened for
+   */
+  static async start(file: string, options: { maxFileKib?: number } = {}): Promise<StoreProcess> {
+    const limit = options.maxFileKib === undefined ? "" : `ulimit -S -f ${options.maxFileKib}; `;
+    const child = spawn("bash", ["-c", `${limit}exec "$0" "$@"`, process.execPath, CHILD, file], {
+      stdio: ["ignore", "ignore", "inherit", "ipc"],
+      serialization: "advanced",
+    });
+    const started = new StoreProcess(child);
+    const [answer] = (await once(child, "message")) as [Answer];
+    if ("failed" in answer) throw new Error(answer.failed);
+    return started;
+  }
+
+  get pid(): number {
+    return this.#child.pid!;
+  }
+
+  call<M extends Method>(method: M, ...given: Parameters<Store[M]>): ReturnType<Store[M]> {
+    this.#lastId += 1;
+    const settle = Promise.withResolvers<unknown>();
+    this.#calls.set(this.#lastId, settle);
+    this.#child.send({ id: this.#lastId, method, given } satisfies StoreCall);
+    return settle.promise as ReturnType<Store[M]>;
+  }
+
+  /** SIGKILL; resolves when the process is gone. */
+  async kill(): Promise<void> {
+    if (this.#child.exitCode !== null || this.#child.signalCode !== null) return;
+    const gone = once(this.#child, "exit");
+    this.#child.kill("SIGKILL");
+    await gone;
+  }
+}
