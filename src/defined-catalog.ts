@@ -57,7 +57,7 @@ export class DefinedCatalog {
     const look = () => {
       this.refresh().catch((error) => log.warn({ err: error }, "the definitions of agents could not be read"));
     };
-    const unsubscribe = await bus.subscribe(topicOf(store.epoch), look);
+    const subscription = await bus.subscribe(topicOf(store.epoch), look);
     const offRecovered = bus.onRecovered(look);
     const poll = () => {
       this.#timer = clock.after(POLL_MS, () => {
@@ -67,7 +67,7 @@ export class DefinedCatalog {
     };
     poll();
     this.#stop = () => {
-      unsubscribe();
+      subscription.end();
       offRecovered();
       this.#timer?.cancel();
     };

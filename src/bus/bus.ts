@@ -21,7 +21,7 @@ export interface Bus {
    *
    * @throws AppError `unavailable` when the bus is away
    */
-  subscribe(topic: string, listener: Listener): Promise<Unsubscribe>;
+  subscribe(topic: string, listener: Listener): Promise<Subscription>;
   /**
    * Whether messages are known not to arrive: on this topic, or without an argument on any topic. Detected within 1.5 s
    * (rule C21). False is no promise.
@@ -36,6 +36,12 @@ export interface Bus {
 
 export type Listener = (message: Uint8Array) => void;
 export type Unsubscribe = () => void;
+
+/** An object, not a function: a function would keep another hundred bytes for each of thousands of topics. */
+export interface Subscription {
+  /** Stop to receive. Ending it again has no effect. */
+  end(): void;
+}
 
 /** The maximum size of a message, in bytes. Larger data is stored, and a reference to it is sent (rule C22). */
 export const MAX_BUS_MESSAGE = 65_536;

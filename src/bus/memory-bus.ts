@@ -1,19 +1,46 @@
-import type { Bus, Listener, Unsubscribe } from "./bus.ts";
+import type { Bus, Listener, Subscription, Unsubscribe } from "./bus.ts";
 
 const DONE = Promise.resolve();
+
+/** The subscriptions of each topic. A list is replaced, not changed, so that it can be gone through at any time. */
+type Topics = Map<string, readonly MemorySubscription[]>;
+
+const NONE: readonly MemorySubscription[] = [];
+
+/** One listener of a topic. The same function may subscribe twice: each subscription is separate. */
+class MemorySubscription implements Subscription {
+  readonly listener: Listener;
+  readonly #topic: string;
+  readonly #topics: Topics;
+  isOpen = true;
+
+  constructor(topics: Topics, topic: string, listener: Listener) {
+    this.#topics = topics;
+    this.#topic = topic;
+    this.listener = listener;
+    // `concat` makes lists of exact length. Thousands of topics have one listener.
+    topics.set(topic, (topics.get(topic) ?? NONE).concat(this));
+  }
+
+  end(): void {
+    this.isOpen = false;
+    const others = (this.#topics.get(this.#topic) ?? NONE).filter((each) => each !== this);
+    if (others.length > 0) this.#topics.set(this.#topic, others);
+    else this.#topics.delete(this.#topic);
+  }
+}
 
 /** The bus of one process. It loses nothing. Like every bus, it delivers asynchronously, after `publish` returns. */
 export class MemoryBus implements Bus {
   readonly isLocal = true;
-  /** The listeners of each topic: a list is replaced, not changed, so that it can be gone through at any time. */
-  readonly #topics = new Map<string, readonly Listener[]>();
-  #sent: { listeners: readonly Listener[]; message: Uint8Array }[] = [];
+  readonly #topics: Topics = new Map();
+  #sent: { subscriptions: readonly MemorySubscription[]; message: Uint8Array }[] = [];
   #isClosed = false;
 
   publish(topic: string, message: Uint8Array): Promise<void> {
-    const listeners = this.#topics.get(topic);
-    if (listeners) {
-      this.#sent.push({ listeners, message });
+    const subscriptions = this.#topics.get(topic);
+    if (subscriptions) {
+      this.#sent.push({ subscriptions, message });
       if (this.#sent.length === 1) queueMicrotask(() => this.#deliver());
     }
     return DONE;
@@ -23,19 +50,8 @@ export class MemoryBus implements Bus {
     return this.#topics.has(topic);
   }
 
-  async subscribe(topic: string, listener: Listener): Promise<Unsubscribe> {
-    let isOpen = true;
-    // The same function may subscribe twice: each subscription is separate.
-    const own: Listener = (message) => {
-      if (isOpen) listener(message);
-    };
-    this.#topics.set(topic, [...(this.#topics.get(topic) ?? []), own]);
-    return () => {
-      isOpen = false;
-      const others = (this.#topics.get(topic) ?? []).filter((each) => each !== own);
-      if (others.length > 0) this.#topics.set(topic, others);
-      else this.#topics.delete(topic);
-    };
+  async subscribe(topic: string, listener: Listener): Promise<Subscription> {
+    return new MemorySubscription(this.#topics, topic, listener);
   }
 
   isAway(): boolean {
@@ -64,6 +80,8 @@ export class MemoryBus implements Bus {
     const sent = this.#sent;
     this.#sent = [];
     if (this.#isClosed) return;
-    for (const { listeners, message } of sent) for (const listener of listeners) listener(message);
+    for (const { subscriptions, message } of sent) {
+      for (const { listener, isOpen } of subscriptions) if (isOpen) listener(message);
+    }
   }
 }

@@ -1,7 +1,7 @@
 import { AppError } from "../protocol/errors.ts";
 import type { Clock, Timer } from "../protocol/ports/clock.ts";
 import type { Logger } from "../protocol/ports/logger.ts";
-import { type Bus, type Listener, MAX_BUS_MESSAGE, type Unsubscribe } from "./bus.ts";
+import { type Bus, type Listener, MAX_BUS_MESSAGE, type Subscription, type Unsubscribe } from "./bus.ts";
 import { readRedisAddresses } from "./redis-address.ts";
 import { RedisLink } from "./redis-link.ts";
 import { weigh } from "./rendezvous.ts";
@@ -76,7 +76,7 @@ class RedisBus implements Bus {
     return true;
   }
 
-  async subscribe(topic: string, listener: Listener): Promise<Unsubscribe> {
+  async subscribe(topic: string, listener: Listener): Promise<Subscription> {
     if (this.#isClosed || this.isAway(topic)) throw new AppError("unavailable", "the bus is away");
     return await this.#linkOf(topic).subscribe(topic, listener);
   }

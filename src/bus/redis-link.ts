@@ -1,7 +1,7 @@
 import type { Redis } from "ioredis";
 import type { Clock } from "../protocol/ports/clock.ts";
 import type { Logger } from "../protocol/ports/logger.ts";
-import type { Listener, Unsubscribe } from "./bus.ts";
+import type { Listener, Subscription } from "./bus.ts";
 import { OutageDetector } from "./outage-detector.ts";
 import type { RedisAddress } from "./redis-address.ts";
 import { connectRedis, reasonOf } from "./redis-client.ts";
@@ -128,7 +128,7 @@ export class RedisLink {
   }
 
   /** @throws AppError `unavailable` when the server does not acknowledge the subscription in time */
-  subscribe(topic: string, listener: Listener): Promise<Unsubscribe> {
+  subscribe(topic: string, listener: Listener): Promise<Subscription> {
     // Use other bits of the hash than the choice of the server did, so that the two choices are independent.
     const line = (weigh(topic) >>> 16) % LISTENING;
     return this.#subscribers[line]!.subscribe(this.#options.prefix + topic, listener);

@@ -1,7 +1,7 @@
 import type { Redis } from "ioredis";
 import { AppError } from "../protocol/errors.ts";
 import type { Clock } from "../protocol/ports/clock.ts";
-import type { Listener, Unsubscribe } from "./bus.ts";
+import type { Listener, Subscription } from "./bus.ts";
 
 /** How long the server may take to acknowledge a subscription, in ms. */
 const ACKNOWLEDGE_MS = 2_000;
@@ -44,17 +44,19 @@ export class RedisSubscriber {
   }
 
   /** @throws AppError `unavailable` when the server does not acknowledge the subscription in time */
-  async subscribe(name: string, listener: Listener): Promise<Unsubscribe> {
+  async subscribe(name: string, listener: Listener): Promise<Subscription> {
     const channel = this.#channels.get(name) ?? this.#begin(name);
     // The same function may subscribe twice: each subscription is separate.
     const own: Listener = (message) => listener(message);
     channel.listeners.add(own);
-    const forget = () => {
-      channel.listeners.delete(own);
-      if (channel.listeners.size === 0 && this.#channels.get(name) === channel) this.#end(name);
+    const subscription = {
+      end: () => {
+        channel.listeners.delete(own);
+        if (channel.listeners.size === 0 && this.#channels.get(name) === channel) this.#end(name);
+      },
     };
-    if (channel.isLive || (await this.#isInTime(channel.live.promise))) return forget;
-    forget();
+    if (channel.isLive || (await this.#isInTime(channel.live.promise))) return subscription;
+    subscription.end();
     throw new AppError("unavailable", "the bus did not acknowledge a subscription");
   }
 

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { Bus, Unsubscribe } from "../bus/bus.ts";
+import type { Bus, Subscription, Unsubscribe } from "../bus/bus.ts";
 import { Reassembler, toPieces } from "../bus/message-pieces.ts";
 import { AppError, ERROR_CODES } from "../protocol/errors.ts";
 import type { FloorId } from "../protocol/ids.ts";
@@ -85,7 +85,8 @@ export class Mailbox {
   /** Of asks to this node's own floors. */
   readonly #deadlines: Deadlines;
   #underWay = 0;
-  #forget: Unsubscribe[] = [];
+  #replies: Subscription | undefined;
+  #forget: Unsubscribe | undefined;
 
   constructor(options: MailboxOptions) {
     this.#options = options;
@@ -95,7 +96,7 @@ export class Mailbox {
   /** Listen for replies. */
   async start(): Promise<void> {
     const { bus } = this.#options;
-    const unsubscribe = await bus.subscribe(this.#replyTopic, (piece) => {
+    this.#replies = await bus.subscribe(this.#replyTopic, (piece) => {
       const message = this.#reassembler.add(piece);
       const response = message && readMessage(Response, message);
       if (!response) return;
@@ -103,11 +104,12 @@ export class Mailbox {
       if ("again" in response) waiting?.askAgain(response.again);
       else waiting?.settle(response.outcome);
     });
-    this.#forget = [unsubscribe, bus.onAway(() => this.#giveUpWhatIsAway())];
+    this.#forget = bus.onAway(() => this.#giveUpWhatIsAway());
   }
 
   stop(): void {
-    for (const forget of this.#forget) forget();
+    this.#replies?.end();
+    this.#forget?.();
     for (const { settle } of this.#waiting.values()) settle(unavailable("shutting down"));
   }
 
@@ -116,7 +118,7 @@ export class Mailbox {
   }
 
   /** Serve the requests that arrive on a topic. Malformed messages are ignored. */
-  async serve(topic: string, serve: Serve): Promise<Unsubscribe> {
+  async serve(topic: string, serve: Serve): Promise<Subscription> {
     const { bus, clock, nodeId } = this.#options;
     return bus.subscribe(topic, async (piece) => {
       const message = this.#reassembler.add(piece);

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { Bus, Unsubscribe } from "../bus/bus.ts";
+import type { Bus, Subscription, Unsubscribe } from "../bus/bus.ts";
 import { ownersOf } from "../bus/rendezvous.ts";
 import type { FloorId } from "../protocol/ids.ts";
 import { readMessage, writeMessage } from "../protocol/internal/bus-message.ts";
@@ -36,7 +36,7 @@ export interface OwnershipOptions {
   /** How long a node remains a member without renewing, in ms. */
   leaseMs: number;
   /** Serve the commands that arrive on the topic of a partition. */
-  serve: (topic: string) => Promise<Unsubscribe>;
+  serve: (topic: string) => Promise<Subscription>;
   /** Called when this node has taken partitions, whose effects must be armed (rule C8). */
   onTaken: () => void;
   log: Logger;
@@ -68,14 +68,15 @@ const topicOf = (epoch: string, partition: number) => `${epoch}.floors.${partiti
 export class Ownership {
   readonly #options: OwnershipOptions;
   /** The partitions this node serves, with their subscriptions. */
-  readonly #served = new Map<number, Promise<Unsubscribe>>();
+  readonly #served = new Map<number, Promise<Subscription>>();
   /** Partitions this node still serves although another node owns them, with the time at which it lost them, in ms. */
   readonly #leaving = new Map<number, number>();
   #owned: ReadonlySet<number> = new Set();
   #members = "";
   #partitionsOf: ReadonlyMap<string, number> = new Map();
   #timer: Timer | undefined;
-  #forget: Unsubscribe[] = [];
+  #announcements: Subscription | undefined;
+  #forget: Unsubscribe | undefined;
   #renewing: Promise<void> | undefined;
   #isRenewedAgain = false;
   #isStopping = false;
@@ -90,8 +91,8 @@ export class Ownership {
   /** @throws AppError `unavailable` when the members cannot be read or the bus is away */
   async start(): Promise<void> {
     const { bus } = this.#options;
-    this.#forget.push(await bus.subscribe(this.#topic, (message) => this.#hear(message)));
-    this.#forget.push(bus.onRecovered(() => void this.#renew()));
+    this.#announcements = await bus.subscribe(this.#topic, (message) => this.#hear(message));
+    this.#forget = bus.onRecovered(() => void this.#renew());
     await this.#renewOnce();
     this.#announce({ changed: true });
     this.#schedule();
@@ -110,7 +111,8 @@ export class Ownership {
     } catch (error) {
       log.warn({ err: error }, "this node could not announce that it leaves; its floors move when its lease ends");
     }
-    for (const forget of this.#forget.splice(0)) forget();
+    this.#announcements?.end();
+    this.#forget?.();
     for (const partition of [...this.#served.keys()]) this.#release(partition);
   }
 
@@ -270,7 +272,7 @@ export class Ownership {
     const serving = this.#served.get(partition);
     this.#served.delete(partition);
     serving?.then(
-      (stop) => stop(),
+      (subscription) => subscription.end(),
       () => {},
     );
     if (this.#served.size === 0) this.#whenLeft?.();

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { Bus, Unsubscribe } from "../bus/bus.ts";
+import type { Bus, Subscription } from "../bus/bus.ts";
 import { readMessage, writeMessage } from "../protocol/internal/bus-message.ts";
 import { type HeardReport, NodeReport } from "../protocol/internal/node-report.ts";
 import type { Clock } from "../protocol/ports/clock.ts";
@@ -38,7 +38,7 @@ export class RollCall {
   readonly #options: RollCallOptions;
   /** Other nodes, by id. */
   readonly #known = new Map<string, Heard>();
-  #forget: Unsubscribe[] = [];
+  #subscriptions: Subscription[] = [];
   /** Requests during a call share it. */
   #calling: Promise<HeardReport[]> | undefined;
   /** Called for each answer during a call. */
@@ -52,15 +52,15 @@ export class RollCall {
   async start(): Promise<void> {
     const { bus, nodeId } = this.#options;
     if (bus.isLocal) return;
-    this.#forget.push(await bus.subscribe(this.#answersOf(nodeId), (message) => this.#hear(message)));
-    this.#forget.push(await bus.subscribe(this.#questions, (message) => void this.#answer(message)));
+    this.#subscriptions.push(await bus.subscribe(this.#answersOf(nodeId), (message) => this.#hear(message)));
+    this.#subscriptions.push(await bus.subscribe(this.#questions, (message) => void this.#answer(message)));
   }
 
   /** Tell the other nodes that this one stops, so that they do not show it as silent. */
   async stop(): Promise<void> {
     const { bus, nodeId } = this.#options;
     if (!bus.isLocal) await this.#send(this.#questions, { left: nodeId } satisfies Question);
-    for (const forget of this.#forget.splice(0)) forget();
+    for (const subscription of this.#subscriptions.splice(0)) subscription.end();
   }
 
   /** Every node's report, this node's first, then in the order of their ids. Takes at most half a second. */

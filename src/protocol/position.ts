@@ -15,7 +15,7 @@ export interface ConnectionPosition {
   epoch: string;
   connectionId: ConnectionId;
   /** Live bindings only, ordered by slot (rule C19). */
-  slots: SlotPlace[];
+  slots: readonly SlotPlace[];
   /**
    * Slots below this number had been opened. A slot below it that `slots` does not list has been delivered to its end.
    * Undefined in positions from older releases: then every ended slot counts as delivered.

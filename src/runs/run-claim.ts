@@ -41,13 +41,13 @@ export async function claim(effect: RunEffect, options: ClaimOptions): Promise<A
 async function isDriven(runId: RunId, { bus, epoch, newId, clock }: ClaimOptions): Promise<boolean> {
   const replyTo = `driver.${newId()}`;
   const answered = Promise.withResolvers<boolean>();
-  const unsubscribe = await bus.subscribe(replyTo, () => answered.resolve(true));
+  const subscription = await bus.subscribe(replyTo, () => answered.resolve(true));
   await bus.publish(runTopic(epoch, runId), writeMessage({ signal: "who", replyTo } satisfies RunSignal));
   const silence = clock.after(WHO_DRIVES_MS, () => answered.resolve(false));
   try {
     return await answered.promise;
   } finally {
     silence.cancel();
-    unsubscribe();
+    subscription.end();
   }
 }

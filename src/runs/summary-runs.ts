@@ -1,5 +1,5 @@
 import type { Agent } from "../agents/agent.ts";
-import type { Unsubscribe } from "../bus/bus.ts";
+import type { Subscription } from "../bus/bus.ts";
 import type { AgentId } from "../protocol/ids.ts";
 import { readMessage, writeMessage } from "../protocol/internal/bus-message.ts";
 import type { Command } from "../protocol/internal/command.ts";
@@ -55,10 +55,10 @@ export class SummaryRuns {
     const { sessionId, runId } = effect;
     const log = logOf(effect);
     let writer: SummaryWriter | undefined;
-    let leave: Unsubscribe | undefined;
+    let subscription: Subscription | undefined;
     try {
       // Subscribe before the claim, so that no signal is missed.
-      leave = await bus.subscribe(runTopic(epoch, runId), (message) => {
+      subscription = await bus.subscribe(runTopic(epoch, runId), (message) => {
         const signal = readMessage(RunSignal, message);
         if (signal?.signal === "who" && writer) void bus.publish(signal.replyTo, writeMessage({ runId }));
         else if (signal?.signal === "stop" && signal.attempt === writer?.attempt) writer.stop();
@@ -72,7 +72,7 @@ export class SummaryRuns {
     } catch (error) {
       log.warn({ err: error }, "a summary could not be claimed; the next sweep offers it again");
     } finally {
-      leave?.();
+      subscription?.end();
     }
   }
 }

@@ -1,5 +1,5 @@
 import type { Agent } from "../agents/agent.ts";
-import type { Bus, Unsubscribe } from "../bus/bus.ts";
+import type { Bus, Subscription } from "../bus/bus.ts";
 import { AppError } from "../protocol/errors.ts";
 import { dataFrame, envelopeJson } from "../protocol/frames.ts";
 import type { AgentId, RunId } from "../protocol/ids.ts";
@@ -100,7 +100,7 @@ export class Worker {
   readonly #summaries: SummaryRuns;
   readonly #claiming: ClaimOptions;
   #processing: Processing | undefined;
-  #leaveHome: Unsubscribe | undefined;
+  #handedOver: Subscription | undefined;
   #isStopping = false;
   readonly #stopping = Promise.withResolvers<void>();
 
@@ -120,7 +120,7 @@ export class Worker {
     const { concurrency } = this.#places;
     if (home !== undefined) {
       const topic = homeTopic(store.epoch, home);
-      this.#leaveHome = await bus.subscribe(topic, (message) => this.#takeHandedOver(message));
+      this.#handedOver = await bus.subscribe(topic, (message) => this.#takeHandedOver(message));
     }
     this.#processing = await queue.process("run", (effect) => this.#take(effect), { concurrency });
   }
@@ -134,7 +134,7 @@ export class Worker {
     const { clock } = this.#options;
     this.#isStopping = true;
     this.#stopping.resolve();
-    this.#leaveHome?.();
+    this.#handedOver?.end();
     const ended = this.#processing?.stop() ?? Promise.resolve();
     for (const { driver } of this.#drives.values()) if (driver.isHeld) driver.giveBack(true);
     const summaries = this.#summaries.stop();
@@ -178,10 +178,10 @@ export class Worker {
   async #tryToTake(effect: RunEffect, taken: Taken, isFirst: boolean): Promise<boolean> {
     const { runId } = effect;
     const { bus, store, clock, log, onTaken } = this.#options;
-    let unsubscribe: Unsubscribe | undefined;
+    let subscription: Subscription | undefined;
     try {
       // Subscribe before the claim, so that no signal is missed.
-      unsubscribe = await bus.subscribe(runTopic(store.epoch, runId), (message) => this.#hear(runId, message));
+      subscription = await bus.subscribe(runTopic(store.epoch, runId), (message) => this.#hear(runId, message));
       do {
         taken.isWishedAgain = false;
         taken.isOurs = false;
@@ -199,7 +199,7 @@ export class Worker {
       }
       return !isPassing;
     } finally {
-      unsubscribe?.();
+      subscription?.end();
     }
   }
 

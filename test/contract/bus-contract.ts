@@ -29,7 +29,7 @@ export function busContract(name: string, open: () => Promise<BusSubject>): void
     async function listen(bus: Bus, topic: string) {
       const heard: string[] = [];
       let wake = () => {};
-      const unsubscribe = await bus.subscribe(topic, (message) => {
+      const subscription = await bus.subscribe(topic, (message) => {
         heard.push(decode(message));
         wake();
       });
@@ -40,7 +40,7 @@ export function busContract(name: string, open: () => Promise<BusSubject>): void
           });
         }
       };
-      return { heard, until, unsubscribe };
+      return { heard, until, subscription };
     }
 
     test("a bus tells every node that subscribed, the publisher's own too", async () => {
@@ -116,8 +116,8 @@ export function busContract(name: string, open: () => Promise<BusSubject>): void
       const [left, stays] = [await listen(other, "topic"), await listen(other, "topic")];
       await one.publish("topic", encode("first"));
       await left.until("first");
-      left.unsubscribe();
-      left.unsubscribe();
+      left.subscription.end();
+      left.subscription.end();
       await one.publish("topic", encode("second"));
       await stays.until("second");
       expect(left.heard).toEqual(["first"]);
@@ -129,12 +129,12 @@ export function busContract(name: string, open: () => Promise<BusSubject>): void
         const first = await listen(other, "moment");
         await one.publish("moment", encode("1"));
         await first.until("1");
-        first.unsubscribe();
+        first.subscription.end();
         const again = await listen(other, "moment");
         void one.publish("moment", encode("2"));
         await again.until("2");
         expect([...first.heard, ...again.heard]).toEqual(["1", "2"]);
-        again.unsubscribe();
+        again.subscription.end();
       }
     });
 
@@ -149,12 +149,12 @@ export function busContract(name: string, open: () => Promise<BusSubject>): void
     test("a bus takes the same listener twice as two subscriptions", async () => {
       const heard: string[] = [];
       const listener = (message: Uint8Array) => void heard.push(decode(message));
-      const forget = await other.subscribe("twice", listener);
+      const subscription = await other.subscribe("twice", listener);
       await other.subscribe("twice", listener);
       const witness = await listen(other, "twice");
       await one.publish("twice", encode("both"));
       await witness.until("both");
-      forget();
+      subscription.end();
       await one.publish("twice", encode("one"));
       await one.publish("twice", encode("end"));
       await witness.until("end");
@@ -165,9 +165,9 @@ export function busContract(name: string, open: () => Promise<BusSubject>): void
       const witness = await listen(other, "within");
       const heard: string[] = [];
       const subscribed = Promise.withResolvers<unknown>();
-      const forget = await other.subscribe("within", (message) => {
+      const subscription = await other.subscribe("within", (message) => {
         heard.push(decode(message));
-        forget();
+        subscription.end();
         subscribed.resolve(other.subscribe("within", (next) => void heard.push(`again ${decode(next)}`)));
       });
       await one.publish("within", encode("1"));
@@ -179,9 +179,9 @@ export function busContract(name: string, open: () => Promise<BusSubject>): void
     });
 
     test("a bus reports that a topic with a subscriber is heard", async () => {
-      const { unsubscribe } = await listen(one, "heard");
+      const { subscription } = await listen(one, "heard");
       expect(one.isHeard("heard")).toBe(true);
-      unsubscribe();
+      subscription.end();
     });
 
     test("a bus is not away while it carries messages", async () => {

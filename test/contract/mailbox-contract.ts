@@ -69,7 +69,7 @@ export function mailboxContract(name: string, open: () => Promise<BusSubject>): 
     async function serveAll(answer: Serve = async ({ commandId }) => replyOf(commandId)) {
       const served: Envelope[] = [];
       let wake = () => {};
-      const forget = await server.mailbox.serve(TOPIC, (envelope) => {
+      const subscription = await server.mailbox.serve(TOPIC, (envelope) => {
         served.push(envelope);
         wake();
         return answer(envelope);
@@ -81,7 +81,7 @@ export function mailboxContract(name: string, open: () => Promise<BusSubject>): 
           });
         }
       };
-      return { served, until, forget };
+      return { served, until, subscription };
     }
 
     const replyOf = (commandId: string): Reply => ({ ok: true, messageId: commandId as never });
@@ -119,10 +119,10 @@ export function mailboxContract(name: string, open: () => Promise<BusSubject>): 
           throw new Error("the password is 1234");
         },
       ]) {
-        const { forget } = await serveAll(serve);
+        const { subscription } = await serveAll(serve);
         const error = await failureOf(asker.mailbox.ask(envelopeOf()));
         expect(error).toMatchObject({ code: "internal", message: new AppError("internal").message });
-        forget();
+        subscription.end();
       }
     });
 
@@ -429,7 +429,7 @@ export function mailboxContract(name: string, open: () => Promise<BusSubject>): 
 
     test("a node that no longer serves is not asked, and another may", async () => {
       const first = await serveAll();
-      first.forget();
+      first.subscription.end();
       const second = await serveAll();
       const envelope = envelopeOf();
       expect(await asker.mailbox.ask(envelope)).toEqual(replyOf(envelope.commandId));

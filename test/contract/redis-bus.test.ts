@@ -52,14 +52,14 @@ describeWith(redis, await chooseRedisProcess(), "the bus over a Redis in trouble
   /** Publishes until it is heard: what is lost on the way is no fault. */
   async function untilHeard(bus: Bus, topic: string, listening: Bus = bus): Promise<void> {
     let isHeard = false;
-    const forget = await listening.subscribe(topic, () => {
+    const subscription = await listening.subscribe(topic, () => {
       isHeard = true;
     });
     await repeat(
       () => bus.publish(topic, encode("hello")),
       () => isHeard,
     );
-    forget();
+    subscription.end();
   }
 
   const untilAway = (bus: Bus) => new Promise<void>((resolve) => void bus.onAway(resolve));

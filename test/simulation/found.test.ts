@@ -370,12 +370,9 @@ describe("a connection", () => {
     let floor: ConnectionFloor | undefined;
     const reader = await read(async (wire) => {
       const writer = new SseWriter(wire.asResponse, {}, clock.now());
-      const nothing = { position: () => "p", recordEnd: async () => {}, release() {}, drop() {} };
-      floor = new ConnectionFloor(
-        { writer, store: served, clock: life.clock, ...nothing },
-        follower,
-        bindings.slice(0, 2),
-      );
+      const connection = { writer, position: "p", recordEnd: async () => {}, release() {}, drop() {} };
+      const context = { store: served, clock: life.clock };
+      floor = new ConnectionFloor(connection, context, follower, bindings.slice(0, 2));
       writer.source = { advance: () => floor!.track.advance() };
       floor.track.advance();
     });
@@ -405,8 +402,9 @@ describe("a connection", () => {
     });
     const reader = await read(async (wire) => {
       const writer = new SseWriter(wire.asResponse, {}, clock.now());
-      const nothing = { position: () => "p", recordEnd: async () => {}, release() {}, drop() {} };
-      const floor = new ConnectionFloor({ writer, store: served, clock: life.clock, ...nothing }, follower, bindings);
+      const connection = { writer, position: "p", recordEnd: async () => {}, release() {}, drop() {} };
+      const context = { store: served, clock: life.clock };
+      const floor = new ConnectionFloor(connection, context, follower, bindings);
       writer.source = { advance: () => floor.track.advance() };
       floor.track.advance();
     });

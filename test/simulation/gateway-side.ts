@@ -139,12 +139,12 @@ export class GatewaySide {
     const { followers } = this;
     const agents = () => AGENTS;
     const sessions = new VisibleSessions(LOCAL, { store, places: new KnownPlaces(clock) });
-    const options = { writer, connections, followers, store, bus, clock, sessions, agents, log };
-    const stream = new ConnectionStream(options, row);
+    const shared = { connections, followers, store, bus, clock, agents, log };
+    const stream = new ConnectionStream({ writer, sessions, row }, shared);
     try {
       this.streams.add(stream);
       await stream.listen();
-      await stream.begin(resumed && position, isReset);
+      await stream.begin(row, { resumed: resumed && position, isReset });
     } catch {
       // The head is sent, so all that is left is to end: the client comes back by its position.
       writer.destroy();

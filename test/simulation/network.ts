@@ -1,4 +1,4 @@
-import type { Bus, Listener, Unsubscribe } from "../../src/bus/bus.ts";
+import type { Bus, Listener, Subscription, Unsubscribe } from "../../src/bus/bus.ts";
 import { AppError } from "../../src/protocol/errors.ts";
 import type { Chance } from "../support/runner/chance.ts";
 import type { Life } from "./life.ts";
@@ -203,7 +203,7 @@ export class NodeBus implements Bus {
     return () => void this.#onAway.delete(listener);
   }
 
-  async subscribe(topic: string, listener: Listener): Promise<Unsubscribe> {
+  async subscribe(topic: string, listener: Listener): Promise<Subscription> {
     if (this.#isKnownAway) throw new AppError("unavailable", "the bus is away");
     // The same function may listen twice: each subscription is its own.
     const own: Listener = (message) => listener(message);
@@ -219,7 +219,7 @@ export class NodeBus implements Bus {
       };
       subscribe();
     });
-    return () => this.#remove(topic, own);
+    return { end: () => this.#remove(topic, own) };
   }
 
   onRecovered(listener: () => void): Unsubscribe {

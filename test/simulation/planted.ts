@@ -1,6 +1,6 @@
 import type { ServerResponse } from "node:http";
 import type { SessionContext } from "../../src/actors/session/session-context.ts";
-import type { Bus, Listener, Unsubscribe } from "../../src/bus/bus.ts";
+import type { Bus, Listener, Subscription, Unsubscribe } from "../../src/bus/bus.ts";
 import type { AgentEntry, Catalog } from "../../src/config/catalog/catalog.ts";
 import { DatabaseTime } from "../../src/database-time.ts";
 import type { LogEntry } from "../../src/protocol/event.ts";
@@ -178,9 +178,9 @@ class HastyBus implements Bus {
     this.#bus = bus;
   }
 
-  async subscribe(topic: string, listener: Listener): Promise<Unsubscribe> {
-    const subscribed = this.#bus.subscribe(topic, listener).catch(() => () => {});
-    return () => void subscribed.then((unsubscribe) => unsubscribe());
+  async subscribe(topic: string, listener: Listener): Promise<Subscription> {
+    const subscribed = this.#bus.subscribe(topic, listener).catch(() => undefined);
+    return { end: () => void subscribed.then((subscription) => subscription?.end()) };
   }
 
   publish(topic: string, message: Uint8Array): Promise<void> {

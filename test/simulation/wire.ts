@@ -79,8 +79,18 @@ export class Wire {
 
   on(event: string, callback: () => void): void {
     const callbacks = this.#on.get(event) ?? [];
-    callbacks.push(callback);
-    this.#on.set(event, callbacks);
+    this.#on.set(event, [...callbacks, callback]);
+  }
+
+  once(event: string, callback: () => void): void {
+    const own = () => {
+      this.#on.set(
+        event,
+        this.#on.get(event)!.filter((each) => each !== own),
+      );
+      callback();
+    };
+    this.on(event, own);
   }
 
   write(chunk: Uint8Array | string): void {

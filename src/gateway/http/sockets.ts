@@ -7,10 +7,11 @@ import type { TurnPace } from "./turn-pace.ts";
 
 type Handler = (request: IncomingMessage, response: ServerResponse) => void;
 
+/** Called by a socket's parser with the head of each request. */
+type OnHead = (request: IncomingMessage, keepsAlive: boolean) => number;
+
 /** A socket with the parser that node:http gives it. */
-type HttpSocket = Socket & {
-  parser?: { onIncoming: (request: IncomingMessage, keepsAlive: boolean) => number } | null;
-};
+type HttpSocket = Socket & { parser?: { onIncoming: OnHead } | null };
 
 /** A socket and its requests. */
 interface Line {
@@ -28,8 +29,8 @@ interface Line {
   /** Bytes that the kernel had accepted at the last check, and since when that number has not grown. */
   taken: number;
   takenAt: number;
-  /** One function for all responses of the socket: an idle stream keeps it in memory. */
-  onResponseClose: () => void;
+  /** What node:http does with the head of a request. */
+  makeRequest: OnHead | undefined;
 }
 
 /** The sockets of one address, or of all addresses. */
@@ -58,6 +59,8 @@ export interface SocketsOptions {
 const SPARE = 64;
 /** Paths of the probes. */
 const PROBES: ReadonlySet<string | undefined> = new Set(["/health", "/ready"]);
+/** What a parser is answered to make it stop: what follows is no HTTP, as after an upgrade. */
+const NO_HTTP = 2;
 /** How often unread answers are looked for, in ms. */
 const LOOK_MS = 5_000;
 
@@ -69,12 +72,16 @@ const LOOK_MS = 5_000;
 export class Sockets {
   readonly #options: SocketsOptions;
   readonly #lines = new Map<Socket, Line>();
+  /** By the response in progress. A request that is destroyed before its end no longer names its socket. */
+  readonly #answering = new Map<ServerResponse, Line>();
   readonly #all: SocketGroup = { open: 0, chunked: 0, idle: new Set() };
   readonly #byAddress = new Map<string, SocketGroup>();
   readonly #spare = new Set<Line>();
   readonly #proxies = new BlockList();
-  /** Listens to every socket. */
+  // One function each for all sockets, because an idle stream would keep its own in memory.
   readonly #onSocketClose: (this: Socket) => void;
+  readonly #onResponseClose: (this: ServerResponse) => void;
+  readonly #onHead: OnHead;
   #handler: Handler | undefined;
   #timer: Timer | undefined;
 
@@ -84,6 +91,14 @@ export class Sockets {
     this.#onSocketClose = function () {
       const line = sockets.#lines.get(this);
       if (line) sockets.remove(line);
+    };
+    this.#onResponseClose = function () {
+      const line = sockets.#answering.get(this);
+      if (line) sockets.#continue(line);
+    };
+    this.#onHead = (request, keepsAlive) => {
+      const line = this.#lines.get(request.socket);
+      return line?.makeRequest && this.#admit(line, request) ? line.makeRequest(request, keepsAlive) : NO_HTTP;
     };
     for (const proxy of options.proxies) {
       const [address = "", bits] = proxy.split("/");
@@ -134,7 +149,7 @@ export class Sockets {
       isChunked: false,
       taken: 0,
       takenAt: 0,
-      onResponseClose: () => this.#continue(line),
+      makeRequest: undefined,
     };
     const group = address === undefined ? undefined : this.#groupOf(address);
     const hasRoom =
@@ -162,6 +177,7 @@ export class Sockets {
   remove(line: Line): void {
     if (!this.#lines.delete(line.socket)) return;
     line.waiting = undefined;
+    if (line.response) this.#answering.delete(line.response);
     this.#noteChunked(line, false);
     if (line.isSpare) return void this.#spare.delete(line);
     for (const group of this.#groupsOf(line)) {
@@ -210,9 +226,8 @@ export class Sockets {
   #watchHeads(line: Line): void {
     const { parser } = line.socket;
     if (!parser) return;
-    const make = parser.onIncoming;
-    // To the parser, 2 means that what follows is no HTTP, as after an upgrade.
-    parser.onIncoming = (request, keepsAlive) => (this.#admit(line, request) ? make(request, keepsAlive) : 2);
+    line.makeRequest = parser.onIncoming;
+    parser.onIncoming = this.#onHead;
   }
 
   /**
@@ -246,14 +261,15 @@ export class Sockets {
   /** Until the response is closed, the line's other requests wait. */
   #occupy(line: Line, response: ServerResponse): void {
     line.response = response;
+    this.#answering.set(response, line);
     if (!line.isSpare) for (const group of this.#groupsOf(line)) group.idle.delete(line);
-    response.on("close", line.onResponseClose);
+    response.on("close", this.#onResponseClose);
   }
 
   /** The request in progress is over: begin the next one of the socket, if there is one. */
   #continue(line: Line): void {
+    this.#answering.delete(line.response!);
     line.response = undefined;
-    if (!this.#lines.has(line.socket)) return;
     this.#noteChunked(line, false);
     const next = line.waiting?.shift();
     if (next) {

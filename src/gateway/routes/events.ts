@@ -144,6 +144,7 @@ export function eventRoutes(app: Routes, context: RouteContext): void {
     },
   );
 
+  const shared = { connections, followers, store, bus, clock, agents: agentsNow, log };
   const schema = {
     tags: ["streams"],
     operationId: "streamConnection",
@@ -163,15 +164,12 @@ export function eventRoutes(app: Routes, context: RouteContext): void {
     const isReset = text !== undefined && !resumed;
     const sessions = context.visibleTo(caller);
     return withWriter(request, reply, async (writer) => {
-      const stream = new ConnectionStream(
-        { writer, connections, followers, store, bus, clock, sessions, agents: agentsNow, log },
-        row,
-      );
+      const stream = new ConnectionStream({ writer, sessions, row }, shared);
       streams.add(stream, request.caller);
       await stream.listen();
       const asked = [sessionId ?? []].flat();
-      const first = resumed ? undefined : SessionId.safeParse(asked[0]).data;
-      await stream.begin(resumed && position, isReset, first);
+      const about = resumed ? undefined : SessionId.safeParse(asked[0]).data;
+      await stream.begin(row, { resumed: resumed && position, isReset, about });
       const known = new Set<string>(row.slots.map((slot) => slot.sessionId));
       for (const each of asked) await bindAsked(stream, row, caller, each, known);
     });

@@ -17,34 +17,45 @@ export interface Binding {
   isEndRecorded: boolean;
 }
 
-export interface ConnectionFloorOptions {
-  writer: SseWriter;
-  store: Pick<Store, "whereIs" | "readSessionLog" | "readFloorLog">;
-  clock: Clock;
-  /** The connection's position as it is now. */
-  position: () => string;
+/** The connection that a floor's sessions are sent to. */
+export interface FloorConnection {
+  readonly writer: SseWriter;
+  /** Its position as it is now. */
+  readonly position: string;
   /**
    * Record in the connection's row that the slot has ended, and the session that takes its place, if any. Runs before the
    * slot's last event is sent.
    */
-  recordEnd: (binding: Binding, successor: Slot | undefined) => Promise<void>;
+  recordEnd(binding: Binding, successor: Slot | undefined): Promise<void>;
   /** Called just before the slot's last event is sent. */
-  release: (binding: Binding) => void;
+  release(binding: Binding): void;
   /** Called when no session of this floor is left. */
-  drop: (floor: ConnectionFloor) => void;
+  drop(floor: ConnectionFloor): void;
+}
+
+export interface ConnectionFloorContext {
+  store: Pick<Store, "whereIs" | "readSessionLog" | "readFloorLog">;
+  clock: Clock;
 }
 
 /** The sessions of one floor that a connection carries, in the order of the floor's log. */
 export class ConnectionFloor implements TrackReader {
   readonly writer: SseWriter;
   readonly track: Track;
-  readonly #options: ConnectionFloorOptions;
-  readonly #bindings = new Map<SessionId, Binding>();
   readonly floorId: FloorId;
+  readonly #connection: FloorConnection;
+  readonly #context: ConnectionFloorContext;
+  readonly #bindings = new Map<SessionId, Binding>();
 
-  constructor(options: ConnectionFloorOptions, follower: Follower, bindings: readonly Binding[]) {
-    this.writer = options.writer;
-    this.#options = options;
+  constructor(
+    connection: FloorConnection,
+    context: ConnectionFloorContext,
+    follower: Follower,
+    bindings: readonly Binding[],
+  ) {
+    this.writer = connection.writer;
+    this.#connection = connection;
+    this.#context = context;
     this.floorId = follower.floorId;
     for (const binding of bindings) this.#bindings.set(binding.sessionId, binding);
     this.track = new Track(follower, this);
@@ -56,7 +67,7 @@ export class ConnectionFloor implements TrackReader {
   }
 
   now(): number {
-    return this.#options.clock.now();
+    return this.#context.clock.now();
   }
 
   sessions(): Iterable<SessionId> {
@@ -64,7 +75,7 @@ export class ConnectionFloor implements TrackReader {
   }
 
   async readHistory(limit: number, after: LogEntry | undefined): Promise<HistoryPage> {
-    const { store } = this.#options;
+    const { store } = this.#context;
     const bindings = [...this.#bindings.values()];
     const [only] = bindings;
     if (bindings.length === 1) {
@@ -94,7 +105,7 @@ export class ConnectionFloor implements TrackReader {
     sessionId: SessionId,
     seq: Seq,
   ): Promise<{ last?: LogEntry | undefined; first?: LogEntry | undefined }> {
-    const { store } = this.#options;
+    const { store } = this.#context;
     const slice = await readSessionLog(store, sessionId, Math.max(0, seq - 1), 2);
     const last = slice?.entries.find((entry) => entry.seq === seq);
     const first = slice?.entries.find((entry) => entry.seq! > seq);
@@ -107,7 +118,7 @@ export class ConnectionFloor implements TrackReader {
     const binding = entry.sessionId && this.#bindings.get(entry.sessionId);
     if (!binding || entry.seq! <= binding.seq) return "go";
     if (entry.ends && !binding.isEndRecorded) {
-      this.#options.recordEnd(binding, successorOf(entry, this.floorId)).then(
+      this.#connection.recordEnd(binding, successorOf(entry, this.floorId)).then(
         () => this.track.resume(),
         () => this.writer.destroy(),
       );
@@ -116,11 +127,11 @@ export class ConnectionFloor implements TrackReader {
     binding.seq = entry.seq!;
     if (entry.ends) {
       this.#bindings.delete(binding.sessionId);
-      this.#options.release(binding);
+      this.#connection.release(binding);
     }
-    this.writer.write(placeFrame(this.#options.position(), entry.frame));
+    this.writer.write(placeFrame(this.#connection.position, entry.frame));
     if (this.#bindings.size > 0) return "go";
-    this.#options.drop(this);
+    this.#connection.drop(this);
     return "end";
   }
 }

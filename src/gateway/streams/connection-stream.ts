@@ -1,4 +1,4 @@
-import type { Bus, Unsubscribe } from "../../bus/bus.ts";
+import type { Bus, Subscription } from "../../bus/bus.ts";
 import { BOUNDS } from "../../config/bounds.ts";
 import { AppError } from "../../protocol/errors.ts";
 import { dataFrame, placeFrame } from "../../protocol/frames.ts";
@@ -12,9 +12,8 @@ import { type ConnectionPosition, connectionPosition } from "../../protocol/posi
 import type { AgentInfo } from "../../protocol/session.ts";
 import type { ConnectionRow, Slot, Store } from "../../store/store.ts";
 import type { VisibleSessions } from "../access/visible-sessions.ts";
-import { type Binding, ConnectionFloor } from "./connection-floor.ts";
+import { type Binding, ConnectionFloor, type FloorConnection } from "./connection-floor.ts";
 import type { Connections } from "./connections.ts";
-import type { Follower } from "./follower.ts";
 import type { Followers } from "./followers.ts";
 import { keepListening } from "./keep-listening.ts";
 import type { Stream } from "./open-streams.ts";
@@ -28,48 +27,76 @@ interface Standing {
   known: number;
 }
 
+/** How a stream begins. */
+interface Beginning {
+  /** The client's position, if it reconnects. */
+  resumed: ConnectionPosition | undefined;
+  /** The client sent a position that is of no use. */
+  isReset: boolean;
+  /** The session that the connection is opened for; its agent is sent as the current one. */
+  about?: SessionId | undefined;
+}
+
 /** A binding that is new to this stream. */
 interface Fresh {
   binding: Binding;
   floorId: FloorId;
 }
 
-export interface ConnectionStreamOptions {
-  writer: SseWriter;
+/** What the streams of all connections of a node share. Each keeps a reference to one object, not a copy. */
+export interface ConnectionStreamContext {
   connections: Connections;
   followers: Followers;
   store: Pick<Store, "epoch" | "whereIs" | "readSessionLog" | "readFloorLog">;
   bus: Bus;
   clock: Clock;
-  /** The sessions that the reader may see, which may differ from those its connection was bound to before (rule C26). */
-  sessions: Pick<VisibleSessions, "log" | "agentOf">;
   /** The agents for sessions of a workspace. */
   agents: (workspaceId: string | undefined) => { agents: AgentInfo[]; defaultAgentId: string };
   log: Logger;
 }
 
+export interface ConnectionStreamOptions {
+  writer: SseWriter;
+  /** The sessions that the reader may see, which may differ from those its connection was bound to before (rule C26). */
+  sessions: Pick<VisibleSessions, "log" | "agentOf">;
+  row: ConnectionRow;
+}
+
+/** Shared by the many connections that have no session. */
+const NO_BINDINGS: readonly Binding[] = [];
+const NO_FLOORS: readonly ConnectionFloor[] = [];
+const NOTHING_TO_DO = Promise.resolve();
+
 /** `GET /events`: a client's connection, with the events of every session bound to it. */
-export class ConnectionStream implements Stream {
+export class ConnectionStream implements Stream, FloorConnection {
   readonly writer: SseWriter;
-  readonly #options: ConnectionStreamOptions;
-  #row: ConnectionRow;
-  // Arrays, because thousands of connections have none or one of each.
+  readonly id: ConnectionId;
+  readonly #ownerId: string | undefined;
+  readonly #context: ConnectionStreamContext;
+  readonly #sessions: ConnectionStreamOptions["sessions"];
+  /** The newest version of the row that was read. */
+  #version: number;
+  // Arrays, because thousands of connections have none or one of each. They are replaced, not changed.
   /** Live bindings, in the order of their slots. */
-  #bindings: Binding[] = [];
-  #floors: ConnectionFloor[] = [];
+  #bindings = NO_BINDINGS;
+  #floors = NO_FLOORS;
   /** All slots below this number have been read. */
   #nextSlot = 0;
   /** Resolved once the stream has begun. Row changes wait for it, because a returning client has its own positions. */
   #begun: PromiseWithResolvers<void> | undefined = Promise.withResolvers();
+  /** Settled once the row changes received so far have been carried out. */
   #syncing: Promise<void> = this.#begun!.promise;
-  #unsubscribe: Unsubscribe | undefined;
+  #subscription: Subscription | undefined;
   #isClosed = false;
 
-  constructor(options: ConnectionStreamOptions, row: ConnectionRow) {
-    this.#options = options;
-    this.writer = options.writer;
-    this.#row = row;
-    this.writer.source = this;
+  constructor({ writer, sessions, row }: ConnectionStreamOptions, context: ConnectionStreamContext) {
+    this.writer = writer;
+    this.id = row.id;
+    this.#ownerId = row.ownerId;
+    this.#version = row.version;
+    this.#context = context;
+    this.#sessions = sessions;
+    writer.source = this;
   }
 
   /** The socket has room again. */
@@ -77,44 +104,36 @@ export class ConnectionStream implements Stream {
     for (const floor of this.#floors) floor.track.advance();
   }
 
-  get id(): ConnectionId {
-    return this.#row.id;
-  }
-
   get connection(): Pick<ConnectionRow, "id" | "ownerId"> {
-    return this.#row;
+    return { id: this.id, ownerId: this.#ownerId };
   }
 
   get position(): string {
-    const { epoch } = this.#options.store;
+    const { epoch } = this.#context.store;
     return connectionPosition({ epoch, connectionId: this.id, slots: this.#bindings, known: this.#nextSlot });
   }
 
-  /**
-   * Send the first frames, then carry the bound sessions.
-   * @param resumed the client's position, if it reconnects
-   * @param about the session that the connection is opened for; its agent is sent as the current one
-   */
-  async begin(resumed: ConnectionPosition | undefined, isReset: boolean, about?: SessionId): Promise<void> {
+  /** Send the first frames, then carry the bound sessions. */
+  async begin(row: ConnectionRow, { resumed, isReset, about }: Beginning): Promise<void> {
     if (resumed) this.writer.place(connectionPosition(resumed));
     this.writer.tell("connected", { connectionId: this.id }, this.now());
-    await this.#tellAgents(about ?? this.#row.slots.findLast((slot) => !slot.ended)?.sessionId);
+    await this.#tellAgents(about ?? row.slots.findLast((slot) => !slot.ended)?.sessionId);
     if (isReset) this.writer.tell("reset", {}, this.now(), { id: this.position });
     // With this position, a client that is cut off before the first logged event returns to the same connection.
     else if (!resumed) this.writer.place(this.position);
-    this.#begun?.resolve(this.#carryAll(this.#row, { standing: standingOf(resumed) }));
+    this.#begun?.resolve(this.#carryAll(row, { standing: standingOf(resumed) }));
     this.#begun = undefined;
     await this.#inTurn(async () => {});
   }
 
   /** Subscribe to the messages for the node that holds this connection's stream. */
   async listen(): Promise<void> {
-    const { bus, store } = this.#options;
+    const { bus, store } = this.#context;
     const topic = connectionTopic(store.epoch, this.id);
     const hear = (message: Uint8Array) => this.#hear(message);
-    const unsubscribe = await keepListening(bus, topic, hear, () => this.reconcile());
-    if (this.#isClosed) unsubscribe();
-    else this.#unsubscribe = unsubscribe;
+    const subscription = await keepListening(bus, topic, hear, () => this.reconcile());
+    if (this.#isClosed) subscription.end();
+    else this.#subscription = subscription;
   }
 
   /**
@@ -127,13 +146,13 @@ export class ConnectionStream implements Stream {
 
   close(): void {
     this.#isClosed = true;
-    this.#unsubscribe?.();
+    this.#subscription?.end();
     for (const floor of this.#floors) this.#leave(floor);
-    this.#options.connections.keep(this.id, this.#row.ownerId).catch(() => {});
+    this.#context.connections.keep(this.id, this.#ownerId).catch(() => {});
   }
 
   now(): number {
-    return this.#options.clock.now();
+    return this.#context.clock.now();
   }
 
   /** Carry the sessions that were bound since. The list of agents follows each new binding. */
@@ -142,18 +161,24 @@ export class ConnectionStream implements Stream {
   }
 
   #inTurn(work: () => Promise<void>): Promise<void> {
-    this.#syncing = this.#syncing.then(work).catch((error) => {
-      this.#options.log.warn({ err: error, connectionId: this.id }, "the sessions of a connection could not be read");
-      this.writer.destroy();
-    });
-    return this.#syncing;
+    const done = this.#syncing
+      .then(work)
+      .catch((error) => {
+        this.#context.log.warn({ err: error, connectionId: this.id }, "the sessions of a connection could not be read");
+        this.writer.destroy();
+      })
+      .finally(() => {
+        if (this.#syncing === done) this.#syncing = NOTHING_TO_DO;
+      });
+    this.#syncing = done;
+    return done;
   }
 
   async #carryAll(
     row: ConnectionRow,
     { standing, tellsAgents = false }: { standing?: Standing; tellsAgents?: boolean },
   ): Promise<void> {
-    if (row.version > this.#row.version) this.#row = row;
+    this.#version = Math.max(row.version, this.#version);
     const fresh = this.#takeUp(row, standing);
     const carried: Fresh[] = [];
     for (const each of fresh) {
@@ -188,7 +213,7 @@ export class ConnectionStream implements Stream {
     // More sessions ended while the client was away than one position can name.
     const isTooMuch = standing !== undefined && fresh.length > BOUNDS.bindings;
     if (isTooMuch) fresh = fresh.filter(({ binding }) => !isUntold(binding.slot));
-    this.#bindings.push(...fresh.map(({ binding }) => binding));
+    if (fresh.length > 0) this.#bindings = this.#bindings.concat(fresh.map(({ binding }) => binding));
     if (isTooMuch) this.writer.tell("reset", {}, this.now(), { id: this.position });
     return fresh;
   }
@@ -199,7 +224,7 @@ export class ConnectionStream implements Stream {
    */
   async #mayFollow(binding: Binding): Promise<boolean> {
     const { sessionId } = binding;
-    const log = await this.#options.sessions.log(sessionId);
+    const log = await this.#sessions.log(sessionId);
     if (log?.kind !== "there") {
       await this.#free(binding);
       if (log && binding.seq < log.head) this.writer.write(placeFrame(this.position, toWire(log.last).frame));
@@ -221,58 +246,42 @@ export class ConnectionStream implements Stream {
     const known = this.#floors.find((floor) => floor.floorId === floorId);
     if (known) return known.add(bindings);
     if (this.#isClosed) return;
-    const follower = await this.#options.followers.join(floorId);
-    const floor = this.#floorWith(follower, bindings);
-    this.#floors.push(floor);
+    const follower = await this.#context.followers.join(floorId);
+    const floor = new ConnectionFloor(this, this.#context, follower, bindings);
+    this.#floors = this.#floors.concat(floor);
     if (this.#isClosed) this.#leave(floor);
     else floor.track.advance();
   }
 
-  #floorWith(follower: Follower, bindings: readonly Binding[]): ConnectionFloor {
-    const { writer, store, clock } = this.#options;
-    return new ConnectionFloor(
-      {
-        writer,
-        store,
-        clock,
-        position: () => this.position,
-        recordEnd: (ended, successor) => this.#recordEnd(ended, successor),
-        release: (ended) => this.#release(ended),
-        drop: (dropped) => {
-          this.#floors = this.#floors.filter((floor) => floor !== dropped);
-          this.#leave(dropped);
-        },
-      },
-      follower,
-      bindings,
-    );
-  }
-
   /** End a slot: no more events follow in it. */
   async #free(binding: Binding): Promise<void> {
-    await this.#recordEnd(binding);
-    this.#release(binding);
+    await this.recordEnd(binding);
+    this.release(binding);
   }
 
-  #release(binding: Binding): void {
+  release(binding: Binding): void {
     this.#bindings = this.#bindings.filter((live) => live !== binding);
   }
 
-  async #recordEnd(binding: Binding, successor?: Slot): Promise<void> {
-    const { connections } = this.#options;
-    if (!binding.isEndRecorded) await connections.end(this.id, this.#row.ownerId, binding.slot, successor);
+  async recordEnd(binding: Binding, successor?: Slot): Promise<void> {
+    const { connections } = this.#context;
+    if (!binding.isEndRecorded) await connections.end(this.id, this.#ownerId, binding.slot, successor);
     binding.isEndRecorded = true;
+  }
+
+  drop(floor: ConnectionFloor): void {
+    this.#floors = this.#floors.filter((each) => each !== floor);
+    this.#leave(floor);
   }
 
   #leave(floor: ConnectionFloor): void {
     floor.track.close();
-    this.#options.followers.leave(floor.floorId);
+    this.#context.followers.leave(floor.floorId);
   }
 
   async #tellAgents(sessionId: SessionId | undefined): Promise<void> {
-    const { sessions, agents } = this.#options;
-    const session = sessionId && (await sessions.agentOf(sessionId));
-    const { agents: list, defaultAgentId } = agents(session?.workspaceId);
+    const session = sessionId && (await this.#sessions.agentOf(sessionId));
+    const { agents: list, defaultAgentId } = this.#context.agents(session?.workspaceId);
     this.writer.tell("agent_list", { agents: list, currentAgentId: session?.agentId ?? defaultAgentId }, this.now());
   }
 
@@ -287,12 +296,11 @@ export class ConnectionStream implements Stream {
   }
 
   async #readRow(): Promise<void> {
-    const { connections, log } = this.#options;
-    const { ownerId } = this.#row;
+    const { connections, log } = this.#context;
     try {
-      const row = await connections.find(this.id, ownerId);
-      if (row.version > this.#row.version) await this.sync(row);
-      if (row.expiresAt < this.now() + BOUNDS.connectionMs / 2) await connections.keep(this.id, ownerId);
+      const row = await connections.find(this.id, this.#ownerId);
+      if (row.version > this.#version) await this.sync(row);
+      if (row.expiresAt < this.now() + BOUNDS.connectionMs / 2) await connections.keep(this.id, this.#ownerId);
     } catch (error) {
       if (error instanceof AppError && error.code === "connection_not_found") this.writer.destroy();
       else log.warn({ err: error, connectionId: this.id }, "a connection's row could not be read");

@@ -1,4 +1,4 @@
-import type { Bus, Unsubscribe } from "../../bus/bus.ts";
+import type { Bus, Subscription } from "../../bus/bus.ts";
 import { BOUNDS } from "../../config/bounds.ts";
 import { type Delta, storedSubject } from "../../protocol/event.ts";
 import { parseFrame } from "../../protocol/frames.ts";
@@ -79,7 +79,7 @@ export class Follower {
   #isBehind = false;
   /** The bus could not be subscribed to at first, and was before the place was known. */
   #isLate = false;
-  #unsubscribe: Unsubscribe | undefined;
+  #subscription: Subscription | undefined;
   #isClosed = false;
 
   private constructor(floorId: FloorId, options: FollowerOptions) {
@@ -147,7 +147,7 @@ export class Follower {
 
   close(): void {
     this.#isClosed = true;
-    this.#unsubscribe?.();
+    this.#subscription?.end();
     this.#listeners.clear();
     this.#kept = [];
   }
@@ -157,7 +157,7 @@ export class Follower {
     const topic = floorTopic(store.epoch, this.floorId);
     const hear = (bytes: Uint8Array) => this.#hear(bytes);
     // While the bus is away, read from the store. Once the bus is back, the entries in between are read again.
-    this.#unsubscribe = await keepListening(bus, topic, hear, () => this.#hearLate());
+    this.#subscription = await keepListening(bus, topic, hear, () => this.#hearLate());
     try {
       this.#place = (await store.heads([this.floorId])).get(this.floorId) ?? 0;
       this.#keptFrom = this.#place;

@@ -1,4 +1,4 @@
-import type { Bus, Listener, Unsubscribe } from "../../bus/bus.ts";
+import type { Bus, Listener, Subscription } from "../../bus/bus.ts";
 import { AppError } from "../../protocol/errors.ts";
 
 /**
@@ -12,11 +12,11 @@ export async function keepListening(
   topic: string,
   listener: Listener,
   onLate: () => void,
-): Promise<Unsubscribe> {
+): Promise<Subscription> {
   let isWanted = true;
   let isTrying = false;
   let recoveries = 0;
-  let unsubscribe: Unsubscribe | undefined;
+  let subscription: Subscription | undefined;
 
   /** Try until the subscription succeeds, or until only waiting for the bus remains. */
   const begin = async (): Promise<boolean> => {
@@ -25,9 +25,9 @@ export async function keepListening(
       while (isWanted) {
         const before = recoveries;
         try {
-          unsubscribe = await bus.subscribe(topic, listener);
+          subscription = await bus.subscribe(topic, listener);
           forget();
-          if (!isWanted) unsubscribe();
+          if (!isWanted) subscription.end();
           return isWanted;
         } catch (error) {
           if (!(error instanceof AppError) || error.code !== "unavailable") throw error;
@@ -49,14 +49,16 @@ export async function keepListening(
   });
   try {
     // Returned as it is: thousands of topics are subscribed, and few had to wait.
-    if (await begin()) return unsubscribe!;
+    if (await begin()) return subscription!;
   } catch (error) {
     forget();
     throw error;
   }
-  return () => {
-    isWanted = false;
-    forget();
-    unsubscribe?.();
+  return {
+    end: () => {
+      isWanted = false;
+      forget();
+      subscription?.end();
+    },
   };
 }

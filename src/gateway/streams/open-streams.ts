@@ -46,7 +46,7 @@ export class Streams {
   /** One for all: thousands of idle streams would each keep theirs in memory. */
   readonly #onClose = (writer: object) => this.#remove(writer);
   /** Streams of connections, by owner. A connection that is open twice is listed twice. */
-  readonly #connections = new Map<string | undefined, Map<Stream, ConnectionId>>();
+  readonly #connections = new Map<string | undefined, Set<Stream>>();
   /** The owner of each stream, where callers authenticate. */
   readonly #readers = new Map<Stream, Caller>();
   /** The number of streams of each owner. */
@@ -127,8 +127,8 @@ export class Streams {
   /** The owner's open connection on this node; undefined if it has none or several. */
   onlyConnectionOf(ownerId: string | undefined): ConnectionId | undefined {
     const ids = new Set<ConnectionId>();
-    for (const id of this.#connections.get(ownerId)?.values() ?? []) {
-      if (ids.add(id).size > 1) return undefined;
+    for (const { connection } of this.#connections.get(ownerId) ?? []) {
+      if (ids.add(connection!.id).size > 1) return undefined;
     }
     return ids.values().next().value;
   }
@@ -136,9 +136,9 @@ export class Streams {
   #addConnection(stream: Stream): void {
     const { connection } = stream;
     if (!connection) return;
-    const { id, ownerId } = connection;
-    const open = this.#connections.get(ownerId) ?? new Map<Stream, ConnectionId>();
-    this.#connections.set(ownerId, open.set(stream, id));
+    const { ownerId } = connection;
+    const open = this.#connections.get(ownerId) ?? new Set<Stream>();
+    this.#connections.set(ownerId, open.add(stream));
   }
 
   #dropConnection(stream: Stream): void {

@@ -35,14 +35,14 @@ interface SseOptions {
  * sign that a head was sent.
  */
 const SENT = "HTTP/1.1 200 OK\r\n\r\n";
-type SentResponse = ServerResponse & { _header?: string | null };
+type StreamResponse = ServerResponse & { _header?: string | null };
 
 /** Shared by all streams. */
 const ignore = () => {};
 
 /** Writes frames to one event stream. Reports when the reader falls behind, and when it has caught up. */
 export class SseWriter {
-  readonly #response: ServerResponse;
+  readonly #response: StreamResponse;
   /**
    * Frames are written to the socket: each write of a response costs another cork and callback. Null if the client left
    * before.
@@ -61,7 +61,7 @@ export class SseWriter {
   onClose: (writer: object) => void = ignore;
 
   constructor(
-    response: ServerResponse,
+    response: StreamResponse,
     headers: Record<string, string>,
     now: number,
     { opening = retryFrame(BOUNDS.retryMs), isChunked = false }: SseOptions = {},
@@ -76,10 +76,10 @@ export class SseWriter {
     // Flushed alone: joined to the first frame, the head would stay in memory in dozens of pieces while the stream
     // lives.
     response.flushHeaders();
-    (response as SentResponse)._header = SENT;
+    response._header = SENT;
     this.#socket = response.socket;
-    response.on("close", () => this.#close());
-    this.#socket?.on("drain", () => this.#drained());
+    // Not of the response: it already has a listener, and for a second one each idle stream would keep a list.
+    this.#socket?.on("close", () => this.#close());
     // A reader that disconnected is not an error. `close` follows.
     response.on("error", ignore);
     if (opening !== "") this.write(opening);
@@ -101,6 +101,8 @@ export class SseWriter {
     if (this.#isFull) return "full";
     if (socket.writableLength <= BOUNDS.unsentBytes) return "ok";
     this.#isFull = true;
+    // Only now: a listener for each idle stream would stay in memory.
+    socket.once("drain", () => this.#drained());
     return "full";
   }
 

@@ -1,4 +1,4 @@
-import type { Bus, Listener, Unsubscribe } from "../../../src/bus/bus.ts";
+import type { Bus, Listener, Subscription, Unsubscribe } from "../../../src/bus/bus.ts";
 
 /** What becomes of a message that is published. */
 export type Fate = "deliver" | "lose" | "repeat" | "delay";
@@ -47,7 +47,7 @@ export class FaultyBus implements Bus {
     return this.#bus.isHeard(topic);
   }
 
-  subscribe(topic: string, listener: Listener): Promise<Unsubscribe> {
+  subscribe(topic: string, listener: Listener): Promise<Subscription> {
     return this.#bus.subscribe(topic, listener);
   }
 

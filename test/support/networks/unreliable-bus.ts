@@ -1,4 +1,4 @@
-import type { Bus, Listener, Unsubscribe } from "../../../src/bus/bus.ts";
+import type { Bus, Listener, Subscription, Unsubscribe } from "../../../src/bus/bus.ts";
 import { MemoryBus } from "../../../src/bus/memory-bus.ts";
 
 /** What becomes of a message on its way. */
@@ -27,7 +27,7 @@ export class UnreliableBus implements Bus {
     if (fate === "repeat") await this.memory.publish(topic, message);
   }
 
-  subscribe(topic: string, listener: Listener): Promise<Unsubscribe> {
+  subscribe(topic: string, listener: Listener): Promise<Subscription> {
     return this.memory.subscribe(topic, listener);
   }
 

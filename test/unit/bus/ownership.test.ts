@@ -34,7 +34,7 @@ class Cluster {
       serve: async (topic) => {
         const nodes = this.answering.get(topic) ?? new Set();
         this.answering.set(topic, nodes.add(nodeId));
-        return () => nodes.delete(nodeId);
+        return { end: () => nodes.delete(nodeId) };
       },
       onTaken: () => this.takings.push(nodeId),
       log: silent,

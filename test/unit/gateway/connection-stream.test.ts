@@ -134,6 +134,36 @@ describe("a connection's stream", () => {
     await reader.until(has("a", 3));
   });
 
+  test("a connection's stream takes up one binding after another, however many are made meanwhile", async () => {
+    const gates = { "u:yan": Promise.withResolvers<void>(), "u:zoe": Promise.withResolvers<void>() };
+    const { store, bus, feed, connect, load } = await place((own) => ({
+      heads: async (ids) => {
+        await gates[ids[0] as keyof typeof gates]?.promise;
+        return await own.heads(ids);
+      },
+    }));
+    const yans = new FloorFeed(store, bus, "u:yan");
+    const zoes = new FloorFeed(store, bus, "u:zoe");
+    await yans.create("y");
+    await zoes.create("z");
+    await feed.create("a");
+    const { reader, connectionId } = await connect("", { a: 1, y: 1, z: 1 });
+    await load(connectionId, "y");
+    await load(connectionId, "z");
+    gates["u:yan"].resolve();
+    await yans.log("y");
+    await reader.until(has("y", 2));
+    await load(connectionId, "a");
+    await zoes.log("z");
+    // Time enough for the third binding, if it did not wait for the second.
+    for (let count = 0; count < 5; count++) await turn();
+    gates["u:zoe"].resolve();
+    await feed.log("a");
+    await reader.until(has("a", 2));
+    const heard = reader.stream.events.map(({ type, sessionId }) => sessionId ?? type);
+    expect(heard.slice(-3)).toEqual(["z", "agent_list", "a"]);
+  });
+
   test("a connection's stream of an unknown connection is a new one, and says so", async () => {
     const { store, url } = await place();
     const headers = {

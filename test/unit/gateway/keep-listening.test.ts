@@ -22,7 +22,7 @@ class MoodyBus {
     await (typeof fate === "object" ? fate : undefined);
     if (fate === "away") throw new AppError("unavailable");
     this.listening.push(listener);
-    return () => void this.listening.splice(this.listening.indexOf(listener), 1);
+    return { end: () => void this.listening.splice(this.listening.indexOf(listener), 1) };
   }
 
   onRecovered(listener: () => void) {
@@ -42,7 +42,7 @@ class MoodyBus {
 
 const listen = async (bus: MoodyBus) => {
   let lateCount = 0;
-  const stop = await keepListening(
+  const subscription = await keepListening(
     bus.asBus,
     "topic",
     () => {},
@@ -50,30 +50,30 @@ const listen = async (bus: MoodyBus) => {
       lateCount += 1;
     },
   );
-  return { stop, late: () => lateCount };
+  return { subscription, late: () => lateCount };
 };
 
 describe("a topic that is listened to for as long as it takes", () => {
   test("a topic that is listened to for as long as it takes is heard at once where the bus is there, and later recoveries are not its business", async () => {
     const bus = new MoodyBus();
-    const { stop, late } = await listen(bus);
+    const { subscription, late } = await listen(bus);
     await bus.recover();
     expect([bus.tried, bus.listening.length, bus.waiting, late()]).toEqual([1, 1, 0, 0]);
-    stop();
+    subscription.end();
     expect(bus.listening).toEqual([]);
   });
 
   test("a topic is subscribed when the bus returns, and this is reported once", async () => {
     const bus = new MoodyBus();
     bus.tries.push("away", "away");
-    const { stop, late } = await listen(bus);
+    const { subscription, late } = await listen(bus);
     expect([bus.tried, bus.listening.length]).toEqual([1, 0]);
     await bus.recover();
     expect([bus.tried, bus.listening.length, late()]).toEqual([2, 0, 0]);
     await bus.recover();
     await bus.recover();
     expect([bus.tried, bus.listening.length, bus.waiting, late()]).toEqual([3, 1, 0, 1]);
-    stop();
+    subscription.end();
     expect(bus.listening).toEqual([]);
   });
 
@@ -92,9 +92,9 @@ describe("a topic that is listened to for as long as it takes", () => {
     const bus = new MoodyBus();
     const answered = Promise.withResolvers<void>();
     bus.tries.push("away", answered.promise);
-    const { stop, late } = await listen(bus);
+    const { subscription, late } = await listen(bus);
     await bus.recover();
-    stop();
+    subscription.end();
     answered.resolve();
     await new Promise(setImmediate);
     await bus.recover();

@@ -220,7 +220,7 @@ test.each([{ max: 2 }, { maxPerAddress: 2 }])(
   },
 );
 
-test("a connection that is over leaves its place to another", async () => {
+test("a connection that is over leaves its place to one other", async () => {
   const { heard, whenHeard, dial } = await open({ maxPerAddress: 1 });
   const first = await dial(GET);
   await whenHeard(1);
@@ -229,6 +229,9 @@ test("a connection that is over leaves its place to another", async () => {
   await closed;
   await dial(GET);
   await whenHeard(2);
+  const third = await dial(GET);
+  await third.closed;
+  expect([third.text, heard.length]).toEqual(["", 2]);
 });
 
 test("a trusted proxy has connections for all its clients", async () => {
