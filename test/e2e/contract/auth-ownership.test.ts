@@ -1,47 +1,35 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Caller, keysFile, writeTemporary } from "../../support/clients/callers.ts";
 import { accepted, refused } from "../../support/clients/e2e-client.ts";
+import {
+  essence,
+  floor,
+  IMAGE,
+  MESSAGES,
+  NOTHING,
+  NOTHING_THERE,
+  OF_NOBODY,
+  ROUTES,
+  type Things,
+} from "../../support/clients/owned-resources.ts";
 import type { SseReader, StreamEvent } from "../../support/clients/sse-reader.ts";
-import { type Answer, NodeUnderTest } from "../../support/nodes/node-under-test.ts";
+import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
 const KEYS = [
   { owner: "ann", key: "ann-key-0123456789abcdef0123456789" },
   { owner: "bob", key: "bob-key-0123456789abcdef0123456789" },
   { owner: "ops", key: "ops-key-0123456789abcdef0123456789", operator: true },
 ];
-const IMAGE = { data: Buffer.from("not really a picture").toString("base64"), mimeType: "image/png" };
 
 const keys = await writeTemporary("keys.yaml", keysFile(KEYS), afterAll);
+
 const node = await NodeUnderTest.start({
   settings: { INTERLOCK_AUTH: `keys:${keys}`, INTERLOCK_RATE_LIMITS: "off" },
 });
+
 afterAll(() => node.stop());
+
 const [ann, bob, ops] = KEYS.map(({ key }) => new Caller(node, key)) as [Caller, Caller, Caller];
-
-/** What Ann has, and Bob wants. */
-interface Things {
-  /** On her floor. */
-  session: string;
-  /** On a floor of its own. */
-  alone: string;
-  message: string;
-  image: string;
-  floor: string;
-  connection: string;
-  /** Of her connection's stream. */
-  position: string;
-}
-
-/** The same, and there is no such thing. */
-const NOTHING: Things = {
-  session: "no-such-session",
-  alone: "no-such-session",
-  message: "no-such-message",
-  image: "0".repeat(64),
-  floor: "u:nobody",
-  connection: "nowhere",
-  position: "",
-};
 
 interface FloorPage {
   floors: { floorId: string }[];
@@ -77,120 +65,6 @@ beforeAll(async () => {
     position: `${stream.lastEventId}0_1`,
   };
 });
-
-const floor = (id: string) => `/floor/${encodeURIComponent(id)}`;
-
-/** Every route that names something of somebody's: how it is asked for it. */
-const ROUTES: [route: string, ask: (caller: Caller, of: Things) => Promise<Answer>][] = [
-  ["POST /session/load", (caller, { session }) => caller.post("/session/load", { sessionId: session })],
-  ["GET /session/{id}", (caller, { session }) => caller.get(`/session/${session}`)],
-  ["PATCH /session/{id}", (caller, { session }) => caller.ask("PATCH", `/session/${session}`, { title: "mine" })],
-  ["DELETE /session/{id}", (caller, { session }) => caller.ask("DELETE", `/session/${session}`)],
-  ["POST /session/{id}/fork", (caller, { session }) => caller.post(`/session/${session}/fork`)],
-  ["POST /session/{id}/rollback", (caller, { session }) => caller.post(`/session/${session}/rollback`)],
-  ["POST /session/{id}/summarize", (caller, { session }) => caller.post(`/session/${session}/summarize`)],
-  ["POST /session/{id}/mode", (caller, { session }) => caller.post(`/session/${session}/mode`, { mode: "quick" })],
-  ["GET /session/{id}/export", (caller, { session }) => caller.get(`/session/${session}/export`)],
-  ["GET /session/{id}/queue", (caller, { session }) => caller.get(`/session/${session}/queue`)],
-  [
-    "POST /session/{id}/messages/{messageId}/resend",
-    (caller, { session, message }) => caller.post(`/session/${session}/messages/${message}/resend`),
-  ],
-  [
-    "POST /session/{id}/messages/{messageId}/edit",
-    (caller, { session, message }) => caller.post(`/session/${session}/messages/${message}/edit`, { content: "mine" }),
-  ],
-  [
-    "POST /session/import",
-    (caller, { connection }) =>
-      caller.post(`/session/import?connectionId=${connection}`, undefined, {
-        raw: '{"type":"session","version":1}\n{"type":"end","messages":0}',
-        headers: { "Content-Type": "application/x-ndjson" },
-      }),
-  ],
-  ["GET /session/{id}/messages", (caller, { session }) => caller.get(`/session/${session}/messages`)],
-  [
-    "DELETE /session/{id}/messages/{messageId}",
-    (caller, { session, message }) => caller.ask("DELETE", `/session/${session}/messages/${message}`),
-  ],
-  [
-    "GET /session/{id}/messages/{messageId}/logs",
-    (caller, { session, message }) => caller.get(`/session/${session}/messages/${message}/logs`),
-  ],
-  [
-    "GET /session/{id}/images/{hash}",
-    (caller, { session, image }) => caller.get(`/session/${session}/images/${image}`),
-  ],
-  ...["activate", "pause", "resume", "archive", "stop"].map((verb): (typeof ROUTES)[number] => [
-    `POST /session/{id}/${verb}`,
-    (caller, { session }) => caller.post(`/session/${session}/${verb}`),
-  ]),
-  ["GET /session/{id}/events", (caller, { session }) => caller.get(`/session/${session}/events`)],
-  ["GET /floor/{id}", (caller, of) => caller.get(floor(of.floor))],
-  ["GET /floor/{id}/log", (caller, of) => caller.get(`${floor(of.floor)}/log`)],
-  ["POST /floor/{id}/stop", (caller, of) => caller.post(`${floor(of.floor)}/stop`)],
-  ["POST /floor/{id}/stop-all", (caller, of) => caller.post(`${floor(of.floor)}/stop-all`)],
-  ["PUT /floor/{id}/flags", (caller, of) => caller.ask("PUT", `${floor(of.floor)}/flags`, { emergency: true })],
-  ["PATCH /floor/{id}/flags", (caller, of) => caller.ask("PATCH", `${floor(of.floor)}/flags`, { emergency: true })],
-  ["POST /floor/{id}/what-if", (caller, of) => caller.post(`${floor(of.floor)}/what-if`, { agentId: "phone" })],
-  ["GET /floor/{id}/events", (caller, of) => caller.get(`${floor(of.floor)}/events`)],
-  ["POST /message", (caller, { session }) => caller.post("/message", { type: "abort", sessionId: session })],
-  ["POST /session/create", (caller, { connection }) => caller.post("/session/create", { connectionId: connection })],
-  ["GET /api/chat/{id}/stream", (caller, { session }) => caller.get(`/api/chat/${session}/stream`)],
-  ["DELETE /api/chat/{id}/stream", (caller, { session }) => caller.ask("DELETE", `/api/chat/${session}/stream`)],
-];
-
-/** Answers, beside 404, that say that nothing is there. */
-const NOTHING_THERE = /^$|"deleted":false|"aborted":false/;
-
-/**
- * Routes that name no resource of an owner. Lists among them have tests of their own below, and the doors in
- * `test/e2e/doors/access.test.ts`; a new route belongs into one of the two lists.
- */
-const OF_NOBODY = [
-  "GET /session/list",
-  "GET /floors",
-  "GET /floors/events",
-  "GET /agents",
-  "GET /agents/definitions",
-  "POST /agents/definitions",
-  "GET /agents/definitions/{id}",
-  "PATCH /agents/definitions/{id}",
-  "DELETE /agents/definitions/{id}",
-  "GET /events",
-  "GET /health",
-  "GET /ready",
-  "GET /metrics",
-  "GET /nodes",
-  "POST /ticket",
-  "POST /cookie",
-  "DELETE /cookie",
-  "POST /api/chat",
-  "GET /v1/models",
-  "GET /v1/models/{model}",
-  "POST /v1/chat/completions",
-  "POST /v1/responses",
-  "POST /mcp",
-];
-
-const MESSAGES: [type: string, fields: object][] = [
-  ["chat", { content: "hello" }],
-  ["image", { content: "hello", images: [IMAGE] }],
-  ["abort", {}],
-  ["pause", {}],
-  ["resume", {}],
-  ["archive", {}],
-  ["switch_agent", { agentId: "phone" }],
-  ["tool_confirmation_response", { requestId: "r", response: "approve" }],
-  ["user_question_response", { requestId: "r", response: "a" }],
-];
-
-/** An answer without what differs from one request to the next. */
-function essence({ status, text }: Answer, of: Things): { status: number; text: string } {
-  let plain = text.replace(/"traceId":"[^"]+"/, "");
-  for (const [name, id] of Object.entries(of)) if (id !== "") plain = plain.replaceAll(id, `<${name}>`);
-  return { status, text: plain };
-}
 
 test("every route of the node is looked at", async () => {
   const { paths } = JSON.parse((await node.send("GET", "/openapi.json")).text) as { paths: Record<string, object> };

@@ -1,0 +1,49 @@
+import { onTestFinished } from "vitest";
+import type { ConnectionId } from "../../../src/protocol/ids.ts";
+import { parseConnectionPosition } from "../../../src/protocol/position.ts";
+import type { Store } from "../../../src/store/store.ts";
+import { SessionReader } from "../clients/session-reader.ts";
+import { Transcript } from "../clients/transcript.ts";
+import { FloorFeed } from "../floors/floor-feed.ts";
+import { UnreliableBus } from "../networks/unreliable-bus.ts";
+import { VirtualClock } from "../runner/virtual-clock.ts";
+import { openTemporaryStore, withMethods } from "../stores/temporary-store.ts";
+import { openGateway } from "./gateway-stage.ts";
+
+/** A gateway over a store, with connections that clients open and load sessions into; `replace`: methods of its store. */
+export async function place(replace: (store: Store) => Partial<Store> = () => ({})) {
+  const store = await openTemporaryStore();
+  const bus = new UnreliableBus();
+  const clock = new VirtualClock();
+  const stage = await openGateway({ store: withMethods(store, replace(store)), bus, clock });
+  const { url } = stage;
+  const feed = new FloorFeed(store, bus);
+
+  /** A client's connection, with what it knows of its sessions. */
+  async function connect(query = "", starts: Record<string, number> = {}) {
+    const reader = new SessionReader(`${url}/events${query}`, new Transcript(starts));
+    onTestFinished(() => reader.close());
+    await reader.open();
+    return { reader, connectionId: await idOf(reader) };
+  }
+
+  /** Bind a session, from where its log stands. */
+  async function load(connectionId: string, sessionId: string): Promise<{ status: number; errorCode?: string }> {
+    const response = await fetch(`${url}/session/load`, {
+      method: "POST",
+      headers: { "Content-Type": "application/json" },
+      body: JSON.stringify({ sessionId, connectionId }),
+    });
+    return { status: response.status, ...((await response.json()) as object) };
+  }
+
+  const rowOf = async (id: string) => (await store.loadConnection(id as ConnectionId))!;
+  return { ...stage, store, bus, clock, feed, connect, load, rowOf };
+}
+
+/** The id of a connection, once its stream tells it. */
+export const idOf = async (reader: SessionReader) => (await reader.stream.next("connected")).data.connectionId;
+/** Whether a transcript has a session up to this event. */
+export const has = (sessionId: string, seq: number) => (transcript: Transcript) => transcript.seqOf(sessionId) === seq;
+/** The sessions that a position names. */
+export const slotsOf = (position: string | undefined) => parseConnectionPosition(position ?? "")?.slots;

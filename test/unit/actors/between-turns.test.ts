@@ -1,0 +1,123 @@
+import { describe, expect, test } from "vitest";
+import { createActor } from "xstate";
+import { arbiterMachine } from "../../../src/actors/floor/arbiter.ts";
+import { FloorStage } from "../../support/floors/floor-stage.ts";
+import { persistWhole } from "../../support/floors/persisted-floor.ts";
+import { playing, withMusic } from "../../support/floors/playing-floor.ts";
+
+describe("between turns", () => {
+  const timerOf = (floor: FloorStage, kind: "idleTimerId" | "pauseTimerId") =>
+    floor.actors.machineState("music" as never)!.context[kind]!;
+
+  test("a holder with nothing running gives the floor up after idle_timeout", () => {
+    const floor = playing({ idle_timeout: "10m" });
+    expect(timerOf(floor, "idleTimerId")).toBeUndefined();
+    floor.report("music", "run-m1", 2, { outcome: { kind: "done" } });
+    floor.ask({ type: "timer", sessionId: "music", timerId: timerOf(floor, "idleTimerId") });
+    expect(floor.transitions().at(-1)).toBe("music active.idle→paused");
+    expect(floor.actors.machineState("music" as never)!.context.pausedBy).toBe("yield");
+    expect(floor.actors.context.floor.holder).toBeUndefined();
+  });
+
+  test("a session paused longer than max_pause is archived, and a stale timer does nothing", () => {
+    const floor = playing({ max_pause: "30m" });
+    floor.on("music", "pause");
+    const stale = timerOf(floor, "pauseTimerId");
+    floor.on("music", "resume");
+    floor.ask({ type: "timer", sessionId: "music", timerId: stale });
+    expect(floor.state("music")).toBe("active.running");
+    floor.on("music", "pause");
+    floor.ask({ type: "timer", sessionId: "music", timerId: timerOf(floor, "pauseTimerId") });
+    expect(floor.transitions().at(-1)).toBe("music paused→archived");
+  });
+
+  test("after_turn yields the floor or archives the session", () => {
+    for (const [afterTurn, state] of [
+      ["yield", "paused"],
+      ["archive", "archived"],
+    ] as const) {
+      const floor = playing({ after_turn: afterTurn });
+      floor.report("music", "run-m1", 2, { outcome: { kind: "done" } });
+      expect(floor.state("music")).toBe(state);
+    }
+  });
+});
+
+describe("switching the agent", () => {
+  const outcome = (floor: FloorStage, agentId: string) => {
+    const reply = floor.ask({ type: "session.switch_agent", sessionId: "music", agentId });
+    return reply.ok ? reply.outcome : reply;
+  };
+
+  test("switching the agent is checked in the contract's order, and a failure leaves the agent as it is", () => {
+    const floor = playing();
+    expect(outcome(floor, " ")).toMatchObject({ errorCode: "invalid_agent_id" });
+    expect(outcome(floor, "Agent@1")).toMatchObject({ errorCode: "invalid_agent_id_format" });
+    expect(outcome(floor, "hacker")).toMatchObject({ errorCode: "agent_busy" });
+    floor.on("music", "abort");
+    expect(outcome(floor, "hacker")).toMatchObject({
+      errorCode: "agent_not_found",
+      message: "Invalid agent ID: hacker",
+    });
+    expect(floor.actors.machineState("music" as never)!.context.claim.agentId).toBe("music");
+  });
+
+  test("switching the agent changes the session's priority and preempts no session", () => {
+    const floor = new FloorStage(withMusic({}));
+    floor.create("music");
+    floor.create("weather");
+    expect(outcome(floor, "phone")).toEqual({
+      previousAgentId: "music",
+      currentAgentId: "phone",
+      agentName: "Phone",
+    });
+    expect(floor.state("weather")).toBe("active.idle");
+    expect(floor.actors.context.floor.paused).toMatchObject([{ agentId: "phone", priority: 90 }]);
+  });
+});
+
+describe("a floor that is carried over", () => {
+  test("a floor that is carried over goes on where it was", () => {
+    const floor = playing();
+    floor.create("phone");
+    floor.restart();
+    expect(floor.report("music", "run-m1", 2)).toMatchObject({ standing: { standing: "hold" } });
+    floor.on("phone", "archive");
+    expect(floor.state("music")).toBe("active.running");
+    expect(floor.report("music", "run-m1", 3, { outcome: { kind: "done" } }).ok).toBe(true);
+    expect(floor.state("music")).toBe("active.idle");
+  });
+
+  test("a floor that is carried over is written without sessions that do not compete and have nothing running", () => {
+    const floor = playing();
+    floor.create("weather", { activate: false });
+    floor.on("music", "pause");
+    floor.create("planner");
+    floor.on("planner", "pause");
+    floor.actors.takeTouched();
+    floor.actors.release();
+    expect(floor.actors.takeTouched()).toEqual([]);
+    expect([...floor.actors.mattering()]).toEqual(["music"]);
+    expect(Object.keys(JSON.parse(persistWhole(floor.actors)).children)).toEqual(["music"]);
+  });
+
+  test("a floor that is carried over keeps only the most recently used sessions warm beside the competing ones", () => {
+    const floor = playing();
+    for (let index = 0; index < 40; index++) floor.create("weather", { id: `w${index}`, activate: false });
+    floor.actors.release();
+    expect(floor.actors.sessionIds.sort()).toEqual(
+      ["music", ...Array.from({ length: 16 }, (_, n) => `w${n + 24}`)].sort(),
+    );
+    expect(floor.on("w39", "archive").ok).toBe(true);
+  });
+
+  test("a floor that is carried over is written as XState itself would write it", () => {
+    const floor = playing();
+    floor.create("phone");
+    const before = persistWhole(floor.actors);
+    floor.restart();
+    expect(JSON.parse(persistWhole(floor.actors))).toEqual(JSON.parse(before));
+    const actor = createActor(arbiterMachine, { input: { floorId: "u:ann" as never }, snapshot: JSON.parse(before) });
+    expect(JSON.parse(before)).toEqual(JSON.parse(JSON.stringify(actor.getPersistedSnapshot())));
+  });
+});

@@ -1,0 +1,172 @@
+import { describe, expect, test } from "vitest";
+import type { Fact } from "../../../src/actors/facts.ts";
+import { closed, playing, scripted, wishes, withdrawn } from "../../support/floors/playing-floor.ts";
+
+const signals = (facts: readonly Fact[]) =>
+  facts.flatMap((fact) =>
+    fact.type === "signal" && "attempt" in fact.signal ? [`${fact.signal.signal} ${fact.signal.attempt}`] : [],
+  );
+
+describe("a pause", () => {
+  test("a pause holds the run of an agent that can wait, and the resume lets it go on", () => {
+    const floor = playing();
+    const { facts } = floor.deliver({
+      type: "session.create",
+      sessionId: "phone",
+      session: { sessionId: "phone", agentId: "phone", userId: "ann" },
+      activate: true,
+    });
+    expect(signals(facts)).toEqual(["hold 1"]);
+    const resumed = floor.deliver({ type: "session.archive", sessionId: "phone" }).facts;
+    expect(signals(resumed)).toEqual(["go 1"]);
+    expect(wishes(resumed)).toMatchObject([{ dueAt: floor.now + 2_000 }]);
+    expect(floor.state("music")).toBe("active.running");
+    const nudge = wishes(resumed)[0]!.id;
+    const next = floor.deliver({
+      type: "run.report",
+      sessionId: "music",
+      runId: "run-m1",
+      attempt: 1,
+      n: 2,
+      parts: [{ kind: "append", messageId: "a1", offset: 5, text: "!" }],
+    });
+    expect(withdrawn(next.facts)).toEqual([nudge]);
+  });
+
+  test("a pause cancels the run of an agent that cannot hold; the run starts again after the old attempt has stopped", () => {
+    const floor = playing({ adapter: scripted({ yields: "abort" }) });
+    const paused = floor.deliver({ type: "session.pause", sessionId: "music" }).facts;
+    expect(signals(paused)).toEqual(["stop 1"]);
+    expect(closed(paused)).toEqual(["a1 interrupted"]);
+    expect(floor.events("complete")).toEqual([]);
+    const resumed = floor.deliver({ type: "session.resume", sessionId: "music" }).facts;
+    expect(wishes(resumed)).toEqual([]);
+    const stopped = floor.deliver({
+      type: "run.report",
+      sessionId: "music",
+      runId: "run-m1",
+      attempt: 1,
+      n: 2,
+      parts: [],
+      outcome: { kind: "stopped" },
+    }).facts;
+    expect(wishes(stopped)).toHaveLength(1);
+    expect(floor.claim("music", "run-m1", "next")).toMatchObject({ task: { attempt: 2 } });
+  });
+
+  test("a pause of a run without a worker drops the claim, and the resume requests another worker", () => {
+    const floor = playing();
+    floor.on("music", "pause");
+    expect(floor.claim("music", "run-m1", "other")).not.toHaveProperty("task");
+    const { facts } = floor.deliver({ type: "session.resume", sessionId: "music" });
+    expect(wishes(facts)).toMatchObject([{ dueAt: floor.now }]);
+  });
+});
+
+describe("an abort", () => {
+  test("an abort ends the run and keeps its text, and without a run is no error", () => {
+    const floor = playing();
+    const { facts } = floor.deliver({ type: "session.abort", sessionId: "music" });
+    expect(facts.filter((fact) => fact.type === "event").map((fact) => fact.event.type)).toEqual([
+      "complete",
+      "session_transition",
+    ]);
+    expect(closed(facts)).toEqual(["a1 interrupted"]);
+    expect(floor.state("music")).toBe("active.idle");
+    expect(floor.on("music", "abort")).toMatchObject({ ok: true });
+  });
+
+  test("an abort of a paused session ends the held run and leaves it paused", () => {
+    const floor = playing();
+    floor.on("music", "pause");
+    floor.on("music", "abort");
+    expect(floor.state("music")).toBe("paused");
+    expect(floor.actors.machineState("music" as never)?.value.activity).toBe("idle");
+  });
+
+  test("an abort frees the session for a next run after ten seconds, even if the worker never says that it stopped", () => {
+    const floor = playing();
+    floor.on("music", "abort");
+    floor.chat("music", "m2");
+    expect(wishes(floor.facts)).toHaveLength(1);
+    const { stopping } = floor.actors.machineState("music" as never)!.context;
+    floor.ask({ type: "timer", sessionId: "music", timerId: stopping!.timerId });
+    expect(wishes(floor.facts)).toHaveLength(2);
+  });
+});
+
+describe("an interaction", () => {
+  const question = { kind: "question" as const, requestId: "q1", question: "Which?", options: ["a", "b"] };
+  const asking = () => {
+    const floor = playing();
+    floor.report("music", "run-m1", 2, { parts: [{ kind: "ask", interaction: question }] });
+    return floor;
+  };
+
+  test("an interaction makes the session wait, and its answer reaches the worker", () => {
+    const floor = asking();
+    expect(floor.state("music")).toBe("active.waiting");
+    const answer = { kind: "question" as const, requestId: "q1", selected: ["a"] };
+    const { facts, reply } = floor.deliver({ type: "session.answer", sessionId: "music", requestId: "q1", answer });
+    expect(reply.ok).toBe(true);
+    expect(signals(facts)).toEqual(["answer 1"]);
+    expect(floor.state("music")).toBe("active.running");
+    expect(floor.ask({ type: "session.answer", sessionId: "music", requestId: "q1", answer })).toMatchObject({
+      code: "interaction_not_found",
+    });
+    expect(floor.ask({ type: "run.still", sessionId: "music", runId: "run-m1", attempt: 1 })).toMatchObject({
+      standing: { standing: "go", answers: [answer] },
+    });
+  });
+
+  test("an interaction runs out: the run fails with interaction_timeout and its complete", () => {
+    const floor = asking();
+    const { interactions } = floor.actors.machineState("music" as never)!.context.run!;
+    floor.ask({ type: "timer", sessionId: "music", timerId: interactions[0]!.timerId });
+    expect(floor.events("interaction_resolved")).toEqual([{ by: "timeout" }]);
+    expect(floor.events("error")).toMatchObject([{ errorCode: "interaction_timeout" }]);
+    expect(floor.events("complete")).toHaveLength(1);
+    expect(floor.state("music")).toBe("active.failed");
+  });
+
+  test("an interaction approved for always needs no asking for the rest of the session", () => {
+    const floor = playing();
+    const toolCall = { toolCallId: "t1", function: { name: "open_trunk", arguments: "{}" } };
+    const interaction = { kind: "confirmation" as const, requestId: "q1", toolCall, isSensitive: true };
+    floor.report("music", "run-m1", 2, { parts: [{ kind: "ask", interaction }] });
+    const answer = { kind: "confirmation" as const, requestId: "q1", verdict: "approve_always" as const };
+    floor.ask({ type: "session.answer", sessionId: "music", requestId: "q1", answer });
+    floor.report("music", "run-m1", 3, { outcome: { kind: "done" } });
+    floor.chat("music", "m2");
+    expect(floor.claim("music", "run-m2")).toMatchObject({ task: { approvedTools: ["open_trunk"] } });
+  });
+
+  test("an interaction ends with an abort", () => {
+    const floor = asking();
+    floor.on("music", "abort");
+    expect(floor.events("interaction_resolved")).toEqual([{ by: "abort" }]);
+  });
+
+  test("an interaction ends when another worker claims the run, and the transition says that the turn began again", () => {
+    const floor = asking();
+    const { facts } = floor.deliver({
+      type: "run.claim",
+      sessionId: "music",
+      runId: "run-m1",
+      claimId: "c2",
+      asked: true,
+    });
+    expect(floor.events("interaction_resolved", facts)).toEqual([{ by: "abort" }]);
+    const again = { from: "active.waiting", to: "active.running", event: "turn" };
+    expect(floor.events("session_transition", facts)).toMatchObject([again]);
+  });
+
+  test("an interaction ends when its worker gives the run back, and the transition says that the turn begins again", () => {
+    const floor = asking();
+    const outcome = { kind: "lost" as const, yielded: false };
+    const report = { type: "run.report" as const, sessionId: "music", runId: "run-m1", attempt: 1, n: 3 };
+    const { facts } = floor.deliver({ ...report, parts: [], outcome });
+    const again = { from: "active.waiting", to: "active.running", event: "turn" };
+    expect(floor.events("session_transition", facts)).toMatchObject([again]);
+  });
+});

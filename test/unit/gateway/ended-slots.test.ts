@@ -1,0 +1,158 @@
+import { describe, expect, test } from "vitest";
+import { SessionReader } from "../../support/clients/session-reader.ts";
+import { Transcript } from "../../support/clients/transcript.ts";
+import { has, place, slotsOf } from "../../support/nodes/connection-stage.ts";
+import { turn } from "../../support/runner/virtual-clock.ts";
+import { DAY } from "../../support/stores/floor-writer.ts";
+
+describe("a slot whose session ends", () => {
+  test("a slot whose session ends is freed before the last event is sent, and named no more", async () => {
+    const saving = Promise.withResolvers<void>();
+    const goOn = Promise.withResolvers<void>();
+    const { feed, connect, load, rowOf } = await place((own) => ({
+      saveConnection: async (row) => {
+        if (!row.slots.some(({ ended }) => ended)) return await own.saveConnection(row);
+        saving.resolve();
+        await goOn.promise;
+        return await own.saveConnection(row);
+      },
+    }));
+    for (const id of ["a", "b"]) await feed.create(id);
+    const { reader, connectionId } = await connect("", { a: 1, b: 1 });
+    for (const id of ["a", "b"]) await load(connectionId, id);
+    await feed.transit("a", "created", "archived");
+    await feed.log("b");
+    await saving.promise;
+    await turn();
+    expect([reader.transcript.seqOf("a"), reader.transcript.seqOf("b")]).toEqual([1, 1]);
+    goOn.resolve();
+    await reader.until(has("a", 2));
+    await reader.until(has("b", 2));
+    expect(slotsOf(reader.position)).toEqual([{ slot: 1, seq: 2 }]);
+    expect((await rowOf(connectionId)).slots.map(({ ended }) => ended)).toEqual([true, undefined]);
+  });
+
+  test("the end of a slot's session is sent again only to a client that was cut off before it received it", async () => {
+    const { feed, url, connect, load, rowOf } = await place();
+    for (const id of ["a", "b"]) await feed.create(id);
+    const { reader, connectionId } = await connect("", { a: 1, b: 1 });
+    for (const id of ["a", "b"]) await load(connectionId, id);
+    await feed.log("a");
+    await feed.log("b");
+    await reader.until(has("b", 2));
+    reader.close();
+    await feed.transit("a", "created", "archived");
+    // Another stream of the same connection hears of it: the end is recorded.
+    const other = new SessionReader(`${url}/events?lastEventId=${reader.position}`, new Transcript({ a: 2, b: 2 }));
+    await other.open();
+    await other.until(has("a", 3));
+    other.close();
+    expect((await rowOf(connectionId)).slots[0]!.ended).toBe(true);
+    await reader.open();
+    await reader.until(has("a", 3));
+    expect(slotsOf(reader.position)).toEqual([{ slot: 1, seq: 2 }]);
+    await reader.open();
+    await feed.log("b");
+    await reader.until(has("b", 3));
+    expect(reader.stream.events.some(({ sessionId }) => sessionId === "a")).toBe(false);
+  });
+
+  test("a slot whose session ends ends also when the session is deleted, here or while no client is connected", async () => {
+    const { feed, connect, load } = await place();
+    for (const id of ["a", "b", "c"]) await feed.create(id);
+    const { reader, connectionId } = await connect("", { a: 1, b: 1, c: 1 });
+    reader.transcript.maySkip = true;
+    for (const id of ["a", "b", "c"]) await load(connectionId, id);
+    await feed.log("c");
+    await reader.until(has("c", 2));
+    await feed.delete("a");
+    await reader.until(has("a", 2));
+    expect(reader.transcript.stateOf("a")).toBe("deleted");
+    reader.close();
+    await feed.log("b", 3);
+    await feed.delete("b");
+    await reader.open();
+    await reader.until(has("b", 5));
+    await feed.log("c");
+    await reader.until(has("c", 3));
+    expect(reader.transcript.logs.get("b")).toHaveLength(1);
+    expect(slotsOf(reader.position)).toEqual([{ slot: 2, seq: 3 }]);
+  });
+
+  test("a slot whose session ends ends also when the session is deleted between its being found and its being followed", async () => {
+    let held: { asked: PromiseWithResolvers<void>; goOn: PromiseWithResolvers<void> } | undefined;
+    const { feed, connect, load, rowOf } = await place((own) => ({
+      heads: async (ids) => {
+        held?.asked.resolve();
+        await held?.goOn.promise;
+        return await own.heads(ids);
+      },
+    }));
+    await feed.create("a");
+    const { reader, connectionId } = await connect("", { a: 1 });
+    held = { asked: Promise.withResolvers(), goOn: Promise.withResolvers() };
+    await load(connectionId, "a");
+    await held.asked.promise;
+    await feed.delete("a");
+    held.goOn.resolve();
+    await reader.until(has("a", 2));
+    expect((await rowOf(connectionId)).slots[0]!.ended).toBe(true);
+  });
+
+  test("a slot whose session ends is freed in silence when even the memory of its session is gone", async () => {
+    const { clock, feed, store, connect, load, rowOf } = await place();
+    for (const id of ["a", "b"]) await feed.create(id);
+    const { reader, connectionId } = await connect("", { a: 1, b: 1 });
+    for (const id of ["a", "b"]) await load(connectionId, id);
+    await feed.log("b");
+    await reader.until(has("b", 2));
+    reader.close();
+    await feed.delete("a");
+    await store.prune({ now: clock.now(), receiptsBefore: clock.now() + DAY, limit: 100 });
+    await reader.open();
+    await feed.log("b");
+    await reader.until(has("b", 3));
+    expect(slotsOf(reader.position)).toEqual([{ slot: 1, seq: 3 }]);
+    expect((await rowOf(connectionId)).slots[0]!.ended).toBe(true);
+  });
+
+  test("a slot whose session ends makes room: eight live sessions fit, a ninth does not, and archived ones do not count", async () => {
+    const { feed, connect, load, rowOf } = await place();
+    const ids = Array.from({ length: 30 }, (_, n) => `s${n}`);
+    for (const id of ids) await feed.create(id);
+    const { reader, connectionId } = await connect("", Object.fromEntries(ids.map((id) => [id, 1])));
+    for (const id of ids.slice(0, 8)) expect((await load(connectionId, id)).status).toBe(200);
+    expect(await load(connectionId, "s8")).toMatchObject({ status: 409, errorCode: "too_many_bindings" });
+    await feed.transit("s0", "created", "archived");
+    await reader.until(has("s0", 2));
+    expect((await load(connectionId, "s8")).status).toBe(200);
+    await feed.transit("s1", "created", "archived");
+    await reader.until(has("s1", 2));
+    for (const id of ids.slice(9)) {
+      await feed.transit(id, "created", "archived");
+      expect((await load(connectionId, id)).status, id).toBe(200);
+      await reader.until(() => true);
+      await expect.poll(async () => (await rowOf(connectionId)).slots.filter(({ ended }) => !ended).length).toBe(7);
+    }
+    await feed.log("s8");
+    await reader.until(has("s8", 2));
+    expect(slotsOf(reader.position)).toHaveLength(7);
+  });
+
+  test("a slot whose session ends is not bound once more when a browser comes back with the query it began with", async () => {
+    const { feed, connect, rowOf } = await place();
+    for (const id of ["a", "b"]) await feed.create(id);
+    const { reader, connectionId } = await connect("?sessionId=a&sessionId=b", { a: 1, b: 1 });
+    await reader.stream.until(({ events }) => events.filter(({ type }) => type === "agent_list").length === 3);
+    await feed.transit("a", "created", "archived");
+    await feed.log("b");
+    await reader.until(has("a", 2));
+    for (let n = 0; n < 3; n++) {
+      await reader.until(has("b", 2 + n));
+      await reader.open();
+      await feed.log("b");
+    }
+    await reader.until(has("b", 5));
+    expect((await rowOf(connectionId)).slots).toHaveLength(2);
+  });
+});
