@@ -59,9 +59,10 @@ const gateway = createGateway({
 });
 const { port } = await gateway.listen("127.0.0.1", 0);
 
-/** A host has the ids of its floors and sessions; making them is not part of a delivery. */
+/** A host has the ids and topics of its floors and sessions; making them is not part of a delivery. */
 const places = Array.from({ length: Number(process.argv[2]) }, (_, index) => {
-  return { sessionId: `s${index}` as SessionId, floorId: `s:s${index}` as FloorId };
+  const floorId = `s:s${index}` as FloorId;
+  return { sessionId: `s${index}` as SessionId, floorId, topic: floorTopic(store.epoch, floorId) };
 });
 for (const { sessionId, floorId } of places) {
   const command = { type: "session.create" as const, sessionId, session: { sessionId }, activate: false };
@@ -82,10 +83,10 @@ serveParent(`http://127.0.0.1:${port}`, {
     const json = JSON.stringify({ title: "x".repeat(FRAME_BYTES - 150) });
     for (let event = 0; event < events; event++) {
       const last = place + 1;
-      for (const { sessionId, floorId } of places.slice(0, floors)) {
+      for (const { sessionId, floorId, topic } of places.slice(0, floors)) {
         const entry = { floorSeq: last, sessionId, seq: last, type: "session_updated" as const, at: clock.now(), json };
         const message = { kind: "commit" as const, floorId, prev: place, last, entries: [toWire(entry)] };
-        void bus.publish(floorTopic(store.epoch, floorId), encodeFloorMessage(message, bus.isLocal));
+        void bus.publish(topic, encodeFloorMessage(message, bus.isLocal));
       }
       place = last;
       await nextTurn();

@@ -1,4 +1,5 @@
 import type { Bus } from "../../bus/bus.ts";
+import type { FloorId } from "../../protocol/ids.ts";
 import { writeMessage } from "../../protocol/internal/bus-message.ts";
 import type { Effect } from "../../protocol/internal/effect.ts";
 import {
@@ -43,10 +44,14 @@ export class Announcer {
     this.#options = options;
   }
 
+  /** The topic of a floor's commits. A floor keeps it: the bus finds a text that it has seen before faster. */
+  topicOf(floorId: FloorId): string {
+    return floorTopic(this.#options.store.epoch, floorId);
+  }
+
   /** Encode a batch that is being committed. Discard the result if the commit fails. */
-  prepare(batch: Batch): Announcement {
-    const { bus, store } = this.#options;
-    const topic = floorTopic(store.epoch, batch.change.floorId);
+  prepare(batch: Batch, topic: string): Announcement {
+    const { bus } = this.#options;
     return { batch, topic, wire: bus.isHeard(topic) ? batch.entries.map(toWire) : undefined };
   }
 

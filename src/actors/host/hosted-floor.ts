@@ -77,6 +77,7 @@ export class HostedFloor {
   readonly id: FloorId;
   readonly #options: HostedFloorOptions;
   readonly #announcer: Announcer;
+  readonly #topic: string;
   readonly #waiting: Ask[] = [];
   /** Unanswered commands, queued and in flight, by caller and command id: a repeat joins its original (rule C2). */
   readonly #asks = new Map<string, Ask>();
@@ -87,6 +88,7 @@ export class HostedFloor {
     this.id = id;
     this.#options = options;
     this.#announcer = announcer;
+    this.#topic = announcer.topicOf(id);
   }
 
   /** Whether the floor can be dropped: it has no queued command and no batch in flight. */
@@ -213,7 +215,7 @@ export class HostedFloor {
       const { store, clock, metrics } = this.#options;
       const begunAt = clock.now();
       const outcome = store.commit(batch.change);
-      const announcement = this.#announcer.prepare(batch);
+      const announcement = this.#announcer.prepare(batch, this.#topic);
       if ((await outcome) === "conflict") throw new CommitConflict();
       activation.state.version += 1;
       this.#announcer.publish(announcement);

@@ -234,11 +234,13 @@ export class Follower {
   }
 
   #append(entries: readonly WireEntry[], last: FloorSeq): void {
-    for (const entry of entries) {
-      const followed = follow(entry);
-      this.#kept.push(followed);
-      this.#keptBytes += followed.frame.byteLength;
-      this.#watch(followed);
+    const followed = entries.map(follow);
+    // Mostly nothing is kept, because every listener has taken the entries before.
+    if (this.#kept.length === 0) this.#kept = followed;
+    else this.#kept.push(...followed);
+    for (const entry of followed) {
+      this.#keptBytes += entry.frame.byteLength;
+      this.#watch(entry);
     }
     this.#place = last;
     let isEverybodyLive = true;
@@ -278,8 +280,10 @@ export class Follower {
     if (count === 0) return;
     const isAll = count === this.#kept.length;
     this.#keptFrom = isAll ? this.#place : this.#kept[count - 1]!.floorSeq;
-    if (isAll) this.#keptBytes = 0;
-    this.#kept.splice(0, count);
+    if (isAll) {
+      this.#kept = [];
+      this.#keptBytes = 0;
+    } else this.#kept.splice(0, count);
     this.#firstIndex += count;
   }
 

@@ -48,6 +48,7 @@ export class SseWriter {
    * before.
    */
   readonly #socket: Socket | null;
+  readonly #isChunked: boolean;
   /** Bytes that the kernel has accepted, and when that number last grew, in ms. */
   #taken = 0;
   #takenAt: number;
@@ -78,6 +79,8 @@ export class SseWriter {
     response.flushHeaders();
     response._header = SENT;
     this.#socket = response.socket;
+    // Whether it was asked for, and the client's version of HTTP has it.
+    this.#isChunked = response.chunkedEncoding;
     // Not of the response: it already has a listener, and for a second one each idle stream would keep a list.
     this.#socket?.on("close", () => this.#close());
     // A reader that disconnected is not an error. `close` follows.
@@ -97,7 +100,7 @@ export class SseWriter {
   write(frame: Uint8Array | string): Written {
     const socket = this.#socket;
     if (this.#isClosed || this.#hasEnded || !socket?.writable) return "closed";
-    socket.write(this.#response.chunkedEncoding ? chunkOf(frame) : frame);
+    socket.write(this.#isChunked ? chunkOf(frame) : frame);
     if (this.#isFull) return "full";
     if (socket.writableLength <= BOUNDS.unsentBytes) return "ok";
     this.#isFull = true;
