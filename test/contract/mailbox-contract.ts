@@ -1,114 +1,39 @@
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { Mailbox, type MailboxOptions, type Serve } from "../../src/cluster/mailbox.ts";
+import { describe, expect, test } from "vitest";
 import { AppError, type ErrorCode } from "../../src/protocol/errors.ts";
-import type { FloorId } from "../../src/protocol/ids.ts";
 import type { Envelope } from "../../src/protocol/internal/command.ts";
 import type { Reply } from "../../src/protocol/internal/reply.ts";
-import { FaultyBus } from "../support/networks/faulty-bus.ts";
-import { VirtualClock } from "../support/runner/virtual-clock.ts";
+import { DEADLINE_MS, mailStage, TOPIC } from "../support/nodes/mail-stage.ts";
 import type { BusSubject } from "./bus-contract.ts";
 
-const TOPIC = "floors";
-const DEADLINE_MS = 5_000;
 const ASK_AGAIN_MS = 500;
-
-/** A node: its mailbox, and what it publishes. */
-interface MailNode {
-  mailbox: Mailbox;
-  bus: FaultyBus;
-  clock: VirtualClock;
-}
 
 /** What a mailbox promises over every bus that keeps the bus's promises, and over one that loses and repeats. */
 export function mailboxContract(name: string, open: () => Promise<BusSubject>): void {
   describe(`mailbox over ${name}`, () => {
-    let subject: BusSubject;
-    let asker: MailNode;
-    let server: MailNode;
-    let nodes: MailNode[];
-    let ids = 0;
-
-    async function startNode(local?: MailboxOptions["local"]): Promise<MailNode> {
-      const bus = new FaultyBus(await subject.connect());
-      const clock = new VirtualClock();
-      const newId = () => `id${++ids}`;
-      const mailbox = new Mailbox({ bus, clock, newId, nodeId: newId(), topicOf: () => TOPIC, local });
-      await mailbox.start();
-      const node = { mailbox, bus, clock };
-      nodes.push(node);
-      return node;
-    }
-
-    beforeEach(async () => {
-      subject = await open();
-      nodes = [];
-      asker = await startNode();
-      server = await startNode();
-    });
-    afterEach(async () => {
-      for (const { mailbox } of nodes) mailbox.stop();
-      await subject.close();
-    });
-
-    /** Time passes on every node. */
-    const pass = async (ms: number) => {
-      await server.clock.advance(ms);
-      await asker.clock.advance(ms);
-    };
-
-    const envelopeOf = (commandId = `command${++ids}`): Envelope => ({
-      floorId: "u:ann" as FloorId,
-      caller: "ann",
-      commandId,
-      bodyHash: "hash",
-      deadline: asker.clock.now() + DEADLINE_MS,
-      command: { type: "floor.what_if", agentId: "music" },
-    });
-
-    /** Serves at `server`: answers with the command's id, and remembers whom it served. */
-    async function serveAll(answer: Serve = async ({ commandId }) => replyOf(commandId)) {
-      const served: Envelope[] = [];
-      let wake = () => {};
-      const subscription = await server.mailbox.serve(TOPIC, (envelope) => {
-        served.push(envelope);
-        wake();
-        return answer(envelope);
-      });
-      const until = async (count: number) => {
-        while (served.length < count) {
-          await new Promise<void>((resolve) => {
-            wake = resolve;
-          });
-        }
-      };
-      return { served, until, subscription };
-    }
-
-    const replyOf = (commandId: string): Reply => ({ ok: true, messageId: commandId as never });
-    const failureOf = (asked: Promise<Reply>): Promise<AppError> =>
-      asked.then(
-        () => expect.unreachable("it was answered"),
-        (error) => error,
-      );
+    const mail = mailStage(open);
+    const { startNode, pass, envelopeOf, serveAll, replyOf, failureOf } = mail;
 
     test("an ask is answered by the node that serves the floor, which gets the envelope as it was sent", async () => {
       const { served } = await serveAll();
       const envelope = envelopeOf();
-      expect(await asker.mailbox.ask(envelope)).toEqual(replyOf(envelope.commandId));
+      expect(await mail.asker.mailbox.ask(envelope)).toEqual(replyOf(envelope.commandId));
       expect(served).toEqual([envelope]);
     });
 
     test("a refusal is an answer, and comes with its facts", async () => {
       const refusal: Reply = { ok: false, code: "rejected", message: "later", facts: { decision: { rule: 5 } } };
       await serveAll(async () => refusal);
-      expect(await asker.mailbox.ask(envelopeOf())).toEqual(refusal);
+      expect(await mail.asker.mailbox.ask(envelopeOf())).toEqual(refusal);
     });
 
     test.each<ErrorCode>(["busy", "unavailable", "internal", "idempotency_mismatch"])(
       "%s is thrown where it is thrown there",
       async (code) => {
         await serveAll(() => Promise.reject(new AppError(code, "for this reason")));
-        expect(await failureOf(asker.mailbox.ask(envelopeOf()))).toMatchObject({ code, message: "for this reason" });
+        expect(await failureOf(mail.asker.mailbox.ask(envelopeOf()))).toMatchObject({
+          code,
+          message: "for this reason",
+        });
       },
     );
 
@@ -120,29 +45,29 @@ export function mailboxContract(name: string, open: () => Promise<BusSubject>): 
         },
       ]) {
         const { subscription } = await serveAll(serve);
-        const error = await failureOf(asker.mailbox.ask(envelopeOf()));
+        const error = await failureOf(mail.asker.mailbox.ask(envelopeOf()));
         expect(error).toMatchObject({ code: "internal", message: new AppError("internal").message });
         subscription.end();
       }
     });
 
     test("an unanswered ask is unavailable when its deadline has passed, and not before", async () => {
-      const asked = failureOf(asker.mailbox.ask(envelopeOf()));
+      const asked = failureOf(mail.asker.mailbox.ask(envelopeOf()));
       let isOver = false;
       void asked.then(() => {
         isOver = true;
       });
-      await asker.clock.advance(DEADLINE_MS - 1);
+      await mail.asker.clock.advance(DEADLINE_MS - 1);
       expect(isOver).toBe(false);
-      await asker.clock.advance(1);
+      await mail.asker.clock.advance(1);
       expect((await asked).code).toBe("unavailable");
     });
 
     test("an ask that was lost is asked again, the very same", async () => {
       const { served } = await serveAll();
-      asker.bus.fates.push("lose", "lose");
+      mail.asker.bus.fates.push("lose", "lose");
       const envelope = envelopeOf();
-      const asked = asker.mailbox.ask(envelope);
+      const asked = mail.asker.mailbox.ask(envelope);
       await pass(2 * ASK_AGAIN_MS);
       expect(await asked).toEqual(replyOf(envelope.commandId));
       expect(served).toEqual([envelope]);
@@ -150,9 +75,9 @@ export function mailboxContract(name: string, open: () => Promise<BusSubject>): 
 
     test("a lost answer is asked for again: the serving node gets the same command twice", async () => {
       const { served, until } = await serveAll();
-      server.bus.fates.push("lose");
+      mail.server.bus.fates.push("lose");
       const envelope = envelopeOf();
-      const asked = asker.mailbox.ask(envelope);
+      const asked = mail.asker.mailbox.ask(envelope);
       await until(1);
       await pass(ASK_AGAIN_MS);
       expect(await asked).toEqual(replyOf(envelope.commandId));
@@ -161,21 +86,21 @@ export function mailboxContract(name: string, open: () => Promise<BusSubject>): 
 
     test("a message that arrives twice, in either direction, is answered once", async () => {
       const { until } = await serveAll();
-      asker.bus.fates.push("repeat");
-      server.bus.fates.push("repeat", "repeat");
+      mail.asker.bus.fates.push("repeat");
+      mail.server.bus.fates.push("repeat", "repeat");
       const envelope = envelopeOf();
-      expect(await asker.mailbox.ask(envelope)).toEqual(replyOf(envelope.commandId));
+      expect(await mail.asker.mailbox.ask(envelope)).toEqual(replyOf(envelope.commandId));
       await until(2);
       const next = envelopeOf();
-      expect(await asker.mailbox.ask(next)).toEqual(replyOf(next.commandId));
+      expect(await mail.asker.mailbox.ask(next)).toEqual(replyOf(next.commandId));
     });
 
     test("answers in another order than the asks find the ask they belong to", async () => {
       await serveAll();
-      asker.bus.fates.push("delay", "delay", "delay");
+      mail.asker.bus.fates.push("delay", "delay", "delay");
       const envelopes = [envelopeOf(), envelopeOf(), envelopeOf()];
-      const asked = envelopes.map((envelope) => asker.mailbox.ask(envelope));
-      await asker.bus.deliverLate();
+      const asked = envelopes.map((envelope) => mail.asker.mailbox.ask(envelope));
+      await mail.asker.bus.deliverLate();
       expect(await Promise.all(asked)).toEqual(envelopes.map(({ commandId }) => replyOf(commandId)));
     });
 
@@ -184,20 +109,20 @@ export function mailboxContract(name: string, open: () => Promise<BusSubject>): 
       let count = 0;
       await serveAll(async () => replyOf(`answer${++count}`));
       const envelope = envelopeOf("shared");
-      const answers = [await asker.mailbox.ask(envelope), await third.mailbox.ask(envelope)];
+      const answers = [await mail.asker.mailbox.ask(envelope), await third.mailbox.ask(envelope)];
       expect(answers).toEqual([replyOf("answer1"), replyOf("answer2")]);
     });
 
     test("an answer that comes after the deadline is dropped", async () => {
       const gate = Promise.withResolvers<Reply>();
       const { until } = await serveAll(() => gate.promise);
-      const asked = failureOf(asker.mailbox.ask(envelopeOf()));
+      const asked = failureOf(mail.asker.mailbox.ask(envelopeOf()));
       await until(1);
-      await asker.clock.advance(DEADLINE_MS);
+      await mail.asker.clock.advance(DEADLINE_MS);
       expect((await asked).code).toBe("unavailable");
       gate.resolve(replyOf("late"));
       const next = envelopeOf();
-      const answered = asker.mailbox.ask(next);
+      const answered = mail.asker.mailbox.ask(next);
       expect(await answered).toEqual(replyOf("late"));
     });
 
@@ -207,15 +132,15 @@ export function mailboxContract(name: string, open: () => Promise<BusSubject>): 
       ["differ: the owner's is behind", -600_000],
     ])("a message that comes after its deadline is never served, where the clocks %s", async (_, byMs) => {
       const { served } = await serveAll();
-      server.clock.jump(byMs);
-      asker.bus.fates.push(...Array.from({ length: DEADLINE_MS / ASK_AGAIN_MS + 1 }, () => "delay" as const));
-      const asked = failureOf(asker.mailbox.ask(envelopeOf()));
+      mail.server.clock.jump(byMs);
+      mail.asker.bus.fates.push(...Array.from({ length: DEADLINE_MS / ASK_AGAIN_MS + 1 }, () => "delay" as const));
+      const asked = failureOf(mail.asker.mailbox.ask(envelopeOf()));
       await pass(DEADLINE_MS + 1);
       expect((await asked).code).toBe("unavailable");
-      asker.bus.fates.length = 0;
-      await asker.bus.deliverLate();
+      mail.asker.bus.fates.length = 0;
+      await mail.asker.bus.deliverLate();
       const next = envelopeOf();
-      expect(await asker.mailbox.ask(next)).toEqual(replyOf(next.commandId));
+      expect(await mail.asker.mailbox.ask(next)).toEqual(replyOf(next.commandId));
       expect(served.map(({ commandId }) => commandId)).toEqual([next.commandId]);
     });
 
@@ -223,21 +148,21 @@ export function mailboxContract(name: string, open: () => Promise<BusSubject>): 
       "an ask is answered where the owner's clock differs by %i ms, and has the time that the asker gave it",
       async (byMs) => {
         const { served } = await serveAll();
-        server.clock.jump(byMs);
+        mail.server.clock.jump(byMs);
         const envelope = envelopeOf();
-        expect(await asker.mailbox.ask(envelope)).toEqual(replyOf(envelope.commandId));
-        expect(served).toEqual([{ ...envelope, deadline: server.clock.now() + DEADLINE_MS }]);
+        expect(await mail.asker.mailbox.ask(envelope)).toEqual(replyOf(envelope.commandId));
+        expect(served).toEqual([{ ...envelope, deadline: mail.server.clock.now() + DEADLINE_MS }]);
       },
     );
 
     test("an ask that waited long on the bus is begun when its asker says that it still waits", async () => {
       const { served } = await serveAll();
-      asker.bus.fates.push("delay", "lose");
+      mail.asker.bus.fates.push("delay", "lose");
       const envelope = envelopeOf();
-      const asked = asker.mailbox.ask(envelope);
-      server.clock.jump(-600_000);
+      const asked = mail.asker.mailbox.ask(envelope);
+      mail.server.clock.jump(-600_000);
       await pass(ASK_AGAIN_MS);
-      await asker.bus.deliverLate();
+      await mail.asker.bus.deliverLate();
       expect(await asked).toEqual(replyOf(envelope.commandId));
       expect(served).toHaveLength(1);
     });
@@ -245,8 +170,8 @@ export function mailboxContract(name: string, open: () => Promise<BusSubject>): 
     test("an ask of a former release, without its remaining time, is limited by its deadline", async () => {
       const { served, until } = await serveAll();
       const ask = (envelope: Envelope) =>
-        asker.bus.publish(TOPIC, new TextEncoder().encode(JSON.stringify({ replyTo: "r", askId: "a", envelope })));
-      await ask({ ...envelopeOf(), deadline: server.clock.now() - 1 });
+        mail.asker.bus.publish(TOPIC, new TextEncoder().encode(JSON.stringify({ replyTo: "r", askId: "a", envelope })));
+      await ask({ ...envelopeOf(), deadline: mail.server.clock.now() - 1 });
       const timely = envelopeOf();
       await ask(timely);
       await until(1);
@@ -256,14 +181,14 @@ export function mailboxContract(name: string, open: () => Promise<BusSubject>): 
     test("a command of a newer release is not known here: unavailable, and it is not served", async () => {
       const { served } = await serveAll();
       const command = { type: "floor.fly", height: 3 } as unknown as Envelope["command"];
-      expect((await failureOf(asker.mailbox.ask({ ...envelopeOf(), command }))).code).toBe("unavailable");
+      expect((await failureOf(mail.asker.mailbox.ask({ ...envelopeOf(), command }))).code).toBe("unavailable");
       expect(served).toEqual([]);
     });
 
     test("a message that makes no sense is answered with silence, and what follows is served", async () => {
       const { served } = await serveAll();
       const replies: string[] = [];
-      await server.bus.subscribe("elsewhere", (message) => void replies.push(new TextDecoder().decode(message)));
+      await mail.server.bus.subscribe("elsewhere", (message) => void replies.push(new TextDecoder().decode(message)));
       const nonsense = [
         "",
         "nonsense",
@@ -274,21 +199,21 @@ export function mailboxContract(name: string, open: () => Promise<BusSubject>): 
         '{"replyTo":7,"askId":"a"}',
         '{"replyTo":"elsewhere"}',
       ];
-      for (const text of nonsense) await asker.bus.publish(TOPIC, new TextEncoder().encode(text));
-      await asker.bus.publish(TOPIC, Uint8Array.of(0xff, 0xfe, 0));
+      for (const text of nonsense) await mail.asker.bus.publish(TOPIC, new TextEncoder().encode(text));
+      await mail.asker.bus.publish(TOPIC, Uint8Array.of(0xff, 0xfe, 0));
       const envelope = envelopeOf();
-      expect(await asker.mailbox.ask(envelope)).toEqual(replyOf(envelope.commandId));
+      expect(await mail.asker.mailbox.ask(envelope)).toEqual(replyOf(envelope.commandId));
       expect(served).toEqual([envelope]);
       expect(replies).toEqual([]);
     });
 
     test("an answer that cannot be parsed is ignored, and the ask goes on until a valid one comes", async () => {
       const heard = new Promise<string>((resolve) => {
-        void server.bus.subscribe(TOPIC, (message) => resolve(new TextDecoder().decode(message)));
+        void mail.server.bus.subscribe(TOPIC, (message) => resolve(new TextDecoder().decode(message)));
       });
-      asker.bus.fates.push("repeat");
+      mail.asker.bus.fates.push("repeat");
       const envelope = envelopeOf();
-      const asked = asker.mailbox.ask(envelope);
+      const asked = mail.asker.mailbox.ask(envelope);
       const { replyTo, askId } = JSON.parse(await heard);
       const answers = [
         "nonsense",
@@ -300,9 +225,9 @@ export function mailboxContract(name: string, open: () => Promise<BusSubject>): 
       ];
       answers.push(JSON.stringify({ askId, outcome: { reply: { ok: "perhaps" } } }));
       answers.push(JSON.stringify({ askId, outcome: { error: { code: "no_such_code" } } }));
-      for (const text of answers) await server.bus.publish(replyTo, new TextEncoder().encode(text));
+      for (const text of answers) await mail.server.bus.publish(replyTo, new TextEncoder().encode(text));
       await serveAll();
-      await asker.clock.advance(ASK_AGAIN_MS);
+      await mail.asker.clock.advance(ASK_AGAIN_MS);
       expect(await asked).toEqual(replyOf(envelope.commandId));
     });
 
@@ -340,113 +265,6 @@ export function mailboxContract(name: string, open: () => Promise<BusSubject>): 
           expect(clock.timerCount).toBe(0);
         }
       }
-    });
-
-    test("a command too large for one message travels in several, and so does its answer", async () => {
-      const { served } = await serveAll(async ({ commandId }) => ({
-        ok: false,
-        code: "busy",
-        facts: { commandId, text },
-      }));
-      const text = "五ab\u0001".repeat(60_000);
-      const envelopes = [envelopeOf(), envelopeOf(), envelopeOf()].map((envelope) => ({
-        ...envelope,
-        command: { type: "floor.what_if" as const, agentId: `${envelope.commandId}${text}` },
-      }));
-      const replies = await Promise.all(envelopes.map((envelope) => asker.mailbox.ask(envelope)));
-      expect(replies).toEqual(
-        envelopes.map(({ commandId }) => ({ ok: false, code: "busy", facts: { commandId, text } })),
-      );
-      expect(served).toEqual(envelopes);
-    });
-
-    test("a piece of it that was lost, or came twice or late, is made good by the repeat", async () => {
-      const { served } = await serveAll();
-      asker.bus.fates.push("repeat", "lose", "delay");
-      const command = { type: "floor.what_if" as const, agentId: "a".repeat(250_000) };
-      const envelope = { ...envelopeOf(), command };
-      const asked = asker.mailbox.ask(envelope);
-      await pass(ASK_AGAIN_MS);
-      expect(await asked).toEqual(replyOf(envelope.commandId));
-      await asker.bus.deliverLate();
-      const next = envelopeOf();
-      expect(await asker.mailbox.ask(next)).toEqual(replyOf(next.commandId));
-      expect(served).toEqual([envelope, next]);
-    });
-
-    test("a command too large for several messages is refused, and such an answer is internal", async () => {
-      const agentId = "a".repeat(5_000_000);
-      const command = { type: "floor.what_if" as const, agentId };
-      expect((await failureOf(asker.mailbox.ask({ ...envelopeOf(), command }))).code).toBe("too_large");
-      await serveAll(async () => ({ ok: false, code: "busy", facts: { agentId } }));
-      expect((await failureOf(asker.mailbox.ask(envelopeOf()))).code).toBe("internal");
-      expect(asker.clock.timerCount).toBe(0);
-    });
-
-    test("pieces that make no sense are nothing, and what follows is served", async () => {
-      const { served } = await serveAll();
-      const nonsense = ["#", "#\n", "#a 0/0\n{}", "#a 2/2\n{}", "#a 0/99\n{}", "#a 0/2\n{}", "#a 1/3\n{}", "#a 1/2\n}"];
-      for (const text of nonsense) await asker.bus.publish(TOPIC, new TextEncoder().encode(text));
-      const envelope = envelopeOf();
-      expect(await asker.mailbox.ask(envelope)).toEqual(replyOf(envelope.commandId));
-      expect(served).toEqual([envelope]);
-    });
-
-    test("while the bus is away, an ask fails at once with unavailable and sends nothing; afterwards it works again", async () => {
-      const { served } = await serveAll();
-      asker.bus.goAway();
-      expect((await failureOf(asker.mailbox.ask(envelopeOf()))).code).toBe("unavailable");
-      expect(asker.clock.timerCount).toBe(0);
-      asker.bus.comeBack();
-      const envelope = envelopeOf();
-      expect(await asker.mailbox.ask(envelope)).toEqual(replyOf(envelope.commandId));
-      expect(served).toEqual([envelope]);
-    });
-
-    test("an ask that is under way when the bus goes away is unavailable at once", async () => {
-      const gate = Promise.withResolvers<Reply>();
-      const { until } = await serveAll(() => gate.promise);
-      const asked = failureOf(asker.mailbox.ask(envelopeOf()));
-      await until(1);
-      asker.bus.goAway();
-      expect((await asked).code).toBe("unavailable");
-      expect(asker.clock.timerCount).toBe(0);
-      gate.resolve(replyOf("late"));
-    });
-
-    test("a floor of this node takes no client's command while the bus is away, but what runs and timers say", async () => {
-      const served: Envelope[] = [];
-      const near = await startNode(() => async (envelope) => {
-        served.push(envelope);
-        return replyOf("here");
-      });
-      near.bus.goAway();
-      expect((await failureOf(near.mailbox.ask(envelopeOf()))).code).toBe("unavailable");
-      const { caller: _nobody, ...own } = envelopeOf();
-      expect(await near.mailbox.ask(own)).toEqual(replyOf("here"));
-      expect(served).toEqual([own]);
-    });
-
-    test("a node that no longer serves is not asked, and another may", async () => {
-      const first = await serveAll();
-      first.subscription.end();
-      const second = await serveAll();
-      const envelope = envelopeOf();
-      expect(await asker.mailbox.ask(envelope)).toEqual(replyOf(envelope.commandId));
-      expect([first.served.length, second.served.length]).toEqual([0, 1]);
-    });
-
-    test("a node that stops ends its waiting asks and leaves no timer", async () => {
-      const asked = [failureOf(asker.mailbox.ask(envelopeOf())), failureOf(asker.mailbox.ask(envelopeOf()))];
-      asker.mailbox.stop();
-      for (const failure of asked) expect((await failure).code).toBe("unavailable");
-      expect(asker.clock.timerCount).toBe(0);
-    });
-
-    test("an ask that was answered leaves no timer", async () => {
-      await serveAll();
-      await asker.mailbox.ask(envelopeOf());
-      expect(asker.clock.timerCount).toBe(0);
     });
   });
 }

@@ -3,12 +3,15 @@ import { MemoryBus } from "../../src/bus/memory-bus.ts";
 import { RedisBuses } from "../support/servers/redis-buses.ts";
 import { type RedisServer, redis } from "../support/servers/redis-server.ts";
 import { chooseServer, describeWith } from "../support/servers/server-choice.ts";
+import { mailboxBounds } from "./mailbox-bounds.ts";
 import { mailboxContract } from "./mailbox-contract.ts";
 
-mailboxContract("the memory bus", async () => {
+const openMemory = async () => {
   const bus = new MemoryBus();
   return { connect: async () => bus, close: () => bus.close() };
-});
+};
+mailboxContract("the memory bus", openMemory);
+mailboxBounds("the memory bus", openMemory);
 
 describeWith(redis, await chooseServer(redis), "over Redis", (start) => {
   let server: RedisServer;
@@ -17,5 +20,7 @@ describeWith(redis, await chooseServer(redis), "over Redis", (start) => {
   });
   afterAll(() => server.stop());
 
-  mailboxContract("Redis", async () => new RedisBuses([server.url]));
+  const openRedis = async () => new RedisBuses([server.url]);
+  mailboxContract("Redis", openRedis);
+  mailboxBounds("Redis", openRedis);
 });

@@ -1,10 +1,9 @@
 import type { Decision } from "../../src/protocol/decision.ts";
 import { AppError } from "../../src/protocol/errors.ts";
-import type { LogEntry } from "../../src/protocol/event.ts";
-import type { ConnectionId, EffectId, FloorId, FloorSeq, MessageId, Seq, SessionId } from "../../src/protocol/ids.ts";
+import type { ConnectionId, FloorId, FloorSeq, MessageId, Seq, SessionId } from "../../src/protocol/ids.ts";
 import type { Effect } from "../../src/protocol/internal/effect.ts";
 import { floorHash } from "../../src/protocol/internal/floor-hash.ts";
-import type { LogLine, Message } from "../../src/protocol/message.ts";
+import type { Message } from "../../src/protocol/message.ts";
 import type { Session } from "../../src/protocol/session.ts";
 import {
   ANSWER_BYTES,
@@ -15,11 +14,9 @@ import {
   weightOfLine,
   weightOfView,
 } from "../../src/store/row-page.ts";
-import { newsOf } from "../../src/store/rows.ts";
 import type {
   Blob,
   ConnectionRow,
-  DeletedSession,
   DraftPage,
   FloorChange,
   FloorPage,
@@ -31,7 +28,6 @@ import type {
   LogSlice,
   MessagePage,
   MessageRange,
-  MessageWrite,
   Receipt,
   ReceiptKey,
   SessionPage,
@@ -41,25 +37,8 @@ import type {
   Store,
   Whereabouts,
 } from "../../src/store/store.ts";
-import { byTime, firstOf, idOf, keyOf, logPage, newest, receiptKey, sessionOf } from "./memory-rows.ts";
-
-/** A session with all that goes when it is deleted. */
-interface StoredSession {
-  row: SessionRow;
-  floorId: FloorId;
-  /** The place on the floor of the transition that paused it. */
-  pausedAt: FloorSeq;
-  messages: Map<MessageId, Message>;
-  logs: Map<MessageId, Map<string, LogLine>>;
-  events: LogEntry[];
-}
-
-interface StoredFloor {
-  record: FloorRecord;
-  flags: Record<string, boolean>;
-  reserved: FloorChange["reserved"];
-  events: LogEntry[];
-}
+import { byTime, firstOf, logPage, newest, receiptKey } from "./memory-rows.ts";
+import { MemoryTables, type StoredSession } from "./memory-tables.ts";
 
 /**
  * The store's port over plain maps: every method has done its work when it returns, so that a simulation decides when
@@ -67,14 +46,9 @@ interface StoredFloor {
  */
 export class MemoryStore implements Store {
   readonly epoch = "sim1";
-  readonly #draftKeys = new Map<string, number>();
+  readonly #tables = new MemoryTables();
   readonly secret = "a secret of the simulation, long enough";
   #doubtUntil = 0;
-  readonly #floors = new Map<FloorId, StoredFloor>();
-  readonly #sessions = new Map<SessionId, StoredSession>();
-  readonly #tombstones = new Map<SessionId, Whereabouts & { floorId: FloorId }>();
-  readonly #effects = new Map<EffectId, Effect>();
-  readonly #receipts = new Map<string, Receipt>();
   readonly #connections = new Map<ConnectionId, ConnectionRow>();
   readonly #blobs = new Map<string, Blob>();
   #isClosed = false;
@@ -85,46 +59,46 @@ export class MemoryStore implements Store {
 
   /** Effects that are wanted, in no order. */
   get effects(): Iterable<Effect> {
-    return this.#effects.values();
+    return this.#tables.effects.values();
   }
 
   sessionsOf(floorId: FloorId): Session[] {
-    return [...this.#sessions.values()].flatMap((each) => (each.floorId === floorId ? [each.row.session] : []));
+    return [...this.#tables.sessions.values()].flatMap((each) => (each.floorId === floorId ? [each.row.session] : []));
   }
 
   rowOf(id: SessionId): SessionRow | undefined {
-    return this.#sessions.get(id)?.row;
+    return this.#tables.sessions.get(id)?.row;
   }
 
   messagesOf(id: SessionId): Message[] {
-    return [...(this.#sessions.get(id)?.messages.values() ?? [])];
+    return [...(this.#tables.sessions.get(id)?.messages.values() ?? [])];
   }
 
   receiptOf(key: ReceiptKey): Receipt | undefined {
-    return this.#receipts.get(receiptKey(key));
+    return this.#tables.receipts.get(receiptKey(key));
   }
 
   versionOf(id: FloorId): number {
-    return this.#floors.get(id)?.record.version ?? 0;
+    return this.#tables.floors.get(id)?.record.version ?? 0;
   }
 
   headOf(id: FloorId): FloorSeq {
-    return this.#floors.get(id)?.record.head ?? 0;
+    return this.#tables.floors.get(id)?.record.head ?? 0;
   }
 
   // The port.
 
   async loadFloor(id: FloorId): Promise<FloorRecord | undefined> {
     this.#mustBeOpen();
-    const floor = this.#floors.get(id);
+    const floor = this.#tables.floors.get(id);
     return floor && { ...floor.record };
   }
 
   async commit(change: FloorChange): Promise<"committed" | "conflict"> {
     this.#mustBeOpen();
-    if (this.versionOf(change.floorId) !== change.expected || this.#isTaken(change)) return "conflict";
-    this.#checkWhole(change);
-    this.#write(change);
+    if (this.versionOf(change.floorId) !== change.expected || this.#tables.isTaken(change)) return "conflict";
+    this.#tables.checkWhole(change);
+    this.#tables.write(change);
     this.onCommit(change);
     return "committed";
   }
@@ -147,26 +121,18 @@ export class MemoryStore implements Store {
 
   async loadDrafts(id: FloorId, after = 0): Promise<DraftPage> {
     this.#mustBeOpen();
-    const sessions = [...this.#sessions.values()].filter(({ floorId }) => floorId === id);
+    const sessions = [...this.#tables.sessions.values()].filter(({ floorId }) => floorId === id);
     const messages = sessions.flatMap((session) => [...session.messages.values()]);
     const drafts = messages.filter(({ status }) => status === "running");
-    const keyed = drafts.map((message) => ({ message, key: this.#draftKey(message) }));
+    const keyed = drafts.map((message) => ({ message, key: this.#tables.draftKey(message) }));
     const rest = keyed.filter(({ key }) => key > after).sort((a, b) => a.key - b.key);
     const { page, hasMore } = takePage(rest, rest.length, ({ message }) => message.content.length);
     return { messages: page.map(({ message }) => ({ ...message })), next: hasMore ? page.at(-1)!.key : undefined };
   }
 
-  /** A draft's place among all, which stays the same while others finish. */
-  #draftKey({ sessionId, id }: Message): number {
-    const name = `${sessionId} ${id}`;
-    const key = this.#draftKeys.get(name) ?? this.#draftKeys.size + 1;
-    this.#draftKeys.set(name, key);
-    return key;
-  }
-
   async findMessage(sessionId: SessionId, id: MessageId): Promise<Message | undefined> {
     this.#mustBeOpen();
-    const message = this.#sessions.get(sessionId)?.messages.get(id);
+    const message = this.#tables.sessions.get(sessionId)?.messages.get(id);
     return message && { ...message };
   }
 
@@ -177,7 +143,7 @@ export class MemoryStore implements Store {
 
   async dueEffects({ until, after, floorHashes, limit }: Parameters<Store["dueEffects"]>[0]): Promise<Effect[]> {
     this.#mustBeOpen();
-    return [...this.#effects.values()]
+    return [...this.#tables.effects.values()]
       .filter(({ dueAt, floorId }) => dueAt <= until && (!floorHashes || floorHashes.includes(floorHash(floorId))))
       .filter((effect) => !after || byTime(after, effect) < 0)
       .sort(byTime)
@@ -187,7 +153,7 @@ export class MemoryStore implements Store {
   async newestTime(): Promise<number> {
     this.#mustBeOpen();
     let newest = 0;
-    for (const { events } of this.#floors.values()) for (const { at } of events) newest = Math.max(newest, at);
+    for (const { events } of this.#tables.floors.values()) for (const { at } of events) newest = Math.max(newest, at);
     return newest;
   }
 
@@ -201,15 +167,15 @@ export class MemoryStore implements Store {
 
   async shiftEffects(byMs: number): Promise<void> {
     this.#mustBeOpen();
-    for (const effect of this.#effects.values()) {
-      this.#effects.set(effect.id, { ...effect, dueAt: effect.dueAt + byMs });
+    for (const effect of this.#tables.effects.values()) {
+      this.#tables.effects.set(effect.id, { ...effect, dueAt: effect.dueAt + byMs });
     }
   }
 
   async whereIs(id: SessionId): Promise<Whereabouts | undefined> {
     this.#mustBeOpen();
-    const session = this.#sessions.get(id);
-    if (!session) return this.#tombstones.get(id);
+    const session = this.#tables.sessions.get(id);
+    if (!session) return this.#tables.tombstones.get(id);
     const { floorId, row } = session;
     const { ownerId } = row.session;
     return { floorId, ...(ownerId !== undefined && { ownerId }) };
@@ -217,7 +183,7 @@ export class MemoryStore implements Store {
 
   async viewSession(id: SessionId, messages: number): Promise<SessionView | undefined> {
     this.#mustBeOpen();
-    const stored = this.#sessions.get(id);
+    const stored = this.#tables.sessions.get(id);
     if (!stored) return undefined;
     const { session, head } = stored.row;
     return { session: { ...session }, head, ...newest([...stored.messages.values()], messages) };
@@ -225,9 +191,9 @@ export class MemoryStore implements Store {
 
   async viewFloor(id: FloorId, limits: { sessions: number; decisions: number }): Promise<FloorView> {
     this.#mustBeOpen();
-    const floor = this.#floors.get(id);
+    const floor = this.#tables.floors.get(id);
     if (!floor) return { head: 0, flags: {}, ducked: [], paused: [], queued: [], decisions: [] };
-    const stored = [...this.#sessions.values()].filter(({ floorId }) => floorId === id);
+    const stored = [...this.#tables.sessions.values()].filter(({ floorId }) => floorId === id);
     const holder = stored.find(({ row }) => row.session.state === "active")?.row.session;
     const ducked = stored.filter(({ row }) => row.session.state === "ducked");
     const paused = stored.filter(({ row }) => row.session.state === "paused");
@@ -258,7 +224,7 @@ export class MemoryStore implements Store {
     this.#mustBeOpen();
     const says = ({ row, messages }: StoredSession) =>
       [row.session.title, ...[...messages.values()].map(({ content }) => content)].join("\n");
-    const found = [...this.#sessions.values()]
+    const found = [...this.#tables.sessions.values()]
       .filter(({ row }) => includeArchived || row.session.state !== "archived")
       .filter(({ row }) => state === undefined || row.session.state === state)
       .filter((stored) => q === undefined || says(stored).includes(q))
@@ -271,7 +237,7 @@ export class MemoryStore implements Store {
     { after, before, fromStart, limit }: MessageRange,
   ): Promise<MessagePage | undefined> {
     this.#mustBeOpen();
-    const session = this.#sessions.get(id);
+    const session = this.#tables.sessions.get(id);
     if (!session) return undefined;
     const { head } = session.row;
     const all = [...session.messages.values()].map((message) => ({ ...message }));
@@ -288,7 +254,7 @@ export class MemoryStore implements Store {
 
   async listLogs(id: SessionId, messageId: MessageId, range: { after?: string; limit: number }): Promise<LogPage> {
     this.#mustBeOpen();
-    const session = this.#sessions.get(id);
+    const session = this.#tables.sessions.get(id);
     if (!session) throw new AppError("session_not_found");
     if (!session.messages.has(messageId)) throw new AppError("not_found");
     const lines = [...(session.logs.get(messageId)?.values() ?? [])];
@@ -300,7 +266,7 @@ export class MemoryStore implements Store {
 
   async readSessionLog(id: SessionId, after: Seq, limit: number): Promise<LogSlice | undefined> {
     this.#mustBeOpen();
-    const session = this.#sessions.get(id);
+    const session = this.#tables.sessions.get(id);
     if (!session) return undefined;
     const later = session.events.filter(({ seq }) => seq! > after);
     return { entries: logPage(later, limit), head: session.row.head, lowWater: 0 };
@@ -308,7 +274,7 @@ export class MemoryStore implements Store {
 
   async readFloorLog(id: FloorId, after: FloorSeq, limit: number): Promise<LogSlice> {
     this.#mustBeOpen();
-    const floor = this.#floors.get(id);
+    const floor = this.#tables.floors.get(id);
     if (!floor) return { entries: [], head: 0, lowWater: 0 };
     const later = floor.events.filter(({ floorSeq }) => floorSeq > after);
     return { entries: logPage(later, limit), head: floor.record.head, lowWater: 0 };
@@ -316,7 +282,7 @@ export class MemoryStore implements Store {
 
   async readFloorLogBack(id: FloorId, before: FloorSeq | undefined, limit: number): Promise<LogSlice> {
     this.#mustBeOpen();
-    const floor = this.#floors.get(id);
+    const floor = this.#tables.floors.get(id);
     if (!floor) return { entries: [], head: 0, lowWater: 0 };
     const older = floor.events.filter(({ floorSeq }) => before === undefined || floorSeq < before);
     const entries = older.slice(-limit).reverse();
@@ -325,8 +291,8 @@ export class MemoryStore implements Store {
 
   async listFloors({ after, ids, state, ownerId, limit }: FloorQuery): Promise<FloorPage> {
     this.#mustBeOpen();
-    const rows = [...this.#floors].map(([floorId, { record, flags, reserved }]) => {
-      const sessions = [...this.#sessions.values()].filter((stored) => stored.floorId === floorId);
+    const rows = [...this.#tables.floors].map(([floorId, { record, flags, reserved }]) => {
+      const sessions = [...this.#tables.sessions.values()].filter((stored) => stored.floorId === floorId);
       const views = sessions.map(({ row }) => row.session);
       const holder = views.find((session) => session.state === "active");
       const { ownerId } = views.find((session) => floorId === `s:${session.id}`) ?? {};
@@ -363,7 +329,7 @@ export class MemoryStore implements Store {
 
   async heads(ids: readonly FloorId[]): Promise<Map<FloorId, FloorSeq>> {
     this.#mustBeOpen();
-    return new Map(ids.filter((id) => this.#floors.has(id)).map((id) => [id, this.headOf(id)]));
+    return new Map(ids.filter((id) => this.#tables.floors.has(id)).map((id) => [id, this.headOf(id)]));
   }
 
   async loadConnection(id: ConnectionId): Promise<ConnectionRow | undefined> {
@@ -423,103 +389,5 @@ export class MemoryStore implements Store {
 
   #mustBeOpen(): void {
     if (this.#isClosed) throw new AppError("unavailable");
-  }
-
-  #isTaken({ free, receipts, sessions, messages, floorId }: FloorChange): boolean {
-    const keys = new Set(receipts.map(receiptKey));
-    if (keys.size < receipts.length || receipts.some((receipt) => this.receiptOf(receipt))) return true;
-    const isElsewhere = ({ session }: SessionRow) => {
-      const stored = this.#sessions.get(session.id);
-      return stored !== undefined && stored.floorId !== floorId;
-    };
-    if (sessions.some(isElsewhere)) return true;
-    if (free.some((id) => this.#sessions.has(id) || this.#tombstones.has(id))) return true;
-    return messages.some(
-      (write) => write.kind === "add" && this.#sessions.get(write.message.sessionId)?.messages.has(write.message.id),
-    );
-  }
-
-  /** All of a change or nothing: whatever it names is there, or comes with it. */
-  #checkWhole({ sessions, messages, logs, events, floorId }: FloorChange): void {
-    const brought = new Set(sessions.map(({ session }) => session.id));
-    const added = new Set(messages.flatMap((write) => (write.kind === "add" ? [keyOf(write)] : [])));
-    const needSession = (id: SessionId) => {
-      if (brought.has(id) || this.#sessions.get(id)?.floorId === floorId) return;
-      throw new Error(`there is no session ${id} on this floor`);
-    };
-    const needMessage = (sessionId: SessionId, id: MessageId) => {
-      if (added.has(`${sessionId}/${id}`) || this.#sessions.get(sessionId)?.messages.has(id)) return;
-      throw new Error(`there is no message ${id} in session ${sessionId}`);
-    };
-    for (const write of messages) {
-      needSession(sessionOf(write));
-      if (write.kind === "put" || write.kind === "append") needMessage(sessionOf(write), idOf(write));
-    }
-    for (const { sessionId, messageId } of logs) needMessage(sessionId, messageId);
-    for (const { sessionId } of events) if (sessionId !== undefined) needSession(sessionId);
-  }
-
-  #write(change: FloorChange): void {
-    const { floorId, expected, head, snapshot, format, flags, reserved } = change;
-    const events = this.#floors.get(floorId)?.events ?? [];
-    this.#floors.set(floorId, { record: { version: expected + 1, head, snapshot, format }, flags, reserved, events });
-    for (const row of change.sessions) this.#putSession(row, floorId);
-    for (const write of change.messages) this.#writeMessage(write);
-    for (const { sessionId, messageId, line } of change.logs) {
-      const { logs } = this.#sessions.get(sessionId)!;
-      const lines = logs.get(messageId) ?? new Map<string, LogLine>();
-      logs.set(messageId, lines);
-      if (!lines.has(line.id)) lines.set(line.id, line);
-    }
-    for (const entry of change.events) this.#log(entry, floorId);
-    for (const id of change.effectsRemoved) this.#effects.delete(id);
-    for (const effect of change.effectsAdded) this.#effects.set(effect.id, effect);
-    for (const receipt of change.receipts) this.#receipts.set(receiptKey(receipt), receipt);
-    for (const deleted of change.deleted) this.#delete(deleted, floorId);
-  }
-
-  #putSession(row: SessionRow, floorId: FloorId): void {
-    const stored = this.#sessions.get(row.session.id);
-    if (stored) stored.row = row;
-    else {
-      const empty = { messages: new Map(), logs: new Map(), events: [] };
-      this.#sessions.set(row.session.id, { row, floorId, pausedAt: 0, ...empty });
-    }
-  }
-
-  #writeMessage(write: MessageWrite): void {
-    const { messages } = this.#sessions.get(sessionOf(write))!;
-    if (write.kind === "add" || write.kind === "put") {
-      messages.set(write.message.id, write.message);
-      return;
-    }
-    if (write.kind === "remove") {
-      messages.delete(write.id);
-      return;
-    }
-    const message = messages.get(write.id);
-    if (!message) return;
-    const changed = write.kind === "append" ? { content: message.content + write.text } : { status: write.status };
-    messages.set(write.id, { ...message, ...changed });
-  }
-
-  #log(entry: LogEntry, floorId: FloorId): void {
-    this.#floors.get(floorId)!.events.push(entry);
-    if (entry.sessionId === undefined) return;
-    const session = this.#sessions.get(entry.sessionId)!;
-    session.events.push(entry);
-    const { transitionSeq } = newsOf([entry]).get(entry.sessionId)!;
-    if (transitionSeq !== undefined) session.pausedAt = transitionSeq;
-  }
-
-  #delete({ sessionId, last }: DeletedSession, floorId: FloorId): void {
-    const ownerId = this.rowOf(sessionId)?.session.ownerId;
-    this.#sessions.delete(sessionId);
-    const floor = this.#floors.get(floorId)!;
-    floor.events = floor.events.filter((entry) => entry.sessionId !== sessionId);
-    floor.events.push(last);
-    floor.events.sort((one, other) => one.floorSeq - other.floorSeq);
-    const tombstone = { head: last.seq!, last };
-    this.#tombstones.set(sessionId, { floorId, ...(ownerId !== undefined && { ownerId }), tombstone });
   }
 }

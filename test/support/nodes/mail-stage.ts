@@ -1,0 +1,107 @@
+import { afterEach, beforeEach, expect } from "vitest";
+import { Mailbox, type MailboxOptions, type Serve } from "../../../src/cluster/mailbox.ts";
+import type { AppError } from "../../../src/protocol/errors.ts";
+import type { FloorId } from "../../../src/protocol/ids.ts";
+import type { Envelope } from "../../../src/protocol/internal/command.ts";
+import type { Reply } from "../../../src/protocol/internal/reply.ts";
+import type { BusSubject } from "../../contract/bus-contract.ts";
+import { FaultyBus } from "../networks/faulty-bus.ts";
+import { VirtualClock } from "../runner/virtual-clock.ts";
+
+export const TOPIC = "floors";
+export const DEADLINE_MS = 5_000;
+
+/** A node: its mailbox, and what it publishes. */
+export interface MailNode {
+  mailbox: Mailbox;
+  bus: FaultyBus;
+  clock: VirtualClock;
+}
+
+/** For each test of a suite: a node that asks and a node that serves, over a bus that `open` opens. */
+export function mailStage(open: () => Promise<BusSubject>) {
+  let subject: BusSubject;
+  let asker: MailNode;
+  let server: MailNode;
+  let nodes: MailNode[];
+  let ids = 0;
+
+  async function startNode(local?: MailboxOptions["local"]): Promise<MailNode> {
+    const bus = new FaultyBus(await subject.connect());
+    const clock = new VirtualClock();
+    const newId = () => `id${++ids}`;
+    const mailbox = new Mailbox({ bus, clock, newId, nodeId: newId(), topicOf: () => TOPIC, local });
+    await mailbox.start();
+    const node = { mailbox, bus, clock };
+    nodes.push(node);
+    return node;
+  }
+
+  beforeEach(async () => {
+    subject = await open();
+    nodes = [];
+    asker = await startNode();
+    server = await startNode();
+  });
+  afterEach(async () => {
+    for (const { mailbox } of nodes) mailbox.stop();
+    await subject.close();
+  });
+
+  /** Time passes on every node. */
+  const pass = async (ms: number) => {
+    await server.clock.advance(ms);
+    await asker.clock.advance(ms);
+  };
+
+  const envelopeOf = (commandId = `command${++ids}`): Envelope => ({
+    floorId: "u:ann" as FloorId,
+    caller: "ann",
+    commandId,
+    bodyHash: "hash",
+    deadline: asker.clock.now() + DEADLINE_MS,
+    command: { type: "floor.what_if", agentId: "music" },
+  });
+
+  /** Serves at `server`: answers with the command's id, and remembers whom it served. */
+  async function serveAll(answer: Serve = async ({ commandId }) => replyOf(commandId)) {
+    const served: Envelope[] = [];
+    let wake = () => {};
+    const subscription = await server.mailbox.serve(TOPIC, (envelope) => {
+      served.push(envelope);
+      wake();
+      return answer(envelope);
+    });
+    const until = async (count: number) => {
+      while (served.length < count) {
+        await new Promise<void>((resolve) => {
+          wake = resolve;
+        });
+      }
+    };
+    return { served, until, subscription };
+  }
+
+  const replyOf = (commandId: string): Reply => ({ ok: true, messageId: commandId as never });
+  const failureOf = (asked: Promise<Reply>): Promise<AppError> =>
+    asked.then(
+      () => expect.unreachable("it was answered"),
+      (error) => error,
+    );
+
+  return {
+    /** The nodes of the test that runs. */
+    get asker() {
+      return asker;
+    },
+    get server() {
+      return server;
+    },
+    startNode,
+    pass,
+    envelopeOf,
+    serveAll,
+    replyOf,
+    failureOf,
+  };
+}
