@@ -98,6 +98,7 @@ export default defineConfig({
     // No test asks how long something takes: these only end what hangs, on a machine that is busy too.
     testTimeout: 30_000,
     hookTimeout: 60_000,
+    expect: { poll: { timeout: 15_000 } },
     pool: "forks",
     reporters: ["default", new RepeatedTests()],
     setupFiles: fails ? ["test/support/runner/failing-first-try.ts"] : [],

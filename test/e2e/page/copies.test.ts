@@ -38,7 +38,7 @@ describeInChromium("copies of a session", (open) => {
     const { page, faults } = await open(address);
     await ofUser(page, "hello").getByRole("button", { name: "Edit" }).click();
     const field = page.getByLabel("New text of the message");
-    expect(await field.inputValue()).toBe("hello");
+    await expect.poll(() => field.inputValue()).toBe("hello");
     await field.press("Escape");
     await field.waitFor({ state: "detached" });
     await ofUser(page, "hello").getByRole("button", { name: "Edit" }).press("Enter");
@@ -47,7 +47,7 @@ describeInChromium("copies of a session", (open) => {
     const copy = await shownAfter(page, session.id);
     await messages(page).getByText("nod twice").waitFor();
     await messages(page).getByText("Yes.").waitFor();
-    expect(await page.getByRole("article", { name: "User" }).count()).toBe(1);
+    await expect.poll(() => page.getByRole("article", { name: "User" }).count()).toBe(1);
     expect(await ann.see(session.id)).toMatchObject({ state: "archived", replacedBy: copy });
     expect(await ann.see(copy)).toMatchObject({ state: "active", origin: { by: "edit" } });
     expect(faults).toEqual([]);
@@ -59,12 +59,12 @@ describeInChromium("copies of a session", (open) => {
     await ofUser(page, "hello").getByRole("button", { name: "Edit" }).click();
     await page.getByLabel("The copy takes the place of this session, which is archived").uncheck();
     await page.getByLabel("New text of the message").fill("nod");
-    await page.getByRole("button", { name: "Send in a copy" }).click();
+    await page.getByRole("button", { name: "Send in a copy", exact: true }).click();
     const alert = page.getByRole("form", { name: "Edit" }).getByRole("alert");
     await alert.getByText("General has the same priority and came first.").waitFor();
     await alert.getByText("Why").click();
     await alert.getByText("equal_priority").waitFor();
-    expect(await page.getByLabel("New text of the message").inputValue()).toBe("nod");
+    await expect.poll(() => page.getByLabel("New text of the message").inputValue()).toBe("nod");
     expect((await ann.see(session.id)).state).toBe("active");
   });
 
@@ -73,13 +73,13 @@ describeInChromium("copies of a session", (open) => {
     const { page, faults } = await open(address);
     const answer = page.getByRole("article", { name: "General" }).filter({ hasText: "Hello there." });
     await answer.getByRole("button", { name: "More for this message" }).press("Enter");
-    await page.getByRole("button", { name: "Copy the session up to here" }).press("Enter");
+    await page.getByRole("button", { name: "Copy the session up to here", exact: true }).press("Enter");
     const part = await shownAfter(page, session.id);
     await messages(page).getByText("Hello there.").waitFor();
-    expect(await page.getByRole("article", { name: "User" }).count()).toBe(1);
+    await expect.poll(() => page.getByRole("article", { name: "User" }).count()).toBe(1);
     expect((await ann.see(part)).origin).toMatchObject({ by: "fork", sessionId: session.id });
     await page.goto(address);
-    await page.getByRole("button", { name: "More for this session" }).click();
+    await page.getByRole("button", { name: "More for this session", exact: true }).click();
     await page.getByRole("button", { name: "Copy the session", exact: true }).click();
     const whole = await shownAfter(page, session.id);
     await messages(page).getByText("Yes.").waitFor();
@@ -93,7 +93,7 @@ describeInChromium("copies of a session", (open) => {
     const { page, faults } = await open(address);
     const choose = async () => {
       await ofUser(page, "nod").getByRole("button", { name: "More for this message" }).click();
-      await page.getByRole("button", { name: "Take back from here on" }).click();
+      await page.getByRole("button", { name: "Take back from here on", exact: true }).click();
     };
     const question = page.getByRole("group", { name: /^Take back the last 2 turns\?/ });
     await choose();
@@ -117,8 +117,8 @@ describeInChromium("copies of a session", (open) => {
     const { address } = await talked("hello");
     const { page } = await open(address, { locale: "zh-CN" });
     await page.route("**/rollback", (route) => route.continue({ postData: JSON.stringify({ turns: 9 }) }));
-    await page.getByRole("button", { name: "会话的更多操作" }).click();
-    await page.getByRole("button", { name: "撤回最后一轮" }).click();
+    await page.getByRole("button", { name: "会话的更多操作", exact: true }).click();
+    await page.getByRole("button", { name: "撤回最后一轮", exact: true }).click();
     await page
       .getByRole("group", { name: /^撤回最后一轮？/ })
       .getByRole("button", { name: "撤回", exact: true })
@@ -130,7 +130,7 @@ describeInChromium("copies of a session", (open) => {
     const { session, address } = await talked("hello");
     const { page, faults } = await open(address);
     const save = async (name: string) => {
-      await page.getByRole("button", { name: "More for this session" }).click();
+      await page.getByRole("button", { name: "More for this session", exact: true }).click();
       const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name }).click()]);
       return { name: download.suggestedFilename(), text: await readFile(await download.path(), "utf8") };
     };

@@ -51,7 +51,7 @@ describeInFirefox("the page in Firefox", (start) => {
     await press(page, "button[type=button]", "activate created → active.idle");
     await press(page, "nav a", "Floor");
     await find(page, "[data-front=true]", "Music");
-    expect(await page.evaluate("location.hash")).toMatch(/at=\d+/);
+    await expect.poll(() => page.evaluate("location.hash")).toMatch(/at=\d+/);
     await press(page, "button", "Live");
     await find(page, "[data-front=true]", "Phone");
     await press(page, "nav a", "Node");

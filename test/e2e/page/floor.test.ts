@@ -44,12 +44,14 @@ describeInChromium("the floor view", (open) => {
     await page.getByRole("heading", { name: user }).click();
     for (let presses = 0; (await holderCard(page).getByText("Music").count()) === 0; presses += 1) {
       expect(presses).toBeLessThan(30);
+      const before = await slider.getAttribute("value");
       await page.keyboard.press("ArrowLeft");
+      await expect.poll(() => slider.getAttribute("value")).not.toBe(before);
       // The view follows a little later than the key: another press before that could pass the moment by.
       await page.locator("main[aria-busy=false]").waitFor();
     }
     await page.waitForURL(/at=\d+/);
-    expect(await agentButton(page, "Phone").isDisabled()).toBe(true);
+    await expect.poll(() => agentButton(page, "Phone").isDisabled()).toBe(true);
     await page.getByRole("button", { name: "Live" }).click();
     await holderCard(page).getByText("Phone").waitFor();
 
@@ -73,10 +75,10 @@ describeInChromium("the floor view", (open) => {
     await decisions.first().locator("summary").click();
     await ask("music");
     await decisions.first().getByText("Music (20) was refused").waitFor();
-    expect(await decisions.count()).toBe(50);
+    await expect.poll(() => decisions.count()).toBe(50);
     const opened = page.getByRole("region", { name: "All decisions" }).locator("details[open]");
-    expect(await opened.count()).toBe(1);
-    expect(await opened.locator("summary").textContent()).toMatch(/Weather \(30\) was refused/);
+    await expect.poll(() => opened.count()).toBe(1);
+    await expect.poll(() => opened.locator("summary").textContent()).toMatch(/Weather \(30\) was refused/);
   });
 
   test("pauses, resumes and lets wait, sets flags, and follows what others do", async () => {
@@ -93,7 +95,7 @@ describeInChromium("the floor view", (open) => {
     await page.getByRole("button", { name: "Set" }).click();
     await page.getByLabel("emergency").waitFor();
     await page.getByRole("article", { name: "Patient: waits" }).getByText("Music", { exact: false }).waitFor();
-    expect(await page.getByLabel("emergency").isChecked()).toBe(true);
+    await expect.poll(() => page.getByLabel("emergency").isChecked()).toBe(true);
     await node.post(`/floor/u%3A${userId}/stop-all`);
     await page.getByText("The floor is free. Choose an agent to start a session.").waitFor();
   });
@@ -104,7 +106,7 @@ describeInChromium("the floor view", (open) => {
     await holderCard(page).getByLabel("Say something").fill("hello");
     await holderCard(page).getByRole("button", { name: "Send" }).click();
     await holderCard(page).getByText("Hello there.").waitFor();
-    expect(await holderCard(page).getByLabel("Say something").inputValue()).toBe("");
+    await expect.poll(() => holderCard(page).getByLabel("Say something").inputValue()).toBe("");
   });
 
   test("offers the agents of the workspace of the floor's sessions, and names them in the session's view", async () => {
@@ -115,7 +117,7 @@ describeInChromium("the floor view", (open) => {
     const { session } = (await node.post("/session/create", { agentId: "general", userId, activate: true })).body;
     const { page, faults } = await open(addressOf(userId));
     await holderCard(page).getByText("General").waitFor();
-    expect(await agentButton(page, "Our helper").count()).toBe(0);
+    await expect.poll(() => agentButton(page, "Our helper").count()).toBe(0);
     await node.post("/session/create", { agentId: "music", userId: `${userId}2`, workspaceId, activate: true });
     await page.goto(addressOf(`${userId}2`));
     await agentButton(page, "Our helper").hover();
@@ -167,7 +169,7 @@ describeInChromium("the floor view", (open) => {
     const { page, faults } = await open(addressOf(userId));
     await holderCard(page).getByText(title).waitFor();
     expect(session.title).toBe(title);
-    expect(await page.title()).toBe("Interlock");
+    await expect.poll(() => page.title()).toBe("Interlock");
     expect(faults).toEqual([]);
   });
 });

@@ -39,7 +39,7 @@ describeInChromium("the page's frame", (open) => {
     await page.unroute("**/*.js");
     await page.reload();
     await page.getByText("Connected", { exact: true }).waitFor();
-    expect(await bar.count()).toBe(1);
+    await expect.poll(() => bar.count()).toBe(1);
   });
 
   test("lists its keys, and obeys them while no field has the focus", async () => {
@@ -47,16 +47,17 @@ describeInChromium("the page's frame", (open) => {
     await page.getByRole("button", { name: "Keys", exact: true }).click();
     await page.getByText("The event before, after (Shift: ten)").waitFor();
     await page.getByRole("button", { name: "Close" }).click();
+    await page.getByRole("dialog").waitFor({ state: "hidden" });
     await page.keyboard.press("KeyL");
     await page.getByText("已连接", { exact: true }).waitFor();
     await page.getByLabel("标志名").press("KeyL");
-    expect(await page.locator("html").getAttribute("lang")).toBe("zh-CN");
+    await expect.poll(() => page.locator("html").getAttribute("lang")).toBe("zh-CN");
   });
 
   test("speaks Chinese to a browser that does, and switches without a reload", async () => {
     const { page, faults } = await open(node.url, { locale: "zh-CN" });
     await page.getByRole("heading", { name: "谁拥有发言权，为什么", exact: true }).waitFor();
-    expect(await page.locator("html").getAttribute("lang")).toBe("zh-CN");
+    await expect.poll(() => page.locator("html").getAttribute("lang")).toBe("zh-CN");
     await page.getByRole("button", { name: "English" }).click();
     await page.getByRole("heading", { name: "Who has the floor, and why", exact: true }).waitFor();
     await page.reload();
@@ -67,12 +68,12 @@ describeInChromium("the page's frame", (open) => {
   test("follows the system's theme until another is chosen, and remembers the choice", async () => {
     const { page } = await open(node.url, { colorScheme: "dark" });
     const ground = () => page.evaluate<string>("getComputedStyle(document.documentElement).backgroundColor");
-    expect(await ground()).toBe("rgb(14, 20, 26)");
+    await expect.poll(() => ground()).toBe("rgb(14, 20, 26)");
     await page.getByRole("button", { name: "Switch to light colours" }).click();
-    expect(await ground()).toBe("rgb(243, 245, 247)");
+    await expect.poll(() => ground()).toBe("rgb(243, 245, 247)");
     await page.reload();
     await page.getByText("Connected", { exact: true }).waitFor();
-    expect(await ground()).toBe("rgb(243, 245, 247)");
+    await expect.poll(() => ground()).toBe("rgb(243, 245, 247)");
   });
 
   test("says that the connection is lost, keeps what it shows, and comes back by itself", async () => {
@@ -83,7 +84,7 @@ describeInChromium("the page's frame", (open) => {
     road.refuse();
     await page.getByText("Disconnected", { exact: true }).waitFor();
     await page.getByText(/No connection since \d+:\d+:\d+.*\. Trying again in \d+ s\./).waitFor();
-    expect(await page.getByRole("listitem").count()).toBeGreaterThan(0);
+    await expect.poll(() => page.getByRole("listitem").count()).toBeGreaterThan(0);
     road.admit();
     await page.getByText("Connected", { exact: true }).waitFor();
   });
@@ -123,7 +124,7 @@ describeInChromium("the page's frame", (open) => {
     await page.getByLabel("Token").waitFor();
     await page.reload();
     await page.getByLabel("Token").waitFor();
-    expect(await page.getByRole("button", { name: "Sign out" }).count()).toBe(0);
+    await expect.poll(() => page.getByRole("button", { name: "Sign out" }).count()).toBe(0);
   });
 
   test("says in each view that a floor is another's, and leads to those that one may see", async () => {
@@ -160,7 +161,7 @@ describeInChromium("the page's frame", (open) => {
     await line.getByText("held · Phone · ‖ 1").waitFor();
     await line.click();
     await page.getByRole("article", { name: "Music: paused" }).waitFor();
-    expect(await page.getByRole("article").count()).toBe(2);
+    await expect.poll(() => page.getByRole("article").count()).toBe(2);
     expect(music.floorId).toBe(`u:${ann.userId}`);
     expect(faults).toEqual([]);
   });

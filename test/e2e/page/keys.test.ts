@@ -25,19 +25,19 @@ describeInChromium("the page's keys", (open) => {
     const { page, faults } = await open(addressOf("session", floorId));
     await page.getByRole("link", { name: /^four/ }).waitFor();
     await page.keyboard.press("KeyJ");
-    expect(await focused(page)).toMatch(/four/);
+    await expect.poll(() => focused(page)).toMatch(/four/);
     await page.keyboard.press("KeyJ");
     await page.keyboard.press("ArrowDown");
-    expect(await focused(page)).toMatch(/two/);
+    await expect.poll(() => focused(page)).toMatch(/two/);
     await page.keyboard.press("KeyK");
-    expect(await focused(page)).toMatch(/three/);
+    await expect.poll(() => focused(page)).toMatch(/three/);
     await page.keyboard.press("Enter");
     await page.getByRole("heading", { name: "three", exact: true }).waitFor();
     await page.keyboard.press("ArrowUp");
-    expect(await focused(page)).toMatch(/four/);
+    await expect.poll(() => focused(page)).toMatch(/four/);
     await page.keyboard.press("Escape");
     await page.getByText("Choose a session from the list.").waitFor();
-    expect(await focused(page)).toMatch(/three/);
+    await expect.poll(() => focused(page)).toMatch(/three/);
     expect(faults).toEqual([]);
   });
 
@@ -96,7 +96,7 @@ describeInChromium("the page's keys", (open) => {
     const { page } = await open(addressOf("session", floorId, id));
     const confirmation = page.getByRole("region", { name: "May delete_file run?" });
     await confirmation.waitFor();
-    await page.getByRole("button", { name: "Rename" }).focus();
+    await page.getByRole("button", { name: "Rename", exact: true }).focus();
     await page.keyboard.press("Digit3");
     await page.waitForURL(/#\/machine\//);
     await page.keyboard.press("Digit2");
@@ -120,12 +120,12 @@ describeInChromium("the page's keys", (open) => {
     await connected(page);
     await page.keyboard.press("Shift+Slash");
     await page.getByLabel("Keys are on").uncheck();
-    await page.getByRole("button", { name: "Close" }).click();
+    await page.getByRole("button", { name: "Close", exact: true }).click();
     const unmoved = async () => {
       for (const key of ["Digit3", "KeyL", "Space", "KeyT", "Shift+Slash"]) await page.keyboard.press(key);
       expect(page.url()).toContain("#/floor/");
-      expect(await page.locator("html").getAttribute("lang")).toBe("en");
-      expect(await page.getByRole("dialog").count()).toBe(0);
+      await expect.poll(() => page.locator("html").getAttribute("lang")).toBe("en");
+      await expect.poll(() => page.getByRole("dialog").count()).toBe(0);
     };
     await page.getByRole("heading", { name: "quiet" }).click();
     await unmoved();
@@ -134,7 +134,7 @@ describeInChromium("the page's keys", (open) => {
     await unmoved();
     await page.getByRole("button", { name: "Keys", exact: true }).click();
     await page.getByLabel("Keys are on").check();
-    await page.getByRole("button", { name: "Close" }).click();
+    await page.getByRole("button", { name: "Close", exact: true }).click();
     await page.getByRole("heading", { name: "quiet" }).click();
     await page.keyboard.press("Digit3");
     await page.waitForURL(/#\/machine\//);

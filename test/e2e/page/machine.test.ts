@@ -20,8 +20,7 @@ afterAll(closeChromium);
 
 const chartOf = (page: Page, name: string) => page.getByRole("img", { name: new RegExp(`^${name}`) });
 const litIn = (page: Page, name: string) => chartOf(page, name).locator("[data-lit=true]").getAttribute("data-state");
-const lights = (page: Page, name: string, state: string) =>
-  expect.poll(() => litIn(page, name), { timeout: 15_000 }).toBe(state);
+const lights = (page: Page, name: string, state: string) => expect.poll(() => litIn(page, name)).toBe(state);
 const addressOf = (floorId: string, sessionId = "") =>
   `${node.url}/#/machine/${encodeURIComponent(floorId)}/${sessionId}`;
 
@@ -32,9 +31,9 @@ describeInChromium("the machine view", (open) => {
     const { page, faults } = await open(addressOf(music.floorId, music.id));
     const lifecycle = chartOf(page, "Session, lifecycle:");
     await lights(page, "Session, lifecycle:", "active");
-    expect(await lifecycle.locator("[data-state]").count()).toBe(6);
-    expect(await litIn(page, "Session, activity:")).toBe("idle");
-    expect(await litIn(page, "Floor, arbiter:")).toBe("held");
+    await expect.poll(() => lifecycle.locator("[data-state]").count()).toBe(6);
+    await expect.poll(() => litIn(page, "Session, activity:")).toBe("idle");
+    await expect.poll(() => litIn(page, "Floor, arbiter:")).toBe("held");
 
     await ann.hold("prompt_agent");
     await lights(page, "Session, lifecycle:", "ducked");
@@ -45,8 +44,8 @@ describeInChromium("the machine view", (open) => {
     await page.getByRole("heading", { name: "Machine" }).click();
     await page.keyboard.press("Home");
     await lights(page, "Session, lifecycle:", "created");
-    expect(await litIn(page, "Floor, arbiter:")).toBe("free");
-    expect(await page.getByRole("button", { name: "session.archive" }).isDisabled()).toBe(true);
+    await expect.poll(() => litIn(page, "Floor, arbiter:")).toBe("free");
+    await expect.poll(() => page.getByRole("button", { name: "session.archive" }).isDisabled()).toBe(true);
     await page.keyboard.press("End");
     await lights(page, "Session, lifecycle:", "ducked");
     expect(faults).toEqual([]);
@@ -76,7 +75,7 @@ describeInChromium("the machine view", (open) => {
           return height;
         });
       })()`);
-    await expect.poll(heights, { timeout: 15_000 }).toEqual(expect.arrayContaining([8, 13]));
+    await expect.poll(heights).toEqual(expect.arrayContaining([8, 13]));
     const colours = await page.evaluate<string[]>(`(() => {
       const canvas = document.querySelector("canvas[role=img]");
       const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, 20);
@@ -129,7 +128,7 @@ describeInChromium("the machine view", (open) => {
     await page.goto(addressOf(music.floorId, music.id));
     await page.getByRole("button", { name: "session.switch_mode" }).click();
     await page.getByText("Its agent has no modes.").waitFor();
-    expect(await page.getByRole("button", { name: "Send" }).count()).toBe(0);
+    await expect.poll(() => page.getByRole("button", { name: "Send" }).count()).toBe(0);
     expect(faults).toEqual([]);
   });
 
@@ -138,7 +137,7 @@ describeInChromium("the machine view", (open) => {
     await page.getByText("Choose a floor above to see its machines at work.").waitFor();
     await page.goto(addressOf("u:nobody-yet"));
     await page.getByText("There is no session on this floor yet: start one in the view Floor.").waitFor();
-    expect(await litIn(page, "Floor, arbiter:")).toBe("free");
+    await expect.poll(() => litIn(page, "Floor, arbiter:")).toBe("free");
     await page.goto(addressOf("u:nobody-yet", "no-such-session"));
     await page.getByText("This session did not exist at this moment.").waitFor();
     expect(faults.filter((fault) => !fault.includes("404"))).toEqual([]);

@@ -50,7 +50,7 @@ describeInChromium("the page survives", (open) => {
     await page.getByText("Connected", { exact: true }).waitFor();
     await new E2eClient(after, ann.userId).talk(session.id, "nod");
     await messages(page).getByText("Yes.").waitFor();
-    expect(await page.getByRole("article", { name: "User" }).count()).toBe(2);
+    await expect.poll(() => page.getByRole("article", { name: "User" }).count()).toBe(2);
     await expectWhole(page, after.url, session.floorId);
     expect(unexpected(faults)).toEqual([]);
   });
@@ -67,7 +67,7 @@ describeInChromium("the page survives", (open) => {
     await ben.hold("phone");
     road.admit();
     await messages(page).getByText("Hello there.").waitFor();
-    await page.getByRole("button", { name: "Resume" }).waitFor();
+    await page.getByRole("button", { name: "Resume", exact: true }).waitFor();
     await expectWhole(page, node.url, session.floorId);
     expect(unexpected(faults)).toEqual([]);
   });
@@ -86,7 +86,7 @@ describeInChromium("the page survives", (open) => {
     road.admit();
     await devtools.send("Page.setWebLifecycleState", { state: "active" });
     await messages(page).getByText("Hello there.").waitFor();
-    await page.getByRole("button", { name: "Resume" }).waitFor();
+    await page.getByRole("button", { name: "Resume", exact: true }).waitFor();
     await page.getByText("Connected", { exact: true }).waitFor();
     await expectWhole(page, node.url, session.floorId);
     expect(unexpected(faults)).toEqual([]);

@@ -55,11 +55,11 @@ describeInChromium("scrubbing", (open) => {
       const { floorId, count } = await goRound();
       const { page, faults } = await open(`${node.url}/#/${view}/${encodeURIComponent(floorId)}?at=${count - 2}`);
       const slider = page.getByRole("slider", { name: "Look at an earlier moment" });
-      await expect.poll(() => slider.getAttribute("max"), { timeout: 15_000 }).toBe(String(count));
+      await expect.poll(() => slider.getAttribute("max")).toBe(String(count));
       const shown = page.locator("main[aria-busy=false]");
       const moveTo = async (moment: number) => {
         await scrubTo(page, moment);
-        await expect.poll(() => slider.getAttribute("value"), { timeout: 15_000 }).toBe(String(moment));
+        await expect.poll(() => slider.getAttribute("value")).toBe(String(moment));
         await shown.waitFor();
       };
       const moments = MOMENTS.map((rounds) => count - rounds * EVENTS_A_ROUND);
@@ -76,11 +76,11 @@ describeInChromium("scrubbing", (open) => {
     const { floorId, count } = await goRound();
     const { page } = await open(`${node.url}/#/sequence/${encodeURIComponent(floorId)}?at=${count}`);
     const slider = page.getByRole("slider", { name: "Look at an earlier moment" });
-    await expect.poll(() => slider.getAttribute("max"), { timeout: 15_000 }).toBe(String(count));
+    await expect.poll(() => slider.getAttribute("max")).toBe(String(count));
     await page.getByRole("heading", { name: "Sequence" }).click();
     for (let steps = 1; steps <= 5; steps += 1) {
       await page.keyboard.press("ArrowLeft");
-      await expect.poll(() => slider.getAttribute("value"), { timeout: 15_000 }).toBe(String(count - steps));
+      await expect.poll(() => slider.getAttribute("value")).toBe(String(count - steps));
     }
     const gap = () =>
       page.evaluate<number>(`(() => {
@@ -89,6 +89,6 @@ describeInChromium("scrubbing", (open) => {
         const rows = [...list.querySelectorAll("li")].map((row) => row.getBoundingClientRect().bottom);
         return Math.abs(list.getBoundingClientRect().bottom - Math.max(...rows));
       })()`);
-    await expect.poll(gap, { timeout: 15_000 }).toBeLessThan(3);
+    await expect.poll(gap).toBeLessThan(3);
   });
 });

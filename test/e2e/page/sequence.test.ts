@@ -35,7 +35,7 @@ describeInChromium("the sequence view", (open) => {
     await row(page, /Arbiter to Music: ?preempt → paused/).waitFor();
     await row(page, /Client to Music: ?user hello/).waitFor();
     await row(page, /Music · run to Client: ?assistant Hello there\./).waitFor();
-    expect(await page.getByRole("link", { name: "Music" }).count()).toBe(1);
+    await expect.poll(() => page.getByRole("link", { name: "Music" }).count()).toBe(1);
 
     await row(page, /Arbiter to Music: ?preempt/).click();
     await expect.poll(() => row(page, /Chat/).count()).toBe(0);

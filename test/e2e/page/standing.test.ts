@@ -25,7 +25,7 @@ describeInChromium("where a session stands", (open) => {
     await page.getByText("It resumes when the floor comes back to it.").waitFor();
     await ann.on(phone.id, "archive");
     await page.getByText("Music Agent (20) got the floor: it goes on.").first().waitFor();
-    await page.getByRole("button", { name: "Pause" }).click();
+    await page.getByRole("button", { name: "Pause", exact: true }).click();
     await page.getByText("paused by its user.").waitFor();
     await page.getByText("It stays paused until it is resumed or spoken to.").waitFor();
     expect(faults).toEqual([]);
@@ -37,7 +37,7 @@ describeInChromium("where a session stands", (open) => {
     await ben.hold("prompt_agent");
     const { page } = await open(addressOf("session", music));
     await page.getByText("Music Agent is heard quieter.").first().waitFor();
-    await page.getByRole("button", { name: "Pause" }).click();
+    await page.getByRole("button", { name: "Pause", exact: true }).click();
     await expect.poll(async () => (await ben.see(music.id)).state).toBe("paused");
   });
 
@@ -47,10 +47,10 @@ describeInChromium("where a session stands", (open) => {
     const { page } = await open(addressOf("floor", music));
     const card = page.locator("[data-front=true]");
     await card.getByText(/^\D*[\d,]+ s of its lease left$/).waitFor();
-    expect(await page.getByLabel("Say something").count()).toBe(0);
+    await expect.poll(() => page.getByLabel("Say something").count()).toBe(0);
     await page.goto(addressOf("machine", music));
     await page.getByRole("button", { name: "session.heartbeat" }).waitFor();
-    expect(await page.getByRole("button", { name: "session.chat" }).count()).toBe(0);
+    await expect.poll(() => page.getByRole("button", { name: "session.chat" }).count()).toBe(0);
     await page.getByText(/^\d+ that it refuses$/).click();
     await page.getByRole("listitem").filter({ hasText: "session.chat ✕ illegal_command" }).waitFor();
   });

@@ -33,9 +33,9 @@ describeInChromium("the floor, session and machine views", (open) => {
     await pause.click();
     await page.getByText("Not known yet whether it was done. It is repeated with the same key.").waitFor();
     // What was there is shown still.
-    expect(await pause.isVisible()).toBe(true);
+    await expect.poll(() => pause.isVisible()).toBe(true);
     road.admit();
-    await expect.poll(async () => (await ann.see(session.id)).state, { timeout: 20_000 }).toBe("paused");
+    await expect.poll(async () => (await ann.see(session.id)).state).toBe("paused");
     await page.getByText("Not known yet").waitFor({ state: "detached" });
     const moves = (await ann.log(session.id)).filter(({ data }) => data["event"] === "pause");
     expect(moves.length).toBe(1);
@@ -109,12 +109,12 @@ describeInChromium("the floor, session and machine views", (open) => {
     const alert = page.getByRole("alert").filter({ hasText: "Something went wrong in this view." });
     await alert.getByRole("button", { name: "Copy" }).waitFor();
     isBroken = false;
-    await page.getByRole("link", { name: "Node" }).click();
+    await page.getByRole("navigation").getByRole("link", { name: "Node", exact: true }).click();
     await page.getByRole("heading", { name: "Node", exact: true }).waitFor();
     await page.goto("about:blank");
     await page.goto(addressOf(node.url, view, session));
     await page.locator("main h1").first().waitFor();
     await page.locator('main [data-key="P"]').first().waitFor();
-    expect(await alert.count()).toBe(0);
+    await expect.poll(() => alert.count()).toBe(0);
   });
 });
