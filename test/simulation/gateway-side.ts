@@ -1,5 +1,6 @@
 import type { ServerResponse } from "node:http";
 import type { Bus } from "../../src/bus/bus.ts";
+import type { Caller } from "../../src/gateway/access/caller.ts";
 import { LOCAL } from "../../src/gateway/access/caller.ts";
 import { KnownPlaces } from "../../src/gateway/access/known-places.ts";
 import { VisibleSessions } from "../../src/gateway/access/visible-sessions.ts";
@@ -138,9 +139,10 @@ export class GatewaySide {
     const connections = this.#connections;
     const { followers } = this;
     const agents = () => AGENTS;
-    const sessions = new VisibleSessions(LOCAL, { store, places: new KnownPlaces(clock) });
-    const shared = { connections, followers, store, bus, clock, agents, log };
-    const stream = new ConnectionStream({ writer, sessions, row }, shared);
+    const places = new KnownPlaces(clock);
+    const visibleTo = (caller: Caller) => new VisibleSessions(caller, { store, places });
+    const shared = { visibleTo, connections, followers, store, bus, clock, agents, log };
+    const stream = new ConnectionStream({ writer, caller: LOCAL, row }, shared);
     try {
       this.streams.add(stream);
       await stream.listen();

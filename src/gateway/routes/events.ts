@@ -144,7 +144,8 @@ export function eventRoutes(app: Routes, context: RouteContext): void {
     },
   );
 
-  const shared = { connections, followers, store, bus, clock, agents: agentsNow, log };
+  const { visibleTo } = context;
+  const shared = { visibleTo, connections, followers, store, bus, clock, agents: agentsNow, log };
   const schema = {
     tags: ["streams"],
     operationId: "streamConnection",
@@ -162,9 +163,8 @@ export function eventRoutes(app: Routes, context: RouteContext): void {
     const resumed = position?.epoch === store.epoch ? await findResumed(position, caller) : undefined;
     const row = resumed ?? (await connections.open({ ownerId: caller.ownerId, userId, zone }));
     const isReset = text !== undefined && !resumed;
-    const sessions = context.visibleTo(caller);
     return withWriter(request, reply, async (writer) => {
-      const stream = new ConnectionStream({ writer, sessions, row }, shared);
+      const stream = new ConnectionStream({ writer, caller, row }, shared);
       streams.add(stream, request.caller);
       await stream.listen();
       const asked = [sessionId ?? []].flat();

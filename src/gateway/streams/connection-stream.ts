@@ -11,6 +11,7 @@ import type { Logger } from "../../protocol/ports/logger.ts";
 import { type ConnectionPosition, connectionPosition } from "../../protocol/position.ts";
 import type { AgentInfo } from "../../protocol/session.ts";
 import type { ConnectionRow, Slot, Store } from "../../store/store.ts";
+import type { Caller } from "../access/caller.ts";
 import type { VisibleSessions } from "../access/visible-sessions.ts";
 import { type Binding, ConnectionFloor, type FloorConnection } from "./connection-floor.ts";
 import type { Connections } from "./connections.ts";
@@ -50,6 +51,8 @@ export interface ConnectionStreamContext {
   store: Pick<Store, "epoch" | "whereIs" | "readSessionLog" | "readFloorLog">;
   bus: Bus;
   clock: Clock;
+  /** The sessions that a caller may see, which may differ from those its connection was bound to before (rule C26). */
+  visibleTo: (caller: Caller) => Pick<VisibleSessions, "log" | "agentOf">;
   /** The agents for sessions of a workspace. */
   agents: (workspaceId: string | undefined) => { agents: AgentInfo[]; defaultAgentId: string };
   log: Logger;
@@ -57,8 +60,7 @@ export interface ConnectionStreamContext {
 
 export interface ConnectionStreamOptions {
   writer: SseWriter;
-  /** The sessions that the reader may see, which may differ from those its connection was bound to before (rule C26). */
-  sessions: Pick<VisibleSessions, "log" | "agentOf">;
+  caller: Caller;
   row: ConnectionRow;
 }
 
@@ -73,7 +75,7 @@ export class ConnectionStream implements Stream, FloorConnection {
   readonly id: ConnectionId;
   readonly #ownerId: string | undefined;
   readonly #context: ConnectionStreamContext;
-  readonly #sessions: ConnectionStreamOptions["sessions"];
+  readonly #caller: Caller;
   /** The newest version of the row that was read. */
   #version: number;
   // Arrays, because thousands of connections have none or one of each. They are replaced, not changed.
@@ -89,13 +91,13 @@ export class ConnectionStream implements Stream, FloorConnection {
   #subscription: Subscription | undefined;
   #isClosed = false;
 
-  constructor({ writer, sessions, row }: ConnectionStreamOptions, context: ConnectionStreamContext) {
+  constructor({ writer, caller, row }: ConnectionStreamOptions, context: ConnectionStreamContext) {
     this.writer = writer;
     this.id = row.id;
     this.#ownerId = row.ownerId;
     this.#version = row.version;
     this.#context = context;
-    this.#sessions = sessions;
+    this.#caller = caller;
     writer.source = this;
   }
 
@@ -106,6 +108,10 @@ export class ConnectionStream implements Stream, FloorConnection {
 
   get connection(): Pick<ConnectionRow, "id" | "ownerId"> {
     return { id: this.id, ownerId: this.#ownerId };
+  }
+
+  get #visible(): Pick<VisibleSessions, "log" | "agentOf"> {
+    return this.#context.visibleTo(this.#caller);
   }
 
   get position(): string {
@@ -224,7 +230,7 @@ export class ConnectionStream implements Stream, FloorConnection {
    */
   async #mayFollow(binding: Binding): Promise<boolean> {
     const { sessionId } = binding;
-    const log = await this.#sessions.log(sessionId);
+    const log = await this.#visible.log(sessionId);
     if (log?.kind !== "there") {
       await this.#free(binding);
       if (log && binding.seq < log.head) this.writer.write(placeFrame(this.position, toWire(log.last).frame));
@@ -280,7 +286,7 @@ export class ConnectionStream implements Stream, FloorConnection {
   }
 
   async #tellAgents(sessionId: SessionId | undefined): Promise<void> {
-    const session = sessionId && (await this.#sessions.agentOf(sessionId));
+    const session = sessionId && (await this.#visible.agentOf(sessionId));
     const { agents: list, defaultAgentId } = this.#context.agents(session?.workspaceId);
     this.writer.tell("agent_list", { agents: list, currentAgentId: session?.agentId ?? defaultAgentId }, this.now());
   }
