@@ -71,7 +71,7 @@ async function commands(servers: Servers): Promise<Row[]> {
       ours: several!,
       beside: one!,
       unit: "/s",
-      atLeast: 0.3,
+      atLeast: 0.35,
     },
   ];
 }
@@ -157,7 +157,7 @@ async function trips(servers: Servers): Promise<Row[]> {
     ours: quantile(ours, share),
     beside: quantile(bare, share),
     unit: "ms",
-    atMost: 2.5,
+    atMost: share === 0.5 ? 2 : 2.5,
   }));
 }
 

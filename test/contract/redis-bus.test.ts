@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import { Socket } from "node:net";
 import { Redis } from "ioredis";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { type Bus, MAX_BUS_MESSAGE } from "../../src/bus/bus.ts";
@@ -70,6 +71,36 @@ describeWith(redis, await chooseRedisProcess(), "the bus over a Redis in trouble
     do await untilRecovered(bus);
     while (bus.isAway());
   }
+
+  test("a message is written at once, and those that follow in the same turn of the event loop together", async () => {
+    const server = await startOne();
+    const bus = await busesOf([server.url]).connect();
+    const texts = Array.from({ length: 20 }, (_, n) => `gathered ${n}`);
+    const heard: string[] = [];
+    const hearsAll = Promise.withResolvers<void>();
+    await bus.subscribe("topic", (message) => {
+      if (heard.push(decode(message)) === texts.length) hearsAll.resolve();
+    });
+    const writes: string[] = [];
+    const note = (chunks: unknown[]) => {
+      const written = chunks.map(String).join("");
+      if (written.includes("gathered")) writes.push(written);
+    };
+    const [one, several] = [vi.spyOn(Socket.prototype, "_write"), vi.spyOn(Socket.prototype, "_writev")];
+    onTestFinished(() => void vi.restoreAllMocks());
+    for (const text of texts) {
+      void bus.publish("topic", encode(text));
+      // The socket has taken what it was given, and would write the next message by itself.
+      await new Promise<void>((resolve) => process.nextTick(resolve));
+    }
+    await hearsAll.promise;
+    for (const [chunk] of one.mock.calls) note([chunk]);
+    // The socket puts the pieces themselves into the list that it is given.
+    for (const [chunks] of several.mock.calls) note(chunks);
+    expect(writes).toHaveLength(2);
+    expect(writes[0]).toContain("gathered 0");
+    expect(heard).toEqual(texts);
+  });
 
   test("a bus whose subscribers are cut off repeatedly receives everything after the cuts stop", async () => {
     const server = await startOne();
