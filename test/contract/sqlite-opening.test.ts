@@ -12,13 +12,11 @@ import {
 } from "node:fs/promises";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import type { Worker } from "node:worker_threads";
 import { beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
 import type { ConnectionId, FloorId } from "../../src/protocol/ids.ts";
-import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import type { ConnectionRow } from "../../src/store/store.ts";
 import { FloorWriter, makeMessage } from "../support/stores/floor-writer.ts";
-import { KeptLog, makeFolder, StandingClock } from "../support/stores/sqlite-place.ts";
+import { KeptLog, keepThreads, makeFolder, openStore, StandingClock } from "../support/stores/sqlite-place.ts";
 import { StoreProcess } from "../support/stores/store-process.ts";
 
 const ANN = "u:ann" as FloorId;
@@ -38,21 +36,7 @@ beforeEach(async () => {
   onTestFinished(made.remove);
 });
 
-/** Open the file; closed when the test ends, if not before. */
-async function open(path = file, options?: { startCheckSize: number }): ReturnType<typeof openSqliteStore> {
-  const store = await openSqliteStore({ file: path, clock, log, ...options });
-  onTestFinished(() => store.close());
-  return store;
-}
-
-/** The threads that this test starts from now on. */
-function keepThreads(): Worker[] {
-  const threads: Worker[] = [];
-  const keep = (thread: Worker) => threads.push(thread);
-  process.on("worker", keep);
-  onTestFinished(() => void process.off("worker", keep));
-  return threads;
-}
+const open = (path = file, options?: { startCheckSize: number }) => openStore({ file: path, clock, log, ...options });
 
 /** Messages that `fill` writes. */
 const MESSAGES = 50;

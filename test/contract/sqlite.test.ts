@@ -7,10 +7,9 @@ import type { Worker } from "node:worker_threads";
 import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { AppError } from "../../src/protocol/errors.ts";
 import type { FloorId, MessageId, SessionId } from "../../src/protocol/ids.ts";
-import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { FloorWriter, makeMessage } from "../support/stores/floor-writer.ts";
-import { KeptLog, makeFolder, StandingClock } from "../support/stores/sqlite-place.ts";
+import { KeptLog, keepThreads, makeFolder, openStore, StandingClock } from "../support/stores/sqlite-place.ts";
 import { StoreProcess } from "../support/stores/store-process.ts";
 
 const run = promisify(execFile);
@@ -30,21 +29,7 @@ beforeEach(async () => {
   onTestFinished(made.remove);
 });
 
-/** Open the file; closed when the test ends, if not before. */
-async function open(path = file, options?: { startCheckSize: number }): ReturnType<typeof openSqliteStore> {
-  const store = await openSqliteStore({ file: path, clock, log, ...options });
-  onTestFinished(() => store.close());
-  return store;
-}
-
-/** The threads that this test starts from now on. */
-function keepThreads(): Worker[] {
-  const threads: Worker[] = [];
-  const keep = (thread: Worker) => threads.push(thread);
-  process.on("worker", keep);
-  onTestFinished(() => void process.off("worker", keep));
-  return threads;
-}
+const open = (path = file, options?: { startCheckSize: number }) => openStore({ file: path, clock, log, ...options });
 
 /** Open the file in a process of its own. */
 async function start(options?: { maxFileKib: number }): Promise<StoreProcess> {
