@@ -16,7 +16,8 @@ import { beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
 import type { ConnectionId, FloorId } from "../../src/protocol/ids.ts";
 import type { ConnectionRow } from "../../src/store/store.ts";
 import { FloorWriter, makeMessage } from "../support/stores/floor-writer.ts";
-import { KeptLog, keepThreads, makeFolder, openStore, StandingClock } from "../support/stores/sqlite-place.ts";
+import { keepThreads, openStore } from "../support/stores/opened-store.ts";
+import { KeptLog, makeFolder, StandingClock } from "../support/stores/sqlite-place.ts";
 import { StoreProcess } from "../support/stores/store-process.ts";
 
 const ANN = "u:ann" as FloorId;

@@ -9,7 +9,8 @@ import { AppError } from "../../src/protocol/errors.ts";
 import type { FloorId, MessageId, SessionId } from "../../src/protocol/ids.ts";
 import type { Store } from "../../src/store/store.ts";
 import { FloorWriter, makeMessage } from "../support/stores/floor-writer.ts";
-import { KeptLog, keepThreads, makeFolder, openStore, StandingClock } from "../support/stores/sqlite-place.ts";
+import { keepThreads, openStore } from "../support/stores/opened-store.ts";
+import { KeptLog, makeFolder, StandingClock } from "../support/stores/sqlite-place.ts";
 import { StoreProcess } from "../support/stores/store-process.ts";
 
 const run = promisify(execFile);

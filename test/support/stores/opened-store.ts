@@ -1,0 +1,19 @@
+import type { Worker } from "node:worker_threads";
+import { onTestFinished } from "vitest";
+import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
+
+/** Open a store; closed when the test ends, if not before. */
+export async function openStore(options: Parameters<typeof openSqliteStore>[0]): ReturnType<typeof openSqliteStore> {
+  const store = await openSqliteStore(options);
+  onTestFinished(() => store.close());
+  return store;
+}
+
+/** The threads that this test starts from now on. */
+export function keepThreads(): Worker[] {
+  const threads: Worker[] = [];
+  const keep = (thread: Worker) => threads.push(thread);
+  process.on("worker", keep);
+  onTestFinished(() => void process.off("worker", keep));
+  return threads;
+}
