@@ -4,6 +4,7 @@ import type { Session } from "../../src/protocol/session.ts";
 import { useClient } from "../../src/react/provider.ts";
 import { useHere } from "../moment/here.tsx";
 import { Outcome } from "../parts/commands/outcome.tsx";
+import { questionToDelete } from "../parts/commands/session-controls.tsx";
 import { Sure } from "../parts/commands/sure.tsx";
 import { Fold } from "../parts/fold.tsx";
 import { useAct } from "../parts/use-act.ts";
@@ -40,12 +41,12 @@ const WITH_CHOICE: Readonly<Record<string, Send>> = {
   "session.switch_mode": (client, id, mode) => client.switchMode(id, mode),
 };
 /** Commands that lose something, with the question that is asked before. */
-const WITH_QUESTION: Readonly<Record<string, { question: WordKey; send: Send }>> = {
+const WITH_QUESTION: Readonly<Record<string, { question: (session: Session) => WordKey; send: Send }>> = {
   "session.abort": {
-    question: "session.reallyabort",
+    question: () => "session.reallyabort",
     send: (client, sessionId) => client.send({ type: "abort", sessionId } as never),
   },
-  "session.delete": { question: "machine.reallydelete", send: (client, id) => client.deleteSession(id) },
+  "session.delete": { question: questionToDelete, send: (client, id) => client.deleteSession(id) },
 };
 /** The keys of the page that give a command. */
 const KEYS: Readonly<Record<string, string>> = { "session.pause": "P", "session.resume": "R", "session.abort": "X" };
@@ -153,7 +154,7 @@ function CommandRow({ session, event, to }: Acceptance & { session: Session }) {
       </div>
       {input !== undefined && asked && (
         <Sure
-          question={say(asked.question)}
+          question={say(asked.question(session))}
           yes={say("machine.send")}
           disabled={disabled}
           onYes={() => void send(asked.send)}

@@ -8,7 +8,7 @@ import { clockOf } from "../moment/moment-text.ts";
 import { Menu } from "../parts/commands/menu.tsx";
 import { Outcome } from "../parts/commands/outcome.tsx";
 import { saveFile } from "../parts/commands/save-file.ts";
-import { SessionControls, SureToAbort } from "../parts/commands/session-controls.tsx";
+import { questionToDelete, SessionControls, SureToAbort } from "../parts/commands/session-controls.tsx";
 import { Sure } from "../parts/commands/sure.tsx";
 import { isExternal } from "../parts/external-agent.ts";
 import { LeaseLeft } from "../parts/lease-left.tsx";
@@ -27,12 +27,14 @@ interface Props {
   /** Whether there is a turn that can be taken back. */
   hasTurns: boolean;
   summaryFailure: SessionLiveView["summaryFailure"];
+  /** Deletes the session, and shows another place; absent at a past moment. */
+  onDelete?: (() => Promise<void>) | undefined;
   /** Further buttons. */
   children: ReactNode;
 }
 
 /** A session's name, its state, and what can be done with it as a whole. */
-export function SessionHead({ session, isEmpty, hasTurns, summaryFailure, children }: Props) {
+export function SessionHead({ session, isEmpty, hasTurns, summaryFailure, onDelete, children }: Props) {
   const { say, language, number } = useWords();
   const client = useClient();
   const { agents, agentName, isLive, linkTo, floorId = "" } = useHere();
@@ -40,7 +42,7 @@ export function SessionHead({ session, isEmpty, hasTurns, summaryFailure, childr
   const { act, isBusy } = given;
   const openSession = useOpenSession();
   const [title, setTitle] = useState<string>();
-  const [asked, setAsked] = useState<"abort" | "rollback">();
+  const [asked, setAsked] = useState<"abort" | "rollback" | "delete">();
   const { id, agentId, state, createdAt, tokenUsage, priority } = session;
   // biome-ignore lint/correctness/useExhaustiveDependencies: a title that arrives ends the editing of the old one.
   useEffect(() => setTitle(undefined), [session.title]);
@@ -60,6 +62,7 @@ export function SessionHead({ session, isEmpty, hasTurns, summaryFailure, childr
     ...(mayTakeBack ? [{ text: say("session.rollback"), choose: () => setAsked("rollback") }] : []),
     { text: say("session.exportmd"), choose: () => void save("md") },
     { text: say("session.exportjsonl"), choose: () => void save("jsonl") },
+    ...(onDelete ? [{ text: say("session.delete"), choose: () => setAsked("delete") }] : []),
   ];
   const rename = async () => {
     if (title === undefined || title.trim() === "" || title === session.title) return setTitle(undefined);
@@ -122,6 +125,15 @@ export function SessionHead({ session, isEmpty, hasTurns, summaryFailure, childr
           yes={say("rollback.yes")}
           disabled={disabled}
           onYes={() => void act(async () => openSession((await client.rollBackSession(id)).session))}
+          onNo={() => setAsked(undefined)}
+        />
+      )}
+      {asked === "delete" && onDelete && (
+        // Its button is not disabled meanwhile: it would lose the focus, and a refusal may be tried again.
+        <Sure
+          question={say(questionToDelete(session))}
+          yes={say("session.yesdelete")}
+          onYes={() => void (isBusy || act(onDelete))}
           onNo={() => setAsked(undefined)}
         />
       )}

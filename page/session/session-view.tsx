@@ -1,5 +1,6 @@
-import { useMemo, useRef, useState } from "react";
+import { useEffect, useEffectEvent, useMemo, useRef, useState } from "react";
 import type { SessionLiveView } from "../../src/client/live/live-session.ts";
+import type { ServerEvent } from "../../src/client/server-event.ts";
 import type { Message } from "../../src/protocol/message.ts";
 import type { Session } from "../../src/protocol/session.ts";
 import { useClient } from "../../src/react/provider.ts";
@@ -15,40 +16,61 @@ import { Interactions } from "./interactions.tsx";
 import styles from "./session.module.css";
 import { SessionHead } from "./session-head.tsx";
 import { SessionList } from "./session-list.tsx";
+import { type Deleted, useDeleted } from "./use-deleted.ts";
 
 /** A conversation as it is written, and all others beside it. */
 export function SessionView() {
   const { say } = useWords();
   const { sessionId, isLive } = useHere();
+  const { view, deleted, leave } = useDeleted();
   return (
-    <section className={styles["view"]} data-chosen={sessionId !== undefined} aria-label={say("session.title")}>
+    <section
+      ref={view}
+      className={styles["view"]}
+      data-chosen={sessionId !== undefined}
+      aria-label={say("session.title")}
+    >
       <SessionList />
       {sessionId === undefined && (
         <div className={styles["empty"]}>
           <h1>{say("session.title")}</h1>
+          {deleted && <p role="status">{say("session.nowdeleted", { title: deleted.title })}</p>}
           <p>{say("session.choose")}</p>
         </div>
       )}
-      {sessionId !== undefined && isLive && <LiveConversation key={sessionId} id={sessionId} />}
+      {sessionId !== undefined && isLive && <LiveConversation key={sessionId} id={sessionId} onDeleted={leave} />}
       {sessionId !== undefined && !isLive && <PastConversation id={sessionId} />}
     </section>
   );
 }
 
+interface LiveProps {
+  id: string;
+  onDeleted: (session: Deleted) => void;
+}
+
 /** What the session's stream tells; tool calls from before it was opened come from the floor's log. */
-function LiveConversation({ id }: { id: string }) {
+function LiveConversation({ id, onDeleted }: LiveProps) {
   const { say } = useWords();
   const client = useClient();
-  const { log } = useHere();
+  const { log, recent } = useHere();
   const live = useSession(id);
   const [older, setOlder] = useState<Transcript["messages"]>([]);
   const [hasOlder, setHasOlder] = useState(true);
+  const [isDeleting, setDeleting] = useState(false);
   const { act, isBusy } = useAct();
   const { events, revision } = log;
   // biome-ignore lint/correctness/useExhaustiveDependencies: `events` grows in place; the revision says so.
   const logged = useMemo(() => transcriptOf(events, id), [events, id, revision]);
   const { session, messages, toolUses, interactions, isDeleted, error, failure, status, hasMore } = live;
-  if (isDeleted) return <Notice text={say("session.deleted")} />;
+  // The stream of an archived session has ended: the floor's stream has the deletion.
+  const isGone = isDeleted || isDeletion(recent.findLast(({ sessionId }) => sessionId === id));
+  const leave = useEffectEvent(() => session && onDeleted(session));
+  // The streams may tell before the answer, or without it.
+  useEffect(() => {
+    if (isGone && isDeleting) leave();
+  }, [isGone, isDeleting]);
+  if (isGone) return isDeleting ? undefined : <Notice text={say("session.deleted")} />;
   if (status === "refused") {
     const isForeign = failure?.code === "session_not_found";
     return <Notice text={isForeign ? say("session.foreign") : (failure?.message ?? say("error.title"))} />;
@@ -64,15 +86,29 @@ function LiveConversation({ id }: { id: string }) {
       setOlder([...read, ...older]);
       setHasOlder(page.hasMore);
     });
+  const remove = async () => {
+    setDeleting(true);
+    try {
+      await client.deleteSession(id);
+      onDeleted(session);
+    } catch (error) {
+      setDeleting(false);
+      throw error;
+    }
+  };
   return (
     <Shown
       session={session}
+      onDelete={remove}
       transcript={{ messages: [...older, ...messages], toolUses: tools, interactions, error }}
       summaryFailure={live.summaryFailure}
       onOlder={hasMore && hasOlder && !isBusy ? () => void readOlder() : undefined}
     />
   );
 }
+
+const isDeletion = (event: ServerEvent | undefined): boolean =>
+  event?.type === "session_transition" && event.data.to === "deleted";
 
 /** A conversation as it was, from the log alone. */
 function PastConversation({ id }: { id: string }) {
@@ -86,14 +122,21 @@ function PastConversation({ id }: { id: string }) {
   return <Shown session={session} transcript={transcript} />;
 }
 
+/** Why there is no conversation; unless one comes soon, with the way to the others. */
 function Notice({ text, isQuiet = false }: { text: string; isQuiet?: boolean }) {
   const { say } = useWords();
+  const { linkTo } = useHere();
   return (
     <div className={styles["empty"]}>
       <h1>{say("session.title")}</h1>
       <p role={isQuiet ? undefined : "alert"} className={isQuiet ? styles["soon"] : undefined}>
         {text}
       </p>
+      {!isQuiet && (
+        <p>
+          <a href={linkTo("session")}>{say("session.all")}</a>
+        </p>
+      )}
     </div>
   );
 }
@@ -103,9 +146,10 @@ interface ShownProps {
   transcript: Transcript;
   onOlder?: (() => void) | undefined;
   summaryFailure?: SessionLiveView["summaryFailure"];
+  onDelete?: () => Promise<void>;
 }
 
-function Shown({ session, transcript, onOlder, summaryFailure }: ShownProps) {
+function Shown({ session, transcript, onOlder, summaryFailure, onDelete }: ShownProps) {
   const { say } = useWords();
   const { isLive } = useHere();
   const { messages, toolUses, interactions, error } = transcript;
@@ -123,6 +167,7 @@ function Shown({ session, transcript, onOlder, summaryFailure }: ShownProps) {
           hasTurns={messages.some(isOfUser)}
           isEmpty={messages.length === 0}
           summaryFailure={summaryFailure}
+          onDelete={onDelete}
         >
           <button
             ref={opener}

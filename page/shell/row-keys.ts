@@ -18,6 +18,13 @@ export function goToRow(by: 1 | -1): boolean {
   return next !== undefined;
 }
 
+/** The row after the current one of a long list, or before it at the end; undefined without a current one. */
+export function rowBesideCurrent(): HTMLElement | undefined {
+  const current = document.querySelector('main li[aria-posinset] > [aria-current="true"]')?.parentElement;
+  const beside = current?.nextElementSibling ?? current?.previousElementSibling;
+  return beside?.querySelector<HTMLElement>("a, button") ?? undefined;
+}
+
 /** The arrow keys belong to the rows while nothing that scrolls by itself has the focus. */
 export function ownsArrows(target: EventTarget | null): boolean {
   return (

@@ -196,7 +196,6 @@ export const en = {
   "machine.others": "{count} events of the arbiter and of its run",
   "machine.refuses": "{count} that it refuses",
   "machine.inconversation": "Done in the conversation",
-  "machine.reallydelete": "Delete it for good?",
   "machine.nomodes": "Its agent has no modes.",
   "machine.send": "Send",
   "machine.transitions": "Last transitions",

@@ -197,7 +197,6 @@ export const zh: Words = {
   "machine.others": "来自仲裁器和运行的 {count} 个事件",
   "machine.refuses": "拒绝 {count} 个",
   "machine.inconversation": "在会话中完成",
-  "machine.reallydelete": "确定永久删除？",
   "machine.nomodes": "其智能体没有模式。",
   "machine.send": "发送",
   "machine.transitions": "最近的转换",

@@ -1,5 +1,6 @@
 import type { Session } from "../../../src/protocol/session.ts";
 import { useClient } from "../../../src/react/provider.ts";
+import type { WordKey } from "../../words/en.ts";
 import { useWords } from "../../words/words.tsx";
 import type { Act } from "../use-act.ts";
 import { Sure } from "./sure.tsx";
@@ -14,6 +15,10 @@ interface Props {
 }
 
 const isWorking = ({ activity }: Session): boolean => activity === "running" || activity === "waiting";
+
+/** The question before a session is deleted: it says what is lost. */
+export const questionToDelete = (session: Session): WordKey =>
+  isWorking(session) ? "session.reallydeleterunning" : "session.reallydelete";
 
 /** Pause or resume, and abort, with their keys. */
 export function SessionControls({ session, disabled, act, onAborting }: Omit<Props, "isAborting">) {

@@ -11,11 +11,19 @@ interface Props {
   onNo: () => void;
 }
 
-/** Asks once, in place, before something is lost. It takes the focus; Escape is no. */
+/** Asks once, in place, before something is lost. It takes the focus, and gives it back after a no; Escape is no. */
 export function Sure({ question, yes, disabled = false, onYes, onNo }: Props) {
   const { say } = useWords();
   const first = useRef<HTMLButtonElement>(null);
-  useEffect(() => first.current?.focus(), []);
+  const before = useRef<Element>(null);
+  useEffect(() => {
+    before.current = document.activeElement;
+    first.current?.focus();
+  }, []);
+  const leave = () => {
+    onNo();
+    if (before.current instanceof HTMLElement) before.current.focus();
+  };
   return (
     <fieldset
       className={styles["sure"]}
@@ -23,14 +31,14 @@ export function Sure({ question, yes, disabled = false, onYes, onNo }: Props) {
       onKeyDown={(event) => {
         if (event.key !== "Escape") return;
         event.stopPropagation();
-        onNo();
+        leave();
       }}
     >
       <span>{question}</span>
       <button ref={first} type="button" disabled={disabled} onClick={onYes}>
         {yes}
       </button>
-      <button type="button" onClick={onNo}>
+      <button type="button" onClick={leave}>
         {say("sure.no")}
       </button>
     </fieldset>

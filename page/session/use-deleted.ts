@@ -1,0 +1,33 @@
+import { useEffect, useRef, useState } from "react";
+import type { Session } from "../../src/protocol/session.ts";
+import { useHere } from "../moment/here.tsx";
+import { parseAddress, replaceAddress } from "../shell/address.ts";
+import { rowBesideCurrent } from "../shell/row-keys.ts";
+
+export type Deleted = Pick<Session, "id" | "floorId" | "title">;
+
+/** The session that was last deleted in this view, until another one is opened, and how the view leaves it. */
+export function useDeleted() {
+  const { linkTo, sessionId, floorId } = useHere();
+  const [deleted, setDeleted] = useState<Deleted>();
+  const view = useRef<HTMLElement>(null);
+  const nextRow = useRef<HTMLElement>(undefined);
+  useEffect(() => {
+    if (!deleted) return;
+    if (floorId !== deleted.floorId || (sessionId ?? deleted.id) !== deleted.id) return setDeleted(undefined);
+    // The question had the focus, and was removed with the session. A focus elsewhere is kept.
+    if (sessionId !== undefined || document.activeElement !== document.body) return;
+    const row = nextRow.current?.isConnected ? nextRow.current : undefined;
+    (row ?? view.current?.querySelector<HTMLElement>("section[tabindex]"))?.focus();
+  }, [deleted, sessionId, floorId]);
+  const leave = (session: Deleted) => {
+    // The answer may come after the user opened something else, which then stays.
+    const shown = parseAddress(location.hash);
+    if (shown.view !== "session" || shown.rest[1] !== session.id) return;
+    nextRow.current = rowBesideCurrent();
+    setDeleted(session);
+    // The list takes the session's entry in the browser's history: going back to it would find nothing.
+    replaceAddress(linkTo("session", { floorId: session.floorId, at: undefined }));
+  };
+  return { view, deleted, leave };
+}

@@ -1,0 +1,219 @@
+import type { Locator, Page } from "playwright-core";
+import { afterAll, expect, test } from "vitest";
+import type { Session } from "../../../src/protocol/session.ts";
+import { buildPage } from "../../support/browsers/built-page.ts";
+import { closeChromium, describeInChromium } from "../../support/browsers/chromium.ts";
+import { accepted, E2eClient } from "../../support/clients/e2e-client.ts";
+import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
+
+const node = await NodeUnderTest.start({ pageFolder: await buildPage() });
+afterAll(() => node.stop());
+afterAll(closeChromium);
+
+const EN = {
+  more: "More for this session",
+  item: "Delete the session",
+  question: /^Delete it for good\? Its messages, images and log are lost\.$/,
+  working: /^Delete it for good\? Its run ends, and its messages, images and log are lost\.$/,
+  yes: "Delete",
+  no: "No",
+};
+const ZH: typeof EN = {
+  more: "会话的更多操作",
+  item: "删除会话",
+  question: /^永久删除？它的消息、图片和日志都会丢失。$/,
+  working: /^永久删除？它的运行会结束，消息、图片和日志都会丢失。$/,
+  yes: "删除",
+  no: "否",
+};
+
+const addressOf = ({ floorId, id }: Pick<Session, "floorId" | "id">) =>
+  `${node.url}/#/session/${encodeURIComponent(floorId)}/${id}`;
+const statusOf = async (id: string) => (await node.get(`/session/${id}`)).status;
+const hasFocus = (page: Page, place: Locator) => place.and(page.locator(":focus")).waitFor();
+
+/** The page may read a session in the moment of its deletion. */
+const isUnexpected = (fault: string) => !fault.includes("404");
+
+/** Opens the question by the menu, with the mouse. */
+async function ask(page: Page, words = EN): Promise<void> {
+  await page.getByRole("button", { name: words.more, exact: true }).click();
+  await page.getByRole("button", { name: words.item, exact: true }).click();
+}
+
+/** The session is no longer in the address, and the browser does not go back to it. */
+async function isLeft(page: Page, id: string): Promise<void> {
+  await page.waitForURL((url) => url.hash.startsWith("#/session/") && !url.hash.includes(id));
+}
+
+describeInChromium("deleting a session", (open) => {
+  test.each([
+    { locale: "en-US", words: EN, done: "“hello” was deleted." },
+    { locale: "zh-CN", words: ZH, done: "“hello”已删除。" },
+  ])(
+    "deletes an archived session after one question, and shows the others: $locale",
+    async ({ locale, words, done }) => {
+      const ann = new E2eClient(node);
+      const other = await ann.create("general", { title: "stays" });
+      const { id, floorId } = await ann.hold("general");
+      await ann.talk(id, "hello");
+      await accepted(ann.on(id, "archive"));
+      const { page, faults } = await open(addressOf(other), { locale });
+      await page.getByRole("heading", { name: "stays", exact: true }).waitFor();
+      await page.goto(addressOf({ floorId, id }));
+      await page.getByRole("article").getByText("Hello there.", { exact: true }).waitFor();
+      const question = page.getByRole("group", { name: words.question });
+      await ask(page, words);
+      await question.getByRole("button", { name: words.no, exact: true }).click();
+      await question.waitFor({ state: "detached" });
+      expect(await statusOf(id)).toBe(200);
+      await ask(page, words);
+      await question.getByRole("button", { name: words.yes, exact: true }).click();
+      await isLeft(page, id);
+      await page.getByRole("status").getByText(done, { exact: true }).waitFor();
+      expect(await statusOf(id)).toBe(404);
+      await page.goBack();
+      await page.getByRole("heading", { name: "stays", exact: true }).waitFor();
+      await expect.poll(() => page.getByRole("alert").count()).toBe(0);
+      expect(faults.filter(isUnexpected)).toEqual([]);
+    },
+  );
+
+  test("asks and deletes with the keyboard, also a session that runs, and leaves the focus on the next row", async () => {
+    const ben = new E2eClient(node);
+    const later = await ben.create("music", { title: "later" });
+    const { id, floorId } = await ben.hold("general", { title: "now" });
+    await ben.say(id, "play");
+    const { page, faults } = await open(addressOf({ floorId, id }));
+    await page.locator('main [data-key="X"]').waitFor();
+    const list = page.getByRole("region", { name: "Sessions" }).first();
+    await list.getByRole("link", { name: /^later/ }).waitFor();
+    const more = page.getByRole("button", { name: EN.more, exact: true });
+    const question = page.getByRole("group", { name: EN.working });
+    await more.press("Enter");
+    await page.getByRole("button", { name: EN.item, exact: true }).press("Enter");
+    await hasFocus(page, question.getByRole("button", { name: EN.yes, exact: true }));
+    await page.keyboard.press("Escape");
+    await question.waitFor({ state: "detached" });
+    await hasFocus(page, more);
+    expect((await ben.see(id)).activity).toBe("running");
+    await more.press("Enter");
+    await page.getByRole("button", { name: EN.item, exact: true }).press("Enter");
+    await question.waitFor();
+    await page.keyboard.press("Enter");
+    await isLeft(page, id);
+    await hasFocus(page, list.getByRole("link", { name: /^later/ }));
+    await list.getByRole("link", { name: /^now/ }).waitFor({ state: "detached" });
+    await hasFocus(page, list.getByRole("link", { name: /^later/ }));
+    expect(await statusOf(id)).toBe(404);
+    await page.keyboard.press("Enter");
+    await page.getByRole("heading", { name: "later", exact: true }).waitFor();
+    expect(new URL(page.url()).hash).toContain(later.id);
+    await page.keyboard.press("Escape");
+    await page.getByText("Choose a session from the list.").waitFor();
+    await page.getByText("“now” was deleted.").waitFor({ state: "detached" });
+    expect(faults.filter(isUnexpected)).toEqual([]);
+  });
+
+  test("shows the list on a narrow screen, with the focus in it", async () => {
+    const cay = new E2eClient(node);
+    const { id, floorId } = await cay.create("general", { title: "only one" });
+    const { page } = await open(addressOf({ floorId, id }), { viewport: { width: 390, height: 844 } });
+    await ask(page);
+    await page.getByRole("button", { name: EN.yes, exact: true }).click();
+    await isLeft(page, id);
+    await page.getByText("There are no sessions yet.").waitFor();
+    const list = page.getByRole("region", { name: "Sessions", exact: true });
+    await hasFocus(page, list.last());
+    expect(await statusOf(id)).toBe(404);
+  });
+
+  test("a deletion that is refused says why beneath the question, and may be asked for again", async () => {
+    const dov = new E2eClient(node);
+    const { id, floorId } = await dov.create("general");
+    const { page } = await open(addressOf({ floorId, id }));
+    await page.route(`**/session/${id}`, (route) => {
+      const headers = { ...route.request().headers(), "idempotency-key": "k".repeat(999) };
+      return route.request().method() === "DELETE" ? route.continue({ headers }) : route.continue();
+    });
+    await ask(page);
+    const yes = page.getByRole("button", { name: EN.yes, exact: true });
+    await yes.press("Enter");
+    await page
+      .getByRole("alert")
+      .getByText(/Idempotency-Key/i)
+      .waitFor();
+    await hasFocus(page, yes);
+    expect(await statusOf(id)).toBe(200);
+    await page.unroute(`**/session/${id}`);
+    await page.keyboard.press("Enter");
+    await isLeft(page, id);
+    expect(await statusOf(id)).toBe(404);
+  });
+
+  test("shows the next session that was opened while the answer was under way", async () => {
+    const eva = new E2eClient(node);
+    await eva.create("general", { title: "next" });
+    const { id, floorId } = await eva.create("general", { title: "slow" });
+    const { page } = await open(addressOf({ floorId, id }));
+    let release = () => {};
+    const held = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    await page.route(`**/session/${id}`, async (route) => {
+      if (route.request().method() === "DELETE") await held;
+      return route.continue();
+    });
+    await ask(page);
+    const answered = page.waitForResponse((response) => response.request().method() === "DELETE");
+    await page.getByRole("button", { name: EN.yes, exact: true }).click();
+    await page.getByRole("link", { name: /^next/ }).click();
+    await page.getByRole("heading", { name: "next", exact: true }).waitFor();
+    release();
+    await answered;
+    await page.getByRole("link", { name: /^slow/ }).waitFor({ state: "detached" });
+    await page.getByRole("heading", { name: "next", exact: true }).waitFor();
+    expect(new URL(page.url()).hash).not.toContain(id);
+  });
+
+  test.each(["active", "archived"])(
+    "does not wait for an answer that is lost, once a stream tells: %s",
+    async (state) => {
+      const hal = new E2eClient(node);
+      const { id, floorId } = await hal.hold("general", { title: "silent" });
+      if (state === "archived") await accepted(hal.on(id, "archive"));
+      const { page } = await open(addressOf({ floorId, id }));
+      await page.getByText("Connected", { exact: true }).waitFor();
+      await page.route(`**/session/${id}`, async (route) => {
+        if (route.request().method() === "DELETE") await route.fetch();
+        else await route.continue();
+      });
+      await ask(page);
+      await page.getByRole("button", { name: EN.yes, exact: true }).click();
+      await isLeft(page, id);
+      await page.getByRole("status").getByText("“silent” was deleted.", { exact: true }).waitFor();
+    },
+  );
+
+  test.each(["active", "archived"])("a session that somebody else deletes is said to be deleted: %s", async (state) => {
+    const fay = new E2eClient(node);
+    const { id, floorId } = await fay.hold("general");
+    if (state === "archived") await accepted(fay.on(id, "archive"));
+    const { page, faults } = await open(addressOf({ floorId, id }));
+    await page.getByRole("button", { name: EN.more, exact: true }).waitFor();
+    await page.getByText("Connected", { exact: true }).waitFor();
+    await accepted(node.delete(`/session/${id}`));
+    await page.getByRole("alert").getByText("This session was deleted.").waitFor();
+    await page.getByRole("main").getByRole("link", { name: "All sessions", exact: true }).click();
+    await page.getByText("Choose a session from the list.").waitFor();
+    expect(faults.filter(isUnexpected)).toEqual([]);
+  });
+
+  test("is not offered at a past moment", async () => {
+    const gil = new E2eClient(node);
+    const { id, floorId } = await gil.hold("general");
+    const { page } = await open(`${addressOf({ floorId, id })}?at=1`);
+    await page.getByRole("button", { name: "Live" }).waitFor();
+    await expect.poll(() => page.getByRole("button", { name: EN.more, exact: true }).count()).toBe(0);
+  });
+});
