@@ -10,6 +10,7 @@ import { isExternal } from "../parts/external-agent.ts";
 import { useAct } from "../parts/use-act.ts";
 import { useWords } from "../words/words.tsx";
 import { EditForm } from "./copies/edit-form.tsx";
+import { ForkForm } from "./copies/fork-form.tsx";
 import { useOpenSession } from "./copies/open-session.ts";
 import { Logs } from "./logs.tsx";
 import styles from "./session.module.css";
@@ -31,17 +32,16 @@ export function MessageActions({ message, session, turnsFrom }: Props) {
   const given = useAct();
   const { act, isBusy } = given;
   const openSession = useOpenSession();
-  const [asked, setAsked] = useState<"edit" | "rollback">();
+  const [asked, setAsked] = useState<"edit" | "fork" | "rollback">();
   const actions = useRef<HTMLElement>(null);
   const { id, role, content, status, agent } = message;
   const isUser = role === "user";
   const takesTurns = isLive && session.state !== "archived" && !isExternal(agents, session);
   const isFinished = status !== "queued" && status !== "running";
   const turns = asked === "rollback" ? turnsFrom(id) : 0;
-  const fork = () => act(async () => openSession((await client.forkSession(session.id, { messageId: id })).session));
   const rollBack = () => act(async () => openSession((await client.rollBackSession(session.id, { turns })).session));
   const choices = [
-    { text: say("message.fork"), choose: () => void fork() },
+    { text: say("message.fork"), choose: () => setAsked("fork") },
     ...(isUser && takesTurns ? [{ text: say("message.rollback"), choose: () => setAsked("rollback") }] : []),
   ];
   const leave = () => {
@@ -79,13 +79,14 @@ export function MessageActions({ message, session, turnsFrom }: Props) {
         )}
       </footer>
       {asked === "edit" && <EditForm message={message} session={session} onLeave={leave} />}
+      {asked === "fork" && <ForkForm session={session} messageId={id} onLeave={() => setAsked(undefined)} />}
       {asked === "rollback" && (
         <Sure
           question={say(turns === 1 ? "rollback.one" : "rollback.many", { count: turns })}
           yes={say("rollback.yes")}
           disabled={isBusy}
           onYes={() => void rollBack()}
-          onNo={leave}
+          onNo={() => setAsked(undefined)}
         />
       )}
       <div className={styles["outcome"]}>

@@ -16,6 +16,7 @@ import { lookOf } from "../parts/look.ts";
 import { StateSign } from "../parts/state-sign.tsx";
 import { useAct } from "../parts/use-act.ts";
 import { useWords } from "../words/words.tsx";
+import { ForkForm } from "./copies/fork-form.tsx";
 import { useOpenSession } from "./copies/open-session.ts";
 import { ModeChoice } from "./mode-choice.tsx";
 import styles from "./session.module.css";
@@ -42,7 +43,7 @@ export function SessionHead({ session, isEmpty, hasTurns, summaryFailure, onDele
   const { act, isBusy } = given;
   const openSession = useOpenSession();
   const [title, setTitle] = useState<string>();
-  const [asked, setAsked] = useState<"abort" | "rollback" | "delete">();
+  const [asked, setAsked] = useState<"abort" | "fork" | "rollback" | "delete">();
   const { id, agentId, state, createdAt, tokenUsage, priority } = session;
   // biome-ignore lint/correctness/useExhaustiveDependencies: a title that arrives ends the editing of the old one.
   useEffect(() => setTitle(undefined), [session.title]);
@@ -56,9 +57,8 @@ export function SessionHead({ session, isEmpty, hasTurns, summaryFailure, onDele
   const mayTakeBack = hasTurns && state !== "archived" && !isExternal(agents, session);
   const save = (format: "md" | "jsonl") =>
     act(async () => saveFile(await client.exportSession(id, format), session.title, format));
-  const fork = () => act(async () => openSession((await client.forkSession(id)).session));
   const choices = [
-    { text: say("session.fork"), choose: () => void fork() },
+    { text: say("session.fork"), choose: () => setAsked("fork") },
     ...(mayTakeBack ? [{ text: say("session.rollback"), choose: () => setAsked("rollback") }] : []),
     { text: say("session.exportmd"), choose: () => void save("md") },
     { text: say("session.exportjsonl"), choose: () => void save("jsonl") },
@@ -119,6 +119,7 @@ export function SessionHead({ session, isEmpty, hasTurns, summaryFailure, onDele
         {children}
       </div>
       <SureToAbort {...controls} isAborting={asked === "abort"} />
+      {asked === "fork" && <ForkForm session={session} onLeave={() => setAsked(undefined)} />}
       {asked === "rollback" && (
         <Sure
           question={say("rollback.one")}

@@ -98,6 +98,8 @@ export const sessionEn = {
   "message.sendedited": "Send in a copy",
   "message.fork": "Copy the session up to here",
   "message.rollback": "Take back from here on",
+  "fork.agent": "Agent of the copy",
+  "fork.yes": "Make the copy",
   "rollback.one": "Take back the last turn? A copy without it takes the place of this session, which is archived.",
   "rollback.many":
     "Take back the last {count} turns? A copy without them takes the place of this session, which is archived.",

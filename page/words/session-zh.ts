@@ -100,6 +100,8 @@ export const sessionZh: Readonly<Record<keyof typeof sessionEn, string>> = {
   "message.sendedited": "在副本中发送",
   "message.fork": "复制到此处为止的会话",
   "message.rollback": "从此处起撤回",
+  "fork.agent": "副本的智能体",
+  "fork.yes": "创建副本",
   "rollback.one": "撤回最后一轮？不含它的副本将取代此会话，此会话归档。",
   "rollback.many": "撤回最后 {count} 轮？不含它们的副本将取代此会话，此会话归档。",
   "rollback.yes": "撤回",

@@ -1,6 +1,6 @@
-import { useEffect, useRef } from "react";
 import { useWords } from "../../words/words.tsx";
 import styles from "./sure.module.css";
+import { useBorrowedFocus } from "./use-borrowed-focus.ts";
 
 interface Props {
   question: string;
@@ -14,15 +14,10 @@ interface Props {
 /** Asks once, in place, before something is lost. It takes the focus, and gives it back after a no; Escape is no. */
 export function Sure({ question, yes, disabled = false, onYes, onNo }: Props) {
   const { say } = useWords();
-  const first = useRef<HTMLButtonElement>(null);
-  const before = useRef<Element>(null);
-  useEffect(() => {
-    before.current = document.activeElement;
-    first.current?.focus();
-  }, []);
+  const { taker, giveBack } = useBorrowedFocus<HTMLButtonElement>();
   const leave = () => {
     onNo();
-    if (before.current instanceof HTMLElement) before.current.focus();
+    giveBack();
   };
   return (
     <fieldset
@@ -35,7 +30,7 @@ export function Sure({ question, yes, disabled = false, onYes, onNo }: Props) {
       }}
     >
       <span>{question}</span>
-      <button ref={first} type="button" disabled={disabled} onClick={onYes}>
+      <button ref={taker} type="button" disabled={disabled} onClick={onYes}>
         {yes}
       </button>
       <button type="button" onClick={leave}>

@@ -74,6 +74,7 @@ describeInChromium("copies of a session", (open) => {
     const answer = page.getByRole("article", { name: "General" }).filter({ hasText: "Hello there." });
     await answer.getByRole("button", { name: "More for this message" }).press("Enter");
     await page.getByRole("button", { name: "Copy the session up to here", exact: true }).press("Enter");
+    await page.getByRole("button", { name: "Make the copy", exact: true }).press("Enter");
     const part = await shownAfter(page, session.id);
     await messages(page).getByText("Hello there.").waitFor();
     await expect.poll(() => page.getByRole("article", { name: "User" }).count()).toBe(1);
@@ -81,11 +82,78 @@ describeInChromium("copies of a session", (open) => {
     await page.goto(address);
     await page.getByRole("button", { name: "More for this session", exact: true }).click();
     await page.getByRole("button", { name: "Copy the session", exact: true }).click();
+    await page.getByRole("button", { name: "Make the copy", exact: true }).click();
     const whole = await shownAfter(page, session.id);
     await messages(page).getByText("Yes.").waitFor();
     expect((await ann.messages(whole)).length).toBe(4);
+    expect((await ann.see(whole)).agentId).toBe("general");
     expect((await ann.see(session.id)).state).toBe("active");
     expect(faults).toEqual([]);
+  });
+
+  test.each([
+    { locale: "en-US", words: ["More for this session", "Copy the session", "Agent of the copy", "Make the copy"] },
+    { locale: "zh-CN", words: ["会话的更多操作", "复制会话", "副本的智能体", "创建副本"] },
+  ])("copies a session for another agent of its catalogue: $locale", async ({ locale, words }) => {
+    const [more, item, label, yes] = words as [string, string, string, string];
+    const { ann, session, address } = await talked("hello");
+    const { page, faults } = await open(address, { locale });
+    const opener = page.getByRole("button", { name: more, exact: true });
+    const agent = page
+      .getByRole("form", { name: item, exact: true })
+      .getByRole("combobox", { name: label, exact: true });
+    const ask = async () => {
+      await opener.press("Enter");
+      await page.getByRole("button", { name: item, exact: true }).press("Enter");
+      await agent.and(page.locator(":focus")).waitFor();
+      await expect.poll(() => agent.inputValue()).toBe("general");
+    };
+    await ask();
+    await page.keyboard.press("Escape");
+    await agent.waitFor({ state: "detached" });
+    await opener.and(page.locator(":focus")).waitFor();
+    await ask();
+    await agent.selectOption("planner");
+    await page.keyboard.press("Tab");
+    await page.getByRole("button", { name: yes, exact: true }).and(page.locator(":focus")).waitFor();
+    await page.keyboard.press("Enter");
+    const copy = await shownAfter(page, session.id);
+    await page.getByText("Hello there.").waitFor();
+    await agent.waitFor({ state: "detached" });
+    expect(await ann.see(copy)).toMatchObject({ agentId: "planner", origin: { by: "fork", sessionId: session.id } });
+    expect(await ann.see(session.id)).toMatchObject({ agentId: "general", state: "active" });
+    expect(faults).toEqual([]);
+  });
+
+  test("says why an agent cannot have the copy, where it was chosen", async () => {
+    const { ann, session, address } = await talked("hello");
+    const { page } = await open(address);
+    await page.route("**/fork", (route) => route.continue({ postData: JSON.stringify({ agentId: "nobody" }) }));
+    await page.getByRole("button", { name: "More for this session", exact: true }).click();
+    await page.getByRole("button", { name: "Copy the session", exact: true }).click();
+    await page.getByLabel("Agent of the copy").selectOption("planner");
+    await page.getByRole("button", { name: "Make the copy", exact: true }).click();
+    await page.getByRole("alert").getByText("Invalid agent ID: nobody").waitFor();
+    await expect.poll(() => page.getByLabel("Agent of the copy").inputValue()).toBe("planner");
+    expect((await ann.see(session.id)).state).toBe("active");
+  });
+
+  test("offers the session's agent also when its catalogue has lost it, and says which others are not available", async () => {
+    const { ann, session, address } = await talked("hello");
+    const { page } = await open(address);
+    await page.route("**/agents*", async (route) => {
+      const response = await route.fetch();
+      const { agents, ...rest } = await response.json();
+      const [left] = agents.filter(({ id }: { id: string }) => id === "planner");
+      await route.fulfill({ response, json: { ...rest, agents: [{ ...left, available: false }] } });
+    });
+    await page.reload();
+    await page.getByRole("button", { name: "More for this session", exact: true }).click();
+    await page.getByRole("button", { name: "Copy the session", exact: true }).click();
+    const agent = page.getByLabel("Agent of the copy");
+    await expect.poll(() => agent.locator("option").allTextContents()).toEqual(["general", "Planner · Not available"]);
+    await page.getByRole("button", { name: "Make the copy", exact: true }).click();
+    expect((await ann.see(await shownAfter(page, session.id))).agentId).toBe("general");
   });
 
   test("takes back all turns from a message on, after it asked once", async () => {
@@ -100,6 +168,8 @@ describeInChromium("copies of a session", (open) => {
     await question.waitFor();
     await page.keyboard.press("Escape");
     await question.waitFor({ state: "detached" });
+    const opener = ofUser(page, "nod").getByRole("button", { name: "More for this message" });
+    await opener.and(page.locator(":focus")).waitFor();
     expect((await ann.see(session.id)).state).toBe("active");
     await choose();
     await question.getByRole("button", { name: "Take back" }).click();

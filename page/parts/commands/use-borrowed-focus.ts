@@ -1,0 +1,15 @@
+import { type RefObject, useEffect, useRef } from "react";
+
+/** Gives the focus to what appears, and with `giveBack` to where it was before. */
+export function useBorrowedFocus<T extends HTMLElement>(): { taker: RefObject<T | null>; giveBack: () => void } {
+  const taker = useRef<T>(null);
+  const before = useRef<Element>(null);
+  useEffect(() => {
+    before.current = document.activeElement;
+    taker.current?.focus();
+  }, []);
+  const giveBack = () => {
+    if (before.current instanceof HTMLElement) before.current.focus();
+  };
+  return { taker, giveBack };
+}
