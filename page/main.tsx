@@ -5,6 +5,7 @@ import { InterlockProvider } from "../src/react/provider.ts";
 import "./tokens.css";
 import "./page.css";
 import { Frame } from "./shell/frame.tsx";
+import { SignInDemand } from "./shell/sign-in-demand.ts";
 import { applyChosenTheme } from "./shell/theme.ts";
 import { loadWords, preferredLanguage, Speaking } from "./words/words.tsx";
 
@@ -14,7 +15,9 @@ const PATIENCE_MS = 60_000;
 applyChosenTheme();
 const language = preferredLanguage();
 // The page's own folder: the API lies beside it, also under a path that a proxy puts in front.
-const client = createClient({ baseUrl: new URL(".", location.href).href, patienceMs: PATIENCE_MS });
+const baseUrl = new URL(".", location.href).href;
+const signIn = new SignInDemand();
+const client = createClient({ baseUrl, patienceMs: PATIENCE_MS, signInAgain: signIn.ask });
 const place = document.getElementById("page");
 if (!place) throw new Error("index.html has no #page");
 // Not a top-level await: a chunk that imports from this one would wait for it, and it for the chunk.
@@ -23,7 +26,7 @@ void loadWords(language).then((words) =>
     <StrictMode>
       <Speaking first={{ language, words }}>
         <InterlockProvider client={client}>
-          <Frame />
+          <Frame signIn={signIn} />
         </InterlockProvider>
       </Speaking>
     </StrictMode>,

@@ -67,7 +67,6 @@ export interface Here {
   setSpan: (span: Moment["span"]) => void;
   setFilter: (filter: Partial<Pick<Moment, "only" | "isFolded">>) => void;
   openFile: (file: LogFile) => void;
-  restart: () => void;
 }
 
 const HereContext = createContext<Here | undefined>(undefined);
@@ -177,7 +176,6 @@ export function HereProvider({ address, children }: { address: Address; children
       setFile(opened);
       location.hash = linkOf("timeline", { floorId: opened.floorId, at: undefined, isFile: true });
     },
-    restart: () => source.restart(),
   };
   return <HereContext value={here}>{children}</HereContext>;
 }

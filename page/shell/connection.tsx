@@ -8,28 +8,29 @@ import { addressOf } from "./address.ts";
 import styles from "./frame.module.css";
 
 /** A lamp and a word: never colour alone. */
-export function ConnectionLamp({ state: { status } }: { state: LiveState }) {
+export function ConnectionLamp({ state: { status }, isSignedOut }: { state: LiveState; isSignedOut: boolean }) {
   const { say } = useWords();
   return (
     <span className={styles["lamp"]} data-status={status} role="status">
-      <span aria-hidden="true">{status === "open" ? "●" : "○"}</span> <b>{say(`connection.${status}`)}</b>
+      <span aria-hidden="true">{status === "open" ? "●" : "○"}</span>{" "}
+      <b>{say(isSignedOut ? "connection.signedout" : `connection.${status}`)}</b>
     </span>
   );
 }
 
 /** Says what keeps the page from the server. What is shown meanwhile stays as it was. */
-export function ConnectionLine({ state: { status, failure, retryAt } }: { state: LiveState }) {
+export function ConnectionLine({ state: { status, failure, retryAt, bye } }: { state: LiveState }) {
   const { say } = useWords();
   const [lostAt, setLostAt] = useState<number>();
   if (status === "open" && lostAt !== undefined) setLostAt(undefined);
   if (status === "waiting" && lostAt === undefined) setLostAt(Date.now());
-  if (status === "refused" && failure && failure.code !== "unauthorized" && failure.status !== 404) {
+  if (status === "refused" && failure && failure.status !== 404) {
     return <p className={styles["line"]}>{say("connection.failed", { reason: failure.message })}</p>;
   }
   if (status !== "waiting" || retryAt === undefined) return undefined;
   return (
     <p className={styles["line"]}>
-      <Countdown until={retryAt} since={lostAt} />
+      <Countdown until={retryAt} since={lostAt} isRestart={bye === "draining"} />
     </p>
   );
 }
@@ -47,14 +48,20 @@ export function FloorRefused({ state: { failure } }: { state: LiveState }) {
   );
 }
 
-function Countdown({ until, since }: { until: number; since: number | undefined }) {
+interface CountdownProps {
+  until: number;
+  since: number | undefined;
+  isRestart: boolean;
+}
+
+function Countdown({ until, since, isRestart }: CountdownProps) {
   const { say, language } = useWords();
   const [now, setNow] = useState(Date.now);
   useEffect(() => {
     const timer = setInterval(() => setNow(Date.now()), 500);
     return () => clearInterval(timer);
   }, []);
-  return say("connection.lost", {
+  return say(isRestart ? "connection.restart" : "connection.lost", {
     time: clockOf(since ?? now, language),
     seconds: Math.max(0, Math.ceil((until - now) / 1_000)),
   });

@@ -1,4 +1,4 @@
-import { Suspense, useEffect, useMemo, useRef } from "react";
+import { Suspense, useEffect, useMemo, useRef, useSyncExternalStore } from "react";
 import { HereProvider, Unhurried, useHere } from "../moment/here.tsx";
 import { MomentBar } from "../moment/moment-bar.tsx";
 import { FloorChooser } from "../parts/floor-chooser.tsx";
@@ -8,25 +8,26 @@ import { ConnectionLamp, ConnectionLine, FloorRefused } from "./connection.tsx";
 import styles from "./frame.module.css";
 import { KeyList, useKeySwitch, useKeys } from "./keys.tsx";
 import { SignIn, SignOut } from "./sign-in.tsx";
+import type { SignInDemand } from "./sign-in-demand.ts";
 import { useTheme } from "./theme.ts";
 import { useHiddenTab } from "./use-hidden-tab.ts";
 import { ViewBoundary } from "./view-boundary.tsx";
 import { VIEWS, type View } from "./views.ts";
 
 /** What is around every view: the bar above, the connection's state, the moment below, the sign-in. */
-export function Frame() {
+export function Frame({ signIn }: { signIn: SignInDemand }) {
   const address = useAddress();
   const view = VIEWS.find(({ name }) => name === address.view) ?? VIEWS[0];
   return (
     <HereProvider address={{ ...address, view: view.name }}>
-      <Framed view={view} />
+      <Framed view={view} signIn={signIn} />
     </HereProvider>
   );
 }
 
-function Framed({ view }: { view: View }) {
+function Framed({ view, signIn }: { view: View; signIn: SignInDemand }) {
   const { say } = useWords();
-  const { status, linkTo, restart, sessionId, floorId, floor } = useHere();
+  const { status, linkTo, sessionId, floorId, floor } = useHere();
   const keys = useKeySwitch();
   useKeys(keys.areOn);
   useHiddenTab();
@@ -51,8 +52,11 @@ function Framed({ view }: { view: View }) {
   useEffect(() => {
     document.title = waiting.length > 0 ? `(${waiting.length}) Interlock` : "Interlock";
   }, [waiting.length]);
-  const isRefused =
-    view.isOfFloor && status.status === "refused" && floorId !== undefined && status.failure?.code !== "unauthorized";
+  const { isWanted, endedAt } = useSyncExternalStore(signIn.subscribe, () => signIn.view);
+  useEffect(() => {
+    if (status.status === "open") signIn.noteOpen();
+  }, [signIn, status.status]);
+  const isRefused = view.isOfFloor && status.status === "refused" && floorId !== undefined;
   const tabs = useRef<HTMLElement>(null);
   // biome-ignore lint/correctness/useExhaustiveDependencies: another view is another current tab.
   useEffect(() => {
@@ -84,7 +88,7 @@ function Framed({ view }: { view: View }) {
             <span>{say("app.waiting", { count: waiting.length })}</span>
           </a>
         )}
-        <ConnectionLamp state={status} />
+        <ConnectionLamp state={status} isSignedOut={isWanted} />
         <LanguageSwitch />
         <ThemeSwitch />
         <KeyList {...keys} />
@@ -99,7 +103,7 @@ function Framed({ view }: { view: View }) {
         )}
       </Unhurried>
       <MomentBar />
-      {status.failure?.code === "unauthorized" && <SignIn onSignedIn={restart} />}
+      {isWanted && <SignIn endedAt={endedAt} onSignedIn={signIn.signedIn} />}
     </div>
   );
 }

@@ -1,19 +1,26 @@
-import { type FormEvent, useEffect, useRef, useState } from "react";
+import { type FormEvent, useLayoutEffect, useRef, useState } from "react";
 import { ClientError } from "../../src/client/client-error.ts";
 import { useClient } from "../../src/react/provider.ts";
+import { clockOf } from "../moment/moment-text.ts";
 import { useAct } from "../parts/use-act.ts";
 import { useWords } from "../words/words.tsx";
 import { readChoice, writeChoice } from "./choices.ts";
 import styles from "./frame.module.css";
 
-/** Asks for a token, over the page as it was. The token becomes a cookie that scripts cannot read; the page forgets it. */
-export function SignIn({ onSignedIn }: { onSignedIn: () => void }) {
-  const { say } = useWords();
+/**
+ * Asks for a token, over the page as it was. The token becomes a cookie that scripts cannot read; the page forgets it.
+ * @param endedAt when the former sign-in ended, if there was one
+ */
+export function SignIn({ endedAt, onSignedIn }: { endedAt: number | undefined; onSignedIn: () => void }) {
+  const { say, language } = useWords();
   const client = useClient();
   const dialog = useRef<HTMLDialogElement>(null);
   const [state, setState] = useState<"asks" | "busy" | "refused" | "failed">("asks");
-  useEffect(() => {
-    dialog.current?.showModal();
+  useLayoutEffect(() => {
+    const shown = dialog.current;
+    shown?.showModal();
+    // Gives the focus back to the field that had it.
+    return () => shown?.close();
   }, []);
 
   async function submit(event: FormEvent<HTMLFormElement>): Promise<void> {
@@ -36,11 +43,12 @@ export function SignIn({ onSignedIn }: { onSignedIn: () => void }) {
       ref={dialog}
       className={styles["dialog"]}
       aria-labelledby="sign-in"
+      closedby="none"
       onCancel={(event) => event.preventDefault()}
     >
       <form className={styles["form"]} onSubmit={(event) => void submit(event)}>
-        <h2 id="sign-in">{say("signin.title")}</h2>
-        <p>{say("signin.why")}</p>
+        <h2 id="sign-in">{say(endedAt === undefined ? "signin.title" : "signin.again")}</h2>
+        <p>{endedAt === undefined ? say("signin.why") : say("signin.ended", { time: clockOf(endedAt, language) })}</p>
         <label>
           {say("signin.token")}
           <input name="token" type="password" autoComplete="off" required maxLength={12_288} />

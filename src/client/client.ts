@@ -312,6 +312,7 @@ export function createClient(options: ClientOptions) {
         ...options,
         method: "POST",
         path: ["cookie"],
+        isSignIn: true,
         headers: { authorization: `Bearer ${token}` },
       }),
     signOut: (options?: ReadOptions) => remove<object>(["cookie"], options),

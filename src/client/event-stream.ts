@@ -1,9 +1,11 @@
 import { createParser } from "eventsource-parser";
+import type { ByeReason } from "../protocol/event.ts";
 import { backoffMs, type Delay, delay } from "./backoff.ts";
 import { ClientError, failureOf, unexpectedAnswer, unreachable } from "./client-error.ts";
 import type { HeaderSource } from "./requester.ts";
 import { SeenEvents } from "./seen-events.ts";
 import { parseServerEvent, type ServerEvent } from "./server-event.ts";
+import type { SignInGate } from "./sign-in-gate.ts";
 
 /** The state of a stream: connecting, open, or waiting to reconnect. */
 export type StreamStatus = "connecting" | "open" | "waiting";
@@ -14,6 +16,8 @@ export interface StreamState {
   waitMs?: number | undefined;
   /** While `waiting`: why the last attempt failed. Absent if the connection broke or the server ended it. */
   failure?: ClientError | undefined;
+  /** While `waiting`: the reason with which the server ended the last connection. Absent if it ended without one. */
+  bye?: ByeReason | undefined;
 }
 
 export interface EventStreamOptions {
@@ -26,6 +30,8 @@ export interface EventStreamOptions {
   headers?: HeaderSource | undefined;
   /** Fetch a ticket for each connection, instead of sending headers. A ticket opens one stream and expires soon. */
   ticket?: ((signal: AbortSignal) => Promise<string>) | undefined;
+  /** Asks for a new sign-in after a 401. Unused where a ticket or a function gives the credential. */
+  gate?: SignInGate | undefined;
   fetch?: typeof globalThis.fetch | undefined;
   /** A random number from 0 to 1. Spreads reconnections. */
   random?: (() => number) | undefined;
@@ -80,6 +86,8 @@ class Reader implements EventStream {
   #failed = 0;
   /** The delay that the server requested, for the next reconnection only. */
   #toldMs: number | undefined;
+  /** The reason of the `bye` that ended the last connection. */
+  #bye: ByeReason | undefined;
   /** Why the last attempt failed. */
   #failure: ClientError | undefined;
   /** Whether a new token or ticket was fetched since the last event. */
@@ -114,7 +122,7 @@ class Reader implements EventStream {
       const isOver = yield* this.#carry();
       if (isOver || this.#signal.aborted) return;
       const waitMs = this.#pauseMs();
-      onStatus?.("waiting", { waitMs, failure: this.#failure });
+      onStatus?.("waiting", { waitMs, failure: this.#failure, bye: this.#bye });
       await wait(waitMs, this.#signal);
     }
   }
@@ -127,8 +135,9 @@ class Reader implements EventStream {
     const watch = new Watch(this.#options.silenceMs ?? SILENCE_MS, this.#signal);
     this.#failed += 1;
     this.#failure = undefined;
+    this.#bye = undefined;
     try {
-      const response = await this.#open(watch);
+      const response = await this.#openSignedIn(watch);
       if (response === "over") return true;
       this.#options.onStatus?.("open");
       for await (const event of this.#read(response, watch)) {
@@ -138,6 +147,7 @@ class Reader implements EventStream {
         if (this.#signal.aborted) return true;
         if (event.type !== "bye") continue;
         if (event.data.reason === "ended") return true;
+        this.#bye = event.data.reason;
         this.#toldMs = event.data.reconnectInMs;
         return false;
       }
@@ -153,6 +163,13 @@ class Reader implements EventStream {
       // Also when the loop is left early: nothing holds the connection any longer.
       watch.end();
     }
+  }
+
+  #openSignedIn(watch: Watch): Promise<Response | "over"> {
+    const { gate, ticket, headers, onStatus } = this.#options;
+    if (!gate || ticket || typeof headers === "function") return this.#open(watch);
+    const open = () => this.#open(watch);
+    return gate.pass(open, watch.signal, (failure) => onStatus?.("waiting", { failure }));
   }
 
   /** @throws ClientError if the stream cannot be opened */

@@ -1,5 +1,6 @@
 import { backoffMs, type Delay, delay } from "./backoff.ts";
 import { ClientError, failureOf, unexpectedAnswer, unreachable } from "./client-error.ts";
+import { SignInGate } from "./sign-in-gate.ts";
 
 /**
  * Headers for every request, or a function that returns them, which runs for each request because a token may expire.
@@ -23,6 +24,11 @@ export interface ClientOptions {
    * the same key, so the write takes effect once.
    */
   patienceMs?: number | undefined;
+  /**
+   * For pages that sign in with a cookie: called after a 401, once for all requests and streams. When it resolves, they
+   * are sent again, writes with their keys; until then nothing is sent. Default: a 401 is thrown.
+   */
+  signInAgain?: (() => Promise<void>) | undefined;
   /** A random number from 0 to 1. Spreads repeats. */
   random?: (() => number) | undefined;
   delay?: Delay | undefined;
@@ -52,6 +58,8 @@ export interface Request extends WriteOptions {
   lines?: string | Blob | undefined;
   /** The request may take minutes, because a history is copied. */
   isLong?: boolean;
+  /** The request is the sign-in itself: its 401 is thrown. */
+  isSignIn?: boolean;
   /** Additional headers, which override the client's. */
   headers?: Record<string, string> | undefined;
   /** A status besides 200 that counts as success. */
@@ -80,6 +88,7 @@ const LONG_TIMEOUT_MS = 600_000;
  */
 export class Requester {
   readonly #base: string;
+  readonly #gate: SignInGate | undefined;
   readonly #options: Omit<ClientOptions, "baseUrl" | "fetch" | "random" | "delay"> & StreamingParts;
 
   /** @throws TypeError if `baseUrl` is not a valid address */
@@ -89,6 +98,7 @@ export class Requester {
       throw new TypeError(`baseUrl must be an address with http or https, without query: ${baseUrl}`);
     }
     this.#base = url.href.replace(/\/+$/, "");
+    this.#gate = options.signInAgain && new SignInGate(options.signInAgain);
     this.#options = {
       ...options,
       // Wrapped, because browsers refuse a `fetch` that is called on any object but the window.
@@ -98,9 +108,9 @@ export class Requester {
     };
   }
 
-  get streaming(): StreamingParts & Pick<ClientOptions, "headers"> {
+  get streaming(): StreamingParts & Pick<ClientOptions, "headers"> & { gate: SignInGate | undefined } {
     const { fetch, random, delay, headers } = this.#options;
-    return { fetch, random, delay, headers };
+    return { fetch, random, delay, headers, gate: this.#gate };
   }
 
   /**
@@ -145,7 +155,8 @@ export class Requester {
     const key = request.method === "GET" ? undefined : (request.idempotencyKey ?? newKey());
     for (let tries = 1; ; tries += 1) {
       try {
-        return await this.#try(request, key, read);
+        const attempt = () => this.#try(request, key, read);
+        return await (this.#gate && !request.isSignIn ? this.#gate.pass(attempt, request.signal) : attempt());
       } catch (error) {
         if (!(error instanceof ClientError) || !error.wantsRepeat) throw error;
         if (key !== undefined) error.facts.commandId = key;

@@ -1,3 +1,4 @@
+import type { ByeReason } from "../../protocol/event.ts";
 import { backoffMs, delay } from "../backoff.ts";
 import { ClientError } from "../client-error.ts";
 import type { StreamState, StreamStatus } from "../event-stream.ts";
@@ -10,6 +11,8 @@ export interface LiveState {
   status: LiveStatus;
   /** Why the last attempt failed, or why the view ended. */
   failure?: ClientError | undefined;
+  /** Until the stream is open again: the reason with which the server ended it. */
+  bye?: ByeReason | undefined;
   /** While `waiting`: when the next attempt begins, in ms since 1970. */
   retryAt?: number | undefined;
 }
@@ -87,11 +90,12 @@ export abstract class Live<T extends LiveState> {
   }
 
   /** Handler for a stream's `onStatus`. */
-  protected readonly note = (status: StreamStatus, { waitMs, failure }: StreamState = {}): void => {
+  protected readonly note = (status: StreamStatus, { waitMs, failure, bye }: StreamState = {}): void => {
     const retryAt = waitMs === undefined ? undefined : Date.now() + waitMs;
     this.change({
       status,
       failure: status === "open" ? undefined : (failure ?? this.#next.failure),
+      bye: status === "open" ? undefined : (bye ?? this.#next.bye),
       retryAt,
     } as Partial<T>);
   };
@@ -130,7 +134,7 @@ export abstract class Live<T extends LiveState> {
     // Ignore a run that was stopped, even if another has started since.
     if (this.#running !== running) return;
     this.#running = undefined;
-    this.change({ ...state, retryAt: undefined } as Partial<T>);
+    this.change({ bye: undefined, ...state, retryAt: undefined } as Partial<T>);
   }
 
   #stop(): void {

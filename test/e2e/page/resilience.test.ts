@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Page } from "playwright-core";
+import type { Page, Request } from "playwright-core";
 import { afterAll, expect, onTestFinished, test } from "vitest";
 import { createClient } from "../../../src/client/client.ts";
 import { buildPage } from "../../support/browsers/built-page.ts";
@@ -29,6 +29,52 @@ async function expectWhole(page: Page, url: string, floorId: string): Promise<vo
   await page.getByText(`${events.length} of ${events.length} events`, { exact: true }).waitFor();
 }
 
+/** In the page: when each stream was asked for, and which `bye` ended it. Text, since the types of pages are not those of tests. */
+const KEEP_STREAMS = `globalThis.streams = [];
+  const ask = fetch;
+  globalThis.fetch = async (url, init) => {
+    const path = new URL(url).pathname;
+    if (path.endsWith("/events")) globalThis.streams.push({ path, at: performance.now() });
+    const answer = await ask(url, init);
+    if (path.endsWith("/events")) void (async () => {
+      const kept = globalThis.streams.findLast((each) => each.path === path);
+      const decoder = new TextDecoder();
+      for await (const bytes of answer.clone().body) {
+        const bye = /"reconnectInMs":(\\d+)/.exec(decoder.decode(bytes));
+        if (bye) Object.assign(kept, { byeAt: performance.now(), inMs: Number(bye[1]) });
+      }
+    })().catch(() => {});
+    return answer;
+  };`;
+
+interface EndedStream {
+  path: string;
+  byeAt: number;
+  inMs: number;
+  nextAt: number;
+}
+
+/** The streams that a `bye` ended, and when the page asked for each of them again. */
+async function streamsOf(page: Page): Promise<EndedStream[]> {
+  const kept = await page.evaluate<(Partial<EndedStream> & { path: string; at: number })[]>("globalThis.streams");
+  const ended = kept.flatMap(({ path, byeAt, inMs }) => {
+    const next = kept.find((each) => each.path === path && byeAt !== undefined && each.at > byeAt);
+    return byeAt !== undefined && inMs !== undefined && next ? [{ path, byeAt, inMs, nextAt: next.at }] : [];
+  });
+  // That of the floor, and that of the session.
+  expect(ended).toHaveLength(2);
+  return ended;
+}
+
+/** The keys with which a page sends this command from now on. */
+function keysOf(page: Page, path: string): () => Promise<(string | null)[]> {
+  const sent: Request[] = [];
+  page.on("request", (request) => {
+    if (request.method() === "POST" && new URL(request.url()).pathname === path) sent.push(request);
+  });
+  return () => Promise.all(sent.map((request) => request.headerValue("idempotency-key")));
+}
+
 describeInChromium("the page survives", (open) => {
   test("the server's restart: messages typed meanwhile are sent once it is back, once only", async () => {
     const folder = await mkdtemp(join(tmpdir(), "interlock-restart-"));
@@ -52,6 +98,51 @@ describeInChromium("the page survives", (open) => {
     await messages(page).getByText("Yes.").waitFor();
     await expect.poll(() => page.getByRole("article", { name: "User" }).count()).toBe(2);
     await expectWhole(page, after.url, session.floorId);
+    expect(unexpected(faults)).toEqual([]);
+  });
+
+  test("an orderly restart, of which it says so, and returns when it was told to", async () => {
+    const folder = await mkdtemp(join(tmpdir(), "interlock-drain-"));
+    onTestFinished(() => rm(folder, { recursive: true }));
+    const settings = { PORT: String(await freePort()), INTERLOCK_STORE: `sqlite:${join(folder, "log.db")}` };
+    const before = await NodeUnderTest.start({ pageFolder, settings });
+    const dov = new E2eClient(before);
+    const session = await dov.hold("general");
+    await dov.talk(session.id, "nod");
+    const { page, faults } = await open(before.url);
+    await page.addInitScript(KEEP_STREAMS);
+    await page.goto(`${before.url}/${pathOf(session)}`);
+    await page.reload();
+    await messages(page).getByText("Yes.").waitFor();
+    await page.getByText("Connected", { exact: true }).waitFor();
+    const keys = keysOf(page, "/message");
+    await before.shutDown();
+    const line = page.getByText(/^The server announced at \d\d:\d\d:\d\d that it restarts\. Trying again in \d s\.$/);
+    await line.waitFor();
+    await page.getByLabel("Say something").fill("hello");
+    await page.getByLabel("Say something").press("Enter");
+    // It still says so when the server is not back at that time.
+    await page.waitForEvent("requestfailed", (request) => request.url().includes("/events"));
+    await line.waitFor();
+    await expect.poll(() => page.getByRole("alert").count()).toBe(0);
+    await before.stop();
+
+    const after = await NodeUnderTest.start({ pageFolder, settings });
+    onTestFinished(() => after.stop());
+    const again = new E2eClient(after, dov.userId);
+    await again.create("music", { title: "made meanwhile" });
+    await page.getByText("Connected", { exact: true }).waitFor();
+    await messages(page).getByText("Hello there.").waitFor();
+    await page.getByRole("link", { name: /^made meanwhile/ }).waitFor();
+    await expectWhole(page, after.url, session.floorId);
+    const said = (await again.messages(session.id)).map(({ content }) => content);
+    expect(said).toEqual(["nod", "Yes.", "hello", "Hello there."]);
+    await expect.poll(() => messages(page).getByRole("article").count()).toBe(said.length);
+    expect(new Set(await keys()).size).toBe(1);
+    for (const { path, byeAt, inMs, nextAt } of await streamsOf(page)) {
+      expect(nextAt - byeAt, path).toBeGreaterThan(inMs - 20);
+      expect(nextAt - byeAt, path).toBeLessThan(inMs + 700);
+    }
     expect(unexpected(faults)).toEqual([]);
   });
 

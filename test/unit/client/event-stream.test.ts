@@ -125,12 +125,17 @@ it("the stream reconnects after two seconds plus a random delay if the server se
 });
 
 it("a server that drains, or is overloaded, is left for as long as it says", async () => {
-  await using place = await stage([
+  const reasons: (string | undefined)[] = [];
+  const answers = [
     stream([frame(1), bye({ reason: "draining", reconnectInMs: 1_234 })]),
     stream([bye({ reason: "overloaded", reconnectInMs: 4_321 })]),
     stream([frame(2)]),
-  ]);
+  ];
+  await using place = await stage(answers, {
+    onStatus: (status, state) => void (status === "waiting" && reasons.push(state?.bye)),
+  });
   const events = await all(place.events);
+  expect(reasons).toEqual(["draining", "overloaded", undefined]);
   expect(events.map(({ type, seq }) => seq ?? type)).toEqual([1, "bye", "bye", 2]);
   expect(place.waits.slice(0, 2)).toEqual([1_234, 4_321]);
   expect(urls(place.server)[2]).toBe("/events?lastEventId=e.1");

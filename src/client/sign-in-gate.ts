@@ -1,0 +1,59 @@
+import { ClientError } from "./client-error.ts";
+
+/**
+ * Asks for a new sign-in after a 401, once for all requests. Meanwhile nothing is sent: refused requests, and those that
+ * come, wait for the sign-in and are then sent as they were.
+ */
+export class SignInGate {
+  readonly #ask: () => Promise<void>;
+  #asking: Promise<void> | undefined;
+  #signIns = 0;
+
+  /** @param ask resolves when the user has signed in again. If it rejects, all waiting requests fail with its reason. */
+  constructor(ask: () => Promise<void>) {
+    this.#ask = ask;
+  }
+
+  /**
+   * Run an attempt, and again after each sign-in that a 401 asked for.
+   * @param onRefused called for each 401, before the wait
+   * @throws what the attempt throws, except 401; the reason of the signal, if it is aborted during a wait
+   */
+  async pass<T>(
+    attempt: () => Promise<T>,
+    signal: AbortSignal | undefined,
+    onRefused?: (error: ClientError) => void,
+  ): Promise<T> {
+    for (;;) {
+      if (this.#asking) await unlessAborted(this.#asking, signal);
+      const signIns = this.#signIns;
+      try {
+        return await attempt();
+      } catch (error) {
+        if (!(error instanceof ClientError) || error.status !== 401) throw error;
+        onRefused?.(error);
+        // A sign-in that came while the refusal was under way is newer than the refusal.
+        if (this.#signIns === signIns) this.#asking ??= this.#renew();
+      }
+    }
+  }
+
+  async #renew(): Promise<void> {
+    try {
+      await this.#ask();
+      this.#signIns += 1;
+    } finally {
+      this.#asking = undefined;
+    }
+  }
+}
+
+function unlessAborted(waiting: Promise<void>, signal: AbortSignal | undefined): Promise<void> {
+  if (!signal) return waiting;
+  return new Promise((resolve, reject) => {
+    const leave = () => reject(signal.reason);
+    if (signal.aborted) leave();
+    else signal.addEventListener("abort", leave, { once: true });
+    waiting.then(resolve, reject).finally(() => signal.removeEventListener("abort", leave));
+  });
+}

@@ -1,0 +1,186 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { BrowserContextOptions, Page, Request } from "playwright-core";
+import { afterAll, expect, onTestFinished, test } from "vitest";
+import { buildPage } from "../../support/browsers/built-page.ts";
+import { closeChromium, describeInChromium } from "../../support/browsers/chromium.ts";
+import { Caller, keysFile, writeTemporary } from "../../support/clients/callers.ts";
+import { accepted } from "../../support/clients/e2e-client.ts";
+import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
+import { freePort } from "../../support/servers/free-port.ts";
+import { nowS, signWithSecret } from "../../support/servers/token-issuer.ts";
+
+const pageFolder = await buildPage();
+afterAll(closeChromium);
+
+const SECRET = "0123456789abcdef0123456789abcdef";
+const FORMER_KEY = "ann-key-0123456789abcdef0123456789";
+const KEY = "ann-key-that-came-later-0123456789abcdef";
+/** A token that ended so long ago, in s, is good for 8 s more, because nodes forgive clocks that differ by 10 s. */
+const ENDED_S = 2;
+
+const messages = (page: Page) => page.getByRole("region", { name: "Messages" });
+const composer = (page: Page) => page.getByLabel("Say something");
+const dialog = (page: Page) => page.getByRole("dialog", { name: "Sign in again" });
+const connected = (page: Page) => page.getByText("Connected", { exact: true }).waitFor();
+
+async function signIn(page: Page, token: string): Promise<void> {
+  await page.getByRole("dialog").getByLabel("Token").fill(token);
+  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.getByRole("dialog").getByLabel("Token").waitFor({ state: "detached" });
+}
+
+/** Requests of a page, and those that were refused with 401, by method and path. */
+function watch(page: Page) {
+  const sent: Request[] = [];
+  const refused: string[] = [];
+  page.on("request", (request) => void sent.push(request));
+  page.on("response", (response) => {
+    const request = response.request();
+    if (response.status() === 401) refused.push(`${request.method()} ${new URL(request.url()).pathname}`);
+  });
+  const keys = async (path: string) => {
+    const posts = sent.filter((request) => request.method() === "POST" && new URL(request.url()).pathname === path);
+    return Promise.all(posts.map((request) => request.headerValue("idempotency-key")));
+  };
+  return { sent, refused, keys };
+}
+
+type Watched = ReturnType<typeof watch>;
+
+/** The page sends nothing, however long it waits. */
+async function expectSilence(page: Page, { sent, refused }: Watched): Promise<void> {
+  const before = sent.length;
+  await page.clock.runFor(60_000);
+  expect(sent.slice(before).map((request) => request.url())).toEqual([]);
+  // Each was refused once, and not asked again.
+  expect(refused).toEqual([...new Set(refused)]);
+}
+
+describeInChromium("the page whose sign-in ends", (open) => {
+  /** Signed in, with timers that the test can move. */
+  async function openSignedIn(url: string, token: string, options?: BrowserContextOptions) {
+    const { page } = await open(new URL(url).origin, options);
+    await page.clock.install();
+    await page.goto(url);
+    await page.reload();
+    await signIn(page, token);
+    return { page, watched: watch(page) };
+  }
+
+  test("says so when its token expires, keeps what it shows and what was typed, and goes on after the next sign-in", async () => {
+    const secret = await writeTemporary("secret", SECRET, onTestFinished);
+    const node = await NodeUnderTest.start({ pageFolder, settings: { INTERLOCK_AUTH: `jwt:${secret}` } });
+    onTestFinished(() => node.stop());
+    const later = await signWithSecret(SECRET, { sub: "ann" });
+    const ann = new Caller(node, later);
+    const { session } = await accepted(
+      ann.post("/session/create", { agentId: "general", userId: "ann", activate: true }),
+    );
+    await accepted(ann.post("/message", { type: "chat", sessionId: session.id, content: "hello" }));
+    const token = await signWithSecret(SECRET, { sub: "ann", exp: nowS() - ENDED_S });
+    const address = `${node.url}/#/session/${encodeURIComponent(session.floorId)}/${session.id}`;
+    const { page, watched } = await openSignedIn(address, token);
+    await messages(page).getByText("Hello there.").waitFor();
+    await connected(page);
+    await composer(page).fill("nod");
+
+    await dialog(page)
+      .getByText(/^Your sign-in ended at \d\d:\d\d:\d\d\. /)
+      .waitFor();
+    await page.getByText("Signed out", { exact: true }).waitFor();
+    await expectSilence(page, watched);
+    await expect.poll(() => messages(page).getByText("Hello there.").isVisible()).toBe(true);
+    await expect.poll(() => composer(page).inputValue()).toBe("nod");
+    for (const _ of [1, 2, 3]) await page.keyboard.press("Escape");
+    await dialog(page).waitFor();
+    await accepted(ann.post(`/session/${session.id}/pause`));
+
+    await signIn(page, later);
+    await connected(page);
+    expect(page.url()).toBe(address);
+    await composer(page).and(page.locator(":focus")).waitFor();
+    await page.getByRole("button", { name: "Resume", exact: true }).click();
+    await composer(page).press("Enter");
+    await messages(page).getByText("Yes.").waitFor();
+    await expect.poll(() => messages(page).getByRole("article").count()).toBe(4);
+    expect(await watched.keys("/message")).toHaveLength(1);
+  });
+
+  test("asks once when the keys changed in a restart, and sends the message that was kept once", async () => {
+    const folder = await mkdtemp(join(tmpdir(), "interlock-keys-"));
+    onTestFinished(() => rm(folder, { recursive: true }));
+    const common = { PORT: String(await freePort()), INTERLOCK_STORE: `sqlite:${join(folder, "log.db")}` };
+    const start = async (key: string) => {
+      const file = await writeTemporary("keys.yaml", keysFile([{ owner: "ann", key }]), onTestFinished);
+      return NodeUnderTest.start({ pageFolder, settings: { ...common, INTERLOCK_AUTH: `keys:${file}` } });
+    };
+    const before = await start(FORMER_KEY);
+    const fields = { agentId: "general", userId: "ann", activate: true };
+    const { session } = await accepted(new Caller(before, FORMER_KEY).post("/session/create", fields));
+    const address = `${before.url}/#/session/${encodeURIComponent(session.floorId)}/${session.id}`;
+    const { page, watched } = await openSignedIn(address, FORMER_KEY);
+    await connected(page);
+    await before.stop();
+    await page.getByText("Disconnected", { exact: true }).waitFor();
+    await composer(page).fill("hello");
+    await composer(page).press("Enter");
+
+    const after = await start(KEY);
+    onTestFinished(() => after.stop());
+    await dialog(page).waitFor();
+    await expectSilence(page, watched);
+    expect((await accepted(new Caller(after, KEY).get(`/session/${session.id}/messages`))).messages).toEqual([]);
+    await page.getByRole("dialog").getByLabel("Token").fill(FORMER_KEY);
+    await page.getByRole("button", { name: "Sign in" }).click();
+    await page.getByText("The server does not accept this token.").waitFor();
+
+    await signIn(page, KEY);
+    await messages(page).getByText("Hello there.").waitFor();
+    await connected(page);
+    expect(page.url()).toBe(address);
+    await expect.poll(() => composer(page).inputValue()).toBe("");
+    await expect.poll(() => messages(page).getByRole("article").count()).toBe(2);
+    const kept = await accepted(new Caller(after, KEY).get(`/session/${session.id}/messages`));
+    expect(kept.messages.map(({ content }) => content)).toEqual(["hello", "Hello there."]);
+    expect(new Set(await watched.keys("/message")).size).toBe(1);
+  });
+
+  test("asks while its stream still runs, when a command or a reading is the first that is refused", async () => {
+    const keys = [{ owner: "ann", key: KEY, operator: true }];
+    const file = await writeTemporary("keys.yaml", keysFile(keys), onTestFinished);
+    const node = await NodeUnderTest.start({ pageFolder, settings: { INTERLOCK_AUTH: `keys:${file}` } });
+    onTestFinished(() => node.stop());
+    const ann = new Caller(node, KEY);
+    const fields = { agentId: "music", userId: "ann", activate: true };
+    const { session } = await accepted(ann.post("/session/create", fields));
+    const floor = encodeURIComponent(session.floorId);
+    const { page, watched } = await openSignedIn(`${node.url}/#/floor/${floor}`, KEY);
+    await connected(page);
+    const pause = page.getByRole("main").getByRole("button", { name: "Pause", exact: true }).first();
+    await pause.waitFor();
+    // As a sign-out in another tab does.
+    await page.context().clearCookies();
+    // Not `click()`, which waits while the dialog is open: a reading may have been refused before.
+    await pause.dispatchEvent("click");
+    await dialog(page).waitFor();
+    expect((await accepted(ann.get(`/session/${session.id}`))).session.state).toBe("active");
+    await signIn(page, KEY);
+    await page.getByRole("article", { name: "Music: paused" }).waitFor();
+    expect(new Set(await watched.keys(`/session/${session.id}/pause`)).size).toBe(1);
+
+    await page.goto(`${node.url}/#/node/${floor}`);
+    await page.getByRole("table").first().waitFor();
+    await page.getByRole("button", { name: "中文" }).click();
+    await page.getByText("已连接", { exact: true }).waitFor();
+    watched.refused.length = 0;
+    await page.context().clearCookies();
+    await page
+      .getByRole("dialog", { name: "重新登录" })
+      .getByText(/^登录已于 /)
+      .waitFor();
+    await expectSilence(page, watched);
+    await expect.poll(() => page.getByRole("table", { includeHidden: true }).first().isVisible()).toBe(true);
+  });
+});
