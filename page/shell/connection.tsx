@@ -11,8 +11,8 @@ import styles from "./frame.module.css";
 export function ConnectionLamp({ state: { status }, isSignedOut }: { state: LiveState; isSignedOut: boolean }) {
   const { say } = useWords();
   return (
-    <span className={styles["lamp"]} data-status={status} role="status">
-      <span aria-hidden="true">{status === "open" ? "●" : "○"}</span>{" "}
+    <span className={styles["lamp"]} data-status={isSignedOut ? "refused" : status} role="status">
+      <span aria-hidden="true">{status === "open" && !isSignedOut ? "●" : "○"}</span>{" "}
       <b>{say(isSignedOut ? "connection.signedout" : `connection.${status}`)}</b>
     </span>
   );

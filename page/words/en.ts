@@ -22,7 +22,7 @@ export const en = {
   "signin.why": "This server asks who you are.",
   "signin.again": "Sign in again",
   "signin.ended":
-    "Your sign-in ended at {time}. What the page shows and what you typed is kept. After you sign in, it goes on here and sends the commands that wait.",
+    "Your sign-in ended at {time}. What the page shows and what you typed are kept. After you sign in, it goes on here and sends the commands that wait.",
   "signin.token": "Token",
   "signin.submit": "Sign in",
   "signin.busy": "Signing in…",
