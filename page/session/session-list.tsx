@@ -133,7 +133,8 @@ interface Filter {
 
 function useSessions({ q, state, withArchived }: Filter) {
   const client = useClient();
-  const { floorId = "", log, isLive } = useHere();
+  const { floorId = "", log, isLive, status } = useHere();
+  const isOpen = status.status === "open";
   const [found, setFound] = useState<Found>();
   const [failure, setFailure] = useState<string>();
   const [pages, setPages] = useState(1);
@@ -191,8 +192,12 @@ function useSessions({ q, state, withArchived }: Filter) {
       leaving.abort();
     };
   }, [client, q, state, withArchived, user, floorId, isLive, pages]);
-  // biome-ignore lint/correctness/useExhaustiveDependencies: each event of the floor may change the list.
-  useEffect(() => refresh.current?.(), [revision]);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: each event of the floor may change the list, and what could not be read is read when the server is back.
+  useEffect(() => {
+    setFailure(undefined);
+    refresh.current?.();
+  }, [revision, isOpen]);
   const isFull = found !== undefined && found.page === pages - 1 && found.hasMore;
-  return { found, failure, more: isFull ? () => setPages(pages + 1) : undefined };
+  // While the server is away the connection's line says so.
+  return { found, failure: isOpen ? failure : undefined, more: isFull ? () => setPages(pages + 1) : undefined };
 }
