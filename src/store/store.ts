@@ -26,7 +26,7 @@ export interface Store {
    * a key of the change (session, message, receipt) exists. Changes of several floors may share a transaction, but none
    * fails because of another (rule C5).
    */
-  commit(change: FloorChange): Promise<"committed" | "conflict">;
+  commit(change: FloorChange): Promise<CommitOutcome>;
   /** Whether a floor still has this version (rule C1). A store with exclusive access to its data may return true. */
   confirm(id: FloorId, version: number): Promise<boolean>;
   /** The row of a session, with its machine's memory. */
@@ -121,6 +121,9 @@ export interface FloorRecord {
   snapshot: string;
   format: number;
 }
+
+/** A conflict changed nothing: the floor has another version, or a key of the change exists. */
+export type CommitOutcome = "committed" | "conflict";
 
 /** All changes of one commit to a floor. Rows that are not listed stay unchanged. */
 export interface FloorChange {

@@ -16,6 +16,7 @@ import {
 } from "../../src/store/row-page.ts";
 import type {
   Blob,
+  CommitOutcome,
   ConnectionRow,
   DraftPage,
   FloorChange,
@@ -94,7 +95,7 @@ export class MemoryStore implements Store {
     return floor && { ...floor.record };
   }
 
-  async commit(change: FloorChange): Promise<"committed" | "conflict"> {
+  async commit(change: FloorChange): Promise<CommitOutcome> {
     this.#mustBeOpen();
     if (this.versionOf(change.floorId) !== change.expected || this.#tables.isTaken(change)) return "conflict";
     this.#tables.checkWhole(change);

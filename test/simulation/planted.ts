@@ -6,7 +6,7 @@ import { DatabaseTime } from "../../src/database-time.ts";
 import type { LogEntry } from "../../src/protocol/event.ts";
 import type { CommandId } from "../../src/protocol/ids.ts";
 import type { Command } from "../../src/protocol/internal/command.ts";
-import type { FloorChange, LogSlice } from "../../src/store/store.ts";
+import type { CommitOutcome, FloorChange, LogSlice } from "../../src/store/store.ts";
 import { MemoryStore } from "./memory-store.ts";
 import type { Staging } from "./world.ts";
 
@@ -155,7 +155,7 @@ class Credulous extends DatabaseTime {
 }
 
 class CarelessStore extends MemoryStore {
-  override commit(change: FloorChange): Promise<"committed" | "conflict"> {
+  override commit(change: FloorChange): Promise<CommitOutcome> {
     return super.commit({ ...change, expected: this.versionOf(change.floorId) });
   }
 }

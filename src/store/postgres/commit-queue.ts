@@ -1,8 +1,7 @@
 import { AppError } from "../../protocol/errors.ts";
 import type { Clock } from "../../protocol/ports/clock.ts";
-import type { FloorChange } from "../store.ts";
+import type { CommitOutcome, FloorChange } from "../store.ts";
 import { PATIENCE_MS } from "./connection-pool.ts";
-import type { CommitOutcome } from "./floor-commit.ts";
 
 /** Writes changes to the database: see `FloorCommit`. */
 export interface Committer {
@@ -17,7 +16,7 @@ interface Waiting {
   settle: PromiseWithResolvers<CommitOutcome>;
 }
 
-/** Statements of commits under way at once. With two cores, more of them make smaller groups and fewer commits. */
+/** Statements of commits under way at once. On two cores, more of them make smaller groups, and fewer commits a second. */
 const LANES = 4;
 /** Most changes of a group … */
 const GROUP = 32;

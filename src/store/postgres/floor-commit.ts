@@ -3,10 +3,8 @@ import { floorHash } from "../../protocol/internal/floor-hash.ts";
 import { cleanText } from "../../protocol/text.ts";
 import { detailsOf, newsOf, sessionText } from "../rows.ts";
 import { tsVector, wordsOf } from "../search-words.ts";
-import type { FloorChange, MessageWrite } from "../store.ts";
+import type { CommitOutcome, FloorChange, MessageWrite } from "../store.ts";
 import { type Database, StatementRefused } from "./connection-pool.ts";
-
-export type CommitOutcome = "committed" | "conflict";
 
 /** The parameters of `commit_floor` in migrations/postgres/functions, in the order of `rowsOf`. */
 const COMMIT = {

@@ -11,6 +11,7 @@ import type { Logger } from "../../protocol/ports/logger.ts";
 import type { Meta } from "../meta.ts";
 import type {
   Blob,
+  CommitOutcome,
   ConnectionRow,
   DefinitionChange,
   DefinitionRow,
@@ -174,7 +175,7 @@ class SqliteStore implements Store {
     return this.#damage.isFound;
   }
 
-  async commit(change: FloorChange): Promise<"committed" | "conflict"> {
+  async commit(change: FloorChange): Promise<CommitOutcome> {
     return (await this.#writes.add({ kind: "change", change: flatten(change) })) === "conflict"
       ? "conflict"
       : "committed";

@@ -2,7 +2,7 @@ import type { LogEntry, LoggedType } from "../../../src/protocol/event.ts";
 import type { FloorId, MessageId, RequestId, SessionId } from "../../../src/protocol/ids.ts";
 import type { Message } from "../../../src/protocol/message.ts";
 import type { Session } from "../../../src/protocol/session.ts";
-import type { FloorChange, Receipt, Store } from "../../../src/store/store.ts";
+import type { CommitOutcome, FloorChange, Receipt, Store } from "../../../src/store/store.ts";
 
 export const NOON = Date.UTC(2026, 0, 1, 12);
 export const HOUR = 3_600_000;
@@ -74,7 +74,7 @@ export class FloorWriter {
     };
   }
 
-  async write(change: WrittenChange = {}): Promise<"committed" | "conflict"> {
+  async write(change: WrittenChange = {}): Promise<CommitOutcome> {
     const outcome = await this.#store.commit(this.change(change));
     if (outcome === "committed") this.version += 1;
     return outcome;

@@ -1,5 +1,5 @@
 import { AppError } from "../../../src/protocol/errors.ts";
-import type { FloorChange, Store } from "../../../src/store/store.ts";
+import type { CommitOutcome, FloorChange, Store } from "../../../src/store/store.ts";
 import { turn } from "../runner/virtual-clock.ts";
 import { withMethods } from "./temporary-store.ts";
 
@@ -88,7 +88,7 @@ export class StoreInHand {
     }
   }
 
-  async #commit(store: Store, change: FloorChange): Promise<"committed" | "conflict"> {
+  async #commit(store: Store, change: FloorChange): Promise<CommitOutcome> {
     this.changes.push(change);
     const fate = this.fates.shift() ?? "commit";
     await this.#gate?.promise;
