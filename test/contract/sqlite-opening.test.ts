@@ -16,8 +16,8 @@ import { beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
 import type { ConnectionId, FloorId } from "../../src/protocol/ids.ts";
 import type { ConnectionRow } from "../../src/store/store.ts";
 import { FloorWriter, makeMessage } from "../support/stores/floor-writer.ts";
-import { keepThreads, openStore } from "../support/stores/opened-store.ts";
-import { KeptLog, makeFolder, StandingClock } from "../support/stores/sqlite-place.ts";
+import { keepThreads, makePlace, openStore } from "../support/stores/opened-store.ts";
+import type { KeptLog, StandingClock } from "../support/stores/sqlite-place.ts";
 import { StoreProcess } from "../support/stores/store-process.ts";
 
 const ANN = "u:ann" as FloorId;
@@ -30,11 +30,7 @@ let clock: StandingClock;
 let log: KeptLog;
 
 beforeEach(async () => {
-  const made = await makeFolder();
-  ({ folder, file } = made);
-  clock = new StandingClock();
-  log = new KeptLog();
-  onTestFinished(made.remove);
+  ({ folder, file, clock, log } = await makePlace());
 });
 
 const open = (path = file, options?: { startCheckSize: number }) => openStore({ file: path, clock, log, ...options });

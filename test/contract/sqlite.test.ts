@@ -9,8 +9,8 @@ import { AppError } from "../../src/protocol/errors.ts";
 import type { FloorId, MessageId, SessionId } from "../../src/protocol/ids.ts";
 import type { Store } from "../../src/store/store.ts";
 import { FloorWriter, makeMessage } from "../support/stores/floor-writer.ts";
-import { keepThreads, openStore } from "../support/stores/opened-store.ts";
-import { KeptLog, makeFolder, StandingClock } from "../support/stores/sqlite-place.ts";
+import { keepThreads, makePlace, openStore } from "../support/stores/opened-store.ts";
+import type { KeptLog, StandingClock } from "../support/stores/sqlite-place.ts";
 import { StoreProcess } from "../support/stores/store-process.ts";
 
 const run = promisify(execFile);
@@ -23,11 +23,7 @@ let clock: StandingClock;
 let log: KeptLog;
 
 beforeEach(async () => {
-  const made = await makeFolder();
-  ({ folder, file } = made);
-  clock = new StandingClock();
-  log = new KeptLog();
-  onTestFinished(made.remove);
+  ({ folder, file, clock, log } = await makePlace());
 });
 
 const open = (path = file, options?: { startCheckSize: number }) => openStore({ file: path, clock, log, ...options });

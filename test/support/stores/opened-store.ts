@@ -1,6 +1,14 @@
 import type { Worker } from "node:worker_threads";
 import { onTestFinished } from "vitest";
 import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
+import { KeptLog, makeFolder, StandingClock } from "./sqlite-place.ts";
+
+/** A folder with room for one database, which is gone when the test ends, a standing clock and a log. */
+export async function makePlace(): Promise<{ folder: string; file: string; clock: StandingClock; log: KeptLog }> {
+  const { folder, file, remove } = await makeFolder();
+  onTestFinished(remove);
+  return { folder, file, clock: new StandingClock(), log: new KeptLog() };
+}
 
 /** Open a store; closed when the test ends, if not before. */
 export async function openStore(options: Parameters<typeof openSqliteStore>[0]): ReturnType<typeof openSqliteStore> {
