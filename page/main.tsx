@@ -4,6 +4,8 @@ import { createClient } from "../src/client/client.ts";
 import { InterlockProvider } from "../src/react/provider.ts";
 import "./tokens.css";
 import "./page.css";
+import { beginAnew, takeNewOwner } from "./shell/another-user.ts";
+import { readChoice, watchChoice } from "./shell/choices.ts";
 import { Frame } from "./shell/frame.tsx";
 import { SignInDemand } from "./shell/sign-in-demand.ts";
 import { applyChosenTheme } from "./shell/theme.ts";
@@ -16,7 +18,9 @@ applyChosenTheme();
 const language = preferredLanguage();
 // The page's own folder: the API lies beside it, also under a path that a proxy puts in front.
 const baseUrl = new URL(".", location.href).href;
-const signIn = new SignInDemand();
+const signIn = new SignInDemand({ ownerId: readChoice("owner"), beginAnew });
+watchChoice("owner", signIn.changedElsewhere);
+const newOwner = takeNewOwner();
 const client = createClient({ baseUrl, patienceMs: PATIENCE_MS, signInAgain: signIn.ask });
 const place = document.getElementById("page");
 if (!place) throw new Error("index.html has no #page");
@@ -26,7 +30,7 @@ void loadWords(language).then((words) =>
     <StrictMode>
       <Speaking first={{ language, words }}>
         <InterlockProvider client={client}>
-          <Frame signIn={signIn} />
+          <Frame signIn={signIn} newOwner={newOwner} />
         </InterlockProvider>
       </Speaking>
     </StrictMode>,

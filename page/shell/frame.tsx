@@ -7,25 +7,31 @@ import { useAddress } from "./address.ts";
 import { ConnectionLamp, ConnectionLine, FloorRefused } from "./connection.tsx";
 import styles from "./frame.module.css";
 import { KeyList, useKeySwitch, useKeys } from "./keys.tsx";
-import { SignIn, SignOut } from "./sign-in.tsx";
+import { NewUserLine, SignIn, SignOut } from "./sign-in.tsx";
 import type { SignInDemand } from "./sign-in-demand.ts";
 import { useTheme } from "./theme.ts";
 import { useHiddenTab } from "./use-hidden-tab.ts";
 import { ViewBoundary } from "./view-boundary.tsx";
 import { VIEWS, type View } from "./views.ts";
 
+interface FrameProps {
+  signIn: SignInDemand;
+  /** Who signed in in place of the former user, if the page was loaded anew for that. */
+  newOwner: string | undefined;
+}
+
 /** What is around every view: the bar above, the connection's state, the moment below, the sign-in. */
-export function Frame({ signIn }: { signIn: SignInDemand }) {
+export function Frame({ signIn, newOwner }: FrameProps) {
   const address = useAddress();
   const view = VIEWS.find(({ name }) => name === address.view) ?? VIEWS[0];
   return (
     <HereProvider address={{ ...address, view: view.name }}>
-      <Framed view={view} signIn={signIn} />
+      <Framed view={view} signIn={signIn} newOwner={newOwner} />
     </HereProvider>
   );
 }
 
-function Framed({ view, signIn }: { view: View; signIn: SignInDemand }) {
+function Framed({ view, signIn, newOwner }: FrameProps & { view: View }) {
   const { say } = useWords();
   const { status, linkTo, sessionId, floorId, floor } = useHere();
   const keys = useKeySwitch();
@@ -94,7 +100,10 @@ function Framed({ view, signIn }: { view: View; signIn: SignInDemand }) {
         <KeyList {...keys} />
         <SignOut />
       </header>
-      <ConnectionLine state={status} />
+      <div className={styles["lines"]}>
+        <ConnectionLine state={status} />
+        {newOwner !== undefined && <NewUserLine newOwner={newOwner} />}
+      </div>
       <Unhurried>
         {(isBehind) => (
           <main className={styles["content"]} id="content" tabIndex={-1} aria-busy={isBehind}>

@@ -1,9 +1,27 @@
+/** What the page knows of its sign-in when it is loaded. */
+export interface SignInDemandOptions {
+  /** Who is signed in with this browser, as far as it remembers. */
+  ownerId: string | undefined;
+  /**
+   * Load the page anew, because it is another user's now. Requests that wait are not sent.
+   * @param newOwner who signed in while the page was in use; undefined: nothing needs to be said
+   */
+  beginAnew: (newOwner: string | undefined) => void;
+}
+
 /** Whether the server wants a sign-in. Requests that it refused wait for it (`signInAgain` of the client). */
 export class SignInDemand {
   readonly #watchers = new Set<() => void>();
+  readonly #beginAnew: SignInDemandOptions["beginAnew"];
+  #ownerId: string | undefined;
   #waiting: PromiseWithResolvers<void> | undefined;
   #wasIn = false;
   #view: SignInState = { isWanted: false, endedAt: undefined };
+
+  constructor({ ownerId, beginAnew }: SignInDemandOptions) {
+    this.#ownerId = ownerId;
+    this.#beginAnew = beginAnew;
+  }
 
   get view(): SignInState {
     return this.#view;
@@ -14,17 +32,27 @@ export class SignInDemand {
     return () => this.#watchers.delete(watcher);
   };
 
-  /** Resolves when the user has signed in. */
+  /** Resolves when the user has signed in; never if another user did, because the page then begins anew. */
   readonly ask = (): Promise<void> => {
     this.#waiting ??= Promise.withResolvers();
     this.#show({ isWanted: true, endedAt: this.#wasIn ? Date.now() : undefined });
     return this.#waiting.promise;
   };
 
-  readonly signedIn = (): void => {
+  readonly signedIn = (ownerId: string | undefined): void => {
+    const isFirst = this.#ownerId === undefined && !this.#wasIn;
+    const isSame = ownerId !== undefined && ownerId === this.#ownerId;
+    if (!isFirst && !isSame) return this.#beginAnew(this.#wasIn ? ownerId : undefined);
+    this.#ownerId = ownerId;
     this.#waiting?.resolve();
     this.#waiting = undefined;
     this.#show({ isWanted: false, endedAt: undefined });
+  };
+
+  /** Another tab signed in, or out (undefined). The tabs of a browser share the cookie. */
+  readonly changedElsewhere = (ownerId: string | undefined): void => {
+    if (ownerId === this.#ownerId) return;
+    this.#beginAnew(this.#wasIn ? ownerId : undefined);
   };
 
   /** A stream is open: a later 401 is the end of a sign-in, and not the first question. */

@@ -4,14 +4,19 @@ import { useClient } from "../../src/react/provider.ts";
 import { clockOf } from "../moment/moment-text.ts";
 import { useAct } from "../parts/use-act.ts";
 import { useWords } from "../words/words.tsx";
-import { readChoice, writeChoice } from "./choices.ts";
+import { forgetChoice, readChoice, writeChoice } from "./choices.ts";
 import styles from "./frame.module.css";
+
+interface SignInProps {
+  endedAt: number | undefined;
+  onSignedIn: (ownerId: string | undefined) => void;
+}
 
 /**
  * Asks for a token, over the page as it was. The token becomes a cookie that scripts cannot read; the page forgets it.
  * @param endedAt when the former sign-in ended, if there was one
  */
-export function SignIn({ endedAt, onSignedIn }: { endedAt: number | undefined; onSignedIn: () => void }) {
+export function SignIn({ endedAt, onSignedIn }: SignInProps) {
   const { say, language } = useWords();
   const client = useClient();
   const dialog = useRef<HTMLDialogElement>(null);
@@ -29,9 +34,9 @@ export function SignIn({ endedAt, onSignedIn }: { endedAt: number | undefined; o
     if (token === "") return;
     setState("busy");
     try {
-      await client.signIn(token);
-      writeChoice("signedin", "yes");
-      onSignedIn();
+      const { ownerId } = await client.signIn(token);
+      if (ownerId !== undefined) writeChoice("owner", ownerId);
+      onSignedIn(ownerId);
     } catch (error) {
       const isRefused = error instanceof ClientError && error.status >= 400 && error.status < 500;
       setState(isRefused ? "refused" : "failed");
@@ -67,11 +72,11 @@ export function SignOut() {
   const { say } = useWords();
   const client = useClient();
   const { act, refusal, isBusy } = useAct();
-  if (readChoice("signedin") !== "yes") return undefined;
+  if (readChoice("owner") === undefined) return undefined;
   const leave = () =>
     act(async () => {
       await client.signOut();
-      writeChoice("signedin", "no");
+      forgetChoice("owner");
       location.reload();
     });
   return (
@@ -81,5 +86,20 @@ export function SignOut() {
       </button>
       {refusal && <span role="alert">{refusal.text}</span>}
     </>
+  );
+}
+
+/** Says that the page is another user's now, until it is closed. */
+export function NewUserLine({ newOwner }: { newOwner: string }) {
+  const { say } = useWords();
+  const [isOpen, setIsOpen] = useState(true);
+  if (!isOpen) return undefined;
+  return (
+    <p className={styles["line"]} role="status">
+      {say("signin.other", { name: newOwner })}{" "}
+      <button type="button" onClick={() => setIsOpen(false)}>
+        {say("close")}
+      </button>
+    </p>
   );
 }

@@ -23,6 +23,7 @@ export const en = {
   "signin.again": "Sign in again",
   "signin.ended":
     "Your sign-in ended at {time}. What the page shows and what you typed are kept. After you sign in, it goes on here and sends the commands that wait.",
+  "signin.other": "You are now signed in as {name}. Commands that the former user had waiting were not sent.",
   "signin.token": "Token",
   "signin.submit": "Sign in",
   "signin.busy": "Signing in…",

@@ -23,6 +23,7 @@ export const zh: Words = {
   "signin.why": "该服务器要求验证身份。",
   "signin.again": "重新登录",
   "signin.ended": "登录已于 {time} 失效。页面内容和已输入的文字都会保留；登录后从此处继续，并发送等待中的命令。",
+  "signin.other": "现在以 {name} 的身份登录。前一位用户等待中的命令没有发送。",
   "signin.token": "令牌",
   "signin.submit": "登录",
   "signin.busy": "正在登录…",

@@ -305,10 +305,10 @@ export function createClient(options: ClientOptions) {
 
     /**
      * For pages of the server's own origin: store the token in a cookie that scripts cannot read. The browser then
-     * sends it with every request and stream.
+     * sends it with every request and stream. The answer names the token's owner.
      */
     signIn: (token: string, options?: ReadOptions) =>
-      requester.json<{ expiresAt?: number }>({
+      requester.json<{ ownerId?: string; expiresAt?: number }>({
         ...options,
         method: "POST",
         path: ["cookie"],

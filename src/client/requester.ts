@@ -26,7 +26,8 @@ export interface ClientOptions {
   patienceMs?: number | undefined;
   /**
    * For pages that sign in with a cookie: called after a 401, once for all requests and streams. When it resolves, they
-   * are sent again, writes with their keys; until then nothing is sent. Default: a 401 is thrown.
+   * are sent again, writes with their keys; until then nothing is sent. It rejects where another user signed in: then
+   * what waits fails, and is not sent. Default: a 401 is thrown.
    */
   signInAgain?: (() => Promise<void>) | undefined;
   /** A random number from 0 to 1. Spreads repeats. */

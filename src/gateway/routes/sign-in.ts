@@ -43,9 +43,16 @@ export function signInRoutes(app: Routes, context: RouteContext): void {
         tags: ["access"],
         operationId: "setCookie",
         summary: "Set the cookie for pages of this origin",
-        description: "The cookie carries the identity of this request's token, and expires with it.",
+        description:
+          "The cookie carries the identity of this request's token, and expires with it. The answer names the owner.",
         body: Nothing,
-        response: { 200: z.object({ success: z.literal(true), expiresAt: z.number().optional() }) },
+        response: {
+          200: z.object({
+            success: z.literal(true),
+            ownerId: z.string().optional(),
+            expiresAt: z.number().optional(),
+          }),
+        },
       },
     },
     async (request, reply) => {
@@ -56,7 +63,8 @@ export function signInRoutes(app: Routes, context: RouteContext): void {
         const seconds = expiresAt === undefined ? undefined : Math.ceil((expiresAt - context.clock.now()) / 1_000);
         setCookie(request, reply, credential.token, seconds);
       }
-      return { success: true as const, ...(expiresAt !== undefined && { expiresAt }) };
+      const owner = ownerId === undefined ? {} : { ownerId };
+      return { success: true as const, ...owner, ...(expiresAt !== undefined && { expiresAt }) };
     },
   );
 

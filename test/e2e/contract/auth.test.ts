@@ -216,7 +216,7 @@ describe("a cookie", () => {
 
   test("a cookie is set for pages of the node's own, out of their scripts' reach", async () => {
     const { status, headers, body } = await ann.post("/cookie");
-    expect([status, body]).toEqual([200, { success: true }]);
+    expect([status, body]).toEqual([200, { success: true, ownerId: "ann" }]);
     expect(headers["set-cookie"]).toEqual([`interlock_token=${ANN}; Path=/; HttpOnly; SameSite=Strict`]);
     expect(headers["cache-control"]).toBe("no-store");
   });

@@ -17,6 +17,7 @@ afterAll(closeChromium);
 const SECRET = "0123456789abcdef0123456789abcdef";
 const FORMER_KEY = "ann-key-0123456789abcdef0123456789";
 const KEY = "ann-key-that-came-later-0123456789abcdef";
+const OTHER_KEY = "ben-key-0123456789abcdef0123456789";
 /** A token that ended so long ago, in s, is good for 8 s more, because nodes forgive clocks that differ by 10 s. */
 const ENDED_S = 2;
 
@@ -160,7 +161,7 @@ describeInChromium("the page whose sign-in ends", (open) => {
     await connected(page);
     const pause = page.getByRole("main").getByRole("button", { name: "Pause", exact: true }).first();
     await pause.waitFor();
-    // As a sign-out in another tab does.
+    // As a browser does that forgets its cookies.
     await page.context().clearCookies();
     // Not `click()`, which waits while the dialog is open: a reading may have been refused before.
     await pause.dispatchEvent("click");
@@ -182,5 +183,66 @@ describeInChromium("the page whose sign-in ends", (open) => {
       .waitFor();
     await expectSilence(page, watched);
     await expect.poll(() => page.getByRole("table", { includeHidden: true }).first().isVisible()).toBe(true);
+  });
+
+  test("drops the commands that wait, and all that it shows, when another user signs in", async () => {
+    const users = [
+      { owner: "ann", key: KEY, operator: true },
+      { owner: "ben", key: OTHER_KEY, operator: true },
+    ];
+    const file = await writeTemporary("keys.yaml", keysFile(users), onTestFinished);
+    const node = await NodeUnderTest.start({ pageFolder, settings: { INTERLOCK_AUTH: `keys:${file}` } });
+    onTestFinished(() => node.stop());
+    const ann = new Caller(node, KEY);
+    const fields = { agentId: "general", userId: "ann", activate: true };
+    const { session } = await accepted(ann.post("/session/create", fields));
+    const address = `${node.url}/#/session/${encodeURIComponent(session.floorId)}/${session.id}`;
+    const { page, watched } = await openSignedIn(address, KEY);
+    await connected(page);
+    await page.context().clearCookies();
+    await composer(page).fill("hello");
+    await composer(page).press("Enter");
+    await dialog(page).waitFor();
+
+    await signIn(page, OTHER_KEY);
+    await page
+      .getByText("You are now signed in as ben. Commands that the former user had waiting were not sent.")
+      .waitFor();
+    await connected(page);
+    await expect.poll(() => composer(page).inputValue()).toBe("");
+    await page.clock.runFor(60_000);
+    expect((await accepted(ann.get(`/session/${session.id}/messages`))).messages).toEqual([]);
+    expect(await watched.keys("/message")).toHaveLength(1);
+    await page.getByRole("button", { name: "Close", exact: true }).click();
+    await page.getByText(/were not sent/).waitFor({ state: "detached" });
+    await page.reload();
+    await connected(page);
+    await expect.poll(() => page.getByText(/were not sent/).count()).toBe(0);
+  });
+
+  test("signs out, and in as another user, in all tabs of the browser", async () => {
+    const users = [
+      { owner: "ann", key: KEY },
+      { owner: "ben", key: OTHER_KEY },
+    ];
+    const file = await writeTemporary("keys.yaml", keysFile(users), onTestFinished);
+    const node = await NodeUnderTest.start({ pageFolder, settings: { INTERLOCK_AUTH: `keys:${file}` } });
+    onTestFinished(() => node.stop());
+    const ann = new Caller(node, KEY);
+    const fields = { agentId: "general", userId: "ann", activate: true };
+    const { session } = await accepted(ann.post("/session/create", fields));
+    await accepted(ann.post("/message", { type: "chat", sessionId: session.id, content: "hello" }));
+    const address = `${node.url}/#/session/${encodeURIComponent(session.floorId)}/${session.id}`;
+    const { page } = await openSignedIn(address, KEY);
+    const other = await page.context().newPage();
+    await other.goto(address);
+    for (const tab of [page, other]) await messages(tab).getByText("Hello there.").waitFor();
+
+    await other.getByRole("button", { name: "Sign out" }).click();
+    await page.getByRole("dialog", { name: "Sign in", exact: true }).waitFor();
+    await expect.poll(() => page.getByText("Hello there.").count()).toBe(0);
+    await signIn(page, OTHER_KEY);
+    for (const tab of [page, other]) await tab.getByText(/, or it is not yours\.$/).waitFor();
+    expect(await other.getByText("Hello there.").count()).toBe(0);
   });
 });
