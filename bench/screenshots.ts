@@ -63,7 +63,7 @@ try {
 async function play(client: Client): Promise<Record<"music" | "plan" | "car" | "phone", string>> {
   const start = async (agentId: string, content: string) => {
     const { session } = await client.createSession({ agentId, userId: "driver", activate: true });
-    await client.send({ type: "chat", sessionId: session.id, content } as Parameters<Client["send"]>[0]);
+    await client.send({ type: "chat", sessionId: session.id, content });
     return session.id;
   };
   const until = async (id: string, is: (activity: string) => boolean) => {

@@ -31,7 +31,7 @@ export class FloorAgent extends voice.Agent {
       const sessionId = await this.#ask();
       const { position } = await this.#client.loadSession({ sessionId });
       const stream = this.#client.openSession(sessionId, { position });
-      await this.#client.send({ type: "chat", sessionId: sessionId as never, content });
+      await this.#client.send({ type: "chat", sessionId, content });
       const texts = new MessageTexts();
       let spoken = 0;
       for await (const event of stream) {

@@ -21,7 +21,7 @@ export function Talk({ sessionId }: { sessionId: string }) {
     event.preventDefault();
     const content = text.trim();
     if (content === "" || isBusy) return;
-    if (await act(() => client.send({ type: "chat", sessionId, content } as never))) setText("");
+    if (await act(() => client.send({ type: "chat", sessionId, content }))) setText("");
   };
   return (
     <form className={styles["talk"]} onSubmit={(event) => void submit(event)}>

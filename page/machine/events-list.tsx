@@ -24,27 +24,26 @@ const PLAIN: Readonly<Record<string, Send>> = {
   "session.archive": (client, id) => client.archiveSession(id),
   "session.stop": (client, id) => client.stopSession(id),
   "session.summarize": (client, id) => client.summarizeSession(id),
-  "session.heartbeat": (client, sessionId) => client.send({ type: "heartbeat", sessionId } as never),
+  "session.heartbeat": (client, sessionId) => client.send({ type: "heartbeat", sessionId }),
 };
 /** Commands with a text, and its longest length. */
 const WITH_TEXT: Readonly<Record<string, { max: number; send: Send }>> = {
   "session.chat": {
     max: 262_144,
-    send: (client, sessionId, content) => client.send({ type: "chat", sessionId, content } as never),
+    send: (client, sessionId, content) => client.send({ type: "chat", sessionId, content }),
   },
   "session.rename": { max: 256, send: (client, id, title) => client.renameSession(id, title) },
 };
 /** Commands that choose one of several. */
 const WITH_CHOICE: Readonly<Record<string, Send>> = {
-  "session.switch_agent": (client, sessionId, agentId) =>
-    client.send({ type: "switch_agent", sessionId, agentId } as never),
+  "session.switch_agent": (client, sessionId, agentId) => client.send({ type: "switch_agent", sessionId, agentId }),
   "session.switch_mode": (client, id, mode) => client.switchMode(id, mode),
 };
 /** Commands that lose something, with the question that is asked before. */
 const WITH_QUESTION: Readonly<Record<string, { question: (session: Session) => WordKey; send: Send }>> = {
   "session.abort": {
     question: () => "session.reallyabort",
-    send: (client, sessionId) => client.send({ type: "abort", sessionId } as never),
+    send: (client, sessionId) => client.send({ type: "abort", sessionId }),
   },
   "session.delete": { question: questionToDelete, send: (client, id) => client.deleteSession(id) },
 };

@@ -23,7 +23,7 @@ export function Composer({ session }: { session: Session }) {
   const send = async () => {
     const content = text.trim();
     if (content === "" || isBusy) return;
-    if (await act(() => client.send({ type: "chat", sessionId: session.id, content } as never))) setText("");
+    if (await act(() => client.send({ type: "chat", sessionId: session.id, content }))) setText("");
   };
   const submit = (event: FormEvent) => {
     event.preventDefault();

@@ -1,4 +1,5 @@
 import { type FormEvent, useState } from "react";
+import type { OutgoingMessage } from "../../src/client/client.ts";
 import type { PendingInteraction } from "../../src/client/live/live-session.ts";
 import { useClient } from "../../src/react/provider.ts";
 import { useHere } from "../moment/here.tsx";
@@ -32,11 +33,20 @@ export function Interactions({ sessionId, interactions }: Props) {
 
 type Request<T> = { sessionId: string; request: Extract<PendingInteraction, { type: T }> };
 
-const LABELS: Readonly<Record<string, WordKey>> = {
+type ResponseOf<T extends OutgoingMessage["type"]> = Extract<
+  OutgoingMessage,
+  { type: T; response: unknown }
+>["response"];
+
+type Verdict = Extract<ResponseOf<"tool_confirmation_response">, string>;
+
+const LABELS: Readonly<Record<Verdict, WordKey>> = {
   approve: "confirm.approve",
   approve_always: "confirm.always",
   reject: "confirm.reject",
 };
+
+const isVerdict = (value: string): value is Verdict => Object.hasOwn(LABELS, value);
 
 function Confirmation({ sessionId, request }: Request<"tool_confirmation_request">) {
   const { say } = useWords();
@@ -47,8 +57,8 @@ function Confirmation({ sessionId, request }: Request<"tool_confirmation_request
   const [reason, setReason] = useState("");
   const { requestId, data } = request;
   const { toolCall, isSensitive, availableOptions, expiresAt } = data;
-  const answer = (response: unknown) =>
-    void act(() => client.send({ type: "tool_confirmation_response", sessionId, requestId, response } as never));
+  const answer = (response: ResponseOf<"tool_confirmation_response">) =>
+    void act(() => client.send({ type: "tool_confirmation_response", sessionId, requestId, response }));
   const disabled = !isLive || isBusy;
   const submit = (event: FormEvent) => {
     event.preventDefault();
@@ -70,15 +80,13 @@ function Confirmation({ sessionId, request }: Request<"tool_confirmation_request
       <Arguments text={toolCall.function.arguments} />
       <p className={styles["actions"]}>
         {availableOptions
-          .filter(({ value }) => value !== "reject_with_reply")
-          .map(({ value, label }, place) => {
-            const known = LABELS[value];
-            return (
-              <button key={value} type="button" data-option disabled={disabled} onClick={() => answer(value)}>
-                <span aria-hidden="true">{place + 1}</span> {known ? say(known) : label}
-              </button>
-            );
-          })}
+          .map(({ value }) => value)
+          .filter(isVerdict)
+          .map((value, place) => (
+            <button key={value} type="button" data-option disabled={disabled} onClick={() => answer(value)}>
+              <span aria-hidden="true">{place + 1}</span> {say(LABELS[value])}
+            </button>
+          ))}
       </p>
       {availableOptions.some(({ value }) => value === "reject_with_reply") && (
         <form onSubmit={submit}>
@@ -112,8 +120,8 @@ function Question({ sessionId, request }: Request<"user_question_request">) {
   const { requestId, data } = request;
   const { question, options, multiSelect = false, expiresAt } = data;
   const disabled = !isLive || isBusy;
-  const answer = (response: unknown) =>
-    void act(() => client.send({ type: "user_question_response", sessionId, requestId, response } as never));
+  const answer = (response: ResponseOf<"user_question_response">) =>
+    void act(() => client.send({ type: "user_question_response", sessionId, requestId, response }));
   const submit = (event: FormEvent) => {
     event.preventDefault();
     const custom = own.trim() !== "" && { customInput: own };

@@ -33,7 +33,7 @@ function say(sentence: string): void {
 
 let said = 0;
 const stream = client.openSession(session.id);
-await client.send({ type: "chat", sessionId: session.id as never, content: words });
+await client.send({ type: "chat", sessionId: session.id, content: words });
 for await (const event of stream) {
   if (event.type === "session_transition") {
     isHeard = event.data.to.startsWith("active") || event.data.to.startsWith("ducked");

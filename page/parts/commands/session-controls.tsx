@@ -58,7 +58,7 @@ export function SureToAbort({ session, disabled, act, isAborting, onAborting }: 
       disabled={disabled}
       onYes={() => {
         onAborting(false);
-        void act(() => client.send({ type: "abort", sessionId: session.id } as never));
+        void act(() => client.send({ type: "abort", sessionId: session.id }));
       }}
       onNo={() => onAborting(false)}
     />

@@ -1,4 +1,3 @@
-import type { ClientMessage } from "../../protocol/client-message.ts";
 import type { Session } from "../../protocol/session.ts";
 import { ClientError } from "../client-error.ts";
 import type { WriteOptions } from "../requester.ts";
@@ -19,7 +18,7 @@ export interface Lease {
 
 /** The part of a `Client` that sends heartbeats. */
 export interface HeartbeatSender {
-  send(message: ClientMessage, options?: WriteOptions): Promise<unknown>;
+  send(message: { type: "heartbeat"; sessionId: string }, options?: WriteOptions): Promise<unknown>;
 }
 
 /**
@@ -45,7 +44,7 @@ export function keepLease(
     underWay?.abort();
     const own = new AbortController();
     underWay = own;
-    const message = { type: "heartbeat", sessionId: sessionId as never } as const;
+    const message = { type: "heartbeat", sessionId } as const;
     client.send(message, { signal: own.signal }).catch((error: unknown) => {
       const isOver = error instanceof ClientError && /^session_(archived|not_found)$/.test(error.code);
       if (isOver && underWay === own) stop();

@@ -88,7 +88,7 @@ export class LiveSession extends Live<SessionLiveView> {
 
   /** Send a message. Its effects appear in the view. */
   send(content: string): ReturnType<Client["send"]> {
-    return this.#client.send({ type: "chat", sessionId: this.id as never, content });
+    return this.#client.send({ type: "chat", sessionId: this.id, content });
   }
 
   protected async follow(signal: AbortSignal): Promise<void> {

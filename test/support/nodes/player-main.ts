@@ -4,6 +4,6 @@ import { keepLease } from "../../../src/client/live/lease.ts";
 /** A program that plays a session: it beats until it is killed. Arguments: the node's address, the session, its lease. */
 const [baseUrl, sessionId, leaseMs] = process.argv.slice(2);
 const client = createClient({ baseUrl: baseUrl! });
-await client.send({ type: "heartbeat", sessionId: sessionId as never });
+await client.send({ type: "heartbeat", sessionId });
 keepLease(client, sessionId!, true).note({ state: "active", leaseMs: Number(leaseMs) });
 console.log("playing");
