@@ -141,6 +141,19 @@ export function moved({ from, to }: Span, part: number, whole: Span): Span {
   return within({ from: from + by, to: to + by }, whole);
 }
 
+/** The span that has two places at two parts of its length; it stays within the log. */
+export function pinched(places: readonly number[], parts: readonly number[], whole: Span): Span {
+  const [first, last] = places.toSorted(ascending) as [number, number];
+  const [left, right] = parts.toSorted(ascending) as [number, number];
+  const length = Math.min(
+    whole.to - whole.from,
+    Math.max(MIN_SPAN, (last - first) / Math.max(Number.EPSILON, right - left)),
+  );
+  return within({ from: first - left * length, to: first + (1 - left) * length }, whole);
+}
+
+const ascending = (one: number, other: number): number => one - other;
+
 function within({ from, to }: Span, whole: Span): Span {
   const length = to - from;
   const start = Math.max(whole.from, Math.min(from, whole.to - length));

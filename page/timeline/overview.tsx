@@ -1,4 +1,4 @@
-import { type PointerEvent, useEffect, useRef, useState } from "react";
+import { useEffect, useRef, useState } from "react";
 import { type LogEvent, timeOf } from "../log/log-event.ts";
 import { LogIndex } from "../log/log-index.ts";
 import { useHere } from "../moment/here.tsx";
@@ -7,6 +7,7 @@ import { useWords } from "../words/words.tsx";
 import type { Axis } from "./folding.ts";
 import type { Span } from "./lanes.ts";
 import styles from "./timeline.module.css";
+import { type Fingers, useFingers } from "./use-fingers.ts";
 
 /** A press that moves by less than this is no drag, in px. */
 const DRAG_PX = 4;
@@ -22,13 +23,12 @@ interface Props {
   theme: string;
 }
 
-/** The whole log in one strip: how much happened when. A drag chooses the part that the lanes show. */
+/** The whole log in one strip: how much happened when. A drag chooses the part that the lanes show, and so do two fingers. */
 export function Overview({ axis, whole, chosen, onChoose, theme }: Props) {
   const { say } = useWords();
   const { log } = useHere();
   const { events, revision } = log;
   const canvas = useRef<HTMLCanvasElement>(null);
-  const from = useRef<number>(undefined);
   const [index] = useState(timesIndex);
   // biome-ignore lint/correctness/useExhaustiveDependencies: the theme and the log change what is painted.
   useEffect(() => {
@@ -40,28 +40,22 @@ export function Overview({ axis, whole, chosen, onChoose, theme }: Props) {
     return () => watching.disconnect();
   }, [index, events, revision, axis, whole, theme]);
   const length = whole.to - whole.from;
-  const drag = ({ clientX, currentTarget, buttons }: PointerEvent<HTMLElement>) => {
-    if (from.current === undefined || buttons !== 1) return;
-    const { left, width } = currentTarget.getBoundingClientRect();
-    const [first, last] = [from.current - left, clientX - left].sort((one, other) => one - other) as [number, number];
+  const choose = ({ at, began, width }: Fingers) => {
+    // The part from where one pointer began to where it is, or that between two.
+    const ends = at.length === 1 ? [...began, ...at] : at;
+    const [first, last] = [Math.min(...ends), Math.max(...ends)];
     if (last - first < DRAG_PX) return;
     const placeAt = (x: number) => whole.from + Math.min(1, Math.max(0, x / width)) * length;
     onChoose({ from: placeAt(first), to: placeAt(last) });
   };
+  const fingers = useFingers({ onDown: choose, onMove: choose });
   return (
     <div
       className={styles["overview"]}
       role="img"
       aria-label={say("timeline.overview")}
       title={say("timeline.overview")}
-      onPointerDown={(event) => {
-        event.currentTarget.setPointerCapture(event.pointerId);
-        from.current = event.clientX;
-      }}
-      onPointerMove={drag}
-      onPointerUp={() => {
-        from.current = undefined;
-      }}
+      {...fingers}
     >
       <canvas ref={canvas} />
       {chosen && (

@@ -1,4 +1,4 @@
-import { type KeyboardEvent, type PointerEvent, useEffect, useEffectEvent, useRef, useState } from "react";
+import { type KeyboardEvent, useEffect, useEffectEvent, useRef, useState } from "react";
 import { placeOf, timeOf } from "../log/log-event.ts";
 import { useHere } from "../moment/here.tsx";
 import { LogFileButtons } from "../moment/log-file-buttons.tsx";
@@ -15,6 +15,7 @@ import { LANE_PX, paintLanes } from "./paint-lanes.ts";
 import styles from "./timeline.module.css";
 import { useAxis } from "./use-axis.ts";
 import { useKind } from "./use-kind.ts";
+import { useLaneFingers } from "./use-lane-fingers.ts";
 
 /** Lanes above and below those that are seen. */
 const SPARE = 4;
@@ -66,10 +67,7 @@ export function TimelineView() {
     const event = events[Math.max(0, index - 1)];
     if (event) lookAt(placeOf(event));
   };
-  const momentOf = ({ clientX, currentTarget }: PointerEvent<HTMLElement>) => {
-    const { left, width } = currentTarget.getBoundingClientRect();
-    return axis.timeAt(span.from + ((clientX - left) / width) * (span.to - span.from));
-  };
+  const fingers = useLaneFingers({ span, whole, onPress: (place) => choose(axis.timeAt(place)), onZoom: setChosen });
   const wheel = useEffectEvent((event: WheelEvent) => {
     if (!event.ctrlKey && !event.shiftKey && Math.abs(event.deltaX) <= Math.abs(event.deltaY)) return;
     event.preventDefault();
@@ -160,14 +158,7 @@ export function TimelineView() {
               </li>
             ))}
           </ul>
-          <div
-            className={styles["field"]}
-            onPointerDown={(event) => {
-              event.currentTarget.setPointerCapture(event.pointerId);
-              choose(momentOf(event));
-            }}
-            onPointerMove={(event) => event.buttons === 1 && choose(momentOf(event))}
-          >
+          <div className={styles["field"]} {...fingers}>
             <canvas
               ref={canvas}
               role="img"

@@ -229,7 +229,7 @@ export const en = {
   "sequence.choose": "Choose a part of the log in the timeline: this view shows the same part.",
   "timeline.title": "Timeline",
   "timeline.count": "{shown} of {sessions} sessions, {events} events",
-  "timeline.overview": "The whole log: drag to choose a part of it",
+  "timeline.overview": "The whole log: drag, or put two fingers on it, to choose a part",
   "timeline.fold": "Fold the quiet",
   "timeline.reading": "reading older events…",
   "timeline.older": "older events were not read",

@@ -229,7 +229,7 @@ export const zh: Words = {
   "sequence.choose": "可在时间线中选择时段，此视图显示同一时段。",
   "timeline.title": "时间线",
   "timeline.count": "{shown} / {sessions} 个会话，{events} 个事件",
-  "timeline.overview": "全部日志：拖动以选择其中一段",
+  "timeline.overview": "全部日志：拖动或用两指选择其中一段",
   "timeline.fold": "折叠空闲",
   "timeline.reading": "正在读取更早的事件…",
   "timeline.older": "更早的事件未读取",

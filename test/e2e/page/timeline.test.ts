@@ -1,10 +1,8 @@
 import { afterAll, expect, test } from "vitest";
-import type { LogEvent } from "../../../page/log/log-event.ts";
-import { writeLogFile } from "../../../page/log/log-file.ts";
 import { buildPage } from "../../support/browsers/built-page.ts";
 import { closeChromium, describeInChromium } from "../../support/browsers/chromium.ts";
-import { writeTemporary } from "../../support/clients/callers.ts";
 import { E2eClient } from "../../support/clients/e2e-client.ts";
+import { saveLog } from "../../support/documents/saved-log.ts";
 import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
 const pageFolder = await buildPage();
@@ -143,7 +141,7 @@ describeInChromium("the timeline", (open) => {
     const { address } = await drive();
     const { page } = await open(address);
     await page.getByRole("img", { name: /3 decisions/ }).waitFor();
-    const overview = page.getByRole("img", { name: "The whole log: drag to choose a part of it" });
+    const overview = page.getByRole("img", { name: /^The whole log: drag/ });
     const { x, y, width, height } = (await overview.boundingBox())!;
     const spanOf = () => {
       const query = new URLSearchParams(page.url().split("?")[1]);
@@ -216,17 +214,7 @@ describeInChromium("the timeline", (open) => {
   });
 
   test("folds the quiet, in the address too: what happened apart stands together", async () => {
-    const floorId = "u:quiet";
-    const at = [0, 1, 7_201, 7_202];
-    const events = at.map((second, index) => ({
-      type: "session_created",
-      data: { id: `s${index}`, title: `Session ${index}`, agentId: "music", floorId },
-      sessionId: `s${index}`,
-      seq: 1,
-      position: `made.${index + 1}`,
-      timestamp: new Date(Date.parse("2026-11-22T08:00:00Z") + second * 1_000).toISOString(),
-    })) as unknown as LogEvent[];
-    const saved = await writeTemporary("quiet.json", writeLogFile({ floorId, events }), afterAll);
+    const saved = await saveLog([0, 1, 7_201, 7_202], afterAll);
     const { page } = await open(`${node.url}/#/timeline`, { timezoneId: "UTC" });
     await page.locator("input[type=file]").first().setInputFiles(saved);
     const middle = page.locator("[aria-hidden=true] > span", { hasText: /\d\d:\d\d:\d\d/ }).nth(1);

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { LogEvent } from "../../../page/log/log-event.ts";
-import { firstAbove, laneIndex, moved, zoomed } from "../../../page/timeline/lanes.ts";
+import { firstAbove, laneIndex, moved, pinched, zoomed } from "../../../page/timeline/lanes.ts";
 
 const AT = Date.parse("2026-11-22T08:00:00.000Z");
 
@@ -59,6 +59,16 @@ describe("a span", () => {
     expect(zoomed(near, 100, 2_000, whole)).toEqual(whole);
     const { from, to } = zoomed(whole, 1e-9, 5_000, whole);
     expect(to - from).toBeCloseTo(10);
+  });
+
+  test("is pinched: two places come to stand at two parts of it, and never beyond the log", () => {
+    const spread = pinched([4_000, 6_000], [0.25, 0.75], whole);
+    expect(spread).toEqual({ from: 3_000, to: 7_000 });
+    expect(pinched([6_000, 4_000], [0.25, 0.75], whole)).toEqual(spread);
+    expect(pinched([4_000, 6_000], [0.45, 0.55], whole)).toEqual(whole);
+    expect(pinched([4_000, 6_000], [0.5, 0.5], whole)).toEqual(whole);
+    const { from, to } = pinched([4_999, 5_000], [0, 1], whole);
+    expect(to - from).toBe(10);
   });
 
   test("a span moves by a part of itself and stops at the log's ends", () => {

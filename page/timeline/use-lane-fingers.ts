@@ -1,0 +1,42 @@
+import { useRef } from "react";
+import { useHere } from "../moment/here.tsx";
+import { pinched, type Span } from "./lanes.ts";
+import { useFingers } from "./use-fingers.ts";
+
+/** Two fingers that begin nearer to each other stand above one another: how far they are spread says nothing, in px. */
+const MIN_PINCH_PX = 24;
+
+interface Lanes {
+  /** The part that the lanes show, and the whole log, on the axis. */
+  span: Span;
+  whole: Span;
+  /** Called with the place on the axis that one pointer is at. */
+  onPress: (place: number) => void;
+  onZoom: (span: Span) => void;
+}
+
+/** One pointer on the lanes chooses a moment; two move and zoom what they are on, and leave the moment as it was. */
+export function useLaneFingers({ span, whole, onPress, onZoom }: Lanes) {
+  const { at: moment, lookAt } = useHere();
+  const before = useRef({ moment, span });
+  const placeIn = ({ from, to }: Span, part: number) => from + part * (to - from);
+  return useFingers({
+    onDown: ({ at, width }) => {
+      if (at.length === 2) return lookAt(before.current.moment);
+      before.current = { moment, span };
+      onPress(placeIn(span, at[0]! / width));
+    },
+    onMove: ({ at, began, width }) => {
+      if (at.length === 1) return onPress(placeIn(span, at[0]! / width));
+      if (Math.abs(began[0]! - began[1]!) < MIN_PINCH_PX) return;
+      const places = began.map((x) => placeIn(before.current.span, x / width));
+      onZoom(
+        pinched(
+          places,
+          at.map((x) => x / width),
+          whole,
+        ),
+      );
+    },
+  });
+}

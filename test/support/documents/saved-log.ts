@@ -1,0 +1,23 @@
+import type { LogEvent } from "../../../page/log/log-event.ts";
+import { writeLogFile } from "../../../page/log/log-file.ts";
+import { writeTemporary } from "../clients/callers.ts";
+
+const BEGUN = Date.parse("2026-11-22T08:00:00Z");
+
+/**
+ * A log that the page can open, in a file, with a session for each of some moments.
+ * @param seconds of the moments, after 08:00 UTC
+ * @param onEnd told what removes the file
+ */
+export function saveLog(seconds: readonly number[], onEnd: Parameters<typeof writeTemporary>[2]): Promise<string> {
+  const floorId = "u:quiet";
+  const events = seconds.map((second, index) => ({
+    type: "session_created",
+    data: { id: `s${index}`, title: `Session ${index}`, agentId: "music", floorId },
+    sessionId: `s${index}`,
+    seq: 1,
+    position: `made.${index + 1}`,
+    timestamp: new Date(BEGUN + second * 1_000).toISOString(),
+  })) as unknown as LogEvent[];
+  return writeTemporary("log.json", writeLogFile({ floorId, events }), onEnd);
+}
