@@ -211,9 +211,20 @@ describeInChromium("deleting a session", (open) => {
 
   test("is not offered at a past moment", async () => {
     const gil = new E2eClient(node);
-    const { id, floorId } = await gil.hold("general");
+    const { id, floorId } = await gil.hold("general", { title: "then" });
     const { page } = await open(`${addressOf({ floorId, id })}?at=1`);
-    await page.getByRole("button", { name: "Live" }).waitFor();
-    await expect.poll(() => page.getByRole("button", { name: EN.more, exact: true }).count()).toBe(0);
+    const more = page.getByRole("button", { name: EN.more, exact: true });
+    // Without what the view has beside it, a page that is not drawn yet would do.
+    await page.getByRole("heading", { name: "then", exact: true }).waitFor();
+    await page.getByRole("button", { name: "Rename", exact: true }).waitFor();
+    expect(await more.count()).toBe(0);
+    await page.goto(`${node.url}/#/machine/${encodeURIComponent(floorId)}/${id}?at=1`);
+    const command = page.getByRole("button", { name: "session.delete", exact: true });
+    await command.waitFor();
+    expect(await command.isDisabled()).toBe(true);
+    await page.getByRole("button", { name: "Live", exact: true }).click();
+    await expect.poll(() => command.isDisabled()).toBe(false);
+    await page.getByRole("navigation").getByRole("link", { name: "Session" }).click();
+    await more.waitFor();
   });
 });
