@@ -4,13 +4,15 @@ import { Connection } from "./support/connection.ts";
 import { median } from "./support/statistics.ts";
 import type { Row } from "./support/table.ts";
 
-/** Durable commands over HTTP: so many clients, one after the other each, for so long; rounds of both in turn. */
+/** Durable commands over HTTP. Each client sends one request at a time; rounds of the two servers alternate. */
 const ROUND_MS = 2_000;
 const ROUNDS = 5;
+const CLIENTS = 64;
 
 type Cost = Awaited<ReturnType<typeof measureCost>>;
+type Results = (name: string, figure?: keyof Cost) => number;
 
-async function makeSessions(
+async function createSessions(
   url: string,
   count: number,
   userOf: (index: number) => string | undefined,
@@ -27,81 +29,74 @@ async function makeSessions(
   return ids;
 }
 
-export async function benchCommands(): Promise<Row[]> {
-  const bare = await Child.start("bare-commands.ts");
-  const ours = await Child.start("interlock.ts");
-  const own = await makeSessions(ours.url, 64, () => undefined);
-  const shared = await makeSessions(ours.url, 64, () => "everybody");
+const pauseOrResume = (turn: number) => (turn % 2 ? "resume" : "pause");
 
-  const bareSend: Send = (connection, client, turn) =>
-    connection.request("POST", "/", JSON.stringify({ floor: `f${client}`, type: turn % 2 ? "resume" : "pause" }));
-  const pauseResume: Send = (connection, client, turn) =>
-    connection.request("POST", `/session/${own[client]}/${turn % 2 ? "resume" : "pause"}`);
-  const rename =
-    (ids: string[]): Send =>
-    (connection, client, turn) =>
-      connection.request("PATCH", `/session/${ids[client]}`, `{"title":"turn ${turn}"}`);
+const sendBare: Send = (connection, client, turn) =>
+  connection.request("POST", "/", JSON.stringify({ floor: `f${client}`, type: pauseOrResume(turn) }));
 
+const sendPauseAndResume =
+  (ids: readonly string[]): Send =>
+  (connection, client, turn) =>
+    connection.request("POST", `/session/${ids[client]}/${pauseOrResume(turn)}`);
+
+const sendRename =
+  (ids: readonly string[]): Send =>
+  (connection, client, turn) =>
+    connection.request("PATCH", `/session/${ids[client]}`, `{"title":"turn ${turn}"}`);
+
+/** @returns the median of a figure over all rounds, by the name of the series */
+async function measureAll(bare: Child, ours: Child): Promise<Results> {
+  const separate = await createSessions(ours.url, CLIENTS, () => undefined);
+  const sameFloor = await createSessions(ours.url, CLIENTS, () => "everybody");
   const results = new Map<string, Cost[]>();
   const measure = async (name: string, child: Child, clients: number, send: Send) => {
     const cost = await measureCost(child, clients, ROUND_MS, send);
     results.set(name, [...(results.get(name) ?? []), cost]);
   };
   for (let round = 0; round <= ROUNDS; round++) {
-    for (const clients of [1, 64]) {
-      await measure(`bare ${clients}`, bare, clients, bareSend);
-      await measure(`ours ${clients}`, ours, clients, pauseResume);
-      await measure(`rename ${clients}`, ours, clients, rename(own));
+    for (const clients of [1, CLIENTS]) {
+      await measure(`bare ${clients}`, bare, clients, sendBare);
+      await measure(`ours ${clients}`, ours, clients, sendPauseAndResume(separate));
+      await measure(`rename ${clients}`, ours, clients, sendRename(separate));
     }
-    await measure("one floor", ours, 64, rename(shared));
+    await measure("one floor", ours, CLIENTS, sendRename(sameFloor));
     // The first round warms up.
     if (round === 0) results.clear();
   }
+  return (name, figure = "perSecond") => median(results.get(name)!.map((cost) => cost[figure]));
+}
+
+export async function benchCommands(): Promise<Row[]> {
+  const bare = await Child.start("bare-commands.ts");
+  const ours = await Child.start("interlock.ts");
+  const of = await measureAll(bare, ours);
   await bare.stop();
   await ours.stop();
-  const of = (name: string, what: keyof Cost = "perSecond") => median(results.get(name)!.map((cost) => cost[what]));
+  const rate = (what: string, name: string, reference: string, atLeast: number): Row => ({
+    what,
+    ours: of(name),
+    reference: of(reference),
+    unit: "/s",
+    atLeast,
+  });
   return [
-    {
-      what: "commands/s, 1 client (pause, resume)",
-      ours: of("ours 1"),
-      beside: of("bare 1"),
-      unit: "/s",
-      atLeast: 0.7,
-    },
-    {
-      what: "commands/s, 64 clients (pause, resume)",
-      ours: of("ours 64"),
-      beside: of("bare 64"),
-      unit: "/s",
-      atLeast: 0.45,
-    },
+    rate("commands/s, 1 client (pause, resume)", "ours 1", "bare 1", 0.7),
+    rate("commands/s, 64 clients (pause, resume)", "ours 64", "bare 64", 0.45),
     {
       what: "CPU per command, 64 clients (pause, resume)",
       ours: of("ours 64", "cpuUs"),
-      beside: of("bare 64", "cpuUs"),
+      reference: of("bare 64", "cpuUs"),
       unit: "µs",
     },
     {
-      what: "the main thread's CPU of that, beside 80 µs",
+      what: "main thread's CPU per command, compared with 80 µs",
       ours: of("ours 64", "mainUs"),
-      beside: 80,
+      reference: 80,
       unit: "µs",
       atMost: 1,
     },
-    { what: "commands/s, 1 client (rename)", ours: of("rename 1"), beside: of("bare 1"), unit: "/s", atLeast: 0.7 },
-    {
-      what: "commands/s, 64 clients (rename)",
-      ours: of("rename 64"),
-      beside: of("bare 64"),
-      unit: "/s",
-      atLeast: 0.45,
-    },
-    {
-      what: "64 clients on one floor, beside 64 floors",
-      ours: of("one floor"),
-      beside: of("rename 64"),
-      unit: "/s",
-      atLeast: 0.6,
-    },
+    rate("commands/s, 1 client (rename)", "rename 1", "bare 1", 0.7),
+    rate("commands/s, 64 clients (rename)", "rename 64", "bare 64", 0.45),
+    rate("64 clients on one floor, compared with 64 floors", "one floor", "rename 64", 0.6),
   ];
 }

@@ -3,7 +3,7 @@ import { Readers } from "./support/readers.ts";
 import { median } from "./support/statistics.ts";
 import type { Row } from "./support/table.ts";
 
-/** One event to many readers, and many events to one reader each. */
+/** One event delivered to many readers, and many events delivered to one reader each. */
 const READERS = 1_000;
 const EVENTS = 100;
 const ROUNDS = 7;
@@ -13,11 +13,11 @@ interface Round {
   cpuUs: number;
 }
 
-async function play(child: Child, readers: Readers, floors: number): Promise<Round> {
+async function playRound(child: Child, readers: Readers, floors: number): Promise<Round> {
   const before = await child.usage();
   const begun = performance.now();
-  const all = readers.frames(READERS * EVENTS);
-  await Promise.all([all, child.ask({ ask: "emit", events: EVENTS, floors })]);
+  const delivered = readers.frames(READERS * EVENTS);
+  await Promise.all([delivered, child.ask({ ask: "emit", events: EVENTS, floors })]);
   const seconds = (performance.now() - begun) / 1_000;
   const { cpuUs } = await child.usage();
   const deliveries = READERS * EVENTS;
@@ -34,7 +34,10 @@ export async function benchFanout(): Promise<Row[]> {
     const ourReaders = await Readers.open(ours.url, paths);
     const rounds: { bare: Round[]; ours: Round[] } = { bare: [], ours: [] };
     for (let round = 0; round <= ROUNDS; round++) {
-      const measured = { bare: await play(bare, bareReaders, floors), ours: await play(ours, ourReaders, floors) };
+      const measured = {
+        bare: await playRound(bare, bareReaders, floors),
+        ours: await playRound(ours, ourReaders, floors),
+      };
       // The first round warms up.
       if (round === 0) continue;
       rounds.bare.push(measured.bare);
@@ -50,14 +53,14 @@ export async function benchFanout(): Promise<Row[]> {
       {
         what: `deliveries/s, ${name}`,
         ours: of(rounds.ours, "perSecond"),
-        beside: of(rounds.bare, "perSecond"),
+        reference: of(rounds.bare, "perSecond"),
         unit: "/s",
         atLeast: 0.8,
       },
       {
         what: `CPU per delivery, ${name}`,
         ours: of(rounds.ours, "cpuUs"),
-        beside: of(rounds.bare, "cpuUs"),
+        reference: of(rounds.bare, "cpuUs"),
         unit: "µs",
       },
     );

@@ -12,7 +12,7 @@ import { Connection } from "./support/connection.ts";
 import { median } from "./support/statistics.ts";
 import type { Row } from "./support/table.ts";
 
-/** What a command costs when there is much beside it: sessions on its floor, sessions in its store. */
+/** CPU per command as the number of sessions grows, on the command's floor and in the store. */
 const ROUND_MS = 2_000;
 const ROUNDS = 5;
 const CLIENTS = 16;
@@ -23,7 +23,11 @@ const rename =
   (connection, client, turn) =>
     connection.request("PATCH", `/session/${ids[client]}`, `{"title":"turn ${turn}"}`);
 
-/** So many floors, with so many sessions on each; the last one of each floor has it, and the others are paused. */
+/**
+ * Create floors with sessions on each. The last session of a floor holds it; the others are paused.
+ *
+ * @returns the holders' ids
+ */
 async function makeFloors(url: string, floors: number, sessions: number): Promise<string[]> {
   const connection = await Connection.open(url);
   const holders: string[] = [];
@@ -41,7 +45,7 @@ async function makeFloors(url: string, floors: number, sessions: number): Promis
   return holders;
 }
 
-/** Archived sessions of other floors, as a host would have written them. */
+/** Write archived sessions of other floors, in the rows that a host writes. */
 async function fill(file: string, sessions: number): Promise<void> {
   const log = { debug() {}, info() {}, warn() {}, error() {}, fatal() {} };
   const store = await openSqliteStore({ file, clock: new SystemClock(), log: log as never });
@@ -93,7 +97,11 @@ function oldSession(id: string, floorId: FloorId, at: number): Session {
   };
 }
 
-/** µs of CPU per command of each, in turn. */
+/**
+ * Measure the sides in turn.
+ *
+ * @returns µs of CPU per command, for each side
+ */
 async function compare(sides: readonly { child: Child; ids: readonly string[] }[]): Promise<number[]> {
   const results: number[][] = sides.map(() => []);
   for (let round = 0; round <= ROUNDS; round++) {
@@ -129,16 +137,16 @@ export async function benchGrowth(): Promise<Row[]> {
   rmSync(folder, { recursive: true });
   return [
     {
-      what: "CPU per command on a floor with 30 sessions, beside one with 1",
+      what: "CPU per command on a floor with 30 sessions, compared with one with 1",
       ours: ofCrowded!,
-      beside: ofLone!,
+      reference: ofLone!,
       unit: "µs",
       atMost: 1.3,
     },
     {
-      what: "CPU per command with 100,000 sessions in the store, beside 10",
+      what: "CPU per command with 100,000 sessions in the store, compared with 10",
       ours: ofLarge!,
-      beside: ofSmall!,
+      reference: ofSmall!,
       unit: "µs",
       atMost: 1.3,
     },

@@ -5,11 +5,11 @@ import { listen } from "./support/listener.ts";
 import { median, quantile } from "./support/statistics.ts";
 import type { Row } from "./support/table.ts";
 
-/** What hearing sessions together costs, beside floors and catalogues without it. */
+/** The cost of sessions that are heard together, compared with floors and catalogues without them. */
 const ROUND_MS = 1_500;
 const ROUNDS = 5;
 const CLIENTS = 8;
-/** Of each kind, on a floor. */
+/** Ducked sessions, and paused sessions, on each crowded floor. */
 const DUCKED = 15;
 const PAUSED = 15;
 const PROMPTS = 600;
@@ -20,7 +20,7 @@ type Post = <T>(path: string, body?: object) => Promise<T>;
 const create = (post: Post, agentId: string, userId: string) =>
   post<{ session: { id: string } }>("/session/create", { agentId, userId, activate: true });
 
-/** A prompt over the front, and its end: two decisions, each with the arrangement of all sessions of the floor. */
+/** Start a prompt over the holder, and end it: two decisions, each of which arranges all sessions of the floor. */
 const prompt =
   (kind: string): Send =>
   async (connection, client) => {
@@ -30,7 +30,7 @@ const prompt =
     return connection.request("POST", `/session/${JSON.parse(made.body).session.id}/archive`);
   };
 
-/** A floor with a front that the prompt ducks; beside it as many ducked and paused sessions. */
+/** Create a holder that the prompt ducks, and ducked and paused sessions on its floor. */
 async function fillFloor(post: Post, userId: string, ducked: number, paused: number): Promise<void> {
   for (let each = 0; each < paused; each++) await create(post, "plain", userId);
   await create(post, "front", userId);
@@ -59,15 +59,15 @@ async function benchCrowd(): Promise<Row> {
   }
   await child.stop();
   return {
-    what: `CPU per prompt over ${DUCKED + PAUSED} ducked and paused sessions, beside none`,
+    what: `CPU per prompt over ${DUCKED + PAUSED} ducked and paused sessions, compared with none`,
     ours: median(costs.crowded),
-    beside: median(costs.lone),
+    reference: median(costs.lone),
     unit: "µs",
     atMost: 1.5,
   };
 }
 
-/** From the request of who interrupts to the event at a reader of who is interrupted. */
+/** Measures from the request of the interrupting session to the event at a reader of the interrupted one. */
 async function openInterruption(catalog: string, [holder, challenger]: [string, string], loses: string) {
   const child = await Child.start("interlock.ts", ["", catalog]);
   const connection = await Connection.open(child.url);
@@ -96,21 +96,21 @@ async function openInterruption(catalog: string, [holder, challenger]: [string, 
 
 async function benchLoss(): Promise<Row[]> {
   const ours = await openInterruption("together", ["front", "prompt"], '"to":"ducked');
-  const beside = await openInterruption("alone", ["music", "phone"], '"to":"paused"');
+  const reference = await openInterruption("alone", ["music", "phone"], '"to":"paused"');
   for (let call = 0; call < PROMPTS + WARM_UP; call++) {
     await ours.play();
-    await beside.play();
+    await reference.play();
   }
   await ours.stop();
-  await beside.stop();
+  await reference.stop();
   const figure = (share: number) => ({
     ours: quantile(ours.timesMs.slice(WARM_UP), share),
-    beside: quantile(beside.timesMs.slice(WARM_UP), share),
+    reference: quantile(reference.timesMs.slice(WARM_UP), share),
     unit: "ms",
   });
   return [
-    { what: "request → ducked, beside → paused alone, median", ...figure(0.5), atMost: 1.2 },
-    { what: "request → ducked, beside → paused alone, p99", ...figure(0.99) },
+    { what: "request → ducked, compared with → paused alone, median", ...figure(0.5), atMost: 1.2 },
+    { what: "request → ducked, compared with → paused alone, p99", ...figure(0.99) },
   ];
 }
 

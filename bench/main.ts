@@ -11,7 +11,10 @@ import { benchStartup } from "./startup.ts";
 import { benchStorage } from "./storage.ts";
 import { printTable } from "./support/table.ts";
 
-/** What is fast, measured beside its limit in the same run. `npm run bench [-- commands fanout …]` */
+/**
+ * The benchmarks. Each figure is compared with a reference that is measured in the same run. `npm run bench [--
+ * commands fanout …]`
+ */
 const BENCHES = {
   commands: benchCommands,
   growth: benchGrowth,

@@ -3,12 +3,12 @@ import type { AddressInfo } from "node:net";
 import { type Browser, chromium, type Page } from "playwright-core";
 import { createClient } from "../src/client/client.ts";
 import { Child } from "./support/child.ts";
-import { madeLog } from "./support/made-log.ts";
+import { generateLog } from "./support/generated-log.ts";
 import { median } from "./support/statistics.ts";
 import type { Row } from "./support/table.ts";
 import { type Frames, traceFrames } from "./support/trace.ts";
 
-/** The page in Chromium, beside an empty page: how soon it is there, and how many frames a second it draws. */
+/** The page in Chromium, compared with an empty page: time to the first paint, and frames drawn per second. */
 const LOADS = 5;
 const EVENTS = 100_000;
 const SESSIONS = 10_000;
@@ -17,7 +17,7 @@ const TRANSITIONS_PER_SECOND = 200;
 const VIEWS = ["floor", "session", "machine", "timeline", "sequence", "node"];
 const ARGUMENTS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"];
 
-/** Every frame something moves: without that a browser draws none. */
+/** Moves an element in each frame, because a browser draws no frame without a change. */
 const EMPTY_PAGE = `<!doctype html><title>empty</title><h1>Empty</h1><p id="dot" style="position:absolute">.</p>`;
 const ANIMATE_EMPTY = `new Promise((done) => {
   const until = performance.now() + ${WATCHED_MS};
@@ -27,7 +27,7 @@ const ANIMATE_EMPTY = `new Promise((done) => {
   };
   requestAnimationFrame(step);
 })`;
-/** Drags the moment to and fro over the whole log, each frame. */
+/** Drags the moment to and fro over the whole log, one step per frame. */
 const SCRUB = `new Promise((done) => {
   const slider = document.querySelector("input[type=range]");
   const set = Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, "value").set;
@@ -40,7 +40,7 @@ const SCRUB = `new Promise((done) => {
   };
   requestAnimationFrame(step);
 })`;
-/** Counts the frames in which the view itself changed: it may follow the slider a little later. */
+/** Counts the frames in which the view itself changed, because the view may follow the slider later. */
 const COUNT_MOMENTS = `(() => {
   window.moments = 0;
   let last;
@@ -50,7 +50,7 @@ const COUNT_MOMENTS = `(() => {
     last = frame;
   }).observe(document.querySelector("main"), { subtree: true, childList: true, attributes: true, characterData: true });
 })()`;
-/** As a page with a moving lamp: a frame for each refresh of the screen. */
+/** Moves an element, so that the page draws a frame at each refresh of the screen. */
 const WATCH = `new Promise((done) => {
   const lamp = document.body.appendChild(document.createElement("i"));
   lamp.textContent = ".";
@@ -73,12 +73,18 @@ export async function benchPage(): Promise<Row[]> {
     args: ARGUMENTS,
   });
   try {
-    const limit = await openings(browser, emptyUrl, "h1");
-    const ours = await openings(browser, `${node.url}/#/floor/u%3Aann`, "[aria-labelledby=agents] button:enabled");
+    const limit = await measureLoads(browser, emptyUrl, "h1");
+    const ours = await measureLoads(browser, `${node.url}/#/floor/u%3Aann`, "[aria-labelledby=agents] button:enabled");
     const still = await withPage(browser, emptyUrl, (page) => traceFrames(browser, page, ANIMATE_EMPTY));
     const rows: Row[] = [
-      { what: "first paint, beside an empty page", ours: ours.paint, beside: limit.paint, unit: "ms", atMost: 3 },
-      { what: "until agents can be started", ours: ours.ready, beside: limit.ready, unit: "ms" },
+      {
+        what: "first paint, compared with an empty page",
+        ours: ours.paint,
+        reference: limit.paint,
+        unit: "ms",
+        atMost: 3,
+      },
+      { what: "until agents can be started", ours: ours.ready, reference: limit.ready, unit: "ms" },
     ];
     const add = (what: string, frames: Frames) => {
       const { dropped, longerThanFrame, longTasks, longestMs, p99Ms } = frames;
@@ -86,9 +92,9 @@ export async function benchPage(): Promise<Row[]> {
         `${what}: ${dropped} dropped, ${longerThanFrame} tasks over 16.7 ms, ${longTasks} over 50 ms, ` +
           `p99 ${p99Ms.toFixed(1)} ms, longest ${longestMs.toFixed(1)} ms`,
       );
-      rows.push({ what, ours: frames.perSecond, beside: still.perSecond, unit: "frames/s", atLeast: 0.9 });
+      rows.push({ what, ours: frames.perSecond, reference: still.perSecond, unit: "frames/s", atLeast: 0.9 });
     };
-    const log = Buffer.from(madeLog(EVENTS, SESSIONS));
+    const log = Buffer.from(generateLog(EVENTS, SESSIONS));
     for (const view of VIEWS) {
       if (view === "node") continue;
       const [frames, moments] = await withPage(browser, node.url, async (page) => {
@@ -98,7 +104,7 @@ export async function benchPage(): Promise<Row[]> {
       });
       add(`scrubbing ${EVENTS.toLocaleString("en")} events, ${view}`, frames);
       const shown = (moments * 1_000) / WATCHED_MS;
-      rows.push({ what: "  moments that the view showed", ours: shown, beside: still.perSecond, unit: "/s" });
+      rows.push({ what: "  moments that the view showed", ours: shown, reference: still.perSecond, unit: "/s" });
     }
     for (const view of VIEWS) {
       const [frames, transitions] = await withPage(browser, `${node.url}/#/${view}/u%3Aann`, async (page) => {
@@ -128,15 +134,22 @@ async function withPage<T>(browser: Browser, url: string, work: (page: Page) => 
   }
 }
 
-/** Median times from the navigation, with an empty cache: the first paint, and until something can be used. */
-async function openings(browser: Browser, url: string, selector: string): Promise<{ paint: number; ready: number }> {
+/**
+ * Median times in ms after the navigation, with an empty cache: the first paint, and the time until the element is
+ * there.
+ */
+async function measureLoads(
+  browser: Browser,
+  url: string,
+  selector: string,
+): Promise<{ paint: number; ready: number }> {
   const paints: number[] = [];
   const readies: number[] = [];
   for (let load = 0; load < LOADS; load += 1) {
     const [paint, ready] = await withPage(browser, url, async (page) => {
       await page.locator(selector).first().waitFor();
       return page.evaluate<[number, number]>(
-        // An element may be there before it was painted.
+        // An element may be in the document before it is painted.
         `new Promise((done) => {
           const ready = performance.now();
           const observer = new PerformanceObserver((paints) => {
@@ -165,7 +178,11 @@ async function openLog(page: Page, log: Buffer, view: string): Promise<void> {
   await page.evaluate("new Promise((done) => requestIdleCallback(done))");
 }
 
-/** Pauses and resumes a session for ever, as often as is asked. Returns what stops it, and tells how many a second it made. */
+/**
+ * Pause and resume a session at `TRANSITIONS_PER_SECOND`.
+ *
+ * @returns a function that ends it and resolves to the rate that was reached, per second
+ */
 function moveFloor(url: string): () => Promise<number> {
   const client = createClient({ baseUrl: url });
   let isOver = false;

@@ -5,8 +5,8 @@ import { quantile } from "./support/statistics.ts";
 import type { Row } from "./support/table.ts";
 
 /**
- * From the phone's request to `paused` at the one who listens to music, beside a bare request and a bare request that is
- * committed to disk.
+ * From the phone's request to `paused` at a reader of the music's session, compared with a bare request, and with a
+ * bare request that is committed to disk.
  */
 const CALLS = 1_000;
 const WARM_UP = 300;
@@ -55,18 +55,18 @@ export async function benchReaction(): Promise<Row[]> {
   await durable.stop();
   await ours.stop();
   return [
-    { what: "request → paused, median", ours: quantile(reactions, 0.5), beside: quantile(trips, 0.5), unit: "ms" },
+    { what: "request → paused, median", ours: quantile(reactions, 0.5), reference: quantile(trips, 0.5), unit: "ms" },
     {
       what: "request → paused, p99",
       ours: quantile(reactions, 0.99),
-      beside: quantile(trips, 0.99),
+      reference: quantile(trips, 0.99),
       unit: "ms",
       atMost: 3,
     },
     {
-      what: "request → paused, p99, beside a bare commit",
+      what: "request → paused, p99, compared with a bare commit",
       ours: quantile(reactions, 0.99),
-      beside: quantile(commits, 0.99),
+      reference: quantile(commits, 0.99),
       unit: "ms",
       atMost: 3,
     },

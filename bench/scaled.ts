@@ -13,14 +13,14 @@ const CLIENTS = 64;
 const ROUND_MS = 3_000;
 const ROUNDS = 4;
 
-/** Users whose phone rings and is hung up again and again: 20 × 2 commands in 200 ms are 200 commands a second. */
+/** For each user a phone call begins and ends in each cycle: 20 × 2 commands in 200 ms are 200 commands a second. */
 const USERS = 20;
 const CYCLE_MS = 200;
 const CYCLES = 60;
 const WARM_UP_CYCLES = 15;
 
 const READERS = 1_000;
-/** What one song of the catalogue of `servers/node.ts` says. */
+/** The deltas of one `sing` reply in the catalogue of `servers/node.ts`. */
 const DELTAS = 300;
 const DELTA_MS = 20;
 const SONGS = 3;
@@ -45,7 +45,10 @@ export async function benchScaled(): Promise<Row[]> {
 const startNode = ({ database, bus }: Servers, roles: string) =>
   Child.start("node.ts", ["--store", database, "--bus", bus, "--roles", roles]);
 
-/** Durable commands a second, a gateway and an orchestrator in processes of their own, beside one process on SQLite. */
+/**
+ * Durable commands per second of a gateway and an orchestrator in separate processes, compared with one process on
+ * SQLite.
+ */
 async function commands(servers: Servers): Promise<Row[]> {
   const alone = await Child.start("interlock.ts");
   const orchestrator = await startNode(servers, "orchestrator");
@@ -67,9 +70,9 @@ async function commands(servers: Servers): Promise<Row[]> {
   const [one, several] = sides.map(({ rates }) => median(rates));
   return [
     {
-      what: "commands/s, 64 clients, several nodes beside one",
+      what: "commands/s, 64 clients, several nodes compared with one",
       ours: several!,
-      beside: one!,
+      reference: one!,
       unit: "/s",
       atLeast: 0.35,
     },
@@ -106,59 +109,64 @@ async function pauseAndResume(url: string, ids: readonly string[]): Promise<numb
   return count / seconds;
 }
 
-/** From the phone's request at one gateway to `paused` at the reader on another, at 200 commands a second. */
+interface Trips {
+  ours: number[];
+  bare: number[];
+}
+
+/** From the phone's request at one gateway to `paused` at a reader on another, at 200 commands a second. */
 async function trips(servers: Servers): Promise<Row[]> {
   const orchestrator = await startNode(servers, "orchestrator");
-  const [near, far] = [await startNode(servers, "gateway"), await startNode(servers, "gateway")];
-  const [bareNear, bareFar] = [await startBare(servers), await startBare(servers)];
-  const ours: number[] = [];
-  const bare: number[] = [];
-  await Promise.all(
-    Array.from({ length: USERS }, async (_, user) => {
-      const connection = await Connection.open(far.url);
-      const create = (agentId: string) =>
-        connection.post<{ session: { id: string } }>("/session/create", {
-          agentId,
-          userId: `u${user}`,
-          activate: true,
-        });
-      const music = (await create("music")).session.id;
-      const listener = await listen(near.url, `/session/${music}/events`);
-      const bareConnection = await Connection.open(bareFar.url);
-      const bareListener = await listen(bareNear.url, `/${user}`);
-      await wait((CYCLE_MS * user) / USERS);
-      for (let cycle = 0; cycle < CYCLES + WARM_UP_CYCLES; cycle++) {
-        const due = performance.now() + 2 * CYCLE_MS;
-        let phone = "";
-        const call = async () => {
-          phone = (await create("phone")).session.id;
-        };
-        const oursMs = await measure(listener, '"to":"paused"', call);
-        await wait(due - CYCLE_MS * 1.5 - performance.now());
-        await connection.request("POST", `/session/${phone}/archive`);
-        await wait(due - CYCLE_MS - performance.now());
-        const body = JSON.stringify({ agentId: "phone", userId: `u${user}`, cycle });
-        const bareMs = await measure(bareListener, `"cycle":${cycle}}`, async () => {
-          await bareConnection.request("POST", `/${user}`, body);
-        });
-        await wait(due - CYCLE_MS / 2 - performance.now());
-        await bareConnection.request("POST", `/${user}`, JSON.stringify({ hangUp: cycle }));
-        await wait(due - performance.now());
-        if (cycle < WARM_UP_CYCLES) continue;
-        ours.push(oursMs);
-        bare.push(bareMs);
-      }
-      for (const each of [listener, bareListener, connection, bareConnection]) each.close();
-    }),
-  );
-  for (const child of [near, far, bareNear, bareFar, orchestrator]) await child.stop();
+  const ours = { near: await startNode(servers, "gateway"), far: await startNode(servers, "gateway") };
+  const bare = { near: await startBare(servers), far: await startBare(servers) };
+  const measured: Trips = { ours: [], bare: [] };
+  await Promise.all(Array.from({ length: USERS }, (_, user) => measureTrips(user, ours, bare, measured)));
+  for (const child of [ours.near, ours.far, bare.near, bare.far, orchestrator]) await child.stop();
   return [0.5, 0.99].map((share) => ({
     what: `request at B → paused at A, ${share === 0.5 ? "median" : "p99"}`,
-    ours: quantile(ours, share),
-    beside: quantile(bare, share),
+    ours: quantile(measured.ours, share),
+    reference: quantile(measured.bare, share),
     unit: "ms",
     atMost: share === 0.5 ? 2 : 2.5,
   }));
+}
+
+/** The cycles of one user, spread evenly over the time: a call and its end, on our gateways and on the bare servers. */
+async function measureTrips(
+  user: number,
+  ours: { near: Child; far: Child },
+  bare: { near: Child; far: Child },
+  measured: Trips,
+): Promise<void> {
+  const connection = await Connection.open(ours.far.url);
+  const create = (agentId: string) =>
+    connection.post<{ session: { id: string } }>("/session/create", { agentId, userId: `u${user}`, activate: true });
+  const music = (await create("music")).session.id;
+  const listener = await listen(ours.near.url, `/session/${music}/events`);
+  const bareConnection = await Connection.open(bare.far.url);
+  const bareListener = await listen(bare.near.url, `/${user}`);
+  await wait((CYCLE_MS * user) / USERS);
+  for (let cycle = 0; cycle < CYCLES + WARM_UP_CYCLES; cycle++) {
+    const due = performance.now() + 2 * CYCLE_MS;
+    let phone = "";
+    const oursMs = await measure(listener, '"to":"paused"', async () => {
+      phone = (await create("phone")).session.id;
+    });
+    await wait(due - CYCLE_MS * 1.5 - performance.now());
+    await connection.request("POST", `/session/${phone}/archive`);
+    await wait(due - CYCLE_MS - performance.now());
+    const body = JSON.stringify({ agentId: "phone", userId: `u${user}`, cycle });
+    const bareMs = await measure(bareListener, `"cycle":${cycle}}`, async () => {
+      await bareConnection.request("POST", `/${user}`, body);
+    });
+    await wait(due - CYCLE_MS / 2 - performance.now());
+    await bareConnection.request("POST", `/${user}`, JSON.stringify({ hangUp: cycle }));
+    await wait(due - performance.now());
+    if (cycle < WARM_UP_CYCLES) continue;
+    measured.ours.push(oursMs);
+    measured.bare.push(bareMs);
+  }
+  for (const each of [listener, bareListener, connection, bareConnection]) each.close();
 }
 
 const startBare = ({ database, bus }: Servers) => Child.start("bare-trip.ts", [database, bus]);
@@ -172,7 +180,7 @@ async function measure(listener: Listener, text: string, ask: () => Promise<void
 
 const wait = (ms: number) => new Promise((resolve) => setTimeout(resolve, Math.max(0, ms)));
 
-/** CPU of a gateway for a delta that comes over Redis and goes to 1,000 readers. */
+/** CPU of a gateway per delta that arrives over Redis and goes to 1,000 readers. */
 async function relay(servers: Servers): Promise<Row[]> {
   const others = await startNode(servers, "orchestrator,worker");
   const gateway = await startNode(servers, "gateway");
@@ -183,23 +191,23 @@ async function relay(servers: Servers): Promise<Row[]> {
   const bareReaders = await Readers.open(bare.url, Array(READERS).fill("/song"));
   const redis = new Redis(servers.bus);
   const ours: number[] = [];
-  const beside: number[] = [];
+  const reference: number[] = [];
   for (let song = 0; song <= SONGS; song++) {
-    // What a turn has beside its deltas is left to ours: two messages and three transitions.
-    const sung = await cpuOf(gateway, readers.frames(READERS * DELTAS), async () => {
+    // Only our side also sends what a turn has besides deltas: two messages and three transitions.
+    const oursUs = await cpuOf(gateway, readers.frames(READERS * DELTAS), async () => {
       await connection.post("/message", { type: "chat", sessionId: session.id, content: "sing" });
     });
     await wait(500);
     const frame = `data: ${JSON.stringify({ type: "delta", data: { text: "la ".repeat(8) }, pad: "x".repeat(200) })}\n\n`;
-    const relayed = await cpuOf(bare, bareReaders.frames(READERS * DELTAS), async () => {
+    const bareUs = await cpuOf(bare, bareReaders.frames(READERS * DELTAS), async () => {
       for (let delta = 0; delta < DELTAS; delta++) {
         await redis.publish("bare/song", frame);
         await wait(DELTA_MS);
       }
     });
     if (song === 0) continue;
-    ours.push(sung);
-    beside.push(relayed);
+    ours.push(oursUs);
+    reference.push(bareUs);
   }
   redis.disconnect();
   readers.close();
@@ -210,14 +218,14 @@ async function relay(servers: Servers): Promise<Row[]> {
     {
       what: "CPU per delta to 1,000 readers over Redis",
       ours: median(ours),
-      beside: median(beside),
+      reference: median(reference),
       unit: "µs",
       atMost: 1.3,
     },
   ];
 }
 
-/** µs for each delta. */
+/** µs of CPU per delta. */
 async function cpuOf(child: Child, all: Promise<void>, begin: () => Promise<void>): Promise<number> {
   const before = await child.usage();
   await Promise.all([begin(), all]);

@@ -9,7 +9,7 @@ import { type Client, createClient } from "../src/client/client.ts";
 import { readSettings } from "../src/config/settings.ts";
 
 /**
- * Pictures of the page, of a real node with the shipped catalogue: `npm run screenshots` writes those of the two
+ * Takes screenshots of the page on a real node with the shipped catalogue: `npm run screenshots` those of the two
  * README.md, `npm run screenshots -- --all` every view in each size, theme and language, into `--to`.
  */
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
@@ -32,7 +32,7 @@ const { values } = parseArgs({
 
 interface Shot {
   name: string;
-  /** What follows `#/`. */
+  /** The part of the address after `#/`. */
   path: string;
   look: BrowserContextOptions;
   before?: (page: Page) => Promise<void>;
@@ -59,7 +59,7 @@ try {
   await rm(folder, { recursive: true });
 }
 
-/** A drive so far: music plays, a plan is made, the trunk waits for a yes, somebody calls. */
+/** Play what the screenshots show: music, a finished plan, a trunk that waits for a confirmation, and a phone call. */
 async function play(client: Client): Promise<Record<"music" | "plan" | "car" | "phone", string>> {
   const start = async (agentId: string, content: string) => {
     const { session } = await client.createSession({ agentId, userId: "driver", activate: true });

@@ -12,7 +12,7 @@ import { Child } from "./support/child.ts";
 import { median } from "./support/statistics.ts";
 import type { Row } from "./support/table.ts";
 
-/** From the start of the process to the first answer, with little and with much in the store. */
+/** From the start of the process to the first answer, with 10 and with 100,000 sessions in the store. */
 const ROUNDS = 7;
 const FLOORS = 500;
 
@@ -36,14 +36,14 @@ async function fill(file: string, sessions: number): Promise<void> {
     metrics: { command() {}, batch() {}, conflict() {}, lapsed() {}, broken() {} },
   });
   const floors = Math.min(FLOORS, sessions);
-  for (let made = 0; made < sessions; made += floors) {
+  for (let created = 0; created < sessions; created += floors) {
     await Promise.all(
       Array.from({ length: floors }, (_, floor) => {
-        const sessionId = `s${made + floor}` as SessionId;
+        const sessionId = `s${created + floor}` as SessionId;
         const userId = `user${floor}`;
         return host.dispatch({
           floorId: `u:${userId}` as FloorId,
-          commandId: `fill${made + floor}`,
+          commandId: `fill${created + floor}`,
           bodyHash: "",
           deadline: clock.now() + 60_000,
           command: { type: "session.create", sessionId, session: { sessionId, userId }, activate: false },
@@ -78,9 +78,9 @@ export async function benchStartup(): Promise<Row[]> {
   rmSync(folder, { recursive: true });
   return [
     {
-      what: "start with 100,000 sessions, beside 10",
+      what: "start with 100,000 sessions, compared with 10",
       ours: median(ms.many),
-      beside: median(ms.few),
+      reference: median(ms.few),
       unit: "ms",
       atMost: 1.2,
     },

@@ -6,7 +6,7 @@ import { Connection } from "./support/connection.ts";
 import { median } from "./support/statistics.ts";
 import type { Row } from "./support/table.ts";
 
-/** A session of a thousand turns: what it weighs, and whether its last turns are as quick as its first. */
+/** A session of a thousand turns: bytes on disk per turn, and the latency of late turns compared with early ones. */
 const TURNS = 1_000;
 const QUESTION = "What would you do if the road ahead were closed, and how long would it take? ".repeat(4);
 const ANSWER_BYTES = 4;
@@ -15,7 +15,6 @@ export async function benchStorage(): Promise<Row[]> {
   const folder = mkdtempSync(join(tmpdir(), "interlock-bench-"));
   const file = join(folder, "interlock.db");
   const child = await Child.start("interlock.ts", [file]);
-  const empty = () => statSync(file).size;
   const connection = await Connection.open(child.url);
   const { session } = await connection.post<{ session: { id: string } }>("/session/create", { activate: true });
   const ms: number[] = [];
@@ -27,21 +26,21 @@ export async function benchStorage(): Promise<Row[]> {
   }
   connection.close();
   await child.stop();
-  const bytes = empty();
+  const bytes = statSync(file).size;
   rmSync(folder, { recursive: true });
   const messageBytes = Buffer.byteLength(QUESTION) + 5 + ANSWER_BYTES;
   return [
     {
-      what: "bytes per turn of 1,000, beside 4 KiB + 3 × its messages",
+      what: "bytes per turn of 1,000, compared with 4 KiB + 3 × its messages",
       ours: bytes / TURNS,
-      beside: 4_096 + 3 * messageBytes,
+      reference: 4_096 + 3 * messageBytes,
       unit: "B",
       atMost: 1,
     },
     {
-      what: "a turn's latency, last hundred beside the second",
+      what: "a turn's latency, last hundred compared with the second",
       ours: median(ms.slice(-100)),
-      beside: median(ms.slice(100, 200)),
+      reference: median(ms.slice(100, 200)),
       unit: "ms",
       atMost: 1.25,
     },

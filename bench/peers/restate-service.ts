@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { serveParent } from "../support/child.ts";
 
-/** The work of bench/servers/bare-commands.ts as one of Restate's virtual objects. Given: the SDK's folder, a port. */
+/** The work of bench/servers/bare-commands.ts as a virtual object of Restate. Arguments: the SDK's folder, a port. */
 interface Context {
   key: string;
   get<T>(name: string): Promise<T | null>;

@@ -12,10 +12,10 @@ import { median } from "../support/statistics.ts";
 import { printTable, type Row } from "../support/table.ts";
 
 /**
- * Restate's server beside Interlock with the same work: one writer per key, one state transition, its event and a receipt
- * under an idempotency key, on disk before the answer. `node bench/peers/restate.ts`
+ * Compares Interlock with Restate's server at the same work: one writer per key, one state transition, its event and a
+ * receipt under an idempotency key, on disk before the answer. `node bench/peers/restate.ts`
  *
- * Nothing of it is a dependency: what it needs is installed on first use, into a folder of its own.
+ * The packages are not dependencies of the project: the first use installs them into a separate folder.
  */
 const PACKAGES = ["@restatedev/restate-server@1.7.12", "@restatedev/restate-sdk@1.17.2"];
 const FOLDER = process.env["BENCH_PEERS"] ?? join(tmpdir(), "interlock-peers");
@@ -48,7 +48,7 @@ async function startRestate(): Promise<Restate> {
   const data = mkdtempSync(join(tmpdir(), "interlock-restate-"));
   const [ingress, admin, node, service] = await Promise.all([freePort(), freePort(), freePort(), freePort()]);
   const sdk = join(FOLDER, "node_modules/@restatedev/restate-sdk");
-  // The SDK would print two lines for each command.
+  // By default the SDK logs two lines for each command.
   process.env["RESTATE_LOGGING"] = "ERROR";
   const endpoint = await Child.start("../peers/restate-service.ts", [sdk, `${service}`]);
   const server = spawn(join(FOLDER, "node_modules/.bin/restate-server"), ["--base-dir", data], {
@@ -61,7 +61,7 @@ async function startRestate(): Promise<Restate> {
       RESTATE_INGRESS__BIND_PORT: `${ingress}`,
       RESTATE_ADMIN__BIND_PORT: `${admin}`,
       RESTATE_BIND_PORT: `${node}`,
-      // A log that is not on disk would be another promise: these are its defaults, said aloud.
+      // The defaults, stated because without an fsync the comparison would be unfair.
       RESTATE_BIFROST__LOCAL__ROCKSDB_DISABLE_WAL_FSYNC: "false",
       RESTATE_LOG_SERVER__ROCKSDB_DISABLE_WAL_FSYNC: "false",
     },
@@ -139,9 +139,9 @@ try {
   }
   const of = (name: string) => median(results.get(name)!);
   const rows: Row[] = [1, 64].map((clients) => ({
-    what: `keyed commands/s, ${clients} ${clients === 1 ? "client" : "clients"}, beside Restate`,
+    what: `keyed commands/s, ${clients} ${clients === 1 ? "client" : "clients"}, compared with Restate`,
     ours: of(`own ${clients}`),
-    beside: of(`theirs ${clients}`),
+    reference: of(`theirs ${clients}`),
     unit: "/s",
   }));
   printTable(rows);

@@ -7,8 +7,8 @@ import { createMachine, initialTransition, transition } from "xstate";
 import { serveParent } from "../support/child.ts";
 
 /**
- * The least a server of durable commands must do: parse, make one transition, write four rows (floor, session, event, receipt) with one commit per turn
- * of the event loop (SQLite, FULL), answer.
+ * The minimal server of durable commands: it parses, makes one transition, writes four rows (floor, session, event,
+ * receipt) with one commit per turn of the event loop (SQLite, `synchronous=FULL`), and answers.
  */
 const machine = createMachine({
   initial: "active",

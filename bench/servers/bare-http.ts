@@ -3,7 +3,7 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { serveParent } from "../support/child.ts";
 import { FRAME_BYTES } from "../support/readers.ts";
 
-/** Bare `node:http`: answers a POST with a little JSON, and writes one shared buffer to every client with an open stream. */
+/** Bare `node:http`: answers a POST with a short JSON body, and writes one shared buffer to every open stream. */
 const readers = new Set<ServerResponse>();
 
 const server = createServer((request, response) => {

@@ -1,7 +1,7 @@
 import { createServer, request as send } from "node:http";
 import { serveParent } from "../support/child.ts";
 
-/** Pipes requests to the provider that the environment names, and its answers back: the least that can be between the two. */
+/** The minimal proxy: pipes requests to the provider named by `BENCH_PROVIDER`, and its answers back. */
 const provider = process.env["BENCH_PROVIDER"]!;
 
 const server = createServer((request, response) => {

@@ -4,8 +4,8 @@ import pg from "pg";
 import { serveParent } from "../support/child.ts";
 
 /**
- * The bare parts of the way from one gateway to a reader at another: HTTP, one row committed in PostgreSQL, PUBLISH, and
- * on the other side a subscriber that writes what it hears to every reader. `bare-trip.ts <postgres> <redis>`.
+ * The minimal path from one gateway to a reader at another: HTTP, one row committed in PostgreSQL, PUBLISH, and a
+ * subscriber that writes each message to its readers. `bare-trip.ts <postgres> <redis>`.
  */
 const [database, bus] = process.argv.slice(2) as [string, string];
 const pool = new pg.Pool({ connectionString: database, max: 16 });

@@ -12,7 +12,10 @@ import { SystemClock } from "../../src/system-clock.ts";
 import { serveParent } from "../support/child.ts";
 import { FRAME_BYTES } from "../support/readers.ts";
 
-/** The real door over the real bus; what a host would publish after a commit is published without the commit. */
+/**
+ * A real gateway on the real bus. Publishes what a host publishes after a commit, without the commit.
+ * Argument: the number of floors.
+ */
 const clock = new SystemClock();
 const log = createLog("warn");
 const store = await openSqliteStore({ file: ":memory:", clock, log });
@@ -59,7 +62,7 @@ const gateway = createGateway({
 });
 const { port } = await gateway.listen("127.0.0.1", 0);
 
-/** A host has the ids and topics of its floors and sessions; making them is not part of a delivery. */
+/** Ids and topics are computed once, because a host has them in memory and does not compute them per delivery. */
 const places = Array.from({ length: Number(process.argv[2]) }, (_, index) => {
   const floorId = `s:s${index}` as FloorId;
   return { sessionId: `s${index}` as SessionId, floorId, topic: floorTopic(store.epoch, floorId) };
@@ -75,7 +78,7 @@ for (const { sessionId, floorId } of places) {
   });
 }
 
-/** Where each floor's log stands: `session_created` was its first event. */
+/** The place of the last event in each floor's log; `session_created` is the first event. */
 let place = 1;
 
 serveParent(`http://127.0.0.1:${port}`, {

@@ -5,7 +5,10 @@ import { createApp } from "../../src/app.ts";
 import { readSettings } from "../../src/config/settings.ts";
 import { serveParent } from "../support/child.ts";
 
-/** The real node, embedded shape, on a file of its own or the one it is given; with sessions heard together, or alone. */
+/**
+ * A real node in the embedded shape. Arguments: the SQLite file (default: a new one), and `together` for a catalogue
+ * whose sessions are heard together.
+ */
 const ALONE = `
 agents:
   - { name: music, priority: 20, when_busy: interrupt, adapter: { kind: scripted, replies: [{ match: play, say: ["la "], repeat: 100000, delay: 1h }, { say: ["Yes."], delay: 0ms }] } }
@@ -27,7 +30,7 @@ const [, , named, heard] = process.argv;
 writeFileSync(config, heard === "together" ? TOGETHER : ALONE);
 const file = named || join(folder, "interlock.db");
 const flags = ["--port", "0", "--config", config, "--store", `sqlite:${file}`, "--log-level", "warn"];
-// Every client of the bench comes from one address.
+// All clients of a benchmark connect from one address.
 const reading = readSettings({ INTERLOCK_ADDRESS_CONNECTIONS: "10000" }, flags);
 if (!reading.ok) throw new Error(JSON.stringify(reading.faults));
 const app = createApp({ settings: { ...reading.settings, drainMs: 0 } });

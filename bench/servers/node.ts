@@ -5,14 +5,14 @@ import { createApp } from "../../src/app.ts";
 import { readSettings } from "../../src/config/settings.ts";
 import { serveParent } from "../support/child.ts";
 
-/** The real node with the settings it is given: `node.ts --roles gateway --store postgres://…`. */
+/** A real node with the flags it is given: `node.ts --roles gateway --store postgres://…`. */
 const CATALOG = `
 agents:
   - { name: music, priority: 20, adapter: { kind: scripted, replies: [{ match: sing, say: ["la la la la la la la la "], repeat: 300, delay: 20ms }, { say: ["Yes."], delay: 0ms }] } }
   - { name: phone, priority: 90, interruptible: false }
 `;
 
-/** A model behind the provider whose address the environment names. */
+/** The address of a model's provider; the catalogue then has an agent that uses it. */
 const provider = process.env["BENCH_PROVIDER"];
 const MODEL = `  - { name: model, adapter: { kind: ai-sdk, provider: openai-compatible, model: fake, base_url: "${provider}/v1" } }
 `;

@@ -2,8 +2,8 @@ import { createServer } from "node:http";
 import { serveParent } from "../support/child.ts";
 
 /**
- * A model's provider in the wire format of chat completions: 50 tokens a second, each of which says when it was sent, in ns of
- * the machine's monotonic clock. The user's message says how many.
+ * A model's provider in the wire format of chat completions: 50 tokens a second. Each token is the time at which it was
+ * sent, in ns of the machine's monotonic clock. `tokens:N` in the user's message is their number.
  */
 const TOKEN_MS = 20;
 

@@ -1,7 +1,7 @@
 import { type ChildProcess, fork } from "node:child_process";
 import { fileURLToPath } from "node:url";
 
-/** What a server under measurement can be asked beside its requests. */
+/** Messages to a measured server, sent over the IPC channel and not over HTTP. */
 export type Ask =
   | { ask: "usage" }
   | { ask: "memory" }
@@ -9,20 +9,20 @@ export type Ask =
   | { ask: "stop" };
 
 export interface Usage {
-  /** µs of CPU since the process began, user and system, of all its threads. */
+  /** µs of CPU since the process started, user and system, of all threads. */
   cpuUs: number;
-  /** The same of its main thread alone. */
+  /** The same for the main thread only. */
   mainUs: number;
 }
 
 export interface Memory {
-  /** Bytes on and off the JavaScript heap, after a collection. */
+  /** Bytes on the JavaScript heap and outside it, after a garbage collection. */
   heap: number;
-  /** Bytes the kernel counts. */
+  /** The resident set size in bytes. */
   rss: number;
 }
 
-/** A server in a process of its own, so that the load shares no core with it that it need not share. */
+/** A server in its own process, so that its CPU time and memory are measured without the load generator's. */
 export class Child {
   readonly url: string;
   readonly #process: ChildProcess;
@@ -73,7 +73,7 @@ function next<T>(child: ChildProcess): Promise<T> {
   });
 }
 
-/** In the server's process: tell the address, then answer what is asked. */
+/** Called in the server's process: send the address to the parent, then answer its messages. */
 export function serveParent(
   url: string,
   handlers: { emit?: (events: number, floors: number) => Promise<void>; stop: () => unknown },
@@ -90,7 +90,7 @@ export function serveParent(
       process.exit(0);
     }
   });
-  // The measuring process is gone, for any reason.
+  // The parent has exited.
   process.on("disconnect", () => process.exit(1));
   process.send!({ url });
 }
@@ -101,7 +101,7 @@ function readUsage(): Usage {
   return { cpuUs: user + system, mainUs: main.user + main.system };
 }
 
-/** A collection of its own message: its time must not count as that of what is measured. */
+/** A separate message, because the time of a garbage collection must not count as usage of the server. */
 function readMemory(): Memory {
   globalThis.gc?.();
   globalThis.gc?.();

@@ -1,10 +1,10 @@
 import type { Child } from "./child.ts";
 import { Connection } from "./connection.ts";
 
-/** One request of a client, and its answer. */
+/** Sends one request of a client. */
 export type Send = (connection: Connection, client: number, turn: number) => Promise<{ status: number; body: string }>;
 
-/** Commands per second: so many clients, each with one request after the other, for so long. */
+/** Measure the rate of commands. Each client sends one request at a time. */
 export async function measureRate(
   url: string,
   clients: number,
@@ -29,7 +29,7 @@ export async function measureRate(
   return { perSecond: count / seconds, count };
 }
 
-/** The same, with the CPU that a command costs the server: all its threads, and its main thread alone, in µs. */
+/** Measure the rate, and the server's CPU per command in µs: of all threads, and of the main thread. */
 export async function measureCost(child: Child, clients: number, roundMs: number, send: Send) {
   const before = await child.usage();
   const { perSecond, count } = await measureRate(child.url, clients, roundMs, send);

@@ -6,8 +6,8 @@ export interface Answer {
 }
 
 /**
- * One keep-alive HTTP connection that costs the load generator as little as it can: requests are written whole, one at
- * a time, and answers are read by their `Content-Length`.
+ * One keep-alive HTTP connection that uses little CPU of the load generator: a request is one write, one request is
+ * sent at a time, and an answer is read by its `Content-Length`.
  */
 export class Connection {
   readonly #socket: Socket;

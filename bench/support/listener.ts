@@ -1,13 +1,13 @@
 import { connect } from "node:net";
 
-/** A stream that tells when a text has come. */
+/** A reader of one event stream that waits for texts. */
 export interface Listener {
-  /** When it came, as `performance.now()` tells. */
+  /** @returns the time at which the text arrived, of `performance.now()` */
   hears: (text: string) => Promise<number>;
   close: () => void;
 }
 
-/** Resolves when the stream has sent its head. */
+/** Resolves when the head of the stream has arrived. */
 export async function listen(url: string, path: string): Promise<Listener> {
   const { hostname, port, host } = new URL(url);
   const socket = connect(Number(port), hostname);

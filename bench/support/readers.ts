@@ -1,9 +1,9 @@
 import { connect, type Socket } from "node:net";
 
-/** The size of one event's frame, about that of a transition. */
+/** The bytes of one event's frame, about the size of a transition. */
 export const FRAME_BYTES = 320;
 
-/** Many readers of event streams that look at nothing but how much came. */
+/** Many readers of event streams that only count frames. */
 export class Readers {
   readonly #sockets: Socket[];
   #frames = 0;
@@ -14,12 +14,12 @@ export class Readers {
     this.#sockets = sockets;
   }
 
-  /** Resolves when every stream has sent its head. */
+  /** Resolves when the head of every stream has arrived. */
   static async open(url: string, paths: readonly string[]): Promise<Readers> {
     const { hostname, port, host } = new URL(url);
     const sockets: Socket[] = [];
     const readers = new Readers(sockets);
-    // A few at a time: no listen backlog takes thousands at once.
+    // In groups: a listen backlog does not take thousands of connections at once.
     for (let from = 0; from < paths.length; from += 100) {
       await Promise.all(
         paths.slice(from, from + 100).map(async (path) => {
@@ -35,7 +35,7 @@ export class Readers {
     return readers;
   }
 
-  /** Resolves when so many more data frames have come in all. */
+  /** Resolves when `count` more data frames have arrived at all readers together. */
   async frames(count: number): Promise<void> {
     this.#frames = 0;
     this.#wanted = count;

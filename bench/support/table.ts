@@ -1,29 +1,30 @@
-/** One line of the report: a figure of ours beside its limit, measured in the same run. */
+/** One line of the report: a figure of ours and the figure it is compared with, measured in the same run. */
 export interface Row {
   what: string;
   ours: number;
-  beside: number;
+  reference: number;
   unit: string;
-  /** The ratio ours / beside is to be at least … or at most this. */
+  /** The smallest ratio ours / reference that meets the target. */
   atLeast?: number;
+  /** The largest ratio ours / reference that meets the target. */
   atMost?: number;
 }
 
 export function printTable(rows: readonly Row[]): void {
-  const lines = rows.map(({ what, ours, beside, unit, atLeast, atMost }) => {
-    const ratio = ours / beside;
-    const isReached = ratio >= (atLeast ?? 0) && ratio <= (atMost ?? Number.POSITIVE_INFINITY);
-    const wanted = atLeast !== undefined ? `≥ ${atLeast}` : atMost !== undefined ? `≤ ${atMost}` : "";
+  const lines = rows.map(({ what, ours, reference, unit, atLeast, atMost }) => {
+    const ratio = ours / reference;
+    const isMet = ratio >= (atLeast ?? 0) && ratio <= (atMost ?? Number.POSITIVE_INFINITY);
+    const target = atLeast !== undefined ? `≥ ${atLeast}` : atMost !== undefined ? `≤ ${atMost}` : "";
     return [
       what,
       figure(ours, unit),
-      figure(beside, unit),
+      figure(reference, unit),
       ratio.toFixed(2),
-      wanted,
-      wanted === "" ? "" : isReached ? "yes" : "NO",
+      target,
+      target === "" ? "" : isMet ? "yes" : "NO",
     ];
   });
-  const all = [["", "ours", "beside", "ratio", "wanted", "reached"], ...lines];
+  const all = [["", "ours", "reference", "ratio", "target", "met"], ...lines];
   const widths = all[0]!.map((_, column) => Math.max(...all.map((line) => line[column]!.length)));
   for (const line of all) {
     console.log(

@@ -1,16 +1,16 @@
 import type { Browser, Page } from "playwright-core";
 
-/** What the browser's own tracing says of a while. */
+/** Figures from Chromium's tracing. */
 export interface Frames {
-  /** Frames that were drawn, per second. */
+  /** Drawn frames per second. */
   perSecond: number;
   dropped: number;
-  /** Tasks of the page's main thread: how many were longer than a frame has (16.7 ms), and than 50 ms. */
+  /** Tasks of the page's main thread that took longer than one frame (16.7 ms). */
   longerThanFrame: number;
   longTasks: number;
-  /** The longest of them, in ms. */
+  /** The longest task, in ms. */
   longestMs: number;
-  /** At the 99th percentile, in ms. */
+  /** The 99th percentile of the tasks, in ms. */
   p99Ms: number;
 }
 
@@ -19,7 +19,7 @@ interface TraceEvent {
   ph: string;
   pid: number;
   tid: number;
-  /** µs. */
+  /** In µs. */
   dur?: number;
   args?: { name?: string };
 }
@@ -33,7 +33,7 @@ const CATEGORIES = [
 const FRAME_US = 16_700;
 const LONG_US = 50_000;
 
-/** @param expression is evaluated in the page; the frames are counted until its promise settles */
+/** @param expression is evaluated in the page; frames are counted until its promise settles */
 export async function traceFrames(browser: Browser, page: Page, expression: string): Promise<Frames> {
   await browser.startTracing(page, { categories: CATEGORIES });
   const begun = performance.now();
@@ -41,14 +41,14 @@ export async function traceFrames(browser: Browser, page: Page, expression: stri
   const seconds = (performance.now() - begun) / 1_000;
   const { traceEvents } = JSON.parse((await browser.stopTracing()).toString()) as { traceEvents: TraceEvent[] };
   const drawn = traceEvents.filter(({ name }) => name === "DrawFrame");
-  // Of the process that drew, the thread that runs the page.
+  // The main thread of the process that drew.
   const threads = traceEvents.filter(({ name, args }) => name === "thread_name" && args?.name === "CrRendererMain");
   const main = threads.find(({ pid }) => drawn.some((event) => event.pid === pid)) ?? threads[0];
   const tasks = traceEvents
     .filter(({ name, ph, pid, tid }) => name === "RunTask" && ph === "X" && pid === main?.pid && tid === main?.tid)
     .map(({ dur = 0 }) => dur)
     .sort((one, other) => one - other);
-  // Most tasks do next to nothing: the percentile is that of as many of the longest as there were frames.
+  // Most tasks take almost no time: the percentile is taken over the longest tasks, one for each drawn frame.
   const perFrame = tasks.slice(-Math.max(1, drawn.length));
   return {
     perSecond: drawn.length / seconds,

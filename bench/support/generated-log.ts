@@ -1,17 +1,20 @@
-/** Sessions that are paused at once. */
+/** Sessions that are paused at the same time. */
 const MAX_PAUSED = 8;
 
-/** A floor's log as the page saves it, of made-up sessions: each is made, gets the floor, has turns, and is paused and archived. */
-export function madeLog(events: number, sessions: number): string {
+/**
+ * A generated floor's log in the format that the page saves. Each session is created, gets the floor, has turns, and is
+ * paused and archived.
+ */
+export function generateLog(count: number, sessions: number): string {
   const floorId = "u:made";
   const begun = Date.parse("2026-11-22T08:00:00Z");
   const seqs = new Map<string, number>();
-  const made: object[] = [];
+  const events: object[] = [];
   const add = (type: string, sessionId: string, data: object) => {
     const seq = (seqs.get(sessionId) ?? 0) + 1;
     seqs.set(sessionId, seq);
-    const place = made.length + 1;
-    made.push({
+    const place = events.length + 1;
+    events.push({
       type,
       data,
       sessionId,
@@ -22,30 +25,15 @@ export function madeLog(events: number, sessions: number): string {
   };
   const move = (id: string, from: string, to: string, event: string) =>
     add("session_transition", id, { from, to, event });
-  const perSession = Math.max(4, Math.floor(events / sessions));
+  const perSession = Math.max(4, Math.floor(count / sessions));
   let holder: string | undefined;
   const paused: string[] = [];
-  for (let serial = 0; made.length < events; serial += 1) {
+  for (let serial = 0; events.length < count; serial += 1) {
     const id = `s${serial}`;
     const agentId = serial % 3 === 0 ? "phone" : "music";
     const priority = agentId === "phone" ? 90 : 20;
-    const at = begun + made.length * 500;
-    add("session_created", id, {
-      id,
-      title: `Session ${serial}`,
-      agentId,
-      floorId,
-      state: "created",
-      activity: "idle",
-      priority,
-      interruptible: true,
-      createdAt: at,
-      updatedAt: at,
-      lastActivityAt: at,
-      messageCount: 0,
-      tokenUsage: { used: 0, breakdown: { input: 0, output: 0, cacheRead: 0, cacheCreation: 0 } },
-      agentSessions: {},
-    });
+    const at = begun + events.length * 500;
+    add("session_created", id, { ...newSession(at), id, title: `Session ${serial}`, agentId, floorId, priority });
     const challenger = { sessionId: id, agentId, priority, explained: [{ step: "agent", value: priority }] };
     add("arbitration", id, {
       outcome: "granted",
@@ -67,5 +55,19 @@ export function madeLog(events: number, sessions: number): string {
     if (paused.length > MAX_PAUSED) move(paused.shift()!, "paused", "archived", "archive");
     holder = id;
   }
-  return JSON.stringify({ format: "interlock-floor-log", version: 1, floorId, events: made.slice(0, events) });
+  return JSON.stringify({ format: "interlock-floor-log", version: 1, floorId, events: events.slice(0, count) });
+}
+
+function newSession(at: number): object {
+  return {
+    state: "created",
+    activity: "idle",
+    interruptible: true,
+    createdAt: at,
+    updatedAt: at,
+    lastActivityAt: at,
+    messageCount: 0,
+    tokenUsage: { used: 0, breakdown: { input: 0, output: 0, cacheRead: 0, cacheCreation: 0 } },
+    agentSessions: {},
+  };
 }
