@@ -2,7 +2,7 @@ import type { Agent, Part, RunControl, Turn } from "../../src/agents/agent.ts";
 import { AppError } from "../../src/protocol/errors.ts";
 import type { AgentId } from "../../src/protocol/ids.ts";
 
-/** An agent behind a URL: a POST takes the user's message, and the text of the response is the reply. */
+/** An agent behind a URL. It sends the user's message with POST; the text of the response is the reply. */
 export function createHttpAgent(id: AgentId, url: string): Agent {
   return {
     id,

@@ -14,7 +14,7 @@ import { synthesise } from "./sound/speech.ts";
 
 const PROGRAMS = fileURLToPath(new URL("programs/", import.meta.url));
 export const GRAMMAR = fileURLToPath(new URL("driver.jsgf", import.meta.url));
-/** What is heard in this car, each on a null sink of its own; the driver speaks into the last one. */
+/** The null sinks of the car's sounds. The driver speaks into the last one. */
 const SINKS = ["music", "voice", "phone", "microphone"] as const;
 type Sink = (typeof SINKS)[number];
 const DRIVER = "driver";
@@ -22,20 +22,20 @@ const DRIVER = "driver";
 /** One program of the car. */
 export interface Program {
   readonly child: ChildProcess;
-  /** Its output, line by line. */
+  /** The lines of its standard output. */
   readonly lines: Interface;
   /** @returns when it has ended */
   end(signal?: NodeJS.Signals): Promise<void>;
 }
 
-/** A car: a node with `config/car.yaml`, a sound server, and programs that want to be heard. */
+/** A car: a node with `config/car.yaml`, a sound server, and programs with sound. */
 export class Car implements AsyncDisposable {
   readonly userId = DRIVER;
   readonly folder: string;
   readonly client: Client;
-  /** A chord that is equally loud everywhere. */
+  /** A chord with the same level at every moment. */
   readonly song: string;
-  /** What the person at the other end of the line says. */
+  /** The caller's words. */
   readonly caller: string;
   readonly sound: SoundServer;
   readonly #environment: Readonly<Record<string, string | undefined>>;

@@ -5,16 +5,16 @@ import { type Meter, SILENCE_DB } from "./sound/meter.ts";
 import { SONG_LEVEL } from "./sound/song.ts";
 import { speakAsDriver } from "./sound/speech.ts";
 
-/** How far a measured level may be from what the session was told, in dB. */
+/** How far a measured level may be from the session's level, in dB. */
 const TOLERANCE_DB = 0.5;
-/** A voice is louder than this, in dB of full scale. */
+/** The level above which a voice counts as audible, in dB of full scale. */
 const AUDIBLE_DB = -45;
 
 /** A level that was measured at a sink. */
 export interface Measurement {
   when: string;
   sink: string;
-  /** What the sessions' states demand. */
+  /** What the sessions' states require. */
   expected: string;
   /** In dB of full scale; `-Infinity` for silence. */
   level: number;
@@ -22,17 +22,17 @@ export interface Measurement {
 
 export interface Drive {
   measurements: Measurement[];
-  /** What the driver was understood to say. */
+  /** The driver's sentences, as recognised. */
   heard: string[];
-  /** From the death of a prompt's program to the music at its own volume again, in ms. */
+  /** Time from the death of a prompt's program until the music has its own volume again, in ms. */
   recoveredMs: number;
 }
 
 /**
- * Play a drive: music; a prompt over it; a call, and a prompt in the call; the driver, who speaks over the music; the
- * assistant, who answers; and a prompt whose program is killed in the middle of a word.
+ * Play a drive: music; a prompt over the music; a call, and a prompt in the call; the driver, who speaks over the
+ * music; the assistant's answer; and a prompt whose program is killed while it speaks.
  *
- * @throws Error if a sink does not have the level that its sessions' states demand within 20 s
+ * @throws Error if a sink does not have the level that its sessions' states require within 20 s
  */
 export async function playDrive(car: Car, print: (line: string) => void): Promise<Drive> {
   const measurements: Measurement[] = [];
@@ -66,16 +66,16 @@ export async function playDrive(car: Car, print: (line: string) => void): Promis
   await measure("after the prompt", music, "its own volume", isAt(0));
 
   scene("The driver speaks over the music");
-  const ear = car.start("ear", GRAMMAR);
+  const listener = car.start("listener", GRAMMAR);
   const heard: string[] = [];
   const hear = async (words: string) => {
     const file = await speakAsDriver(words, car.folder);
-    const listening = lineOf(ear, "listening");
-    ear.child.stdin?.write("press\n");
+    const listening = lineOf(listener, "listening");
+    listener.child.stdin?.write("press\n");
     await listening;
     await car.speak(file);
-    const sentence = lineOf(ear, "heard ");
-    ear.child.stdin?.write("release\n");
+    const sentence = lineOf(listener, "heard ");
+    listener.child.stdin?.write("release\n");
     heard.push((await sentence).slice("heard ".length));
     print(`  The driver said: ${heard.at(-1)}`);
   };
@@ -111,11 +111,11 @@ export async function playDrive(car: Car, print: (line: string) => void): Promis
   await exitOf(assistant);
   await measure("after the reply", music, "its own volume", isAt(0));
 
-  scene("A prompt's program is killed in the middle of its words");
-  const doomed = car.start("prompter", `${"Keep to the left lane. ".repeat(12)}`);
+  scene("A prompt's program is killed while it speaks");
+  const killed = car.start("prompter", `${"Keep to the left lane. ".repeat(12)}`);
   await floor.until("prompt_agent", "active");
   await measure("under the prompt", music, "14 dB quieter", isAt(-14));
-  await doomed.end("SIGKILL");
+  await killed.end("SIGKILL");
   const killedAt = performance.now();
   await measure("after its program was killed", music, "its own volume", isAt(0));
   const recoveredMs = performance.now() - killedAt;
@@ -129,7 +129,7 @@ async function exitOf({ child }: Program): Promise<void> {
   if (child.exitCode !== 0) throw new Error(`${child.spawnargs.join(" ")} ended with code ${child.exitCode}`);
 }
 
-/** The next line of a program that begins so. */
+/** The program's next line with this beginning. */
 async function lineOf({ lines }: Program, start: string): Promise<string> {
   const { promise, resolve, reject } = Promise.withResolvers<string>();
   const take = (line: string) => line.startsWith(start) && resolve(line);

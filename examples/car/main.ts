@@ -1,4 +1,4 @@
-/** `npm run car`: play a drive in a car that sounds, and print what happened and how loud it was. */
+/** `npm run car`: play a drive in a car with sound, and print what happens and how loud each sink is. */
 import { Car } from "./car.ts";
 import { playDrive } from "./drive.ts";
 

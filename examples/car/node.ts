@@ -7,11 +7,11 @@ import { fileURLToPath } from "node:url";
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 
 /**
- * Start a node with the catalogue of a car, a store in the folder, and a free port.
+ * Start a node with a car's catalogue, a store in the folder, and a free port.
  *
- * @param opening ends it when it is disposed
- * @returns its address
- * @throws Error if it does not start; what it prints to stderr says why
+ * @param opening ends the node when it is disposed
+ * @returns the node's address
+ * @throws Error if the node does not start; its output on stderr names the cause
  */
 export async function openNode(folder: string, opening: AsyncDisposableStack): Promise<string> {
   const flags = ["--port", "0", "--store", `sqlite:${join(folder, "car.db")}`];

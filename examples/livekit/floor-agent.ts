@@ -3,8 +3,8 @@ import { type llm, voice } from "@livekit/agents";
 import { type Client, ClientError, MessageTexts } from "../../src/client/interlock-client.ts";
 
 /**
- * A LiveKit agent whose replies come from an agent of the catalogue, and that speaks only while its session may be heard.
- * Speech recognition, synthesis and turn detection stay LiveKit's; who has the floor is Interlock's.
+ * A LiveKit agent whose replies come from an agent of the catalogue, and that speaks only while its session may be
+ * heard. LiveKit keeps speech recognition, synthesis and turn detection; Interlock decides who has the floor.
  */
 export class FloorAgent extends voice.Agent {
   readonly #client: Client;
@@ -19,13 +19,13 @@ export class FloorAgent extends voice.Agent {
     this.#userId = userId;
   }
 
-  /** LiveKit calls this with the conversation when the user has finished a sentence, and speaks what it returns. */
+  /** LiveKit calls this with the conversation when the user has finished a sentence, and speaks the returned text. */
   override async llmNode(context: llm.ChatContext): Promise<ReadableStream<string>> {
     const asked = context.items.findLast((item) => item.type === "message" && item.role === "user");
     return ReadableStream.from(this.#reply((asked as llm.ChatMessage | undefined)?.textContent ?? ""));
   }
 
-  /** The words of the reply as the agent writes them. Where the floor is refused, the sentence that says why. */
+  /** The reply as the agent writes it. If the floor is refused, the sentence that gives the reason. */
   async *#reply(content: string): AsyncGenerator<string> {
     try {
       const sessionId = await this.#ask();
@@ -40,7 +40,7 @@ export class FloorAgent extends voice.Agent {
           yield message.text.slice(spoken);
           spoken = message.text.length;
         }
-        // Another session has the floor: LiveKit stops speaking in the middle of the word.
+        // Another session has the floor: LiveKit stops speaking within the word.
         if (event.type === "session_transition" && event.data.to.startsWith("paused")) this.session.interrupt();
         if (event.type === "complete") return;
       }
@@ -50,7 +50,7 @@ export class FloorAgent extends voice.Agent {
     }
   }
 
-  /** Ask for the floor: the first time with a new session. */
+  /** Request the floor, with a new session the first time. */
   async #ask(): Promise<string> {
     if (this.#sessionId !== undefined) return (await this.#client.activateSession(this.#sessionId)).session.id;
     const wanted = { agentId: this.#agentId, userId: this.#userId, activate: true };

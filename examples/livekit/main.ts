@@ -1,6 +1,6 @@
 /**
  * `npm run livekit`: a conversation with the agent of `floor-agent.ts`, in text, so that it needs neither a room nor a
- * model. Prints what is said and each of its five outcomes, and fails if one of them is not as it must be.
+ * model. Prints the conversation and the five outcomes, and fails if an outcome is wrong.
  */
 import assert from "node:assert/strict";
 import { mkdtemp, rm } from "node:fs/promises";
@@ -11,7 +11,7 @@ import { createClient, keepLease } from "../../src/client/interlock-client.ts";
 import { openNode } from "../car/node.ts";
 import { FloorAgent } from "./floor-agent.ts";
 
-/** LiveKit demands a model; `FloorAgent` answers in its place. */
+/** LiveKit requires a model, although `FloorAgent` answers in its place. */
 class NoModel extends llm.LLM {
   override label(): string {
     return "interlock";
@@ -45,9 +45,9 @@ opened.defer(() => lease.stop());
 const musicLog = client.openSession(music.id);
 
 let outcomes = 0;
-const outcome = (isSo: boolean, what: string): void => {
+const outcome = (isRight: boolean, what: string): void => {
   outcomes += 1;
-  assert.ok(isSo, `${outcomes}. not so: ${what}`);
+  assert.ok(isRight, `${outcomes}. wrong outcome: ${what}`);
   console.log(`  ${outcomes}. ${what}`);
 };
 

@@ -1,6 +1,7 @@
 /**
- * `assistant.ts WORDS`: asks the dialog agent, and speaks its reply sentence by sentence while it is still being written.
- * The agent runs on the server; this program is its voice. Whether it may be heard is the session's state.
+ * `assistant.ts WORDS`: sends the words to the dialog agent, and speaks its reply sentence by sentence while the agent
+ * writes it. The agent runs on the server; this program only speaks. The session's state decides whether it may be
+ * heard.
  */
 import { join } from "node:path";
 import { MessageTexts } from "../../../src/client/interlock-client.ts";
@@ -8,7 +9,7 @@ import { Player } from "../sound/player.ts";
 import { synthesise } from "../sound/speech.ts";
 import { readEnvironment } from "./environment.ts";
 
-/** The end of a sentence: punctuation and a blank after it, or Chinese punctuation. */
+/** The end of a sentence: punctuation before a space, or Chinese punctuation. */
 const SENTENCE = /.+?(?:[.!?](?=\s)|[。！？])/gsu;
 
 const [, , words = ""] = process.argv;
@@ -20,7 +21,7 @@ let current: Player | undefined;
 let isHeard = true;
 let count = 0;
 
-/** Speak after what is being spoken. */
+/** Speak the sentence after those before it. */
 function say(sentence: string): void {
   const file = join(folder, `reply-${process.pid}-${count++}.wav`);
   const ready = synthesise(sentence, file);

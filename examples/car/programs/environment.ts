@@ -1,15 +1,15 @@
 import { type Client, createClient } from "../../../src/client/interlock-client.ts";
 
-/** What every program of the car is given by the environment. */
+/** The environment of every program of the car. */
 export interface Environment {
   client: Client;
-  /** Whose floor it takes part in. */
+  /** The user on whose floor the program's session competes. */
   userId: string;
-  /** Where it may write its files. */
+  /** The folder for the program's files. */
   folder: string;
 }
 
-/** @throws Error that names the variable that is missing */
+/** @throws Error that names the missing variable */
 export function readEnvironment(): Environment {
   return {
     client: createClient({ baseUrl: variable("INTERLOCK_URL") }),

@@ -2,7 +2,11 @@ import { Player } from "../sound/player.ts";
 import { readEnvironment } from "./environment.ts";
 import { Participant } from "./participant.ts";
 
-/** Take part with a file that is played again and again. SIGTERM gives the floor up. @returns when the session has ended */
+/**
+ * Play a file in a loop while the session may be heard. SIGTERM ends the session.
+ *
+ * @returns when the session has ended
+ */
 export async function playLooped(file: string, { agentId, sink }: { agentId: string; sink: string }): Promise<void> {
   const { client, userId } = readEnvironment();
   const player = new Player(file, { sink, isLooped: true });

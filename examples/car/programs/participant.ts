@@ -1,16 +1,16 @@
 import { type Client, keepLease } from "../../../src/client/interlock-client.ts";
 
-/** What a program that makes sound must be able to do. */
+/** The sound of a program that takes part. */
 export interface Sound {
-  /** Be heard. @param level how much quieter than its own volume, in dB: 0 to -60 */
+  /** Play. @param level how much quieter than its own volume, in dB: 0 to -60 */
   play(level: number): void;
   /** Be silent, and keep the place. */
   pause(): void;
 }
 
 /**
- * One session on the driver's floor, for a program that plays for itself. The program asks for the floor once, and then
- * obeys the session's transitions. Its lease is renewed as long as the program lives.
+ * One session on the driver's floor, for a program that makes its own sound. The program asks for the floor once, and
+ * then follows the session's transitions. It renews the session's lease while it runs.
  */
 export class Participant {
   readonly sessionId: string;
@@ -25,7 +25,7 @@ export class Participant {
   }
 
   /**
-   * Ask for the floor. A session of the same agent that was paused when its program died is resumed.
+   * Ask for the floor. A paused session of the same agent is resumed: its program died.
    *
    * @throws ClientError `rejected` if the floor is refused; its message names the reason
    */
@@ -37,7 +37,7 @@ export class Participant {
     return new Participant(client, id, sound);
   }
 
-  /** Give the floor up. */
+  /** Archive the session. */
   async leave(): Promise<void> {
     await this.#client.archiveSession(this.sessionId);
     await this.ended;
@@ -46,7 +46,7 @@ export class Participant {
   async #obey(sound: Sound): Promise<void> {
     const lease = keepLease(this.#client, this.sessionId, true);
     try {
-      // Each round begins with the session as it is: at the start, and where the stream cannot continue.
+      // Each round starts from the session's current state: at the start, and when the stream cannot continue.
       while (true) {
         const { session, position } = await this.#client.loadSession({ sessionId: this.sessionId });
         lease.note(session);
@@ -59,7 +59,7 @@ export class Participant {
     }
   }
 
-  /** @returns whether the stream was reset, so that the session has to be read again */
+  /** @returns true if the stream was reset and the session must be read again */
   async #follow(sound: Sound, position: string): Promise<boolean> {
     for await (const event of this.#client.openSession(this.sessionId, { position })) {
       if (event.type === "reset") return true;
@@ -71,7 +71,7 @@ export class Participant {
   }
 }
 
-/** @returns whether the session goes on */
+/** @returns false if the session has ended */
 function follow(sound: Sound, state: string, level = 0): boolean {
   if (state === "active") sound.play(0);
   else if (state === "ducked") sound.play(level);

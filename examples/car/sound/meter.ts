@@ -5,10 +5,10 @@ import { SAMPLE_RATE } from "./sound-server.ts";
 /** Length of one measurement, in ms. */
 const STEP_MS = 10;
 const BYTES_PER_STEP = (SAMPLE_RATE * STEP_MS) / 500;
-/** The length of the stretch that is measured, in ms: longer than the pause between two syllables. */
-const STRETCH_MS = 400;
-const PATIENCE_MS = 20_000;
-/** A root mean square below this counts as silence, in dB of full scale: one bit of 16 is at -90. */
+/** The length of the measured window, in ms: longer than the pause between two syllables. */
+const WINDOW_MS = 400;
+const TIMEOUT_MS = 20_000;
+/** A root mean square below this counts as silence, in dB of full scale. One bit of 16 is at -90. */
 export const SILENCE_DB = -90;
 
 interface Wait {
@@ -16,7 +16,7 @@ interface Wait {
   resolve: (level: number) => void;
 }
 
-/** Listens to a sink's monitor and measures how loud it is. */
+/** Records a sink's monitor and measures its level. */
 export class Meter implements Disposable {
   readonly sink: string;
   readonly #recorder: ChildProcess;
@@ -42,16 +42,16 @@ export class Meter implements Disposable {
   }
 
   /**
-   * Wait until 400 ms of sound pass the test.
+   * Wait until the last 400 ms pass the test.
    *
-   * @param what what is waited for, for the error
-   * @param test is given the root mean square (RMS), in dB of full scale; `-Infinity` for digital silence
+   * @param what the awaited sound, for the error
+   * @param test gets the root mean square (RMS), in dB of full scale; `-Infinity` for digital silence
    * @returns the level that passed
-   * @throws Error if that does not happen within 20 s; it names the last level
+   * @throws Error if no window passes within 20 s; it names the last level
    */
   async until(what: string, test: (level: number) => boolean): Promise<number> {
     const { promise, resolve, reject } = Promise.withResolvers<number>();
-    // What was heard before the call does not count.
+    // Sound from before the call does not count.
     this.#energies.length = 0;
     const wait = { test, resolve };
     this.#waits.add(wait);
@@ -61,7 +61,7 @@ export class Meter implements Disposable {
           `${this.sink}: ${what} was not heard within 20 s; the last level was ${levelOf(this.#energies).toFixed(1)} dB`,
         ),
       );
-    }, PATIENCE_MS);
+    }, TIMEOUT_MS);
     try {
       return await promise;
     } finally {
@@ -79,14 +79,14 @@ export class Meter implements Disposable {
     let at = 0;
     for (; at + BYTES_PER_STEP <= bytes.length; at += BYTES_PER_STEP) {
       this.#energies.push(energyOf(bytes.subarray(at, at + BYTES_PER_STEP)));
-      if (this.#energies.length > STRETCH_MS / STEP_MS) this.#energies.shift();
+      if (this.#energies.length > WINDOW_MS / STEP_MS) this.#energies.shift();
       this.#answer();
     }
     this.#rest = bytes.subarray(at);
   }
 
   #answer(): void {
-    if (this.#waits.size === 0 || this.#energies.length < STRETCH_MS / STEP_MS) return;
+    if (this.#waits.size === 0 || this.#energies.length < WINDOW_MS / STEP_MS) return;
     const level = levelOf(this.#energies);
     for (const wait of this.#waits) if (wait.test(level)) wait.resolve(level);
   }

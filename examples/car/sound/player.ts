@@ -3,11 +3,11 @@ import { once } from "node:events";
 import type { Duplex } from "node:stream";
 
 /**
- * One file on one sink, played by mpv, which is told what to do over its JSON protocol. mpv ends when this process
- * does, however that happens: the protocol runs over an inherited socket, and mpv quits when the other end is closed.
+ * One file on one sink, played by mpv and controlled over its JSON protocol. The protocol runs over an inherited
+ * socket, and mpv quits when the other end closes: mpv ends when this process ends, even by SIGKILL.
  */
 export class Player {
-  /** Resolves when the file has been played to its end, or the player was closed. */
+  /** Resolves when the file has been played to its end, or the player is closed. */
   readonly ended: Promise<void>;
   readonly #mpv: ChildProcess;
   readonly #commands: Duplex;

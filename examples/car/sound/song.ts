@@ -4,12 +4,14 @@ import { SAMPLE_RATE } from "./sound-server.ts";
 const SECONDS = 20;
 /** A chord of A major, in Hz. Whole numbers, so that the loop has no click. */
 const CHORD = [220, 275, 330];
-/** The amplitude of each tone, of 1. */
+/** The amplitude of each tone; full scale is 1. */
 const AMPLITUDE = 0.12;
-/** How loud the song is at its own volume: its root mean square, in dB of full scale. */
+/** The level of the song at its own volume: its root mean square, in dB of full scale. */
 export const SONG_LEVEL = 10 * Math.log10((CHORD.length * AMPLITUDE ** 2) / 2);
 
-/** Write a song of one chord as a WAV file. It is equally loud everywhere, so that its level can be compared. */
+/**
+ * Write a song of one chord as a WAV file. Its level is the same at every moment, so that measurements can be compared.
+ */
 export async function writeSong(file: string): Promise<string> {
   const count = SAMPLE_RATE * SECONDS;
   const samples = Buffer.alloc(count * 2);

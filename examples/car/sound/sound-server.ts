@@ -5,17 +5,17 @@ import { connect } from "node:net";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 
-/** Samples per second of every sink and recording: what pocketsphinx expects, and enough for a tone and a voice. */
+/** Samples per second of every sink and recording: the rate that pocketsphinx expects. */
 export const SAMPLE_RATE = 16_000;
 
 const START_MS = 10_000;
 
 /**
- * A PulseAudio server of its own, with one null sink for each name. A null sink plays into nothing; what would be heard
- * can be recorded from its monitor.
+ * A separate PulseAudio server with one null sink for each name. A null sink discards its sound; its monitor can be
+ * recorded.
  */
 export class SoundServer implements AsyncDisposable {
-  /** Variables that a program needs to play on this server and on no other. */
+  /** Variables with which a program plays on this server only. */
   readonly environment: Readonly<Record<string, string>>;
   readonly #process: ChildProcess;
 
@@ -32,7 +32,7 @@ export class SoundServer implements AsyncDisposable {
     const home = join(folder, "pulse");
     await mkdir(home, { recursive: true, mode: 0o700 });
     const socket = join(home, "native");
-    // Its own home and runtime folder: the server must neither find nor change the settings of the person at the machine.
+    // Its own home and runtime folder, so that the server neither reads nor changes the settings of the machine's user.
     const own = { HOME: home, XDG_RUNTIME_DIR: home, PULSE_RUNTIME_PATH: home, PULSE_STATE_PATH: home };
     const modules = [
       `module-native-protocol-unix socket=${socket} auth-anonymous=1`,

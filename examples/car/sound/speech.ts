@@ -4,13 +4,16 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 
-/** The car's voice: espeak-ng reads the text from its input, so that no text is ever an option or a command. */
+/**
+ * Synthesise words with espeak-ng, the car's voice. The text goes to its input, so that no text is read as an option or
+ * a command.
+ */
 export async function synthesise(words: string, file: string): Promise<string> {
   await run("espeak-ng", ["--stdin", "-w", file], words);
   return file;
 }
 
-/** The driver's voice: pocketsphinx understands flite's voices, and not espeak's. */
+/** Synthesise the driver's words with flite: pocketsphinx recognises flite's voices, but not those of espeak-ng. */
 export async function speakAsDriver(words: string, folder: string): Promise<string> {
   const script = join(folder, "driver.txt");
   const file = join(folder, "driver.wav");
@@ -20,7 +23,7 @@ export async function speakAsDriver(words: string, folder: string): Promise<stri
 }
 
 /**
- * What the driver said.
+ * Recognise what the driver said.
  *
  * @param recording 16-bit samples, mono, 16 kHz, without a header (`.raw`)
  * @param grammar a file in JSGF, the JSpeech Grammar Format (W3C note of 5 June 2000)

@@ -1,7 +1,7 @@
 /**
- * `ear.ts GRAMMAR`: hears the driver. The button on the steering wheel is this program's input: a line `press` begins to
- * listen, `release` ends it, and the sentence that was heard is printed. Listening is a session: what it lets be heard
- * beneath it becomes quiet enough to be talked over.
+ * `listener.ts GRAMMAR`: records the driver. Its standard input stands for the button on the steering wheel: the line
+ * `press` starts the recording; `release` ends it, and the recognised sentence is printed. Each recording is a session,
+ * which lowers the sessions beneath it while the driver speaks.
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -18,7 +18,11 @@ const [, , grammar = ""] = process.argv;
 const { client, userId, folder } = readEnvironment();
 const recording = join(folder, "microphone.raw");
 
-/** Records until it is stopped. */
+/**
+ * Start a recording.
+ *
+ * @returns a function that ends it
+ */
 async function record(): Promise<() => Promise<void>> {
   const format = ["--raw", "--format=s16le", `--rate=${SAMPLE_RATE}`, "--channels=1"];
   const recorder = spawn("parec", ["--device=microphone.monitor", ...format], { stdio: ["ignore", "pipe", "ignore"] });
