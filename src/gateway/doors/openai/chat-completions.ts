@@ -6,22 +6,21 @@ import { LiveRuns, type RunPlace } from "../live-runs.ts";
 import type { Piece, RunEvent } from "../run-reader.ts";
 import type { RunTranslator } from "../run-stream.ts";
 import { isMaster, type RunOutcome, RunSummary } from "../run-summary.ts";
-import { errorOf, OpenAiProblem, openAiProblem, sendOpenAiProblem, unsupported } from "./openai-problem.ts";
+import { errorOf, openAiProblem, unsupported } from "./openai-problem.ts";
 import {
   argumentsOf,
   askedId,
   COMMON,
+  type EarlierMessage,
   FUNCTION_OF,
+  type OpenAiTurn,
   readAnswer,
+  readCommon,
   readContent,
-  readModel,
-  readWhereabouts,
-  refuseTools,
-  type Said,
-  titleFrom,
-  withEarlier,
+  turnOfAnswers,
+  turnWithEarlier,
 } from "./openai-request.ts";
-import { ABORTED, answerWithRun } from "./openai-run.ts";
+import { ABORTED, answerWithRun, openAiRoute } from "./openai-run.ts";
 
 const Message = z.looseObject({
   role: z.string().max(64),
@@ -45,39 +44,21 @@ const Answer = z.looseObject({ id: z.string(), object: z.string(), model: z.stri
 /** `POST /v1/chat/completions`: a turn of an agent, for clients of OpenAI's API. */
 export function chatCompletionRoutes(app: Routes, context: RouteContext): void {
   const runs = new LiveRuns(context);
-  const { commands, clock } = context;
   app.post(
     "/v1/chat/completions",
-    {
-      schema: {
-        tags: ["doors"],
-        operationId: "createChatCompletion",
-        summary: "Answer a message in the format of OpenAI's chat completions",
-        description: "The model is an agent. docs/doors.md lists the differences from OpenAI.",
-        body: Body,
-        response: { 200: Answer, "4xx": OpenAiProblem, default: OpenAiProblem },
-      },
-      config: { isConversation: true },
-      errorHandler: sendOpenAiProblem,
-    },
+    openAiRoute("createChatCompletion", "chat completions", { body: Body, answer: Answer }),
     async (request, reply) => {
       const caller = await context.authenticate(request);
       const { body } = request;
-      refuseTools(body.tools);
       if ((body.n ?? 1) !== 1) throw unsupported("n", "An agent gives only one answer.");
-      const format = body.response_format?.type ?? "text";
-      if (format !== "text") throw unsupported("response_format", "Agents answer with text only.");
-      const agentId = readModel(context.catalog(), body.model);
-      const where = readWhereabouts(request, body.metadata);
-      const identity = commands.identify(caller, request, body);
-      const createdAt = Math.floor(clock.now() / 1_000);
-      const start = async () => {
-        const answers = readAnswers(body);
-        if (answers) return await runs.answer(identity, answers.sessionId, answers.answers);
-        const { chat, title } = readChat(body, where.sessionId !== undefined);
-        return await runs.begin(identity, { ...where, agentId, chat, title });
+      const format = { param: "response_format", type: body.response_format?.type };
+      const { agentId, where, createdAt } = readCommon(context, request, format);
+      const wanted = {
+        identity: context.commands.identify(caller, request, body),
+        target: { ...where, agentId },
+        readTurn: () => readAnswers(body) ?? readChat(body, where.sessionId !== undefined),
       };
-      return answerWithRun({ context, runs, request, reply, caller }, start, {
+      return answerWithRun({ context, runs, request, reply }, wanted, {
         isStream: body.stream === true,
         isOneShot: where.sessionId === undefined,
         translator: (place) =>
@@ -89,7 +70,7 @@ export function chatCompletionRoutes(app: Routes, context: RouteContext): void {
 }
 
 /** The answers at the end of the conversation, if any. All of them are for one session. */
-function readAnswers({ messages }: Body) {
+function readAnswers({ messages }: Body): OpenAiTurn | undefined {
   const from = messages.findLastIndex(({ role }) => role !== "tool") + 1;
   if (from === messages.length) return undefined;
   const read = messages.slice(from).map(({ tool_call_id, content }, index) => {
@@ -97,12 +78,11 @@ function readAnswers({ messages }: Body) {
       typeof content === "string" ? content : readContent(content, `messages.${from + index}.content`).content;
     return readAnswer(tool_call_id, text, `messages.${from + index}.tool_call_id`);
   });
-  const [{ sessionId }] = read as [(typeof read)[number]];
-  return { sessionId, answers: read.filter((each) => each.sessionId === sessionId).map(({ answer }) => answer) };
+  return turnOfAnswers(read);
 }
 
 /** The last message. If the client names a session, that session has the earlier ones. */
-function readChat({ messages }: Body, isNamed: boolean) {
+function readChat({ messages }: Body, isNamed: boolean): OpenAiTurn {
   const last = messages.length - 1;
   const { role, content } = messages[last]!;
   if (role !== "user") {
@@ -112,8 +92,8 @@ function readChat({ messages }: Body, isNamed: boolean) {
   }
   const chat = readContent(content, `messages.${last}.content`);
   if (isNamed) return { chat, title: undefined };
-  const earlier: Said[] = messages.slice(0, last).filter((each) => each.role !== "tool") as Said[];
-  return { chat: { ...chat, content: withEarlier(earlier, chat.content, "messages") }, title: titleFrom(chat.content) };
+  const earlier = messages.slice(0, last).filter((each) => each.role !== "tool") as EarlierMessage[];
+  return turnWithEarlier(earlier, chat, "messages");
 }
 
 const usageOf = (usage: Usage) => ({

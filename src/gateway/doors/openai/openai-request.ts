@@ -7,6 +7,7 @@ import { AppError } from "../../../protocol/errors.ts";
 import { type AgentId, Name, RequestId, SessionId } from "../../../protocol/ids.ts";
 import { type Answer, confirmationAnswer, QuestionResponse, questionAnswer } from "../../../protocol/interaction.ts";
 import { cleanText, cutText } from "../../../protocol/text.ts";
+import type { RouteContext } from "../../route-context.ts";
 import type { WantedTurn } from "../live-runs.ts";
 import type { Asked } from "../run-summary.ts";
 import { unsupported } from "./openai-problem.ts";
@@ -22,14 +23,19 @@ export const COMMON = {
   tools: z.array(z.unknown()).nullish().meta({ description: "not supported: agents have their own tools" }),
 };
 
-/** A message of a conversation, from either request format. */
-export interface Said {
+/** A message before the last one, from either request format. */
+export interface EarlierMessage {
   readonly role: string;
   readonly content: unknown;
 }
 
 /** The session that the client refers to, and its owner. */
 export type Whereabouts = Pick<WantedTurn, "sessionId" | "userId" | "zone" | "workspaceId">;
+
+/** What a request asks for: answers to an agent's questions, or a new turn. */
+export type OpenAiTurn =
+  | { readonly sessionId: SessionId; readonly answers: readonly Answer[] }
+  | { readonly chat: WantedTurn["chat"]; readonly title: string | undefined };
 
 const Named = z.object({
   session: SessionId.optional(),
@@ -38,11 +44,24 @@ const Named = z.object({
   workspace: Name.optional(),
 });
 
+/** Read what both formats have in common. @throws AppError for what agents do not support, and for an unknown model */
+export function readCommon(
+  { catalog, clock }: RouteContext,
+  request: FastifyRequest<{ Body: z.infer<z.ZodObject<typeof COMMON>> }>,
+  format: { readonly param: string; readonly type: string | undefined },
+): { agentId: AgentId; where: Whereabouts; createdAt: number } {
+  const { tools, model, metadata } = request.body;
+  if (tools?.length) throw unsupported("tools", "Agents have their own tools; a client cannot add any.");
+  if ((format.type ?? "text") !== "text") throw unsupported(format.param, "Agents answer with text only.");
+  return {
+    agentId: readModel(catalog(), model),
+    where: readWhereabouts(request, metadata),
+    createdAt: Math.floor(clock.now() / 1_000),
+  };
+}
+
 /** Read from `metadata`, else from the headers `Interlock-Session`, `-User`, `-Zone` and `-Workspace`. */
-export function readWhereabouts(
-  request: FastifyRequest,
-  metadata: Record<string, unknown> | null | undefined,
-): Whereabouts {
+function readWhereabouts(request: FastifyRequest, metadata: Record<string, unknown> | null | undefined): Whereabouts {
   const named: Record<string, unknown> = {};
   for (const key of Object.keys(Named.shape)) named[key] = metadata?.[key] ?? request.headers[`interlock-${key}`];
   const { session, user, zone, workspace } = parsed(Named.safeParse(named), "metadata");
@@ -55,10 +74,6 @@ export function readModel(catalog: Catalog, model: string): AgentId {
   if (agent?.enabled && takesTurns(agent)) return agent.id;
   const facts = { availableAgents: listAgents(catalog), code: "model_not_found", param: "model" };
   throw new AppError("agent_not_found", `The model ${JSON.stringify(model)} does not exist.`, { facts });
-}
-
-export function refuseTools(tools: unknown[] | null | undefined): void {
-  if (tools?.length) throw unsupported("tools", "Agents have their own tools; a client cannot add any.");
 }
 
 const Parts = z.array(z.looseObject({ type: z.string() })).max(256);
@@ -85,8 +100,16 @@ const MAX_EARLIER = MAX_CONTENT / 2;
 
 const SPEAKERS: { readonly [role: string]: string } = { user: "User", assistant: "Assistant" };
 
-/** A message with the conversation before it, for a session that does not have that conversation. */
-export function withEarlier(earlier: readonly Said[], message: string, param: string): string {
+/** A turn with the conversation before it, for a session that does not have that conversation. */
+export function turnWithEarlier(
+  earlier: readonly EarlierMessage[],
+  chat: WantedTurn["chat"],
+  param: string,
+): OpenAiTurn {
+  return { chat: { ...chat, content: withEarlier(earlier, chat.content, param) }, title: titleFrom(chat.content) };
+}
+
+function withEarlier(earlier: readonly EarlierMessage[], message: string, param: string): string {
   const lines: string[] = [];
   let units = 0;
   for (const { role, content } of earlier.toReversed()) {
@@ -130,10 +153,15 @@ export function argumentsOf({ kind, data }: Asked): string {
   return JSON.stringify({ tool: name, arguments: text, options: availableOptions.map(({ value }) => value), ...rest });
 }
 
+interface ReadAnswer {
+  readonly sessionId: SessionId;
+  readonly answer: Answer;
+}
+
 const VERDICTS = ["approve", "approve_always", "reject"] as const;
 
 /** Parse an answer from the client. @throws AppError `bad_request` for an unknown id */
-export function readAnswer(id: unknown, output: unknown, param: string): { sessionId: SessionId; answer: Answer } {
+export function readAnswer(id: unknown, output: unknown, param: string): ReadAnswer {
   const [kind, session, request] = typeof id === "string" ? id.split(".") : [];
   const sessionId = SessionId.safeParse(session);
   const requestId = RequestId.safeParse(request);
@@ -153,6 +181,12 @@ export function readAnswer(id: unknown, output: unknown, param: string): { sessi
   }
   const response = parsed(QuestionResponse.safeParse(fromJson(text)), param);
   return { sessionId: sessionId.data, answer: questionAnswer(about, response) };
+}
+
+/** A turn of all answers that are for the first one's session. */
+export function turnOfAnswers(read: readonly ReadAnswer[]): OpenAiTurn {
+  const [{ sessionId }] = read as [ReadAnswer];
+  return { sessionId, answers: read.filter((each) => each.sessionId === sessionId).map(({ answer }) => answer) };
 }
 
 /** Parse a text that contains a JSON object; return other text unchanged. */

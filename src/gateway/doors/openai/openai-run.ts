@@ -1,12 +1,41 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
+import type { z } from "zod";
 import { AppError } from "../../../protocol/errors.ts";
-import type { Caller } from "../../access/caller.ts";
+import type { Identity } from "../../commands.ts";
 import type { RouteContext } from "../../route-context.ts";
-import type { LiveRuns, RunPlace } from "../live-runs.ts";
+import type { LiveRuns, RunPlace, WantedTurn } from "../live-runs.ts";
 import { mustHaveRoom, type RunTranslator, streamRun } from "../run-stream.ts";
 import type { RunOutcome, RunSummary } from "../run-summary.ts";
 import { WholeRun } from "../whole-run.ts";
-import { errorOf } from "./openai-problem.ts";
+import { errorOf, OpenAiProblem, sendOpenAiProblem } from "./openai-problem.ts";
+import type { OpenAiTurn } from "./openai-request.ts";
+
+/** The options of a route that answers a message. @param format the name of OpenAI's format */
+export const openAiRoute = <B extends z.ZodType, A extends z.ZodType>(
+  operationId: string,
+  format: string,
+  { body, answer }: { body: B; answer: A },
+) => ({
+  schema: {
+    tags: ["doors"],
+    operationId,
+    summary: `Answer a message in the format of OpenAI's ${format}`,
+    description: "The model is an agent. docs/doors.md lists the differences from OpenAI.",
+    body,
+    response: { 200: answer, "4xx": OpenAiProblem, default: OpenAiProblem },
+  },
+  config: { isConversation: true as const },
+  errorHandler: sendOpenAiProblem,
+});
+
+/** The turn that a request asks for. */
+interface OpenAiRequest {
+  readonly identity: Identity;
+  /** The session and the agent of a new turn. */
+  readonly target: Omit<WantedTurn, "chat" | "title">;
+  /** Called once there is room for the run. @throws AppError for a malformed message */
+  readTurn(): OpenAiTurn;
+}
 
 /** How a run is converted to the answer of a request. */
 interface OpenAiAnswer {
@@ -24,7 +53,6 @@ interface OpenAiRunOptions {
   runs: LiveRuns;
   request: FastifyRequest;
   reply: FastifyReply;
-  caller: Caller;
 }
 
 /** The error for a run that another client aborted. */
@@ -35,13 +63,17 @@ export const ABORTED = "The reply was aborted.";
  * way to abort it.
  */
 export async function answerWithRun(
-  { context, runs, request, reply, caller }: OpenAiRunOptions,
-  start: () => Promise<RunPlace>,
+  { context, runs, request, reply }: OpenAiRunOptions,
+  { identity, target, readTurn }: OpenAiRequest,
   answer: OpenAiAnswer,
 ): Promise<FastifyReply> {
   const { streams, log } = context;
+  const { caller } = identity;
   mustHaveRoom(streams, request.caller);
-  const place = await start();
+  const turn = readTurn();
+  const place = await ("answers" in turn
+    ? runs.answer(identity, turn.sessionId, turn.answers)
+    : runs.begin(identity, { ...target, ...turn }));
   void reply.headers({ "interlock-session": place.sessionId, "interlock-run": place.runId });
   const end = (outcome: RunOutcome | "left" | "cut") => {
     const ending =

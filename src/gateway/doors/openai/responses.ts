@@ -1,24 +1,24 @@
 import { z } from "zod";
 import { AppError } from "../../../protocol/errors.ts";
 import { SessionId } from "../../../protocol/ids.ts";
-import { type Answer, confirmationAnswer } from "../../../protocol/interaction.ts";
+import { confirmationAnswer } from "../../../protocol/interaction.ts";
 import { cleanText } from "../../../protocol/text.ts";
 import type { Caller } from "../../access/caller.ts";
 import type { RouteContext, Routes } from "../../route-context.ts";
 import { LiveRuns } from "../live-runs.ts";
-import { OpenAiProblem, sendOpenAiProblem, unsupported } from "./openai-problem.ts";
+import { unsupported } from "./openai-problem.ts";
 import {
   COMMON,
+  type EarlierMessage,
+  type OpenAiTurn,
   readAnswer,
+  readCommon,
   readContent,
-  readModel,
-  readWhereabouts,
-  refuseTools,
-  type Said,
   titleFrom,
-  withEarlier,
+  turnOfAnswers,
+  turnWithEarlier,
 } from "./openai-request.ts";
-import { answerWithRun } from "./openai-run.ts";
+import { answerWithRun, openAiRoute } from "./openai-run.ts";
 import { type ResponseHead, ResponseTranslator, responseOf } from "./response-translator.ts";
 
 const Item = z.looseObject({ type: z.string().max(64).nullish(), role: z.string().max(64).nullish() });
@@ -42,47 +42,27 @@ const Response = z.looseObject({ id: z.string(), object: z.string(), model: z.st
 /** `POST /v1/responses`: a turn of an agent, for clients of OpenAI's Responses API. */
 export function responseRoutes(app: Routes, context: RouteContext): void {
   const runs = new LiveRuns(context);
-  const { commands, clock } = context;
   app.post(
     "/v1/responses",
-    {
-      schema: {
-        tags: ["doors"],
-        operationId: "createResponse",
-        summary: "Answer a message in the format of OpenAI's responses",
-        description: "The model is an agent. docs/doors.md lists the differences from OpenAI.",
-        body: Body,
-        response: { 200: Response, "4xx": OpenAiProblem, default: OpenAiProblem },
-      },
-      config: { isConversation: true },
-      errorHandler: sendOpenAiProblem,
-    },
+    openAiRoute("createResponse", "responses", { body: Body, answer: Response }),
     async (request, reply) => {
       const caller = await context.authenticate(request);
       const { body } = request;
-      refuseTools(body.tools);
       if (body.background) throw unsupported("background", "Background responses are not supported.");
-      const format = body.text?.format?.type ?? "text";
-      if (format !== "text") throw unsupported("text.format", "Agents answer with text only.");
-      const agentId = readModel(context.catalog(), body.model);
-      const identity = commands.identify(caller, request, body);
-      const where = readWhereabouts(request, body.metadata);
+      const format = { param: "text.format", type: body.text?.format?.type };
+      const { agentId, where, createdAt } = readCommon(context, request, format);
+      const identity = context.commands.identify(caller, request, body);
       const { conversation } = body;
       const named = typeof conversation === "string" ? conversation : conversation?.id;
       const continued = body.previous_response_id ? await findContinued(caller, body.previous_response_id) : undefined;
       const sessionId = continued ?? named ?? where.sessionId;
-      const head: ResponseHead = {
-        model: agentId,
-        createdAt: Math.floor(clock.now() / 1_000),
-        previousId: body.previous_response_id ?? null,
+      const head: ResponseHead = { model: agentId, createdAt, previousId: body.previous_response_id ?? null };
+      const wanted = {
+        identity,
+        target: { ...where, sessionId, agentId },
+        readTurn: () => readAnswers(body) ?? readChat(body, sessionId !== undefined),
       };
-      const start = async () => {
-        const answers = readAnswers(body);
-        if (answers) return await runs.answer(identity, answers.sessionId, answers.answers);
-        const { chat, title } = readChat(body, sessionId !== undefined);
-        return await runs.begin(identity, { ...where, sessionId, agentId, chat, title });
-      };
-      return answerWithRun({ context, runs, request, reply, caller }, start, {
+      return answerWithRun({ context, runs, request, reply }, wanted, {
         isStream: body.stream === true,
         isOneShot: sessionId === undefined && body.store === false,
         translator: (place) => new ResponseTranslator(place, head),
@@ -116,7 +96,7 @@ export function responseRoutes(app: Routes, context: RouteContext): void {
 const isAnswer = ({ type }: Item) => type === "function_call_output" || type === "mcp_approval_response";
 
 /** The answers in the input, if any. All of them are for one session. */
-function readAnswers({ input }: Body): { sessionId: SessionId; answers: Answer[] } | undefined {
+function readAnswers({ input }: Body): OpenAiTurn | undefined {
   if (typeof input === "string" || !isAnswer(input.at(-1)!)) return undefined;
   const from = input.findLastIndex((item) => !isAnswer(item)) + 1;
   const read = input.slice(from).map((item, index) => {
@@ -128,12 +108,11 @@ function readAnswers({ input }: Body): { sessionId: SessionId; answers: Answer[]
     const rejection = { type: "reject_with_reply" as const, reason: cleanText(reason.slice(0, 16_384)) };
     return { sessionId, answer: confirmationAnswer(answer.requestId, rejection) };
   });
-  const [{ sessionId }] = read as [(typeof read)[number]];
-  return { sessionId, answers: read.filter((each) => each.sessionId === sessionId).map(({ answer }) => answer) };
+  return turnOfAnswers(read);
 }
 
 /** The last message of the input. A continued session already has the earlier ones. */
-function readChat({ input }: Body, goesOn: boolean) {
+function readChat({ input }: Body, goesOn: boolean): OpenAiTurn {
   if (typeof input === "string") {
     const chat = readContent(input, "input");
     return { chat, title: titleFrom(chat.content) };
@@ -146,6 +125,6 @@ function readChat({ input }: Body, goesOn: boolean) {
   }
   const chat = readContent(content, `input.${last}.content`);
   if (goesOn) return { chat, title: undefined };
-  const earlier = input.slice(0, last).filter((item) => typeof item.role === "string") as unknown as Said[];
-  return { chat: { ...chat, content: withEarlier(earlier, chat.content, "input") }, title: titleFrom(chat.content) };
+  const earlier = input.slice(0, last).filter((item) => typeof item.role === "string") as unknown as EarlierMessage[];
+  return turnWithEarlier(earlier, chat, "input");
 }
