@@ -128,14 +128,14 @@ function findStrayModes({ tools, modes, adapter }: NamedAgent, index: number): S
       strays.push({ path: [...path, at, "name"], message: `there is already a mode ${mode.name}` });
     }
     if (kind === "acp" && mode.instructions !== undefined) {
-      const message = "must not be used with adapter acp: a conversation is instructed once";
+      const message = "must not be used with adapter acp: a conversation gets its instructions once";
       strays.push({ path: [...path, at, "instructions"], message });
     }
     for (const [place, key] of mode.tools.entries()) {
       if (key === undefined) continue;
       const isTwice = mode.tools.indexOf(key) < place;
       if (!tools.includes(key) || isTwice) {
-        const message = isTwice ? `${key} is listed twice` : `${key} is none of the agent's tools`;
+        const message = isTwice ? `${key} is listed twice` : `${key} is not one of the agent's tools`;
         strays.push({ path: [...path, at, "tools", place], message });
       }
     }

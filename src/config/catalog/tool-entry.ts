@@ -45,11 +45,11 @@ const ToolFields = z
   .superRefine(({ name, hosts, networks, max_bytes }, context) => {
     if (name === "web-fetch") {
       if (!hosts?.length)
-        context.addIssue({ code: "custom", path: ["hosts"], message: "web-fetch needs the hosts it may ask" });
+        context.addIssue({ code: "custom", path: ["hosts"], message: "web-fetch needs the hosts that it may request" });
       return;
     }
     const stray = Object.entries({ hosts, networks, max_bytes }).find(([, value]) => value !== undefined)?.[0];
-    if (stray) context.addIssue({ code: "custom", path: [stray], message: "is for web-fetch alone" });
+    if (stray) context.addIssue({ code: "custom", path: [stray], message: "is allowed with web-fetch only" });
   });
 
 /** A key alone, or a key with limits. */

@@ -6,7 +6,7 @@ import { z } from "zod";
  */
 export const Trace = z
   .string()
-  .regex(/^(?!ff)[\da-f]{2}-(?!0{32})[\da-f]{32}-(?!0{16})[\da-f]{16}-[\da-f]{2}$/, "is no traceparent");
+  .regex(/^(?!ff)[\da-f]{2}-(?!0{32})[\da-f]{32}-(?!0{16})[\da-f]{16}-[\da-f]{2}$/, "is not a traceparent");
 export type Trace = z.infer<typeof Trace>;
 
 /** The trace id: the part shared by all spans of a trace. */

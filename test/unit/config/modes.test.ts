@@ -50,7 +50,7 @@ test.each([
   [
     "a tool that the agent lacks",
     "tools: [clock], modes: [{ name: a, tools: [ask-user] }]",
-    "modes[0].tools[0]: ask-user is none of the agent's tools",
+    "modes[0].tools[0]: ask-user is not one of the agent's tools",
   ],
   [
     "a tool twice",
