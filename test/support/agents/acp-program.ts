@@ -4,9 +4,9 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 
 /**
- * A coding agent that speaks the Agent Client Protocol by hand, so that it can speak it badly. Its first argument says what it
- * can do, its second where its conversations lie; the user's message says what it does: the first of BEHAVIOURS whose name is
- * in it.
+ * A coding agent that speaks the Agent Client Protocol without a library, so that it can also break the protocol. Its
+ * first argument names its capabilities, its second the folder of its conversations; the user's message selects the
+ * first of BEHAVIOURS whose name it contains.
  */
 type Json = Record<string, unknown>;
 type Message = { id?: number | string; method?: string; params?: Json; result?: Json };
@@ -45,7 +45,7 @@ const OPTIONS = [
   { optionId: "no", name: "No", kind: "reject_once" },
 ];
 
-/** Asks whether it may run something; says what it was answered. */
+/** Requests a permission, and prints the answer. */
 async function run(toolCallId: string): Promise<string> {
   const toolCall = { toolCallId, name: "shell", title: "ls /", kind: "execute", rawInput: { command: "ls /" } };
   const { outcome } = (await ask("session/request_permission", { toolCall, options: OPTIONS })) as never as {
@@ -62,7 +62,7 @@ async function run(toolCallId: string): Promise<string> {
   return outcome.optionId ?? outcome.outcome;
 }
 
-/** Asks the server of the run's tools; what it answers, or the status of a refusal. */
+/** Calls the server of the run's tools; returns its answer, or the status of a refusal. */
 async function askTools(method: string, params: object, token?: string): Promise<Json> {
   const [server] = (session.params["mcpServers"] ?? []) as {
     url: string;
@@ -240,7 +240,7 @@ const BEHAVIOURS: Record<string, (prompt: Json[]) => Promise<Json> | Json> = {
     return { stopReason: "end_turn" };
   },
   keeps: () => {
-    // What it was told, for a program that outlives its run.
+    // The prompt, for a program that outlives its run.
     say(JSON.stringify(session.params["mcpServers"]));
     return { stopReason: "end_turn" };
   },
@@ -280,7 +280,7 @@ const METHODS: Record<string, (params: Json) => Promise<Json> | Json> = {
   "session/resume": (params) => restore(params),
   "session/load": (params) => {
     const restored = restore(params);
-    // As Gemini does: the answer first, the replay behind it.
+    // Like Gemini: answers first, and replays the history afterwards.
     setTimeout(() => {
       for (const prompt of session.prompts) {
         update("user_message_chunk", { content: { type: "text", text: prompt } });

@@ -8,7 +8,7 @@ import { KeptLog } from "../stores/sqlite-place.ts";
 import { Puppet, type PuppetRun } from "./puppet.ts";
 import { turnOf } from "./run-stage.ts";
 
-/** An attempt that is driven, with its agent, its floor and time in hand. */
+/** One attempt run by a driver, with a controlled agent, floor and clock. */
 export interface DriverStage {
   clock: VirtualClock;
   floor: FloorInHand;
@@ -16,14 +16,14 @@ export interface DriverStage {
   driver: RunDriver;
   run: PuppetRun;
   deltas: Delta[];
-  /** Whether it was held, each time that changed. */
+  /** Each change of the attempt's hold. */
   holds: boolean[];
-  /** What became of it, once it is over. */
+  /** The outcome, once the attempt is over. */
   outcome: () => string | undefined;
   lastOutcome: () => RunOutcome | undefined;
 }
 
-/** A driver whose agent has begun. */
+/** A driver whose agent has started. */
 export async function drive(
   agent = new Puppet(),
   onDelta: (driver: RunDriver) => void = () => {},
@@ -70,8 +70,8 @@ export async function drive(
   };
 }
 
-/** All it has streamed. */
+/** All streamed text. */
 export const said = ({ deltas }: DriverStage): string => deltas.map(({ text }) => text).join("");
 
-/** What it has reported, by kind. */
+/** The reported parts of a kind. */
 export const kinds = ({ floor }: DriverStage): string[] => floor.parts.map(({ kind }) => kind);

@@ -3,10 +3,10 @@ import { McpServer } from "@modelcontextprotocol/server";
 import { StdioServerTransport } from "@modelcontextprotocol/server/stdio";
 import { z } from "zod";
 
-/** A server of tools, started by tests: its first argument says how it behaves before it does anything. */
+/** An MCP server for tests. Its first argument selects its behaviour. */
 const [behaviour = "well"] = process.argv.slice(2);
 
-/** A process in a session of its own, which a signal to the group does not reach. */
+/** A process in a separate process session, which a signal to the group does not reach. */
 function leaveBehind(): void {
   spawn(process.execPath, ["-e", "setInterval(() => {}, 1000)"], { detached: true, stdio: "ignore" }).unref();
 }
@@ -41,7 +41,7 @@ if (behaviour === "silent") {
     leaveBehind();
     return new Promise<never>(() => {});
   });
-  // A program prints what it likes.
+  // Output that is not part of the protocol.
   process.stdout.write("ready, I think\n");
   await server.connect(new StdioServerTransport());
 }

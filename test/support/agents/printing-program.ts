@@ -1,8 +1,8 @@
 import { spawn } from "node:child_process";
 
 /**
- * A program for the command adapter, started by tests: its first argument says what it does with the prompt on its
- * standard input. `jsonl` prints what the prompt asks for.
+ * A program for the command adapter. Its first argument says what it does with the prompt on its standard input;
+ * `jsonl` prints what the prompt asks for.
  */
 const [behaviour = "echo", ...rest] = process.argv.slice(2);
 const say = (line: string): void => void process.stdout.write(`${line}\n`);
@@ -16,7 +16,7 @@ async function readPrompt(): Promise<string> {
   return text;
 }
 
-/** A process in a session of its own, which a signal to the group does not reach. */
+/** A process in a separate process session, which a signal to the group does not reach. */
 function leaveBehind(): void {
   spawn(process.execPath, ["-e", "process.on('SIGTERM', () => {}); setInterval(() => {}, 1000)"], {
     detached: true,
@@ -68,7 +68,7 @@ const BEHAVIOURS: Record<string, () => Promise<void> | void> = {
     json({ type: "reasoning", text: "\ud83d" });
     json({ type: "text", text: "." });
   },
-  // The characters that pieces of 8,192 and of 4,096 units would cut stand at its ends.
+  // These characters stand where pieces of 8,192 or 4,096 units would be cut.
   cars: () => {
     const line = `x${"\u{1F697}".repeat(5_000)}`;
     process.stderr.write(`${line}\n`);

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { vi } from "vitest";
 
-/** Processes that have a word in their environment, zombies left out. */
+/** The processes that have the marker in their environment, without zombies. */
 export function processesWith(word: string): number[] {
   return readdirSync("/proc")
     .filter((name) => /^\d+$/.test(name))
@@ -15,7 +15,7 @@ export function processesWith(word: string): number[] {
     .map(Number);
 }
 
-/** Resolves when no process has the word in its environment any more. */
+/** Resolves when no process has the marker in its environment. */
 export async function gone(word: string): Promise<void> {
   await vi.waitFor(() => {
     const left = processesWith(word);
@@ -23,7 +23,7 @@ export async function gone(word: string): Promise<void> {
   }, 20_000);
 }
 
-/** Resolves when so many processes have the word in their environment. */
+/** Resolves when `count` processes have the marker in their environment. */
 export async function running(word: string, count: number): Promise<number[]> {
   return await vi.waitFor(() => {
     const found = processesWith(word);

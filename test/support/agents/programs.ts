@@ -11,20 +11,20 @@ import { gone } from "./processes.ts";
 const PRINTING = fileURLToPath(new URL("./printing-program.ts", import.meta.url));
 const ACP = fileURLToPath(new URL("./acp-program.ts", import.meta.url));
 
-/** Programs in TypeScript start in half the time when their compiled code is kept. */
+/** A cache of compiled code halves the start time of programs in TypeScript. */
 const { PATH: _, ...CACHED } = BARE_ENV;
 
 export interface ProgramSubject {
   readonly agent: Agent;
-  /** Stands in the environment of every process that its runs start. */
+  /** A marker in the environment of every process that its runs start. */
   readonly tag: string;
-  /** What its node has logged. */
+  /** The node's log. */
   readonly logged: readonly { readonly facts: object; readonly message: string }[];
-  /** End what still runs, as a worker does that shuts down. */
+  /** End the running programs, as a worker does at shutdown. */
   close(): Promise<void>;
 }
 
-/** An agent that is a program, with an environment of its own. */
+/** An agent that is a program, with its own environment. */
 export function programSubject(entry: object, adapter: object, env: Record<string, string> = {}): ProgramSubject {
   const tag = `tag-${randomUUID()}`;
   const { set = {}, ...rest } = adapter as { set?: object };
@@ -44,7 +44,7 @@ export function programSubject(entry: object, adapter: object, env: Record<strin
   };
 }
 
-/** An agent of the command adapter that behaves as `printing-program.ts` says; it is closed with the test. */
+/** An agent of the command adapter that runs `printing-program.ts`; closed at the end of the test. */
 export function printing(behaviour: string, adapter: object = {}, env: Record<string, string> = {}): ProgramSubject {
   const subject = programSubject({}, { ...commandAdapter(behaviour), ...adapter }, env);
   onTestFinished(() => subject.close());
@@ -61,7 +61,7 @@ export function acpAdapter(ability = "resumes", folder?: string): object {
   return { kind: "acp", profile: "custom", command: process.execPath, args, set: CACHED };
 }
 
-/** A coding agent that is able to what `acp-program.ts` says; it is closed with the test. */
+/** A coding agent that runs `acp-program.ts`; closed at the end of the test. */
 export function talking(adapter: object = acpAdapter(), entry: object = {}, env: Record<string, string> = {}) {
   const subject = programSubject(entry, adapter, env);
   onTestFinished(() => subject.close());

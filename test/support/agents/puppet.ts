@@ -3,15 +3,15 @@ import type { AgentId } from "../../../src/protocol/ids.ts";
 
 type Step = { part: Part } | { end: true } | { failure: unknown };
 
-/** One run of a puppet: it says what the test has it say, when it is asked for more. */
+/** One run of a puppet. It yields what the test gives it, when the driver asks for the next part. */
 export class PuppetRun {
   readonly turn: Turn;
   readonly control: RunControl;
-  /** How often it was asked for more. */
+  /** How often the driver asked for the next part. */
   pulls = 0;
   /** Whether it has cleaned up. */
   isOver = false;
-  /** It goes on although it was told to end. */
+  /** Whether it ignores an abort. */
   isStubborn = false;
   readonly #steps: Step[] = [];
   #wake: (() => void) | undefined;
@@ -69,19 +69,19 @@ export class PuppetRun {
   }
 }
 
-/** An agent whose every word is the test's. */
+/** An agent whose output the test controls. */
 export class Puppet implements Agent {
   readonly id: AgentId;
   yields: Agent["yields"] = "hold";
   restartable = true;
-  /** All runs that began, in order. */
+  /** All runs, in the order in which they started. */
   readonly runs: PuppetRun[] = [];
 
   constructor(id = "music") {
     this.id = id as AgentId;
   }
 
-  /** The run that began last. */
+  /** The run that started last. */
   get last(): PuppetRun {
     return this.runs.at(-1)!;
   }

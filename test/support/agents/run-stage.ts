@@ -8,29 +8,29 @@ import type { ImageRef, Message } from "../../../src/protocol/message.ts";
 type WithoutId<T> = T extends unknown ? Omit<T, "requestId"> : never;
 type AnswerWithoutId = WithoutId<Answer>;
 
-/** Where one run of an agent is played without a worker: time, the user and the stored images are in hand. */
+/** Runs one run of an agent without a worker. The test controls the clock, the user's answers and the stored images. */
 export interface RunStage {
   readonly control: RunControl;
-  /** Every wait that was asked for, in ms; timers not counted. */
+  /** Every requested wait, in ms; without timers. */
   readonly sleeps: readonly number[];
-  /** Everything the user was asked. */
+  /** Every question and confirmation for the user. */
   readonly asked: readonly NewInteraction[];
-  /** What the user says to the questions to come, one each. A question beyond them waits until the run is aborted. */
+  /** The user's next answers, one per question. A question without an answer waits until the run is aborted. */
   willAnswer(...answers: AnswerWithoutId[]): void;
   storeImage(bytes: Uint8Array, mimeType: string): ImageRef;
-  /** Move the clock, and wake all whose time has come. */
+  /** Move the clock, and fire what is due. */
   advance(ms: number): void;
-  /** Resolves at the next wait that is asked for, or the next question. */
+  /** Resolves at the next requested wait or question. */
   next(what: "sleep" | "question" | "timer" | "gate"): Promise<unknown>;
-  /** The run is paused: what cannot be undone has to wait until it goes on. */
+  /** Pause the run: actions that cannot be undone wait until it is resumed. */
   hold(): void;
   goOn(): void;
   abort(): void;
-  /** What the run still holds: waits and timers that are not over, listeners on its signal. */
+  /** What the run has not released: waits, timers, and listeners on its signal. */
   leftovers(): { sleepers: number; listeners: number };
 }
 
-/** `time`: `jumps` to the end of each wait (the default), or `stands` until it is moved by hand. */
+/** `time`: `jumps` to the end of each wait (default), or `stands` until the test moves it. */
 export function createRunStage({ time = "jumps" }: { time?: "jumps" | "stands" } = {}): RunStage {
   const abort = new AbortController();
   const { signal } = abort;
@@ -42,7 +42,7 @@ export function createRunStage({ time = "jumps" }: { time?: "jumps" | "stands" }
   const sleepers = new Set<{ dueAt: number; wake: () => void }>();
   let now = 0;
 
-  /** A promise that the end of the run rejects; `settle` gets the means to resolve it before. */
+  /** A promise that the end of the run rejects; `settle` gets the functions that resolve and reject it earlier. */
   function untilAborted<T>(settle: (resolve: (value: T) => void) => () => void): Promise<T> {
     return new Promise((resolve, reject) => {
       if (signal.aborted) {
@@ -145,7 +145,7 @@ export function messageOf(role: Message["role"], content: string, rest: Partial<
   return { id, sessionId: SESSION, role, content, status: "success", createdAt: messageCount, ...rest };
 }
 
-/** A user's message for an agent to answer, as the first attempt of a run. */
+/** A user's message for an agent to answer, in the first attempt of a run. */
 export function turnOf(content: string, rest: Partial<Turn> = {}): Turn {
   return {
     runId: "run_1" as RunId,
@@ -158,12 +158,12 @@ export function turnOf(content: string, rest: Partial<Turn> = {}): Turn {
   };
 }
 
-/** All that the agent does with a turn. */
+/** All parts that the agent yields for a turn. */
 export async function play(agent: Agent, turn: Turn, stage: RunStage = createRunStage()): Promise<Part[]> {
   return await Array.fromAsync(agent.run(turn, stage.control));
 }
 
-/** The failure that a run ends with, beside what came before. */
+/** The failure that ends a run, and the parts before it. */
 export async function playToFailure(
   agent: Agent,
   turn: Turn,
@@ -178,7 +178,7 @@ export async function playToFailure(
   throw new Error("the run did not fail");
 }
 
-/** What the session's own agent said, in one piece. */
+/** The text of the session's own agent. */
 export function textOf(parts: readonly Part[]): string {
   return parts.map((part) => (part.type === "text" && !part.agent ? part.text : "")).join("");
 }

@@ -3,7 +3,7 @@ import { delimiter, join } from "node:path";
 import { test } from "vitest";
 import { reportUntested } from "../runner/untested.ts";
 
-/** The programs that `examples/car` plays with, and the Debian packages that have them. */
+/** The programs that `examples/car` runs, and the Debian packages that contain them. */
 const PACKAGES = {
   mpv: "mpv",
   pulseaudio: "pulseaudio",
@@ -14,10 +14,10 @@ const PACKAGES = {
   pocketsphinx_continuous: "pocketsphinx and pocketsphinx-en-us",
 } as const;
 
-/** Longer than any pause of the drive: it only ends what hangs. */
+/** Longer than the whole drive: it only ends a test that hangs. */
 const TIMEOUT_MS = 180_000;
 
-/** A test that makes sound. Without the programs it is skipped and says so; where `CI` is set that is a failure. */
+/** A test that plays sound. Without the programs it is skipped with a message; where `CI` is set it fails. */
 export function testWithSound(name: string, run: () => Promise<void>): void {
   const missing = Object.entries(PACKAGES).filter(([program]) => !isInstalled(program));
   if (missing.length === 0) return void test(name, run, TIMEOUT_MS);

@@ -1,6 +1,8 @@
 import { Supervisor } from "../../../src/agents/process/supervisor.ts";
 
-/** A worker whose program runs, and has started another in a session of its own. Prints the program's pid. */
+/**
+ * A worker that runs a program, which has started another one in a separate process session. Prints the program's pid.
+ */
 const clock = { now: () => 0, after: () => ({ cancel: () => {} }) };
 const supervisor = new Supervisor({ clock });
 const [file, ...args] = JSON.parse(process.argv[2] ?? "[]") as [string, ...string[]];

@@ -5,18 +5,18 @@ import { keptFolder } from "../runner/kept-folder.ts";
 
 const HERE = fileURLToPath(new URL("../../..", import.meta.url));
 const ROOT = join(HERE, "page");
-/** What is installed, with its versions. npm writes it at each install. */
+/** The installed packages with their versions. npm writes this file at each install. */
 const INSTALLED = join(HERE, "node_modules/.package-lock.json");
 
 /**
- * The page, built as `npm run build:page` builds it. A build is used again for as long as its sources and the installed
- * packages are the same.
- * @param root the folder of another page, to build that one
+ * The page, built as `npm run build:page` builds it. A build is kept until its sources or the installed packages
+ * change.
+ * @param root the folder of another page to build
  */
 export async function buildPage(root: string = ROOT): Promise<string> {
   const sources = await Promise.all([root, ROOT, join(HERE, "src")].map(readSources));
   return keptFolder("page", [root, await readFile(INSTALLED), ...sources.flat()], async (folder) => {
-    // The production build of React, whatever the tests' own environment says.
+    // The production build of React, regardless of the tests' environment.
     const mode = process.env["NODE_ENV"];
     process.env["NODE_ENV"] = "production";
     try {
@@ -28,7 +28,7 @@ export async function buildPage(root: string = ROOT): Promise<string> {
   });
 }
 
-/** The path and the text of every file in a folder, in an order that is always the same. */
+/** The path and the text of every file in a folder, in a fixed order. */
 async function readSources(folder: string): Promise<(string | Buffer)[]> {
   const entries = await readdir(folder, { recursive: true, withFileTypes: true });
   const files = entries.filter((entry) => entry.isFile()).map(({ parentPath, name }) => join(parentPath, name));

@@ -15,21 +15,21 @@ const ARGUMENTS = [
   "--disable-sync",
 ];
 
-/** Text, since the types of pages are not those of tests. */
+/** Text, because the tests are compiled without the types of the DOM. */
 const WATCH_POLICY = `addEventListener("securitypolicyviolation", (event) => {
   console.error("policy: " + event.violatedDirective + " " + event.blockedURI + " " + event.sourceFile);
 });`;
-/** What does not appear for so long does not appear, in ms. */
+/** The timeout for an element to appear, in ms. */
 const PATIENCE_MS = 15_000;
 
-/** A page in a real Chromium, and what went wrong on it. */
+/** A page in a real Chromium, and its errors. */
 export interface BrowserPage {
   page: Page;
-  /** Errors of the console, thrown errors and violations of the content security policy. */
+  /** Errors of the console, uncaught errors and violations of the content security policy. */
   faults: string[];
 }
 
-/** A suite that needs Chromium. Without one it is skipped and says so; where `CI` is set that is a failure. */
+/** A suite that needs Chromium. Without one it is skipped with a message; where `CI` is set it fails. */
 export function describeInChromium(
   name: string,
   suite: (open: (url: string, options?: BrowserContextOptions) => Promise<BrowserPage>) => void,
@@ -48,7 +48,7 @@ async function openPage(
   url: string,
   options: BrowserContextOptions = {},
 ): Promise<BrowserPage> {
-  // One browser for the file; it ends with the process. Each page has a profile of its own.
+  // One browser per test file; it ends with the process. Each page has a separate profile.
   browser ??= chromium.launch({ executablePath, args: ARGUMENTS });
   const context = await (await browser).newContext({ locale: "en-US", ...options });
   onTestFinished(() => context.close());
@@ -64,7 +64,7 @@ async function openPage(
   return { page, faults };
 }
 
-/** Ends the browser of this file; to be called by `afterAll`. */
+/** Closes the browser of this file; call it in `afterAll`. */
 export async function closeChromium(): Promise<void> {
   await (await browser)?.close();
   browser = undefined;

@@ -3,7 +3,7 @@ import { build } from "vite";
 
 const ROOT = fileURLToPath(new URL("../../..", import.meta.url));
 
-/** An entry of the package and all it needs but React, as one minified module for browsers. */
+/** An entry of the package with its dependencies except React, as one minified module for browsers. */
 export async function bundleForBrowsers(entry: "client/interlock-client" | "react/react"): Promise<string> {
   const built = await build({
     root: ROOT,

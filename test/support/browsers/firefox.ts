@@ -8,7 +8,7 @@ import { reportUntested } from "../runner/untested.ts";
 
 const PLACES = ["/usr/bin/firefox-esr", "/usr/bin/firefox"];
 const LISTENING = /WebDriver BiDi listening on (ws:\/\/\S+)/;
-/** So that it asks nothing and calls nobody. */
+/** Settings that stop dialogs and requests of the browser itself. */
 const PREFERENCES = `user_pref("browser.shell.checkDefaultBrowser", false);
 user_pref("datareporting.policy.dataSubmissionEnabled", false);
 user_pref("toolkit.telemetry.enabled", false);
@@ -35,20 +35,20 @@ interface BidiEvent {
 
 /** A page in Firefox. */
 export interface FirefoxPage {
-  /** Evaluate an expression in the page; a promise is awaited. Its value is a string. */
+  /** Evaluate an expression in the page and await its promise. The value is a string. */
   evaluate: (expression: string) => Promise<string>;
   /** Errors of the console, of all pages of this Firefox. */
   faults: readonly string[];
 }
 
-/** A suite that needs Firefox. Without one it is skipped and says so; where `CI` is set that is a failure. */
+/** A suite that needs Firefox. Without one it is skipped with a message; where `CI` is set it fails. */
 export function describeInFirefox(name: string, suite: (start: () => Promise<Firefox>) => void): void {
   const path = [process.env["TEST_FIREFOX"], ...PLACES].find((each) => each && existsSync(each));
   if (path) return void describe(name, () => suite(() => Firefox.start(path)));
   reportUntested(name, "needs Firefox: neither TEST_FIREFOX nor one on this machine");
 }
 
-/** A real Firefox, driven by WebDriver BiDi. */
+/** A real Firefox, controlled over WebDriver BiDi. */
 export class Firefox {
   readonly #child: ChildProcess;
   readonly #profile: string;
@@ -111,7 +111,7 @@ export class Firefox {
     return { evaluate, faults: this.#faults };
   }
 
-  /** Load a page and evaluate an expression in it; a promise is awaited. Its value is a string. */
+  /** Load a page, evaluate an expression in it and await its promise. The value is a string. */
   async evaluate(url: string, expression: string): Promise<string> {
     return (await this.open(url)).evaluate(expression);
   }

@@ -1,6 +1,9 @@
 import { makeCatalog } from "./catalog.ts";
 
-/** The agents of config/car.yaml, with the keys that decide: without those that need a clock or another program. */
+/**
+ * The agents of config/car.yaml with the keys that affect arbitration, without those that need a clock or another
+ * program.
+ */
 export const CAR = [
   { name: "ecall_agent", priority: 100, critical: true, interruptible: false },
   { name: "chime_agent", priority: 95, critical: true, beneath: { all: 0 } },
@@ -31,7 +34,7 @@ export const RESTRICTIONS = [
   { name: "locked", when: "user_switched", allow: [], others: "stop" },
 ];
 
-/** Further agents that the cases of docs/arbitration.md need beside the car's. */
+/** Agents that the cases of docs/arbitration.md use in addition to the car's. */
 const OTHERS = [
   { name: "plain_music", priority: 20 },
   { name: "plain_phone", priority: 90, interruptible: false },

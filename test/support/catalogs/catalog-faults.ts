@@ -1,6 +1,6 @@
 import { readCatalog } from "../../../src/config/catalog/catalog-file.ts";
 
-/** The faults of a text as `line:column path: message`. */
+/** The faults of a catalogue's text as `line:column path: message`. */
 export function faultsOf(text: string): string[] {
   const reading = readCatalog(text);
   return reading.ok
@@ -8,5 +8,5 @@ export function faultsOf(text: string): string[] {
     : reading.faults.map(({ line, column, path, message }) => `${line}:${column} ${path}: ${message}`);
 }
 
-/** A text of these lines. */
+/** Joins lines to a text. */
 export const lines = (...all: string[]) => `${all.join("\n")}\n`;

@@ -2,18 +2,18 @@ import { type Catalog, CatalogFile, toCatalog } from "../../../src/config/catalo
 
 type File = Record<string, unknown>;
 
-/** A catalogue written as the file would be. */
+/** A catalogue from the keys of its file. */
 export function makeCatalog(agents: File[], rest: File = {}): Catalog {
   return toCatalog(CatalogFile.parse({ agents, ...rest }), "test");
 }
 
-/** A catalogue as the text of its file. */
+/** The text of a catalogue's file. */
 export function readCatalog(text: string): Catalog {
   const { agents, ...rest } = JSON.parse(text) as { agents: File[] } & File;
   return makeCatalog(agents, rest);
 }
 
-/** The agents of the rules' examples: music 20, weather 30, phone 90, and navigation 80 that yields to nobody. */
+/** The agents of the rules' examples: music 20, weather 30, phone 90, and navigation 80, which is not interruptible. */
 export const EXAMPLE_AGENTS: File[] = [
   { name: "music", priority: 20 },
   { name: "weather", priority: 30 },

@@ -2,7 +2,7 @@ import { EXAMPLE_AGENTS } from "./catalog.ts";
 
 type File = Record<string, unknown>;
 
-/** An agent with two modes that writes summaries, by a model at this address. */
+/** An agent with two modes that writes summaries with a model at this address. */
 export const makeClerk = (baseUrl: string): File => ({
   name: "clerk",
   tools: ["clock"],
@@ -10,14 +10,14 @@ export const makeClerk = (baseUrl: string): File => ({
   adapter: { kind: "ai-sdk", provider: "openai-compatible", model: "m", base_url: baseUrl, summary: {} },
 });
 
-/** What every agent of the end-to-end tests answers, by the first word of the message. */
+/** The replies of every agent of the end-to-end tests, by the first word of the message. */
 const REPLIES: File[] = [
   { match: "^hello", say: ["Hello ", "there."], delay: "0ms", usage: { input: 3, output: 2 } },
   { match: "^nod", say: ["Yes."] },
   { match: "^silence" },
-  /** Goes on for almost a second, in small pieces. */
+  /** Replies for almost a second, in small pieces. */
   { match: "^count", say: ["tick "], delay: "20ms", repeat: 40 },
-  /** Says one thing, and no more until it is paused, aborted or stopped. */
+  /** Writes one piece, and waits until it is paused, aborted or stopped. */
   { match: "^play", say: ["♪ "], delay: "1h", repeat: 1000 },
   {
     match: "^ask",
@@ -42,14 +42,14 @@ const REPLIES: File[] = [
   { match: "^browse", delegate: { name: "weather", task: "hello" }, say: ["It says: {result}"] },
 ];
 
-/** A scripted agent that knows the replies above. */
+/** A scripted agent with the replies above. */
 export function scripted(name: string, rest: File = {}, adapter: File = {}): File {
   return { name, ...rest, adapter: { kind: "scripted", replies: REPLIES, ...adapter } };
 }
 
 /**
- * The agents of the rules' examples (music 20, weather 30, planner 60, navigation 80 and phone 90 that yield to nobody …),
- * and one for each way an agent can behave.
+ * The agents of the rules' examples (music 20, weather 30, planner 60, navigation 80 and phone 90, which are not
+ * interruptible, …), and one for each behaviour of an agent.
  */
 export const E2E_AGENTS: readonly File[] = [
   scripted("general", { priority: 40, description: "answers whatever is asked" }),

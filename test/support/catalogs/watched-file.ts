@@ -7,7 +7,7 @@ export interface Entry {
   text: string;
 }
 
-/** A log that can be waited for: each entry is handed out once. */
+/** A log whose entries a test can await; each entry is returned once. */
 export class HeardLog {
   readonly all: Entry[] = [];
   #unread: Entry[] = [];
@@ -23,7 +23,10 @@ export class HeardLog {
     this.#wake();
   }
 
-  /** Reads on to an entry of this text: a file that is written in place may be seen half written before. */
+  /**
+   * Returns the next entry with this text, and skips those before it: a file that is written in place may be read
+   * half-written.
+   */
   async until(text: string): Promise<Entry> {
     for (;;) {
       const entry = await this.next();
@@ -41,7 +44,7 @@ export class HeardLog {
   }
 }
 
-/** Real time; counts what is still to come. */
+/** In real time; waits for later entries. */
 export class RealClock implements Clock {
   readonly pending = new Set<NodeJS.Timeout>();
   now = () => Date.now();
@@ -63,7 +66,7 @@ export class RealClock implements Clock {
 export const SETTLE_MS = 50;
 export const POLL_MS = 2_000;
 
-/** Time that passes when a test says so. What is seen without `settle` is seen by polling. */
+/** A clock that moves only when a test moves it. Changes are found by polling, not by file events. */
 export class HandClock implements Clock {
   #now = 1_000;
   readonly #timers = new Map<number, () => void>();
@@ -92,10 +95,10 @@ export class HandClock implements Clock {
     callback();
   }
 
-  /** Wait for an event, and let the time pass after which the file is looked at. */
+  /** Wait for a file event, and let the delay pass after which the file is read. */
   settle = () => this.#ring(SETTLE_MS);
 
-  /** Settle as often as it takes: an event may come between two looks. */
+  /** Settle repeatedly, because an event may arrive between two reads. */
   async settleUntil<T>(heard: Promise<T>): Promise<T> {
     let isHeard = false;
     const end = heard.then(() => {
@@ -108,14 +111,14 @@ export class HandClock implements Clock {
     }
   }
 
-  /** Wait until the file was looked at and another look is due. */
+  /** Wait until the file was read and the next poll is scheduled. */
   looked = () => this.#until(SETTLE_MS);
 
   setBack(): void {
     this.#now -= 3_600_000;
   }
 
-  /** Let the time of a poll pass, and wait until it is done: the next one is set then. */
+  /** Let a poll's interval pass, and wait until the poll is done and the next one scheduled. */
   async poll(): Promise<void> {
     await this.#ring(POLL_MS);
     await this.#until(POLL_MS);

@@ -3,14 +3,11 @@ import { Agent, request } from "node:http";
 import { parentPort, workerData } from "node:worker_threads";
 
 /**
- * A thread that looks at a node while others attack it: how soon `/health` and a command of a user of its own are
- * answered. It has a thread to itself, so that the attackers' own work does not count.
+ * A thread that measures a node while others attack it: the response times of `/health` and of a command of its own
+ * user. A separate thread, so that the work of the attacking clients does not delay the measurement.
  */
 
-/**
- * How soon an answer came, in ms, without the time in which the node's threads or this one were ready to run while the
- * machine's cores did other work.
- */
+/** A response time in ms, without the time in which the node's threads or this one were runnable but had no core. */
 export interface Look {
   health: number;
   command: number;
@@ -20,20 +17,20 @@ export interface BystanderData {
   url: string;
   /** The node's process. */
   pid: number;
-  /** A session of the user's. */
+  /** A session of the measuring user. */
   sessionId: string;
 }
 
-/** Between two looks, in ms. */
+/** The interval between two measurements, in ms. */
 const PAUSE_MS = 100;
 
-/** What the node's process takes at most until now, in MiB. */
+/** The node's peak resident memory so far, in MiB. */
 export function peakMemory(pid: number): number {
   const [, kib] = /^VmHWM:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, "utf8")) ?? [];
   return Number(kib) / 1_024;
 }
 
-/** How long a thread has waited for a core since it began, in ms. 0 where the kernel does not count it. */
+/** How long a thread has waited for a core since it started, in ms. 0 if the kernel does not count it. */
 function waitOf(thread: string): number {
   try {
     const [, waitedNs] = readFileSync(`/proc/${thread}/schedstat`, "utf8").split(" ");
@@ -43,24 +40,24 @@ function waitOf(thread: string): number {
   }
 }
 
-/** The same for this thread and a node's threads of these names. */
+/** The same for this thread and the node's threads with these names. */
 function waitFor(pid: number, names: readonly string[]): number {
   const threads = readdirSync(`/proc/${pid}/task`).map((id) => `${pid}/task/${id}`);
   const named = threads.filter((thread) => names.includes(readFileSync(`/proc/${thread}/comm`, "utf8").trim()));
   return ["thread-self", ...named].reduce((sum, thread) => sum + waitOf(thread), 0);
 }
 
-/** A probe is answered by the main thread alone, a command also by the thread that writes. */
+/** The main thread alone answers a probe; a command also needs the writer's thread. */
 const MAIN = ["MainThread"];
 const MAIN_AND_WRITER = [...MAIN, "WorkerThread"];
 
-/** How long a piece of work takes, in ms, without the time in which these threads waited for a core. */
+/** The duration of `work` in ms, without the time in which these threads waited for a core. */
 async function durationOf(pid: number, threads: readonly string[], work: () => Promise<void>): Promise<number> {
   const waitedBefore = waitFor(pid, threads);
   const begunAt = performance.now();
   await work();
   const waited = waitFor(pid, threads) - waitedBefore;
-  // Threads that waited at the same time are counted each.
+  // Threads that wait at the same time are each counted.
   return Math.max(0, performance.now() - begunAt - waited);
 }
 
@@ -87,7 +84,7 @@ async function watch({ url, pid, sessionId }: BystanderData): Promise<void> {
   });
   const looks: Look[] = [];
   while (!isOver) {
-    // A probe comes by a connection of its own.
+    // Each probe uses a new connection.
     const health = await durationOf(pid, MAIN, () => ask(url, "GET", "/health", false));
     const title = JSON.stringify({ title: `look ${looks.length}` });
     const patch = () => ask(url, "PATCH", `/session/${sessionId}`, agent, title);

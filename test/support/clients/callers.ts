@@ -6,7 +6,7 @@ import { join } from "node:path";
 import type { Answer, NodeUnderTest, RequestOptions } from "../nodes/node-under-test.ts";
 import type { SseReader } from "./sse-reader.ts";
 
-/** Somebody with a token, or a key, at a node that asks for one. */
+/** A caller with a token or a key, at a node that requires one. */
 export class Caller {
   readonly node: NodeUnderTest;
   readonly token: string;
@@ -54,7 +54,7 @@ export class Caller {
   }
 }
 
-/** A file that is gone when the test file, or whatever it is given to, ends. */
+/** A file that is deleted at the end of the test file, or of the given scope. */
 export async function writeTemporary(
   name: string,
   content: string | Uint8Array,
@@ -67,7 +67,7 @@ export async function writeTemporary(
   return path;
 }
 
-/** What `keys:<file>` reads, for keys by their owners. */
+/** The content of a keys file (`keys:<file>`), from keys by owner. */
 export function keysFile(entries: { owner: string; key: string; operator?: boolean }[]): string {
   const keys = entries.map(({ owner, key, operator = false }) => ({
     owner,

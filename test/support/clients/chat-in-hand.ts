@@ -24,7 +24,7 @@ class PlainState implements ChatState<InterlockMessage> {
   snapshot = <T>(thing: T): T => structuredClone(thing);
 }
 
-/** What `useChat` is without React: the AI SDK's own chat and transport, with a state of plain values. */
+/** `useChat` without React: the AI SDK's own chat and transport, with plain values as state. */
 export class ChatInHand extends AbstractChat<InterlockMessage> {
   readonly errors: Error[] = [];
 
@@ -41,7 +41,7 @@ export class ChatInHand extends AbstractChat<InterlockMessage> {
     this.errors = errors;
   }
 
-  /** The text of the reply, as far as there is one. */
+  /** The text of the reply so far. */
   get text(): string {
     const { lastMessage } = this;
     return (lastMessage?.role === "assistant" ? lastMessage.parts : [])

@@ -6,14 +6,14 @@ import type { SseReader, StreamEvent } from "./sse-reader.ts";
 type Fields = Record<string, unknown>;
 type Verb = "activate" | "pause" | "resume" | "archive" | "stop";
 
-/** The body of an answer that has to be a success. */
+/** The body of an answer that must be a success. */
 export async function accepted(answer: Promise<Answer>): Promise<AnswerBody> {
   const { status, text, body } = await answer;
   expect(status, text).toBe(200);
   return body;
 }
 
-/** The code, and the facts beside it, of an answer that has to be a refusal. */
+/** The code and the facts of an answer that must be a refusal. */
 export async function refused(answer: Promise<Answer>): Promise<AnswerBody> {
   const { status, text, body } = await answer;
   expect(status, text).toBeGreaterThanOrEqual(400);
@@ -21,7 +21,7 @@ export async function refused(answer: Promise<Answer>): Promise<AnswerBody> {
   return body;
 }
 
-/** One user of a node, with a floor nobody else competes for. */
+/** One user of a node, with a floor that no other user competes for. */
 export class E2eClient {
   readonly node: NodeUnderTest;
   readonly userId: string;
@@ -39,7 +39,7 @@ export class E2eClient {
     return this.node.post("/session/create", { userId: this.userId, ...fields }, options);
   }
 
-  /** A session of this agent that did not ask for the floor. */
+  /** A session of this agent that has not requested the floor. */
   async create(agentId: string, fields: Fields = {}): Promise<Session> {
     return (await accepted(this.askToCreate({ agentId, ...fields }))).session;
   }
@@ -75,7 +75,7 @@ export class E2eClient {
     return accepted(this.node.get(this.floorPath));
   }
 
-  /** A connection of this user, past its first two events. `query`: further parameters, each with its `&`. */
+  /** A connection of this user, after its first two events. `query`: further parameters, each with its `&`. */
   async connect(query = ""): Promise<{ stream: SseReader; connectionId: string }> {
     const stream = await this.node.stream(`/events?userId=${encodeURIComponent(this.userId)}${query}`);
     const connected = await stream.next();
@@ -88,7 +88,7 @@ export class E2eClient {
     return this.node.stream(`/session/${sessionId}/events`);
   }
 
-  /** A session's log as it stands now. */
+  /** The session's log. */
   async log(sessionId: string): Promise<StreamEvent[]> {
     const { position } = await accepted(this.node.get(`/session/${sessionId}`));
     const stream = await this.follow(sessionId);
@@ -97,7 +97,7 @@ export class E2eClient {
     return events.filter(({ seq }) => seq !== undefined);
   }
 
-  /** Let a session answer a message, and wait for the end of it. */
+  /** Send a message to a session, and wait for the end of the turn. */
   async talk(sessionId: string, content: string): Promise<StreamEvent[]> {
     const stream = await this.follow(sessionId);
     const { runId } = await accepted(this.say(sessionId, content));
@@ -107,7 +107,7 @@ export class E2eClient {
   }
 }
 
-/** `from→to` of the transitions among events, those of other sessions than the first's with their id. */
+/** `from→to` of each transition. Transitions of sessions other than the first event's have their id. */
 export function transitionsOf(events: readonly StreamEvent[]): string[] {
   return events.filter(({ type }) => type === "session_transition").map(({ data }) => `${data["from"]}→${data["to"]}`);
 }

@@ -2,9 +2,9 @@ import { expect } from "vitest";
 import type { NodeUnderTest } from "../nodes/node-under-test.ts";
 import { accepted, E2eClient } from "./e2e-client.ts";
 
-/** Sessions in each of the states a command may find them in, every one with a user of its own. */
+/** Creates sessions in each state in which a command may find them, each with a separate user. */
 
-/** A session that waits for the floor behind a call. */
+/** A session that waits for the floor during a call. */
 export async function queue(node: NodeUnderTest) {
   const ann = new E2eClient(node);
   const holder = await ann.hold("phone");
@@ -12,7 +12,7 @@ export async function queue(node: NodeUnderTest) {
   return { ann, holder, session };
 }
 
-/** A session that was paused by a call. */
+/** A session that a call paused. */
 export async function preempt(node: NodeUnderTest, agentId = "music") {
   const ann = new E2eClient(node);
   const { id } = await ann.hold(agentId);
@@ -20,7 +20,7 @@ export async function preempt(node: NodeUnderTest, agentId = "music") {
   return { ann, holder, session: await ann.see(id) };
 }
 
-/** A session that the user paused; the floor is free. */
+/** A session that its user paused; the floor is free. */
 export async function pauseByUser(node: NodeUnderTest, agentId = "music") {
   const ann = new E2eClient(node);
   const { id } = await ann.hold(agentId);
@@ -35,7 +35,7 @@ export async function archive(node: NodeUnderTest) {
   return { ann, session };
 }
 
-/** Asks `work` of a session and sees that it logs nothing and changes nothing. */
+/** Runs `work` and checks that it logs nothing and changes nothing in the session. */
 export async function leavesAsItWas(ann: E2eClient, sessionId: string, work: () => Promise<unknown>) {
   const before = { session: await ann.see(sessionId), log: await ann.log(sessionId), floor: await ann.floor() };
   await work();

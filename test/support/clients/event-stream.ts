@@ -1,7 +1,7 @@
 import { type ClientRequest, get, type IncomingHttpHeaders, type IncomingMessage } from "node:http";
 import { BYE_REASONS, LIVE_EVENTS, LOGGED_EVENTS } from "../../../src/protocol/event.ts";
 
-/** What events say, all types together: a test looks at what its type has. */
+/** The data of all event types together; a test reads the fields of its type. */
 export interface EventData {
   [name: string]: unknown;
   id: string;
@@ -26,9 +26,9 @@ export interface EventData {
   cancelled: boolean;
 }
 
-/** An event as a client gets it. */
+/** An event as a client receives it. */
 export interface HeardEvent {
-  /** The position that came with it. */
+  /** The position sent with the event. */
   id?: string;
   type: string;
   data: EventData;
@@ -41,22 +41,19 @@ export interface HeardEvent {
 const POSITION = /^[A-Za-z0-9._-]{1,127}$/;
 const KEYS = new Set(["type", "data", "timestamp", "sessionId", "seq", "requestId"]);
 
-/**
- * A client of event streams that takes nothing for granted: whatever is not exactly as the protocol has it fails the
- * test that waits for it.
- */
+/** A client of event streams that checks the protocol: any deviation fails the test that waits for the stream. */
 export class EventStream {
   readonly events: HeardEvent[] = [];
   /** The `retry:` values, in order. */
   readonly retries: number[] = [];
   comments = 0;
-  /** Where the client stands: the last `id:`. */
+  /** The client's position: the last `id:`. */
   position: string | undefined;
   status = 0;
   headers: IncomingHttpHeaders = {};
-  /** How it ended, once it has: by the server's clean end, or cut off. */
+  /** How the stream ended: by the server's regular end, or cut off. */
   ending: "clean" | "cut" | undefined;
-  /** Called with each event, as it comes. */
+  /** Called with each event when it arrives. */
   onEvent: (event: HeardEvent) => void = () => {};
   #request: ClientRequest;
   #response: IncomingMessage | undefined;
@@ -71,24 +68,24 @@ export class EventStream {
     this.#request.on("response", (response) => this.#hear(response));
   }
 
-  /** Resolves when the head of the answer is there, whatever its status. */
+  /** Resolves when the head of the response has arrived, with any status. */
   static async open(url: string, headers: Record<string, string> = {}): Promise<EventStream> {
     const stream = EventStream.begin(url, headers);
     await stream.#opened.promise;
     return stream;
   }
 
-  /** The request is under way. */
+  /** The request in progress. */
   static begin(url: string, headers: Record<string, string> = {}): EventStream {
     return new EventStream(url, headers);
   }
 
-  /** The client goes away without a word. */
+  /** Close the connection without notice. */
   cut(): void {
     this.#request.destroy();
   }
 
-  /** Read no more until `read`. */
+  /** Stop reading until `read`. */
   stall(): void {
     this.#response?.pause();
   }
@@ -97,7 +94,7 @@ export class EventStream {
     this.#response?.resume();
   }
 
-  /** Resolves when it holds. Rejects when the stream ended before, or broke the protocol. */
+  /** Resolves when the condition holds. Rejects when the stream ends before, or violates the protocol. */
   async until(holds: (stream: this) => boolean): Promise<void> {
     for (;;) {
       if (this.#fault) throw this.#fault;
@@ -107,14 +104,14 @@ export class EventStream {
     }
   }
 
-  /** The first event of this type, now or to come. */
+  /** The first event of this type, past or future. */
   async next(type: string, matches: (event: HeardEvent) => boolean = () => true): Promise<HeardEvent> {
     const find = () => this.events.find((event) => event.type === type && matches(event));
     await this.until(() => find() !== undefined);
     return find()!;
   }
 
-  /** Resolves when it is over. Rejects when it broke the protocol. */
+  /** Resolves when the stream has ended. Rejects when it violated the protocol. */
   async over(): Promise<"clean" | "cut"> {
     while (!this.ending) await this.#changed.promise;
     if (this.#fault) throw this.#fault;

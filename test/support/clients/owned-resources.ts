@@ -1,24 +1,24 @@
 import type { Answer } from "../nodes/node-under-test.ts";
 import type { Caller } from "./callers.ts";
 
-/** What a client may send as an image. */
+/** An image that the server accepts. */
 export const IMAGE = { data: Buffer.from("not really a picture").toString("base64"), mimeType: "image/png" };
 
-/** What Ann has, and Bob wants. */
+/** Ann's resources, which Bob tries to reach. */
 export interface Things {
-  /** On her floor. */
+  /** A session on her floor. */
   session: string;
-  /** On a floor of its own. */
+  /** A session on its own floor. */
   alone: string;
   message: string;
   image: string;
   floor: string;
   connection: string;
-  /** Of her connection's stream. */
+  /** The id of her connection. */
   position: string;
 }
 
-/** The same, of what does not exist. */
+/** The same for resources that do not exist. */
 export const NOTHING: Things = {
   session: "no-such-session",
   alone: "no-such-session",
@@ -32,7 +32,7 @@ export const NOTHING: Things = {
 /** The path of a floor. */
 export const floor = (id: string) => `/floor/${encodeURIComponent(id)}`;
 
-/** Every route that names something of somebody's: how it is asked for it. */
+/** Every route that names a resource of an owner, and how it is called. */
 export const ROUTES: [route: string, ask: (caller: Caller, of: Things) => Promise<Answer>][] = [
   ["POST /session/load", (caller, { session }) => caller.post("/session/load", { sessionId: session })],
   ["GET /session/{id}", (caller, { session }) => caller.get(`/session/${session}`)],
@@ -92,13 +92,12 @@ export const ROUTES: [route: string, ask: (caller: Caller, of: Things) => Promis
   ["DELETE /api/chat/{id}/stream", (caller, { session }) => caller.ask("DELETE", `/api/chat/${session}/stream`)],
 ];
 
-/** Answers, beside 404, that say that nothing is there. */
+/** Answers besides 404 that mean that nothing is there. */
 export const NOTHING_THERE = /^$|"deleted":false|"aborted":false/;
 
 /**
- * Routes that name no resource of an owner. Lists among them have tests of their own in
- * `test/e2e/contract/auth-ownership.test.ts`, and the doors in `test/e2e/doors/access.test.ts`; a new route belongs into
- * one of the two lists.
+ * Routes that name no resource of an owner. Lists among them are tested in `test/e2e/contract/auth-ownership.test.ts`,
+ * and the doors in `test/e2e/doors/access.test.ts`. A new route belongs in one of the two lists.
  */
 export const OF_NOBODY = [
   "GET /session/list",
@@ -126,7 +125,7 @@ export const OF_NOBODY = [
   "POST /mcp",
 ];
 
-/** What a client may send about a session. */
+/** The messages that a client may send to a session. */
 export const MESSAGES: [type: string, fields: object][] = [
   ["chat", { content: "hello" }],
   ["image", { content: "hello", images: [IMAGE] }],
@@ -139,7 +138,7 @@ export const MESSAGES: [type: string, fields: object][] = [
   ["user_question_response", { requestId: "r", response: "a" }],
 ];
 
-/** An answer without what differs from one request to the next. */
+/** An answer without the parts that differ between requests. */
 export function essence({ status, text }: Answer, of: Things): { status: number; text: string } {
   let plain = text.replace(/"traceId":"[^"]+"/, "");
   for (const [name, id] of Object.entries(of)) if (id !== "") plain = plain.replaceAll(id, `<${name}>`);

@@ -4,19 +4,22 @@ import type { HeardEvent } from "./event-stream.ts";
 import { Transcript } from "./transcript.ts";
 
 export interface PageOptions {
-  /** Whether a message may have this text, for a moment or for ever. */
+  /** Whether a message may have this text, at some moment or at its end. */
   mayBeSaid: (text: string) => boolean;
-  /** Where a session belongs: two that are active at once are a fault on one floor alone. Default: all on one. */
+  /**
+   * The floor of a session, because two active sessions are a fault only on the same floor. Default: the same floor for
+   * all.
+   */
   floorOf?: (sessionId: string) => string;
-  /** The places after which the logs of some sessions begin. */
+  /** The places after which the logs of some sessions start. */
   starts?: Record<string, number>;
 }
 
-/** A web page that follows a stream with the browser's own means: `EventSource`, and its `onmessage` alone. */
+/** A web page that follows a stream with `EventSource` and its `onmessage` only. */
 export class Page {
-  /** Everything it heard, in order. */
+  /** Everything it received, in order. */
   readonly heard: HeardEvent[] = [];
-  /** What it was given and must never be given. */
+  /** Violations of the protocol that it received. */
   readonly faults: string[] = [];
   /** How often the stream was opened. */
   opens = 0;
@@ -57,12 +60,15 @@ export class Page {
     return this.transcriptOf(sessionId).logs.get(sessionId) ?? [];
   }
 
-  /** What is being written there, as far as it was given since the stream was opened last. */
+  /** The unfinished messages, as far as they were received since the stream was last opened. */
   writing(sessionId: string): string[] {
     return [...this.transcriptOf(sessionId).writing.values()];
   }
 
-  /** Resolves when it holds; looked at with each event and each opening. Rejects when it was given what it must never be given. */
+  /**
+   * Resolves when the condition holds; checked after each event and each opening. Rejects after a violation of the
+   * protocol.
+   */
   async until(holds: () => boolean): Promise<void> {
     for (;;) {
       if (this.faults.length > 0) throw new Error(this.faults.join("\n"));

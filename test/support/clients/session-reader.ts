@@ -1,14 +1,14 @@
 import { EventStream } from "./event-stream.ts";
 import { Transcript } from "./transcript.ts";
 
-/** A client of one stream that comes back where it stood, however often it is cut off. */
+/** A client of one stream that reconnects after its position, however often it is cut off. */
 export class SessionReader {
   readonly transcript: Transcript;
   #url: string;
   #stream: EventStream | undefined;
   #fault: Error | undefined;
   #position: string | undefined;
-  /** The next return names the position in the query, not in the header. */
+  /** The next reconnection sends the position in the query, not in the header. */
   byQuery = false;
 
   constructor(url: string, transcript = new Transcript()) {
@@ -24,7 +24,7 @@ export class SessionReader {
     return this.#stream!;
   }
 
-  /** Open the stream; a former one is cut off. */
+  /** Open the stream; an earlier one is closed. */
   async open(): Promise<this> {
     this.#cut();
     this.transcript.reconnect();
@@ -36,22 +36,22 @@ export class SessionReader {
     }
     const stream = EventStream.begin(url.href, headers);
     stream.onEvent = (event) => {
-      // What comes after the cut was never heard.
+      // Events after the cut do not count.
       if (this.#stream === stream) this.#take(event);
     };
     this.#stream = stream;
-    // 204: it has all there will ever be.
+    // 204: the log has ended, and there are no more events.
     await stream.until(({ retries, status }) => retries.length > 0 || status === 204);
     return this;
   }
 
-  /** The node is somewhere else now: same path, another address. */
+  /** The node has another address now; the path stays the same. */
   moveTo(origin: string): void {
     const { pathname, search } = new URL(this.#url);
     this.#url = `${origin}${pathname}${search}`;
   }
 
-  /** Resolves when it holds of what was heard. */
+  /** Resolves when the condition holds for the received events. */
   async until(holds: (transcript: Transcript) => boolean): Promise<void> {
     await this.stream.until(() => {
       if (this.#fault) throw this.#fault;
@@ -59,7 +59,7 @@ export class SessionReader {
     });
   }
 
-  /** Throws if it was given something it must not be given. */
+  /** Throws if a violation of the protocol was received. */
   check(): void {
     if (this.#fault) throw this.#fault;
   }

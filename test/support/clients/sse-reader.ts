@@ -3,7 +3,7 @@ import { z } from "zod";
 import { LIVE_EVENTS, LOGGED_EVENTS } from "../../../src/protocol/event.ts";
 import { toStrictSchema } from "../documents/published-schema.ts";
 
-/** An event as it came: what stands behind `data:`, and the `id` before it. */
+/** A received event: the content of `data:`, and the `id` before it. */
 export interface StreamEvent {
   readonly id?: string;
   readonly type: string;
@@ -14,7 +14,7 @@ export interface StreamEvent {
   readonly requestId?: string;
 }
 
-/** Everything a stream may send, in the order in which it came. */
+/** Everything a stream may send, in the order in which it arrived. */
 export type StreamFrame =
   | { readonly kind: "retry"; readonly ms: number }
   | { readonly kind: "place"; readonly id: string }
@@ -23,7 +23,7 @@ export type StreamFrame =
 
 export type EventMatch = string | ((event: StreamEvent) => boolean);
 
-/** A test that waits for an event that never comes says what came instead, in ms. */
+/** The timeout of a wait for an event, in ms; its error lists the events that arrived instead. */
 const PATIENCE_MS = 10_000;
 
 const Envelope = z.strictObject({
@@ -40,17 +40,17 @@ const SCHEMAS = new Map(
 const ID = /^[A-Za-z0-9._-]{1,127}$/;
 
 /**
- * One event stream, read as strictly as the contract writes it: LF only, `id:` and `data:` lines and nothing else, one
- * `data:` line to a frame, known types with exactly their fields, an `id` on logged events only.
+ * One event stream, read strictly by the contract: LF only, only `id:` and `data:` lines, one `data:` line per frame,
+ * known types with exactly their fields, an `id` on logged events only.
  */
 export class SseReader {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
-  /** All that came so far. */
+  /** All events so far. */
   readonly frames: StreamFrame[] = [];
   readonly #request: ClientRequest;
   readonly #response: IncomingMessage;
-  /** Events that were not asked for yet. */
+  /** Events that no test has asked for yet. */
   readonly #waiting: StreamEvent[] = [];
   #rest = "";
   #fault: Error | undefined;
@@ -65,7 +65,7 @@ export class SseReader {
     const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
     response.on("data", (bytes: Buffer) => this.#guard(() => this.#read(decoder.decode(bytes, { stream: true }))));
     response.on("end", () => {
-      // A server that is killed ends where it stands; one that says good-bye does not.
+      // A killed server cuts the stream; a server that shuts down ends it.
       const hasSaidBye = this.events.at(-1)?.type === "bye";
       if (hasSaidBye && this.#rest !== "")
         this.#fail(new Error(`the stream ended within a frame: ${JSON.stringify(this.#rest)}`));
@@ -75,7 +75,7 @@ export class SseReader {
     response.on("close", () => this.#end());
   }
 
-  /** Open a stream; resolves with its head. */
+  /** Open a stream; resolves when its head has arrived. */
   static open(url: string, headers: Record<string, string> = {}): Promise<SseReader> {
     return new Promise((resolve, reject) => {
       const sent = request(url, { agent: false, headers: { Accept: "text/event-stream", ...headers } });
@@ -85,12 +85,12 @@ export class SseReader {
     });
   }
 
-  /** All events that came so far, whether they were asked for or not. */
+  /** All events that arrived so far, including those already returned. */
   get events(): StreamEvent[] {
     return this.frames.flatMap((frame) => (frame.kind === "event" ? [frame.event] : []));
   }
 
-  /** The `id` a client would come back with. */
+  /** The `id` with which a client would reconnect. */
   get lastEventId(): string | undefined {
     let last: string | undefined;
     for (const frame of this.frames) {
@@ -106,7 +106,7 @@ export class SseReader {
     return event!;
   }
 
-  /** The next events up to the one that matches. */
+  /** The next events, up to the first that matches. */
   async until(match: EventMatch): Promise<StreamEvent[]> {
     const isIt = typeof match === "string" ? (event: StreamEvent) => event.type === match : match;
     const came: StreamEvent[] = [];
@@ -118,7 +118,7 @@ export class SseReader {
     }
   }
 
-  /** The next event that matches; those before it are passed over. */
+  /** The next event that matches; earlier ones are skipped. */
   async find(match: EventMatch): Promise<StreamEvent> {
     return (await this.until(match)).at(-1)!;
   }
@@ -130,7 +130,7 @@ export class SseReader {
     );
   }
 
-  /** All that comes until the server ends the stream. */
+  /** All events until the server ends the stream. */
   async end(): Promise<StreamEvent[]> {
     const came: StreamEvent[] = [];
     for (;;) {
@@ -140,7 +140,7 @@ export class SseReader {
     }
   }
 
-  /** Hang up. Resolves when the connection is gone on this side. */
+  /** Close the connection. Resolves when it is closed on this side. */
   close(): Promise<void> {
     const closed = new Promise<void>((resolve) => {
       if (this.#response.closed) resolve();
@@ -220,7 +220,7 @@ function readEvent(json: string, id: string | undefined): StreamEvent {
   const { type, data } = rest;
   const schema = SCHEMAS.get(type);
   if (!schema) throw new Error(`there is no event of type ${type}: ${json}`);
-  // A message that is still being written is shown as one; only its end is logged.
+  // An unfinished message is marked as streaming; only its end is logged.
   const reading = schema.safeParse(data);
   if (!reading.success) throw new Error(`${type} is not as published: ${z.prettifyError(reading.error)} in ${json}`);
   const isLogged = seq !== undefined || (type in LOGGED_EVENTS && sessionId === undefined && type !== "error");

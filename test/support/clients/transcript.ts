@@ -1,29 +1,29 @@
 import type { EventData, HeardEvent } from "./event-stream.ts";
 
 /**
- * What a client knows of the sessions it follows, over all its connections. Throws an Error as soon as it is given what
- * it must never be given: a gap, a repetition, two sessions active at once, or text it has no place for.
+ * The state that a client derives from its sessions' events, over all its connections. Throws an Error for a violation
+ * of the protocol: a gap, a repetition, two active sessions at once, or text for an unknown message.
  */
 export class Transcript {
-  /** Logged events, by session. */
+  /** Logged events by session. */
   readonly logs = new Map<string, HeardEvent[]>();
-  /** Finished messages, by id. */
+  /** Finished messages by id. */
   readonly finished = new Map<string, string>();
-  /** Messages that are being written, as far as this connection was given them. */
+  /** Unfinished messages, as far as this connection received them. */
   readonly writing = new Map<string, string>();
-  /** Places that deletion left empty may be skipped. */
+  /** Whether gaps left by deleted sessions are allowed. */
   maySkip = false;
   /** Called with the text of a message whenever it changes. */
   onText: (messageId: string, text: string) => void = () => {};
   readonly #states = new Map<string, string>();
   readonly #starts: ReadonlyMap<string, number>;
 
-  /** @param starts the places after which the logs of some sessions begin */
+  /** @param starts the places after which the logs of some sessions start */
   constructor(starts: Record<string, number> = {}) {
     this.#starts = new Map(Object.entries(starts));
   }
 
-  /** The client comes back: what was being written is told anew. */
+  /** Called when the client reconnects: unfinished messages are sent again. */
   reconnect(): void {
     this.writing.clear();
   }
@@ -64,7 +64,7 @@ export class Transcript {
       return;
     }
     const known = this.writing.get(id) ?? "";
-    // What was said in the last moment before a run was ended is kept as far as it was stored.
+    // The last text before the end of a run may be lost; what was stored is kept.
     const isPart = status !== "success" && known.startsWith(content);
     must(isPart || content.startsWith(known), `${id} is ${content}, and was told as ${known}`);
     this.writing.delete(id);

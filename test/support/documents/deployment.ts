@@ -8,14 +8,14 @@ const folder = resolve(import.meta.dirname, "../../../deploy");
 /** A file of `deploy/`. */
 export const deployed = (path: string): string => readFileSync(join(folder, path), "utf8");
 
-/** Every file of `deploy/` that is YAML. */
+/** Every YAML file in `deploy/`. */
 export const yamlFiles = readdirSync(folder, { recursive: true, encoding: "utf8" })
   .filter((name) => /\.ya?ml$/.test(name))
   .sort();
 
 /**
- * The documents of a file.
- * @throws what the parser has against it: a key that is there twice, say
+ * The documents of a YAML file.
+ * @throws the parser's error, for example for a duplicate key
  */
 export function documentsOf(path: string): unknown[] {
   const documents = parseAllDocuments(deployed(path), { merge: true, strict: true, uniqueKeys: true });
@@ -27,7 +27,9 @@ export function documentsOf(path: string): unknown[] {
   });
 }
 
-/** What an environment makes of a node. @throws Error with every name that is no setting, and every value that is wrong */
+/**
+ * The settings that an environment gives a node. @throws Error that names every unknown setting and every wrong value
+ */
 export function settingsOf(env: Readonly<Record<string, string>>): Settings {
   const known = new Set<string>(SETTINGS.map(({ name }) => name));
   const unknown = Object.keys(env).filter((name) => !known.has(name));
@@ -37,7 +39,7 @@ export function settingsOf(env: Readonly<Record<string, string>>): Settings {
   throw new Error(reading.faults.map(({ name, message }) => `${name} ${message}`).join("\n"));
 }
 
-/** The JSON array of an instruction that a Dockerfile has once. */
+/** The JSON array of an instruction that occurs once in the Dockerfile. */
 export function commandOf(instruction: "HEALTHCHECK" | "CMD"): string[] {
   const lines = deployed("Dockerfile").replaceAll("\\\n", " ").split("\n");
   const [line, ...more] = lines.filter((each) => each.startsWith(`${instruction} `));

@@ -1,13 +1,13 @@
 import { z } from "zod";
 
-/** The parts of an OpenAPI 3.1 document that a node publishes, as the specification has them: nothing else may be in it. */
+/** The parts of an OpenAPI 3.1 document that a node publishes, by the specification; other fields are faults. */
 
 const Reference = z.strictObject({ $ref: z.string().startsWith("#/components/schemas/") });
 /** A JSON schema of any kind. */
 const Schema = z.union([Reference, z.looseObject({}), z.boolean()]);
 const Content = z.record(z.string().regex(/^[a-z*]+\/[a-z*.+-]+$/), z.strictObject({ schema: Schema }));
 
-/** Any one of them will do; each names what it takes. */
+/** Alternatives; a request needs one of them. */
 const Security = z.array(z.partialRecord(z.enum(["token", "cookie", "ticket"]), z.tuple([])));
 const SecurityScheme = z.union([
   z.strictObject({ type: z.literal("http"), scheme: z.literal("bearer"), description: z.string() }),

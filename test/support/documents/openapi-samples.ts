@@ -1,6 +1,6 @@
 import type { OpenApiDocument } from "./openapi-document.ts";
 
-/** The parts of a JSON schema that requests have. */
+/** The parts of a JSON schema that requests use. */
 export interface Schema {
   $ref?: string;
   type?: string;
@@ -15,7 +15,7 @@ export interface Schema {
   minimum?: number;
 }
 
-/** Valid values of a schema, one for each alternative at its top; `swap` says what a string place holds. */
+/** Valid values of a schema, one for each alternative at its top; `swap` replaces the value of a string. */
 export function samplesOf(schema: Schema, document: OpenApiDocument, swap: () => string): unknown[] {
   const all = (each: Schema) => samplesOf(each, document, swap);
   const one = (each: Schema) => all(each)[0];
@@ -39,7 +39,7 @@ export function samplesOf(schema: Schema, document: OpenApiDocument, swap: () =>
       const value = Object.fromEntries(
         Object.entries(schema.properties ?? {}).map(([name, each]) => [name, one(each)]),
       );
-      // The names of a record are strings of the caller, too.
+      // The keys of a record are also strings from the caller.
       if (typeof schema.additionalProperties === "object") value[swap()] = one(schema.additionalProperties);
       return [value];
     }

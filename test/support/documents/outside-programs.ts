@@ -6,7 +6,7 @@ import { test } from "vitest";
 import { BARE_ENV } from "../agents/bare-env.ts";
 import { reportUntested } from "../runner/untested.ts";
 
-/** Where other projects' programs are installed: `npm ci --prefix test/outside-programs --ignore-scripts`. */
+/** The folder of other projects' programs: `npm ci --prefix test/outside-programs --ignore-scripts`. */
 const FOLDER = resolve(import.meta.dirname, "../../outside-programs");
 export const OUTSIDE_MODULES = join(FOLDER, "node_modules");
 
@@ -18,10 +18,10 @@ const PROGRAMS = {
 } as const;
 type Program = keyof typeof PROGRAMS;
 
-/** Ends what hangs: a compiler takes its time on a machine that is busy too. */
+/** The timeout of a program that hangs: long, because a compiler is slow on a busy machine. */
 const TIMEOUT_MS = 240_000;
 
-/** They must neither report that they were used nor look for newer versions of themselves. */
+/** Variables that switch off usage reports and update checks. */
 const QUIET = { ...BARE_ENV, REDOCLY_TELEMETRY: "off", REDOCLY_SUPPRESS_UPDATE_NOTICE: "true", NO_COLOR: "1" };
 
 const entryOf = (program: Program) => join(OUTSIDE_MODULES, PROGRAMS[program]);
@@ -31,7 +31,7 @@ export function runProgram(program: Program, args: readonly string[], folder: st
   return runNode([entryOf(program), ...args], folder);
 }
 
-/** Run Node in a folder, and collect what it prints. */
+/** Run Node in a folder, and collect its output. */
 export async function runNode(args: readonly string[], folder: string) {
   const { HOME } = process.env;
   const stdio = ["ignore", "pipe", "pipe"] as const;
@@ -43,7 +43,7 @@ export async function runNode(args: readonly string[], folder: string) {
   return { code, stdout, stderr };
 }
 
-/** A test that needs some of the programs. Without them it is skipped and says so; where `CI` is set that is a failure. */
+/** A test that needs some of the programs. Without them it is skipped with a message; where `CI` is set it fails. */
 export function testWithPrograms(programs: readonly Program[], name: string, run: () => Promise<void>): void {
   const missing = programs.filter((program) => !existsSync(entryOf(program)));
   if (missing.length === 0) return void test(name, run, TIMEOUT_MS);

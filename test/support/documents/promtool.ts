@@ -3,11 +3,11 @@ import { once } from "node:events";
 import { test } from "vitest";
 import { reportUntested } from "../runner/untested.ts";
 
-/** Prometheus' own checker; Debian has it in the package `prometheus`. */
+/** Prometheus' own checker, from the Debian package `prometheus`. */
 const PROGRAM = "promtool";
 const isThere = spawnSync(PROGRAM, ["--version"]).status === 0;
 
-/** What promtool says to these arguments; `input` is its stdin. */
+/** The output of promtool; `input` is its stdin. */
 export async function promtool(args: readonly string[], input = ""): Promise<{ code: number; said: string }> {
   const child = spawn(PROGRAM, args);
   let said = "";
@@ -17,7 +17,7 @@ export async function promtool(args: readonly string[], input = ""): Promise<{ c
   return { code, said };
 }
 
-/** A test that needs promtool. Without it the test is skipped and says so; where `CI` is set that is a failure. */
+/** A test that needs promtool. Without it the test is skipped with a message; where `CI` is set it fails. */
 export function testWithPromtool(name: string, run: () => Promise<void>): void {
   if (isThere) return void test(name, run);
   reportUntested(name, "promtool is missing: install Debian's package prometheus");

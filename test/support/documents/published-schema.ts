@@ -12,15 +12,15 @@ interface Operation {
 }
 
 /**
- * The schemas of answers as a node publishes them, read strictly: a field they do not name is a fault. What the node
- * sends beyond its own documentation would otherwise never be seen.
+ * The published schemas of answers, read strictly: a field without a schema is a fault. Otherwise undocumented fields
+ * would go unnoticed.
  */
 export class PublishedSchemas {
   readonly #definitions: Json;
   readonly #operations: Operation[];
   readonly #compiled = new Map<string, z.ZodType>();
 
-  /** @param document what `/openapi.json` answers */
+  /** @param document the answer of `/openapi.json` */
   constructor(document: Json) {
     const { components, paths } = document as {
       components: { schemas: Json };
@@ -28,7 +28,7 @@ export class PublishedSchemas {
     };
     this.#definitions = toStrict(components.schemas) as Json;
     this.#operations = Object.entries(paths)
-      // A path without a parameter is meant before one with.
+      // A path without a parameter takes precedence over one with a parameter.
       .sort(([one], [other]) => one.split("{").length - other.split("{").length)
       .flatMap(([path, methods]) =>
         Object.entries(methods).map(([method, { responses }]) => ({
@@ -39,7 +39,7 @@ export class PublishedSchemas {
       );
   }
 
-  /** What is wrong with a JSON answer, in words; undefined when nothing is. */
+  /** The faults of a JSON answer as text; undefined if there are none. */
   findFault(method: string, path: string, status: number, body: unknown): string | undefined {
     const schema = this.#schemaOf(method, path, status);
     if (!schema) return `no schema is published for ${status} to ${method} ${path}`;
@@ -64,7 +64,7 @@ export class PublishedSchemas {
   }
 }
 
-/** The schema with every object closed, and its references where `fromJSONSchema` looks for them. */
+/** The schema with every object closed, and its references where `fromJSONSchema` expects them. */
 function toStrict(node: unknown): unknown {
   if (Array.isArray(node)) return node.map(toStrict);
   if (typeof node !== "object" || node === null) return node;
@@ -76,7 +76,7 @@ function toStrict(node: unknown): unknown {
   return strict;
 }
 
-/** The schema of a type of ours, with every object in it closed. */
+/** The schema of one of our types, with every object in it closed. */
 export function toStrictSchema(schema: z.ZodType): z.ZodType {
   return compile(z.toJSONSchema(schema, { io: "output" }) as Json);
 }

@@ -5,9 +5,9 @@ import { writeTemporary } from "../clients/callers.ts";
 const BEGUN = Date.parse("2026-11-22T08:00:00Z");
 
 /**
- * A log that the page can open, in a file, with a session for each of some moments.
- * @param seconds of the moments, after 08:00 UTC
- * @param onEnd told what removes the file
+ * Write a log file that the page can open, with one session for each of the given moments.
+ * @param seconds the moments, in seconds after 08:00 UTC
+ * @param onEnd registers the function that deletes the file
  */
 export function saveLog(seconds: readonly number[], onEnd: Parameters<typeof writeTemporary>[2]): Promise<string> {
   const floorId = "u:quiet";

@@ -9,7 +9,10 @@ import { depth } from "../../../src/actors/floor/arrangement.ts";
 import type { Claim } from "../../../src/actors/floor/claim.ts";
 import { must } from "../runner/must.ts";
 
-/** The invariants of docs/arbitration.md that hold of every state of a floor. Throws `Broken`, which names the broken one. */
+/**
+ * The invariants of docs/arbitration.md that hold in every state of a floor. Throws `Broken`, which names the violated
+ * invariant.
+ */
 export function checkArrangement(floor: Floor, rules: FloorRules): void {
   const { holder, ducked, reserved } = floor;
   must(!(holder && reserved), () => "1: the floor is held and reserved");
@@ -21,13 +24,13 @@ export function checkArrangement(floor: Floor, rules: FloorRules): void {
     const restriction = restrictionOn(claim, rules);
     must(!restriction, () => `13: ${claim.sessionId} is heard, ${restriction?.name} does not allow it`);
   }
-  // While the floor is reserved, the ducked sessions stay as they are.
+  // While the floor is reserved, the ducked sessions do not change.
   if (!holder) return;
   checkLevels(floor);
   checkSilences(floor, holder, rules);
 }
 
-/** 9: all above a ducked session let it be heard, at the least depth; the best comes first. */
+/** 9: every session above a ducked session lets it be heard, at the deepest of their levels; the best comes first. */
 function checkLevels(floor: Floor): void {
   const all = heard(floor);
   for (const [index, below] of floor.ducked.entries()) {
@@ -45,7 +48,7 @@ function checkLevels(floor: Floor): void {
   }
 }
 
-/** 10: no silence without a cause. */
+/** 10: every silent session has a cause. */
 function checkSilences(floor: Floor, holder: Claim, rules: FloorRules): void {
   for (const silent of floor.paused) {
     if (!returnsByItself(silent, rules) || restrictionOn(silent, rules)) continue;

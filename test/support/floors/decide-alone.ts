@@ -2,8 +2,8 @@ import type { Challenger, Floor, FloorRules } from "../../../src/actors/floor/ar
 import type { Claim } from "../../../src/actors/floor/claim.ts";
 
 /**
- * The rules as they were while one session was heard at a time: what a catalogue without the keys of ducking, critical
- * agents, restrictions and replacement must still do (invariant 12).
+ * The rules from before several sessions could be heard together. A catalogue without the keys for ducking, critical
+ * agents, restrictions and replacement must still follow them (invariant 12).
  */
 export function decideAlone(
   floor: Floor,

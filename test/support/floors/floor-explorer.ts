@@ -23,13 +23,13 @@ import type { Decision } from "../../../src/protocol/decision.ts";
 import type { SessionId } from "../../../src/protocol/ids.ts";
 import { checkArrangement } from "./arrangement-check.ts";
 
-/** What the explorer does to a floor: every session may ask, leave, be paused by its user, come back; flags change. */
+/** The explorer's steps: every session may ask, leave, be paused by its user and come back; flags change. */
 export interface Step {
   readonly what: string;
   readonly floor: Floor;
   readonly flags: Readonly<Record<string, boolean>>;
   readonly moves: readonly Move[];
-  /** Sessions that left by their own wish in this step. */
+  /** Sessions that left by their own request in this step. */
   readonly left: readonly SessionId[];
   readonly decision?: Decision;
   readonly challenger?: Challenger;
@@ -56,7 +56,10 @@ export class FloorExplorer {
     this.#rules = { decide, giveFront, closeRanks, successor, ...faulty };
   }
 
-  /** Every reachable state once, with each step out of it. Returns how many states and steps there were. */
+  /**
+   * Visits every reachable state once, with every step out of it.
+   * @returns the number of states and of steps
+   */
   explore(
     check: (before: Floor, step: Step, rules: FloorRules) => void,
     limit = 200_000,
@@ -156,7 +159,7 @@ export function claimOf(agent: AgentEntry, sessionId: SessionId): Claim {
   };
 }
 
-/** Sessions named by their place, so that states that differ in names alone are one. */
+/** Sessions named by their place, so that states that differ only in names are equal. */
 function rename(floor: Floor): Floor {
   let count = 0;
   const next = <C extends Claim>(claim: C): C => ({ ...claim, sessionId: `s${count++}` as SessionId });
@@ -202,14 +205,14 @@ export function checkStep(before: Floor, step: Step, rules: FloorRules): void {
     const move = step.moves.find((each) => each.claim.sessionId === claim.sessionId);
     must(move !== undefined, `${claim.agentId} fell silent and was not told`, before, step);
     if (claim.critical) must(move!.becomes === "archived", "11: a critical session was paused", before, step);
-    // 2′: who may silence a session that is not interruptible.
+    // 2′: which session may silence one that is not interruptible.
     if (claim.interruptible || restrictionOn(claim, rules) || move!.becomes === "archived") continue;
     const front = holder!;
     const isOutranked = claim.preemptionThreshold !== undefined && front.priority >= claim.preemptionThreshold;
     const isCritical = isHeard.some((each) => each.critical && each.sessionId !== claim.sessionId);
     must(isOutranked || isCritical, `2′: ${claim.agentId} was silenced`, before, step);
   }
-  // 16: nobody the front replaces stays.
+  // 16: no session that the front replaces stays.
   if (decision?.outcome === "granted" && decision.reason !== "beneath" && decision.reason !== "already_holder") {
     const others = [...ducked, ...paused, ...floor.queued];
     const stays = others.find(
@@ -220,7 +223,7 @@ export function checkStep(before: Floor, step: Step, rules: FloorRules): void {
   checkOrder(before, step);
 }
 
-/** 3′: after no single move are two heard of which neither lets the other be heard. */
+/** 3′: no single step lets two sessions be heard that exclude each other. */
 function checkOrder(before: Floor, step: Step): void {
   const sounding = new Map(
     heard(before)

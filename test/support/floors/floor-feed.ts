@@ -10,14 +10,14 @@ import { FloorWriter, makeMessage, NOON, type WrittenChange } from "../stores/fl
 
 const AGENT = masterRef("music_agent");
 
-/** A floor as its host and its workers make it known: each commit, checkpoint and delta is stored and published. */
+/** Stores and publishes a floor's commits, checkpoints and deltas, as its host and its workers do. */
 export class FloorFeed {
   readonly writer: FloorWriter;
   readonly #store: Store;
   readonly #bus: Bus;
   readonly #topic: string;
   readonly #sessions = new Map<string, Session>();
-  /** Messages that are being written, with the text that is stored. */
+  /** Unfinished messages, with the stored part of their text. */
   readonly #drafts = new Map<string, Message>();
 
   constructor(store: Store, bus: Bus, id = "u:ann") {
@@ -38,7 +38,7 @@ export class FloorFeed {
     await this.commit([this.writer.event("session_created", session, { session: id })]);
   }
 
-  /** So many events of a session in one commit. */
+  /** Commit `count` events of a session together. */
   async log(session: string, count = 1, text = "so it goes"): Promise<void> {
     const events = Array.from({ length: count }, () =>
       this.writer.event("session_updated", { title: text }, { session }),
@@ -46,12 +46,12 @@ export class FloorFeed {
     await this.commit(events);
   }
 
-  /** A session goes from one state to another. */
+  /** A transition of a session. */
   transit(session: string, from: string, to: string): Promise<void> {
     return this.transitAll([session, from, to]);
   }
 
-  /** Several do, in one commit and in this order. */
+  /** Several transitions in one commit, in this order. */
   async transitAll(...steps: [session: string, from: string, to: string][]): Promise<void> {
     const events = steps.map(([session, from, to]) => {
       const state = to.split(".")[0]! as Session["state"];
@@ -69,7 +69,7 @@ export class FloorFeed {
     await this.commit([last], { deleted: [{ sessionId: session as SessionId, last, at: last.at }] });
   }
 
-  /** The message is being written from now on. */
+  /** Start a message. */
   async open(session: string, id: string, runId = "run", attempt = 1): Promise<void> {
     const message = makeMessage(session, id, {
       role: "assistant",
@@ -83,7 +83,7 @@ export class FloorFeed {
     await this.commit([], { messages: [{ kind: "add", message }] });
   }
 
-  /** A piece of a message, at once. */
+  /** Publish a delta at once. */
   delta(
     session: string,
     id: string,
@@ -99,7 +99,7 @@ export class FloorFeed {
     void this.#bus.publish(this.#topic, encodeFloorMessage(message));
   }
 
-  /** The text so far becomes durable. */
+  /** Store the text so far. */
   async checkpoint(session: string, id: string, text: string): Promise<void> {
     const draft = this.#drafts.get(id)!;
     const added = text.slice(draft.content.length);
@@ -119,7 +119,7 @@ export class FloorFeed {
     await this.#bus.publish(this.#topic, encodeFloorMessage(message));
   }
 
-  /** The message is complete, and so is its run unless `goesOn`. */
+  /** Finish the message, and its run unless `goesOn`. */
   async finish(session: string, id: string, text: string, { goesOn = false } = {}): Promise<void> {
     const draft = this.#drafts.get(id)!;
     this.#drafts.delete(id);
@@ -133,12 +133,12 @@ export class FloorFeed {
     await this.commit(events, { messages: [{ kind: "put", message }] });
   }
 
-  /** Where a session's log stands, with its first event. */
+  /** A session's place in its log, and its first event. */
   async logOf(session: string): Promise<LogSlice | undefined> {
     return await this.#store.readSessionLog(session as SessionId, 0, 1);
   }
 
-  /** One commit, and the word of it. */
+  /** Commit once, and publish the commit. */
   async commit(events: LogEntry[], change: WrittenChange = {}): Promise<void> {
     const prev = this.writer.head - events.length;
     const named = new Set(events.map((event) => event.sessionId));

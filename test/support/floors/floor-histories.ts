@@ -7,7 +7,7 @@ import { FloorStage, type LooseCommand } from "./floor-stage.ts";
 const AGENTS = ["a", "b", "c", "d"];
 export const SESSIONS = ["s1", "s2", "s3", "s4", "s5"];
 
-/** Keys that let sessions be heard together; without them a floor behaves as if there were none. */
+/** The keys that let sessions be heard together; without them a floor behaves as if they did not exist. */
 const sharing = {
   interruptible: fc.constantFrom(true, true, false),
   when_blocked: fc.constantFrom("reject", "queue", "duck", "duck"),
@@ -75,7 +75,7 @@ const worldWith = (agent: ReturnType<typeof agentWith>, restrictions: fc.Arbitra
   });
 type Restrictions = (typeof restriction extends fc.Arbitrary<infer R> ? R : never)[];
 
-/** A third of the worlds know no key for hearing sessions together. */
+/** A third of the catalogues have no key for sessions that are heard together. */
 export const world = fc.oneof(
   { weight: 1, arbitrary: worldWith(agentWith(plain), fc.constant([])) },
   { weight: 2, arbitrary: worldWith(agentWith(sharing), fc.array(restriction, { maxLength: 2 })) },
@@ -83,7 +83,7 @@ export const world = fc.oneof(
 
 const sessionId = fc.constantFrom(...SESSIONS);
 const nth = fc.nat({ max: 7 });
-/** A step names runs, timers and questions by "the n-th there is": what that is depends on the history so far. */
+/** A step refers to runs, timers and questions by their index; which one it is depends on the history so far. */
 export const step = fc.oneof(
   {
     weight: 7,
@@ -149,14 +149,14 @@ export const step = fc.oneof(
   },
   /** Time passes; timers fire when they are due. */
   { weight: 4, arbitrary: fc.record({ do: fc.constant("pass" as const), ms: fc.constantFrom(2_000, 6_000, 30_000) }) },
-  /** The node is away for so long: timers fire late. */
+  /** The node is down for this time; timers fire late. */
   { weight: 1, arbitrary: fc.record({ do: fc.constant("away" as const), ms: fc.constantFrom(4_000, 40_000) }) },
 );
 export type Step = typeof step extends fc.Arbitrary<infer S> ? S : never;
 
 export interface History {
   floor: FloorStage;
-  /** The newest timers, fired ones too. */
+  /** The newest timers, including fired ones. */
   timers: { id: string; sessionId?: string | undefined }[];
   serial: number;
 }

@@ -2,15 +2,15 @@ import type { Command, CommandOf } from "../../../src/protocol/internal/command.
 import type { Reply } from "../../../src/protocol/internal/reply.ts";
 import type { ReportPart, Standing } from "../../../src/protocol/internal/run.ts";
 
-/** What a worker speaks to: a floor that takes every report unless it is told otherwise. */
+/** The floor that a worker asks: it accepts every report unless a test decides otherwise. */
 export class FloorInHand {
-  /** All that was asked, repeats too. */
+  /** All asks, including repeats. */
   readonly asked: Command[] = [];
-  /** What becomes of the next asks, one each: a failure, or another answer. Those beyond them are answered as usual. */
+  /** The results of the next asks, one each: a failure, or another answer. Later asks get the default answer. */
   readonly fates: (Error | Reply)[] = [];
-  /** Its word on the attempt. */
+  /** The standing that it reports for the attempt. */
   standing: Standing = { standing: "go", answers: [] };
-  /** Asks that were not answered yet. */
+  /** Asks without an answer so far. */
   underWay = 0;
   mostUnderWay = 0;
   #gate: PromiseWithResolvers<void> | undefined;
@@ -26,7 +26,7 @@ export class FloorInHand {
     return fate ?? { ok: true, standing: this.standing };
   };
 
-  /** From now on nothing is answered. */
+  /** Stop answering. */
   hold(): void {
     this.#gate ??= Promise.withResolvers();
   }
@@ -44,7 +44,7 @@ export class FloorInHand {
     return this.asked.filter((command) => command.type === "run.still");
   }
 
-  /** The parts of all reports, in order, each once. */
+  /** The parts of all reports in order, without repeats. */
   get parts(): ReportPart[] {
     const once = new Map(this.reports.map((report) => [report.n, report]));
     return [...once.values()].flatMap(({ parts }) => parts);

@@ -16,17 +16,17 @@ type FloorBefore = FloorActors["context"]["floor"];
 type EventFact = Extract<Fact, { type: "event" }>;
 
 /**
- * What must always hold on a floor (docs/arbitration.md), checked from the outside: by the events a reader would see,
- * and by what the machines hold. Throws an Error that names the broken one. The catalogue must be the same throughout.
+ * The invariants of a floor (docs/arbitration.md), checked from the events that a reader sees and from the machines'
+ * snapshots. Throws an Error that names the violated invariant. The catalogue must not change.
  */
 export class FloorInvariants {
   readonly #states = new Map<SessionId, string>();
-  /** What each session is busy with, by its transitions: a paused one's change of activity is told, too. */
+  /** Each session's activity, from its transitions: a paused session's change of activity is an event, too. */
   readonly #activities = new Map<SessionId, Activity>();
   readonly #openRuns = new Set<string>();
   readonly #endedRuns = new Set<string>();
   readonly #effects = new Set<string>();
-  /** Sessions that lapsed and have not asked for the floor since. */
+  /** Sessions whose lease lapsed and that have not requested the floor since. */
   readonly #lapsed = new Set<SessionId>();
   readonly #catalog: Catalog;
   readonly #log: FloorLogCheck;
@@ -38,8 +38,8 @@ export class FloorInvariants {
   }
 
   /**
-   * @param asks the session that the command lets ask for the floor, if it does
-   * @param before the floor before the delivery
+   * @param asks the session that the command lets ask for the floor, if any
+   * @param before the floor before the command
    */
   check(
     asks: string | undefined,
@@ -59,7 +59,7 @@ export class FloorInvariants {
     this.#effectsAreWanted(actors);
   }
 
-  /** Every run that was ever accepted has ended, exactly once. */
+  /** Every accepted run has ended exactly once. */
   checkAllEnded(at: number): void {
     this.#log.end(at);
     must(this.#openRuns.size === 0, `runs without complete: ${[...this.#openRuns]}`);
@@ -89,20 +89,20 @@ export class FloorInvariants {
       this.#endedRuns.add(event.data.runId);
     }
     if (event.type === "session_transition") this.#step(id, event.data, before);
-    // A queued session has no transition: the decision says that its wait is over.
+    // A queued session has no transition; the decision reports the end of its wait.
     if (event.type === "arbitration" && event.data.reason === "lease_expired") this.#lapsed.add(id);
     const active = [...this.#states].filter(([, state]) => state.startsWith("active"));
     must(active.length <= 1, `two are active at one instant: ${active.map(([who]) => who)}`);
   }
 
-  /** 14: a lapsed session is not heard, not queued, and woken by none. */
+  /** 14: a lapsed session is not heard and not queued, and no timer wakes it. */
   #lapsedAreSilent({ holder, ducked, queued }: FloorBefore): void {
     for (const { sessionId } of [...(holder ? [holder] : []), ...ducked, ...queued]) {
       must(!this.#lapsed.has(sessionId), `14: ${sessionId} has lapsed and is heard or queued`);
     }
   }
 
-  /** 16: after a grant of the front, none whom it replaces is on the floor. */
+  /** 16: after a grant of the front, no session that the front replaces is on the floor. */
   #replacedAreGone(before: FloorBefore, floor: FloorBefore, facts: readonly Fact[]): void {
     const { holder } = floor;
     const hasSwitched = facts.some((fact) => fact.type === "event" && fact.event.type === "agent_switched");
@@ -190,7 +190,7 @@ export class FloorInvariants {
     }
   }
 
-  /** Every effect that is wanted is named by somebody, and whatever is named was asked for: nothing leaks, nothing is lost. */
+  /** Every pending effect is referenced by a machine, and every referenced effect was requested. */
   #effectsAreWanted(actors: FloorActors): void {
     const named = new Set<string>();
     const name = (id: string | undefined) => id !== undefined && named.add(id);

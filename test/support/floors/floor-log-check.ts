@@ -7,27 +7,27 @@ import type { SessionId } from "../../../src/protocol/ids.ts";
 import type { Session } from "../../../src/protocol/session.ts";
 import { must } from "../runner/must.ts";
 
-/** How late a timer of a floor may be while nodes and stores fail, in ms. */
+/** How late a floor's timer may fire while nodes and stores fail, in ms. */
 const LATE_MS = 60_000;
 
 type Entry = Pick<LogEntry, "floorSeq" | "sessionId" | "type" | "at" | "json">;
 type Effect = NonNullable<Decision["effects"]>[number];
 
 /**
- * What a floor's log tells, entry by entry, measured by what must always hold (docs/arbitration.md): 1, 2′, 3′, 4, 5, 6,
- * 11, 12, 13, 15 and 16. Throws `Broken`, which names the broken one. The catalogue must be the same throughout.
+ * Checks a floor's log entry by entry against the invariants of docs/arbitration.md: 1, 2′, 3′, 4, 5, 6, 11, 12, 13, 15
+ * and 16. Throws `Broken`, which names the violated invariant. The catalogue must not change.
  */
 export class FloorLogCheck {
   readonly #catalog: Catalog;
   readonly #states = new Map<SessionId, WrittenState>();
   readonly #agents = new Map<SessionId, AgentEntry>();
-  /** The priorities that sessions were granted or queued with; unknown after a switch of agents. */
+  /** The priorities with which sessions were granted or queued; unknown after a change of agents. */
   readonly #priorities = new Map<SessionId, number>();
   #flags: Readonly<Record<string, boolean>> = {};
-  /** The last decision, and what it is still to do to other sessions. */
+  /** The last decision, and its effects on other sessions that have not happened yet. */
   #decision: Decision | undefined;
   #due: Effect[] = [];
-  /** A session became another agent since the last decision: that alone may silence others. */
+  /** A session changed its agent since the last decision, which alone may silence others. */
   #hasSwitched = false;
   #front: { sessionId: SessionId; since: number; floorSeq: number } | undefined;
 
@@ -47,12 +47,12 @@ export class FloorLogCheck {
     return this.#idsIn("ducked");
   }
 
-  /** Where the log tells that the holder came to the front. */
+  /** The time at which the holder came to the front, from the log. */
   get front(): { sessionId: SessionId; floorSeq: number } | undefined {
     return this.#front;
   }
 
-  /** Entries are missing before the next one: they went with a session that was deleted. */
+  /** Entries are missing before the next one, because a deleted session's entries are gone. */
   skip(): void {
     this.#decision = undefined;
     this.#due = [];
@@ -81,13 +81,13 @@ export class FloorLogCheck {
     } else if (type === "session_transition") this.#step(sessionId, JSON.parse(json) as Transition, entry);
   }
 
-  /** Nothing more comes of what was decided. */
+  /** The decision has no further effects. */
   end(at: number): void {
     must(this.#due.length === 0, () => `a decision did not do what it says: ${JSON.stringify(this.#due)}`);
     this.#frontIsTimely(at);
   }
 
-  /** 16: the agents that the holder's agent replaces, where a session of theirs is not above it. */
+  /** 16: the agents that the holder's agent replaces, unless a session of theirs is above it. */
   isReplacedBy(front: SessionId, other: SessionId): boolean {
     const agent = this.#agents.get(other);
     const [own, others] = [this.#priorities.get(front), this.#priorities.get(other)];
@@ -154,7 +154,7 @@ export class FloorLogCheck {
     if (isHeard(to)) this.#isHeardLawfully(id, transition, floorSeq);
   }
 
-  /** The decision's effects on others are what comes of it, in the same order. */
+  /** The decision's effects on other sessions happen, in the same order. */
   #isDue(id: SessionId, { to, event, by, level }: Transition): void {
     const { challenger } = this.#decision ?? {};
     if (!challenger || by === undefined || by.sessionId !== challenger.sessionId) return;
@@ -164,7 +164,7 @@ export class FloorLogCheck {
     must(isSo, () => `${id} became ${to} at ${level} by a decision that says ${JSON.stringify(next)}`);
   }
 
-  /** 1, 3′, 11, 13, and 16 of those that are heard. */
+  /** 1, 3′, 11, 13, and 16 for the sessions that are heard. */
   #isHeardLawfully(id: SessionId, { to, level }: Transition, floorSeq: number): void {
     const { active } = this;
     must(active.length <= 1, () => `1: two are active at one instant: ${active}`);
@@ -184,7 +184,7 @@ export class FloorLogCheck {
     }
   }
 
-  /** 2′: no session is silenced but by a decision that says so and may say so, by a restriction, or by another agent. */
+  /** 2′: only a decision that says so and may do so, a restriction, or a change of agents silences a session. */
   #preemptionIsLawful(id: SessionId, { reason, by }: Transition): void {
     const decision = this.#decision;
     const told = () => `2′: ${id} was preempted (${reason}) by ${by?.sessionId}: ${JSON.stringify(decision)}`;
@@ -204,7 +204,7 @@ export class FloorLogCheck {
     must(agent.interruptible || challenger.priority >= (agent.preemptionThreshold ?? Number.POSITIVE_INFINITY), told);
   }
 
-  /** 15: no session is in front for longer than its `max_hold`, plus a timer's lateness. */
+  /** 15: no session is in front longer than its `max_hold` plus a timer's lateness. */
   #frontIsTimely(at: number): void {
     if (!this.#front) return;
     const { sessionId, since } = this.#front;
@@ -222,7 +222,7 @@ const isFront = (state: WrittenState): boolean => state.startsWith("active");
 const isHeard = (state: WrittenState): boolean => isFront(state) || state.startsWith("ducked");
 const criticalOf = ({ critical }: AgentEntry) => (critical ? { critical: true as const } : {});
 
-/** What an agent's sessions are heard with. */
+/** The level at which an agent's sessions are heard with another. */
 const hearingOf = (agent: AgentEntry): Hearing => ({
   agentId: agent.id,
   priority: agent.priority,

@@ -1,7 +1,7 @@
 import { makeCatalog } from "../catalogs/catalog.ts";
 import type { FloorStage, LooseCommand } from "./floor-stage.ts";
 
-/** Agents that use every key there was before sessions could be heard together, and none of those that came with it. */
+/** Agents that use every key from before sessions could be heard together, and no newer key. */
 const AGENTS = [
   { name: "music", priority: 20 },
   { name: "weather", priority: 30, idle_timeout: "7s", after_turn: "yield" },
@@ -37,7 +37,7 @@ const claim = (sessionId: string, runId: string): LooseCommand => ({
 });
 const whatIf = (agentId: string): LooseCommand => ({ type: "floor.what_if", agentId });
 
-/** A history in two halves. A floor is restored between the two from the snapshot that the first half leaves. */
+/** A history in two halves. The second half starts from the snapshot of the first. */
 export const HISTORY: readonly [LooseCommand[], LooseCommand[]] = [
   [
     session("m1", "music"),
@@ -76,7 +76,7 @@ export const HISTORY: readonly [LooseCommand[], LooseCommand[]] = [
   ],
 ];
 
-/** What each command does and answers, as JSON. */
+/** The events and the answer of each command, as JSON. */
 export function play(stage: FloorStage, commands: readonly LooseCommand[]): string[] {
   return commands.map((command) => {
     stage.now += 1_000;

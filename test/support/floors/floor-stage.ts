@@ -16,16 +16,16 @@ type Loose<T> = T extends z.$brand
     : T extends object
       ? { [K in keyof T]: Loose<T[K]> }
       : T;
-/** A command with plain strings where the protocol has branded ones. */
+/** A command with plain strings in place of the protocol's branded ones. */
 export type LooseCommand = Loose<Command>;
 type LooseReport = Extract<LooseCommand, { type: "run.report" }>;
 
-/** The actors of one floor, with a clock that is moved by hand. */
+/** The actors of one floor, with a clock that the test moves. */
 export class FloorStage {
   catalog: Catalog;
   actors: FloorActors;
   now = Date.UTC(2026, 0, 1, 12);
-  /** Everything that was said, oldest first. */
+  /** All events, oldest first. */
   readonly facts: Fact[] = [];
   #stamp = 0;
   readonly #floorId: FloorId;
@@ -50,7 +50,7 @@ export class FloorStage {
     return this.deliver(command).reply;
   }
 
-  /** Create a session of this agent; it is called after it. */
+  /** Create a session with this agent and the same name. */
   create(agentId: string, options: { id?: string; activate?: boolean } = {}): Reply {
     const sessionId = options.id ?? agentId;
     const session = { sessionId, agentId, userId: "ann" };
@@ -78,7 +78,7 @@ export class FloorStage {
     return standing && writtenState(standing.value);
   }
 
-  /** Carry the floor over to new actors, as a restart does: by the floor's snapshot and the rows of its sessions. */
+  /** Restore the floor to new actors, as after a restart: from the floor's snapshot and its sessions' rows. */
   restart(): void {
     const former = this.actors;
     const mattering = former.mattering();
@@ -108,7 +108,7 @@ export class FloorStage {
   }
 }
 
-/** The decision of an answer, whichever way it went. */
+/** The decision in an answer, granted or not. */
 export function decisionOf(reply: Reply): LoggedData<"arbitration"> | undefined {
   if (reply.ok) return reply.decision;
   return reply.facts?.["decision"] as LoggedData<"arbitration"> | undefined;

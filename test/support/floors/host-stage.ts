@@ -19,14 +19,14 @@ import type { LooseCommand } from "./floor-stage.ts";
 /** How long a command waits for its host, in ms. */
 const DEADLINE_MS = 5_000;
 
-/** Default: ann asks her own floor, under a new id, for the next five seconds. `caller: null`: the system asks itself. */
+/** Default: ann asks her own floor, under a new id, for the next five seconds. `caller: null`: the system asks. */
 interface Asking {
   floorId?: string;
   caller?: string | null;
   commandId?: string;
   bodyHash?: string;
   deadline?: number;
-  /** The owner on whose sessions alone it may act. */
+  /** The owner to whose sessions the command is limited. */
   actsFor?: string;
 }
 
@@ -35,11 +35,11 @@ interface StageOptions {
   bus?: Bus;
 }
 
-/** Counts what a host counts. */
+/** The host's counters. */
 class KeptMetrics implements HostMetrics {
-  /** Commands of each batch that was committed. */
+  /** Commands of each committed batch. */
   readonly batches: number[] = [];
-  /** What broke. */
+  /** Floors whose actors failed. */
   readonly breaks: string[] = [];
   conflicts = 0;
   lapses = 0;
@@ -63,7 +63,7 @@ class KeptMetrics implements HostMetrics {
   }
 }
 
-/** A host over a real store whose commits are in the test's hand, as are time, the catalogue and what is armed. */
+/** A host over a real store. The test controls the commits, the clock, the catalogue and the arming of effects. */
 export class HostStage {
   readonly host: Host;
   readonly store: StoreInHand;
@@ -75,7 +75,7 @@ export class HostStage {
   /** Called with each effect that is to be armed. */
   onArm: (effect: Effect) => void = () => {};
   catalog: Catalog = makeCatalog(EXAMPLE_AGENTS);
-  /** Commands that entered the actors, those that were delivered again counted again. */
+  /** Commands delivered to the actors, including repeated deliveries. */
   entered = 0;
   #asked = 0;
   readonly #node: string;
@@ -106,13 +106,13 @@ export class HostStage {
   }
 
   static async open({ maxFloors = 16, bus = new MemoryBus() }: StageOptions = {}): Promise<HostStage> {
-    // A timer's work is done when its commits are.
+    // A timer has done its work when its commits are done.
     const clock: VirtualClock = new VirtualClock({ settle: () => stage.store.idle() });
     const stage: HostStage = new HostStage("node", await openTemporaryStore(clock), { clock, bus, maxFloors });
     return stage;
   }
 
-  /** Another node's host over the same store and bus: it knows nothing of this one. */
+  /** Another node's host over the same store and bus, which does not know this one. */
   neighbour(): HostStage {
     const { clock, bus, catalog } = this;
     const other = new HostStage(`${this.#node}2`, this.#beneath, { clock, bus, maxFloors: 16 });
@@ -120,7 +120,7 @@ export class HostStage {
     return other;
   }
 
-  /** Rejects as the host does. */
+  /** Rejects with the host's error. */
   async ask(command: LooseCommand, asking: Asking = {}): Promise<Reply> {
     const { floorId = "u:ann", caller = "ann", bodyHash = "body", actsFor } = asking;
     const { commandId = `${this.#node}-command${this.#asked++}`, deadline = this.clock.now() + DEADLINE_MS } = asking;
@@ -135,7 +135,7 @@ export class HostStage {
     });
   }
 
-  /** The code it is rejected with, or `answered`. */
+  /** The code of the rejection, or `answered`. */
   async failureOf(asked: Promise<Reply>): Promise<string> {
     return asked.then(
       () => "answered",
@@ -165,14 +165,14 @@ export class HostStage {
     return this.ask({ type: "session.rename", sessionId, title }, asking);
   }
 
-  /** A turn whose run is claimed, and is at its first attempt. */
+  /** A turn whose run is claimed, in its first attempt. */
   async run(sessionId: string, runId: string): Promise<void> {
     await this.ask({ type: "session.chat", sessionId, turn: { messageId: `m-${runId}`, runId, content: "go" } });
     const claim = { type: "run.claim" as const, sessionId, runId, claimId: "worker", asked: false };
     await this.ask(claim, { caller: null });
   }
 
-  /** What followers of a floor are told from now on. */
+  /** What followers of a floor receive from now on. */
   async hear(floorId = "u:ann"): Promise<FloorMessage[]> {
     const heard: FloorMessage[] = [];
     const topic = floorTopic(this.#beneath.epoch, floorId as FloorId);
@@ -180,7 +180,7 @@ export class HostStage {
     return heard;
   }
 
-  /** Everything that can happen without the commits that are held has happened. */
+  /** Resolves when nothing more can happen without the held commits. */
   settle(): Promise<void> {
     return this.store.idle();
   }

@@ -2,7 +2,7 @@ import type { FloorActors } from "../../../src/actors/host/floor-actors.ts";
 import type { SessionMachineState } from "../../../src/actors/host/session-machine-state.ts";
 import { readSnapshot, SNAPSHOT_FORMAT, withSessions, writeSnapshot } from "../../../src/actors/host/snapshot.ts";
 
-/** The floor as XState's `getPersistedSnapshot` writes it, its sessions inside. Formats 1 and 2 stored it like this. */
+/** The floor as XState's `getPersistedSnapshot` writes it, with its sessions inside: the storage of formats 1 and 2. */
 export function persistWhole(actors: FloorActors): string {
   const sessions = [...actors.mattering()].map((id) => `"${id}":${persistSession(actors.machineState(id)!)}`);
   return `${actors.persist().slice(0, -1)},"children":{${sessions.join()}}}`;
@@ -14,7 +14,7 @@ export function persistSession({ value, context }: SessionMachineState): string 
   return JSON.stringify({ snapshot: inner, src: "session", syncSnapshot: false });
 }
 
-/** What a host restores from the floor's row and the rows of its sessions. */
+/** The snapshot that a host restores from the floor's row and its sessions' rows. */
 export function throughRows(actors: FloorActors): Record<string, unknown> {
   const snapshot = writeSnapshot(actors.persist(), actors.mattering(), 0);
   const rows = [...actors.mattering()].map((id) => {

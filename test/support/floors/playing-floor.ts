@@ -5,11 +5,11 @@ import { FloorStage } from "./floor-stage.ts";
 /** The entry of a scripted adapter. */
 export const scripted = (changes: Record<string, unknown> = {}) => ({ kind: "scripted", ...changes });
 
-/** A catalogue whose music agent has other keys than the examples'. */
+/** A catalogue whose music agent has other keys than in the examples. */
 export const withMusic = (changes: Record<string, unknown>) =>
   makeCatalog(EXAMPLE_AGENTS.map((agent) => (agent["name"] === "music" ? { ...agent, ...changes } : agent)));
 
-/** A floor whose music session runs `m1`, claimed and speaking. */
+/** A floor whose music session runs `m1`, which is claimed and streaming. */
 export function playing(changes: Record<string, unknown> = {}): FloorStage {
   const floor = new FloorStage(withMusic(changes));
   floor.create("music");
@@ -19,10 +19,10 @@ export function playing(changes: Record<string, unknown> = {}): FloorStage {
   return floor;
 }
 
-/** Music itself, as the author of a message. */
+/** Music as the author of a message. */
 export const author = { kind: "master" as const, name: "music", depth: 0, path: ["music"] };
 
-/** Report number `n` of an attempt at `m1`: it says more in its message. */
+/** Report number `n` of an attempt at `m1`, with more text of its message. */
 export function say(floor: FloorStage, n: number, text: string, attempt = 1): ReturnType<FloorStage["report"]> {
   const messageId = `a${attempt}`;
   return floor.report("music", "run-m1", n, {
@@ -34,7 +34,7 @@ export function say(floor: FloorStage, n: number, text: string, attempt = 1): Re
   });
 }
 
-/** The messages that a step closed, each with its status. */
+/** The messages that a step finished, each with its status. */
 export const closed = (facts: readonly Fact[]) =>
   facts.flatMap((fact) => (fact.type === "draft.close" ? [`${fact.messageId} ${fact.close.status}`] : []));
 

@@ -8,9 +8,9 @@ interface Timer {
   sessionId?: string | undefined;
 }
 
-/** A floor whose timers fire when they are due, as time passes. */
+/** A floor whose timers fire when they are due. */
 export class TimedFloor extends FloorStage {
-  /** The timers that stand, the earliest first. */
+  /** The pending timers, the earliest first. */
   get timers(): Timer[] {
     const standing = new Map<string, Timer>();
     for (const fact of this.facts) {
@@ -20,7 +20,7 @@ export class TimedFloor extends FloorStage {
     return [...standing.values()].sort((one, other) => one.dueAt - other.dueAt);
   }
 
-  /** Let time pass. A timer fires when it is due, or at the end of `awayMs`, in which the node did nothing. */
+  /** Let time pass. A timer fires when it is due, or at the end of `awayMs`, in which the node was down. */
   pass(ms: number, awayMs = 0): void {
     const until = this.now + ms;
     const backAt = this.now + awayMs;
@@ -39,7 +39,7 @@ export class TimedFloor extends FloorStage {
     return this.deliver({ type: "session.heartbeat", sessionId });
   }
 
-  /** Beat at each of these times, counted from now. */
+  /** Send a heartbeat at each of these times from now. */
   beatAt(sessionId: string, ...times: number[]): void {
     const from = this.now;
     for (const at of times) {
@@ -48,7 +48,7 @@ export class TimedFloor extends FloorStage {
     }
   }
 
-  /** The session as answers show it. */
+  /** The session as answers contain it. */
   view(sessionId: string): Session | undefined {
     const view = this.actors.machineState(sessionId as never)?.view;
     return view && JSON.parse(JSON.stringify(view));

@@ -13,7 +13,7 @@ type Delivery = { facts: Fact[]; reply: Reply | undefined };
 
 const NEEDS_ARBITER: ReadonlySet<string> = new Set(["session.create", "session.delete", "session.switch_agent"]);
 
-/** A floor played by XState's own actors, mailboxes and inspection: what the tables are held against. */
+/** A floor run by XState's own actors, mailboxes and inspection: the reference for the tables. */
 export class XstateFloor {
   readonly #arbiter;
   readonly #before = new Map<SessionId, SessionSnapshot>();
@@ -41,7 +41,7 @@ export class XstateFloor {
     return this.#arbiter.getSnapshot().children;
   }
 
-  /** @throws what a machine threw */
+  /** @throws the error that a machine threw */
   deliver(command: Extract<ArbiterEvent, { given: unknown }>): Delivery {
     this.#facts = [];
     const isForSession = "sessionId" in command && command.sessionId !== undefined && !NEEDS_ARBITER.has(command.type);
@@ -63,7 +63,7 @@ export class XstateFloor {
     this.send({ type: "bring", input });
   }
 
-  /** What XState writes, as JSON keeps it. */
+  /** The persisted snapshot after a round trip through JSON. */
   persisted(): { children: Record<string, unknown> } {
     return JSON.parse(JSON.stringify(this.#arbiter.getPersistedSnapshot()));
   }
@@ -89,7 +89,7 @@ export class XstateFloor {
     if (event.type === "xstate.init" || !before) return;
     const from = writtenState(before.value as SessionValue);
     const to = writtenState(after.value as SessionValue);
-    // A paused session's activity does not show in what is written of its state.
+    // A paused session's activity is not part of its written state.
     const isHidden = to === "paused" && before.value.activity !== after.value.activity;
     const activity = isHidden ? { from: before.value.activity, to: after.value.activity } : undefined;
     const { level } = after.context;

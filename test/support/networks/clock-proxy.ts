@@ -2,14 +2,14 @@ import type { Socket } from "node:net";
 import { askDatabase } from "../servers/postgres-place.ts";
 import { Road } from "./road.ts";
 
-/** What a node asks the time with, and what it is asked with on this road. */
+/** The query with which a node reads the database's time, and the query that this proxy puts in its place. */
 const ASKED = "clock_timestamp()";
 const WRONG = "(clock_timestamp() + (SELECT by FROM public.clock_error))";
-/** `P`, PostgreSQL's message that prepares a statement, and the bytes of a message's length. */
+/** `P`, PostgreSQL's Parse message, and the size of a message's length field. */
 const PARSE = 0x50;
 const LENGTH_BYTES = 4;
 
-/** A road to a PostgreSQL whose clock is wrong by as much as is said, for those who take it. */
+/** A proxy to PostgreSQL that shifts the clock its clients see by `offsetMs`. */
 export class ClockProxy extends Road {
   readonly #url: string;
 
@@ -24,7 +24,7 @@ export class ClockProxy extends Road {
     return new ClockProxy(url).open();
   }
 
-  /** The database's URL by this road. */
+  /** The database's URL through this proxy. */
   get databaseUrl(): string {
     const url = new URL(this.#url);
     url.hostname = "127.0.0.1";
@@ -38,7 +38,7 @@ export class ClockProxy extends Road {
 
   protected override carry(client: Socket, upstream: Socket): void {
     let rest = Buffer.alloc(0);
-    // The first message has no letter before its length.
+    // The first message has no type byte before its length.
     let headBytes = 0;
     client.on("data", (bytes) => {
       rest = Buffer.concat([rest, bytes]);

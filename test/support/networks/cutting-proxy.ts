@@ -11,9 +11,9 @@ const BAD_GATEWAY = [
   PAGE,
 ].join("\r\n");
 
-/** A road to a server that is cut off now and then: clients reach it here, and lose it when they are told to. */
+/** A proxy to a server that breaks connections when the test says so. */
 export class CuttingProxy extends Road {
-  /** Connections made so far. */
+  /** Connections accepted so far. */
   connections = 0;
 
   #does: "carry" | "refuse" | "502" = "carry";
@@ -22,18 +22,18 @@ export class CuttingProxy extends Road {
     return new CuttingProxy(target).open();
   }
 
-  /** Whoever is connected is so no more. */
+  /** Break all connections. */
   cut(): void {
     for (const socket of this.sockets) socket.resetAndDestroy();
   }
 
-  /** Whoever is connected is so no more, and nobody gets through until `admit`. */
+  /** Break all connections, and accept none until `admit`. */
   refuse(): void {
     this.#does = "refuse";
     this.cut();
   }
 
-  /** Break all connections, and answer every request as a proxy whose server is gone, until `admit`. */
+  /** Break all connections, and answer every request like a proxy whose server is down, until `admit`. */
   answer502(): void {
     this.#does = "502";
     this.cut();

@@ -1,15 +1,15 @@
 import type { Socket } from "node:net";
 import { Road } from "./road.ts";
 
-/** What is published on channels that end with this is lost on the way, while it is set. */
+/** While set, messages published on channels with this suffix are dropped. */
 type Lost = string | undefined;
 
 const NEWLINE = "\r\n";
 
-/** A road to a Redis on which messages of one channel get lost, and nothing else: neither side notices. */
+/** A proxy to Redis that drops the messages of one channel; neither side notices. */
 export class DeafProxy extends Road {
   lost: Lost;
-  /** Messages that were lost. */
+  /** Dropped messages. */
   count = 0;
 
   static start(target: string): Promise<DeafProxy> {
@@ -37,7 +37,7 @@ export class DeafProxy extends Road {
   }
 }
 
-/** Where the reply that begins at `at` ends; undefined while its end is not there. */
+/** The end of the reply that begins at `at`; undefined while the reply is incomplete. */
 function endOf(bytes: Buffer, at: number): number | undefined {
   const line = bytes.indexOf(NEWLINE, at, "latin1");
   if (line < 0) return undefined;

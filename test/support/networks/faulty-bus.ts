@@ -1,13 +1,13 @@
 import type { Bus, Listener, Subscription, Unsubscribe } from "../../../src/bus/bus.ts";
 
-/** What becomes of a message that is published. */
+/** What happens to a published message. */
 export type Fate = "deliver" | "lose" | "repeat" | "delay";
 
-/** A real bus with faults on the way to it: whatever one node publishes may be lost, repeated, late and out of order. */
+/** A real bus with faults: messages published by one node may be lost, repeated, delayed and reordered. */
 export class FaultyBus implements Bus {
   readonly #bus: Bus;
   readonly #late: [topic: string, message: Uint8Array][] = [];
-  /** What becomes of the next messages, one each; those beyond them are delivered. */
+  /** What happens to the next messages, one each; later ones are delivered. */
   readonly fates: Fate[] = [];
   readonly #onAway = new Set<() => void>();
   #isAway = false;
@@ -16,7 +16,7 @@ export class FaultyBus implements Bus {
     this.#bus = bus;
   }
 
-  /** It is known to be away, until it comes back. */
+  /** Report the bus as away until `comeBack`. */
   goAway(): void {
     this.#isAway = true;
     for (const listener of this.#onAway) listener();
@@ -38,7 +38,7 @@ export class FaultyBus implements Bus {
     if (fate === "repeat") await this.#bus.publish(topic, message);
   }
 
-  /** Deliver what is late, the last first. */
+  /** Deliver the delayed messages, the last first. */
   async deliverLate(): Promise<void> {
     for (const [topic, message] of this.#late.splice(0).reverse()) await this.#bus.publish(topic, message);
   }

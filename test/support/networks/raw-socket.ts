@@ -1,12 +1,12 @@
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 
-/** A client that speaks bytes: what HTTP libraries would never send, to a real server. */
+/** A client that sends raw bytes to a real server, which HTTP libraries would refuse to send. */
 export class RawSocket {
   readonly socket: Socket;
-  /** All that has come so far. */
+  /** All received bytes so far. */
   text = "";
-  /** When the connection is over, however it ended. */
+  /** Resolves when the connection has ended, in any way. */
   readonly closed: Promise<void>;
   #onText: () => void = () => {};
 
@@ -17,7 +17,7 @@ export class RawSocket {
     socket.once("close", () => this.#onText());
   }
 
-  /** @param from the address it comes from: every one of 127.0.0.0/8 is this machine's */
+  /** @param from the client's address: all of 127.0.0.0/8 are addresses of this machine */
   static async open(url: string, { from = "127.0.0.1", reads = true } = {}): Promise<RawSocket> {
     const { hostname, port } = new URL(url);
     const socket = connect({ host: hostname, port: Number(port), localAddress: from });
@@ -32,14 +32,14 @@ export class RawSocket {
     return raw;
   }
 
-  /** @param piece sent as it is; resolves when the system has taken it, or the connection is over */
+  /** @param piece sent unchanged; resolves when the system has taken it, or the connection has ended */
   async send(piece: string | Buffer): Promise<void> {
     if (this.socket.destroyed) return;
     const isTaken = this.socket.write(piece);
     if (!isTaken) await Promise.race([once(this.socket, "drain").catch(() => {}), this.closed]);
   }
 
-  /** Resolves with what has come when it matches, or when the connection is over. */
+  /** Resolves with the received text when it matches, or when the connection has ended. */
   async until(pattern: RegExp): Promise<string> {
     while (!pattern.test(this.text) && !this.socket.destroyed) {
       await new Promise<void>((resolve) => {
@@ -54,11 +54,11 @@ export class RawSocket {
   }
 }
 
-/** The head of a request, as it goes over the wire. */
+/** The head of a request on the wire. */
 export function headOf(method: string, path: string, headers: Record<string, string | number> = {}): string {
   const lines = Object.entries({ Host: "127.0.0.1", ...headers }).map(([name, value]) => `${name}: ${value}\r\n`);
   return `${method} ${path} HTTP/1.1\r\n${lines.join("")}\r\n`;
 }
 
-/** So much of a body, in chunks of one byte each. */
+/** A body of this size, in chunks of one byte each. */
 export const oneByteChunks = (count: number): string => "1\r\na\r\n".repeat(count);

@@ -3,11 +3,11 @@ import { type AddressInfo, createServer, type Server, type Socket, connect as tc
 import { onTestFinished } from "vitest";
 
 /**
- * A road to a server: clients reach it by another port, which is gone when the test ends. What travels on it, and how,
- * is said by those that extend it.
+ * A TCP proxy to a server on another port, which is closed when the test ends. Subclasses decide what is forwarded, and
+ * how.
  */
 export abstract class Road {
-  /** Both ends of every connection there is. */
+  /** Both ends of every open connection. */
   protected readonly sockets = new Set<Socket>();
   readonly #server: Server;
   readonly #target: URL;
@@ -22,12 +22,12 @@ export abstract class Road {
     return (this.#server.address() as AddressInfo).port;
   }
 
-  /** The road's own URL, of the same kind as the server's. */
+  /** The proxy's URL, with the same scheme as the server's. */
   get url(): string {
     return `${this.#target.protocol}//127.0.0.1:${this.port}`;
   }
 
-  /** Let what comes from either side go to the other. */
+  /** Forward data in both directions. */
   protected abstract carry(client: Socket, upstream: Socket): void;
 
   protected async open(): Promise<this> {

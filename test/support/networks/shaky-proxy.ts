@@ -2,21 +2,21 @@ import type { Socket } from "node:net";
 import type { Chance } from "../runner/chance.ts";
 import { Road } from "./road.ts";
 
-/** What a server tells clients to wait, and what they are told in its place: as long, and shorter. */
+/** The server's reconnection delay, and the shorter one of the same length that replaces it. */
 const RETRY = /retry: (\d+)\n/g;
 const HASTE_MS = "20";
 
 /**
- * A road to a server that breaks all the time: each connection after some bytes, in the middle of whatever they are.
- * Whoever was told how long to wait before it comes back is told to wait less.
+ * A proxy to a server that breaks each connection after some bytes, at any byte. It shortens the reconnection delay
+ * that the server sends.
  */
 export class ShakyProxy extends Road {
-  /** Bytes after which the next connection breaks; undefined: it holds. */
+  /** Bytes after which the next connection breaks; undefined: it stays open. */
   nextCut: () => number | undefined = () => undefined;
   /** Connections that it broke. */
   cuts = 0;
 
-  /** Breaks after `from` to `to` bytes, as chance has it. */
+  /** Break after `from` to `to` bytes, at random. */
   static start(target: string, chance: Chance, from: number, to: number): Promise<ShakyProxy> {
     const proxy = new ShakyProxy(target);
     proxy.nextCut = () => from + chance.below(to - from);

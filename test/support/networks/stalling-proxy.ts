@@ -2,8 +2,8 @@ import type { Socket } from "node:net";
 import { Road } from "./road.ts";
 
 /**
- * A road to a server that may come to a halt: while it does, nothing travels on it, in either direction, and nobody is
- * told; whoever comes is let on and gets no further.
+ * A proxy to a server that can stall: it accepts connections, forwards nothing in either direction, and neither side is
+ * notified.
  */
 export class StallingProxy extends Road {
   #isStalled = false;

@@ -1,15 +1,15 @@
 import type { Bus, Listener, Subscription, Unsubscribe } from "../../../src/bus/bus.ts";
 import { MemoryBus } from "../../../src/bus/memory-bus.ts";
 
-/** What becomes of a message on its way. */
+/** What happens to a message in transit. */
 export type Fate = "deliver" | "lose" | "repeat" | "delay";
 
-/** A bus that does all a bus may do: it loses, repeats, delays and reorders what it is told to. */
+/** A bus with all permitted faults: it loses, repeats, delays and reorders messages. */
 export class UnreliableBus implements Bus {
   readonly memory = new MemoryBus();
   readonly #onRecovered = new Set<() => void>();
   readonly #late: { topic: string; message: Uint8Array }[] = [];
-  /** Decides about each message; left out, all arrive. */
+  /** Decides about each message; by default all arrive. */
   fate: (topic: string) => Fate = () => "deliver";
 
   isHeard(): boolean {
@@ -48,23 +48,23 @@ export class UnreliableBus implements Bus {
     return this.memory.close();
   }
 
-  /** Messages that are still on their way. */
+  /** Messages in transit. */
   get lateCount(): number {
     return this.#late.length;
   }
 
-  /** Deliver one that is late: the one `choose` picks of so many. */
+  /** Deliver the delayed message that `choose` selects by its index. */
   async deliverLate(choose: (count: number) => number = () => 0): Promise<void> {
     const [late] = this.#late.splice(choose(this.#late.length), 1);
     if (late) await this.memory.publish(late.topic, late.message);
   }
 
-  /** Forget what is late. */
+  /** Drop the delayed messages. */
   loseLate(): void {
     this.#late.length = 0;
   }
 
-  /** It was away and is there again. */
+  /** The bus was away and is back. */
   recover(): void {
     for (const listener of this.#onRecovered) listener();
   }

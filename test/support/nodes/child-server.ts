@@ -35,31 +35,31 @@ export interface Exit {
 
 export interface ServerHouse {
   readonly file: string;
-  /** Do not check the floors at the end: the test breaks the database, or changes what it was decided by. */
+  /** Do not check the floors at the end: the test damages the database, or changes the catalogue. */
   leaveUnchecked(): void;
-  /** A node that is about to start. Whatever happens to the test, the process does not outlive it. */
+  /** Starts a node. The process ends with the test at the latest. */
   begin(options?: StartOptions): ChildServer;
   /**
-   * A node that listens.
-   * @throws Error with what it printed, when it ends without having listened
+   * Starts a node and waits until it listens.
+   * @throws Error with its output, if it ends before it listens
    */
   start(options?: StartOptions): Promise<ChildServer>;
 }
 
 export interface StartOptions {
   settings?: Record<string, string>;
-  /** No file the node writes may grow over it, as on a full disk. */
+  /** The largest size of a file that the node writes, to simulate a full disk. */
   maxFileKib?: number;
-  /** Where the shell sends its output instead of here: `2>/dev/full`. */
+  /** A redirection of its output by the shell: `2>/dev/full`. */
   redirection?: string;
-  /** Its stderr is a pipe that is not read. */
+  /** Its stderr is a pipe that nobody reads. */
   isDeaf?: boolean;
 }
 
 /**
- * A database file and a catalogue in a private folder, and the nodes that are started on them. At the end every floor of
- * the file is checked, unless the catalogue was changed meanwhile.
- * @param atEnd what is given to it is called at the end, last given first called; default: the end of the test
+ * A database file and a catalogue in a private folder, and the nodes that are started on them. At the end every floor
+ * of the file is checked, unless the catalogue was changed meanwhile.
+ * @param atEnd registers a function for the end, last registered first called; default: the end of the test
  */
 export async function makeHouse(
   catalog: Catalog,
@@ -69,7 +69,7 @@ export async function makeHouse(
   const { folder, file, remove } = await makeFolder();
   atEnd(remove);
   const config = join(folder, "agents.yaml");
-  // JSON is YAML.
+  // JSON is valid YAML.
   const text = JSON.stringify(catalog);
   await writeFile(config, text);
   let isChecked = settings["INTERLOCK_STORE"] === undefined;
@@ -97,7 +97,7 @@ export async function makeHouse(
   };
 }
 
-/** What the nodes left on a file that is theirs alone. */
+/** The file after the nodes, opened without them. */
 async function checkFile(file: string, catalog: string): Promise<void> {
   if (!existsSync(file)) return;
   const store = await openSqliteStore({ file, clock: new StandingClock(), log: new KeptLog() });
@@ -108,7 +108,7 @@ async function checkFile(file: string, catalog: string): Promise<void> {
   }
 }
 
-/** A real node in a process of its own, on a free port. */
+/** A real node in a separate process, on a free port. */
 export class ChildServer {
   /** Resolves when the process has ended. */
   readonly ended: Promise<Exit>;
@@ -144,13 +144,13 @@ export class ChildServer {
     });
   }
 
-  /** Read a log that was not read, until a line is as it should be; `work` makes the node say more, again and again. */
+  /** Read a log that was not read before, until a line matches; `work` repeatedly makes the node write more. */
   async hear(isIt: (line: LogLine) => boolean, work: () => Promise<void>): Promise<void> {
     this.#listen();
     while (!this.log.some(isIt)) await work();
   }
 
-  /** Resolves when a line of its log is as it should be. */
+  /** Resolves when a line of its log matches. */
   async logged(isIt: (line: LogLine) => boolean): Promise<void> {
     while (!this.log.some(isIt)) {
       const heard = new Promise<void>((resolve) => {
@@ -160,7 +160,7 @@ export class ChildServer {
     }
   }
 
-  /** @throws Error with what it printed, when it ends before */
+  /** @throws Error with its output, when it ends before */
   async listening(): Promise<void> {
     await Promise.race([this.#address.promise, this.ended]);
     if (!this.#url) throw new Error(`the node did not start\n${this.#stderr}`);
@@ -174,7 +174,7 @@ export class ChildServer {
     return this.#url!;
   }
 
-  /** What it printed on stderr, whole. */
+  /** Its complete stderr. */
   get stderr(): string {
     return this.#stderr;
   }
@@ -188,7 +188,7 @@ export class ChildServer {
     this.#child.kill(name);
   }
 
-  /** It goes on existing, with all its connections, and does nothing. */
+  /** Freeze it: the process and its connections stay, and it does nothing. */
   freeze(): void {
     this.#child.kill("SIGSTOP");
   }
@@ -197,13 +197,13 @@ export class ChildServer {
     this.#child.kill("SIGCONT");
   }
 
-  /** SIGKILL; resolves when the process is gone. */
+  /** SIGKILL; resolves when the process has ended. */
   async kill(): Promise<void> {
     this.#child.kill("SIGKILL");
     await this.ended;
   }
 
-  /** An answer, whatever its status. Rejects when the node is not there. */
+  /** An answer with any status. Rejects when the node cannot be reached. */
   async ask(method: string, path: string, body?: unknown, key?: string): Promise<{ status: number; body: AnswerBody }> {
     const response = await fetch(`${this.url}${path}`, {
       method,
@@ -220,7 +220,7 @@ export class ChildServer {
     return this.ask("POST", path, body, key);
   }
 
-  /** A session's log from its beginning, until it has an event that fits. */
+  /** A session's log from its beginning, up to an event that matches. */
   async follow(sessionId: string, fits: (event: ToldEvent) => boolean): Promise<ToldEvent[]> {
     const stream = await fetch(`${this.url}/session/${sessionId}/events?lastEventId=`);
     const told: ToldEvent[] = [];
@@ -234,7 +234,7 @@ export class ChildServer {
     throw new Error(`the stream ended after ${told.map(({ type }) => type)}`);
   }
 
-  /** The value of a metric; 0 when it is not there. */
+  /** The value of a metric; 0 if it is absent. */
   async metric(name: string): Promise<number> {
     const text = await (await fetch(`${this.url}/metrics`)).text();
     const line = text.split("\n").find((each) => each.startsWith(`${name} `));
@@ -248,7 +248,7 @@ export interface ToldEvent {
   data: Record<string, unknown>;
 }
 
-/** What answers hold; what a particular one lacks is undefined, whatever the type says. */
+/** The fields of all answers; a field that an answer lacks is undefined in spite of its type. */
 export interface AnswerBody {
   success: boolean;
   position: string;

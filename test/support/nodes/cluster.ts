@@ -9,17 +9,17 @@ import { KeptLog, StandingClock } from "../stores/sqlite-place.ts";
 import { checkStoredFloors } from "../stores/stored-floors-check.ts";
 import { type ChildServer, makeHouse, type ServerHouse } from "./child-server.ts";
 
-/** All nodes of this file; what they logged is told where a test fails, this much of it. */
+/** The nodes of this file. When a test fails, it prints this much of their logs. */
 const begun: ChildServer[] = [];
 const TOLD = 4_000;
 
-/** What the nodes of a file's clusters share: one PostgreSQL and one Redis, from its first test to its last. */
+/** The servers that a file's clusters share: one PostgreSQL and one Redis, from the first test to the last. */
 export interface ClusterServers {
   postgres: () => PostgresServer;
   redis: () => RedisProcess;
 }
 
-/** A suite that needs both servers; `own`: it does something to PostgreSQL. To Redis anybody may. */
+/** A suite that needs both servers; `own`: it stops or reconfigures PostgreSQL. Every suite may do so with Redis. */
 export async function describeClusters(
   name: string,
   suite: (servers: ClusterServers) => void,
@@ -50,13 +50,13 @@ type AtEnd = (close: () => Promise<void>) => void;
 
 export interface ClusterOptions {
   catalog: Catalog;
-  /** Of every node. */
+  /** Settings of every node. */
   settings?: Record<string, string>;
-  /** What is given to it is called at the end, last given first called. Default: the end of the test. */
+  /** Registers a function for the end, last registered first called. Default: the end of the test. */
   atEnd?: AtEnd;
 }
 
-/** What the nodes left in their database. */
+/** The nodes' database. */
 async function checkDatabase(url: string, catalog: string): Promise<void> {
   const store = await openPostgresStore({ url, clock: new StandingClock(), log: new KeptLog() });
   try {
@@ -66,7 +66,7 @@ async function checkDatabase(url: string, catalog: string): Promise<void> {
   }
 }
 
-/** Nodes in processes of their own, over a database of their own. None outlives the test. */
+/** Nodes in separate processes, over a separate database. All of them end with the test. */
 export class Cluster {
   readonly storeUrl: string;
   readonly #house: ServerHouse;
@@ -87,26 +87,26 @@ export class Cluster {
     return new Cluster(url, await makeHouse(catalog, shared, atEnd));
   }
 
-  /** A node that is about to start. */
+  /** Starts a node. */
   begin(roles: readonly Role[], settings: Record<string, string> = {}): ChildServer {
     const node = this.#house.begin({ settings: { INTERLOCK_ROLES: roles.join(), ...settings } });
     begun.push(node);
     return node;
   }
 
-  /** A node that listens. */
+  /** Starts a node and waits until it listens. */
   async start(roles: readonly Role[], settings?: Record<string, string>): Promise<ChildServer> {
     const node = this.begin(roles, settings);
     await node.listening();
     return node;
   }
 
-  /** As many nodes as there are lists of roles, started together. */
+  /** Starts one node per list of roles, together. */
   startAll<const R extends readonly (readonly Role[])[]>(...roles: R): Promise<{ [K in keyof R]: ChildServer }> {
     return Promise.all(roles.map((each) => this.start(each))) as Promise<{ [K in keyof R]: ChildServer }>;
   }
 
-  /** Ask the database past the nodes. */
+  /** Query the database directly. */
   sql(text: string): Promise<Record<string, unknown>[]> {
     return askDatabase(this.storeUrl, text);
   }

@@ -10,7 +10,9 @@ import { VirtualClock } from "../runner/virtual-clock.ts";
 import { openTemporaryStore, withMethods } from "../stores/temporary-store.ts";
 import { openGateway } from "./gateway-stage.ts";
 
-/** A gateway over a store, with connections that clients open and load sessions into; `replace`: methods of its store. */
+/**
+ * A gateway over a store, with connections to which clients bind sessions; `replace`: replacement methods of its store.
+ */
 export async function place(replace: (store: Store) => Partial<Store> = () => ({})) {
   const store = await openTemporaryStore();
   const bus = new UnreliableBus();
@@ -19,7 +21,7 @@ export async function place(replace: (store: Store) => Partial<Store> = () => ({
   const { url } = stage;
   const feed = new FloorFeed(store, bus);
 
-  /** A client's connection, with what it knows of its sessions. */
+  /** A client's connection, and what the client knows of its sessions. */
   async function connect(query = "", starts: Record<string, number> = {}) {
     const reader = new SessionReader(`${url}/events${query}`, new Transcript(starts));
     onTestFinished(() => reader.close());
@@ -27,7 +29,7 @@ export async function place(replace: (store: Store) => Partial<Store> = () => ({
     return { reader, connectionId: await idOf(reader) };
   }
 
-  /** Bind a session, from where its log stands. */
+  /** Bind a session, from its current position. */
   async function load(connectionId: string, sessionId: string): Promise<{ status: number; errorCode?: string }> {
     const response = await fetch(`${url}/session/load`, {
       method: "POST",
@@ -41,9 +43,9 @@ export async function place(replace: (store: Store) => Partial<Store> = () => ({
   return { ...stage, store, bus, clock, feed, connect, load, rowOf };
 }
 
-/** The id of a connection, once its stream tells it. */
+/** The id of a connection, once its stream has sent it. */
 export const idOf = async (reader: SessionReader) => (await reader.stream.next("connected")).data.connectionId;
-/** Whether a transcript has a session up to this event. */
+/** Whether a transcript has a session's events up to this one. */
 export const has = (sessionId: string, seq: number) => (transcript: Transcript) => transcript.seqOf(sessionId) === seq;
-/** The sessions that a position names. */
+/** The sessions in a position. */
 export const slotsOf = (position: string | undefined) => parseConnectionPosition(position ?? "")?.slots;

@@ -4,28 +4,28 @@ import type { SessionId } from "../../../src/protocol/ids.ts";
 import type { Store } from "../../../src/store/store.ts";
 import type { ChildServer } from "./child-server.ts";
 
-/** Nodes over one store, of which a test kills one while it copies a history. */
+/** Nodes over one store. A test kills one of them while it copies a history. */
 export interface CopyingNodes {
-  /** The node that takes the request. */
+  /** The node that receives the request. */
   readonly copying: ChildServer;
-  /** Messages of histories that no session has adopted. */
+  /** Staged messages that belong to no session. */
   staged(): number | Promise<number>;
-  /** Kill a node in the middle. @returns a node that answers afterwards */
+  /** Kill a node during the copy. @returns a node that answers afterwards */
   kill(): Promise<ChildServer>;
-  /** The store as it is at the end; nodes that would be in the way are gone. */
+  /** The store after the test, without other nodes. */
   openStore(): Promise<Store>;
-  /** Rows that hold something of a history: of messages, of staged sessions, of images. */
+  /** Rows of histories: messages, staged sessions, images. */
   rows(): Promise<{ messages: number; staged: number; images: number }>;
 }
 
-/** Long enough for a kill to come in the middle of its copy. */
+/** Long enough to be killed while it is copied. */
 const MESSAGES = 4_000;
 const IMAGE = Buffer.from("not really a picture");
 const HASH = createHash("sha256").update(IMAGE).digest("hex");
 const LINES = { "Content-Type": "application/x-ndjson" };
 const DAYS_MS = 3 * 86_400_000;
 
-/** An exported session: turns of a question with an image and of an answer. */
+/** An exported session: turns of a question with an image and an answer. */
 function exported(): string {
   const lines: object[] = [
     { type: "session", version: 1, title: "Long", agentId: "general" },
@@ -60,7 +60,7 @@ async function importSession(node: ChildServer, userId: string, key: string): Pr
   return { status: response.status, body: (await response.json()) as Answer["body"] };
 }
 
-/** What is said in a session, from its beginning. */
+/** The messages of a session, oldest first. */
 async function exportedContents(node: ChildServer, id: string): Promise<string[]> {
   const text = await (await fetch(`${node.url}/session/${id}/export?format=jsonl`)).text();
   const lines = text.trimEnd().split("\n");
@@ -68,11 +68,11 @@ async function exportedContents(node: ChildServer, id: string): Promise<string[]
 }
 
 interface Copying {
-  /** Send the request; each time the same. */
+  /** Send the request; it is the same each time. */
   ask(node: ChildServer, source: string, key: string): Promise<Answer>;
   /** Messages of the copy. */
   copied: number;
-  /** Whether the copy takes the place of its source. */
+  /** Whether the copy replaces its source. */
   replaces: boolean;
 }
 
@@ -99,7 +99,7 @@ const COPYING: Record<string, Copying> = {
   import: { ask: (node, _, key) => importSession(node, "ann", key), copied: MESSAGES, replaces: false },
 };
 
-/** How much is staged when the kill comes. The last pieces are written at about the time of the commit. */
+/** The staged share at which the node is killed. The last pieces are written shortly before the commit. */
 const MOMENTS = { begins: 64, "is almost done": MESSAGES - 192 };
 type Moment = keyof typeof MOMENTS;
 
@@ -123,7 +123,7 @@ export function copyingSuite(victim: string, moments: readonly Moment[], open: (
         .finally(() => {
           isOver = true;
         });
-      // A look that comes too late kills after the commit: then the copy has to be whole.
+      // If the check comes too late, the kill is after the commit: then the copy must be complete.
       while (!isOver && (await nodes.staged()) < MOMENTS[moment]) await new Promise((resolve) => setImmediate(resolve));
       const node = await nodes.kill();
       await asking;
@@ -132,7 +132,7 @@ export function copyingSuite(victim: string, moments: readonly Moment[], open: (
         const { body } = await node.ask("GET", `/session/list?includeArchived=true&${query}`);
         return (body as unknown as { sessions: { id: string; messageCount: number }[] }).sessions;
       };
-      // A session whose commit came before the kill is whole.
+      // A session that was committed before the kill is complete.
       for (const query of ["userId=ann", "q=whale"]) {
         const others = (await shown(query)).filter(({ id }) => id !== source);
         expect(others.length).toBeLessThanOrEqual(1);
@@ -158,7 +158,7 @@ export function copyingSuite(victim: string, moments: readonly Moment[], open: (
       const left = await nodes.rows();
       expect(left).toEqual({ messages: whole.messages + kept.messageCount, staged: 0, images: 2 });
 
-      /** A node that has just come is not yet ready for every floor. */
+      /** A node that has just started does not own all its floors yet. */
       async function answered(by: ChildServer): Promise<Answer> {
         for (;;) {
           const answer = await ask(by, source, "copy");

@@ -5,7 +5,7 @@ import { gunzipSync } from "node:zlib";
 import pg from "pg";
 import type { StreamEvent } from "../clients/sse-reader.ts";
 
-/** What `test/fixtures/former-release/record.ts` recorded of the former release. */
+/** The recording of the former release by `test/fixtures/former-release/record.ts`. */
 const FOLDER = join(import.meta.dirname, "../../fixtures/former-release");
 
 interface RecordedAnswer {
@@ -13,9 +13,9 @@ interface RecordedAnswer {
   body: Record<string, unknown>;
 }
 
-/** What the former release answered before it was killed. */
+/** The answers of the former release before it was killed. */
 export interface Recording {
-  /** When it was killed, in ms since 1970. */
+  /** The time at which it was killed, in ms since 1970. */
   recordedAt: number;
   /** Writes with a key, in order. */
   keyed: { method: string; path: string; body: unknown; key: string; answer: RecordedAnswer }[];
@@ -38,13 +38,13 @@ export async function readRecording(name: "sqlite" | "postgres"): Promise<Record
   return JSON.parse((await unpack(`${name}.json.gz`)).toString());
 }
 
-/** Effects and receipts have due times and ages: move them to now, as if the release had been killed a moment ago. */
+/** Effects and receipts have due times and ages: move them to now, as if the release had just been killed. */
 const catchUp = ({ recordedAt }: Recording): string[] => {
   const elapsedMs = Date.now() - recordedAt;
   return [`UPDATE effects SET due_at = due_at + ${elapsedMs}`, `UPDATE receipts SET at = at + ${elapsedMs}`];
 };
 
-/** Put the SQLite file of the former release at `file`. */
+/** Copy the SQLite file of the former release to `file`. */
 export async function restoreSqlite(file: string, recording: Recording): Promise<void> {
   await writeFile(file, await unpack("interlock.db.gz"));
   const database = new DatabaseSync(file);
@@ -52,7 +52,7 @@ export async function restoreSqlite(file: string, recording: Recording): Promise
   database.close();
 }
 
-/** Fill the empty database at `url` with the dump of the former release's. */
+/** Load the dump of the former release into the empty database at `url`. */
 export async function restorePostgres(url: string, recording: Recording): Promise<void> {
   const client = new pg.Client(url);
   await client.connect();

@@ -11,11 +11,11 @@ export interface GatewayStage {
   gateway: Gateway;
   url: string;
   log: KeptLog;
-  /** Readers that were cut off because they took nothing. */
+  /** Readers that were cut off because they did not read. */
   cuts: () => number;
 }
 
-/** A door with nobody behind it: streams are served, commands are not. */
+/** A gateway without a host: it serves streams, but no commands. */
 export async function openGateway(parts: { store: Store; bus: Bus; clock: Clock }): Promise<GatewayStage> {
   const log = new KeptLog();
   const catalog = makeCatalog(EXAMPLE_AGENTS);

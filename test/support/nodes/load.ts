@@ -6,22 +6,22 @@ import { checkDeeds, checkLog, readStoreLog, unfinishedRuns } from "../stores/st
 import type { ChildServer } from "./child-server.ts";
 import type { Cluster } from "./cluster.ts";
 
-/** A run that got lost is found by the next sweep, every 10 s; twice that, and what the run takes. */
+/** The next sweep, every 10 s, finds a lost run: twice that, and the duration of the run. */
 const SETTLE_MS = 25_000;
 const LOOK_MS = 200;
 
-/** What was asked, under which key, and what came of it. */
+/** A request, its key and its outcome. */
 export interface Deed {
   kind: "create" | "chat" | "rename" | "pause" | "resume" | "archive";
   sessionId: string;
   key: string;
-  /** Undefined while nobody knows. */
+  /** Undefined while the outcome is unknown. */
   outcome?: Outcome;
 }
 
 type Outcome = { ok: true; answer: { session?: { id: string }; runId?: string } } | { ok: false; refusal: unknown };
 
-/** Agents that take some 30 ms to answer, and may be interrupted by one another. */
+/** Agents that take some 30 ms to answer, and may interrupt one another. */
 export const LOAD_CATALOG = {
   agents: [
     {
@@ -41,8 +41,8 @@ export const LOAD_CATALOG = {
 };
 
 /**
- * The project's own client behind a balancer: each try goes to the next node, whether it is there or not.
- * @param onFailure told of every try that came to nothing, and of why
+ * The project's own client behind a load balancer that sends each try to the next node, even if the node is down.
+ * @param onFailure called with the reason of every failed try
  */
 export function clientOf(nodes: () => readonly ChildServer[], onFailure: (why: string) => void = () => {}): Client {
   let tries = 0;
@@ -63,7 +63,7 @@ export function clientOf(nodes: () => readonly ChildServer[], onFailure: (why: s
   });
 }
 
-/** A user's client that asks one thing after the other, and what nobody knows the outcome of until somebody does. */
+/** A user's client that sends one request after the other, and repeats a request until its outcome is known. */
 export class LoadClient {
   readonly name: string;
   readonly userId: string;
@@ -79,7 +79,7 @@ export class LoadClient {
     this.#client = options.client;
   }
 
-  /** Ask the next thing, or the last one again. */
+  /** Send the next request, or repeat the last one. */
   async step(): Promise<Deed> {
     const last = this.deeds.at(-1);
     const deed = last && !last.outcome ? last : this.#next();
@@ -89,7 +89,7 @@ export class LoadClient {
     return deed;
   }
 
-  /** @returns undefined when nobody knows; whatever is neither an answer nor a refusal is thrown */
+  /** @returns undefined while the outcome is unknown; anything but an answer or a refusal is thrown */
   async ask(deed: Deed, client = this.#client): Promise<Outcome | undefined> {
     try {
       return { ok: true, answer: await this.#send(deed, client) };
@@ -102,11 +102,11 @@ export class LoadClient {
     }
   }
 
-  /** End what is left of its session, if it has one. */
+  /** Archive the client's session, if it has one. */
   async leave(client: Client): Promise<void> {
     if (this.#sessionId === undefined) return;
     await client.stopSession(this.#sessionId).catch((error) => {
-      // It was refused when it was made.
+      // The session was refused when it was created.
       if (error.code !== "session_not_found") throw error;
     });
   }
@@ -148,20 +148,20 @@ export class LoadClient {
 
 export interface LoadOptions {
   users: number;
-  /** Clients of each user, which compete for its floor. */
+  /** The number of clients per user; they compete for the user's floor. */
   clientsEach: number;
   seed: number;
   /** Where requests go. */
   nodes: () => readonly ChildServer[];
 }
 
-/** Many clients at work, until they are told to stop. */
+/** Many concurrent clients, until they are stopped. */
 export class Load {
   readonly clients: LoadClient[] = [];
   readonly users: string[];
-  /** Requests that failed for good, as far as their clients could tell. */
+  /** Requests that failed for good from their clients' point of view. */
   undecided = 0;
-  /** By user: why tries came to nothing. */
+  /** The reasons of failed tries, by user. */
   readonly failures = new Map<string, string[]>();
   #isOver = false;
   #working: Promise<unknown> | undefined;
@@ -194,13 +194,13 @@ export class Load {
         }
       }),
     );
-    // Told by `end`.
+    // Called by `end`.
     this.#working.catch(() => {});
   }
 
   /**
-   * Resolves when each client of these users has been answered so many times more.
-   * @returns how long that took, in ms
+   * Resolves when each client of these users got `count` more answers.
+   * @returns the time that took, in ms
    */
   async answered(times: number, withinMs: number, users: readonly string[] = this.users): Promise<number> {
     const begunAt = performance.now();
@@ -225,20 +225,20 @@ export class Load {
     return Math.round(performance.now() - begunAt);
   }
 
-  /** Stop asking. Rejects if somebody was told what nobody may be told. */
+  /** Stop all clients. Rejects if a client received an answer that the protocol forbids. */
   async end(): Promise<void> {
     this.#isOver = true;
     await this.#working;
   }
 
   /**
-   * Whatever was asked is asked again, of `nodes`: what was answered is answered the same, and all else is decided now.
-   * Then the store's log has all of it, once.
+   * Repeat every request at `nodes`: an answered request gets the same answer, and any other is decided now. Then the
+   * store's log must contain each effect exactly once.
    */
   async audit(cluster: Cluster, nodes: readonly ChildServer[]): Promise<void> {
     const client = clientOf(() => nodes);
     await Promise.all(this.clients.map((each) => repeatAll(each, client)));
-    // No run is forgotten: whoever has the floor comes to the end of its turns.
+    // No run is lost: every holder finishes its turns.
     await expect.poll(() => countRunning(cluster), { timeout: SETTLE_MS, interval: LOOK_MS }).toBe(0);
     for (const each of this.clients) await each.leave(client);
     const { deeds } = this;

@@ -11,7 +11,7 @@ import { messageOf } from "../agents/run-stage.ts";
 import { VirtualClock } from "../runner/virtual-clock.ts";
 import { KeptLog } from "../stores/sqlite-place.ts";
 
-/** A run of ann's song, wished for by a commit that is traced. */
+/** A run of ann's session, requested by a commit with a trace. */
 export const EFFECT: RunEffect & { trace: string } = {
   kind: "run",
   id: "e" as EffectId,
@@ -24,14 +24,14 @@ export const EFFECT: RunEffect & { trace: string } = {
   trace: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
 };
 
-/** A floor that gives the run, at its second attempt, to whoever claims it, and takes every report. */
+/** A floor that grants every claim of the run, as its second attempt, and accepts every report. */
 export async function giveAway({ command }: Envelope): Promise<Reply> {
   if (command.type !== "run.claim") return { ok: true, standing: { standing: "go", answers: [] } };
   const task = { runId: EFFECT.runId, attempt: 2, agentId: EFFECT.agentId, messageId: "m" as MessageId };
   return { ok: true, task: { ...task, approvedTools: [] } };
 }
 
-/** The agent that the run is for. */
+/** The agent of the run. */
 export const singer = (run: Agent["run"]): Agent => ({
   id: "singer" as AgentId,
   yields: "hold",
@@ -39,7 +39,7 @@ export const singer = (run: Agent["run"]): Agent => ({
   run,
 });
 
-/** A worker alone with the run: its time is the test's, and whom it asks answers as the test says. */
+/** A worker with one run. The test controls its clock and the answers of its floor. */
 export async function startLoneWorker(
   over: Pick<WorkerOptions, "ask"> & Partial<WorkerOptions> & { agent: Agent },
 ): Promise<VirtualClock> {

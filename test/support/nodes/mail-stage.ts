@@ -11,14 +11,14 @@ import { VirtualClock } from "../runner/virtual-clock.ts";
 export const TOPIC = "floors";
 export const DEADLINE_MS = 5_000;
 
-/** A node: its mailbox, and what it publishes. */
+/** A node: its mailbox, and the messages that it publishes. */
 export interface MailNode {
   mailbox: Mailbox;
   bus: FaultyBus;
   clock: VirtualClock;
 }
 
-/** For each test of a suite: a node that asks and a node that serves, over a bus that `open` opens. */
+/** For each test of a suite: an asking node and a serving node, over a bus that `open` opens. */
 export function mailStage(open: () => Promise<BusSubject>) {
   let subject: BusSubject;
   let asker: MailNode;
@@ -48,7 +48,7 @@ export function mailStage(open: () => Promise<BusSubject>) {
     await subject.close();
   });
 
-  /** Time passes on every node. */
+  /** Move the clock of every node. */
   const pass = async (ms: number) => {
     await server.clock.advance(ms);
     await asker.clock.advance(ms);
@@ -63,7 +63,7 @@ export function mailStage(open: () => Promise<BusSubject>) {
     command: { type: "floor.what_if", agentId: "music" },
   });
 
-  /** Serves at `server`: answers with the command's id, and remembers whom it served. */
+  /** Serve at `server`: answer with the command's id, and record the commands. */
   async function serveAll(answer: Serve = async ({ commandId }) => replyOf(commandId)) {
     const served: Envelope[] = [];
     let wake = () => {};
@@ -90,7 +90,7 @@ export function mailStage(open: () => Promise<BusSubject>) {
     );
 
   return {
-    /** The nodes of the test that runs. */
+    /** The nodes of the running test. */
     get asker() {
       return asker;
     },

@@ -2,12 +2,12 @@ import type { Membership } from "../../../src/cluster/ownership.ts";
 import { AppError } from "../../../src/protocol/errors.ts";
 import type { VirtualClock } from "../runner/virtual-clock.ts";
 
-/** The members of one cluster, in memory, with leases on a clock that is moved by hand. */
+/** The members of one cluster in memory, with leases on a clock that the test moves. */
 export class MemberList {
   readonly #clock: VirtualClock;
   readonly #leaseMs: number;
   readonly #until = new Map<string, number>();
-  /** Nobody can be told apart while it is away. */
+  /** While away, no member can be read. */
   isAway = false;
 
   constructor(clock: VirtualClock, leaseMs: number) {
@@ -30,13 +30,13 @@ export class MemberList {
     };
   }
 
-  /** Members whose lease lasts. */
+  /** Members with a valid lease. */
   present(): string[] {
     const now = this.#clock.now();
     return [...this.#until].filter(([, until]) => until > now).map(([id]) => id);
   }
 
-  /** As if the server had started empty. */
+  /** As if the server had restarted empty. */
   forgetAll(): void {
     this.#until.clear();
   }

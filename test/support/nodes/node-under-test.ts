@@ -21,17 +21,17 @@ export interface NodeOptions {
   agents?: readonly File[];
   /** The catalogue's other keys. Default: `general` is the default agent. */
   catalog?: File;
-  /** Beside a free port, a store in memory and no log. */
+  /** Settings other than a free port, a store in memory and a silent log. */
   settings?: Record<string, string>;
-  /** What else its environment says. Default: nothing. */
+  /** Further variables of its environment. Default: none. */
   env?: Record<string, string>;
-  /** Whether the log may tell of failures. Default: a failure that was logged fails the test that stops the node. */
+  /** Whether failures in the log are expected. Default: a logged failure fails the test that stops the node. */
   mayFail?: boolean;
-  /** Where the built page lies. Default: where the app looks for it. */
+  /** The folder of the built page. Default: the app's own. */
   pageFolder?: string;
 }
 
-/** What answers hold. What a particular answer lacks is undefined, whatever the type says. */
+/** The fields of all answers. A field that an answer lacks is undefined in spite of its type. */
 export interface AnswerBody {
   success: boolean;
   position: string;
@@ -84,11 +84,11 @@ export interface RequestOptions {
   /** The `Idempotency-Key`. */
   key?: string;
   headers?: OutgoingHttpHeaders;
-  /** Sent as it is, in place of JSON. */
+  /** Sent unchanged, in place of JSON. */
   raw?: string;
 }
 
-/** A node in this process, spoken to over real HTTP. Every JSON answer is checked against what the node publishes. */
+/** A node in this process, reached over real HTTP. Every JSON answer is checked against the published schemas. */
 export class NodeUnderTest {
   readonly url: string;
   readonly #app: App;
@@ -138,14 +138,14 @@ export class NodeUnderTest {
     return node;
   }
 
-  /** Put another catalogue in place of the file's: the node never sees part of it. */
+  /** Replace the catalogue's file atomically. */
   async writeCatalog(text: string): Promise<void> {
     const path = join(this.#folder, "agents_config.yaml");
     await writeFile(`${path}.new`, text);
     await rename(`${path}.new`, path);
   }
 
-  /** What a signal to stop does, while clients are still there. */
+  /** Stop as after a signal, while clients are connected. */
   shutDown(): Promise<void> {
     return this.#app.stop();
   }
@@ -160,7 +160,7 @@ export class NodeUnderTest {
 
   /**
    * A user id that no test of this node has, so that a repeated test finds an empty floor.
-   * @param name what the id begins with; a number follows
+   * @param name the id's prefix; a number follows
    */
   newUser(name = "user"): string {
     this.#users += 1;
@@ -187,10 +187,10 @@ export class NodeUnderTest {
     return this.#ask("DELETE", path, undefined, options);
   }
 
-  /** One request, exactly as given. */
+  /** One request, sent as given. */
   async send(method: string, path: string, headers: OutgoingHttpHeaders = {}, content?: string): Promise<Answer> {
     return new Promise((resolve, reject) => {
-      // The path as it is: `URL` would mend what is wrong with it.
+      // The path is sent unchanged, because `URL` would normalise it.
       const { hostname, port } = new URL(this.url);
       const sent = request({ hostname, port, method, path, headers, agent: this.#agent }, async (response) => {
         const chunks: Buffer[] = [];
@@ -207,7 +207,7 @@ export class NodeUnderTest {
     });
   }
 
-  /** Send a POST and hang up before the answer. */
+  /** Send a POST and close the connection before the answer. */
   sendAndLeave(path: string, body: unknown): Promise<void> {
     return new Promise((resolve) => {
       const headers = { "Content-Type": "application/json" };
@@ -218,7 +218,7 @@ export class NodeUnderTest {
     });
   }
 
-  /** Open an event stream; hung up when the node stops. */
+  /** Open an event stream; it is closed when the node stops. */
   async stream(path: string, headers?: Record<string, string>): Promise<SseReader> {
     const stream = await SseReader.open(this.url + path, headers);
     this.#streams.push(stream);
@@ -243,7 +243,7 @@ export class NodeUnderTest {
     return answer;
   }
 
-  /** Every JSON answer is as published; every failure is a problem whose code, status and `retryable` belong together. */
+  /** Every JSON answer matches its schema; every failure is a problem with matching code, status and `retryable`. */
   #check(method: string, path: string, { status, body, text }: Answer): void {
     const what = `${status} to ${method} ${path}: ${text.slice(0, 2_000)}`;
     expect(this.#schemas!.findFault(method, path.split("?", 1)[0]!, status, body), what).toBeUndefined();

@@ -5,7 +5,7 @@ import { onTestFinished } from "vitest";
 
 const MAIN = fileURLToPath(new URL("./player-main.ts", import.meta.url));
 
-/** A program of its own that plays a session, and beats until it is killed. It does not outlive the test. */
+/** A separate process that sends heartbeats for a session until it is killed. It ends with the test at the latest. */
 export class Player {
   readonly #child;
 
@@ -23,7 +23,7 @@ export class Player {
     return player;
   }
 
-  /** SIGKILL; resolves when the process is gone. */
+  /** SIGKILL; resolves when the process has ended. */
   async kill(): Promise<void> {
     if (this.#child.exitCode !== null || this.#child.signalCode !== null) return;
     this.#child.kill("SIGKILL");

@@ -1,4 +1,4 @@
-/** Agents that play for themselves, with leases that tests can wait for. */
+/** External agents with leases short enough for tests. */
 const external = { adapter: { kind: "external" } };
 
 export const PLAYERS = [

@@ -8,15 +8,17 @@ type Catalog = Parameters<typeof makeHouse>[0];
 
 /** Real nodes that answer clients, in one of the two shapes. */
 export interface Shape {
-  /** Where clients send what they say. */
+  /** The node to which clients send messages. */
   readonly here: ChildServer;
-  /** Where they read and answer: another gateway, if there is one. */
+  /** The node at which clients read and answer: another gateway, if there is one. */
   readonly there: ChildServer;
-  /** The processes that drive agents. */
+  /** The processes that run agents. */
   readonly workers: readonly ChildServer[];
   /** Kill every node with SIGKILL, and start as many on the same data. */
   restart(): Promise<void>;
-  /** Kill what drives agents with SIGKILL, and start another. Embedded that is the whole node. */
+  /**
+   * Kill the processes that run agents with SIGKILL, and start others. In the embedded shape that is the whole node.
+   */
   loseWorker(): Promise<void>;
 }
 
@@ -26,8 +28,8 @@ export interface ShapeOptions {
 }
 
 /**
- * One suite over both shapes: a node with a SQLite file, and two gateways, an orchestrator and a worker over PostgreSQL and
- * Redis. The nodes start once for the suite.
+ * One suite over both shapes: a node with a SQLite file; and two gateways, an orchestrator and a worker over PostgreSQL
+ * and Redis. The nodes start once per suite.
  */
 export async function describeShapes(
   name: string,
@@ -102,7 +104,7 @@ function suiteOver(options: ShapeOptions, start: Start, suite: (shape: Shape) =>
 
 let sessions = 0;
 
-/** A session, talked to at one node and read at the other. */
+/** A session to which one node's client writes and which the other's reads. */
 export class Talk {
   readonly id: string;
   readonly #shape: Shape;
@@ -114,7 +116,7 @@ export class Talk {
     this.#reader = reader;
   }
 
-  /** A new session of an agent that has a floor of its own. */
+  /** A new session with its own floor. */
   static async open(shape: Shape, agentId: string, fields: object = {}): Promise<Talk> {
     sessions += 1;
     const id = `talk-${process.pid}-${sessions}-${Date.now().toString(36)}`;
@@ -125,7 +127,7 @@ export class Talk {
     return new Talk(id, shape, reader);
   }
 
-  /** Its log, as far as it was heard. */
+  /** The received part of its log. */
   get events(): readonly HeardEvent[] {
     return this.#reader.transcript.logs.get(this.id) ?? [];
   }
@@ -134,12 +136,12 @@ export class Talk {
     return this.events.filter((event) => event.type === type);
   }
 
-  /** The session's state, as far as it was heard. */
+  /** The session's state, by the received events. */
   get state(): string | undefined {
     return this.#reader.transcript.stateOf(this.id);
   }
 
-  /** Whether a message that is being written says this so far. */
+  /** Whether an unfinished message has this text. */
   reading(text: string): boolean {
     return [...this.#reader.transcript.writing.values()].includes(text);
   }
@@ -148,19 +150,19 @@ export class Talk {
     await this.#reader.until(() => holds(this));
   }
 
-  /** Send a client's message; it has to be accepted. */
+  /** Send a client's message, which must be accepted. */
   async send(message: object, node = this.#shape.here): Promise<{ runId: string }> {
     const { status, body } = await node.post("/message", { sessionId: this.id, ...message });
     expect(status, JSON.stringify(body)).toBe(200);
     return body;
   }
 
-  /** Begin a turn. */
+  /** Start a turn. */
   async say(content: string): Promise<string> {
     return (await this.send({ type: "chat", content })).runId;
   }
 
-  /** A turn to its end. */
+  /** Run a turn to its end. */
   async ask(content: string): Promise<HeardEvent[]> {
     const from = this.events.length;
     await this.ended(await this.say(content));
@@ -173,7 +175,7 @@ export class Talk {
     return complete()!;
   }
 
-  /** The request for the user that is still open. */
+  /** The pending question or confirmation. */
   async asked(type: "tool_confirmation_request" | "user_question_request"): Promise<HeardEvent> {
     const open = () => {
       const settled = new Set(this.eventsOf("interaction_resolved").map(({ requestId }) => requestId));
@@ -183,12 +185,12 @@ export class Talk {
     return open()!;
   }
 
-  /** Answer a request at the other node. */
+  /** Answer a question or confirmation at the other node. */
   async answer({ type, requestId }: HeardEvent, response: unknown): Promise<void> {
     await this.send({ type: type.replace("_request", "_response"), requestId, response }, this.#shape.there);
   }
 
-  /** What the store has of it. */
+  /** The session in the store. */
   async messages() {
     return (await this.#shape.there.ask("GET", `/session/${this.id}/messages?limit=500`)).body.messages;
   }
@@ -197,7 +199,7 @@ export class Talk {
     return (await this.#shape.there.ask("GET", `/session/${this.id}`)).body.session;
   }
 
-  /** Its whole log, as a client reads it that has nothing. */
+  /** Its whole log, read by a client without a position. */
   async replay(): Promise<readonly HeardEvent[]> {
     const reader = await new SessionReader(`${this.#shape.here.url}/session/${this.id}/events`).open();
     const head = this.events.at(-1)!.seq!;
@@ -206,7 +208,7 @@ export class Talk {
     return reader.transcript.logs.get(this.id)!;
   }
 
-  /** Go on reading after the nodes were started anew. */
+  /** Continue to read after the nodes were restarted. */
   async comeBack(): Promise<void> {
     this.#reader.moveTo(this.#shape.there.url);
     await this.#reader.open();

@@ -2,7 +2,7 @@ import { Metrics } from "../../../src/metrics.ts";
 
 const none = () => 0;
 
-/** The metrics of a node on which nothing happens, but what a test tells them. */
+/** The metrics of an idle node, which a test can change. */
 export const stillMetrics = (): Metrics =>
   new Metrics(
     {

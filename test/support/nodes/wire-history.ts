@@ -4,9 +4,9 @@ import { join } from "node:path";
 import { createApp, readSettings } from "../../../src/index.ts";
 
 /**
- * A history of requests to a node whose catalogue has no key of *Heard together*, and all that the node answers and tells its
- * readers, byte by byte but for times and made ids. It enters by the package's door alone, so that it also runs in a former
- * release: `node test/support/nodes/wire-history.ts` prints what that one puts on the wire.
+ * A history of requests to a node whose catalogue has no key of *Heard together*, and all answers and events of the
+ * node, byte by byte except for times and generated ids. It imports the package's entries only, so that it also runs in
+ * a former release: `node test/support/nodes/wire-history.ts` prints that release's output.
  */
 
 const AGENTS = [
@@ -34,7 +34,7 @@ const create = (id: string, fields: object = {}): Asked => [
 const on = (id: string, verb: string): Asked => ["POST", `/session/${id}/${verb}`];
 const send = (message: object): Asked => ["POST", "/message", message];
 
-/** A step that ends in `complete` is over when that is told. */
+/** A step that ends in `complete` is over when that event arrives. */
 const STEPS: readonly (Asked | { asks: Asked; completes: string })[] = [
   ["GET", "/agents"],
   create("music"),
@@ -78,7 +78,7 @@ const STEPS: readonly (Asked | { asks: Asked; completes: string })[] = [
 ];
 const SESSIONS = ["music", "phone", "phone3", "news", "weather"];
 
-/** What differs from run to run: times, the store's name, made ids. The same id gets the same word. */
+/** Parts that differ between runs: times, the store's name, generated ids. Equal ids get equal names. */
 function masked(text: string, epoch: string): string {
   const ids = new Map<string, string>();
   const idFor = (id: string) => {
@@ -92,7 +92,7 @@ function masked(text: string, epoch: string): string {
     .replace(/"([A-Za-z0-9_-]{22}(?:-\d+-\d+)?)"/g, (_, id) => `"${idFor(id)}"`);
 }
 
-/** All that the node puts on the wire during the history: each answer, then each log as a reader gets it. */
+/** All output of the node during the history: each answer, then each log as a reader receives it. */
 export async function playWire(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), "interlock-wire-"));
   const config = join(folder, "agents.yaml");

@@ -18,10 +18,10 @@ import { KeptLog } from "../stores/sqlite-place.ts";
 
 const scripted = (changes: Record<string, unknown>) => ({ adapter: { kind: "scripted", ...changes } });
 
-/** How long a part waits at most before it is reported, in ms. */
+/** The longest delay before a part is reported, in ms. */
 const REPORT_AFTER_MS = 250;
 
-/** Restless does not wait, once may be started once, the stacker keeps turns for later, the phone outranks all. */
+/** `restless` does not wait, `once` may be started once, `stacker` keeps turns for later, `phone` outranks all. */
 const CATALOG = makeCatalog([
   { name: "music", priority: 20, ...scripted({ yields: "hold", restartable: true }) },
   { name: "restless", priority: 20, ...scripted({ yields: "abort", restartable: true }) },
@@ -32,7 +32,7 @@ const CATALOG = makeCatalog([
 
 export interface WorkerOptions {
   concurrency?: number;
-  /** Default: an owner may have all of `concurrency`, eight runs may wait for a person, four of them for one owner's. */
+  /** Default: an owner may use the whole `concurrency`; eight runs may wait for a person, four of them of one owner. */
   places?: Partial<WorkerSettings["places"]>;
   maxHeld?: number;
   holdTimeoutMs?: number;
@@ -40,22 +40,22 @@ export interface WorkerOptions {
   home?: string;
 }
 
-/** One worker of several, on the bus and the queue of its own process, and what it counts. */
+/** One of several workers, with the bus and the queue of its own process, and its counters. */
 export class WorkerUnderTest {
   readonly worker: Worker;
   readonly queue: MemoryQueue;
   readonly log = new KeptLog();
-  /** Runs that ended here, as `agent outcome`. */
+  /** Ended runs, as `agent outcome`. */
   readonly ended: string[] = [];
-  /** Runs under way, those that are held, and those that wait for a person where there are any. */
+  /** Running runs, held runs, and runs that wait for a person, if any. */
   counts: { underWay: number; held: number; waiting?: number } = { underWay: 0, held: 0 };
-  /** Agents whose programs it does not have. */
+  /** Agents whose programs are missing. */
   readonly lacks = new Set<string>();
-  /** The queue gives it runs. */
+  /** Whether the queue gives it runs. */
   isOffered = true;
-  /** Its process hears nothing and is heard by nobody. */
+  /** Whether its process is cut off from the bus. */
   isCutOff = false;
-  /** What it asked floors, repeats too. */
+  /** What it asked floors, including repeats. */
   readonly asked: Envelope[] = [];
 
   constructor(
@@ -92,12 +92,12 @@ export class WorkerUnderTest {
     });
   }
 
-  /** The claims it made, in order. */
+  /** Its claims, in order. */
   get claims(): { claimId: string; asked: boolean }[] {
     return this.asked.flatMap(({ command }) => (command.type === "run.claim" ? [command] : []));
   }
 
-  /** The bus as long as this process is connected with it. */
+  /** The bus, as long as this process is connected. */
   #busOf(bus: Bus): Bus {
     return {
       publish: async (topic, message) => {
@@ -119,7 +119,7 @@ export class WorkerUnderTest {
   }
 }
 
-/** Floors, a queue and workers as one process has them, with agents, time and the bus in hand. */
+/** Floors, a queue and workers of one process. The test controls the agents, the clock and the bus. */
 export class WorkerStage {
   readonly floors: HostStage;
   readonly bus: UnreliableBus;
@@ -137,7 +137,7 @@ export class WorkerStage {
     this.#armer = new Armer({
       store: store.store,
       queue: {
-        // At least once: every worker is given every run, and the floor says whose it is.
+        // At least once: every worker gets every run, and the floor decides which one has it.
         add: async (effect) => {
           if (effect.kind === "timer") await timers.add(effect);
           else await Promise.all(this.#workers.filter((each) => each.isOffered).map(({ queue }) => queue.add(effect)));
@@ -182,13 +182,13 @@ export class WorkerStage {
     return worker;
   }
 
-  /** A session that has its user's floor; it is called after the user. */
+  /** A session that has its user's floor and the same name as its user. */
   async create(userId: string, agentId = "music"): Promise<void> {
     const reply = await this.floors.create(userId, agentId, { floorId: `u:${userId}` });
     if (!reply.ok) throw new Error(`no session: ${reply.code}`);
   }
 
-  /** A turn of a session; its run is called after it. */
+  /** A turn of a session. The run is named after the session. */
   async chat(userId: string, runId = `run-${userId}`): Promise<void> {
     const turn = { messageId: `m-${runId}`, runId, content: "go" };
     const reply = await this.floors.ask({ type: "session.chat", sessionId: userId, turn }, { floorId: `u:${userId}` });
@@ -196,14 +196,14 @@ export class WorkerStage {
     await this.clock.advance(0);
   }
 
-  /** What the user does to the session. */
+  /** A user's command to the session. */
   async on(userId: string, verb: "pause" | "resume" | "abort" | "archive"): Promise<void> {
     const reply = await this.floors.on(userId, verb, { floorId: `u:${userId}` });
     if (!reply.ok) throw new Error(`no ${verb}: ${reply.code}`);
     await this.clock.advance(0);
   }
 
-  /** The phone rings on a user's floor. */
+  /** A phone call on a user's floor. */
   async ring(userId: string): Promise<void> {
     await this.floors.create(`call-${userId}`, "phone", { floorId: `u:${userId}` });
     await this.clock.advance(0);
@@ -220,7 +220,7 @@ export class WorkerStage {
     return `${state}/${activity}`;
   }
 
-  /** What the agents said in a session, as it is stored: `status text`. */
+  /** The stored messages of the agents in a session: `status text`. */
   async answersOf(userId: string): Promise<string[]> {
     const page = await this.floors.store.store.listMessages(userId as SessionId, { limit: 500 });
     const answers = page!.messages.filter(({ role }: Message) => role === "assistant");
@@ -232,7 +232,7 @@ export class WorkerStage {
     return entries.filter((entry: LogEntry) => entry.type === type).map(({ json }) => JSON.parse(json));
   }
 
-  /** Effects that are still wanted. */
+  /** Pending effects. */
   async effects(kind: "run" | "timer") {
     const until = Number.MAX_SAFE_INTEGER;
     const all = await this.floors.store.store.dueEffects({ until, limit: 1_000 });
@@ -240,7 +240,7 @@ export class WorkerStage {
   }
 }
 
-/** Ann's session runs, and its agent has said "la". */
+/** Ann's session, whose run has written "la". */
 export async function openSinging(options: { agent?: string; maxHeld?: number; concurrency?: number } = {}) {
   const { agent = "music", ...rest } = options;
   const stage = await WorkerStage.open();
@@ -249,7 +249,7 @@ export async function openSinging(options: { agent?: string; maxHeld?: number; c
   return { stage, worker, puppet: stage.puppet(agent) };
 }
 
-/** A further session whose agent has said "la". */
+/** Another session, whose agent has written "la". */
 export async function sing(stage: WorkerStage, userId: string, agent = "music"): Promise<void> {
   await stage.create(userId, agent);
   await stage.chat(userId);

@@ -1,4 +1,4 @@
-/** Numbers that look like chance and are the same each time: a failure can be played again by its seed. */
+/** Pseudo-random numbers from a seed: a failure can be repeated with its seed. */
 export class Chance {
   #state: number;
 
@@ -7,19 +7,19 @@ export class Chance {
     this.next();
   }
 
-  /** From 0 to below 1. */
+  /** From 0 up to, but not including, 1. */
   next(): number {
     this.#state = (Math.imul(this.#state, 1_664_525) + 1_013_904_223) >>> 0;
-    // The low bits of such a row of numbers repeat soon.
+    // The low bits of this generator repeat after a short period.
     return (this.#state >>> 8) / 16_777_216;
   }
 
-  /** A whole number from 0 to below `below`. */
+  /** An integer from 0 up to, but not including, `below`. */
   below(below: number): number {
     return Math.floor(this.next() * below);
   }
 
-  /** True so often out of a hundred times. */
+  /** True in this many of a hundred calls. */
   percent(share: number): boolean {
     return this.next() * 100 < share;
   }

@@ -5,15 +5,15 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const CACHE = fileURLToPath(new URL("../../../node_modules/.cache/tests", import.meta.url));
-/** A folder of another key may still be in use by a run in another terminal. */
+/** A run in another terminal may still use a folder with another key. */
 const KEPT_MS = 86_400_000;
 
 /**
  * A folder that is expensive to make, kept below `node_modules/.cache` for later test files and later runs.
- * @param name what it holds, in a word
- * @param key everything that its contents depend on: with another key it is made again
- * @param make fills the empty folder that it is given. A folder that it could not fill is not kept.
- * @returns its path; nobody may change what is in it
+ * @param name its content, in a word
+ * @param key everything on which its content depends: another key makes another folder
+ * @param make fills the given empty folder. A folder that it could not fill is not kept.
+ * @returns the path of the folder, which must not be changed
  */
 export async function keptFolder(
   name: string,
@@ -25,7 +25,7 @@ export async function keptFolder(
   const folder = join(CACHE, `${name}-${hash.digest("hex").slice(0, 16)}`);
   if (existsSync(folder)) return folder;
   await mkdir(CACHE, { recursive: true });
-  // The folder appears at once and whole. Of several processes that make it at the same time, the first one is kept.
+  // A rename makes the folder visible only when it is complete. If several processes make it, the first one is kept.
   const made = await mkdtemp(join(CACHE, "making-"));
   try {
     await make(made);

@@ -1,4 +1,4 @@
-/** A promise that was not kept. */
+/** A condition that must hold was violated. */
 export class Broken extends Error {}
 
 export function must(holds: boolean, otherwise: () => string): asserts holds {

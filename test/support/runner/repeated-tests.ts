@@ -1,6 +1,6 @@
 import type { Reporter, TestCase, TestModule } from "vitest/node";
 
-/** Names, at the end of a run, every test that failed at first and was tried again, with the failure of its first try. */
+/** Lists, at the end of a run, every test that passed only after a retry, with the failure of its first try. */
 export class RepeatedTests implements Reporter {
   onTestRunEnd(modules: readonly TestModule[]): void {
     const repeated = modules

@@ -1,6 +1,6 @@
 import { test } from "vitest";
 
-/** In place of tests that cannot run here: a skip that says so by name, or a failure where `CI` is set. */
+/** Replaces tests that cannot run here: with a named skip, or with a failure where `CI` is set. */
 export function reportUntested(name: string, reason: string): void {
   const title = `${name} (${reason})`;
   if (process.env["CI"]) {

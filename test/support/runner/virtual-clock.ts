@@ -2,19 +2,21 @@ import type { Clock, Timer } from "../../../src/protocol/ports/clock.ts";
 import { NOON } from "../stores/floor-writer.ts";
 
 interface Waiting {
-  /** In time that has passed, which knows no jumps. */
+  /** In monotonic time. */
   at: number;
   callback: () => void;
 }
 
-/** Time that passes when it is told to, and whoever waits for it wakes in order. */
+/** A clock that moves only when the test moves it; waits end in order. */
 export class VirtualClock implements Clock {
   readonly #settle: () => Promise<unknown>;
   readonly #waiting = new Set<Waiting>();
   #passed = 0;
   #base: number;
 
-  /** @param settle resolves when what a timer began has come as far as it can; default: one turn of the event loop */
+  /**
+   * @param settle resolves when the work that a timer started has done all it can; default: one turn of the event loop
+   */
   constructor({ now = NOON, settle = turn }: { now?: number; settle?: () => Promise<unknown> } = {}) {
     this.#base = now;
     this.#settle = settle;
@@ -30,12 +32,12 @@ export class VirtualClock implements Clock {
     return { cancel: () => void this.#waiting.delete(waiting) };
   }
 
-  /** How many wait. */
+  /** The number of waits. */
   get timerCount(): number {
     return this.#waiting.size;
   }
 
-  /** Let so much time pass: timers in the order in which they are due, and after each what it began. */
+  /** Let time pass: fire timers in the order in which they are due, each after the work of the one before. */
   async advance(ms: number): Promise<void> {
     const until = this.#passed + ms;
     await this.#settle();
@@ -51,7 +53,7 @@ export class VirtualClock implements Clock {
     await this.#settle();
   }
 
-  /** The wall clock is set: whoever waits waits as long as before. */
+  /** Set the wall clock; the duration of waits does not change. */
   jump(byMs: number): void {
     this.#base += byMs;
   }
@@ -63,7 +65,7 @@ export class VirtualClock implements Clock {
   }
 }
 
-/** One turn of the event loop: every promise that can be settled is. */
+/** One turn of the event loop: every promise that can settle has settled. */
 export function turn(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }

@@ -1,6 +1,6 @@
 /**
- * Resolves with how long it took, in ms.
- * @throws Error with `what` when it takes longer than `ms`, and whatever `work` rejects with
+ * @returns the duration of `work` in ms
+ * @throws Error with `what` if it takes longer than `ms`, and the rejection of `work`
  */
 export async function within(ms: number, what: string, work: Promise<unknown>): Promise<number> {
   const begunAt = performance.now();

@@ -5,11 +5,11 @@ import type { RunQueue } from "../../../src/queue/run-queue.ts";
 import { SystemClock } from "../../../src/system-clock.ts";
 import { KeptLog } from "../stores/sqlite-place.ts";
 
-/** The run queue as the nodes of one store have it, over one Redis. */
+/** The run queue as the nodes of one store use it, over one Redis. */
 export class BullmqQueues {
   readonly clock = new SystemClock();
   readonly log = new KeptLog();
-  /** One that nobody else has. */
+  /** An epoch that no other test uses. */
   readonly epoch = randomUUID();
   readonly #url: string;
   readonly #opened: RunQueue[] = [];
@@ -18,7 +18,7 @@ export class BullmqQueues {
     this.#url = url;
   }
 
-  /** The queue as one more node has it. */
+  /** The queue of another node. */
   async open(clock: Clock = this.clock): Promise<RunQueue> {
     const queue = await openBullmqQueue({ urls: [this.#url], epoch: this.epoch, clock, log: this.log });
     this.#opened.push(queue);

@@ -3,13 +3,13 @@ import { once } from "node:events";
 import { createServer } from "node:net";
 
 /**
- * Ports that no system hands out by itself: a port between a server's end and its next start cannot be given to an outgoing
- * connection of another process.
+ * Ports below the system's ephemeral range: between a server's end and its restart, no outgoing connection of another
+ * process can take its port.
  */
 const FIRST = 10_240;
 const LAST = 32_767;
 
-/** A port of 127.0.0.1 that nothing listened on a moment ago. */
+/** A port of 127.0.0.1 on which nothing listens at the moment. */
 export async function freePort(): Promise<number> {
   for (;;) {
     const port = randomInt(FIRST, LAST + 1);

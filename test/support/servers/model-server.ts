@@ -2,14 +2,15 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import type { AddressInfo } from "node:net";
 
 /**
- * A model's provider for coding agents, in the wire formats of OpenAI's responses and chat completions. What it answers stands in
- * the user's message: `RUN <command>` calls the agent's shell tool once and then tells what came of it, `CALL <tool> <JSON>` does so
- * with a tool of the MCP server `interlock`, `LIMITED` is a 429, anything else is a sentence.
+ * A model provider for coding agents, in the wire formats of OpenAI's responses and chat completions. The user's
+ * message selects the answer: `RUN <command>` calls the agent's shell tool once and then reports its result, `CALL
+ * <tool> <JSON>` does so with a tool of the MCP server `interlock`, `LIMITED` is a 429, anything else is answered with
+ * a sentence.
  */
 export interface ModelServer {
-  /** Ends in `/v1`. */
+  /** The base URL; it ends in `/v1`. */
   readonly baseUrl: string;
-  /** Every request's messages, as JSON. */
+  /** The messages of every request, as JSON. */
   readonly requests: readonly string[];
   close(): Promise<void>;
 }
@@ -82,7 +83,9 @@ function begin(response: ServerResponse): (event: Json) => void {
   };
 }
 
-/** What the user said since the model last spoke, with what the agent put beside it, and the result of a tool behind it. */
+/**
+ * The user's text since the model's last message, including the agent's additions, followed by the result of a tool.
+ */
 function readItems(items: readonly Json[], isResult: (item: Json) => boolean): [string, string | undefined] {
   const last = items.findLastIndex(({ role }) => role === "user");
   const isModels = ({ role, type }: Json) =>

@@ -9,13 +9,13 @@ import { reportUntested } from "../runner/untested.ts";
 import { freePort } from "./free-port.ts";
 
 const PROGRAM = "nginx";
-/** Debian keeps it where only root's PATH leads. */
+/** Debian installs nginx in a folder that is on root's PATH only. */
 const PATH = [process.env["PATH"], "/usr/sbin", "/usr/local/sbin"].join(delimiter);
 const isThere = spawnSync(PROGRAM, ["-v"], { env: { PATH } }).status === 0;
-/** nginx says so when it listens. */
+/** nginx's message when it listens. */
 const STARTED = /start worker process/;
 
-/** A suite that needs nginx. Without it the suite is skipped and says so; where `CI` is set that is a failure. */
+/** A suite that needs nginx. Without it the suite is skipped with a message; where `CI` is set it fails. */
 export function describeWithNginx(name: string, suite: () => void): void {
   if (isThere) return void describe(name, suite);
   reportUntested(name, "nginx is missing");
@@ -24,7 +24,7 @@ export function describeWithNginx(name: string, suite: () => void): void {
 /**
  * A real nginx with `deploy/nginx.conf`, on a free port, in front of a node at `port`; it ends with the test.
  *
- * @param isPlain leave out what the file does about streams while no gateway answers: nginx as most people have it
+ * @param isPlain leave out the part about streams while no gateway answers: nginx in a usual configuration
  * @returns its address
  */
 export async function startNginx(port: number, { isPlain = false } = {}): Promise<string> {
@@ -37,7 +37,7 @@ export async function startNginx(port: number, { isPlain = false } = {}): Promis
     .replace(/^.*server gateway-\d.*\n/gm, "")
     .replace(/listen \d+;/, `listen 127.0.0.1:${own};`);
   const text = [
-    // Workers of a master that is not root run as it does.
+    // Workers of a master that is not root run as the same user.
     ...(process.getuid?.() === 0 ? ["user root;"] : []),
     `daemon off; worker_processes 1; pid ${folder}/nginx.pid; error_log stderr notice; events {}`,
     `http { access_log off; ${temporary.join(" ")}`,

@@ -8,7 +8,7 @@ import {
 import { KeptLog, StandingClock } from "../stores/sqlite-place.ts";
 import type { PostgresServer } from "./postgres-server.ts";
 
-/** To set a server up, or to end with one, on a machine that has much else to do. */
+/** The timeout to set a server up or to stop it, on a busy machine. */
 const PATIENCE_MS = 60_000;
 
 /** The server of a suite, from its first test to its last. */
@@ -23,22 +23,22 @@ export function serverOf(start: () => Promise<PostgresServer>): () => PostgresSe
   return () => server!;
 }
 
-/** The URL of an empty database that is of no use to anybody after the test. */
+/** The URL of an empty database that is dropped after the test. */
 export async function makeDatabase(server: PostgresServer): Promise<string> {
   const { url, drop } = await server.makeDatabase();
-  // To drop one takes a while, and is not worth it where the server is about to go.
+  // Not dropped if the server is about to stop, because dropping is slow.
   if (!server.isOurs) onTestFinished(drop, PATIENCE_MS);
   return url;
 }
 
-/** A node's store on a database; closed when the test ends, if not before. */
+/** A node's store on a database; closed when the test ends at the latest. */
 export async function openNode(url: string, over: Partial<PostgresOptions> = {}): Promise<PostgresStore> {
   const store = await openPostgresStore({ url, clock: new StandingClock(), log: new KeptLog(), ...over });
   onTestFinished(() => store.close(), PATIENCE_MS);
   return store;
 }
 
-/** Ask the database past the store. */
+/** Query the database directly. */
 export async function askDatabase(url: string, sql: string): Promise<Record<string, unknown>[]> {
   const client = new pg.Client(url);
   await client.connect();

@@ -12,7 +12,7 @@ const run = promisify(execFile);
 
 const PASSWORD = "correct horse";
 const READY = "database system is ready to accept connections";
-/** PostgreSQL refuses to be root. The first of these users that is there will do. */
+/** PostgreSQL refuses to run as root. The first of these users that exists is used. */
 const USERS = ["postgres", "nobody"];
 const FLAGS = ["max_connections=200", "lc_messages=C", "unix_socket_directories=", "autovacuum_naptime=5s"];
 
@@ -21,7 +21,7 @@ interface Identity {
   gid?: number;
 }
 
-/** A server in a process of its own, on a free port of 127.0.0.1, with its data in a temporary folder. */
+/** A server in a separate process, on a free port of 127.0.0.1, with its data in a temporary folder. */
 export class PostgresProcess {
   readonly url: string;
   readonly #folder: string;
@@ -42,9 +42,9 @@ export class PostgresProcess {
   }
 
   /**
-   * @param isDurable false: what it may lose with the machine's power is not worth the time; what is asked of it stays as
-   * it is in production
-   * @throws Error with what it printed, when it does not start
+   * @param isDurable false: without fsync, because a power failure is not tested; its other settings are those of
+   * production
+   * @throws Error with its output, if it does not start
    */
   static async start(binaries: string, isDurable: boolean): Promise<PostgresProcess> {
     const identity = await findIdentity();
@@ -76,7 +76,7 @@ export class PostgresProcess {
     });
     this.#child = child;
     this.#exit = once(child, "exit");
-    // Whatever happens to the test, the server does not outlive it.
+    // The server ends with the test at the latest.
     const kill = () => {
       child.kill("SIGQUIT");
       rmSync(this.#folder, { recursive: true, force: true });
@@ -86,7 +86,7 @@ export class PostgresProcess {
     let printed = "";
     const ready = new Promise<true>((resolve) => {
       child.stderr.setEncoding("utf8").on("data", (text: string) => {
-        // What comes later is read, so that the server is not held up, and not kept.
+        // Later output is read, so that the server does not block, and discarded.
         if (!printed.includes(READY)) printed += text;
         if (printed.includes(READY)) resolve(true);
       });
@@ -101,8 +101,8 @@ export class PostgresProcess {
 }
 
 /**
- * The data of a server that has just been set up. `initdb` takes a second of a core, and a copy a tenth of that, so it runs
- * once for each installed server.
+ * The data of a new server. `initdb` takes a second of a core and a copy a tenth of that, so it runs once for each
+ * installed server.
  */
 async function emptyCluster(binaries: string, identity: Identity): Promise<string> {
   const initdb = join(binaries, "initdb");
@@ -110,7 +110,7 @@ async function emptyCluster(binaries: string, identity: Identity): Promise<strin
   const { mtimeMs, size } = await stat(initdb);
   const key = [initdb, String(mtimeMs), String(size), JSON.stringify(identity), PASSWORD, ...settings];
   const kept = await keptFolder("postgres", key, async (target) => {
-    // Where `initdb` may write as another user, which it may not below a home folder.
+    // A folder in which `initdb` may write as another user, unlike below a home folder.
     const folder = await mkdtemp(join(tmpdir(), "interlock-initdb-"));
     try {
       const passwordFile = join(folder, "password");
@@ -126,7 +126,7 @@ async function emptyCluster(binaries: string, identity: Identity): Promise<strin
   return join(kept, "data");
 }
 
-/** With owners and modes, which `fs.cp` does not keep and PostgreSQL insists on. */
+/** With owners and modes, which `fs.cp` does not keep and PostgreSQL requires. */
 async function copyTree(from: string, to: string): Promise<void> {
   await run("cp", ["-a", from, to]);
 }
@@ -144,7 +144,7 @@ async function findIdentity(): Promise<Identity> {
       );
       return { uid: uid!, gid: gid! };
     } catch {
-      // The next one, then.
+      // The port was taken: try the next one.
     }
   }
   throw new Error(`PostgreSQL refuses to be root, and there is no user ${USERS.join(" or ")}`);

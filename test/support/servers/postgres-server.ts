@@ -7,25 +7,25 @@ import { freePort } from "./free-port.ts";
 import { PostgresProcess } from "./postgres-process.ts";
 import { type ServerKind, startServer } from "./server-choice.ts";
 
-/** What containers run; binaries may be older, and nothing here needs a newer one. */
+/** The image for containers. Installed binaries may be older; nothing here needs a newer one. */
 const IMAGE = "postgres:17-alpine";
 const READY = /database system is ready to accept connections/;
-/** Where Debian keeps what it does not put on the PATH. */
+/** The folder in which Debian keeps the programs that are not on the PATH. */
 const DEBIAN = "/usr/lib/postgresql";
 
 /** A PostgreSQL server with a superuser's URL. */
 export interface PostgresServer {
   readonly url: string;
-  /** Whether it goes with the tests, and all that is in it. */
+  /** Whether the server and its data are removed after the tests. */
   readonly isOurs: boolean;
   /** A new, empty database. */
   makeDatabase(): Promise<{ url: string; drop: () => Promise<void> }>;
-  /** `crash`: without an orderly end. Resolves when it takes connections again, on the same port. */
+  /** `crash`: without an orderly shutdown. Resolves when it accepts connections again, on the same port. */
   restart(how?: "orderly" | "crash"): Promise<void>;
   stop(): Promise<void>;
 }
 
-/** @param isDurable false: commits do not wait for the disk, where the server is a process of ours */
+/** @param isDurable false: commits do not wait for the disk, if the server is our own process */
 const postgresOf = (isDurable: boolean): ServerKind<PostgresServer> => ({
   name: "PostgreSQL",
   variable: "TEST_POSTGRES_URL",
@@ -37,13 +37,13 @@ const postgresOf = (isDurable: boolean): ServerKind<PostgresServer> => ({
 
   async inContainer() {
     const { GenericContainer, Wait } = await import("testcontainers");
-    // Fixed, so that it is the same after a restart.
+    // Fixed, so that the port is the same after a restart.
     const port = await freePort();
     const container = await new GenericContainer(IMAGE)
       .withEnvironment({ POSTGRES_PASSWORD: "postgres" })
       .withCommand(["postgres", "-c", "max_connections=200"])
       .withExposedPorts({ container: 5432, host: port })
-      // It says so once while it is set up, and once for good.
+      // It prints this once during its setup, and once when it is ready.
       .withWaitStrategy(Wait.forLogMessage(READY, 2))
       .start();
     const url = `postgres://postgres:postgres@${container.getHost()}:${port}/postgres`;
@@ -79,8 +79,9 @@ const postgresOf = (isDurable: boolean): ServerKind<PostgresServer> => ({
 export const POSTGRES = postgresOf(false);
 
 /**
- * A server of the caller's own, in the order of `server-choice.ts`, whose commits are on disk when they are answered.
- * @throws Error when there is none to be had
+ * A separate server for the caller, found in the order of `server-choice.ts`. Its commits are on disk when they are
+ * answered.
+ * @throws Error if none is available
  */
 export function startPostgres(): Promise<PostgresServer> {
   return startServer(postgresOf(true), { own: true });
@@ -115,7 +116,7 @@ async function ask(url: string, sql: string): Promise<void> {
   }
 }
 
-/** Resolves when a server answers; each question waits for the connection, so nothing is polled in vain. */
+/** Resolves when a server answers. Each attempt waits for its connection. */
 async function answering(url: string): Promise<void> {
   for (let tries = 0; ; tries++) {
     try {

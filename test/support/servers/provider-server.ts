@@ -3,7 +3,7 @@ import { createServer, type IncomingHttpHeaders, type IncomingMessage, type Serv
 import type { AddressInfo } from "node:net";
 import { type TokenCounts, WIRES, type Wire, type WireCall, type WireEnding, type WireError } from "./provider-wire.ts";
 
-/** What the server does with one request. */
+/** The server's reaction to one request. */
 export type ProviderReply =
   | {
       readonly kind: "stream";
@@ -13,8 +13,8 @@ export type ProviderReply =
       readonly calls?: readonly WireCall[];
       readonly usage?: TokenCounts;
       /**
-       * How the stream ends: whole (the default), by the provider's own filter, at the model's length limit, with the
-       * connection cut, closed in good order but before its end, never, or with an error.
+       * How the stream ends: complete (default), by the provider's filter, at the model's length limit, with a broken
+       * connection, closed before its end, never, or with an error.
        */
       readonly ending?: WireEnding | "cut" | "early" | "never" | WireError;
     }
@@ -24,24 +24,24 @@ export type ProviderReply =
       readonly headers?: Readonly<Record<string, string>>;
       readonly error?: Partial<WireError>;
     }
-  /** The connection is cut before a word of the answer. */
+  /** The connection breaks before the answer starts. */
   | { readonly kind: "cut" };
 
 export interface ProviderRequest {
   readonly path: string;
   readonly headers: IncomingHttpHeaders;
   readonly body: string;
-  /** Resolves when the connection of this request is done with: answered, cut, or left by the client. */
+  /** Resolves when the connection of this request has ended: answered, broken, or closed by the client. */
   readonly closed: Promise<void>;
 }
 
 export interface ProviderServer {
   readonly baseUrl: string;
-  /** All it ever got, the oldest first. */
+  /** All requests, the oldest first. */
   readonly requests: readonly ProviderRequest[];
-  /** What to answer to the requests to come, one each. A request beyond them is answered by `replyBy`, or 500. */
+  /** The answers to the next requests, one each. A request without one is answered by `replyBy`, or with 500. */
   willReply(...replies: readonly ProviderReply[]): void;
-  /** Choose the answer by what a request says, for models that are asked side by side. */
+  /** Chooses the answer by the request, for concurrent models. */
   replyBy(choose: (request: ProviderRequest) => ProviderReply | undefined): void;
   /** The next request to arrive. */
   nextRequest(): Promise<ProviderRequest>;
@@ -49,8 +49,8 @@ export interface ProviderServer {
 }
 
 /**
- * A model provider on this machine that speaks the wire formats of OpenAI responses, OpenAI chat completions,
- * Anthropic messages and Gemini, told apart by the path.
+ * A model provider on this machine that speaks the wire formats of OpenAI responses, OpenAI chat completions, Anthropic
+ * messages and Gemini, selected by the path.
  */
 export async function startProviderServer(): Promise<ProviderServer> {
   const requests: ProviderRequest[] = [];
@@ -110,7 +110,7 @@ async function play(reply: ProviderReply, wire: Wire, response: ServerResponse):
   if (ending === "whole") frames += wire.close(usage, calls ? "calls" : "whole");
   if (ending === "filtered" || ending === "length") frames += wire.close(usage, ending);
   if (typeof ending === "object") frames += wire.error(ending);
-  // Ended only when the frames left: a cut that overtakes them would be a cut before the answer.
+  // Only after the frames were sent: otherwise the connection could break before the answer.
   await new Promise<void>((resolve) => response.write(frames, () => resolve()));
   if (ending === "cut") response.destroy();
   else if (ending !== "never") response.end();

@@ -1,6 +1,6 @@
-/** The streamed answers of four kinds of model provider, frame by frame, as they stand on the wire. */
+/** The streamed answers of four model providers, frame by frame, as on the wire. */
 
-/** Tokens as a test states them: `input` counts the cached ones too. */
+/** Tokens as a test states them: `input` includes the cached ones. */
 export interface TokenCounts {
   readonly input: number;
   readonly output: number;
@@ -9,15 +9,15 @@ export interface TokenCounts {
 }
 
 export interface WireError {
-  /** The provider's own word for it, such as `overloaded_error` or `rate_limit_exceeded`. */
+  /** The provider's own name for it, such as `overloaded_error` or `rate_limit_exceeded`. */
   readonly type: string;
   readonly message: string;
 }
 
-/** What ended an answer: it is whole, the provider's filter, or the model's length limit. */
+/** The end of an answer: complete, the provider's filter, or the model's length limit. */
 export type WireEnding = "whole" | "calls" | "filtered" | "length";
 
-/** A call of a tool, as a model writes it. */
+/** A tool call by a model. */
 export interface WireCall {
   readonly id: string;
   readonly name: string;
@@ -26,17 +26,17 @@ export interface WireCall {
 }
 
 export interface Wire {
-  /** Where this provider's clients post to, under the base URL. */
+  /** The path to which this provider's clients post, below the base URL. */
   readonly path: string;
   open(): string;
   reasoning(deltas: readonly string[]): string;
   text(deltas: readonly string[]): string;
   calls(calls: readonly WireCall[]): string;
-  /** The end of an answer, in good order. */
+  /** The regular end of an answer. */
   close(usage: TokenCounts, ending: WireEnding): string;
   /** An error in a stream that began with status 200. */
   error(error: WireError): string;
-  /** The body of an answer whose status says that it failed. */
+  /** The body of an answer with an error status. */
   refusal(error: WireError): unknown;
 }
 

@@ -2,7 +2,7 @@ import { openBullmqQueue } from "../../../src/queue/bullmq-queue.ts";
 import { SystemClock } from "../../../src/system-clock.ts";
 import { KeptLog } from "../stores/sqlite-place.ts";
 
-/** A process of its own that takes every run and comes to an end with none: it tells which it took. */
+/** A process that takes every run and finishes none; it reports the runs that it took. */
 const [url, epoch] = process.argv.slice(2) as [string, string];
 const queue = await openBullmqQueue({ urls: [url], epoch, clock: new SystemClock(), log: new KeptLog() });
 await queue.process(

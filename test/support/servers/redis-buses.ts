@@ -11,13 +11,13 @@ export class RedisBuses {
   readonly #urls: readonly string[];
   readonly #opened: Bus[] = [];
 
-  /** @param epoch default: one that nobody else has */
+  /** @param epoch default: one that no other test uses */
   constructor(urls: readonly string[], epoch: string = randomUUID()) {
     this.#urls = urls;
     this.epoch = epoch;
   }
 
-  /** The bus as one more node has it. */
+  /** The bus of another node. */
   async connect(urls = this.#urls): Promise<Bus> {
     const { epoch, log } = this;
     const bus = await openRedisBus({ urls, epoch, clock: new SystemClock(), newId: randomUUID, log });

@@ -10,7 +10,7 @@ export interface RedisServer extends TestServer {
   url: string;
 }
 
-/** A Redis for tests that need one and do nothing to it. */
+/** A Redis for tests that only use it. */
 export const redis: ServerKind<RedisServer> = {
   name: "Redis",
   variable: "TEST_REDIS_URL",
@@ -28,7 +28,7 @@ export const redis: ServerKind<RedisServer> = {
   findBinaries: async () => ((await findRedis()) ? () => startRedis() : undefined),
 };
 
-/** A Redis that is a process of this machine: to be frozen, killed and started again. */
+/** A Redis that is a process of this machine: it can be frozen, killed and restarted. */
 export async function chooseRedisProcess(): Promise<ServerChoice<RedisProcess>> {
   return (await findRedis())
     ? { how: "this machine's binaries", start: () => startRedis() }
@@ -36,13 +36,16 @@ export async function chooseRedisProcess(): Promise<ServerChoice<RedisProcess>> 
 }
 
 export interface RedisOptions {
-  /** Asked of everybody who connects. */
+  /** The password that it requires. */
   password?: string;
-  /** Further words of its command line, `["--maxmemory", "1mb"]` say; a file of its configuration first. */
+  /**
+   * Further arguments of its command line, such as `["--maxmemory", "1mb"]`; the path of a configuration file must be
+   * the first.
+   */
   config?: readonly string[];
 }
 
-/** A Redis of our own on a free port of 127.0.0.1, which keeps nothing on disk. Nothing of it outlives the process. */
+/** A separate Redis on a free port of 127.0.0.1, without persistence. It ends with the process. */
 export async function startRedis({ password, config = [] }: RedisOptions = {}): Promise<RedisProcess> {
   const file = await findRedis();
   if (!file) throw new Error("there is no redis-server on this machine");
@@ -57,7 +60,7 @@ export async function startRedis({ password, config = [] }: RedisOptions = {}): 
       return server;
     } catch (error) {
       await server.stop();
-      // Between finding the port free and taking it, somebody else may.
+      // Another process may take the free port before Redis does.
       if (tries === PORT_TRIES) throw error;
     }
   }
@@ -66,7 +69,7 @@ export async function startRedis({ password, config = [] }: RedisOptions = {}): 
 const PORT_TRIES = 3;
 const READY = /Ready to accept connections|\+monitor master/;
 
-/** Whatever happens to a test, none of these outlives it. */
+/** All of them end with the test at the latest. */
 const running = new Set<ChildProcess>();
 process.on("exit", () => {
   for (const child of running) child.kill("SIGKILL");
@@ -89,7 +92,7 @@ export class RedisProcess implements RedisServer {
     this.url = `redis://${user}127.0.0.1:${port}`;
   }
 
-  /** @throws Error with what it printed, when it does not start */
+  /** @throws Error with its output, if it does not start */
   async start(): Promise<void> {
     const child = spawn(this.#file, this.#words, { stdio: ["ignore", "pipe", "ignore"] });
     this.#child = child;
@@ -110,7 +113,7 @@ export class RedisProcess implements RedisServer {
     return this.#child!.pid!;
   }
 
-  /** It goes on existing, with all its connections, and does nothing. */
+  /** Freeze it: the process and its connections stay, and it does nothing. */
   freeze(): void {
     this.#child!.kill("SIGSTOP");
   }
@@ -119,7 +122,7 @@ export class RedisProcess implements RedisServer {
     this.#child!.kill("SIGCONT");
   }
 
-  /** SIGKILL; resolves when it is gone. Started again it is empty, at the same address. */
+  /** SIGKILL; resolves when it has ended. After a restart it is empty, at the same address. */
   async kill(): Promise<void> {
     const child = this.#child!;
     if (child.exitCode !== null || child.signalCode !== null) return;
@@ -139,7 +142,7 @@ export class RedisProcess implements RedisServer {
   }
 }
 
-/** The binary, where there is one. */
+/** The path of the binary, if it is installed. */
 async function findRedis(): Promise<string | undefined> {
   for (const folder of (process.env["PATH"] ?? "").split(delimiter)) {
     const file = join(folder, "redis-server");

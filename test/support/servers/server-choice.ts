@@ -1,32 +1,32 @@
 import { describe } from "vitest";
 import { reportUntested } from "../runner/untested.ts";
 
-/** For one test. A real server shares the machine with everything else that is tested at that time. */
+/** The timeout of one test. The machine runs other tests at the same time. */
 const PATIENCE_MS = 30_000;
 
-/** A server that tests talk to. */
+/** A server for tests. */
 export interface TestServer {
   stop(): Promise<void>;
 }
 
-/** How servers of a kind can be had. */
+/** The ways to get a server of a kind. */
 export interface ServerKind<S extends TestServer> {
-  /** As people call it: "PostgreSQL". */
+  /** Its display name: "PostgreSQL". */
   readonly name: string;
-  /** The environment's variable that may name one that runs already. */
+  /** The environment's variable that may name a running server. */
   readonly variable: string;
-  /** To use one that runs already, and is not ours to stop. */
+  /** Use a running server, which the tests must not stop. */
   at(url: string): Promise<S>;
   inContainer(): Promise<S>;
-  /** Start one from binaries on this machine; undefined without them. */
+  /** Start one from installed binaries; undefined without them. */
   findBinaries(): Promise<(() => Promise<S>) | undefined>;
 }
 
 export type ServerChoice<S extends TestServer> = { how: string; start: () => Promise<S> } | { missing: string };
 
 /**
- * Where a test gets a real server from: the one the environment names, else a container if a Docker engine answers,
- * else the binaries on this machine. `own`: it must be one that the test may stop, so the named one does not do.
+ * Finds a real server for a test: the one named by the environment, else a container if a Docker engine answers, else
+ * installed binaries. `own`: the test may stop it, so the named one is not used.
  */
 export async function chooseServer<S extends TestServer>(
   kind: ServerKind<S>,
@@ -41,7 +41,7 @@ export async function chooseServer<S extends TestServer>(
   return { missing: `${named}no Docker engine, no ${kind.name} on this machine` };
 }
 
-/** @throws Error when there is no such server to be had */
+/** @throws Error if no such server is available */
 export async function startServer<S extends TestServer>(kind: ServerKind<S>, options?: { own?: boolean }): Promise<S> {
   const choice = await chooseServer(kind, options);
   if ("missing" in choice) throw new Error(`${kind.name} cannot be started: ${choice.missing}`);
@@ -49,8 +49,8 @@ export async function startServer<S extends TestServer>(kind: ServerKind<S>, opt
 }
 
 /**
- * A suite that needs a server. Without one it is skipped, and says so in its name and on the console; where `CI` is set
- * that is a failure.
+ * A suite that needs a server. Without one it is skipped, with the reason in its name and on the console; where `CI` is
+ * set it fails.
  */
 export function describeWith<S extends TestServer>(
   { name: kind }: ServerKind<S>,

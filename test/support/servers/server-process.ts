@@ -5,18 +5,18 @@ import { fileURLToPath } from "node:url";
 import { BARE_ENV } from "../agents/bare-env.ts";
 
 const ROOT = fileURLToPath(new URL("../../..", import.meta.url));
-/** What `npm start` gives to Node: the options of V8, the program and its command. */
+/** The arguments of `npm start`: V8's options, the program and its command. */
 const START: string[] = JSON.parse(readFileSync(`${ROOT}package.json`, "utf8"))
   .scripts.start.split(" ")
   .slice(1);
-/** A start, or an orderly end, that takes longer is none. */
+/** The timeout of a start, and of an orderly end. */
 const PATIENCE_MS = 60_000;
 const ADDRESS = /\bhttp:\/\/\S+/;
 
 export interface ServerOptions {
-  /** What stands after `serve --port 0`; default: a store in memory. */
+  /** The arguments after `serve --port 0`; default: a store in memory. */
   flags?: readonly string[];
-  /** The only `INTERLOCK_…` variables it sees. */
+  /** The only `INTERLOCK_…` variables in its environment. */
   env?: Readonly<Record<string, string>>;
 }
 
@@ -25,13 +25,13 @@ export interface Exit {
   signal: NodeJS.Signals | null;
 }
 
-/** Whatever happens to a test, none of these outlives it. */
+/** All of them end with the test at the latest. */
 const running = new Set<ChildProcess>();
 process.on("exit", () => {
   for (const child of running) child.kill("SIGKILL");
 });
 
-/** A real node in a process of its own, on a free port of 127.0.0.1. */
+/** A real node in a separate process, on a free port of 127.0.0.1. */
 export class ServerProcess {
   readonly url: string;
   readonly #child: ChildProcess;
@@ -45,7 +45,7 @@ export class ServerProcess {
     this.#output = output;
   }
 
-  /** @throws Error with what it printed, when it does not start */
+  /** @throws Error with its output, if it does not start */
   static async start({ flags = ["--store", "sqlite::memory:"], env = {} }: ServerOptions = {}): Promise<ServerProcess> {
     const child = spawn(process.execPath, [...START, "--port", "0", ...flags], {
       cwd: ROOT,
@@ -77,12 +77,12 @@ export class ServerProcess {
     return this.#child.pid!;
   }
 
-  /** Everything it printed until now, on both streams. */
+  /** All its output so far, of both streams. */
   get logs(): string {
     return this.#output.text;
   }
 
-  /** SIGTERM. Resolves when it has ended; one that does not is killed, and that is an error. */
+  /** SIGTERM. Resolves when it has ended. If it does not end, it is killed, and the call rejects. */
   async stop(): Promise<Exit> {
     this.#child.kill("SIGTERM");
     const exit = await Promise.race([this.#exit, after(PATIENCE_MS)]);
@@ -91,7 +91,7 @@ export class ServerProcess {
     throw new Error(`the server did not stop\n${this.logs}`);
   }
 
-  /** SIGKILL. Resolves when it is gone. */
+  /** SIGKILL. Resolves when it has ended. */
   async kill(): Promise<Exit> {
     this.#child.kill("SIGKILL");
     return this.#exit;

@@ -13,7 +13,7 @@ export interface HeardRequest {
 
 export type Answer = (response: ServerResponse, request: HeardRequest) => unknown;
 
-/** A real HTTP server that answers as it is told: each request takes the next answer, and the last one stays. */
+/** A real HTTP server with given answers: each request takes the next one, and the last one is repeated. */
 export class SmallServer {
   readonly heard: HeardRequest[] = [];
   readonly #server: Server;
@@ -36,7 +36,7 @@ export class SmallServer {
     return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
   }
 
-  /** Resolves when so many requests have come in. */
+  /** Resolves when `count` requests have arrived. */
   whenHeard(count: number): Promise<void> {
     if (this.heard.length >= count) return Promise.resolve();
     return new Promise((resolve) => this.#waiting.push({ count, resolve }));
@@ -84,12 +84,12 @@ export function stream(pieces: readonly string[], then: "end" | "cut" | "open" =
     response.writeHead(200, { "content-type": "text/event-stream; charset=utf-8" });
     response.flushHeaders();
     if (then === "end") return void response.end(pieces.join(""));
-    // What is written has left the process before the connection breaks.
+    // The connection breaks only after the written data has left the process.
     response.write(pieces.join("") || ":\n\n", () => then === "cut" && response.destroy());
   };
 }
 
-/** A logged event of a session, as the server frames it. */
+/** A frame of a logged event of a session, as the server writes it. */
 export function frame(seq: number, { session = "s", id = `e.${seq}`, ...data }: Record<string, unknown> = {}): string {
   const event = {
     type: "session_updated",
@@ -101,7 +101,7 @@ export function frame(seq: number, { session = "s", id = `e.${seq}`, ...data }: 
   return `id: ${id}\ndata: ${JSON.stringify(event)}\n\n`;
 }
 
-/** An event that is not logged. */
+/** A frame of an event that is not logged. */
 export function liveFrame(type: string, data: object, id?: string): string {
   const event = { type, data, timestamp: "2026-01-01T00:00:00.000Z" };
   return `${id === undefined ? "" : `id: ${id}\n`}data: ${JSON.stringify(event)}\n\n`;

@@ -11,16 +11,16 @@ interface SigningKey {
 
 export const nowS = () => Math.floor(Date.now() / 1_000);
 
-/** A token for a secret. `exp` in an hour, unless the claims say otherwise; null leaves it out. */
+/** A token signed with a secret. `exp` is in an hour, unless the claims say otherwise; null leaves it out. */
 export function signWithSecret(secret: string | Uint8Array, claims: Claims, alg = "HS256"): Promise<string> {
   return sign(claims, { alg }, typeof secret === "string" ? new TextEncoder().encode(secret) : secret);
 }
 
-/** An identity provider: it signs tokens, and publishes the keys to check them with. */
+/** An identity provider: it signs tokens, and publishes the keys that verify them. */
 export class TokenIssuer {
-  /** What it publishes now. */
+  /** The published keys. */
   published: JWK[] = [];
-  /** Whether whoever asks for the keys gets a failure. */
+  /** Whether requests for the keys fail. */
   isDown = false;
   readonly #server: SmallServer;
   #made = 0;
@@ -42,7 +42,7 @@ export class TokenIssuer {
     return `${this.#server.url}/keys`;
   }
 
-  /** How often the keys were asked for. */
+  /** How often the keys were requested. */
   get fetches(): number {
     return this.#server.heard.length;
   }
@@ -51,7 +51,7 @@ export class TokenIssuer {
     return this.#server.whenHeard(times);
   }
 
-  /** A key that nobody knows of yet. */
+  /** A key that is not published yet. */
   async makeKey(alg = "ES256"): Promise<SigningKey> {
     this.#made += 1;
     const kid = `key-${this.#made}`;
@@ -59,7 +59,7 @@ export class TokenIssuer {
     return { kid, alg, privateKey, publicJwk: { ...(await exportJWK(publicKey)), kid, alg, use: "sig" } };
   }
 
-  /** Publish these keys, and no others. */
+  /** Publish exactly these keys. */
   publish(...keys: SigningKey[]): void {
     this.published = keys.map(({ publicJwk }) => publicJwk);
   }
@@ -78,7 +78,7 @@ function sign(claims: Claims, header: { alg: string; kid?: string }, key: Crypto
   return new SignJWT({ ...rest, ...(exp !== null && { exp }) } as JWTPayload).setProtectedHeader(header).sign(key);
 }
 
-/** A token that is put together by hand, with a signature that may be none. */
+/** A token assembled by hand, whose signature may be invalid. */
 export function forge(header: object, claims: object, signature = ""): string {
   const part = (value: object) => Buffer.from(JSON.stringify(value)).toString("base64url");
   return `${part(header)}.${part(claims)}.${signature}`;

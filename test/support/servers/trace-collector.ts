@@ -12,11 +12,11 @@ export interface SentSpan {
   parentSpanId: string;
   isError: boolean;
   facts: Record<string, Value>;
-  /** What is the same for all spans of its node. */
+  /** The attributes that all spans of a node share. */
   about: Record<string, Value>;
 }
 
-/** The part of OTLP's JSON that is looked at. */
+/** The fields of OTLP's JSON that tests read. */
 interface Payload {
   resourceSpans: {
     resource: { attributes: Attribute[] };
@@ -35,7 +35,7 @@ interface Attribute {
   value: { stringValue?: string; intValue?: number };
 }
 
-/** A place that takes traces, as OpenTelemetry's collector does: OTLP as JSON over HTTP. */
+/** A receiver of traces like OpenTelemetry's collector: OTLP as JSON over HTTP. */
 export class TraceCollector {
   readonly #server: SmallServer;
 
@@ -47,17 +47,17 @@ export class TraceCollector {
     return new TraceCollector(await SmallServer.start(json({ partialSuccess: {} })));
   }
 
-  /** What makes a node send its traces here. */
+  /** The variables that make a node send its traces here. */
   get env(): Record<string, string> {
     return { OTEL_EXPORTER_OTLP_ENDPOINT: this.#server.url };
   }
 
-  /** Where it was sent to. */
+  /** The path to which traces were sent. */
   get paths(): string[] {
     return this.#server.heard.map(({ url }) => url);
   }
 
-  /** All that was sent until now; a node sends the last of it when it stops. */
+  /** All spans received so far; a node sends its last ones when it stops. */
   get spans(): SentSpan[] {
     return this.#server.heard.flatMap(({ body }) =>
       (JSON.parse(body) as Payload).resourceSpans.flatMap(({ resource, scopeSpans }) =>
@@ -66,7 +66,7 @@ export class TraceCollector {
     );
   }
 
-  /** The one span of this name that comes right below `parent`. */
+  /** The one span with this name directly below `parent`. */
   below(parent: SentSpan, name: string): SentSpan {
     const found = this.spans.filter((span) => span.parentSpanId === parent.spanId && span.name === name);
     if (found.length !== 1) throw new Error(`${found.length} spans ${name} below ${parent.name}`);

@@ -8,13 +8,13 @@ export const NOON = Date.UTC(2026, 0, 1, 12);
 export const HOUR = 3_600_000;
 export const DAY = 86_400_000;
 
-/** A change as tests write it: what is left out is empty, sessions come without their heads. */
+/** A change as tests write it: absent parts are empty, sessions have no heads. */
 export interface WrittenChange extends Omit<Partial<FloorChange>, "sessions"> {
   sessions?: Session[];
   memory?: string;
 }
 
-/** Writes one floor as a host would: counts its version, its places and those of its sessions. */
+/** Writes one floor as a host does: counts its version, its places and its sessions' places. */
 export class FloorWriter {
   readonly id: FloorId;
   #store: Store;
@@ -27,7 +27,7 @@ export class FloorWriter {
     this.id = id as FloorId;
   }
 
-  /** Go on with the same floor in a store that was opened again. */
+  /** Continue with the same floor in a store that was opened again. */
   continueIn(store: Store): void {
     this.#store = store;
   }
@@ -36,7 +36,7 @@ export class FloorWriter {
     return makeSession(id, { floorId: this.id, ...over });
   }
 
-  /** The next event of the floor, and of a session if it is one's. */
+  /** The next event of the floor, and of a session if it has one. */
   event(type: LoggedType, data: unknown, of: { session?: string; at?: number; requestId?: string } = {}): LogEntry {
     this.head += 1;
     const entry: LogEntry = { floorSeq: this.head, type, at: of.at ?? NOON + this.head, json: JSON.stringify(data) };

@@ -5,7 +5,7 @@ import type { Clock } from "../../../src/protocol/ports/clock.ts";
 import type { Logger } from "../../../src/protocol/ports/logger.ts";
 import { NOON } from "./floor-writer.ts";
 
-/** A clock that stands still until it is moved; nothing waits on it. */
+/** A clock that stands still until the test moves it; its waits never end. */
 export class StandingClock implements Clock {
   time = NOON;
 
@@ -18,7 +18,7 @@ export class StandingClock implements Clock {
   }
 }
 
-/** Keeps what is logged. */
+/** Collects log entries. */
 export class KeptLog implements Logger {
   readonly lines: string[] = [];
   #error = Promise.withResolvers<string>();
@@ -45,7 +45,7 @@ export class KeptLog implements Logger {
   }
 }
 
-/** A private folder with room for one database. */
+/** A private folder for one database. */
 export async function makeFolder(): Promise<{ folder: string; file: string; remove: () => Promise<void> }> {
   const folder = await mkdtemp(join(tmpdir(), "interlock-test-"));
   return { folder, file: join(folder, "interlock.db"), remove: () => rm(folder, { recursive: true, force: true }) };

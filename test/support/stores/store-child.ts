@@ -3,7 +3,7 @@ import type { Store } from "../../../src/store/store.ts";
 import { KeptLog, StandingClock } from "./sqlite-place.ts";
 import type { StoreCall } from "./store-process.ts";
 
-/** A process of its own that opens the store named on its command line and does what its parent says. */
+/** A process that opens the store named on its command line, and executes its parent's requests. */
 const store = await openSqliteStore({ file: process.argv[2]!, clock: new StandingClock(), log: new KeptLog() }).catch(
   (error: Error) => {
     process.send!({ failed: error.message });

@@ -3,24 +3,24 @@ import type { CommitOutcome, FloorChange, Store } from "../../../src/store/store
 import { turn } from "../runner/virtual-clock.ts";
 import { withMethods } from "./temporary-store.ts";
 
-/** What becomes of a commit: as asked, not done, or done while its answer is lost. */
+/** The result of a commit: done, not done, or done with a lost answer. */
 type CommitFate = "commit" | { refuseWith: unknown } | { loseAnswerWith: unknown } | "conflict";
 
-/** A real store whose commits wait until they are let through, and fail as they are told to. */
+/** A real store whose commits the test can hold and let fail. */
 export class StoreInHand {
-  /** To be given to a host. */
+  /** The store for a host. */
   readonly store: Store;
-  /** Every change that was asked for, in order. */
+  /** Every requested change, in order. */
   readonly changes: FloorChange[] = [];
-  /** What becomes of the next commits, one each; those beyond them are carried out. */
+  /** The results of the next commits, one each; later ones succeed. */
   readonly fates: CommitFate[] = [];
   /** How often each method was called. */
   readonly calls = new Map<string, number>();
-  /** Methods that cannot reach the database … */
+  /** Methods that cannot reach the database. */
   readonly away = new Set<string>();
-  /** … methods that find nothing … */
+  /** Methods that find nothing. */
   readonly missing = new Set<string>();
-  /** … and methods that wait for something before they look. */
+  /** Promises for which methods wait before they read. */
   readonly waiting = new Map<string, Promise<unknown>>();
   #gate: PromiseWithResolvers<void> | undefined;
   #underWay = 0;
@@ -41,7 +41,7 @@ export class StoreInHand {
     const methods: Partial<Store> = { commit };
     for (const name of counted) {
       const own = store[name].bind(store) as (...given: unknown[]) => unknown;
-      // Called at once where nothing is in its way: the order of calls counts.
+      // Called at once if nothing delays it, because the order of calls matters.
       const call = (...given: unknown[]) => {
         this.calls.set(name, this.callsOf(name) + 1);
         const wait = name === "shiftEffects" ? this.#gate?.promise : this.waiting.get(name);
@@ -61,18 +61,18 @@ export class StoreInHand {
     this.#gate ??= Promise.withResolvers();
   }
 
-  /** Those that wait are carried out, and those that follow. */
+  /** Let the waiting commits and all later ones continue. */
   release(): void {
     this.#gate?.resolve();
     this.#gate = undefined;
   }
 
-  /** Resolves when so many commits were asked for. */
+  /** Resolves when `count` commits were requested. */
   async asked(count: number): Promise<void> {
     while (this.changes.length < count) await turn();
   }
 
-  /** Resolves when nothing goes on any more but what is held. */
+  /** Resolves when only held commits are pending. */
   async idle(): Promise<void> {
     for (let quiet = 0; quiet < 5; quiet = this.#underWay === 0 ? quiet + 1 : 0) await turn();
   }

@@ -2,7 +2,7 @@ import { expect } from "vitest";
 import type { Cluster } from "../nodes/cluster.ts";
 import type { Deed } from "../nodes/load.ts";
 
-/** A logged event as the database has it. */
+/** A logged event as the database stores it. */
 export interface StoredEvent {
   floor: string;
   floorSeq: number;
@@ -21,7 +21,7 @@ export interface StoredEvent {
   };
 }
 
-/** Every event of every floor, each floor's in their order. */
+/** All events of all floors, each floor's in their order. */
 export async function readStoreLog(cluster: Cluster): Promise<StoredEvent[]> {
   const rows = await cluster.sql(`
     SELECT f.id AS floor, e.floor_seq AS "floorSeq", s.id AS session, e.seq, e.type, e.json
@@ -34,8 +34,8 @@ export async function readStoreLog(cluster: Cluster): Promise<StoredEvent[]> {
 }
 
 /**
- * What must hold of any log from which nothing was deleted: numbers without a hole, transitions that follow from one
- * another, at most one session active on a floor at any instant, and no run that ends twice.
+ * The invariants of a log from which nothing was deleted: numbers without gaps, each transition continues the last one,
+ * at most one active session on a floor at any time, and no run ends twice.
  */
 export function checkLog(log: readonly StoredEvent[]): void {
   const heads = new Map<string, number>();
@@ -68,7 +68,7 @@ export function checkLog(log: readonly StoredEvent[]): void {
   }
 }
 
-/** What was answered is in the log once, and what was refused is not. */
+/** Each answered command is in the log once, and each refused one is not. */
 export function checkDeeds(deeds: readonly Deed[], log: readonly StoredEvent[]): void {
   const counts = new Map<string, number>();
   const count = (name: string) => counts.set(name, (counts.get(name) ?? 0) + 1);
@@ -84,7 +84,7 @@ export function checkDeeds(deeds: readonly Deed[], log: readonly StoredEvent[]):
   }
 }
 
-/** Every run that was promised to somebody has ended. */
+/** Every accepted run has ended. */
 export function unfinishedRuns(deeds: readonly Deed[], log: readonly StoredEvent[]): string[] {
   const ended = new Set(log.filter(({ type }) => type === "complete").map(({ data }) => data.runId));
   return deeds.flatMap(({ outcome }) => {

@@ -15,7 +15,7 @@ type Answer = { opened: true } | { failed: string } | { id: number; result?: unk
 
 const CHILD = fileURLToPath(new URL("./store-child.ts", import.meta.url));
 
-/** A SQLite store in a process of its own, to be killed or starved. */
+/** A SQLite store in a separate process, which a test can kill or limit. */
 export class StoreProcess {
   readonly #child: ChildProcess;
   readonly #calls = new Map<number, PromiseWithResolvers<unknown>>();
@@ -32,8 +32,8 @@ export class StoreProcess {
   }
 
   /**
-   * `maxFileKib`: no file it writes may grow over it, until `prlimit` says otherwise.
-   * @throws Error with what the store could not be opened for
+   * `maxFileKib`: the largest size of a file that it writes, until `prlimit` changes it.
+   * @throws Error with the reason if the store could not be opened
    */
   static async start(file: string, options: { maxFileKib?: number } = {}): Promise<StoreProcess> {
     const limit = options.maxFileKib === undefined ? "" : `ulimit -S -f ${options.maxFileKib}; `;
@@ -59,7 +59,7 @@ export class StoreProcess {
     return settle.promise as ReturnType<Store[M]>;
   }
 
-  /** SIGKILL; resolves when the process is gone. */
+  /** SIGKILL; resolves when the process has ended. */
   async kill(): Promise<void> {
     if (this.#child.exitCode !== null || this.#child.signalCode !== null) return;
     const gone = once(this.#child, "exit");

@@ -13,9 +13,9 @@ const PAGE = 500;
 type FloorStore = Pick<Store, "listFloors" | "readFloorLog" | "loadFloor">;
 
 /**
- * Check every floor of a store that no node uses any more, by its log and by its state, against what must always hold
- * (docs/arbitration.md). Throws `Broken` with the floor's id.
- * @returns how many floors there were
+ * Check every floor of a store that no node uses any more, its log and its state, against the invariants of
+ * docs/arbitration.md. Throws `Broken` with the floor's id.
+ * @returns the number of floors
  */
 export async function checkStoredFloors(store: FloorStore, catalog: Catalog): Promise<number> {
   let count = 0;

@@ -4,14 +4,14 @@ import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { KeptLog, StandingClock } from "./sqlite-place.ts";
 
-/** A real SQLite store that is gone when the test ends. */
+/** A real SQLite store that is deleted when the test ends. */
 export async function openTemporaryStore(clock: Clock = new StandingClock()): Promise<Store> {
   const store = await openSqliteStore({ file: ":memory:", clock, log: new KeptLog() });
   onTestFinished(() => store.close());
   return store;
 }
 
-/** The store with some of its methods replaced; what is not replaced is the store's own. */
+/** The store with some of its methods replaced. */
 export function withMethods(store: Store, methods: Partial<Store>): Store {
   return new Proxy(store, {
     get(target, name) {
