@@ -6,7 +6,7 @@ import { KeptLog } from "../support/stores/sqlite-place.ts";
 
 const BOOT = Date.UTC(2026, 0, 1, 12);
 
-/** A clock over a wall clock and a monotonic one that are moved by hand. */
+/** A clock over a wall clock and a monotonic clock, both moved by the test. */
 function makeClock({ at = BOOT, mayFall = false } = {}) {
   const time = { wall: at, monotonic: 1_000 };
   const clock = new SystemClock({ wall: () => time.wall, monotonic: () => time.monotonic, mayFall });
@@ -15,12 +15,12 @@ function makeClock({ at = BOOT, mayFall = false } = {}) {
   return {
     clock,
     jumps,
-    /** So much time passes, as both clocks see it. */
+    /** Let time pass on both clocks. */
     pass(ms: number) {
       time.wall += ms;
       time.monotonic += ms;
     },
-    /** Somebody sets the wall clock. */
+    /** Set the wall clock. */
     set(byMs: number) {
       time.wall += byMs;
     },
@@ -63,7 +63,7 @@ describe("the time of a process", () => {
       expect(clock.now()).toBeGreaterThanOrEqual(before + 1_000);
       before = clock.now();
     }
-    // As far ahead of the wall as on the first day: time goes on as it passes, no slower.
+    // As far ahead of the wall clock as on the first day: the clock runs at its normal rate.
     expect(clock.now()).toBe(BOOT + 120_000);
     expect(jumps).toEqual([]);
   });

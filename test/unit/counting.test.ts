@@ -12,7 +12,7 @@ import { turn, VirtualClock } from "../support/runner/virtual-clock.ts";
 import { KeptLog } from "../support/stores/sqlite-place.ts";
 import { openTemporaryStore } from "../support/stores/temporary-store.ts";
 
-/** What metrics are made of, where it happens. */
+/** The calls from which metrics are computed. */
 
 const ANN = "u:ann" as FloorId;
 
@@ -99,7 +99,7 @@ test("a follower tells how late it hears of a commit, and when the store knew mo
   };
   await tell(4_750);
   expect([lags, behind]).toEqual([[250], 0]);
-  // A release that does not say when; a clock that is a little ahead.
+  // A release without a time, and a clock that is slightly ahead.
   await tell();
   follower.noticeHead(follower.place);
   expect([lags, behind]).toEqual([[250], 0]);

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { keptFolder } from "../support/runner/kept-folder.ts";
 
-/** Keeps folders of a name of its own, and says how often one was made. */
+/** Keeps folders under a separate name, and counts how often one was made. */
 function keeper() {
   const name = randomUUID();
   const made: string[] = [];

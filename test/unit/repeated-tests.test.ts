@@ -12,7 +12,7 @@ const TESTS = `import { expect, test } from "vitest";
   test("shaky", ({ task }) => expect(count(task.name), "tries").toBeGreaterThan(1));
   test("broken", () => { throw new Error("always\\nthe same"); });`;
 
-/** What a run of these tests prints, with two more tries of each and the same reporter as the project's. */
+/** The output of a run of these tests, with two retries of each and the project's reporter. */
 async function run(settings: object): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), "interlock-repeated-"));
   onTestFinished(() => rm(folder, { recursive: true, force: true }));

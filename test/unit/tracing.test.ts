@@ -4,7 +4,7 @@ import { Envelope } from "../../src/protocol/internal/command.ts";
 import { Tracing } from "../../src/tracing.ts";
 import { json, SmallServer } from "../support/servers/small-server.ts";
 
-/** As many spans as are sent at once, without waiting for more. */
+/** A full batch of spans, which is sent without waiting for more. */
 const SENT_TOGETHER = 1_024;
 
 const ENDPOINT = { OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:4318/" };
@@ -58,7 +58,7 @@ test("a failing trace collector is logged once, and its recovery once", async ()
   };
   const settings = readTraceSettings({ OTEL_EXPORTER_OTLP_ENDPOINT: server.url })!;
   const tracing = new Tracing({ settings, about: {}, log: { debug: tell, info, warn: tell, error: tell } });
-  // Sent one after the other: two are refused, and one is taken.
+  // Sent one after the other: two are refused, and one is accepted.
   for (let count = 0; count < 3 * SENT_TOGETHER; count++) tracing.begin("ask", "ask", undefined, {}).end({});
   await sentAgain.promise;
   await tracing.close();

@@ -3,8 +3,9 @@ import { matrixText } from "../../../src/cli/check/matrix.ts";
 import { makeCatalog } from "../../support/catalogs/catalog.ts";
 
 /**
- * Android Automotive decides by a fixed matrix of audio contexts, holder × challenger: R, the challenger is rejected; E, it
- * gets the focus and the holder loses it; C, both are heard. The values as of Android 13, the context INVALID left out.
+ * Android Automotive decides by a fixed matrix of audio contexts, holder × challenger. R: the challenger is rejected.
+ * E: it gets the focus and the holder loses it. C: both are heard. The values are those of Android 13, without the
+ * context INVALID.
  */
 const CONTEXTS = [
   ...["music", "navigation", "voice_command", "call_ring", "call", "alarm", "notification", "system_sound"],
@@ -30,13 +31,13 @@ type Cell = "R" | "E" | "C";
 const cellOf = (holder: Context, challenger: Context) =>
   ANDROID[holder].split(" ")[CONTEXTS.indexOf(challenger)] as Cell;
 
-/** The pair's two cells, as seen from the first. */
+/** The pair's two cells, for the first context as holder and as challenger. */
 const pairOf = (one: Context, other: Context) => cellOf(one, other) + cellOf(other, one);
 
 /**
- * One agent per context. Two that are concurrent either way are heard together; two that are exclusive both ways replace one
- * another; of the others the one that gets the focus has the higher priority. The priority is the length of the longest
- * chain of contexts below.
+ * One agent per context. Two contexts that are concurrent either way are heard together; two that are exclusive both
+ * ways replace one another; otherwise the one that gets the focus has the higher priority. The priority is the length
+ * of the longest chain of contexts below it.
  */
 function makeAndroid() {
   const isTogether = (one: Context, other: Context) => pairOf(one, other).includes("C");
@@ -68,7 +69,7 @@ const AS_ANDROID: Readonly<Record<string, Cell>> = {
   refused: "R",
 };
 
-/** Exclusive one way and concurrent the other: in Android, who is heard depends on who came first. */
+/** Exclusive one way and concurrent the other: in Android the result depends on the order. */
 const BY_ORDER = [
   "voice_command asks of music",
   "alarm asks of music",
@@ -86,7 +87,7 @@ test("a catalogue made from Android's interaction matrix decides as Android does
   expect(pairs).toHaveLength(144);
   const others = pairs.filter(({ holder, challenger, effect }) => AS_ANDROID[effect] !== cellOf(holder, challenger));
   expect(others.map(({ holder, challenger }) => `${challenger} asks of ${holder}`)).toEqual(BY_ORDER);
-  // Here who is heard follows from who competes: both are, whichever came first.
+  // Here the result does not depend on the order: both are heard.
   for (const { holder, challenger, effect } of others) {
     expect(pairOf(holder, challenger)).toBe("EC");
     expect(AS_ANDROID[effect]).toBe("C");

@@ -14,10 +14,10 @@ import { openTemporaryStore } from "../../support/stores/temporary-store.ts";
 
 const SWEEP_MS = 10_000;
 const PAGE = 1_000;
-/** From a head unit's first minute to the time that GPS tells. */
+/** From the clock of a head unit that booted in 1970 to the time from GPS. */
 const JUMP_MS = NOON - 60_000;
 
-/** An armer over a real store, whose floor does nothing but take back the timers that fire. */
+/** An armer over a real store. Its floor only removes the effects of timers that fire. */
 class ArmerStage {
   readonly clock: VirtualClock;
   readonly store: StoreInHand;
@@ -25,10 +25,10 @@ class ArmerStage {
   readonly armer: Armer;
   readonly writer: FloorWriter;
   readonly log = new KeptLog();
-  /** Timers that fired, in order. */
+  /** Fired timers, in order. */
   readonly fired: string[] = [];
   readonly asked: Envelope[] = [];
-  /** What becomes of the next timers; those beyond them are taken. */
+  /** The results of the next timers; later ones are accepted. */
   readonly failures: Error[] = [];
 
   private constructor(clock: VirtualClock, store: StoreInHand, floorHashes?: readonly number[]) {
@@ -71,7 +71,7 @@ class ArmerStage {
     for (const effect of effects) this.armer.arm(effect);
   }
 
-  /** When the effects in the store are due, in ms from now. */
+  /** The due times of the effects in the store, in ms from now. */
   async dueIn(): Promise<number[]> {
     const effects = await this.store.store.dueEffects({ until: Number.MAX_SAFE_INTEGER, limit: PAGE });
     return effects.map(({ dueAt }) => dueAt - this.clock.now());
@@ -244,7 +244,7 @@ describe("a sweep", () => {
 });
 
 describe("a jump of the wall clock", () => {
-  /** A head unit that booted in 1970: a timer that is armed, and one that is not. */
+  /** The clock jumps from 1970: one timer is armed before the jump, one is not. */
   async function boot(): Promise<ArmerStage> {
     const stage = await ArmerStage.open({ now: NOON - JUMP_MS });
     await stage.armer.start();
@@ -258,7 +258,7 @@ describe("a jump of the wall clock", () => {
     stage.armer.shift(byMs);
   }
 
-  /** The first timer fires in a ms, the other one when it has waited for as long as it was to. */
+  /** The first timer fires after one ms; the other one after its whole delay. */
   async function expectBothOnTime(stage: ArmerStage): Promise<void> {
     await stage.clock.advance(1);
     expect(stage.fired).toEqual(["armed"]);
@@ -268,7 +268,7 @@ describe("a jump of the wall clock", () => {
     expect(stage.fired).toEqual(["armed", "later"]);
   }
 
-  /** Both timers fire when as much time has passed as they were to wait. */
+  /** Both timers fire after their whole delays. */
   async function expectNoneEarly(stage: ArmerStage): Promise<void> {
     await stage.clock.advance(10_000 - 1);
     expect(stage.fired).toEqual([]);
@@ -288,7 +288,7 @@ describe("a jump of the wall clock", () => {
     stage.store.hold();
     jump(stage);
     stage.armer.sweep();
-    // The next regular sweep falls into it.
+    // The next regular sweep happens in this time.
     await stage.clock.advance(SWEEP_MS - 1);
     stage.armer.sweep();
     expect(stage.fired).toEqual([]);

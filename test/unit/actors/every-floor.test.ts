@@ -156,7 +156,7 @@ describe("the checker finds", () => {
         successor: (floor, rules) => {
           const { claim, reason } = successor(floor, rules) ?? {};
           if (!claim || !reason) return undefined;
-          // Its beneath counts for nothing: everyone else is taken to yield.
+          // Its `beneath` does not count: every other session is treated as letting it be heard.
           const yielding = { ...floor, ducked: floor.ducked.map((each) => ({ ...each, interruptible: true })) };
           return successor(yielding, rules);
         },

@@ -6,7 +6,7 @@ import { makeCatalog } from "../../support/catalogs/catalog.ts";
 import { FloorLogCheck } from "../../support/floors/floor-log-check.ts";
 import { NOON } from "../../support/stores/floor-writer.ts";
 
-/** The checker of a floor's log, on logs with one fault each. */
+/** Logs with one fault each, which the checker of a floor's log must find. */
 
 const AGENTS = [
   { name: "phone", priority: 90, interruptible: false, max_hold: "1m" },

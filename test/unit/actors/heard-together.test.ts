@@ -13,7 +13,7 @@ class Car extends TimedFloor {
     super(catalog);
   }
 
-  /** What a command does: its decision, and each transition with the level that it leads to. */
+  /** The result of a command: its decision, and each transition with its new level. */
   hear(does: () => unknown): { decision: Decision | undefined; heard: string[] } {
     const before = this.facts.length;
     const reply = does() as Reply | undefined;

@@ -19,7 +19,7 @@ async function openStage(options?: { maxFloors?: number }): Promise<HostStage> {
 
 const author = { kind: "master" as const, name: "music", depth: 0, path: ["music"] };
 
-/** What a worker says: the beginning of a message. */
+/** A worker's report of the start of a message. */
 const report = (text: string): LooseCommand => ({
   type: "run.report",
   sessionId: "music",
@@ -71,7 +71,7 @@ describe("what a commit asks for", () => {
     stage.store.fates.push(fate);
     await stage.failureOf(stage.create("idler", "idler"));
     await stage.settle();
-    // What was delivered again is told once.
+    // An event that was delivered again is sent once.
     expect([heard.length, stage.armed.length]).toEqual([told, told]);
   });
 
@@ -127,7 +127,7 @@ describe("floors that are kept warm", () => {
   test("the number of floors in memory is limited: the least recently used one is dropped, and loaded again unchanged", async () => {
     const stage = await openStage({ maxFloors: 2 });
     for (const user of ["ann", "bob"]) await stage.create(user, "music", { floorId: `u:${user}` });
-    // Ann's is now the one used last.
+    // Makes ann's floor the most recently used.
     await stage.rename("ann", "mine", { floorId: "u:ann" });
     await stage.settle();
     const loads = stage.store.callsOf("loadFloor");
@@ -166,7 +166,7 @@ describe("floors that are kept warm", () => {
     stage.store.hold();
     const waiting = stage.rename("ann", "a", { floorId: "u:ann" });
     await stage.store.asked(3);
-    // Bob's is used after ann's, by what needs no commit.
+    // Uses bob's floor after ann's with a command that needs no commit.
     const still = { type: "run.still" as const, sessionId: "bob", runId: "r1", attempt: 1 };
     await stage.ask(still, { floorId: "u:bob", caller: null });
     await stage.settle();
@@ -198,7 +198,7 @@ describe("an invalid command", () => {
     "xstate.error.actor.music",
     "xstate.done.actor.music",
     "xstate.done.state.session",
-    // The machines' own words: a turn without the floor, a place in the queue, the floor for nothing.
+    // Internal events of the machines, which would start a turn without the floor, or grant it without a decision.
     "turn",
     "queue",
     "request",
@@ -228,7 +228,7 @@ describe("an invalid command", () => {
     const before = { changes: stage.store.changes.length, entered: stage.entered };
     expect(await stage.failureOf(stage.ask(forged as never))).toBe("unavailable");
     expect({ changes: stage.store.changes.length, entered: stage.entered }).toEqual(before);
-    // The actors are as they were: nothing had to be loaded again.
+    // The actors stayed in memory: nothing was loaded again.
     expect(await stage.on("music", "activate")).toMatchObject({ ok: true, decision: { reason: "already_holder" } });
     expect(stage.store.callsOf("loadFloor")).toBe(1);
   });

@@ -4,7 +4,7 @@ import { AppError } from "../../../src/protocol/errors.ts";
 import type { HostStage } from "../../support/floors/host-stage.ts";
 import { openFloor } from "../../support/floors/hosted-floor.ts";
 
-/** A catalogue that breaks the machine that asks it for this agent. */
+/** A catalogue that throws in the machine that reads this agent. */
 function withBomb(catalog: Catalog): Catalog {
   const agents = new Map(catalog.agents);
   const get = agents.get.bind(agents);
@@ -33,7 +33,7 @@ describe("a command that breaks the machines", () => {
     ]);
     expect(stage.metrics.breaks).toEqual(["actors"]);
     expect(stage.log.lines).toEqual(["a command broke its floor"]);
-    // Once each, and one per commit.
+    // Once each, with one commit per command.
     expect(stage.metrics.batches).toEqual([1, 1, 1, 1]);
     const receipts = await stage.store.store.findReceipts([{ caller: "ann", commandId: "boom" }]);
     expect(receipts).toEqual([]);
@@ -160,7 +160,7 @@ describe("a commit that fails", () => {
 });
 
 describe("a floor whose row cannot be read here", () => {
-  /** The next time the floor is loaded its row is like this. */
+  /** The next load of the floor reads this row. */
   async function withRow(over: { format?: number; rewrite?: (snapshot: string) => string }): Promise<HostStage> {
     const stage = await openFloor();
     await stage.run("music", "r1");
@@ -199,7 +199,7 @@ describe("a floor whose row cannot be read here", () => {
     await checkOutOfOrder(await withRow({ rewrite }));
   });
 
-  /** The snapshot as format 2 had it: with the sessions inside. */
+  /** A snapshot in format 2, with the sessions inside. */
   const withChild = (child: object) =>
     edit(({ actors }) => ({
       machine: "arbiter",

@@ -57,7 +57,7 @@ describe("one batch at a time", () => {
     await stage.store.asked(2);
     const waiting = names(MAX_WAITING).map((title) => stage.rename("music", title));
     expect(await stage.failureOf(stage.rename("music", "one too many"))).toBe("busy");
-    // A repeat of one that waits is none more.
+    // A repeat of a waiting command adds none.
     stage.store.release();
     expect((await Promise.all([first, ...waiting])).every((reply) => reply.ok)).toBe(true);
     expect((await stage.rename("music", "later")).ok).toBe(true);

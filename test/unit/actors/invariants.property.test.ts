@@ -12,9 +12,9 @@ import {
 import { FloorInvariants } from "../../support/floors/floor-invariants.ts";
 import type { LooseCommand } from "../../support/floors/floor-stage.ts";
 
-/** Generated histories of one floor: whatever is asked in whatever order, what must always hold holds. */
+/** Generated histories of one floor: the invariants hold for all commands in all orders. */
 
-/** Commands with which a session asks for the floor. */
+/** Commands with which a session requests the floor. */
 const ASKS = new Set(["session.create", "session.activate", "session.resume", "session.chat", "session.switch_agent"]);
 
 function play(setting: World, steps: Step[]): void {
@@ -35,7 +35,7 @@ function play(setting: World, steps: Step[]): void {
     const asks = ASKS.has(command.type) && "sessionId" in command ? command.sessionId : undefined;
     invariants.check(asks, before, delivery, floor.actors, floor.now);
   };
-  /** Fire what is due until an instant: each at its time, or none before the clock is there. */
+  /** Fire the timers that are due until this time, each at its time. */
   const passTo = (until: number, isPunctual: boolean) => {
     if (!isPunctual) floor.now = until;
     for (;;) {

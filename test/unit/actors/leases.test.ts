@@ -57,7 +57,7 @@ describe("a session that is not heard from", () => {
     const stage = new Leased();
     stage.create("radio");
     stage.beatAt("radio", 2_500, 4_499);
-    // The beat at 2.5 s was committed; the one at 4.499 s came within half a lease of it.
+    // The heartbeat at 2.5 s was committed; the one at 4.499 s came within half a lease of it.
     expect(stage.view("radio")?.leaseUntil).toBe(stage.now - 4_499 + 2_500 + 4_000);
     stage.pass(4_000);
     expect(stage.state("radio")).toBe("active.idle");
@@ -219,7 +219,7 @@ describe("a node that was away is not taken for a participant that is", () => {
           const isAway = at > begins && at <= begins + awayMs;
           if (isAway) continue;
           const target = start + at;
-          // The node comes back before this beat: what was due meanwhile fires as it does.
+          // The node is back before this heartbeat: timers that were due meanwhile fire as usual.
           if (stage.now - start <= begins && at > begins) stage.pass(start + begins - stage.now);
           if (stage.now - start === begins && at > begins) stage.pass(target - stage.now, awayMs);
           else stage.pass(target - stage.now);
@@ -241,7 +241,7 @@ describe("a node that was away is not taken for a participant that is", () => {
       [2_600, 4_550],
       [1_300, 2_600, 3_900, 5_200],
     ];
-    /** How long after its last sign of life a session lapses whose timers wait in real time, as queues do. */
+    /** The time from a session's last heartbeat to its lapse, when timers wait in real time, as in queues. */
     const lapsesAfter = (beats: readonly number[], jumpAt: number, jumpMs: number): number => {
       const stage = new Leased();
       const start = stage.now;
@@ -274,7 +274,7 @@ describe("a node that was away is not taken for a participant that is", () => {
     const stage = new Leased();
     stage.create("radio");
     stage.create("other_news");
-    // Timers fire after the time they wait for, however little the floor's own time moves.
+    // Timers fire after their delay, even if the floor's own clock hardly moves.
     for (let round = 0; round < 6; round += 1) {
       stage.beat("radio");
       for (const timer of stage.timers) stage.fire(timer);

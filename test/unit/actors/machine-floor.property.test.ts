@@ -35,7 +35,7 @@ import type { LooseCommand } from "../../support/floors/floor-stage.ts";
 import { persistSession, persistWhole } from "../../support/floors/persisted-floor.ts";
 import { XstateFloor } from "../../support/floors/xstate-floor.ts";
 
-/** The machines by their tables, beside the same machines played by XState's own actors. */
+/** Compares the machines run by their tables with the same machines run by XState's own actors. */
 
 const FLOOR = "u:ann" as FloorId;
 
@@ -140,7 +140,7 @@ const about = { sessionId: "s", given };
 const turn = { messageId: "m9", runId: "r9", content: "hello" };
 const answer = { kind: "question", requestId: "q1", selected: [] };
 const report = { ...about, type: "run.report", runId: "r1", attempt: 1, n: 1, parts: [] };
-/** For each type that a session knows, what it may be told. */
+/** The events of each type that a session accepts. */
 const SESSION_EVENTS = [
   ...["activate", "resume"].map((type) => ({ type, claim, reason: "floor_free", given })),
   { type: "activate", claim, reason: "floor_free", bringsTurn: true, given },
@@ -179,7 +179,7 @@ const SESSION_EVENTS = [
   { type: "nonsense", given },
 ] as unknown as SessionEvent[];
 
-/** A session as XState plays it, and what its parent heard. */
+/** A session run by XState, and the events sent to its parent. */
 function playByXstate(value: unknown, context: SessionContext, event: SessionEvent) {
   const words: unknown[] = [];
   const emitted: unknown[] = [];

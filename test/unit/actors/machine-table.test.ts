@@ -14,7 +14,7 @@ import {
 import { MachinePlayer, type MachineState } from "../../../src/actors/machine/machine-player.ts";
 import { compileMachine } from "../../../src/actors/machine/machine-table.ts";
 
-/** Any machine that is made of what the table knows, beside the same machine played by XState. */
+/** Generated machines of the features that the table supports, compared with the same machines run by XState. */
 
 interface Counted {
   n: number;
@@ -78,7 +78,7 @@ const on = (region: string) =>
     fc.array(transitionIn(region), { minLength: 1, maxLength: 2 }),
     { maxKeys: 3 },
   );
-/** Each is taken at one count and moves on from it, so there is an end to them. */
+/** Each transition is enabled at one count and increases it, so the machine terminates. */
 const always = (region: string) =>
   fc.option(
     fc.tuple(fc.constantFrom(...PLACES), fc.nat({ max: 30 })).map(([place, n]) => ({
@@ -123,7 +123,7 @@ function build({ regions, whole, hasRegions }: typeof machineConfig extends fc.A
   return kit.createMachine({ id: "m", context: { n: 0 }, on: whole, ...config } as never) as unknown as AnyStateMachine;
 }
 
-/** What XState does with events, one entry per event and one for the start. */
+/** XState's reaction to events, one entry per event and one for the start. */
 function byXstate(machine: AnyStateMachine, events: readonly string[]): unknown[] {
   let said: unknown[] = [];
   const inspect = (event: InspectionEvent) => {
@@ -155,7 +155,7 @@ function byTable(machine: AnyStateMachine, events: readonly string[]): unknown[]
   return [
     seen(),
     ...events.map((type) => {
-      // As a row brings it back.
+      // The snapshot after a round trip through a row.
       const restored = player.restore(JSON.parse(JSON.stringify(state.at.value)), state.context) as MachineState<never>;
       expect(restored.at).toBe(state.at);
       ({ state, emitted } = player.step(restored, { type } as never));
@@ -175,7 +175,7 @@ describe("a machine by its table", () => {
     };
     const history = fc.array(fc.constantFrom(...EVENTS), { minLength: 1, maxLength: 12 });
     fc.assert(fc.property(machineConfig, history, play), { numRuns: 400 });
-    // Machines that stand still would agree on everything.
+    // Machines without transitions would agree on everything.
     expect(moves).toBeGreaterThan(800);
   });
 

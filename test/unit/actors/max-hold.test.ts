@@ -9,7 +9,7 @@ const CATALOG = makeCatalog([
   { name: "music", priority: 20, when_preempted: "duck" },
 ]);
 
-/** The timers that stand, the newest last. */
+/** The pending timers, the newest last. */
 function timersOf(facts: readonly Fact[]): { id: string; dueAt: number }[] {
   const standing = new Map<string, { id: string; dueAt: number }>();
   for (const fact of facts) {
@@ -48,7 +48,7 @@ describe("max_hold", () => {
     stage.create("call");
     expect(stage.state("prompt")).toBe("ducked.idle");
     expect(timersOf(stage.facts)).toEqual([]);
-    // The timer had fired already and arrives late: it is not the session's any more.
+    // The timer fired before it was removed, and arrives late: the session no longer has it.
     fire();
     expect(stage.state("prompt")).toBe("ducked.idle");
     stage.on("call", "archive");

@@ -7,9 +7,10 @@ import { HISTORY, play, recordedCatalog } from "../../support/floors/floor-recor
 import { FloorStage } from "../../support/floors/floor-stage.ts";
 
 /**
- * What a release without `beneath`, `critical` and their like made of a history, byte for byte: what each command did and
- * answered, and the snapshot it left half-way. `test/support/floors/floor-recording.ts` has the history. One line was changed on
- * purpose since: an archived session keeps the timer of an attempt that is being stopped, to take its last words.
+ * The recording of a release without `beneath`, `critical` and similar keys: the events and answers of each command of
+ * a history, and the snapshot after its first half, byte for byte. `test/support/floors/floor-recording.ts` contains
+ * the history. One line has been changed on purpose since: an archived session keeps the timer of an attempt that is
+ * being stopped, to receive its last report.
  */
 const RECORDED = readFileSync(new URL("../../support/floors/recorded-floor.jsonl", import.meta.url), "utf8")
   .trim()
@@ -32,7 +33,7 @@ test("a floor that the release before stored is restored, and goes on as it woul
   expect(lastNow).toBe(stage.now);
   stage.actors = new FloorActors("u:ann" as FloorId, actors);
   expect(stage.actors.context.floor.ducked).toEqual([]);
-  // Sessions that do not compete are in rows of their own; the recorded second half names none of them.
+  // Sessions that do not compete have separate rows; the recorded second half names none of them.
   expect(play(stage, SECOND)).toEqual(AFTER);
 });
 

@@ -15,7 +15,7 @@ const asAnn = { floorId: FLOOR, caller: "ann", actsFor: "ann" };
 const asBob = { floorId: FLOOR, caller: "bob", actsFor: "bob" };
 const turn = (messageId: string) => ({ messageId, runId: `run-${messageId}`, content: "hello" });
 
-/** A session of Bob's under an id that was Ann's once: hers was deleted, and its tombstone is gone. */
+/** A session of Bob's with an id that Ann's session had: hers was deleted, and its tombstone has expired. */
 async function handOver(): Promise<HostStage> {
   const stage = await HostStage.open();
   await stage.ask(create("ann"), asAnn);
@@ -34,7 +34,7 @@ const FOREIGN: LooseCommand[] = [
     sessionId: "call",
   })),
   { type: "session.chat", sessionId: "call", turn: turn("another") },
-  // The message is there, and a repeat of it would be answered with its run.
+  // The message exists, and a repeat of it would be answered with its run.
   { type: "session.chat", sessionId: "call", turn: turn("m") },
   { type: "session.rename", sessionId: "call", title: "mine" },
   { type: "session.switch_agent", sessionId: "call", agentId: "music" },
@@ -48,7 +48,7 @@ describe("a session whose id was another's once", () => {
       const stage = await handOver();
       const before = await stage.store.store.viewSession(SESSION.sessionId as never, 10);
       expect(await stage.ask(command, asAnn)).toMatchObject({ ok: false, code: "session_not_found" });
-      // Neither where it has to be brought in from its row first.
+      // Also refused where the session must be loaded from its row first.
       expect(await stage.neighbour().ask(command, asAnn)).toMatchObject({ ok: false, code: "session_not_found" });
       expect(await stage.store.store.viewSession(SESSION.sessionId as never, 10)).toEqual(before);
     },

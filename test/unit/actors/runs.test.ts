@@ -22,7 +22,7 @@ describe("a turn", () => {
       turn: { messageId: "m1", runId: "r1", content: "play" },
     });
     expect(reply).toMatchObject({ ok: true, messageId: "m1", runId: "r1" });
-    // The events: it is named after its first message, and runs.
+    // The events: the session gets its title from its first message, and runs.
     expect(facts.map((fact) => fact.type)).toEqual(["message.add", "event", "effect.add", "event"]);
     expect(floor.state("music")).toBe("active.running");
   });

@@ -21,7 +21,7 @@ const written = (text = "Title\n\nWhat was said.", more: object = {}) => ({
 
 class Stage extends FloorStage {
   #turns = 0;
-  /** The summary that is wanted, and its effect. */
+  /** The pending summary, and its effect. */
   wanted: { runId: string; id: string; dueAt: number } = { runId: "none", id: "none", dueAt: 0 };
 
   constructor() {
@@ -29,7 +29,7 @@ class Stage extends FloorStage {
     this.create("writer");
   }
 
-  /** A whole turn of the session. */
+  /** A complete turn of the session. */
   talk(text = "yes"): Fact[] {
     const name = `m${++this.#turns}`;
     this.chat("writer", name);
@@ -110,7 +110,7 @@ describe("a summary", () => {
     ]);
     expect(facts).toContainEqual({ type: "effect.remove", id: stage.wanted.id });
     expect(stage.context).toMatchObject({ messageCount: 5, summary: "Title", summaryId: runId });
-    // The next reply does not rename the session.
+    // The next reply does not change the title.
     stage.talk();
     expect(stage.context.summary).toBe("Title");
   });

@@ -11,7 +11,7 @@ import { EXAMPLE_AGENTS, makeCatalog } from "../../support/catalogs/catalog.ts";
 import { FloorStage, type LooseCommand } from "../../support/floors/floor-stage.ts";
 import { persistWhole } from "../../support/floors/persisted-floor.ts";
 
-/** What XState 5 does not do for us (docs/architecture.md), each with what is done about it. */
+/** Properties of XState 5 that the code must work around (docs/architecture.md), each with its workaround. */
 
 const FLOOR = "u:ann" as FloorId;
 const CATALOG = makeCatalog([
@@ -23,7 +23,10 @@ const CATALOG = makeCatalog([
 const author = { kind: "master" as const, name: "music", depth: 0, path: ["music"] };
 const question = (requestId: string) => ({ kind: "question" as const, requestId, question: "Which?", options: ["a"] });
 
-/** Music is held in mid-reply, another waits for the floor, and the stacker waits for an answer with a turn behind it. */
+/**
+ * Music is paused within a reply, another session waits for the floor, and the stacker waits for an answer with a turn
+ * queued behind it.
+ */
 function busyFloor(): FloorStage {
   const floor = new FloorStage(CATALOG);
   floor.create("music");
@@ -97,7 +100,7 @@ describe("a delay or a piece of work that a machine asks XState for does not sur
 describe("a snapshot of anything else is accepted silently", () => {
   type Persisted = { value: unknown; context: object; children: Record<string, { src: string; snapshot: object }> };
 
-  /** What the machines would be given to restore, with a change. */
+  /** The persisted state of the machines, with a change. */
   function changed(change: (persisted: Persisted) => void): unknown {
     const persisted = JSON.parse(persistWhole(busyFloor().actors)) as Persisted;
     change(persisted);
@@ -216,10 +219,10 @@ describe("an event that a state does not know is ignored silently", () => {
     (_, make) => {
       for (const command of COMMANDS) {
         const floor = make();
-        // Throws where it is not answered, or answered twice.
+        // Throws if the command is not answered, or answered twice.
         const { reply } = floor.deliver(command);
         expect(reply, command.type).toHaveProperty("ok");
-        // The actors live: what is asked next is answered as well.
+        // The actors still work: the next command is answered.
         expect(floor.ask({ type: "floor.what_if", agentId: "phone" })).toMatchObject({ ok: true });
       }
     },
@@ -248,14 +251,14 @@ describe("an event that a state does not know is ignored silently", () => {
       const before = persistWhole(floor.actors);
       expect(() => floor.ask({ type } as never)).toThrow(BrokenActors);
       expect(() => STATES["active.idle"]!().ask({ type, sessionId: "s" } as never)).toThrow(BrokenActors);
-      // Whoever loads the floor again finds it as it was.
+      // Another host that loads the floor finds it unchanged.
       expect(persistWhole(new FloorActors(FLOOR, JSON.parse(before)))).toBe(before);
     },
   );
 });
 
 describe("a throw within a machine kills the actor for good, and perhaps the process", () => {
-  /** A catalogue that cannot be asked for one agent. */
+  /** A catalogue that throws for one agent. */
   function withBomb(agentId: string): Catalog {
     const agents = new Map(CATALOG.agents);
     const get = (id: string) => {
@@ -275,7 +278,7 @@ describe("a throw within a machine kills the actor for good, and perhaps the pro
     const persisted = persistWhole(floor.actors);
     floor.catalog = withBomb(bomb);
     expect(() => ask(floor)).toThrow(BrokenActors);
-    // They are useless from then on, and say so; what was asked is written nowhere.
+    // The actors are unusable afterwards and report it; the command is not written.
     const warn = vi.spyOn(console, "warn");
     onTestFinished(() => warn.mockRestore());
     floor.catalog = CATALOG;
@@ -298,12 +301,15 @@ describe("a snapshot grows with what a machine remembers", () => {
       const { context } = floor.actors.machineState("music" as SessionId)!;
       sizes.push(persistWhole(floor.actors).length + memoryOf(context).length);
     }
-    // Numbers get longer: what is left is a few digits.
+    // Numbers can grow by a few digits.
     expect(Math.abs(sizes[599]! - sizes[299]!)).toBeLessThan(64);
     expect(sizes[299]).toBeLessThan(16_384);
   });
 
-  /** A turn with everything in it: a tool approved for good, an answer, words, usage, a queued turn, a question that runs out. */
+  /**
+   * A turn with all features: a tool that is approved for good, an answer, text, usage, a queued turn, a question that
+   * expires.
+   */
   function playTurn(floor: FloorStage, turn: string): void {
     const runId = `run-a${turn}`;
     const toolCall = { toolCallId: `t${turn}`, function: { name: `tool_${turn}`, arguments: "{}" } };

@@ -203,7 +203,7 @@ describe.each(Object.keys(WIRES) as (keyof typeof WIRES)[])("%s", (provider) => 
     stage.advance(said === "" ? 19_999 : 4_999);
     await new Promise(setImmediate);
     expect(hasFailed).toBe(false);
-    // What the provider sent before it fell silent may still come in.
+    // Chunks that the provider sent before it stopped may still arrive.
     for (; !hasFailed; await new Promise(setImmediate)) stage.advance(said === "" ? 1 : 5_000);
     const failure = await failed;
     expect(failure).toMatchObject({

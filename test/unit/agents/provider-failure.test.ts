@@ -29,7 +29,7 @@ describe("the failure behind an error of the SDK", () => {
     [413, "provider_refused"],
     [429, "provider_rate_limited"],
     [529, "provider_unreachable"],
-    // A body that broke off, or was none of the provider's.
+    // A body that was cut off, or that is not the provider's.
     [200, "provider_unreachable"],
   ])("status %i", (statusCode, code) => {
     expect(codeOf(apiError({ statusCode }))).toBe(code);

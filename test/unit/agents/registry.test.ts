@@ -81,7 +81,7 @@ describe("availability", () => {
     };
     const missing = "the program kimi is not found";
     expect(problemsOf(true)).toEqual([undefined, undefined, missing, "the folder /nowhere does not exist"]);
-    // A gateway does not run agents, and cannot tell what there is on workers.
+    // A gateway does not run agents, so it cannot know which programs the workers have.
     expect(problemsOf(false)).toEqual([undefined, undefined, undefined, undefined]);
   });
 

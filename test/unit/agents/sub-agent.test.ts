@@ -10,7 +10,7 @@ import { makeCatalog } from "../../support/catalogs/catalog.ts";
 
 type Run = Agent["run"];
 
-/** A house of agents: some of the catalogue's own, some that run what the test gives. */
+/** Several agents: some of the catalogue's own kinds, some controlled by the test. */
 function makeHouse(agents: object[], runs: Record<string, Run> = {}) {
   const catalog = makeCatalog(agents.map((agent) => ({ ...agent })));
   const registry = createRegistry({ catalog: () => catalog, env: {} });
@@ -26,7 +26,7 @@ function makeHouse(agents: object[], runs: Record<string, Run> = {}) {
   return { catalog, registry, faults, delegateOf };
 }
 
-/** Let `caller` ask `name`, as the session's agent. */
+/** Let `caller` ask `name`; `caller` is the session's agent. */
 async function ask(
   house: ReturnType<typeof makeHouse>,
   caller: string,
@@ -273,7 +273,7 @@ describe("a sub-agent that fails", () => {
   test("an internal error is reported without its text, and logged", async () => {
     const fault = new TypeError("secret.undefined is not a function");
     const house = makeHouse([{ name: "master" }, { name: "browser" }], {
-      // biome-ignore lint/correctness/useYield: it fails before it says anything
+      // biome-ignore lint/correctness/useYield: it fails before it yields
       async *browser() {
         throw fault;
       },

@@ -22,7 +22,7 @@ async function serve(listener: RequestListener): Promise<number> {
 }
 
 type Lookup = NonNullable<WebFetchOptions["lookup"]>;
-/** A resolver that knows these names alone. */
+/** A resolver that knows only these names. */
 const resolving = (names: Record<string, string[]>) =>
   ((host: string, _: unknown, answer: (error: Error | null, found: object[]) => void) => {
     const found = (names[host] ?? []).map((address) => ({ address, family: address.includes(":") ? 6 : 4 }));

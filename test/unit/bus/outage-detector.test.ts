@@ -8,9 +8,9 @@ describe("a pulse", () => {
   let clock: VirtualClock;
   let pulse: OutageDetector;
   let told: string[];
-  /** Beats that were sent and did not come back yet. */
+  /** Beats that were sent and have not come back yet. */
   let sent: [line: number, beat: string][];
-  /** Whether beats come back on a line. */
+  /** Whether beats come back on a connection. */
   let comesBack: (line: number) => boolean;
 
   beforeEach(() => {

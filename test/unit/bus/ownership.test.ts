@@ -14,11 +14,11 @@ class Cluster {
   readonly clock = new VirtualClock();
   readonly bus = new MemoryBus();
   readonly members = new MemberList(this.clock, LEASE_MS);
-  /** Topic → nodes that answer on it. */
+  /** The nodes that answer on each topic. */
   readonly answering = new Map<string, Set<string>>();
   readonly takings: string[] = [];
   readonly watches = new Map<string, StoreWatch>();
-  /** Nodes that the store does not answer. */
+  /** Nodes whose requests to the store fail. */
   readonly cut = new Set<string>();
 
   async node(nodeId: string, count = 256): Promise<Ownership> {
@@ -58,12 +58,12 @@ class Cluster {
     return watch;
   }
 
-  /** Who answers for a floor. */
+  /** The nodes that answer for a floor. */
   whoAnswers(floorId: FloorId, count = 256): string[] {
     return [...(this.answering.get(partitionTopic("e", floorId, count)) ?? [])];
   }
 
-  /** Until no message is on its way. */
+  /** Resolves when no message is in transit. */
   async settle(): Promise<void> {
     for (let turn = 0; turn < 50; turn++) await Promise.resolve();
   }

@@ -19,7 +19,7 @@ const decided = (outcome: string, reason: string, more: object, id?: string) =>
 
 const HOLDER = { sessionId: "m", agentId: "music", priority: 5, interruptible: true };
 
-/** What is told, as one line each. */
+/** The narration, one line per item. */
 function tell(heard: ServerEvent[], floor: ServerEvent[] = []): string[] {
   const lines = narrate(heard, floor, (id) => id.toUpperCase());
   return lines.map(({ agentId, mark, text }) => `${agentId} ${mark} ${text}`);

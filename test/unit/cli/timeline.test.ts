@@ -8,7 +8,7 @@ const PRIORITIES: Record<string, number> = { music: 20, phone: 90, chat: 10, wea
 const NAMES: Record<string, string> = { music: "音乐", phone: "Phone", chat: "Small talk" };
 const nameOf = (agentId: string) => NAMES[agentId] ?? agentId;
 
-/** What happened on a floor; a session is called after its agent. */
+/** The events of a floor; a session has its agent's name. */
 class History {
   readonly events: ServerEvent[] = [];
 

@@ -4,7 +4,7 @@ import { ClientError } from "../../../src/client/client-error.ts";
 import type { ClientOptions } from "../../../src/client/requester.ts";
 import { type Answer, cut, json, problem, SmallServer } from "../../support/servers/small-server.ts";
 
-/** A client of a server that gives these answers, with a clock that does not wait. */
+/** A client of a server with these answers, and a clock that does not wait. */
 async function stage(answers: Answer[], options: Partial<ClientOptions> = {}) {
   const server = await SmallServer.start(...answers);
   const waits: number[] = [];

@@ -13,7 +13,7 @@ import {
   stream,
 } from "../../support/servers/small-server.ts";
 
-/** A stream from a server that gives these answers, with a clock that does not wait; 204 is the server's last. */
+/** A stream of a server with these answers, and a clock that does not wait; the server's last answer is 204. */
 async function stage(answers: Answer[], options: Partial<EventStreamOptions> = {}) {
   const server = await SmallServer.start(...answers, noMore);
   const waits: number[] = [];
@@ -257,7 +257,7 @@ it("nothing is read on while the reader is behind, and all of it comes in the en
   const events = place.events[Symbol.asyncIterator]();
   await events.next();
   const before = pieces;
-  // Another request goes all the way and back, while the flood would have time to come in.
+  // The round trip of another request, in which the flood could arrive.
   for (let round = 0; round < 20; round += 1) await fetch(`${place.server.url}/else`);
   expect(pieces).toBe(before);
   expect(written).toBeLessThan(count);

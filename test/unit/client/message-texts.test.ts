@@ -27,7 +27,7 @@ function message(content: string, streaming: boolean, more: object = {}): Server
   });
 }
 
-/** The texts of the message "m", after each event. */
+/** The text of the message "m" after each event. */
 function follow(...events: ServerEvent[]): (string | undefined)[] {
   const texts = new MessageTexts();
   return events.map((each) => texts.take(each)?.text);

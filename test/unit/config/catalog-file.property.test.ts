@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { readCatalog } from "../../../src/config/catalog/catalog-file.ts";
 
-/** Whatever somebody's hand or a torn write makes of the shipped file, reading it ends in a catalogue or in faults. */
+/** Any edit or torn write of the shipped file is read as a catalogue or as a list of faults. */
 
 const shipped = readFileSync(new URL("../../../config/agents_config.yaml", import.meta.url), "utf8");
 

@@ -12,7 +12,7 @@ beforeEach(async () => {
 });
 afterEach(() => rm(folder, { recursive: true }));
 
-/** What is printed, line by line, and the exit code. */
+/** The printed lines and the exit code. */
 async function check(text?: string, env: Record<string, string> = {}): Promise<{ code: number; lines: string[] }> {
   if (text !== undefined) await writeFile(path, text);
   let printed = "";

@@ -6,10 +6,10 @@ import { readCatalog } from "../../../src/config/catalog/catalog-file.ts";
 import { compilePattern } from "../../../src/config/catalog/pattern.ts";
 
 const MODULE = fileURLToPath(new URL("../../../src/config/catalog/pattern.ts", import.meta.url));
-/** Far more than a linear engine takes; an engine that backtracks takes years. */
+/** Far more than a linear engine needs; a backtracking engine would need years. */
 const KILL_MS = 20_000;
 
-/** Whether each pattern finds something in its text, from a process that is killed when it takes too long. */
+/** Whether each pattern matches its text, tested in a process that is killed when it takes too long. */
 function findInChild(pairs: readonly (readonly [pattern: string, text: string])[]) {
   const script = `
     import { compilePattern } from ${JSON.stringify(MODULE)};

@@ -30,7 +30,7 @@ function meet(holder: string, challenger: string) {
   return decide(floor, asks, rulesOf(catalog, {}));
 }
 
-/** The reply an agent's script gives to a message: the first that fits. */
+/** An agent's scripted reply to a message: the first that matches. */
 function replyTo(id: string, message: string) {
   const { adapter } = agentOf(id);
   if (adapter.kind !== "scripted") throw new Error(`${id} is not scripted`);

@@ -46,7 +46,7 @@ function follow(options: Partial<WatchOptions> = {}): WatchedCatalog {
     clock: new RealClock(),
     log,
     settleMs: 5,
-    // So long that what is noticed is noticed by an event.
+    // So long that a change can only be noticed by a file event.
     pollMs: 3_600_000,
     ...options,
   });
@@ -55,7 +55,7 @@ function follow(options: Partial<WatchOptions> = {}): WatchedCatalog {
 
 const names = (catalog: Catalog) => [...catalog.agents.keys()];
 
-/** Write beside and rename over, as careful editors do. */
+/** Write a temporary file and rename it over the target, as many editors do. */
 async function replaceFile(text: string): Promise<void> {
   await writeFile(`${path}.new`, text);
   await rename(`${path}.new`, path);
@@ -275,7 +275,7 @@ describe("polling", () => {
     await mkdir(inner);
     await writeFile(path, AB);
     await clock.poll();
-    // What the watch begins with, and what the old folder still tells of its end.
+    // The start of the watch, and late events of the old folder's removal.
     await clock.settle();
     await clock.poll();
     expect(await log.next()).toMatchObject({ text: REPLACED });
@@ -285,7 +285,7 @@ describe("polling", () => {
   });
 });
 
-/** The kernel's watches of this process; undefined where it does not tell. */
+/** The kernel's watches of this process; undefined if the kernel does not list them. */
 async function countWatches(): Promise<number | undefined> {
   const files = await readdir("/proc/self/fdinfo").catch(() => undefined);
   if (!files) return undefined;
@@ -309,10 +309,10 @@ describe("a folder in which other files are written all the time", () => {
     const { current } = follow({ clock, watch: counted, settleMs: SETTLE_MS, pollMs: POLL_MS });
     for (let round = 1; round <= 3; round++) {
       await clock.settle();
-      // The database of a node, for example.
+      // For example the database of a node.
       for (let write = 0; write < 100; write++) await writeFile(join(folder, "interlock.db-wal"), `${write}`);
       expect(events).toBeGreaterThan(0);
-      // A watch that was about to begin may see one more.
+      // A watch that was about to start may report one more.
       expect(events).toBeLessThanOrEqual(2 * round);
     }
     await replaceFile(AB);
@@ -329,9 +329,9 @@ describe("closing", () => {
     const { current, close } = follow({ clock });
     await replaceFile(AB);
     expect(await log.next()).toMatchObject({ text: REPLACED });
-    // The last event of the replacement ends the watch for a moment.
+    // The last event of the replacement pauses the watch for a moment.
     if (before !== undefined) await vi.waitFor(async () => expect(await countWatches()).toBe(before + 1));
-    // It may or may not be read before the end.
+    // The file may or may not be read before the end.
     await replaceFile(ABC);
     await close();
     const kept = names(current());

@@ -3,7 +3,7 @@ import { BOUNDS } from "../../../src/config/bounds.ts";
 import type { Settings } from "../../../src/config/settings.ts";
 import { deployed, documentsOf, settingsOf } from "../../support/documents/deployment.ts";
 
-/** The part of a Compose file that is looked at. */
+/** The parts of a Compose file that the tests read. */
 interface Compose {
   services: Record<string, Service>;
   networks: { inside: { ipam: { config: { subnet: string }[] } } };
@@ -28,13 +28,13 @@ interface Service {
 }
 
 const { services, networks, secrets, volumes } = documentsOf("compose.yaml")[0] as Compose;
-/** Connections of one node to PostgreSQL, and what a server keeps for its own. */
+/** Connections of one node to PostgreSQL, and the connections that a server reserves. */
 const CONNECTIONS = 16;
 const SPARE = 10;
-/** What `serve` gives itself after the drain, in ms. */
+/** The time that `serve` gives itself after the drain, in ms. */
 const CLOSE_MS = 2_000;
 
-/** As Compose fills in what the environment, or `.env`, says. */
+/** Substitutes variables as Compose does, from the environment or `.env`. */
 const filledIn = (text: string) => text.replaceAll(/\$\{POSTGRES_PASSWORD:\?[^}]+\}/g, "0123abcd");
 
 const nodes: [name: string, service: Service, settings: Settings][] = Object.entries(services)
@@ -96,7 +96,7 @@ test("the proxy knows the gateways, is believed by them, and spoils no stream", 
   const [, inside] = /listen (\d+);/.exec(config)!;
   expect(services["proxy"]!.ports).toEqual([`127.0.0.1:3000:${inside}`]);
   expect(Object.keys(services["proxy"]!.depends_on!)).toEqual(gateways.map(([name]) => name));
-  // What a client says of where it comes from is replaced, not added to.
+  // The address that a client claims is replaced; nothing is appended to it.
   expect(config).toContain("proxy_set_header X-Forwarded-For $remote_addr;");
   expect(config).toContain("proxy_buffering off;");
   const [, patience] = /proxy_read_timeout (\d+)s;/.exec(config)!;

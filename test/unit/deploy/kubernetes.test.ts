@@ -4,7 +4,7 @@ import { readKeys } from "../../../src/config/keys-file.ts";
 import { isLoopback, type Settings } from "../../../src/config/settings.ts";
 import { deployed, documentsOf, settingsOf, yamlFiles } from "../../support/documents/deployment.ts";
 
-/** The parts of the manifests that are looked at. */
+/** The parts of the manifests that the tests read. */
 interface Manifest {
   kind: string;
   metadata: { name: string };
@@ -53,7 +53,7 @@ interface Container {
   securityContext: { allowPrivilegeEscalation: boolean; readOnlyRootFilesystem: boolean };
 }
 
-/** What `serve` gives itself after the drain, in s. */
+/** The time that `serve` gives itself after the drain, in s. */
 const CLOSE_S = 2;
 const POD_IP = "10.1.2.3";
 
@@ -68,11 +68,11 @@ const named = (kind: string, name: string): Manifest => {
 const deployments = ofKind("Deployment") as Deployment[];
 const containerOf = ({ spec }: Deployment) => spec.template.spec.containers[0]!;
 
-/** The environment as the kubelet makes it: what is said later wins, and may name what was said before. */
+/** The environment as the kubelet builds it: later variables win, and may refer to earlier ones. */
 function environmentOf({ envFrom, env }: Container): Record<string, string> {
   const made: Record<string, string> = {};
   for (const { configMapRef } of envFrom) {
-    // What secrets say of providers is for agents.
+    // The providers' keys in secrets are for agents.
     if (configMapRef) Object.assign(made, named("ConfigMap", configMapRef.name).data);
   }
   for (const { name, value, valueFrom } of env) {
@@ -97,7 +97,7 @@ test("every file is YAML without a fault, and kustomization.yaml has them all bu
   expect(resources!.toSorted()).toEqual(
     expected.filter((name) => name !== "kustomization.yaml" && name !== "secret.example.yaml"),
   );
-  // They go into whatever namespace they are applied to.
+  // The manifests are applied to any namespace.
   for (const path of files) expect(deployed(path), path).not.toMatch(/^\s+namespace:/m);
 });
 

@@ -8,7 +8,7 @@ import type { Verified } from "../../../src/gateway/access/verifier.ts";
 import { AppError } from "../../../src/protocol/errors.ts";
 import { VirtualClock } from "../../support/runner/virtual-clock.ts";
 
-/** As much of a request as is looked at. */
+/** The parts of a request that the gatekeeper reads. */
 function request(headers: Record<string, string>, query: Record<string, string> = {}): FastifyRequest {
   const routeOptions = { config: { isStream: true } };
   return { method: "GET", headers, query, routeOptions, caller: undefined } as unknown as FastifyRequest;

@@ -19,12 +19,12 @@ async function stage() {
     await issuer.whenFetched(1);
     return verifier;
   };
-  /** An hour longer than any test goes on. */
+  /** An expiry one hour after the end of any test. */
   const exp = nowS() + 86_400;
   return { issuer, clock, log, open, claims: { sub: "ann", exp } };
 }
 
-/** What a verifier says to a token: the owner, or the code of its refusal. */
+/** The owner of a token, or the code of its refusal. */
 const judge = (verifier: Verifier, token: string): Promise<string> =>
   verifier.verify(token).then(
     ({ ownerId }) => ownerId,

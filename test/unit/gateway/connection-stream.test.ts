@@ -85,7 +85,7 @@ describe("a connection's stream", () => {
     gate = open.promise;
     await reader.open();
     await reader.until(has("a", 3));
-    // Cut off before the other floor could be followed.
+    // The reader was cut off before the other floor was followed.
     reader.close();
     open.resolve();
     await reader.open();
@@ -115,7 +115,7 @@ describe("a connection's stream", () => {
     await reader.until(has("y", 2));
     await load(connectionId, "a");
     await zoes.log("z");
-    // Time enough for the third binding, if it did not wait for the second.
+    // Enough time for the third binding, if it did not wait for the second.
     for (let count = 0; count < 5; count++) await turn();
     gates["u:zoe"].resolve();
     await feed.log("a");
@@ -218,7 +218,7 @@ describe("a connection's stream", () => {
     await load(connectionId, "a");
     await feed.log("a");
     await reader.until(has("a", 2));
-    // The node has not noticed that the client is gone: what it sends from here on arrives nowhere.
+    // The node has not noticed that the client disconnected: frames from here on are lost.
     const nobody = await EventStream.open(`${url}/events`, { "Last-Event-ID": reader.position! });
     onTestFinished(() => nobody.cut());
     reader.close();

@@ -22,7 +22,7 @@ test("a created session is bound once, also when its request is repeated much la
   await connections.bindMade(row, SONG);
   await connections.bindMade(row, SONG);
   await connections.end(ID, undefined, 0);
-  // This one looked at the connection before anything was bound.
+  // This request read the connection before any session was bound.
   await connections.bindMade(row, SONG);
   expect(await slots()).toEqual([{ ...SONG, from: 0, ended: true }]);
 });

@@ -42,7 +42,7 @@ describe("a slot whose session ends", () => {
     await reader.until(has("b", 2));
     reader.close();
     await feed.transit("a", "created", "archived");
-    // Another stream of the same connection hears of it: the end is recorded.
+    // Another stream of the same connection gets the end, because it is recorded.
     const other = new SessionReader(`${url}/events?lastEventId=${reader.position}`, new Transcript({ a: 2, b: 2 }));
     await other.open();
     await other.until(has("a", 3));

@@ -15,7 +15,7 @@ import { FloorWriter, makeMessage, NOON } from "../../support/stores/floor-write
 import { KeptLog } from "../../support/stores/sqlite-place.ts";
 import { openTemporaryStore, withMethods } from "../../support/stores/temporary-store.ts";
 
-/** Reads a follower to its end whenever it is told to. */
+/** Reads a follower to its end on request. */
 class Reading implements FloorListener {
   readonly places: number[] = [];
   readonly #follower: Follower;
@@ -156,7 +156,7 @@ describe("a follower", () => {
     await feed.log("a");
     follower.noticeHead(feed.writer.head);
     await turn();
-    // The four went with their session; its last event stayed.
+    // The four events were deleted with their session; the session's last event stayed.
     expect(reading.places).toEqual([7, 8]);
     bus.fate = () => "deliver";
     await feed.log("a");

@@ -8,7 +8,7 @@ test("a client that sends slowly is bounded", async () => {
   const store = await openTemporaryStore();
   const { gateway } = await openGateway({ store, bus: new MemoryBus(), clock: new VirtualClock() });
   const { headersTimeout, requestTimeout, keepAliveTimeout } = gateway.app.server;
-  // The head of a request, all of it, and the time until the next one begins.
+  // The time limits for the head of a request, for the whole request, and for the pause between requests.
   expect({ headersTimeout, requestTimeout, keepAliveTimeout }).toEqual({
     headersTimeout: 10_000,
     requestTimeout: 60_000,

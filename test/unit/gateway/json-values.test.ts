@@ -15,7 +15,7 @@ describe("the values of a JSON text", () => {
     const json = fc.jsonValue({ maxDepth: 4 });
     fc.assert(
       fc.property(json, fc.constantFrom(0, 2), (value, indent) => {
-        // Long enough not to be let through for its length.
+        // Too long to be accepted because of its length only.
         const padding = " ".repeat(2 * countValues(value));
         const text = padding + JSON.stringify(value, null, indent);
         const count = countValues(JSON.parse(text));

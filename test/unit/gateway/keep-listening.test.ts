@@ -3,10 +3,10 @@ import type { Bus, Listener } from "../../../src/bus/bus.ts";
 import { keepListening } from "../../../src/gateway/streams/keep-listening.ts";
 import { AppError } from "../../../src/protocol/errors.ts";
 
-/** A bus that takes subscriptions when it is told to. */
+/** A bus whose subscriptions the test controls. */
 class MoodyBus {
   readonly listening: Listener[] = [];
-  /** What becomes of the next tries, one each; those beyond them succeed. */
+  /** The results of the next tries, one each; later ones succeed. */
   readonly tries: ("away" | "broken" | Promise<void>)[] = [];
   tried = 0;
   readonly #onRecovered = new Set<() => void>();

@@ -22,7 +22,7 @@ test("a refused origin is logged once, with the setting that lists allowed origi
   const origins = warnings.map(([facts]) => (facts as { origin: string }).origin);
   expect(origins).toEqual(["null", "https://foreign.example", `https://${"x".repeat(248)}`]);
   for (const [, message] of warnings) expect(message).toContain("INTERLOCK_ORIGINS");
-  // However many there are, the log stays short.
+  // The log stays short for any number of origins.
   for (let page = 0; page < 200; page += 1) await ask(`https://page${page}.example`);
   expect(warnings.length).toBeLessThanOrEqual(64);
 });

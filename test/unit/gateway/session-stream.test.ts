@@ -15,11 +15,11 @@ interface Place extends GatewayStage {
   bus: UnreliableBus;
   clock: VirtualClock;
   feed: FloorFeed;
-  /** A reader of the session, connected. */
+  /** A connected reader of the session. */
   read(session?: string): Promise<SessionReader>;
 }
 
-/** A floor with the session `a` that is being written, and a door that shows it. */
+/** A floor whose session `a` is streaming a message, and a gateway that serves it. */
 async function place(replace: (store: Store) => Partial<Store> = () => ({})): Promise<Place> {
   const store = await openTemporaryStore();
   const bus = new UnreliableBus();
@@ -35,7 +35,7 @@ async function place(replace: (store: Store) => Partial<Store> = () => ({})): Pr
   return { ...stage, store, bus, clock, feed, read };
 }
 
-/** The same, with a reader who has heard the beginning of a message. */
+/** The same, with a reader that has received the start of a message. */
 async function hearing(): Promise<Place & { reader: SessionReader }> {
   const where = await place();
   const reader = await where.read();
@@ -60,7 +60,7 @@ describe("a session's stream", () => {
 
   test("a client that disconnects before the first event has a position", async () => {
     const { feed, read, store } = await place((own) => ({
-      // History does not come.
+      // The history does not arrive.
       readSessionLog: (id, after, limit) =>
         limit === 1 ? own.readSessionLog(id, after, limit) : new Promise(() => {}),
     }));
@@ -194,7 +194,7 @@ describe("a reply that is being written", () => {
   test("a reply that is being written continues after the first checkpoint for a reader that joined before it", async () => {
     const { feed, read } = await place();
     await feed.open("a", "m");
-    // Said while nobody followed, and not stored yet.
+    // Sent while no follower was there, and not stored yet.
     feed.delta("a", "m", 0, "la ");
     const reader = await read();
     await reader.until((transcript) => transcript.seqOf("a") === 1);
@@ -253,7 +253,7 @@ describe("a reply that is being written", () => {
     const { bus, clock, feed, read, reader: first } = await hearing();
     bus.fate = () => "lose";
     await feed.finish("a", "m", "la li");
-    // It reads the end of the message from the store.
+    // The reader gets the end of the message from the store.
     const reader = await read();
     await reader.until(({ finished }) => finished.has("m"));
     await clock.advance(BOUNDS.reconcileMs);
@@ -313,7 +313,7 @@ describe("a reply that is being written", () => {
 describe("readers that come and go while a floor lives", () => {
   const WORDS = ["la ", "li ", "航 ", "🎷", "do re mi ", "\n"];
 
-  /** One history of a floor by chance, with readers that are cut off by chance. */
+  /** One random history of a floor, with readers that are cut off at random. */
   async function play(seed: number, isBusReliable: boolean): Promise<void> {
     const { bus, clock, feed, read } = await place();
     const chance = new Chance(seed);

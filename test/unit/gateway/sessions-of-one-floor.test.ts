@@ -89,7 +89,7 @@ describe("several sessions of one floor", () => {
     const { reader, connectionId } = await connect("", { a: 1 });
     await load(connectionId, "a");
     await asked.promise;
-    // Bound from its first event, as a session is that was made through this connection.
+    // Bound from its first event, like a session that was created through this connection.
     const row = await rowOf(connectionId);
     await store.saveConnection({
       ...row,

@@ -11,7 +11,7 @@ import { openGateway } from "../../support/nodes/gateway-stage.ts";
 import { turn, VirtualClock } from "../../support/runner/virtual-clock.ts";
 import { openTemporaryStore, withMethods } from "../../support/stores/temporary-store.ts";
 
-/** Of a size that fills a kernel's buffers soon and shares a bus message with nothing. */
+/** Large enough to fill a kernel's buffers quickly, and not to share a bus message. */
 const HEAVY = "x".repeat(40_000);
 
 async function place(replace: (store: Store) => Partial<Store> = () => ({})) {
@@ -34,7 +34,7 @@ async function place(replace: (store: Store) => Partial<Store> = () => ({})) {
   return { ...stage, sockets, bus, clock, feed, read };
 }
 
-/** Until the socket holds back more than a reader may leave unread, and does not get rid of it. */
+/** Resolves when the socket holds more unsent data than a reader may leave, and cannot send it. */
 async function isFull(socket: Socket): Promise<boolean> {
   for (let turns = 0; turns < 20; turns++) {
     if (socket.writableLength <= BOUNDS.unsentBytes) return false;
@@ -114,9 +114,9 @@ describe("a reader that takes nothing", () => {
     for (let n = 0; n < 500; n++) {
       await feed.log("a", 1, HEAVY);
       look();
-      // The kernel takes some megabytes before anything waits here.
+      // The kernel buffers some megabytes before anything waits here.
       if (n % 250 !== 249) continue;
-      // Now and then they take something, and are given more.
+      // The readers read occasionally, and get more.
       for (const { reader } of slow) reader.stream.read();
       for (let turns = 0; turns < 10; turns++) {
         await turn();
@@ -151,7 +151,7 @@ describe("a reader that takes nothing", () => {
 });
 
 describe("history that does not fit the socket of its reader", () => {
-  /** How many events of a log were taken from the store. */
+  /** The number of a log's events read from the store. */
   function counted() {
     const taken = { events: 0, heaviest: 0 };
     const count = <T extends { entries: { json: string }[] } | undefined>(slice: T): T => {
@@ -188,7 +188,7 @@ describe("history that does not fit the socket of its reader", () => {
         reader.stream.read();
         await turn();
       }
-      // The first event tells where the log begins, and a follower looks back over the last few.
+      // The first event defines the start of the log, and a follower reads the last few again.
       expect(taken.events).toBeLessThan(total + 40);
       expect(taken.heaviest).toBeLessThan(LOG_BYTES + 2 * HEAVY.length);
     },
@@ -221,7 +221,7 @@ describe("history that does not fit the socket of its reader", () => {
 });
 
 describe("a reader of history", () => {
-  /** Holds the first whole page of a session's history until it is let go. */
+  /** Holds the first full page of a session's history until the test lets it continue. */
   function heldHistory() {
     const asked = Promise.withResolvers<void>();
     const goOn = Promise.withResolvers<void>();

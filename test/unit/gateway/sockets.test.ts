@@ -10,7 +10,7 @@ import { VirtualClock } from "../../support/runner/virtual-clock.ts";
 const GET = headOf("GET", "/slow");
 const HALF = "GET /health HTTP/1.1\r\nHost: 127";
 
-/** A server that answers when it is told to; `/health` it answers at once. */
+/** A server whose answers the test controls; `/health` is answered at once. */
 async function open({ max = 100, maxPerAddress = 100, proxies = [] as string[], pace = new TurnPace() } = {}) {
   const clock = new VirtualClock();
   const heard: { path: string; response: ServerResponse }[] = [];
@@ -42,7 +42,7 @@ async function open({ max = 100, maxPerAddress = 100, proxies = [] as string[], 
     server.close();
   });
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  /** A connection that the server has accepted: it has answered a later one, where it could. */
+  /** A connection that the server has accepted: if possible, it has answered a later one. */
   const dial = async (said = "", from?: string) => {
     const socket = await RawSocket.open(url, { ...(from !== undefined && { from }) });
     onTestFinished(() => socket.destroy());
@@ -80,7 +80,7 @@ test("a connection takes its next request after one whose body was not read to i
   const [{ response }] = heard as [(typeof heard)[0]];
   await client.send("text");
   for await (const _piece of response.req) break;
-  // Node.js takes the socket from a request that is destroyed before its end.
+  // Node.js detaches the socket from a request that is destroyed before its end.
   expect(response.req.socket).toBeNull();
   response.end("answer 1.");
   await client.until(/answer 1\.$/);
@@ -127,7 +127,7 @@ test("the parser makes no request of what follows one too many in the same bytes
   const { dial, made } = await open();
   const flood = await dial(GET.repeat(1_000));
   await flood.closed;
-  // The one in progress, those that may wait, and the one that is too many.
+  // The request in progress, those that may wait, and the one that is too many.
   expect(made()).toBe(34);
 });
 
@@ -187,7 +187,7 @@ test("an address at its limit gets a new connection in place of the one that was
   const client = await dial(headOf("GET", "/health"));
   expect(await client.until(ALIVE)).toMatch(/^HTTP\/1\.1 200/);
   await halves[0]!.closed;
-  // The others are as they were.
+  // The other connections are unaffected.
   await halves[2]!.send(".0.0.1\r\n\r\n");
   expect(await halves[2]!.until(ALIVE)).toMatch(/^HTTP\/1\.1 200/);
 });
@@ -213,7 +213,7 @@ test.each([{ max: 2 }, { maxPerAddress: 2 }])(
     expect([other.text, heard.length]).toEqual(["", 2]);
     const probe = await dial(headOf("GET", "/health"));
     expect(await probe.until(ALIVE)).toMatch(/^HTTP\/1\.1 200/);
-    // However many connections were opened in between and say nothing.
+    // Regardless of the number of silent connections opened in between.
     for (let index = 0; index < 100; index++) await dial();
     const again = await dial(headOf("GET", "/health"));
     expect(await again.until(ALIVE)).toMatch(/^HTTP\/1\.1 200/);

@@ -8,7 +8,7 @@ import { EventStream } from "../../support/clients/event-stream.ts";
 import { turn } from "../../support/runner/virtual-clock.ts";
 import { NOON } from "../../support/stores/floor-writer.ts";
 
-/** More than the kernel ever takes between two sockets of one machine. */
+/** More than the kernel buffers between two sockets of one machine. */
 const MANY_BYTES = 64 * 1_048_576;
 
 async function listen(): Promise<{ server: Server; port: number }> {
@@ -27,7 +27,7 @@ async function answer(server: Server): Promise<{ response: ServerResponse; write
   return { response, writer: new SseWriter(response, {}, NOON) };
 }
 
-/** A client and the writer it reads from, over a real connection. */
+/** A client and the writer that it reads from, over a real connection. */
 async function connect(): Promise<{ client: EventStream; response: ServerResponse; writer: SseWriter }> {
   const { server, port } = await listen();
   const client = EventStream.begin(`http://127.0.0.1:${port}/`);
@@ -38,7 +38,7 @@ async function connect(): Promise<{ client: EventStream; response: ServerRespons
 const frame = (text: string) => `data: ${JSON.stringify(eventOf(text))}\n\n`;
 const eventOf = (text: string) => ({ type: "delta", data: { text }, timestamp: new Date(NOON).toISOString() });
 
-/** Write until the kernel takes no more and the reader is behind. */
+/** Write until the kernel's buffers are full and the reader is behind. */
 async function fill(writer: SseWriter): Promise<void> {
   const piece = frame("x".repeat(60_000));
   for (let bytes = 0; bytes < MANY_BYTES; bytes += piece.length) {

@@ -12,10 +12,10 @@ import { openTemporaryStore } from "../../support/stores/temporary-store.ts";
 
 setFlagsFromString("--expose-gc");
 const collectGarbage: () => void = runInNewContext("gc");
-/** Where Fastify tells of each request that reaches its handler. */
+/** The channel on which Fastify publishes each request that reaches its handler. */
 const HANDLED = "tracing:fastify.request.handler:start";
 
-/** The requests that were handled, without keeping them in memory. */
+/** The handled requests, held by weak references. */
 function watchRequests(): WeakRef<FastifyRequest>[] {
   const requests: WeakRef<FastifyRequest>[] = [];
   const note = (message: unknown) => requests.push(new WeakRef((message as { request: FastifyRequest }).request));
@@ -35,7 +35,7 @@ test.each(["/session/a/events", "/floor/u%3Aann/events", "/events"])(
     const stream = await EventStream.open(`${url}${path}`);
     onTestFinished(() => stream.cut());
     await stream.until(({ position }) => position !== undefined);
-    // A request is released once the promises of its handler are settled and forgotten.
+    // A request is released once its handler's promises are settled and collected.
     await turn();
     collectGarbage();
     expect(gateway.streams.count).toBe(1);

@@ -2,10 +2,10 @@ import { Readable } from "node:stream";
 import { expect, test } from "vitest";
 import { TurnPace } from "../../../src/gateway/http/turn-pace.ts";
 
-/** Resolves in the next turn of the event loop, after what was scheduled for it before. */
+/** Resolves in the next turn of the event loop, after everything scheduled before it. */
 const turn = () => new Promise((resolve) => setImmediate(resolve));
 
-/** A pace, the names of the requests that have begun, and bodies that are read as far as the pace lets them. */
+/** A pace, the names of the started requests, and bodies that are read as far as the pace allows. */
 function stage() {
   const pace = new TurnPace();
   const begun: string[] = [];
@@ -41,7 +41,7 @@ test("requests wait while connections are being accepted, and then begin in orde
   await turn();
   expect(begun).toEqual([]);
   await turn();
-  // One that comes later begins behind those that wait.
+  // A later request queues behind the waiting ones.
   request("late");
   const counts = [begun.length];
   while (begun.length < names.length + 1) {

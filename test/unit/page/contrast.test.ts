@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 
-/** WCAG 2.2, AA: of text, and of shapes that mean something. */
+/** WCAG 2.2, AA: the contrast of text, and of shapes that carry meaning. */
 const TEXT = 4.5;
 const SHAPE = 3;
 

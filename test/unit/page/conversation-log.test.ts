@@ -13,7 +13,7 @@ import { readLogFile, writeLogFile } from "../../../page/log/log-file.ts";
 
 const AT = Date.parse("2026-11-22T08:00:00.000Z");
 
-/** Events at the places 1, 2, 3 … of a floor's log, a second apart. */
+/** Events at the places 1, 2, 3 … of a floor's log, one second apart. */
 function logOf(...entries: { type: string; data: unknown; sessionId?: string; requestId?: string }[]): LogEvent[] {
   return entries.map((entry, index) => ({
     ...entry,

@@ -13,7 +13,7 @@ import {
 const floorId = "u:ann" as FloorId;
 const sessionId = "s1" as SessionId;
 
-/** As they come from another process: the same bytes, at another place. */
+/** As received from another process: the same bytes in another buffer. */
 const travelled = (bytes: Uint8Array): Uint8Array => new Uint8Array(bytes);
 
 const text = fc.string({ unit: "grapheme", maxLength: 40 });
@@ -46,7 +46,7 @@ const message: fc.Arbitrary<FloorMessage> = fc.oneof(
   })),
 );
 
-/** With bytes as text, since a piece of a buffer is compared with its whole otherwise. */
+/** With bytes as text, because a part of a buffer is otherwise compared with its whole. */
 const plain = (value: FloorMessage) =>
   JSON.parse(JSON.stringify(value, (_, part) => (part?.type === "Buffer" ? Buffer.from(part.data).toString() : part)));
 

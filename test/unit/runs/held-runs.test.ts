@@ -20,7 +20,7 @@ describe("a pause", () => {
     last.end();
     await stage.clock.advance(0);
     expect(await stage.answersOf("ann")).toEqual(["success la li lu"]);
-    // The floor's second wish, for the case that nobody holds it, is gone as well.
+    // The floor's second request, in case the run is not held, is removed as well.
     await stage.clock.advance(SWEEP_MS);
     expect([puppet.runs.length, await stage.effects("run")]).toEqual([1, []]);
   });
@@ -76,7 +76,7 @@ describe("held runs", () => {
     expect(puppet.runs).toHaveLength(1);
     await stage.ring("ann");
     expect([puppet.runs.length, worker.counts]).toEqual([2, { underWay: 1, held: 1 }]);
-    // It goes on although its place is taken.
+    // It continues although its place is taken.
     await stage.hangUp("ann");
     expect(worker.counts).toEqual({ underWay: 2, held: 0 });
   });
@@ -96,7 +96,7 @@ describe("held runs", () => {
         [true, false, false],
       ]);
       expect(await stage.stateOf("ann")).toBe("paused/running");
-      // It is nobody's to start until it is resumed.
+      // It must not be started until it is resumed.
       expect((await stage.effects("run")).map(({ floorId }) => floorId)).not.toContain("u:ann");
       await stage.hangUp("ann");
       expect(puppet.last.turn).toMatchObject({ runId: "run-ann", attempt: 2 });
@@ -115,7 +115,7 @@ describe("held runs", () => {
     await stage.hangUp("bob");
     await stage.clock.advance(1);
     expect([worker.counts, worker.ended]).toEqual([{ underWay: 1, held: 0 }, ["music lost"]]);
-    // The next hold has all its time again.
+    // The next hold has the full time again.
     await stage.floors.create("call-2", "phone", { floorId: "u:bob" });
     await stage.clock.advance(HOLD_TIMEOUT_MS - 1);
     expect(worker.counts.held).toBe(1);
@@ -220,7 +220,7 @@ describe("a worker that stops", () => {
       left = worker.counts;
     });
     await stage.clock.advance(patience.graceMs + STOP_MS - 1);
-    // Its agent is still there.
+    // Its agent still exists.
     expect(left).toBeUndefined();
     await stage.clock.advance(1);
     await stopped;

@@ -5,10 +5,10 @@ import { AppError } from "../../../src/protocol/errors.ts";
 import type { WorkerOptions } from "../../../src/runs/worker.ts";
 import { giveAway, singer, startLoneWorker } from "../../support/nodes/lone-worker.ts";
 
-/** Whatever is said of this run says so. */
+/** Every log line about this run has these fields. */
 const ABOUT = { floorId: "u:ann", sessionId: "song", runId: "run", traceId: "4bf92f3577b34da6a3ce929d0e0e4736" };
 
-/** The first line that is logged once a worker has this run to do. */
+/** The first log line once a worker has this run. */
 async function firstLine(agent: Agent, ask: WorkerOptions["ask"]): Promise<object> {
   const line = Promise.withResolvers<object>();
   const log = createLog("warn", { write: (text) => line.resolve(JSON.parse(text)) });
@@ -17,7 +17,7 @@ async function firstLine(agent: Agent, ask: WorkerOptions["ask"]): Promise<objec
 }
 
 const failing = (fault: Error) =>
-  // biome-ignore lint/correctness/useYield: it fails before it says anything
+  // biome-ignore lint/correctness/useYield: it fails before it yields
   singer(async function* () {
     throw fault;
   });

@@ -11,7 +11,7 @@ const SUB: AgentRef = { kind: "sub", name: "browser", depth: 1, path: ["music", 
 const MAX_MESSAGE_UNITS = 131_072;
 const MAX_REASONING_UNITS = 32_768;
 
-/** A writer, and what became of its words. */
+/** A writer, and the parts that it passed on. */
 function makeWriter({ attempt = 1 } = {}) {
   const parts: ReportPart[] = [];
   const deltas: Delta[] = [];
@@ -169,7 +169,7 @@ describe("the messages of an attempt", () => {
       writer.write("reasoning", text);
       expect(deltas.map((delta) => delta.text).join("")).toBe(text + text);
       const heaviest = Math.max(...deltas.map((delta) => Buffer.byteLength(JSON.stringify(delta))));
-      // What goes around it takes a few hundred.
+      // The envelope of a part takes a few hundred.
       expect(heaviest).toBeLessThan(MAX_BUS_MESSAGE - 4_096);
     },
   );

@@ -40,7 +40,7 @@ const question = (requestId: string): ReportPart => ({
   interaction: { kind: "question", requestId: requestId as RequestId, question: "Which?", options: [] },
 });
 
-/** Whether a promise is fulfilled by now. */
+/** Whether a promise is already fulfilled. */
 async function isDone(promise: Promise<unknown>, clock: VirtualClock): Promise<boolean> {
   let done = false;
   void promise.then(() => {
@@ -110,7 +110,7 @@ describe("a report", () => {
     const { clock, floor, reporter } = makeReporter();
     const words = Array.from({ length: 5 }, (_, n) => append(0, "x".repeat(10_000), `m${n}`));
     for (const part of words) reporter.add(part);
-    // Two who speak in turn, a character at a time.
+    // Two agents that write in turn, one character at a time.
     const turns = Array.from({ length: 2 * MAX_REPORT_PARTS }, (_, n) => append(n, "x", n % 2 ? "a" : "b"));
     for (const part of turns) reporter.add(part);
     await clock.advance(0);
@@ -189,7 +189,7 @@ describe("a report that is not taken", () => {
       await clock.advance(60_000);
       expect(floor.reports).toHaveLength(5);
       expect(lost).toHaveLength(1);
-      // It has said all it ever will.
+      // It writes nothing more.
       reporter.add(append(2, "li"));
       reporter.flush();
       await clock.advance(60_000);
@@ -304,7 +304,7 @@ describe("an attempt with nothing to tell", () => {
     await clock.advance(3_000);
     reporter.setPatience(false);
     await clock.advance(0);
-    // It has been silent for longer already.
+    // It has already been silent for longer.
     expect(floor.stills).toHaveLength(1);
     await clock.advance(3_000);
     expect(floor.stills).toHaveLength(4);
@@ -354,7 +354,7 @@ describe("the end", () => {
     expect(length).toBe(4);
     expect(outcomes.filter(Boolean)).toEqual([outcomes.at(-1)]);
     expect(outcomes.at(-1)).toEqual({ kind: "done", summary: "so" });
-    // Whatever the floor says to the last one is about nobody.
+    // The floor's answer to the last report concerns no run.
     expect(standings).toHaveLength(length - 1);
     expect(clock.timerCount).toBe(0);
     reporter.add(usage);

@@ -134,7 +134,7 @@ describe("a stop", () => {
     expect(stage.outcome()).toBeUndefined();
     await stage.clock.advance(1);
     expect([stage.outcome(), stage.run.isOver]).toEqual(["stopped", false]);
-    // What it says afterwards is heard by nobody.
+    // Its later parts are ignored.
     const { length } = stage.floor.asked;
     stage.run.say("la la la");
     await stage.clock.advance(60_000);
@@ -258,7 +258,7 @@ describe("a question", () => {
     stage.floor.standing = { standing: "go", answers: [answerOf(stage)] };
     await stage.clock.advance(1_000);
     expect(await asked).toMatchObject({ selected: ["a"] });
-    // Answered, it is as patient as before.
+    // After an answer, the time limit starts again.
     const after = stage.floor.stills.length;
     await stage.clock.advance(4_999);
     expect(stage.floor.stills.length).toBe(after);

@@ -5,12 +5,12 @@ import { WorkerStage } from "../../support/nodes/worker-stage.ts";
 
 const question = { kind: "question" as const, question: "Which?", options: ["a"] };
 
-/** A worker of so many places, and how many runs of each kind it may have. */
+/** A worker with `concurrency` places, and its limits for each kind of run. */
 async function open(places: { total?: number; perOwner?: number; waiting?: number; waitingPerOwner?: number }) {
   const stage = await WorkerStage.open();
   const worker = await stage.startWorker({ concurrency: 2, places });
   const puppet: Puppet = stage.puppet();
-  /** A run of this user in a zone of its own. */
+  /** A run of this user in a separate zone. */
   const begin = async (user: string, zone = "front"): Promise<void> => {
     const floorId = `u:${user}/${zone}`;
     const sessionId = `${user}-${zone}`;

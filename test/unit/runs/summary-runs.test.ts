@@ -8,7 +8,7 @@ import { WorkerStage } from "../../support/nodes/worker-stage.ts";
 const WHO_DRIVES_MS = 250;
 const SWEEP_MS = 10_000;
 
-/** A stage whose agent summarises after each turn, as the test has it say. */
+/** A worker whose agent summarises after each turn, with summaries from the test. */
 async function open() {
   const stage = await WorkerStage.open();
   stage.floors.catalog = makeCatalog([
@@ -25,7 +25,7 @@ async function open() {
     return run.play();
   };
   stage.agents.set("music", Object.assign(puppet, { summarize }) as Agent);
-  /** A whole turn of a new session. */
+  /** A complete turn of a new session. */
   const talk = async (userId: string) => {
     await stage.create(userId);
     await stage.chat(userId);

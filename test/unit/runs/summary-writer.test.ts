@@ -43,7 +43,7 @@ async function read(messages: Message[], more: Partial<SummaryTask> = {}) {
   return work && { texts: work.request.messages.map(({ content }) => content), ...work };
 }
 
-/** A writer whose agent does what `play` does. */
+/** A writer whose agent runs `play`. */
 async function write(play: (request: SummaryRequest, control: RunControl) => AsyncIterable<Part>) {
   const floor = new FloorInHand();
   const clock = new VirtualClock();
@@ -60,7 +60,7 @@ async function* say(...texts: string[]): AsyncGenerator<Part> {
   for (const text of texts) yield { type: "text", text };
 }
 
-/** Says nothing until it is told to end. */
+/** Yields nothing until it is aborted. */
 const silent = async function* (_: SummaryRequest, { signal }: RunControl): AsyncGenerator<Part> {
   await new Promise((resolve) => signal.addEventListener("abort", resolve));
 };
@@ -103,7 +103,7 @@ test("a summary is made from a thousand messages and 256 KiB at most, and says t
   expect(await read(many)).toMatchObject({ upTo: many[999]!.id, hasMore: true });
   const large = Array.from({ length: 3 }, () => message("user", "字".repeat(40_000)));
   expect(await read(large)).toMatchObject({ upTo: large[1]!.id, hasMore: true });
-  // One that is too large alone is cut by the agent.
+  // The agent cuts a message that is too large by itself.
   expect(await read([message("user", "字".repeat(100_000))])).toMatchObject({ hasMore: false });
 });
 

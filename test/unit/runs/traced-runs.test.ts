@@ -5,13 +5,13 @@ import { EFFECT, giveAway, singer, startLoneWorker } from "../../support/nodes/l
 
 const RUN = "00-4bf92f3577b34da6a3ce929d0e0e4736-1111111111111111-01";
 
-/** Sings for a minute, and says so at the end. */
+/** Runs for a minute, and writes a message at the end. */
 const patient = singer(async function* (_, control) {
   await control.sleep(60_000);
   yield { type: "text", text: "la" };
 });
 
-/** What was asked of the floor, with the trace it was part of. */
+/** The asks to the floor, each with its trace. */
 function listen() {
   const asked: [type: string, trace: string | undefined][] = [];
   const ask = (envelope: Envelope) => {
@@ -39,7 +39,7 @@ test("a run is a span below the commit that requested it, and its reports are pa
   expect(asked[0]).toEqual(["run.claim", EFFECT.trace]);
   const stills = asked.filter(([type]) => type === "run.still");
   expect(stills.length).toBeGreaterThan(5);
-  // It comes to nothing, again and again.
+  // Every try fails.
   expect(new Set(stills.map(([, trace]) => trace))).toEqual(new Set([undefined]));
   const reports = asked.filter(([type]) => type === "run.report");
   expect(new Set(reports.map(([, trace]) => trace))).toEqual(new Set([RUN]));

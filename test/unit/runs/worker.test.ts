@@ -8,7 +8,7 @@ const WHO_DRIVES_MS = 250;
 const SWEEP_MS = 10_000;
 const REPORT_AFTER_MS = 250;
 
-/** Two workers with disks of their own; the conversation of ann's session lies with the near one. */
+/** Two workers with separate disks; the near worker has the conversation of ann's session. */
 async function openElsewhere() {
   const stage = await WorkerStage.open();
   const near = await stage.startWorker({ home: "near", lackingMs: 60_000 });
@@ -232,7 +232,7 @@ describe("a run that two workers are given", () => {
     expect(puppet.last.turn).toMatchObject({ runId: "run-ann", attempt: 2 });
     expect(puppet.last.turn.history.map(({ content, status }) => [content, status])).toEqual([["la", "interrupted"]]);
 
-    // The first comes back, and is told that it is over.
+    // The first worker is back, and is told that the run is over.
     worker.isCutOff = false;
     puppet.runs[0]!.say(" too late");
     puppet.last.say("again");
@@ -253,7 +253,7 @@ describe("a run that two workers are given", () => {
     expect(await stage.eventsOf("ann", "error")).toMatchObject([{ errorCode: "run_lost", runId: "run-ann" }]);
     expect(await stage.answersOf("ann")).toEqual(["interrupted la"]);
     expect(await stage.stateOf("ann")).toBe("active/failed");
-    // Whoever drove it hears of it when it can.
+    // The worker that drove it learns of it when it can.
     worker.isCutOff = false;
     await stage.clock.advance(2 * STOP_MS);
     expect([puppet.last.isOver, worker.ended]).toEqual([true, ["once stopped"]]);

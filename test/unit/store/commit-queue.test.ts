@@ -5,7 +5,7 @@ import type { CommitOutcome, FloorChange } from "../../../src/store/store.ts";
 import { FloorWriter } from "../../support/stores/floor-writer.ts";
 import { StandingClock } from "../../support/stores/sqlite-place.ts";
 
-/** Keeps the statements it is asked for until the test answers them. */
+/** Holds requested statements until the test answers them. */
 class HeldCommitter implements Committer {
   /** The floors of each statement, in the order in which they were sent. */
   readonly statements: string[][] = [];
@@ -26,7 +26,7 @@ class HeldCommitter implements Committer {
     return answer.promise;
   }
 
-  /** Answer the statement with this number: as given, or every change is committed. */
+  /** Answer the statement with this number: as given, or with a commit of every change. */
   answer(
     number: number,
     outcomes: CommitOutcome[] | undefined = this.statements[number]!.map(() => "committed"),
@@ -58,7 +58,7 @@ function makeQueue() {
   return { committer, clock, commit, commitAll: (floors: string[]) => floors.map((floor) => commit(floor)) };
 }
 
-/** A queue whose four lanes are taken by the floors l0 to l3. */
+/** A queue whose four lanes are busy with the floors l0 to l3. */
 function makeBusyQueue() {
   const made = makeQueue();
   return { ...made, lanes: made.commitAll(names("l", 4)) };

@@ -4,7 +4,7 @@ import type { Failure } from "../../../src/store/sqlite/writer/writer-job.ts";
 
 const failure = (fault: Failure["fault"], message: string): Failure => ({ fault, error: new Error(message) });
 
-/** Fails every transaction that holds a job it has a fault for. */
+/** Fails every transaction that contains a job with a planned fault. */
 class PickyDatabase {
   readonly transactions: (readonly string[])[] = [];
   readonly #faults: Record<string, Failure>;

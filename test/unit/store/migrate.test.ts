@@ -11,7 +11,7 @@ import {
   migrationsFolder,
 } from "../../../src/store/migrate.ts";
 
-/** A database that only knows its version. */
+/** A database that only stores its version. */
 class FakeTarget implements MigrationTarget {
   readonly name = "data/test.db";
   readonly applied: string[] = [];

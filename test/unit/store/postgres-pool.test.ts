@@ -7,11 +7,11 @@ import { KeptLog } from "../../support/stores/sqlite-place.ts";
 
 const ASKED = { name: "asked", text: "SELECT" };
 
-/** The driver's pool as far as it is used here: what it is asked for waits until the test says what becomes of it. */
+/** The driver's pool, as far as it is used here: its requests wait until the test settles them. */
 class PoolInHand extends EventEmitter {
   readonly connecting: PromiseWithResolvers<unknown>[] = [];
   readonly queries: ({ asked: Record<string, unknown> } & PromiseWithResolvers<{ rows: unknown[] }>)[] = [];
-  /** What was said of each connection that was given back: whether it is to be thrown away. */
+  /** For each returned connection, whether it is to be closed. */
   readonly releases: unknown[] = [];
   ending = false;
 
@@ -21,7 +21,7 @@ class PoolInHand extends EventEmitter {
     return connection.promise;
   }
 
-  /** The connection that was asked for first is there. */
+  /** The connection that was requested first is ready. */
   async give(): Promise<void> {
     this.connecting.shift()!.resolve({
       query: (asked: Record<string, unknown>) => {
@@ -99,7 +99,7 @@ describe("a pool of connections to PostgreSQL", () => {
       driver.connecting.shift()!.reject(failure("ECONNREFUSED"));
       await expect(answer).rejects.toMatchObject({ code: "unavailable" });
     }
-    // A refusal is an answer too.
+    // A refusal is an answer, too.
     for (const settle of [
       (n: number) => driver.queries[n]!.reject(failure("23505", "ERROR")),
       (n: number) => driver.queries[n]!.resolve({ rows: [] }),

@@ -8,8 +8,8 @@ import { KeptLog } from "../../support/stores/sqlite-place.ts";
 
 const MINUTE = 60_000;
 
-/** What is asked of a store, which has as much to prune as it is given. */
-/** @param retentionMs null: events are kept for ever */
+/** A store with the given amount to prune, and the calls it receives. */
+/** @param retentionMs null: events are kept forever */
 function makeRetention(retentionMs: number | null = 30 * DAY) {
   const clock = new VirtualClock();
   const log = new KeptLog();
@@ -50,7 +50,7 @@ function makeRetention(retentionMs: number | null = 30 * DAY) {
   return { retention, clock, log, asked, hand };
 }
 
-/** It prunes the first of five pages, and goes on when the gate is opened. */
+/** It prunes the first of five pages, and continues when the gate opens. */
 async function pruning() {
   const { hand, ...made } = makeRetention();
   hand.pages = 5;

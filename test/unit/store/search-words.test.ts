@@ -36,7 +36,7 @@ describe("words of a text", () => {
 });
 
 describe("what no text may cost more than its length", () => {
-  /** What is normalised has no long run of what normalising sorts. */
+  /** Normalised text has no long run of combining marks. */
   const sorted = /[\p{M}\uFF9E\uFF9F]{100}/u;
   const marks = ["a", "\u0301", "\u0327", "\u0334", "\uFF9E", "\uFF9F", "か", "\u3099", "\u0E33", "\u1F82", "\u0344"];
 
@@ -64,7 +64,8 @@ describe("what no text may cost more than its length", () => {
     const made: string[] = [];
     for (let code = 0; code < 0x110000; code++) {
       const character = String.fromCodePoint(code);
-      // In canonical order a mark of a lower class comes before one of a higher class, whichever is typed first.
+      // In canonical order a mark of a lower class comes before one of a higher class, in whichever order they are
+      // typed.
       const isSorted =
         isMark.test(character.normalize("NFKD")) && `\u0345${character}\u0334`.normalize("NFKD").at(1) !== "\u0345";
       if (

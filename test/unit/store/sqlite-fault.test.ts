@@ -2,7 +2,7 @@ import { DatabaseSync } from "node:sqlite";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { faultOf, isUnreadable } from "../../../src/store/sqlite/result-code.ts";
 
-/** What SQLite says to the last of some statements. */
+/** SQLite's error for the last of some statements. */
 function provoke(...statements: string[]): unknown {
   const db = new DatabaseSync(":memory:");
   onTestFinished(() => db.close());

@@ -3,7 +3,7 @@ import { AppError } from "../../../src/protocol/errors.ts";
 import { type Carrier, JobFailed, MAX_WAITING, WriteQueue } from "../../../src/store/sqlite/writer/write-queue.ts";
 import type { Failure, Result } from "../../../src/store/sqlite/writer/writer-job.ts";
 
-/** Keeps what it is given until the test answers it. */
+/** Holds jobs until the test answers them. */
 class HeldCarrier implements Carrier<string, string> {
   readonly groups: string[][] = [];
   readonly #open: ((result?: Result<string>) => void)[] = [];
@@ -15,7 +15,7 @@ class HeldCarrier implements Carrier<string, string> {
     }
   }
 
-  /** Answer the oldest. */
+  /** Answer the oldest job. */
   answer(result?: Result<string>): void {
     this.#open.shift()!(result);
   }

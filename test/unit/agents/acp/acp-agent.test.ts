@@ -19,7 +19,7 @@ const ofType = <T extends Part["type"]>(parts: readonly Part[], type: T) =>
   parts.filter((part): part is Extract<Part, { type: T }> => part.type === type);
 const sessionsOf = (parts: readonly Part[]) => ofType(parts, "provider-session").map(({ id }) => id);
 
-/** What the agent was told, as it says itself. */
+/** The prompt that the agent received, as it reports it. */
 async function echo(subject: ReturnType<typeof talking>, rest = {}, stage?: RunStage) {
   const parts = await play(subject.agent, turnOf("echo", rest), stage);
   const told = JSON.parse(textOf(parts)) as { prompt: { text?: string }[]; session: object; before: string[] };

@@ -9,7 +9,7 @@ test.each([
   const { agent, logged } = talking(adapter);
   const stage = createRunStage();
   const parts = agent.run(turnOf(content), stage.control)[Symbol.asyncIterator]();
-  // It has begun to work.
+  // Resolves when it has started to work.
   while ((await parts.next()).value?.type !== "text");
   stage.abort();
   await parts.next().catch(() => {});

@@ -20,7 +20,7 @@ const clock = {
   },
 };
 
-/** A worker in a process of its own, with a program that has a child in another session. */
+/** A worker in a separate process, with a program that has a child in another process session. */
 async function startWorker(): Promise<{ worker: ChildProcess; tag: string }> {
   const tag = `tag-${randomUUID()}`;
   const worker = spawn(process.execPath, ["--no-warnings", WORKER, JSON.stringify([command, ...args])], {
@@ -32,12 +32,12 @@ async function startWorker(): Promise<{ worker: ChildProcess; tag: string }> {
     for (const pid of processesWith(tag)) process.kill(pid, "SIGKILL");
   });
   await once(worker.stdout!, "data");
-  // The program, and what it left in a session of its own; the worker has the tag under another name.
+  // The program, and its child in a separate process session; the worker has the marker under another name.
   await running(`TEST_TAG=${tag}`, 2);
   return { worker, tag: `TEST_TAG=${tag}` };
 }
 
-/** The watchdog of a worker: the one process whose arguments name it. */
+/** The worker's watchdog: the only process whose arguments name the worker. */
 function watchdogOf(worker: ChildProcess): number {
   const all = processesWith("").filter((pid) => commandLine(pid).includes(`\0${ownerName(worker.pid)}.`));
   expect(all).toHaveLength(1);
