@@ -19,7 +19,7 @@ testWithSound("a drive in the car of the example is heard as loud as the states 
   expect(levelOf("in the call", "voice")).toBeGreaterThan(-45);
   expect(levelOf("after the call", "music")).toBeCloseTo(SONG_LEVEL, 0);
 
-  // The prompt whose program was killed lost its place by its lease, before its longest time in front was over.
+  // The prompt whose program was killed lost its place when its lease lapsed, before its `max_hold` was over.
   const { events } = await car.client.readFloorLog(`u:${car.userId}`);
   const lapses = events.filter(
     ({ type, data }) => type === "session_transition" && "reason" in data && data.reason === "lease_expired",

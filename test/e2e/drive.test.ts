@@ -8,17 +8,17 @@ import { createClient } from "../../src/client/client.ts";
 import { keysFile } from "../support/clients/callers.ts";
 import { ServerProcess } from "../support/servers/server-process.ts";
 
-/** Drive, and keep what is printed. */
+/** Drive, and collect the output. */
 async function printed(url: string, options: DriveOptions = {}, screen: Partial<Screen> = {}) {
   let text = "";
   const code = await drive(url, { write: (piece) => (text += piece), ...screen }, { env: {}, ...options });
   return { code, text, lines: text.split("\n") };
 }
 
-/** The part of a drive that tells of one scene. */
+/** The output of one scene of a drive. */
 const sceneOf = (text: string, number: number) => text.split(/^(?=\d {2})/m)[number]!;
 
-/** The events of a scene, without their times and the blanks between columns. */
+/** The events of a scene, without times and padding. */
 function toldIn(scene: string): string[] {
   const told = [...scene.matchAll(/^ *\d+\.\d s {2}(.*)$/gm)].map(([, line]) => line!.replace(/ {2,}/g, " "));
   expect(told.length).toBeGreaterThan(4);
@@ -144,7 +144,7 @@ it.concurrent("a scene that does not go as the rules say fails the drive, and th
   try {
     const shipped = await readFile("config/agents_config.yaml", "utf8");
     const path = join(folder, "agents.yaml");
-    // The numbers are the shipped ones, but music does not come back by itself.
+    // The shipped numbers, except that music does not resume by itself.
     await writeFile(path, shipped.replace("label: Music\n", "label: Music\n    resume: manual\n"));
     await using server = await ServerProcess.start({ flags: ["--store", "sqlite::memory:", "--config", path] });
     const { code, text, lines } = await printed(server.url, { patienceMs: 4_000 });

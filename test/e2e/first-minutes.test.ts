@@ -46,7 +46,7 @@ async function ending(child: ChildProcess): Promise<Ending> {
 
 const interlock = (...args: string[]) => ending(begin(args));
 
-/** What a node prints when it listens, and its address. */
+/** The output of a node when it listens, and its address. */
 async function listening(child: ChildProcess): Promise<{ url: string; printed: string }> {
   let printed = "";
   for await (const piece of child.stdout!.setEncoding("utf8").iterator({ destroyOnReturn: false })) {
@@ -165,7 +165,7 @@ test("an older Node prints the required version, in a sentence", async () => {
   expect(told.stderr).toMatch(/^interlock: needs Node 24 or newer, and this is Node 20\.20\.0\.\n.+\n$/);
 });
 
-/** The machine's own Node, where it is an older one: what only a real one shows is that it can read the file. */
+/** The machine's own Node, if it is an older one: only a real old version shows that it can parse the file. */
 const own = "/usr/bin/node";
 const isOlder =
   existsSync(own) && Number((await ending(spawn(own, ["-p", "process.versions.node.split('.')[0]"]))).stdout) < 24;

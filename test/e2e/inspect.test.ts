@@ -46,7 +46,7 @@ function receive(server: string) {
   };
 }
 
-/** What an upgrade is answered. */
+/** The answer to an upgrade. */
 async function statusOf(address: string, headers: Record<string, string> = {}): Promise<number | undefined> {
   const socket = new WebSocket(address, { headers });
   const answered = Promise.withResolvers<number | undefined>();

@@ -6,7 +6,7 @@ import { headOf, oneByteChunks, RawSocket } from "../../support/networks/raw-soc
 import { ServerProcess } from "../../support/servers/server-process.ts";
 import { makeFolder } from "../../support/stores/sqlite-place.ts";
 
-/** What a node of the default settings keeps to, whatever it is sent. In MiB and ms. */
+/** The limits that a node with default settings keeps under any input. In MiB and ms. */
 const MEMORY = 700;
 const HEALTH_MS = 500;
 const COMMAND_MS = 1_000;
@@ -15,13 +15,13 @@ const MIB = 1_048_576;
 const JSON_TYPE = { "Content-Type": "application/json" };
 const ATTACKER = "127.0.0.2";
 
-/** What is read of an answer. */
+/** The fields of an answer that the tests read. */
 interface Answer {
   session: { id: string };
   errorCode?: string;
 }
 
-/** What an attacker works with. Everything it opens is closed when its scene is over. */
+/** An attacker's connections. All of them are closed at the end of its scene. */
 class Stage {
   readonly url: string;
   readonly #sockets: RawSocket[] = [];
@@ -42,7 +42,7 @@ class Stage {
     return (await response.json()) as Answer;
   }
 
-  /** A session of nobody else's, active. */
+  /** An active session of a separate user. */
   async session(agentId: string): Promise<string> {
     const { session } = await this.ask("POST", "/session/create", { agentId, activate: true });
     return session.id;
@@ -57,7 +57,7 @@ type Attack = (stage: Stage) => Promise<void>;
 const times = <T>(count: number, work: (index: number) => Promise<T>): Promise<T[]> =>
   Promise.all(Array.from({ length: count }, (_, index) => work(index)));
 
-/** A session with texts as long as a message may be, each with the beginning of its echo. */
+/** A session whose messages have the maximum length, each with the start of its echo. */
 async function longMessages(stage: Stage, count: number): Promise<string> {
   const sessionId = await stage.session("general");
   const content = "long message ".repeat(20_000);
@@ -74,7 +74,7 @@ const ATTACKS: Record<string, Attack> = {
       const socket = await stage.open({ reads: false });
       await socket.send(headOf("GET", "/openapi.json").repeat(4_000));
     });
-    // The most that may wait on each, so that none is closed for it.
+    // The most that may wait on each connection, so that none is closed for it.
     await times(200, async () => {
       const socket = await stage.open({ reads: false });
       await socket.send(headOf("GET", "/openapi.json").repeat(33));
@@ -164,7 +164,7 @@ const ATTACKS: Record<string, Attack> = {
       await socket.send("GET /health HTTP/1.1\r\nHost: 127");
       return socket;
     });
-    // Those that were not closed to make room are, when their time is over.
+    // The connections that were not closed to make room are closed when their time is over.
     await Promise.all(halves.map(({ closed }) => closed));
   },
 };
@@ -178,7 +178,7 @@ test("a node of the default settings answers others while it is attacked in ever
   const workerData: BystanderData = { url: node.url, pid: node.pid, sessionId: session.id };
   const worker = new Worker(new URL("../../support/clients/bystander.ts", import.meta.url), { workerData });
   const looked = once(worker, "message") as Promise<[Look[]]>;
-  // It is looked at when all is over.
+  // Checked after all attacks.
   looked.catch(() => {});
 
   for (const [name, attack] of Object.entries(ATTACKS)) {

@@ -124,20 +124,20 @@ describe("a body", () => {
 describe("bodies that are held back", () => {
   const SIZE = 2 * 1_024 * 1_024;
   const head = headOf("POST", "/message", { ...JSON_TYPE, ...bearer(ANN), "Content-Length": SIZE });
-  /** All of a body but its last byte. */
+  /** A body without its last byte. */
   const hold = async (from: string, headers = "") => {
     const client = await open(from);
     await client.send(head.replace("\r\n\r\n", `\r\n${headers}\r\n`));
     await client.send(Buffer.alloc(SIZE - 1, 32));
     return client;
   };
-  /** What is answered to a whole body. */
+  /** The answer to a whole body. */
   const offer = async (from: string, headers?: string) => {
     const client = await hold(from, headers);
     await client.send("}");
     return client.until(/"traceId"/);
   };
-  /** Holds another body back after each that is not refused: the node ends those that were held for too long. */
+  /** Send another incomplete body after each that is not refused: the node ends those that are held for too long. */
   const whenRefused = async (from: string, held: RawSocket[], headers?: string) => {
     for (;;) {
       const answer = await offer(from, headers);
@@ -145,7 +145,7 @@ describe("bodies that are held back", () => {
       held.push(await hold(from, headers));
     }
   };
-  /** Enough to fill what an address, or the node, may make the node keep. */
+  /** Enough to fill the memory that one address, or all of them, may make the node hold. */
   const fill = (from: string, count: number, headers?: string) =>
     Promise.all(Array.from({ length: count }, () => hold(from, headers)));
 
@@ -157,7 +157,7 @@ describe("bodies that are held back", () => {
     expect(await small.until(/"success"/)).toMatch(/^HTTP\/1\.1 200 /);
     expect(await offer("127.0.0.3")).toMatch(/"bad_request"/);
     for (const each of held) each.destroy();
-    // The node hears of the ends in its own time.
+    // The node learns of the closed connections later.
     while (/"busy"/.test(await offer("127.0.0.2")));
   });
 

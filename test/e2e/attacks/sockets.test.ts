@@ -47,7 +47,7 @@ test("half-sent heads of one address keep no client out, not even another client
     await client.send(headOf("GET", "/agents", { Connection: "close" }));
     expect(await client.until(/"defaultAgentId"/)).toMatch(/^HTTP\/1\.1 200 /);
   }
-  // Those that came first made room.
+  // The oldest ones were closed to make room.
   await Promise.all(halves.slice(0, 30).map(({ closed }) => closed));
 });
 

@@ -13,13 +13,13 @@ import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 import { PLAYERS } from "../../support/nodes/players.ts";
 import { type Answer, frame, SmallServer, stream } from "../../support/servers/small-server.ts";
 
-/** KiB, compressed. What is more wants a reason. */
+/** KiB, compressed. Raise it only for a reason. */
 const MAX_CLIENT = 12;
 const MAX_HOOKS = 13;
 
 const bundle = await bundleForBrowsers("client/interlock-client");
 const html = '<!doctype html><meta charset="utf-8"><title>client</title>';
-/** What pages tell this test, by its name. */
+/** What the pages report to this test, by the test's name. */
 const told = new EventEmitter();
 const pages = createServer((request, response) => {
   if (request.url?.startsWith("/told/")) told.emit(request.url.slice("/told/".length));
@@ -34,7 +34,7 @@ const node = await NodeUnderTest.start({ settings });
 afterAll(() => node.stop());
 const KEY = "ann-key-0123456789abcdef0123456789";
 const keys = await writeTemporary("keys.yaml", keysFile([{ owner: "ann", key: KEY }]), afterAll);
-/** Asks who calls; its agents play for themselves, with leases. */
+/** Requires authentication; its agents are external, with leases. */
 const guarded = await NodeUnderTest.start({
   agents: PLAYERS,
   catalog: { default_agent: "general" },
@@ -42,7 +42,7 @@ const guarded = await NodeUnderTest.start({
 });
 afterAll(() => guarded.stop());
 
-/** A client with a key, all of whose requests are noted; its streams open with tickets. */
+/** A client with a key whose requests are all recorded; its streams open with tickets. */
 const guardedClient = (url: string) => `
   const { createClient, LiveConnection, LiveSession } = await import("/client.js");
   const noted = [];
@@ -75,7 +75,7 @@ const reconnect = (url: string) => `(async () => {
   return JSON.stringify({ isSame: first.connectionId === again.connectionId, opened });
 })()`;
 
-/** Takes part in a session with a lease of two seconds, for more than two of them, and leaves without a word. */
+/** Takes part in a session with a lease of two seconds for longer than two leases, and then stops without notice. */
 const takePart = (url: string) => `(async () => {
   ${guardedClient(url)}
   const { session } = await client.createSession({ agentId: "music", userId: "ann", activate: true });
@@ -90,7 +90,7 @@ const takePart = (url: string) => `(async () => {
   return JSON.stringify({ id: session.id, state });
 })()`;
 
-/** Has something counted in a new session and waits for the whole answer, which is put together from its pieces. */
+/** Requests a counted reply in a new session, and waits for the complete answer, assembled from its pieces. */
 const talk = (url: string) => `(async () => {
   const { createClient, LiveSession } = await import("/client.js");
   const client = createClient({ baseUrl: ${JSON.stringify(url)} });
@@ -117,7 +117,7 @@ const read = (url: string) => `(async () => {
   return JSON.stringify(seqs);
 })()`;
 
-/** As a server of another origin answers, whose proxy in front does not know about origins. */
+/** Answers like a server of another origin whose proxy does not send CORS headers. */
 const allowed =
   (answer: Answer): Answer =>
   (response, request) => {
@@ -129,7 +129,7 @@ const ROAD: Answer[] = [
   (response) => response.writeHead(502, { "Content-Type": "text/html" }).end("<h1>Bad Gateway</h1>"),
   (response) => response.destroy(),
   allowed((response) => response.writeHead(503).end()),
-  // All of it again: a browser may drop what came with the cut.
+  // Sent again from the start, because a browser may drop what arrived with the cut.
   allowed(stream([frame(1), frame(2), frame(3)])),
   allowed((response) => response.writeHead(204).end()),
 ];

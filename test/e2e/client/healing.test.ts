@@ -10,7 +10,7 @@ import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 import { freePort } from "../../support/servers/free-port.ts";
 
 test("views whose positions the server has lost read the state again, and drop the lost log", async () => {
-  // A store in memory: the node that takes this one's place begins another log.
+  // A store in memory: the node that replaces this one starts another log.
   const settings = { PORT: String(await freePort()) };
   const before = await NodeUnderTest.start({ settings });
   const road = await CuttingProxy.start(before.url);

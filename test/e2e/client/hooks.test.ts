@@ -38,9 +38,10 @@ describeInChromium("the hooks of interlock/react", (open) => {
       .getByLabel("connection")
       .getByText(/^open: .*\bgeneral\b.*\bradio\b/)
       .waitFor();
-    // One for each session, one for the floor, one for all floors, one connection; although React mounts each twice.
+    // One stream for each session, one for the floor, one for all floors, one connection, although React mounts each
+    // component twice.
     expect(JSON.parse((await node.get("/health")).text).connections).toBe(5);
-    // The participant's hook beats: its lease is longer each time, and outlives its own length.
+    // The participant's hook sends heartbeats: the lease is renewed each time, and lasts longer than its length.
     const { leaseUntil = 0 } = await player.see(played.id);
     const isKept = async () => ((await player.see(played.id)).leaseUntil ?? 0) > leaseUntil + 2 * LEASE_MS;
     await expect.poll(isKept, { timeout: 15_000 }).toBe(true);

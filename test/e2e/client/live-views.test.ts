@@ -211,7 +211,7 @@ describe("a lease", () => {
       await accepted(bob.on(other.id, "archive"));
     }
     expect(await ann.see(id)).toMatchObject({ state: "active" });
-    // It lapses when its program ends, and its program hears of it again when it resumes.
+    // The session lapses when its program ends. The program learns of it when it resumes.
     const stream = await ann.follow(id);
     views.participant(id).suspend();
     await stream.findState(id, "paused");

@@ -8,7 +8,7 @@ const replies = [
   { match: "^hello", say: ["Hello."] },
 ];
 const CATALOG = { agents: [{ name: "general", adapter: { kind: "scripted", replies } }] };
-/** More than a worker drives at a time. */
+/** More than a worker runs at a time. */
 const CROWD = 280;
 
 await describeClusters("one user's 280 chats", (servers) => {

@@ -4,9 +4,9 @@ import { Cluster, describeClusters } from "../../support/nodes/cluster.ts";
 import { clientOf, LOAD_CATALOG, Load } from "../../support/nodes/load.ts";
 import { within } from "../../support/runner/within.ts";
 
-/** Nobody waits for long for what works. */
+/** The timeout for requests that need nothing that is down. */
 const UNDER_WAY_MS = 20_000;
-/** A server of a test is there again within a second or two, and nodes within another. */
+/** A test's server is back within a second or two, and the nodes within another. */
 const BACK_MS = 20_000;
 
 async function suite(servers: Parameters<Parameters<typeof describeClusters>[1]>[0]) {

@@ -15,7 +15,7 @@ await describeClusters("agents in the database, and copies of sessions, over sev
     expect((await here.post("/agents/definitions", body)).status).toBe(200);
     const create = (at: typeof here) =>
       at.post("/session/create", { agentId: "helper", workspaceId: "w", activate: true });
-    // The other nodes hear of it on the bus; until then there is no such agent.
+    // The other nodes learn of the agent over the bus; until then it does not exist for them.
     await expect.poll(async () => (await create(there)).status, { timeout: 20_000 }).toBe(200);
     const session = (await create(there)).body.session as unknown as { id: string; agentId: string };
     const messages = async () => (await there.ask("GET", `/session/${session.id}/messages`)).body.messages;
@@ -27,7 +27,7 @@ await describeClusters("agents in the database, and copies of sessions, over sev
     const shown = (await third.ask("GET", "/agents?workspaceId=w")).body as unknown as { agents: object[] };
     expect(shown.agents.at(-1)).toMatchObject({ id: session.agentId, workspaceId: "w" });
 
-    // A copy that is made at one gateway is whole at another, and goes on there.
+    // A copy made at one gateway is complete at another, and continues there.
     const fork = await here.post(`/session/${session.id}/fork`, { activate: true });
     expect(fork.body.session).toMatchObject({ state: "active", messageCount: 2, agentId: session.agentId });
     const copied = (await there.ask("GET", `/session/${fork.body.session.id}/messages`)).body.messages;

@@ -7,7 +7,7 @@ import { ChatInHand } from "../../support/clients/chat-in-hand.ts";
 import type { ChildServer } from "../../support/nodes/child-server.ts";
 import { Cluster, describeClusters } from "../../support/nodes/cluster.ts";
 
-/** Speaks for three seconds. */
+/** Replies for three seconds. */
 const SLOW = { name: "slow", adapter: { kind: "scripted", replies: [{ say: ["tock "], delay: "50ms", repeat: 60 }] } };
 const CATALOG = { agents: [scripted("general", { priority: 40 }), scripted("phone", { priority: 90 }), SLOW] };
 const ALL = "tock ".repeat(60);
@@ -34,12 +34,12 @@ await describeClusters("the doors of several gateways", (servers) => {
   const contents = async (id: string) =>
     (await there.ask("GET", `/session/${id}/messages`)).body.messages.map(({ content }) => content);
 
-  /** Something that becomes so by what another party does. */
+  /** Waits for a condition that another node's work makes true. */
   async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
     while (!(await holds())) await new Promise((resolve) => setImmediate(resolve));
   }
 
-  /** A chat whose reply has begun, at a gateway of its own. */
+  /** A chat whose reply has started, at its own gateway. */
   async function begin(id: string) {
     const gateway = await cluster.start(["gateway"]);
     const chat = new ChatInHand(gateway.url, id, { body: { agentId: "slow" } });

@@ -22,9 +22,12 @@ const CATALOG = {
   ],
 };
 
-/** The last event before silence is there within 1.5 s though the bus lost it; on two busy cores within three times that. */
+/**
+ * The last event before a pause arrives within 1.5 s even if the bus lost it; on two busy cores within three times
+ * that.
+ */
 const MENDED_MS = 4_500;
-/** Readers come back after two seconds, and are sent away for up to five where all of them come at once. */
+/** Readers reconnect after two seconds, and are delayed for up to five if all of them reconnect at once. */
 const RESUMED_MS = 25_000;
 
 await describeClusters("several gateways", (servers) => {
@@ -54,7 +57,7 @@ await describeClusters("several gateways", (servers) => {
     expect(status, JSON.stringify(body)).toBe(200);
   };
   const headOf = async (id: string) => Number((await there.ask("GET", `/session/${id}`)).body.position.split(".")[1]);
-  /** Resolves when each reader has all there is of its session. */
+  /** Resolves when each reader has all events of its session. */
   const haveAll = (readers: ReadonlyMap<SessionReader, string>) =>
     Promise.all(
       [...readers].map(async ([reader, id]) => {
@@ -64,7 +67,7 @@ await describeClusters("several gateways", (servers) => {
       }),
     );
 
-  /** Read at a node until something new came; where it has too much to do it sends readers away, and they come back. */
+  /** Read at a node until a new event arrives. An overloaded node refuses readers, and they reconnect. */
   async function readAt(node: ChildServer, reader: SessionReader, id: string): Promise<void> {
     const before = reader.transcript.seqOf(id);
     reader.moveTo(node.url);
@@ -123,7 +126,7 @@ await describeClusters("several gateways", (servers) => {
     connection.moveTo(there.url);
     await connection.open();
     expect((await connection.stream.next("connected")).data.connectionId).toBe(connectionId);
-    // Neither session nor user is named: the connection knows.
+    // Neither session nor user is named: the connection implies them.
     expect((await here.post("/message", { type: "chat", connectionId, content: "count" })).status).toBe(200);
     await connection.until(({ logs }) => logs.get("carol")!.some(({ type }) => type === "complete"));
   });
@@ -143,7 +146,7 @@ await describeClusters("several gateways", (servers) => {
     const ids = Array.from({ length: 8 }, (_, n) => `cut${n}`);
     const connection = await read(here, "/events");
     const { connectionId } = (await connection.stream.next("connected")).data;
-    // Sessions of many floors, so none of them is active: a transcript takes all it hears for one floor's.
+    // Sessions of many floors, none of them active, because a transcript takes all its sessions for one floor's.
     await Promise.all(ids.map((id) => create(here, id, "counter", { connectionId, activate: false })));
     const readers = new Map<SessionReader, string>();
     for (const id of ids) {
@@ -170,7 +173,7 @@ await describeClusters("several gateways", (servers) => {
           return reader.until((transcript) => transcript.seqOf(id) > before + 2);
         }),
       );
-      // Commands are under way: some are carried out, and told to nobody.
+      // Commands are in progress: some are executed, and their answers are lost.
       expect(await admin.call("CLIENT", "KILL", "TYPE", "pubsub")).toBeGreaterThan(0);
     }
     isOver = true;
@@ -180,7 +183,7 @@ await describeClusters("several gateways", (servers) => {
       const head = await headOf(id);
       await connection.until((transcript) => transcript.seqOf(id) === head);
     }
-    // Something was lost indeed, and no stream was ended to mend it.
+    // Messages were lost indeed, and no stream was closed to recover from it.
     expect(await gaps()).toBeGreaterThan(before);
     for (const { stream } of [...readers.keys(), connection]) expect(stream.ending).toBeUndefined();
   }, 60_000);

@@ -6,14 +6,14 @@ import { Player } from "../../support/nodes/player.ts";
 import { PLAYERS } from "../../support/nodes/players.ts";
 
 const LEASE_MS = 2_000;
-/** As many floors as make it likely that each orchestrator owns one. */
+/** Enough floors that each orchestrator probably owns one. */
 const FLOORS = 4;
 const TAKEN_OVER_MS = 30_000;
 
 await describeClusters("participants of several nodes", (servers) => {
   async function create(gateway: ChildServer, id: string, activate: boolean): Promise<SessionReader> {
     const wanted = { id, agentId: "music", userId: id, activate };
-    // A floor whose orchestrator has just died answers when another owns it.
+    // A floor of an orchestrator that has just died answers when another one owns it.
     const ask = async () => (await gateway.post("/session/create", wanted, `create-${id}`)).status;
     await expect.poll(ask, { timeout: TAKEN_OVER_MS }).toBe(200);
     const reader = await new SessionReader(`${gateway.url}/session/${id}/events`).open();
@@ -37,10 +37,10 @@ await describeClusters("participants of several nodes", (servers) => {
     for (const id of ids) {
       living.set(id, await create(gateway, id, false));
       await Player.start(gateway.url, id, LEASE_MS);
-      // Its lease begins now.
+      // Its lease starts now.
       expect((await gateway.post(`/session/${id}/activate`)).status).toBe(200);
     }
-    /** A session that nobody plays lapses: by then each of the others, were it taken for one, would have too. */
+    /** A session without a participant lapses. By then the others would have lapsed, too, without heartbeats. */
     const watchOneDie = async (id: string) => {
       const dead = await create(gateway, id, true);
       await dead.until(() => moves(dead, id).at(-1)?.to === "paused");

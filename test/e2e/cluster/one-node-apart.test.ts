@@ -6,7 +6,7 @@ import { Cluster, describeClusters } from "../../support/nodes/cluster.ts";
 
 const CATALOG = { agents: [{ name: "general" }] };
 const USERS = Array.from({ length: 12 }, (_, n) => `user${n}`);
-/** On two cores, shared with all else. */
+/** On two cores that other tests share. */
 const SEEN_MS = 60_000;
 
 const readiness = async (node: ChildServer) => {
@@ -14,7 +14,7 @@ const readiness = async (node: ChildServer) => {
   return [status, (body as unknown as { missing: string[] }).missing];
 };
 
-/** What every floor answers at a door. */
+/** The answer of every floor at a gateway. */
 async function askAll(door: ChildServer): Promise<number[]> {
   const asked = USERS.map((user) => door.ask("PUT", `/floor/${encodeURIComponent(`u:${user}`)}/flags`, {}));
   return (await Promise.all(asked)).map(({ status }) => status);
@@ -37,7 +37,7 @@ await describeClusters("one node of several", (servers) => {
     }
     for (const door of [wrong, right]) expect(await askAll(door)).toEqual(ALL_WELL);
     await proxy.setWrongBy(0);
-    // A session of each floor tells what time it is there.
+    // A session of each floor shows the floor's time.
     const isRight = async () => {
       const { body } = await wrong.post("/session/create", {});
       return Math.abs((body.session as unknown as { createdAt: number }).createdAt - Date.now()) < 60_000;

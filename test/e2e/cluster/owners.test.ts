@@ -3,16 +3,16 @@ import type { ChildServer } from "../../support/nodes/child-server.ts";
 import { Cluster, describeClusters } from "../../support/nodes/cluster.ts";
 import { LOAD_CATALOG, Load } from "../../support/nodes/load.ts";
 
-/** Floors of a node that is gone answer again within 5 s; on two cores, shared with all else, within three times that. */
+/** Floors of a node that is gone answer again within 5 s; on two shared cores within three times that. */
 const TAKEN_OVER_MS = 15_000;
-/** Nobody waits for long where nothing happened. */
+/** The timeout for requests to floors that nothing happened to. */
 const UNDER_WAY_MS = 20_000;
 
-/** Nobody looked after the floor; that a database with too little of the processor is slow is another thing. */
+/** The floor was not served; a database that is slow for lack of CPU is a different case. */
 const isUnheard = (failure: string) => failure.includes("did not answer in time");
 
 await describeClusters("who looks after a floor", (servers) => {
-  /** Which of the nodes answers for each user's floor: found by asking, as nobody tells. */
+  /** The node that answers for each user's floor. It is found by asking, because no interface names it. */
   async function ownersOf(users: readonly string[], gateway: ChildServer, nodes: readonly ChildServer[]) {
     const asked = 'interlock_commands_total{type="floor.flags",outcome="ok"}';
     const counts = () => Promise.all(nodes.map((node) => node.metric(asked)));
@@ -56,7 +56,7 @@ await describeClusters("who looks after a floor", (servers) => {
     load.begin();
     await load.answered(5, UNDER_WAY_MS);
     await dying.kill();
-    // The first answer may have been on its way.
+    // The first answer may have been in transit.
     const tookMs = await load.answered(2, TAKEN_OVER_MS, orphans);
     await load.answered(3, UNDER_WAY_MS);
     await load.end();
@@ -81,7 +81,7 @@ await describeClusters("who looks after a floor", (servers) => {
     frozen.freeze();
     await load.answered(4, TAKEN_OVER_MS);
     frozen.thaw();
-    // It finds what its floors were asked meanwhile, and believes that they are its own.
+    // It receives what its floors were asked meanwhile, and still assumes that it owns them.
     await expect.poll(() => conflictsOf(frozen), { timeout: TAKEN_OVER_MS }).toBeGreaterThan(before);
     await load.answered(5, UNDER_WAY_MS);
     await load.end();
@@ -91,7 +91,8 @@ await describeClusters("who looks after a floor", (servers) => {
 
   test("two that both believe they look after every floor do no harm", async () => {
     const cluster = await Cluster.make(servers, { catalog: LOAD_CATALOG });
-    // What is published in one of Redis's databases is heard in all of them, while each has members and queues of its own.
+    // A message published in one of Redis's databases is delivered in all of them, but each has its own members and
+    // queues.
     const elsewhere = { INTERLOCK_BUS: `${servers.redis().url}/1` };
     const [gateway, one, other] = await Promise.all([
       cluster.start(["gateway"]),

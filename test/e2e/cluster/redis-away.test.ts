@@ -14,11 +14,11 @@ const CATALOG = {
 };
 
 /**
- * A command is `unavailable` within 2 s. Without a word on the bus it would be after 5 s, so on two busy cores it gets
- * a little less than that.
+ * A command is `unavailable` within 2 s. Without detection it would be after 5 s, so on two busy cores it gets a little
+ * less than that.
  */
 const REFUSED_MS = 4_500;
-/** What Redis has forgotten is found in the store within 10 s; on two busy cores within three times that. */
+/** What Redis lost is found in the store within 10 s; on two busy cores within three times that. */
 const FOUND_MS = 30_000;
 
 await describeClusters("nodes without their Redis", (servers) => {
@@ -77,7 +77,7 @@ await describeClusters("nodes without their Redis", (servers) => {
     await turnAway(whole, door);
     for (const node of [whole, door]) expect((await rename(node, "quiet", "later")).status).toBe(503);
     expect((await door.ask("GET", "/session/quiet")).body.session.title).toBe("New Session");
-    // The run goes on where it is, and its end is read from the store: long after the commands above have had their time.
+    // The run continues where it is, and its end is read from the store, long after the commands above timed out.
     await song.until(() => has(song, "song", "complete"));
     expect(await readiness(door)).toEqual(AWAY);
     redis.thaw();
@@ -85,7 +85,7 @@ await describeClusters("nodes without their Redis", (servers) => {
     expect((await rename(door, "quiet", "now")).status).toBe(200);
     await quiet.until(() => titlesOf(quiet, "quiet").includes("now"));
     expect(titlesOf(quiet, "quiet")).toEqual(["now"]);
-    // Whoever does not know asks again.
+    // A client without an answer asks again.
     for (const title of late) expect((await rename(door, "quiet", title)).status).toBe(200);
     await quiet.until(() => titlesOf(quiet, "quiet").length > late.length);
     expect(titlesOf(quiet, "quiet")).toEqual(["now", ...late]);
@@ -105,7 +105,7 @@ await describeClusters("nodes without their Redis", (servers) => {
     onTestFinished(() => redis.thaw());
     const { status, body } = await rename(door, "quiet", "late");
     expect([status, body.errorCode]).toEqual([503, "unavailable"]);
-    // Its time has passed by now, and no connection has been given up yet.
+    // The command's deadline has passed, and no connection has been given up yet.
     await turnAway(home, door);
     redis.thaw();
     await turnBack(home, door);
@@ -122,7 +122,7 @@ await describeClusters("nodes without their Redis", (servers) => {
     await create(door, "idle", "idler");
     const readers = [await read(door, "waiting"), await read(home, "idle")] as const;
     const [waiting, idle] = readers;
-    // There is no worker yet: the run waits in Redis, and so does the end of the idler's time.
+    // There is no worker yet: the run waits in Redis, as does the idler's timer.
     expect((await say(door, "waiting", "first")).status).toBe(200);
     await redis.restart();
     await cluster.start(["worker"]);
@@ -147,7 +147,7 @@ await describeClusters("nodes without their Redis", (servers) => {
     console.info(`a write was refused ${tookMs} ms after Redis was gone`);
     expect([refused!.status, refused!.body.errorCode]).toEqual([503, "unavailable"]);
     await turnAway(home, door, other);
-    // Who comes now is shown what there is, and hears what follows when there is a bus again.
+    // A reader that connects now gets the history, and receives events when the bus is back.
     const newcomer = await read(door, "waiting");
     await newcomer.until(() => has(newcomer, "waiting", "complete"));
     const connection = await SseReader.open(`${door.url}/events?sessionId=idle`);

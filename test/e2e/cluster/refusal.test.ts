@@ -5,7 +5,7 @@ import { within } from "../../support/runner/within.ts";
 import { freePort } from "../../support/servers/free-port.ts";
 import { startRedis } from "../../support/servers/redis-server.ts";
 
-/** A server that does not answer is waited for up to 5 s; on two busy cores three times that. */
+/** A server that does not answer gets up to 5 s; on two busy cores three times that. */
 const ENDED_MS = 15_000;
 const SECRET = "hunter2-hunter2";
 
@@ -18,7 +18,10 @@ const withPassword = (address: string, password: string) => {
 const closing: (() => Promise<void>)[] = [];
 const atEnd = (close: () => Promise<void>) => void closing.push(close);
 
-/** What does not go together or cannot be had, and what stderr says then: one sentence that names the setting. */
+/**
+ * Settings that contradict each other or that cannot be met, and their error on stderr: one sentence that names the
+ * setting.
+ */
 const CASES: [name: string, settings: (servers: ClusterServers) => Promise<Record<string, string>>, says: RegExp][] = [
   [
     "an unreachable PostgreSQL",
@@ -74,7 +77,7 @@ await describeClusters("a node of several does not start", (servers) => {
   beforeAll(async () => {
     cluster = await Cluster.make(servers, { catalog: { agents: [{ name: "general" }] }, atEnd });
     const roles = ["gateway", "orchestrator", "worker"] as const;
-    // All at once: most of their time they wait for something that does not come.
+    // All at once, because most of their time they wait.
     for (const [name, settingsOf] of CASES) refused.set(name, cluster.begin(roles, await settingsOf(servers)));
   }, 60_000);
   afterAll(async () => {

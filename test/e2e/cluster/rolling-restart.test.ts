@@ -5,7 +5,7 @@ import { Cluster, describeClusters, type Role } from "../../support/nodes/cluste
 import { clientOf, LOAD_CATALOG, Load } from "../../support/nodes/load.ts";
 import { within } from "../../support/runner/within.ts";
 
-/** Nobody waits for long for what works. */
+/** The timeout for requests to nodes that work. */
 const UNDER_WAY_MS = 20_000;
 /** A node drains for 3 s at most; on two busy cores it may take three times as long. */
 const STOPPED_MS = 9_000;
@@ -25,7 +25,7 @@ await describeClusters("nodes that are replaced one after the other", (servers) 
     let nodes = await Promise.all(kinds.map((roles) => cluster.start(roles)));
     const client = clientOf(() => nodes);
 
-    // Readers are sent away, or cut off, and come back to whichever node is next.
+    // Readers are closed or cut off, and reconnect to the next node.
     let isOver = false;
     let turn = 0;
     async function follow(id: string): Promise<SessionReader> {
@@ -61,7 +61,7 @@ await describeClusters("nodes that are replaced one after the other", (servers) 
     const replace = async (old: ChildServer, roles: Role[]) => {
       nodes = [...nodes, await cluster.start(roles)];
       old.signal("SIGTERM");
-      // Whoever sends requests does not look whether a node is ready, and goes on until it is gone.
+      // Clients do not check whether a node is ready, and use it until it is gone.
       const tookMs = await within(STOPPED_MS, "stopping", old.ended);
       expect(await old.ended, old.stderr).toEqual({ code: 0, signal: null });
       nodes = nodes.filter((node) => node !== old);

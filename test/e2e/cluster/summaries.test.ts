@@ -49,7 +49,7 @@ await describeClusters("over several nodes", (servers) => {
     await talk(id, "Yes.", SUMMARY);
     const asked = JSON.parse(provider.requests[before + 3]!.body) as { messages: { content: string }[] };
     expect(asked.messages[0]!.content).toContain(SUMMARY);
-    // The summary of this turn: the next test scripts its own replies.
+    // The summary of this turn, because the next test scripts its own replies.
     while (provider.requests.length < before + 5) await provider.nextRequest();
   });
 

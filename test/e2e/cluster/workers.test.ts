@@ -15,7 +15,7 @@ const CATALOG = {
   ],
 };
 
-/** A run whose worker is gone begins again, or is given up, within 10 s; on two busy cores within three times that. */
+/** A run whose worker is gone is restarted, or given up, within 10 s; on two busy cores within three times that. */
 const NOTICED_MS = 30_000;
 
 await describeClusters("a worker that is gone", (servers) => {
@@ -38,13 +38,13 @@ await describeClusters("a worker that is gone", (servers) => {
     reader.transcript.logs.get(id)?.some((event) => event.type === type) === true;
   const drivenBy = (worker: ChildServer) => worker.metric('interlock_runs{state="driven"}');
 
-  /** Workers that are at work. */
+  /** The workers that run something. */
   async function driving(): Promise<ChildServer[]> {
     const counts = await Promise.all(workers.map(drivenBy));
     return workers.filter((_, index) => counts[index]! > 0);
   }
 
-  /** A session that is singing, and what of it is stored. */
+  /** A session whose reply is being streamed, and the stored part of it. */
   async function sing(id: string, agentId: string): Promise<{ reader: SessionReader; runId: string; stored: string }> {
     await gateway.post("/session/create", { id, agentId, userId: id, activate: true });
     const reader = await new SessionReader(`${gateway.url}/session/${id}/events`).open();
@@ -67,7 +67,7 @@ await describeClusters("a worker that is gone", (servers) => {
     expect(dying.length).toBeGreaterThan(0);
     workers = workers.filter((worker) => !dying.includes(worker));
     await Promise.all(dying.map((worker) => worker.kill()));
-    // What was being said when it died is finished, as far as it was stored; then it is said anew.
+    // The message in progress when the worker died is closed with its stored text; then the reply starts again.
     const begins = song.reader.until(
       () =>
         textsOf(song.reader).some((text) => text.startsWith("la0 la1 ")) &&
@@ -117,7 +117,7 @@ await describeClusters("a worker that is gone", (servers) => {
     const speaks = reader.until(() => textsOf(reader).some((text) => text.startsWith("la0 la1 ")));
     await within(NOTICED_MS, "speaking again", speaks);
     frozen!.thaw();
-    // It is told that nobody wants it to go on.
+    // The worker is told that the run must not continue.
     await expect.poll(() => drivenBy(frozen!), { timeout: NOTICED_MS }).toBe(0);
     await within(
       NOTICED_MS,

@@ -25,7 +25,7 @@ async function startNode(settings: Record<string, string>, atEnd: AtEnd): Promis
 
 const floor = (session: string) => `/floor/${encodeURIComponent(`s:${session}`)}`;
 
-/** Every way to ask for a session by an id; each answers with what it found. */
+/** Every way to request a session by an id; each returns the answer. */
 const WAYS: [name: string, ask: (caller: Caller, id: string) => Promise<Answer>][] = [
   ["load", (caller, id) => caller.post("/session/load", { sessionId: id })],
   ["get", (caller, id) => caller.get(`/session/${id}`)],
@@ -48,13 +48,13 @@ async function askWithTicket(caller: Caller, id: string): Promise<Answer> {
   return caller.node.get(`/session/${id}/events?ticket=${ticket}`);
 }
 
-/** An answer without what differs from one request to the next. */
+/** An answer without the parts that differ between requests. */
 const essence = ({ status, text }: Answer, id: string) => ({
   status,
   text: text.replaceAll(id, "<id>").replace(/"(traceId|commandId)":"[^"]+"/g, ""),
 });
 
-/** What a create answers, without what is new in each session. */
+/** The answer of a create, without the parts that are new in each session. */
 function kind({ status, body: { session } }: Answer, id: string): unknown {
   const { createdAt: _, updatedAt: __, lastActivityAt: ___, id: made, floorId, ...rest } = session;
   return {
@@ -73,7 +73,7 @@ function ownIds(start: (atEnd: AtEnd) => Promise<Caller[]>): void {
   let ops: Caller;
   beforeAll(async () => {
     [ann, bob, ops] = (await start((close) => closing.push(close))) as [Caller, Caller, Caller];
-    // One is held, so that whatever tells of floors has something to tell.
+    // One session is held, so that routes about floors return something.
     await accepted(ann.post("/session/create", { id: "call", agentId: "phone", activate: true }));
   }, 60_000);
   afterAll(async () => {
@@ -95,7 +95,7 @@ function ownIds(start: (atEnd: AtEnd) => Promise<Caller[]>): void {
     expect([hers.session.ownerId, hers.session.agentId, hers.session.state]).toEqual(["ann", "phone", "active"]);
     expect([his.session.ownerId, his.session.agentId, his.session.state]).toEqual(["bob", "chat", "created"]);
     expect(his.session.id).toBe(taken.body.session.id);
-    // By the whole id of another's session neither.
+    // Nor with the complete id of another owner's session.
     const { status, body } = await bob.post("/session/create", { id: hers.session.id, ...fields });
     expect([status, body.session.ownerId]).toEqual([200, "bob"]);
   });
@@ -118,7 +118,7 @@ function ownIds(start: (atEnd: AtEnd) => Promise<Caller[]>): void {
     }
     expect((await accepted(ann.ask("DELETE", "/session/walk"))).deleted).toBe(true);
     expect((await refused(ann.get(`/session/${session.id}`))).errorCode).toBe("session_not_found");
-    // Rule C20 holds for the owner, and for nobody else.
+    // Rule C20 applies to the owner only.
     const mine = await refused(ann.post("/session/create", { id: "walk", agentId: "chat" }));
     expect(mine.errorCode).toBe("idempotency_mismatch");
     expect((await bob.post("/session/create", { id: "walk", agentId: "chat" })).status).toBe(200);

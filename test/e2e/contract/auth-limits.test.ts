@@ -19,7 +19,7 @@ const keys = await writeTemporary(
   afterAll,
 );
 
-/** A window that no test outlasts, so that nothing hangs on time. */
+/** A window longer than any test, so that the tests do not depend on time. */
 const LONG = "1d";
 const DAY_S = 86_400;
 
@@ -49,7 +49,7 @@ describe("an owner", () => {
     checkRefusal(await ann.ask("DELETE", `/session/${session.id}`));
     checkRefusal(await ann.post("/message", { type: "chat", sessionId: session.id, content: "hello" }));
     checkRefusal(await ann.get("/agents"));
-    // Another owner is not the one who asks too often; neither sees the other.
+    // Another owner has a separate limit.
     expect((await accepted(bob.get("/session/list"))).total).toBe(0);
   });
 
@@ -113,7 +113,7 @@ describe("the streams of an owner", () => {
     const many = await Promise.all(Array.from({ length: 130 }, () => open(ops)));
     expect(new Set(many.map(({ first }) => first.type))).toEqual(new Set(["connected"]));
     await opened[0]!.stream.close();
-    // The server hears of it in its own time.
+    // The server notices the closed streams later.
     for (;;) {
       const { first, stream } = await open(ann);
       if (first.type === "connected") break;
@@ -131,7 +131,7 @@ describe("an address", () => {
     expect((await node.get("/agents")).status).toBe(401);
     expect((await node.get("/agents")).status).toBe(401);
     for (const caller of [ann, bob, node]) checkRefusal(await caller.get("/agents"));
-    // Whoever keeps the node running is not held up.
+    // Probes of operations are not limited.
     for (const path of ["/health", "/ready"]) expect((await node.get(path)).status).toBe(200);
   });
 
@@ -157,9 +157,9 @@ describe("an address", () => {
     await accepted(proxied.ann.get("/agents", from("198.51.100.1")));
     await accepted(proxied.ann.get("/agents", from("198.51.100.2")));
     checkRefusal(await proxied.ann.get("/agents", from("198.51.100.1")));
-    // What a client adds itself stands before what the proxy says.
+    // An address that the client adds stands before the one that the proxy adds.
     checkRefusal(await proxied.ann.get("/agents", from("203.0.113.9, 198.51.100.2")));
-    // A household is one network of IPv6.
+    // A household has one network of IPv6.
     await accepted(proxied.ann.get("/agents", from("2001:db8:1:2::1")));
     checkRefusal(await proxied.ann.get("/agents", from("2001:db8:1:2:ffff::9")));
     await accepted(proxied.ann.get("/agents", from("2001:db8:1:3::1")));
@@ -184,7 +184,7 @@ describe("guessing a key", () => {
     const stream = await node.stream("/events?ticket=guess-4");
     expect((await stream.end())[0]).toMatchObject({ type: "bye", data: { reason: "overloaded" } });
     await accepted(ann.get("/agents"));
-    // A right key is not even looked at: a guess that was right would be told by its answer.
+    // A right key is not checked either: otherwise the answer would tell a right guess from a wrong one.
     checkRefusal(await bob.get("/agents"));
   });
 
@@ -199,7 +199,7 @@ describe("guessing a key", () => {
 });
 
 describe("a request", () => {
-  /** What comes back to bytes as they are, until the server hangs up. */
+  /** The raw answer to bytes that are sent unchanged, until the server closes the connection. */
   const say = async (node: NodeUnderTest, bytes: string) => {
     const { hostname, port } = new URL(node.url);
     const socket = connect(Number(port), hostname);

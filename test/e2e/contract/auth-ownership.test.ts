@@ -139,7 +139,7 @@ describe("a resource of another owner", () => {
     const about = (id: string) => (event: StreamEvent) => event.type === "floor" && event.data["floorId"] === id;
     await toOps.find(about(things.floor));
     const { session } = await accepted(bob.post("/session/create", { agentId: "chat", userId: "bob", activate: true }));
-    // Both are told what one reading of the floors found, Ann's before Bob's.
+    // Both get the result of one read of the floors, Ann's before Bob's.
     await toBob.find(about("u:bob"));
     await toOps.find(about("u:bob"));
     const told = toBob.frames.flatMap((frame) => (frame.kind === "event" ? [frame.event] : []));

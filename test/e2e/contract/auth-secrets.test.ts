@@ -7,7 +7,7 @@ const KEY = "a-key-that-nobody-must-see-0123456789";
 const WRONG = "a-guess-that-nobody-must-see-01234567";
 const SECRET = "a-secret-that-nobody-must-see-0123456";
 
-/** A node that says all it can. */
+/** A node that logs at the most detailed level. */
 async function start(env: Record<string, string>): Promise<ServerProcess> {
   const server = await ServerProcess.start({
     flags: ["--store", "sqlite::memory:"],
@@ -17,7 +17,7 @@ async function start(env: Record<string, string>): Promise<ServerProcess> {
   return server;
 }
 
-/** Everything a client does with a credential, right and wrong. @returns what it was answered, and tickets it got */
+/** Everything a client does with a credential, right and wrong. @returns the answers, and the tickets it got */
 async function useEverywhere(url: string, token: string): Promise<{ answers: string; tickets: string[] }> {
   let answers = "";
   const tickets: string[] = [];

@@ -20,7 +20,7 @@ async function startWithSecret(secret: string | Uint8Array = SECRET, settings: R
 }
 
 const node = await startWithSecret();
-/** What the node says to a token. */
+/** The node's answer to a token. */
 const judge = (token: string, at = node) => new Caller(at, token).get("/agents");
 const judgeClaims = async (claims: Record<string, unknown>) => judge(await signWithSecret(SECRET, claims));
 
@@ -217,7 +217,7 @@ describe("a token signed with a published key", () => {
     issuer.publish(first, second);
     expect((await judge(await issuer.sign(second, { sub: "ann" }), other)).status).toBe(200);
     expect((await judge(await issuer.sign(first, { sub: "ann", jti: "2" }), other)).status).toBe(200);
-    // The first key is taken back: what is signed with it from now on is not accepted any more.
+    // The first key is revoked: tokens signed with it from now on are refused.
     issuer.publish(second, third);
     expect((await judge(await issuer.sign(third, { sub: "ann" }), other)).status).toBe(200);
     expect((await judge(await issuer.sign(first, { sub: "ann", jti: "3" }), other)).status).toBe(401);
@@ -252,7 +252,7 @@ describe("a token signed with a published key", () => {
       hmac(pem.trim(), key.kid),
       hmac(JSON.stringify(key.publicJwk), key.kid),
       hmac(key.publicJwk.n!, key.kid),
-      // Not even where a shared secret stands among the published keys.
+      // Not even if a shared secret is among the published keys.
       hmac(SECRET, "shared"),
       forge({ alg: "none", kid: key.kid }, claims),
       forge({ alg: "RS256", kid: key.kid, jwk: key.publicJwk }, claims, "eA"),
@@ -283,7 +283,7 @@ describe("a token signed with a published key", () => {
 });
 
 describe("a stream", () => {
-  /** Runs out within a second or two: clocks may differ by ten. */
+  /** Expires within a second or two: clocks may differ by ten seconds. */
   const shortly = (claims: Record<string, unknown> = {}) =>
     signWithSecret(SECRET, { sub: "ann", exp: nowS() - 8, ...claims });
 

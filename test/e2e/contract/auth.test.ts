@@ -33,7 +33,7 @@ const { session } = await accepted(ann.post("/session/create", { agentId: "chat"
 
 const JSON_TYPE = { "Content-Type": "application/json" };
 
-/** Of every kind: reads, writes, streams. */
+/** Routes of every kind: reads, writes, streams. */
 const PATHS: [method: string, path: string][] = [
   ["GET", "/agents"],
   ["GET", "/session/list"],
@@ -153,7 +153,7 @@ describe("a ticket", () => {
     const before = Date.now();
     const { ticket, expiresAt } = await newTicket(ann);
     expect(ticket).toMatch(/^[A-Za-z0-9_-]{32}$/);
-    // The server's clock counts on by itself, and need not agree with this process's to the millisecond.
+    // The server's clock runs independently, and may differ from this process's by milliseconds.
     expect(expiresAt).toBeGreaterThan(before + 20_000);
     const stream = await node.stream(`${path}?ticket=${ticket}`);
     expect((await stream.next()).type).toBe("session_created");
@@ -232,7 +232,7 @@ describe("a cookie", () => {
     expect((await over(`__Host-interlock_token=${ANN}`, tls)).status).toBe(200);
     expect((await over(`interlock_token=${ANN}`, tls)).status).toBe(401);
     expect((await over(`__Host-interlock_token=${ANN}`)).status).toBe(401);
-    // A neighbour's cookie, which any host of the same domain can set, changes nothing.
+    // A cookie that another host of the same domain has set changes nothing.
     expect((await over(`interlock_token=x; __Host-interlock_token=${ANN}`, tls)).status).toBe(200);
   });
 

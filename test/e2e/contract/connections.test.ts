@@ -9,7 +9,7 @@ afterAll(() => node.stop());
 const isListFor = (agentId: string) => (event: { type: string; data: Record<string, unknown> }) =>
   event.type === "agent_list" && event.data["currentAgentId"] === agentId;
 
-/** All that came up to the echo of a change made now: what did not come by then does not come. */
+/** All events up to the echo of a change made now: an event that has not arrived by then does not arrive. */
 async function untilEcho(ann: E2eClient, stream: SseReader, sessionId: string) {
   const title = `echo ${Math.random()}`;
   await accepted(ann.node.patch(`/session/${sessionId}`, { title }));
@@ -197,7 +197,7 @@ describe("eight live bindings", () => {
     ];
     for (const answer of asked) expect((await refused(answer)).errorCode).toBe("too_many_bindings");
     expect((await accepted(node.get(`/session/list?userId=${ann.userId}`))).total).toBe(9);
-    // Those that are bound already may be loaded and used.
+    // Sessions that are bound already may be loaded and used.
     await accepted(node.post("/session/load", { sessionId: sessions[0]!.id, connectionId }));
     await untilEcho(ann, stream, sessions[7]!.id);
   });

@@ -7,10 +7,10 @@ const KEYS = [
   { owner: "ann", key: "ann-key-0123456789abcdef0123456789" },
   { owner: "bob", key: "bob-key-0123456789abcdef0123456789" },
 ];
-/** More than a worker drives at a time. */
+/** More than a worker runs at a time. */
 const CROWD = 280;
 
-/** A session with a floor of its own, and its turn. */
+/** A session with its own floor, and its turn. */
 async function chat(by: Pick<Caller, "post">, content: string): Promise<string> {
   const { session } = await accepted(by.post("/session/create", { agentId: "general", activate: true }));
   await accepted(by.post("/message", { type: "chat", sessionId: session.id, content }));

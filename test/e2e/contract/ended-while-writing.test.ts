@@ -17,7 +17,7 @@ const node = await NodeUnderTest.start({
 });
 afterAll(() => node.stop());
 
-/** A session whose run writes at this moment. */
+/** A session whose run is writing. */
 async function writing(client: E2eClient, agentId: string) {
   const session = await client.hold(agentId);
   const stream = await client.follow(session.id);
@@ -26,7 +26,7 @@ async function writing(client: E2eClient, agentId: string) {
   return { id: session.id, stream };
 }
 
-/** Resolves when the node has driven a whole turn of another session: what was under way before has arrived. */
+/** Resolves when the node has run a complete turn of another session: earlier work has arrived by then. */
 async function aWholeTurnLater() {
   const other = new E2eClient(node);
   await other.talk((await other.hold("general")).id, "count");
@@ -62,7 +62,7 @@ describe.each(["writer", "breaker"])("a session whose run writes (%s)", (agentId
       const { position } = await accepted(ann.on(id, verb));
       const end = await stream.end();
       expect(end.findLast(({ seq }) => seq !== undefined)?.id).toBe(position);
-      // The run's last words may arrive after the answer. They complete the stored message without an event.
+      // The run's last report may arrive after the answer. It completes the stored message without an event.
       await aWholeTurnLater();
       const before = [await ann.see(id), await ann.messages(id)];
       await aWholeTurnLater();

@@ -7,8 +7,8 @@ import { headOf, RawSocket } from "../../support/networks/raw-socket.ts";
 import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
 /**
- * The order in which every route of /openapi.json checks a request: bytes, then who is calling, then the request itself;
- * and the receipt of a repeat before the state. A new route is in it without being named here.
+ * The order in which every route of /openapi.json checks a request: its bytes, the caller, the request itself; and the
+ * receipt of a repeat before the state. New routes are included without being named here.
  */
 
 const ANN = "ann-key-0123456789abcdef0123456789";
@@ -42,7 +42,7 @@ interface Route {
   method: string;
   template: string;
   operation: Operation;
-  /** The type of its body. */
+  /** The content type of its body. */
   type: string | undefined;
 }
 
@@ -56,14 +56,14 @@ const ROUTES: Route[] = Object.entries(document.paths).flatMap(([template, opera
 const named = (routes: Route[]) => routes.map((route) => [route.name, route] as const);
 const isOpen = ({ operation }: Route) => operation.security?.length === 0;
 
-/** The route's path about a session and its message, or about the floor of its user. */
+/** The route's path with the ids of a session and its message, or of its user's floor. */
 function pathOf({ template }: Route, sessionId: string, messageId = "m"): string {
   const id = template.startsWith("/floor/") ? `s%3A${sessionId}` : sessionId;
   const names: Record<string, string> = { id, messageId, hash: "0".repeat(64), model: GOOD };
   return template.replace(/\{(\w+)\}/g, (_, name: string) => names[name]!);
 }
 
-/** What a request is answered whose body never comes. */
+/** The answer to a request whose body never arrives. */
 async function answerToHead(route: Route, path: string, headers: Record<string, string | number>): Promise<number> {
   const socket = await RawSocket.open(node.url);
   onTestFinished(() => socket.destroy());
@@ -139,7 +139,7 @@ describe("another's session, or one that is unknown,", () => {
           const status = await ask(sessionId, messageId);
           expect(status, `${query} ${body}`).toBe(await ask("no-such-session"));
           expect(status, `${query} ${body}`).toBeLessThan(500);
-          // A delete of what is not there, and the stream of a chat that does not run.
+          // A delete of something that does not exist, and the stream of a chat without a run.
           const isNothing = route.method === "DELETE" || route.template.startsWith("/api/chat");
           if (!isNothing) expect(status, `${query} ${body}`).toBeGreaterThanOrEqual(400);
         }
@@ -174,7 +174,7 @@ describe("a repeat under its key", () => {
       const first = await ask();
       await node.delete(`/session/${sessionId}`, { headers: bearer(ANN) });
       const again = await ask();
-      // A refusal that changed nothing may be judged anew.
+      // A refusal that changed nothing may be decided again.
       if (first.status === 200) expect([again.status, again.text]).toEqual([first.status, first.text]);
       expect(Math.max(first.status, again.status)).toBeLessThan(500);
     },

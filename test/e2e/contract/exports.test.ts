@@ -24,10 +24,10 @@ const toText = (lines: readonly unknown[]) => lines.map((line) => JSON.stringify
 const importing = (raw: string, query = "", key?: string) =>
   node.post(`/session/import${query}`, undefined, { raw, headers: LINES, ...(key !== undefined && { key }) });
 
-/** What a message is apart from its ids. */
+/** A message without its ids. */
 const essence = ({ id: _, sessionId: __, runId: ___, ...rest }: Message) => rest;
 
-/** A session with a picture, a sub-agent and a reply that was interrupted. */
+/** A session with an image, a sub-agent and an interrupted reply. */
 async function makeSession(client: E2eClient) {
   const { id } = await client.hold("general");
   const stream = await client.follow(id);
@@ -43,7 +43,7 @@ async function makeSession(client: E2eClient) {
   await stream.until(({ type }) => type === "delta");
   await accepted(client.send({ type: "abort", sessionId: id }));
   const events = await stream.until(({ type }) => type === "complete");
-  // Text that was under way follows as a message of its own.
+  // Unfinished text follows as a separate message.
   const isInterrupted = ({ type, data }: StreamEvent) => type === "message" && data["status"] === "interrupted";
   if (!events.some(isInterrupted)) await stream.find(isInterrupted);
   return { id, messages: await client.messages(id) };
@@ -120,7 +120,7 @@ describe("an export", () => {
       `GET /session/${session.id}/export?format=jsonl HTTP/1.1\r\nHost: ${hostname}\r\nConnection: close\r\n\r\n`,
     );
     await once(socket, "readable");
-    // The node goes on with others; what it has not sent it has not read either.
+    // The node works on other requests meanwhile; lines that it has not sent it has not read either.
     await ann.talk((await ann.hold("general")).id, "hello");
     let text = "";
     socket.on("data", (piece) => {
@@ -242,7 +242,7 @@ describe("an import", () => {
       `Content-Length: ${lines.length + 100}`,
     ];
     socket.write(`${head.join("\r\n")}\r\n\r\n${lines}`);
-    // Another import at this node takes longer than this one's lines.
+    // Another import at this node takes longer than the lines of this one.
     await accepted(importing(toText([FIRST, END(0)])));
     socket.destroy();
     await once(socket, "close");

@@ -10,7 +10,7 @@ const IMAGE = { data: Buffer.from("not really a picture").toString("base64"), mi
 
 const said = (messages: readonly Message[]) => messages.map(({ role, content }) => `${role}: ${content}`);
 
-/** A session that was greeted so many times. */
+/** A session with `times` turns: a greeting and its reply. */
 async function greeted(client: E2eClient, times: number, agentId = "general") {
   const session = await client.hold(agentId);
   for (let n = 1; n <= times; n++) await client.talk(session.id, `hello ${n}`);

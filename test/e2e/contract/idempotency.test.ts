@@ -145,7 +145,7 @@ describe("the same key without a session in the request", () => {
     const options = { key: newKey() };
     const first = await accepted(ann.send({ type: "chat", content: "play", connectionId }, options));
     expect(first.sessionId).toBe(one.id);
-    // On another floor, where nothing is known of the key.
+    // On another floor, which does not know the key.
     const other = await ann.create("general", { connectionId, zone: "rear" });
     expect(await accepted(ann.send({ type: "chat", content: "play", connectionId }, options))).toEqual(first);
     expect(await ann.messages(other.id)).toEqual([]);

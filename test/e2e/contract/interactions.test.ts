@@ -25,7 +25,7 @@ async function answer(asked: Awaited<ReturnType<typeof ask>>, response: unknown)
   return stream.until("complete");
 }
 
-/** What the agent said in the end. */
+/** The agent's last message. */
 const lastMessage = (events: Awaited<ReturnType<typeof answer>>) =>
   events.findLast(({ type }) => type === "message")!.data["content"];
 
@@ -219,7 +219,7 @@ describe("a request that is pending", () => {
     await stream.findState(sessionId, "active.failed");
     const message = { type: "user_question_response", sessionId, requestId, response: "a" };
     expect((await refused(ann.send(message))).errorCode).toBe("interaction_timeout");
-    // Also when it is but a row again: a repeated key makes the floor look into the store.
+    // Also when the floor is only in the store: a repeated key makes it read the store.
     await accepted(ann.on(sessionId, "pause"));
     for (let time = 0; time < 2; time += 1)
       await ann.askToCreate({ id: "other", agentId: "chat" }, { key: "repeated" });

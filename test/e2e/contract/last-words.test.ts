@@ -4,7 +4,7 @@ import { accepted, E2eClient } from "../../support/clients/e2e-client.ts";
 import type { SseReader, StreamEvent } from "../../support/clients/sse-reader.ts";
 import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
-/** It speaks every 20 ms, so that what it said last was never reported when it is told to stop. */
+/** Writes every 20 ms, so that its last text is never reported when it is stopped. */
 const TALKER = {
   ...E2E_AGENTS.find(({ name }) => name === "general"),
   name: "talker",
@@ -15,7 +15,7 @@ const TALKER = {
 const node = await NodeUnderTest.start({ agents: [...E2E_AGENTS, TALKER] });
 afterAll(() => node.stop());
 
-/** A session whose agent speaks, and what its reader was sent of that: fewer words than are reported together. */
+/** A session whose agent writes, and the text that its reader received: less than one report. */
 async function listen() {
   const ann = new E2eClient(node);
   const { id } = await ann.hold("talker");
@@ -33,7 +33,7 @@ const textOf = (stream: SseReader, messageId: string) =>
     .map(({ data }) => String(data["text"]))
     .join("");
 
-/** The message as its last event tells it, once that has all that was heard. */
+/** The message in its last event, once it has all the received text. */
 async function keptMessage(stream: SseReader, messageId: string): Promise<StreamEvent> {
   const heard = textOf(stream, messageId);
   expect(heard.length).toBeGreaterThanOrEqual("tick ".length * 4);
@@ -50,7 +50,7 @@ describe("what readers were sent is kept", () => {
     expect(data).toMatchObject({ status: "interrupted", runId, streaming: false });
     const stored = (await ann.messages(id)).find((message) => message.id === messageId)!;
     expect(stored.content).toBe(data["content"]);
-    // Its log tells the same, however often it is read.
+    // Its log contains the same at every read.
     const events = (await ann.log(id)).filter((event) => event.data["id"] === messageId);
     expect(events.at(-1)!.data["content"]).toBe(stored.content);
     expect((await ann.see(id)).messageCount).toBe(2);

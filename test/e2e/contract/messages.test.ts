@@ -67,7 +67,7 @@ describe("a quick chat", () => {
     const created = await stream.find("session_created");
     expect(created).toMatchObject({ sessionId, seq: 1, data: { userId: ann.userId } });
     await stream.find("complete");
-    // Bound: the next message need not say what it is about.
+    // The session is bound: the next message need not name it.
     expect((await accepted(ann.send({ type: "chat", content: "hello", connectionId }))).sessionId).toBe(sessionId);
   });
 
@@ -197,7 +197,7 @@ describe("a message's id", () => {
     const ann = new E2eClient(node);
     for (let round = 0; round < 5; round += 1) {
       const { id } = await ann.hold("stacker");
-      // The first command keeps the floor at work, so that the other two meet in one batch.
+      // The first command keeps the floor busy, so that the other two are in one batch.
       const renamed = node.patch(`/session/${id}`, { title: "Once" });
       const answers = await Promise.all(["play one", "play two"].map((text) => ann.say(id, text, { id: "m1" })));
       await renamed;
@@ -247,7 +247,7 @@ describe("a chat while a run is under way", () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("hasty");
     const first = await accepted(ann.say(id, "play"));
-    // What was said so far is durable within a moment: from then on it survives.
+    // Streamed text is stored within a moment: from then on it survives.
     let spoken = (await ann.messages(id))[1];
     while (!spoken) spoken = (await ann.messages(id))[1];
     const stream = await ann.follow(id);

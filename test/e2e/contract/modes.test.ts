@@ -15,7 +15,7 @@ const MODES = [
   { name: "work", tools: ["clock", "sub-agent"], instructions: "Look at the clock." },
 ];
 
-/** A node whose agents are models: one with two modes, the same as its sub-agent has, and one without. */
+/** A node whose agents are models: one with two modes, which its sub-agent has as well, and one without modes. */
 async function open(settings: Record<string, string>) {
   const provider = await startProviderServer();
   onTestFinished(() => provider.close());
@@ -46,7 +46,7 @@ async function open(settings: Record<string, string>) {
       await node.kill();
       node = await house.start();
     },
-    /** The names of the tools that the agent has in a turn, and its instructions. */
+    /** The names of the agent's tools in a turn, and its instructions. */
     async turn(sessionId: string) {
       provider.willReply({ kind: "stream", text: ["Yes."] });
       const { runId } = (await node.post("/message", { type: "chat", sessionId, content: "go" })).body;

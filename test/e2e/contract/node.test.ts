@@ -115,7 +115,7 @@ test("/ready tells of a catalogue's faults that there are some, and only operato
   expect(await ready()).toEqual({ hash, loadedAt, faultCount: 1 });
   expect(await ready(ANN)).toEqual({ hash, loadedAt, faultCount: 1 });
   expect((await ready(OPS)).faults).toMatchObject([{ line: 3, path: "agents[0].priority" }]);
-  // It is no place to try keys at either.
+  // It does not check keys either.
   await ready("guess-1");
   await ready("guess-2");
   expect((await new Caller(guarded, "guess-3").get("/agents")).status).toBe(429);
@@ -227,7 +227,7 @@ describe("/openapi.json", async () => {
   });
 
   test("/openapi.json describes each route, in one of the described groups", () => {
-    // That each has an id, a summary, a description and a tag is part of what `OpenApiDocument` reads.
+    // `OpenApiDocument` checks that each has an id, a summary, a description and a tag.
     const described = document.tags.map(({ name }) => name);
     expect([...new Set(operations.flatMap(({ operation }) => operation.tags))].toSorted()).toEqual(
       described.toSorted(),

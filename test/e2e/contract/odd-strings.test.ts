@@ -7,13 +7,13 @@ import { serverOf } from "../../support/servers/postgres-place.ts";
 import { POSTGRES } from "../../support/servers/postgres-server.ts";
 import { chooseServer, describeWith } from "../../support/servers/server-choice.ts";
 
-/** Is good as an id, a name, a text and base64: the agent, the user and the session of this test are called so. */
+/** A valid id, name, text and base64: this test's agent, user and session have this name. */
 const GOOD = "talk";
 const ODD = ["ta\0lk", "ta\ude97lk"];
-/** In an address NUL alone can be written; the bytes of a lone surrogate are no UTF-8. */
+/** Only NUL can be written in a URL; the bytes of a lone surrogate are not UTF-8. */
 const ODD_ENCODED = ["ta%00lk", "ta%ED%BA%97lk"];
 
-/** Every value of the schema with an odd string at one place, and good ones elsewhere. */
+/** Every value of the schema with an odd string at one place, and valid ones elsewhere. */
 function* oddBodies(schema: Schema, document: OpenApiDocument): Generator<unknown> {
   let places = 0;
   const alternatives = samplesOf(schema, document, () => {
@@ -23,7 +23,7 @@ function* oddBodies(schema: Schema, document: OpenApiDocument): Generator<unknow
   for (let place = 0; place < places; place += 1) {
     for (const odd of ODD) {
       let at = 0;
-      // Of alternatives only those that have the place differ from the good ones.
+      // Only the alternatives that contain the place differ from the valid values.
       const bodies = samplesOf(schema, document, () => (at++ === place ? odd : GOOD));
       for (const [index, body] of bodies.entries()) {
         if (JSON.stringify(body) !== JSON.stringify(alternatives[index])) yield body;
@@ -61,7 +61,7 @@ function* oddRequests(document: OpenApiDocument): Generator<OddRequest> {
   }
 }
 
-/** The same request about a session that is there. */
+/** The same request about an existing session. */
 function inSession({ path, body, ...rest }: OddRequest, sessionId: string): OddRequest {
   const isNamed = (body as { sessionId?: string } | undefined)?.sessionId === GOOD;
   return {
@@ -71,7 +71,7 @@ function inSession({ path, body, ...rest }: OddRequest, sessionId: string): OddR
   };
 }
 
-/** The status alone: of a stream no more is read. */
+/** Only the status, because the body of a stream is not read. */
 async function statusOf(node: NodeUnderTest, { method, path, body }: OddRequest): Promise<number> {
   const answer = await fetch(node.url + path, {
     method,
@@ -91,7 +91,7 @@ function suite(startNode: () => Promise<NodeUnderTest>): void {
       let sessions = 0;
       let hasChanged = true;
       for (const request of oddRequests(document)) {
-        // What a request changed, archived or deleted is not there for the next one: each gets as far as it can.
+        // Each request gets a session that no earlier request has changed, archived or deleted.
         if (hasChanged) {
           if (sessions > 0) await node.delete(`/session/${GOOD}${sessions}`);
           sessions += 1;
@@ -105,7 +105,7 @@ function suite(startNode: () => Promise<NodeUnderTest>): void {
         if (status >= 500) failed.push({ ...request, status });
       }
       expect(failed).toEqual([]);
-      // Some are cleaned, some refused, some find nothing: the walk reached more than the schemas.
+      // Some strings are cleaned, some are refused, some name nothing: the test reaches more than the schemas.
       expect([...statuses.keys()]).toEqual(expect.arrayContaining([200, 400, 404]));
       expect(statuses.get(200)).toBeGreaterThan(10);
     } finally {

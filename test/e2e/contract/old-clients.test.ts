@@ -2,14 +2,14 @@ import { afterAll, describe, expect, onTestFinished, test } from "vitest";
 import { accepted, E2eClient, refused } from "../../support/clients/e2e-client.ts";
 import { NodeUnderTest, type RequestOptions } from "../../support/nodes/node-under-test.ts";
 
-/** Clients that were written for other servers: what they leave out, and how they write what they send. */
+/** Clients written for other servers: fields they leave out, and their formats. */
 
 const node = await NodeUnderTest.start({ settings: { INTERLOCK_ORIGINS: "null,https://app.example" } });
 afterAll(() => node.stop());
 
 const PICTURE = Buffer.from("not really a picture").toString("base64");
 
-/** A node that no other test has connections to. */
+/** A node without connections of other tests. */
 async function startAlone(): Promise<NodeUnderTest> {
   const alone = await NodeUnderTest.start();
   onTestFinished(() => alone.stop());
@@ -35,7 +35,7 @@ describe("a client that names no connection", () => {
     await accepted(alone.post("/session/create", { agentId: "music" }));
     const { connectionId } = (await first!.next()).data as { connectionId: string };
     const named = await accepted(alone.post("/session/create", { agentId: "chat", connectionId }));
-    // The one that was named is the first it hears of.
+    // It receives the named session first.
     expect((await first!.find("session_created")).sessionId).toBe(named.session.id);
   });
 

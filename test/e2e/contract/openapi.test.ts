@@ -23,7 +23,7 @@ interface Finding {
   what: string;
 }
 
-/** All that the recommended rules of Redocly have against a document: errors and warnings. */
+/** All errors and warnings of Redocly's recommended rules for a document. */
 async function redocly(file: string): Promise<Finding[]> {
   const args = ["lint", file, "--extends=recommended", "--format=json", "--max-problems=1000"];
   const { stdout, stderr } = await runProgram("redocly", args, folder);
@@ -38,7 +38,7 @@ async function redocly(file: string): Promise<Finding[]> {
   }));
 }
 
-/** All that the recommended rules of Spectral have against a document, down to hints. */
+/** All results of Spectral's recommended rules for a document, including hints. */
 async function spectral(file: string): Promise<Finding[]> {
   await writeFile(join(folder, "spectral.yaml"), 'extends: ["spectral:oas"]\n');
   const args = ["lint", file, "--ruleset=spectral.yaml", "--format=json", "--quiet"];
@@ -99,7 +99,7 @@ describe("a client that openapi-typescript generates", () => {
     types: [],
   };
 
-  /** Generates the types from the node's URL, and compiles a client against them. */
+  /** Generates the types from the node's URL, and compiles a client with them. */
   async function compile(node: NodeUnderTest, source: string): Promise<void> {
     await writeFile(join(folder, "package.json"), JSON.stringify({ type: "module" }));
     await symlink(OUTSIDE_MODULES, join(folder, "node_modules"), "dir").catch((error: NodeJS.ErrnoException) => {
@@ -163,7 +163,7 @@ describe("a client that openapi-typescript generates", () => {
 test("the programs are pinned, and are no dependencies of Interlock", async () => {
   const { default: outside } = await import("../../outside-programs/package.json", { with: { type: "json" } });
   const { default: own } = await import("../../../package.json", { with: { type: "json" } });
-  // Another compiler, and what a page of theirs is rendered by.
+  // The outside programs use another version of the compiler, and render a page with React.
   const shared = ["typescript", "react", "react-dom"];
   for (const [name, version] of Object.entries(outside.dependencies)) {
     expect(version, name).toMatch(/^\d+\.\d+\.\d+$/);

@@ -8,7 +8,7 @@ afterAll(() => node.stop());
 let keys = 0;
 const newKey = () => ({ key: `receipt-${++keys}` });
 
-/** Writes about a session that is there, each of them accepted. */
+/** Accepted writes to an existing session. */
 const WRITES: [name: string, ask: (ann: E2eClient, id: string, options: { key: string }) => Promise<Answer>][] = [
   ["chat", (ann, id, options) => ann.say(id, "hello", {}, options)],
   ["abort", (ann, sessionId, options) => ann.send({ type: "abort", sessionId }, options)],
@@ -113,7 +113,7 @@ describe("a connection with room for one more session", () => {
     await stream.findState(first.session.id, "archived");
     await ann.create("music", { connectionId });
     expect(await accepted(ann.askToCreate({ agentId: "chat", connectionId }, options))).toEqual(first);
-    // And by another connection, and by one that is not there any more.
+    // Also over another connection, and over one that no longer exists.
     expect(await accepted(ann.askToCreate({ agentId: "chat", connectionId: "gone" }, options))).toEqual(first);
   });
 

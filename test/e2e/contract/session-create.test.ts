@@ -7,7 +7,7 @@ afterAll(() => node.stop());
 
 describe("creating a session", () => {
   test("creating a session needs nothing: it has the default agent, a floor of its own and no messages", async () => {
-    // The server's clock counts on by itself, and need not agree with this process's to the millisecond.
+    // The server's clock runs independently, and may differ from this process's by milliseconds.
     const before = Date.now() - 10_000;
     const { session, decision, position } = await accepted(node.post("/session/create"));
     expect(session).toMatchObject({
@@ -96,7 +96,7 @@ describe("creating a session", () => {
     const other = await ann.create("music");
     for (let round = 0; round < 5; round += 1) {
       const { id } = await ann.create("music", { id: `burying-${round}` });
-      // The first command keeps the floor at work, so that the other two meet in one batch.
+      // The first command keeps the floor busy, so that the other two are in one batch.
       const [, gone, again] = await Promise.all([
         node.patch(`/session/${other.id}`, { title: "Once" }),
         node.delete(`/session/${id}`),
@@ -104,7 +104,7 @@ describe("creating a session", () => {
       ]);
       expect(gone.body).toEqual({ success: true, deleted: true });
       expect((await refused(node.get(`/session/${id}`))).errorCode).toBe("session_not_found");
-      // It came before the deletion and found the session there, or after it.
+      // It was executed before the deletion and found the session, or after it.
       if (again.status !== 200) expect(again.body.errorCode).toBe("idempotency_mismatch");
     }
   });

@@ -83,7 +83,7 @@ describe("a search", () => {
     expect(await find(ann, "rome")).toEqual([titled.id]);
     expect(await find(ann, "ROME trip")).toEqual([titled.id]);
     expect(await find(ann, "eiffel")).toEqual([said.id]);
-    // What the agent said last is the summary.
+    // The agent's last message is the summary.
     expect((await ann.see(said.id)).summary).toBe("Hello there.");
     expect(await find(ann, "there")).toEqual([said.id]);
     expect(await find(ann, titled.id)).toEqual([titled.id]);

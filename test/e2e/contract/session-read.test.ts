@@ -5,7 +5,7 @@ import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 const node = await NodeUnderTest.start();
 afterAll(() => node.stop());
 
-/** A session in which so many turns were taken, one message each way. */
+/** A session with `turns` turns, one message each way. */
 async function conversation(ann: E2eClient, turns: number) {
   const session = await ann.hold("general");
   const stream = await ann.follow(session.id);

@@ -3,7 +3,7 @@ import { accepted, E2eClient, refused, transitionsOf, typesOf } from "../../supp
 import { archive, leavesAsItWas, pauseByUser, preempt, queue } from "../../support/clients/e2e-states.ts";
 import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
-/** What a command does in each state: the contract's table, cell by cell; those that are about the floor. */
+/** The contract's table of commands and states, cell by cell: the commands about the floor. */
 
 const node = await NodeUnderTest.start();
 afterAll(() => node.stop());

@@ -3,7 +3,7 @@ import { accepted, E2eClient, refused, transitionsOf } from "../../support/clien
 import { leavesAsItWas, pauseByUser, preempt, queue } from "../../support/clients/e2e-states.ts";
 import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
-/** What a command does in each state: the contract's table, cell by cell; those that are about the conversation. */
+/** The contract's table of commands and states, cell by cell: the commands about the conversation. */
 
 const node = await NodeUnderTest.start();
 afterAll(() => node.stop());
@@ -115,7 +115,7 @@ describe("abort", () => {
     const { runId } = await accepted(ann.say(id, "play"));
     await accepted(ann.send({ type: "abort", sessionId: id }));
     expect(await ann.see(id)).toMatchObject({ state: "active", activity: "idle" });
-    // The attempt's last words may follow the end of its run, as a message.
+    // The attempt's last report may follow the end of its run, as a message.
     const [complete, last] = (await ann.log(id)).filter(({ type }) => type !== "message").slice(-2);
     expect(complete).toMatchObject({ type: "complete", data: { runId, cancelled: true } });
     expect(last!.data).toMatchObject({ from: "active.running", to: "active.idle", event: "abort" });
@@ -128,7 +128,7 @@ describe("abort", () => {
     await ann.hold("phone");
     await accepted(ann.send({ type: "abort", sessionId: id }));
     expect(await ann.see(id)).toMatchObject({ state: "paused", activity: "idle", pausedBy: "preemption" });
-    // The attempt's last words may follow the end of its run.
+    // The attempt's last report may follow the end of its run.
     const ended = (await ann.log(id)).filter(({ type }) => type === "complete");
     expect(ended).toMatchObject([{ data: { runId, cancelled: true } }]);
   });

@@ -4,7 +4,7 @@ import type { StreamEvent } from "../../support/clients/sse-reader.ts";
 import { type Answer, NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 import { Chance } from "../../support/runner/chance.ts";
 
-/** Everything at once, on one floor: what has to hold then is what has to hold always. */
+/** All commands at once, on one floor; the invariants must hold. */
 
 const node = await NodeUnderTest.start();
 afterAll(() => node.stop());
@@ -13,7 +13,7 @@ const AGENTS = ["music", "weather", "phone", "navigation", "patient", "stacker",
 const WORDS = ["hello", "play", "ask", "delete", "flaky", "refused", "browse", "count", "silence"];
 const SESSIONS = ["s1", "s2", "s3", "s4", "s5", "s6"];
 
-/** One command, whatever it may come to. */
+/** One command, with any result. */
 function anything(ann: E2eClient, chance: Chance): Promise<Answer> {
   const sessionId = `${chance.pick(SESSIONS)}-${ann.userId}`;
   const agentId = chance.pick(AGENTS);
@@ -48,7 +48,7 @@ function anything(ann: E2eClient, chance: Chance): Promise<Answer> {
   }
 }
 
-/** Who is active after each event of a floor; more than one never. */
+/** The active session after each event of a floor; never more than one. */
 function holdersOf(events: readonly StreamEvent[]): number[] {
   const active = new Set<string>();
   return events.map(({ type, sessionId, data }) => {

@@ -5,7 +5,7 @@ import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 const node = await NodeUnderTest.start();
 afterAll(() => node.stop());
 
-/** A session whose log has so many events. */
+/** A session whose log has `events` events. */
 async function withLog(ann: E2eClient, events: number) {
   const session = await ann.create("music");
   for (let title = 2; title <= events; title += 1) {

@@ -23,7 +23,7 @@ async function open(settings: Record<string, string>, summary: object = { after:
     const { runId } = (await node.post("/message", { type: "chat", sessionId: id, content })).body;
     await node.follow(id, ({ type, data }) => type === "complete" && data["runId"] === runId);
   };
-  /** The session is told two things, and its model answers the request for a summary so. */
+  /** Send two messages to the session; `answer` is the model's reply to the request for a summary. */
   const summarised = async (...text: string[]) => {
     await talk("one");
     provider.willReply({ kind: "stream", text: ["Heard two."] }, { kind: "stream", text });
@@ -141,7 +141,7 @@ function suite(settings: () => Promise<Record<string, string>>): void {
     await stage.talk("three");
     expect((await stage.messages()).map(({ role }) => role)).not.toContain("system");
     await stage.node.post(`/session/${stage.id}/archive`);
-    // The request is let go: nobody waits for the summary any more.
+    // Let the request continue: the summary is no longer needed.
     await stage.provider.requests[2]!.closed;
     expect(await stage.see()).toMatchObject({ state: "archived", messageCount: 6, summary: "Heard three." });
   });

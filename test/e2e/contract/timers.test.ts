@@ -3,7 +3,7 @@ import { E2E_AGENTS, scripted } from "../../support/catalogs/e2e-catalog.ts";
 import { accepted, E2eClient, refused, transitionsOf, typesOf } from "../../support/clients/e2e-client.ts";
 import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
-/** What a catalogue lets happen by itself. Times are short and real; every test waits for the event, not for the time. */
+/** The timers of a catalogue. Times are short and real; every test awaits the event, not the time. */
 
 const agents = [
   ...E2E_AGENTS,

@@ -8,7 +8,7 @@ afterAll(() => node.stop());
 
 const logged = (events: readonly StreamEvent[]) => events.filter(({ seq }) => seq !== undefined);
 
-/** One turn of a session that has just been made, up to the transition that ends it. */
+/** One turn of a new session, up to the transition that ends it. */
 async function turn(content: string, agentId = "general", ann = new E2eClient(node)) {
   const { id } = await ann.hold(agentId, { title: "Given" });
   const stream = await ann.follow(id);
@@ -188,7 +188,7 @@ describe("a turn that is interrupted", () => {
     const { id } = await ann.hold("restless");
     const stream = await ann.follow(id);
     const { runId } = await accepted(ann.say(id, "play"));
-    // What was said is durable within a moment.
+    // Streamed text is stored within a moment.
     while ((await ann.messages(id)).length < 2);
     const phone = await ann.hold("phone");
     await accepted(ann.on(phone.id, "archive"));

@@ -5,7 +5,7 @@ import { openGateway } from "../../support/nodes/gateway-stage.ts";
 import type { AnswerBody } from "../../support/nodes/node-under-test.ts";
 import { openTemporaryStore } from "../../support/stores/temporary-store.ts";
 
-/** A door nobody stands behind: what a client hears while no floor can be asked. */
+/** A gateway without a host: the answers to clients while no floor can be asked. */
 async function knock() {
   const clock = new SystemClock();
   const { url } = await openGateway({ store: await openTemporaryStore(clock), bus: new MemoryBus(), clock });

@@ -9,7 +9,7 @@ import { chooseServer, describeWith } from "../../support/servers/server-choice.
 
 type Shown = Pick<Message, "content" | "status" | "finishReason">;
 
-/** A session that was asked something, when its run has ended. */
+/** A session with a message, after the end of its run. */
 async function ask(node: ChildServer, agentId: string) {
   const { session } = (await node.post("/session/create", { agentId, activate: true })).body;
   const { runId } = (await node.post("/message", { type: "chat", sessionId: session.id, content: "hello" })).body;
@@ -54,7 +54,7 @@ function suite(settings: () => Promise<Record<string, string>>): void {
       expect(types.filter((type) => type === "error")).toEqual([]);
       const lines = () => node.log.filter(({ msg }) => msg === "a reply is incomplete");
       const line = expect.objectContaining({ agentId: "model", sessionId, runId, finishReason });
-      // The log comes through a pipe of its own, and so may be read after the events.
+      // The log arrives through a separate pipe, so it may be read after the events.
       await expect.poll(lines, { timeout: 15_000 }).toEqual(finishReason ? [line] : []);
       await node.kill();
       const next = await house.start();

@@ -3,8 +3,8 @@ import { beforeAll, describe, expect, test } from "vitest";
 import { playWire } from "../../support/nodes/wire-history.ts";
 
 /**
- * What the release before sessions could be heard together put on the wire for a history without any of their keys:
- * `test/support/nodes/wire-history.ts`, run in that release. Clients of then get the same from today's node.
+ * The output of the release before sessions could be heard together, for a history without any of the new keys:
+ * `test/support/nodes/wire-history.ts`, run in that release. Clients of that release get the same from today's node.
  */
 const RECORDED = readFileSync(new URL("../../support/nodes/recorded-wire.txt", import.meta.url), "utf8").trimEnd();
 
@@ -12,7 +12,7 @@ const partsOf = (wire: string) => {
   const [answers, ...streams] = wire.split(/^(?=stream of )/m);
   return { answers: answers!.trim().split("\n\n"), streams };
 };
-/** The request, the status, and the answer as a value: since then a session stands last in its answer. */
+/** The request, the status, and the answer as a value, because `session` is the last key of an answer since then. */
 const readAnswer = (answer: string) => {
   const [, request, status, body] = /^([^\n]*)\n(\d+) (.*)$/s.exec(answer)!;
   return { request, status, body: JSON.parse(body!) };

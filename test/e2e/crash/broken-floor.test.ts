@@ -10,7 +10,7 @@ const CATALOG = {
   ],
 };
 
-/** Change a row of the file while no node has it. */
+/** Change a row of the file while no node uses it. */
 function tamper(house: ServerHouse, sql: string, ...values: string[]): void {
   const db = new DatabaseSync(house.file);
   expect(db.prepare(sql).run(...values).changes).toBe(1);
@@ -40,7 +40,7 @@ test("floors whose rows are broken, alien or from another world are out of order
     text: "this is no JSON",
     alien: { ...whole, machine: "toaster" },
     hollow: { ...whole, actors: {} },
-    // A state that a later release took away.
+    // A state that a later release removed.
     removed: { ...whole, actors: { ...whole.actors, value: "levitating" } },
     children: { ...whole, actors: { ...whole.actors, children: { well: { snapshot: "?", src: "session" } } } },
   };
@@ -53,9 +53,9 @@ test("floors whose rows are broken, alien or from another world are out of order
   for (const userId of Object.keys(broken)) {
     const answer = await second.post(`/session/${userId}/pause`);
     expect(answer, userId).toMatchObject({ status: 500, body: { errorCode: "internal" } });
-    // Nothing of the cause leaves the server.
+    // The cause is not sent to clients.
     expect(JSON.stringify(answer.body)).not.toMatch(/snapshot|JSON|machine/i);
-    // What is there can still be read.
+    // Its stored data can still be read.
     expect((await second.ask("GET", `/session/${userId}`)).body.session.state).toBe("active");
     const stream = await EventStream.open(`${second.url}/session/${userId}/events`);
     onTestFinished(() => stream.cut());
@@ -65,7 +65,7 @@ test("floors whose rows are broken, alien or from another world are out of order
   expect(new Set(told.map(({ floorId }) => floorId))).toEqual(new Set(Object.keys(broken).map((id) => `u:${id}`)));
   expect(await second.metric('interlock_floors_broken_total{what="snapshot"}')).toBeGreaterThanOrEqual(5);
 
-  // Its neighbours live: one from before, whose run goes on, and a new one.
+  // Other floors work: an older one, whose run continues, and a new one.
   const stream = await EventStream.open(`${second.url}/session/well/events`);
   onTestFinished(() => stream.cut());
   await stream.until(({ events }) => events.some(({ data }) => data.attempt === 2 || data["streaming"] === true));

@@ -37,7 +37,7 @@ test.skipIf(process.platform !== "linux")(
     const house = await makeHouse(OLD);
     const catalogue = join(dirname(house.file), "agents.yaml");
     const node = await house.start();
-    // Not one file more: every attempt to open one is EMFILE.
+    // No further file: every attempt to open one fails with EMFILE.
     await run("prlimit", ["--pid", String(node.pid), "--nofile=3:"]);
     await writeFile(catalogue, NEW);
     await node.logged(isFault);

@@ -5,7 +5,7 @@ import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 import { turn } from "../../support/runner/virtual-clock.ts";
 import { makeFolder } from "../../support/stores/sqlite-place.ts";
 
-/** A head unit has no clock of its own: it boots in 1970, and hears the time from a satellite some minutes later. */
+/** A head unit without a battery-backed clock boots in 1970, and gets the time from a satellite some minutes later. */
 
 const BOOT = Date.UTC(1970, 0, 1, 0, 1);
 const TODAY = Date.UTC(2026, 10, 20, 8);
@@ -29,7 +29,10 @@ beforeEach(() => {
   });
 });
 
-/** The nodes of the test. They stop while virtual time passes: timers that they wait for would never fire in real time. */
+/**
+ * The nodes of the test. They stop while virtual time passes, because the timers that they wait for would never fire in
+ * real time.
+ */
 const nodes: NodeUnderTest[] = [];
 afterEach(async () => {
   try {
@@ -39,7 +42,7 @@ afterEach(async () => {
   }
 });
 
-/** So much time passes, a piece at a time: what it sets in motion comes to rest in between. */
+/** Let time pass in steps, each after the work of the one before. */
 async function pass(ms: number): Promise<void> {
   for (let left = ms; left > 0; left -= 10 * SECOND) {
     await vi.advanceTimersByTimeAsync(Math.min(left, 10 * SECOND));
@@ -47,7 +50,7 @@ async function pass(ms: number): Promise<void> {
   }
 }
 
-/** Time passes while a node starts or stops: what it waits for there may be a timer too. */
+/** Let time pass while a node starts or stops, because it may wait for a timer. */
 async function whileTimePasses<T>(work: Promise<T>): Promise<T> {
   let isDone = false;
   const end = () => {
@@ -64,7 +67,7 @@ async function startNode(settings: Record<string, string> = {}): Promise<NodeUnd
   return node;
 }
 
-/** The satellite is heard: the wall clock is set, and compared with the time that has passed. */
+/** The satellite's time arrives: the wall clock is set, and compared with the elapsed time. */
 async function learnTheTime(): Promise<void> {
   vi.setSystemTime(TODAY);
   await pass(SECOND);
@@ -92,7 +95,7 @@ test("a timer waits as long as without the jump of the clock, and then fires", a
   await pass(MINUTE);
   await learnTheTime();
   expect((await accepted(node.get("/agents"))).success).toBe(true);
-  // Made after the jump, due before all others: it is there when they must not be.
+  // Created after the jump, and due before all others: it fires when they must not.
   const later = new E2eClient(node);
   const { id: laterId } = await later.hold("brief");
   const brief = await clients.get("brief")!.follow(ids.get("brief")!);
@@ -134,7 +137,7 @@ test("nothing is pruned by a clock that has just jumped", async () => {
   await learnTheTime();
   // The hour of pruning comes several times.
   await pass(3 * MINUTE);
-  // Whoever is answered now is answered after whatever was pruned.
+  // An answer that arrives now comes after the pruning.
   await ann.hold("general");
   const log = await ann.log(id);
   expect(log.map(({ seq }) => seq)).toEqual(Array.from({ length: log.length }, (_, n) => n + 1));

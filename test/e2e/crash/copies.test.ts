@@ -40,13 +40,13 @@ test("a node that is killed between the commit of a copy and the end of its sour
   const stateOf = db.prepare("SELECT state FROM sessions WHERE id = ?");
   for (let attempt = 0; ; attempt += 1) {
     expect(attempt, "no kill came between the two commits").toBeLessThan(50);
-    // A session without a user has a floor of its own, and so has its copy: two commits.
+    // A session without a user has its own floor, and so has its copy: two commits.
     const source = `source-${attempt}`;
     await node.post("/session/create", { id: source, activate: true });
     await node.post("/message", { type: "chat", sessionId: source, content: "hello" });
     const back = () => node.post(`/session/${source}/rollback`, { turns: 1 }, `back-${attempt}`);
     const asking = back().catch(() => undefined);
-    // The request leaves; from here on this process does nothing but look.
+    // The request is sent; from here on this process only observes.
     for (let turns = 0; turns < 5; turns += 1) await new Promise((resolve) => setImmediate(resolve));
     const until = Date.now() + 1_000;
     while (!copyOf.get(source) && Date.now() < until);

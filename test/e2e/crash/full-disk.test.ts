@@ -5,7 +5,7 @@ import { SessionReader } from "../../support/clients/session-reader.ts";
 import { type ChildServer, makeHouse } from "../../support/nodes/child-server.ts";
 
 const CATALOG = { agents: [{ name: "general", when_busy: "enqueue" }] };
-/** What is left of the disk. */
+/** The free space of the disk. */
 const ROOM_KIB = 3_072;
 const HEAVY = "x".repeat(8_000);
 
@@ -32,7 +32,7 @@ test("a full disk refuses writes and nothing else, and all is well when there is
   for (let n = 0; refused < 20; n++) {
     const key = `key-${n}`;
     const { status, body } = await say(full, key);
-    // Too many turns wait already: that is decided, and no fault of the disk's.
+    // Too many turns wait: that is a decision, and not a fault of the disk.
     if (status === 409) answers.delete(key);
     else if (status === 200) refused = 0;
     else {
@@ -44,7 +44,7 @@ test("a full disk refuses writes and nothing else, and all is well when there is
   expect(accepted.length).toBeGreaterThan(5);
   expect(full.log.filter(({ msg }) => msg === "the database refuses writes").length).toBeGreaterThan(0);
 
-  // Reads and streams go on.
+  // Reads and streams continue.
   expect((await full.ask("GET", "/session/a")).status).toBe(200);
   expect((await full.ask("GET", "/health")).status).toBe(200);
   const messages = (await full.ask("GET", "/session/a/messages?limit=500")).body.messages;
@@ -53,7 +53,7 @@ test("a full disk refuses writes and nothing else, and all is well when there is
   expect(reader.stream.ending).toBeUndefined();
   await reader.open();
   await reader.until(({ logs }) => logs.get("a")!.some(({ data }) => data.id === accepted.at(-1)));
-  // A connection is a small row: the last room of the disk may have a few.
+  // A connection is a small row: the remaining space may suffice for a few.
   for (let away: EventStream | undefined; away?.events.at(-1)?.data.reason !== "overloaded"; ) {
     away = await EventStream.open(`${full.url}/events`);
     expect(away.status).toBe(200);
@@ -67,7 +67,7 @@ test("a full disk refuses writes and nothing else, and all is well when there is
   const free = await house.start();
   reader.moveTo(free.url);
   await reader.open();
-  // Every key again, as a client does that does not know: each has one effect, and those that had one have no other.
+  // Send every key again, like a client without an answer: each has exactly one effect.
   for (const key of answers.keys()) {
     await reader.until(isIdle);
     expect((await say(free, key)).status).toBe(200);
@@ -83,7 +83,7 @@ test("a full disk refuses writes and nothing else, and all is well when there is
   expect(completed.length).toBe(questions.length);
 }, 60_000);
 
-/** Every turn that was taken has ended. */
+/** Every accepted turn has ended. */
 function isIdle({ logs }: SessionReader["transcript"]): boolean {
   const log = logs.get("a") ?? [];
   const count = (type: string, role?: string) =>

@@ -5,7 +5,7 @@ import { Chance } from "../../support/runner/chance.ts";
 
 const SONG = Array.from({ length: 20 }, (_, n) => `la${n} `);
 
-/** Agents that take about a tenth of a second to answer, and may be interrupted by one another. */
+/** Agents that take about a tenth of a second to answer, and may interrupt one another. */
 const CATALOG = {
   agents: [
     {
@@ -29,11 +29,11 @@ interface Asked {
   path: string;
   body?: object;
   key: string;
-  /** Undefined while nobody knows what came of it. */
+  /** Undefined while the outcome is unknown. */
   answer?: { status: number; body: AnswerBody };
 }
 
-/** A client that repeats what was not answered, under the same key, and then goes on. */
+/** A client that repeats a request without an answer with the same key, and then continues. */
 class Client {
   readonly journal: Asked[] = [];
   readonly #name: string;
@@ -41,7 +41,7 @@ class Client {
   readonly #chance: Chance;
   readonly connection: SessionReader;
   readonly #connectionId: string;
-  /** All it reads. */
+  /** All that it received. */
   readonly readers: SessionReader[];
   #sessionId: string | undefined;
 
@@ -54,7 +54,7 @@ class Client {
     this.readers = [connection];
   }
 
-  /** Ask the next thing, or the last one again. Rejects when the node is gone. */
+  /** Send the next request, or repeat the last one. Rejects when the node is gone. */
   async step(server: ChildServer): Promise<void> {
     const last = this.journal.at(-1);
     const asked = last && !last.answer ? last : this.#next();
@@ -62,7 +62,7 @@ class Client {
     await this.ask(server, asked);
   }
 
-  /** End what is left of its session, if it has one. */
+  /** Archive the client's session, if it has one. */
   async leave(server: ChildServer): Promise<void> {
     if (this.#sessionId !== undefined) await server.post(`/session/${this.#sessionId}/stop`);
   }
@@ -70,7 +70,7 @@ class Client {
   async ask(server: ChildServer, asked: Asked): Promise<void> {
     const { method, path, body, key } = asked;
     const answer = await server.ask(method, path, body, key);
-    // Not decided: to be repeated with the same key.
+    // Undecided: to be repeated with the same key.
     if (answer.status === 503) return;
     asked.answer ??= answer;
     expect({ ...answer.body, traceId: "" }, `${key} again`).toEqual({ ...asked.answer.body, traceId: "" });
@@ -118,10 +118,10 @@ describe("a node that is killed under load", () => {
       const client = new Client(`c${n}`, userId, chance, connection, connectionId);
       clients.push(client);
       await client.step(server);
-      // From the first event on the client knows where it stands.
+      // The client has a position from the first event on.
       await connection.stream.until(({ position }) => position !== undefined);
       const floor = await read(`/floor/${encodeURIComponent(`u:${userId}`)}/events`);
-      // It shows a part of what happens.
+      // The client shows only a part of the events.
       floor.transcript.maySkip = true;
       client.readers.push(await read(`/session/c${n}-s0/events`), floor);
     }
@@ -140,7 +140,7 @@ describe("a node that is killed under load", () => {
       };
       const working = clients.map(async (client) => {
         await work(client).catch((error) => {
-          // In the middle of a request the node was gone.
+          // The node died during a request.
           if (!isDead) throw error;
         });
         if (!isDead) {
@@ -157,7 +157,7 @@ describe("a node that is killed under load", () => {
       }
     }
 
-    // What nobody knows the outcome of is asked again, and what was answered is answered the same.
+    // Every request without an outcome is repeated, and every answered one gets the same answer.
     for (const client of clients) {
       for (const asked of client.journal) await client.ask(server, asked);
       expect(client.journal.filter(({ answer }) => !answer)).toEqual([]);
@@ -167,7 +167,7 @@ describe("a node that is killed under load", () => {
     const runs = done.flatMap(({ answer }) => answer!.body.runId ?? []);
     expect(runs.length).toBeGreaterThan(50);
 
-    // A paused session keeps its run: it ends with the session.
+    // A paused session keeps its run, which ends with the session.
     for (const client of clients) await client.leave(server);
     for (const { connection } of clients) {
       await connection.until(({ logs }) => {
@@ -207,7 +207,7 @@ describe("a node that is killed under load", () => {
         runId,
       ).toBe(1);
 
-    // A reader of one session and a reader of a connection were told the same.
+    // A reader of one session and a reader of a connection received the same.
     for (const { connection } of clients) {
       for (const [id, events] of connection.transcript.logs) {
         const { body } = await server.ask("GET", `/session/${id}`);

@@ -19,14 +19,14 @@ async function create(server: ChildServer, id: string, agentId: string, userId =
   return reader;
 }
 
-/** Its lease begins when it gets the floor: its program is there by then. */
+/** The lease starts with the floor: the program is running by then. */
 async function play(server: ChildServer, id: string): Promise<Player> {
   const player = await Player.start(server.url, id, LEASE_MS);
   await ask(server, `/session/${id}/activate`);
   return player;
 }
 
-/** The transitions of a session, as far as its reader heard of them. */
+/** The session's transitions that its reader has received. */
 const moves = (reader: SessionReader, id: string) =>
   (reader.transcript.logs.get(id) ?? []).filter(({ type }) => type === "session_transition").map(({ data }) => data);
 

@@ -5,7 +5,7 @@ import { commandAdapter } from "../../support/agents/programs.ts";
 import { SessionReader } from "../../support/clients/session-reader.ts";
 import { makeHouse } from "../../support/nodes/child-server.ts";
 
-/** A house whose agent is a program that ignores SIGTERM and starts another in a session of its own. */
+/** A node whose agent is a program that ignores SIGTERM and starts another one in a separate process session. */
 async function houseOf(tag: string) {
   const adapter = { ...commandAdapter("stubborn"), set: { TEST_TAG: tag } };
   return await makeHouse({ agents: [{ name: "stubborn", adapter }] });

@@ -15,7 +15,7 @@ test("a second node on the same file is refused with a sentence, and the first g
   );
   expect((await first.post("/session/create", { userId: "ann" })).status).toBe(200);
   await first.kill();
-  // The lock of one that was killed is nobody's.
+  // The lock of a killed process is free.
   const third = await house.start();
   expect((await third.ask("GET", "/session/list")).status).toBe(200);
 });

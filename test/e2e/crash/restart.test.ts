@@ -25,10 +25,10 @@ const CATALOG = {
   ],
 };
 
-/** One node was killed in the middle of everything, and another started on its file. */
+/** One node was killed during all kinds of work, and another one started on its file. */
 let server: ChildServer;
 const readers = new Map<string, SessionReader>();
-/** What clients were told before. */
+/** What clients received before the kill. */
 const runIds = new Map<string, string>();
 const stored = new Map<string, string>();
 let connection: SessionReader;
@@ -44,7 +44,7 @@ const answersOf = async (id: string) => (await messagesOf(id)).filter(({ role })
 const sessionOf = async (id: string) => (await server.ask("GET", `/session/${id}`)).body.session;
 const completed = (id: string) => readerOf(id).until(() => eventsOf(id, "complete").length > 0);
 
-/** A session that has its user's floor, with a reader of its own. */
+/** A session that has its user's floor, with its own reader. */
 async function create(id: string, agentId: string, userId = id): Promise<void> {
   const { status } = await server.post("/session/create", { id, agentId, userId, activate: true });
   expect(status, id).toBe(200);
@@ -56,7 +56,7 @@ async function say(sessionId: string, content = "go"): Promise<void> {
   runIds.set(sessionId, body.runId);
 }
 
-/** A session that is singing, of which something is stored. */
+/** A session whose reply is being streamed, with some of it stored. */
 async function sing(id: string, agentId: string): Promise<void> {
   await create(id, agentId);
   await say(id);
@@ -70,7 +70,7 @@ beforeAll(async () => {
   server = await house.start();
   connection = await new SessionReader(`${server.url}/events`).open();
   connectionId = (await connection.stream.next("connected")).data.connectionId;
-  // Beside a second connection, the sessions that name none are not bound to the first.
+  // With a second connection open, sessions that name no connection are not bound to the first.
   const other = await new SessionReader(`${server.url}/events`).open();
   await other.stream.next("connected");
   closing.push(async () => other.close());
@@ -133,7 +133,7 @@ describe("a run that was under way when its node was killed", () => {
     expect(answer!.status).toBe("interrupted");
     expect(answer!.content.startsWith(stored.get("teller")!)).toBe(true);
     expect(await sessionOf("teller")).toMatchObject({ state: "active", activity: "failed" });
-    // Sending again retries.
+    // Sending the message again is a retry.
     await say("teller");
     await readerOf("teller").until(() => eventsOf("teller", "complete").length === 2);
     expect(await sessionOf("teller")).toMatchObject({ state: "active", activity: "idle" });
@@ -192,7 +192,7 @@ describe("a position from before the node was killed", () => {
       // The turn that came after the restart.
       await reader.until(({ logs }) => logs.get("bound")?.some(({ data }) => data.to === "active.running") === true);
       expect(reader.stream.typesHeard()).not.toContain("reset");
-      // What it said when it was made came before.
+      // The events of its creation came before.
       expect(reader.stream.typesHeard()).not.toContain("session_created");
       reader.close();
     },

@@ -24,7 +24,7 @@ const copiedIn = ({ lines }: NonNullable<typeof building>) =>
   lines.flatMap((line) => (/^COPY (?!--from)(.+) \S+$/.exec(line)?.[1] ?? "").split(" ")).filter(Boolean);
 const copiedFromBuild = running!.lines.flatMap((line) => /^COPY --from=build \/app\/(\S+)/.exec(line)?.[1] ?? []);
 
-/** A folder as the last stage has it. What `npm ci` installs is what is installed here. */
+/** A folder with the files of the last stage; the packages are those installed here. */
 async function makeImage(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), "interlock-image-"));
   closing.push(() => rm(folder, { recursive: true }));
@@ -49,7 +49,7 @@ describe("what the Dockerfile puts together", () => {
     app = await makeImage();
   }, 120_000);
 
-  /** Node, as the image runs it: with these words, and only this in its environment. */
+  /** Node with the image's arguments, and with only these variables in its environment. */
   const node = (words: readonly string[], env: Record<string, string> = {}): ChildProcess =>
     spawn(process.execPath, words, { cwd: app, env, stdio: ["ignore", "pipe", "inherit"] });
 
@@ -91,7 +91,7 @@ test("the image is of the Node the program wants, and does not run as root", asy
   const last = (word: string) => running!.lines.findLast((line) => line.startsWith(`${word} `));
   expect(last("USER")).toBe("USER node");
   expect(last("EXPOSE")).toBe("EXPOSE 3000");
-  // Whoever builds it sends what is copied, and no more.
+  // The build context contains the copied files only.
   const sent = deployed("Dockerfile.dockerignore").split("\n");
   const needed = new Set([...copiedIn(building!), ...copiedIn(running!)]);
   expect(sent.filter((line) => line.startsWith("!")).sort()).toEqual([...needed].map((path) => `!${path}`).sort());

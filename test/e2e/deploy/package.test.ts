@@ -8,9 +8,9 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { readPage, root } from "../../docs/page.ts";
 
 const run = promisify(execFile);
-/** npm with the project's Node in front: what it starts is started by that. */
+/** npm, with the project's Node first on the PATH for the programs that it starts. */
 const env = { ...process.env, PATH: [dirname(process.execPath), process.env["PATH"]].join(delimiter) };
-/** Packing builds everything, and installing fetches what a cache lacks. */
+/** Packing builds everything, and installing fetches what the cache lacks. */
 const LONG_MS = 300_000;
 
 describe("the package, from a fresh clone", () => {
@@ -24,7 +24,7 @@ describe("the package, from a fresh clone", () => {
     for (const name of names.split("\n").filter(Boolean)) {
       await mkdir(dirname(join(clone, name)), { recursive: true });
       await cp(join(root, name), join(clone, name)).catch((error) => {
-        // Deleted, and not committed yet.
+        // Files that are deleted but not committed yet.
         if (error.code !== "ENOENT") throw error;
       });
     }
@@ -43,7 +43,7 @@ describe("the package, from a fresh clone", () => {
 
   const user = () => join(folder, "user");
 
-  /** README's programs as a user of the package has them. */
+  /** README's programs as a user of the package gets them. */
   const programs = () =>
     readPage("README.md")
       .blocks.filter(({ info }) => info === "ts")
@@ -97,7 +97,7 @@ describe("the package, from a fresh clone", () => {
       own.kill("SIGTERM");
       expect(await once(own, "exit")).toEqual([0, null]);
 
-      // A group of its own, since npm stands between: all of it is ended.
+      // A process group, because npm is the parent of the program: all of it is ended.
       const served = spawn("npx", ["--no", "interlock", "serve", "--port", "0"], { cwd: user(), env, detached: true });
       try {
         let printed = "";

@@ -19,7 +19,7 @@ const emptyPage: Answer = (response) =>
 
 afterAll(closeChromium);
 
-/** A house whose nodes all listen at one port, one after the other, and a session that was spoken to once. */
+/** Nodes that listen on the same port, one after the other, and a session with one turn. */
 async function openHouse(settings: Record<string, string> = {}, key?: string) {
   const port = await freePort();
   const house = await makeHouse(CATALOG, { PORT: String(port), ...settings });
@@ -38,7 +38,7 @@ async function say(node: ChildServer, key?: string): Promise<string> {
 
 const bearer = (key: string) => ({ authorization: `Bearer ${key}` });
 
-/** Another node in place of the one that is gone, and a turn on it. */
+/** Start another node in place of the stopped one, and run a turn on it. */
 async function goOn(house: ServerHouse, key?: string): Promise<{ node: ChildServer; runId: string }> {
   const node = await house.start();
   return { node, runId: await say(node, key) };
@@ -83,10 +83,10 @@ describeWithNginx("nginx as deploy/nginx.conf has it", () => {
     await session.until(() => session.logOf("talk").some(({ type }) => type === "complete"));
     const start = Number((await node.ask("GET", "/session/talk")).body.position.split(".")[1]);
     const connection = new Page(`${proxy}/events?sessionId=talk`, { mayBeSaid, starts: { talk: start } });
-    // The third event tells the binding. Before it the connection has no place in the session that it could go on from.
+    // The third event is the binding. Before it, the connection's position has no place in the session.
     await connection.until(() => connection.heard.length >= 3);
     await node.kill();
-    // Each was given the empty stream at least once.
+    // Each reader got the empty stream at least once.
     for (const page of [session, connection]) await page.until(() => page.opens >= 2);
     const { node: next, runId } = await goOn(house);
     for (const page of [session, connection]) {
@@ -138,7 +138,7 @@ describeWithNginx("nginx as deploy/nginx.conf has it", () => {
   );
 
   describeInChromium("a page of another origin in Chromium", (open) => {
-    /** The page's own state is in globals: tests have no types of pages. */
+    /** The page keeps its state in globals, because tests are compiled without the types of the DOM. */
     const follow = (newTicket: string, url: string) => `${shown.text}
       heard = []; refused = []; opens = 0; gaveUp = 0;
       const Plain = EventSource;
@@ -171,7 +171,7 @@ describeWithNginx("nginx as deploy/nginx.conf has it", () => {
       await page.waitForFunction(told(runId));
       const places = await page.evaluate<number[]>(seqs);
       expect(places).toEqual(seqsUpTo(places.length));
-      // The last word of the stream is the last of the follower.
+      // The stream's last event is the follower's last event.
       await next.post("/session/talk/archive");
       await page.waitForFunction("heard.at(-1).type === 'bye'");
       expect(await page.evaluate("refused")).toEqual([]);

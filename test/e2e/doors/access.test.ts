@@ -3,7 +3,7 @@ import { afterAll, describe, expect, test } from "vitest";
 import { keysFile, writeTemporary } from "../../support/clients/callers.ts";
 import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
-/** Who may do what through the doors: OpenAI's own client, and plain requests of pages. */
+/** Authorisation at the doors, with OpenAI's own client and with plain requests of pages. */
 const PAGE = "https://page.example";
 const keyOf = (name: string) => `${name}-key-0123456789abcdef0123456789`;
 const keys = await writeTemporary(

@@ -10,7 +10,7 @@ import { afterAll, describe, expect, test } from "vitest";
 import { accepted, E2eClient } from "../../support/clients/e2e-client.ts";
 import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
-/** OpenAI's own client against a real node. It repeats requests by itself, as it does for everybody. */
+/** OpenAI's own client with a real node. The client retries requests by itself. */
 const node = await NodeUnderTest.start();
 const openai = new OpenAI({ baseURL: `${node.url}/v1`, apiKey: "none" });
 afterAll(() => node.stop());
@@ -24,7 +24,7 @@ async function read(stream: AsyncIterable<OpenAI.ChatCompletionChunk>) {
   return { chunks, text, last: chunks.findLast(({ choices }) => choices.length > 0)?.choices[0] };
 }
 
-/** The session that an answer belongs to. */
+/** The session of an answer. */
 const sessionOf = (answer: object) => (answer as { metadata: { session: string } }).metadata.session;
 
 describe("models", () => {

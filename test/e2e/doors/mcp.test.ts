@@ -4,7 +4,7 @@ import { keysFile, writeTemporary } from "../../support/clients/callers.ts";
 import { accepted, E2eClient } from "../../support/clients/e2e-client.ts";
 import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
-/** The AI SDK's MCP client against a real node. */
+/** The AI SDK's MCP client with a real node. */
 const keys = await writeTemporary(
   "keys.yaml",
   keysFile([
@@ -17,7 +17,7 @@ const node = await NodeUnderTest.start();
 const guarded = await NodeUnderTest.start({ settings: { INTERLOCK_AUTH: `keys:${keys}` } });
 afterAll(() => Promise.all([node.stop(), guarded.stop()]));
 
-/** What results hold. What a particular one lacks is undefined, whatever the type says. */
+/** The fields of all results. A field that a result lacks is undefined in spite of its type. */
 interface Result {
   sessionId: string;
   agents: object[];

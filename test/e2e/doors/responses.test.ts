@@ -3,7 +3,7 @@ import { afterAll, describe, expect, test } from "vitest";
 import { accepted, E2eClient } from "../../support/clients/e2e-client.ts";
 import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
-/** OpenAI's own client against a real node. */
+/** OpenAI's own client with a real node. */
 const node = await NodeUnderTest.start();
 const openai = new OpenAI({ baseURL: `${node.url}/v1`, apiKey: "none" });
 afterAll(() => node.stop());

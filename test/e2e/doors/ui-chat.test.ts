@@ -4,7 +4,7 @@ import { ChatInHand } from "../../support/clients/chat-in-hand.ts";
 import { accepted, E2eClient } from "../../support/clients/e2e-client.ts";
 import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
-/** The AI SDK's own chat and transport against a real node. */
+/** The AI SDK's own chat and transport with a real node. */
 const node = await NodeUnderTest.start();
 afterAll(() => node.stop());
 
@@ -47,14 +47,14 @@ describe("a chat", () => {
 });
 
 describe("a message that is answered again, or edited", () => {
-  /** What the chat's newest session holds: that of its id, or the copy that replaced it last. */
+  /** The messages of the chat's newest session: the one with its id, or the copy that replaced it last. */
   async function kept(id: string) {
     let { session } = await accepted(node.get(`/session/${id}`));
     while (session.replacedBy) ({ session } = await accepted(node.get(`/session/${session.replacedBy}`)));
     return { session, said: await conversation(session.id) };
   }
 
-  /** What the page shows. */
+  /** The messages on the page. */
   const shown = (chat: ChatInHand) =>
     chat.messages.map(({ parts }) => parts.map((part) => (part.type === "text" ? part.text : "")).join(""));
 
@@ -189,7 +189,7 @@ describe("a tool", () => {
     expect(parts.find(({ type }) => type === "data-message")).toMatchObject({
       data: { content: "Hello there.", agent: { kind: "sub", name: "weather" } },
     });
-    // The page does not answer for a tool that ran here.
+    // The page does not answer for a tool that runs on the server.
     expect(chat.messages).toHaveLength(2);
   });
 
@@ -264,7 +264,7 @@ describe("a question", () => {
   });
 });
 
-/** Wait for the reply that goes on after an answer. */
+/** Wait for the reply that continues after an answer. */
 async function answered(chat: ChatInHand, answer: () => unknown): Promise<void> {
   await answer();
   while (chat.status !== "ready" && chat.status !== "error") await new Promise((resolve) => setImmediate(resolve));
@@ -275,7 +275,7 @@ describe("a lost connection", () => {
     const chat = new ChatInHand(node.url, "resumed");
     const sending = chat.sendMessage({ text: "count" });
     while (chat.text.length < 20) await new Promise((resolve) => setImmediate(resolve));
-    // Hanging up leaves the run alone.
+    // Closing the stream does not abort the run.
     await chat.stop();
     await sending;
     const before = chat.text;

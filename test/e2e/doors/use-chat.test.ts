@@ -14,7 +14,9 @@ import { reportUntested } from "../../support/runner/untested.ts";
 const PAGE = fileURLToPath(new URL("../../outside-programs/chat-page", import.meta.url));
 const NAME = "useChat of the page docs/doors.md, in React";
 
-/** A page with the block of the docs as it stands, but for the address, built below the packages that it imports. */
+/**
+ * A page with the code block of the docs, unchanged except for the address, built below the packages that it imports.
+ */
 async function buildChat(): Promise<string> {
   const { text } = readPage("docs/doors.md").blocks.find(({ info }) => info === "tsx chat")!;
   const folder = await mkdtemp(join(OUTSIDE_MODULES, ".chat-page-"));
@@ -50,7 +52,7 @@ else
       return {
         ...opened,
         click: (name: string) => page.getByRole("button", { name, exact: true }).click(),
-        /** Resolves when the page shows these messages, and no reply is under way. */
+        /** Resolves when the page shows these messages, and no reply is in progress. */
         async shows(...texts: string[]) {
           await page.getByLabel("status").getByText("ready").waitFor();
           await expect.poll(() => messages.allInnerTexts(), { timeout: 10_000 }).toEqual(texts);
@@ -58,7 +60,7 @@ else
       };
     }
 
-    /** What the newest session of a chat holds. */
+    /** The messages of a chat's newest session. */
     async function kept(id: string): Promise<string[]> {
       const { session } = await accepted(node.get(`/session/${id}`));
       if (session.replacedBy) return kept(session.replacedBy);

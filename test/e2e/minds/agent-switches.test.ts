@@ -24,14 +24,14 @@ const CATALOG = {
   ],
 };
 
-/** A turn of the coding agent that the session has; all that it was asked in this conversation, the newest last. */
+/** A turn of the session's coding agent; returns all prompts of this conversation, the newest last. */
 async function speak(talk: Talk, agentId: string, content: string): Promise<string[]> {
   await talk.ask(`speak of ${content}`);
   const file = join(folder, `${(await conversationsOf(talk))[agentId]}.json`);
   return JSON.parse(await readFile(file, "utf8"));
 }
 
-/** A turn of the model, and all that its provider was sent. */
+/** A turn of the model; returns all that its provider received. */
 async function ask(talk: Talk, content: string, reply: string): Promise<string> {
   provider.willReply({ kind: "stream", text: [reply] });
   await talk.ask(content);
@@ -85,7 +85,7 @@ await describeShapes("a session whose agents change", { catalog: () => CATALOG, 
   });
 });
 
-/** What an agent was told, and what it knew before. */
+/** An agent's prompt, and the conversation that it knew before. */
 function expectAll(prompt: string, told: readonly string[], known: readonly string[]): void {
   for (const each of told) expect(prompt).toContain(each);
   for (const each of known) expect(prompt).not.toContain(each);

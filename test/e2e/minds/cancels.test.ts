@@ -10,7 +10,7 @@ afterAll(() => provider.close());
 
 const tag = `tag-${randomUUID()}`;
 const set = { TEST_TAG: tag };
-/** No silence of the provider ends a run before its test does. */
+/** Longer than any test, so that a silent provider does not end a run. */
 const patience = { first_token_timeout: "1h", next_token_timeout: "1h" };
 const model = { kind: "ai-sdk", provider: "openai-compatible", model: "m", base_url: provider.baseUrl, ...patience };
 const CATALOG = {
@@ -27,7 +27,7 @@ const says = (text: string) => ({ kind: "stream", text: [text] }) as const;
 /** Abort twice at once. One of them may come too late to find a run, and neither may fail. */
 const abort = (talk: Talk) => Promise.all([talk.send({ type: "abort" }), talk.send({ type: "abort" })]);
 
-/** The run has ended once, as an abort, and the session takes the next turn. */
+/** The run has ended once, as an abort, and the session accepts the next turn. */
 async function expectCancelled(talk: Talk, runId: string): Promise<void> {
   expect((await talk.ended(runId)).data.cancelled).toBe(true);
   await talk.until(() => talk.state === "active.idle");
@@ -60,7 +60,7 @@ await describeShapes("a cancel", { catalog: () => CATALOG }, (shape) => {
     await expectCancelled(talk, runId);
     await (await asked).closed;
     const said = async () => (await talk.messages()).map(({ content, status }) => [content, status]);
-    // Its last words may follow the end of the run.
+    // The last report may follow the end of the run.
     await expect.poll(async () => (await said()).at(-1)).toEqual(["Once upon", "interrupted"]);
   });
 
@@ -92,7 +92,7 @@ await describeShapes("a cancel", { catalog: () => CATALOG }, (shape) => {
 
   test("an abort before a worker has taken the run drops it, and the next turn is answered", async () => {
     const talk = await Talk.open(shape, "model");
-    // In one process there is no such moment: there the abort arrives while the run is being taken.
+    // In one process this moment does not exist: the abort arrives while the run is being claimed.
     const worker = shape.workers.find((node) => node !== shape.here);
     provider.replyBy(() => ({ kind: "stream", ending: "never" }));
     const asked = provider.requests.length;

@@ -10,7 +10,7 @@ const MEGABYTE = 1_048_576;
 const LIMIT = 4_194_304;
 const PIECE = "~".repeat(65_536);
 
-/** A provider that says a hundred megabytes, as fast as it is read. */
+/** A provider that sends a hundred megabytes as fast as they are read. */
 let sent = 0;
 let hungUp: Promise<unknown>;
 const sea = createServer(async (request, response) => {

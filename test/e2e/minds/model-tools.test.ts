@@ -188,7 +188,7 @@ await describeShapes("a model with tools", { catalog: () => CATALOG, settings },
   });
 
   describe("that delegates", () => {
-    /** Forty helpers at once, each a model; the first three delegate further. */
+    /** Forty sub-agents at once, each a model; the first three delegate further. */
     function answerForty(): void {
       provider.replyBy(({ body }) => {
         const { model: name, messages } = JSON.parse(body) as { model: string; messages: { role: string }[] };
@@ -234,10 +234,10 @@ await describeShapes("a model with tools", { catalog: () => CATALOG, settings },
         expect(JSON.parse(data.content)).toEqual({ ok: true, result: `result ${n}` });
         const counted = events.filter((event) => event.type === "usage" && agentOf(event)?.calls?.[0] === id);
         const input = counted.reduce((sum, event) => sum + (event.data["prompt_tokens"] as number), 0);
-        // A helper that delegated was asked twice, and its speaker counts five.
+        // A sub-agent that delegated was asked twice, and its speaker counts five.
         expect(input).toBe(n < 3 ? 1 + n + 5 : n);
       }
-      // What is stored folds into the same tree as what was heard.
+      // The stored messages fold into the same tree as the streamed ones.
       const heard = events.flatMap(({ type, data }) => (type === "message" && !data.streaming ? [data] : []));
       const place = ({ id, content, agent }: { id: string; content: string; agent?: AgentRef }) => [id, content, agent];
       expect(heard.map((data) => place(data as never)).toSorted()).toEqual(messages.map(place).toSorted());
@@ -259,7 +259,7 @@ await describeShapes("a model with tools", { catalog: () => CATALOG, settings },
       await talk.until(() => talk.state === "paused");
       const asked = provider.requests.length;
       response.writeHead(200, { "content-type": "text/plain" }).end("A slow page.");
-      // What would be done meanwhile is done when a whole turn of another session is over.
+      // Work that would happen meanwhile is done when a complete turn of another session is over.
       await (await Talk.open(shape, "speaker")).ask("hello");
       expect(provider.requests).toHaveLength(asked);
       provider.willReply(says("It is slow."), says("So it is."));

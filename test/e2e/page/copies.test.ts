@@ -26,7 +26,7 @@ async function talked(...texts: string[]) {
 const messages = (page: Page) => page.getByRole("region", { name: "Messages" });
 const ofUser = (page: Page, text: string) => page.getByRole("article", { name: "User" }).filter({ hasText: text });
 
-/** The session that the page shows, once it is another one. */
+/** The session that the page shows, once it has changed. */
 async function shownAfter(page: Page, former: string): Promise<string> {
   await page.waitForURL((url) => !url.hash.includes(former));
   return new URL(page.url()).hash.split("/").at(-1)!;

@@ -32,16 +32,16 @@ const addressOf = ({ floorId, id }: Pick<Session, "floorId" | "id">) =>
 const statusOf = async (id: string) => (await node.get(`/session/${id}`)).status;
 const hasFocus = (page: Page, place: Locator) => place.and(page.locator(":focus")).waitFor();
 
-/** The page may read a session in the moment of its deletion. */
+/** The page may read a session at the moment of its deletion. */
 const isUnexpected = (fault: string) => !fault.includes("404");
 
-/** Opens the question by the menu, with the mouse. */
+/** Opens the question from the menu, with the mouse. */
 async function ask(page: Page, words = EN): Promise<void> {
   await page.getByRole("button", { name: words.more, exact: true }).click();
   await page.getByRole("button", { name: words.item, exact: true }).click();
 }
 
-/** The session is no longer in the address, and the browser does not go back to it. */
+/** The session is no longer in the address, and going back in the browser does not return to it. */
 async function isLeft(page: Page, id: string): Promise<void> {
   await page.waitForURL((url) => url.hash.startsWith("#/session/") && !url.hash.includes(id));
 }
@@ -214,7 +214,7 @@ describeInChromium("deleting a session", (open) => {
     const { id, floorId } = await gil.hold("general", { title: "then" });
     const { page } = await open(`${addressOf({ floorId, id })}?at=1`);
     const more = page.getByRole("button", { name: EN.more, exact: true });
-    // Without what the view has beside it, a page that is not drawn yet would do.
+    // Without the elements beside the view, a page that is not rendered yet would match.
     await page.getByRole("heading", { name: "then", exact: true }).waitFor();
     await page.getByRole("button", { name: "Rename", exact: true }).waitFor();
     expect(await more.count()).toBe(0);

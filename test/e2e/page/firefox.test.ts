@@ -7,7 +7,9 @@ const pageFolder = await buildPage();
 const node = await NodeUnderTest.start({ pageFolder });
 afterAll(() => node.stop());
 
-/** Waits in the page until a part of it has the text, and says what the whole part says; presses it where that is asked. */
+/**
+ * Waits in the page until an element contains the text, and returns the element's text; clicks it if `press` is set.
+ */
 const find = ({ evaluate }: FirefoxPage, selector: string, text: string, press = false) =>
   evaluate(`new Promise((found, fail) => {
     const until = Date.now() + 15_000;
@@ -25,7 +27,7 @@ const press = (page: FirefoxPage, selector: string, text: string) => find(page, 
 
 describeInFirefox("the page in Firefox", (start) => {
   test("plays a call over music through every view, and shows it again", async () => {
-    // A browser of its own for each try, since the page remembers the language that the last step chooses.
+    // A separate browser for each try, because the page remembers the language that the last step chooses.
     const firefox = await start();
     onTestFinished(() => firefox.stop());
     const page = await firefox.open(`${node.url}/#/floor/u%3A${node.newUser()}`);

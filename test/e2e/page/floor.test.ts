@@ -47,7 +47,7 @@ describeInChromium("the floor view", (open) => {
       const before = await slider.getAttribute("value");
       await page.keyboard.press("ArrowLeft");
       await expect.poll(() => slider.getAttribute("value")).not.toBe(before);
-      // The view follows a little later than the key: another press before that could pass the moment by.
+      // The view follows later than the key: another press before that could skip the moment.
       await page.locator("main[aria-busy=false]").waitFor();
     }
     await page.waitForURL(/at=\d+/);

@@ -167,7 +167,7 @@ describeInChromium("the page's frame", (open) => {
   });
 });
 
-/** A node that asks who one is, and knows two. */
+/** A node that requires a sign-in, with two users. */
 async function guard(): Promise<NodeUnderTest> {
   const keys = [
     { owner: "ann", key: KEY },

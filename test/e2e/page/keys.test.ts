@@ -47,7 +47,7 @@ describeInChromium("the page's keys", (open) => {
     const { id: phone } = await ben.hold("phone");
     const { page } = await open(addressOf("floor", floorId));
     await page.getByRole("article", { name: "Music: paused" }).waitFor();
-    // Without a card in focus: the holder.
+    // Without a focused card: the holder.
     await page.keyboard.press("KeyP");
     await page.getByRole("article", { name: "Phone: paused" }).waitFor();
     await page.getByRole("article", { name: "Music: has the floor" }).waitFor();

@@ -27,7 +27,7 @@ const LOOKS = (["light", "dark"] as const)
   .flatMap((colorScheme) => ["en-US", "zh-CN"].map((locale) => ({ colorScheme, locale })))
   .map((look, index) => ({ ...look, index }));
 
-/** What each view has once it is drawn, in any language. */
+/** An element that each view has once it is rendered, in any language. */
 const VIEWS: readonly (readonly [path: (floor: string, asked: string) => string, drawn: string])[] = [
   [() => "", "main form"],
   [(floor) => `floor/${floor}`, "[data-front=true]"],
@@ -58,7 +58,7 @@ async function summarise(): Promise<string> {
   return `${encodeURIComponent(floorId)}/${id}`;
 }
 
-/** A floor with every kind of card: in front, quieter, paused with a held question, waiting; and a refusal. */
+/** A floor with every kind of card: in front, ducked, paused with a held question, waiting; and a refusal. */
 beforeAll(async () => {
   const ann = new E2eClient(node);
   const general = await ann.hold("general");
@@ -76,7 +76,7 @@ beforeAll(async () => {
   summarised = await summarise();
 });
 
-/** What makes the page wider than its screen; nothing where it is not. */
+/** The elements that make the page wider than its screen, if any. */
 const beyondScreen = (page: Page) =>
   page.evaluate<string[]>(`document.documentElement.scrollWidth <= innerWidth ? [] :
     [...document.body.querySelectorAll("*")]
@@ -96,7 +96,7 @@ describeInChromium("every view", (open) => {
           await page.setViewportSize(size);
           expect(await beyondScreen(page), `${name} at ${size.width}`).toEqual([]);
         }
-        // axe takes seconds: each view in each look once, and over the looks at each size.
+        // axe takes seconds: each view is checked once in each look, with the sizes distributed over the looks.
         await page.setViewportSize(SIZES[(place + index) % SIZES.length]!);
         const { violations } = await new AxeBuilder({ page }).analyze();
         expect(violations.map(({ id, nodes }) => `${name}: ${id}: ${nodes[0]?.html}`)).toEqual([]);

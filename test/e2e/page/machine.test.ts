@@ -64,7 +64,7 @@ describeInChromium("the machine view", (open) => {
     await page.getByText("Prompt Agent (80) got the floor: 80 against 20, Music Agent is heard quieter.").waitFor();
     await page.getByRole("navigation").getByRole("link", { name: "Timeline" }).click();
     await page.getByText("duck active.idle → ducked.idle -14 dB").waitFor();
-    // The heights of what is painted in the first lane, column by column.
+    // The heights of the painted pixels in the first lane, column by column.
     const heights = () =>
       page.evaluate<number[]>(`(() => {
         const canvas = document.querySelector("canvas[role=img]");
@@ -83,7 +83,7 @@ describeInChromium("the machine view", (open) => {
       for (let at = 0; at < data.length; at += 4) if (data[at + 3] === 255) seen.add(data.slice(at, at + 3).join());
       return [...seen];
     })()`);
-    // That of a session that is heard, and of the mark of a decision.
+    // The height of an audible session, and of a decision's mark.
     expect(colours).toEqual(expect.arrayContaining(["11,122,107", "21,33,44"]));
     expect(faults).toEqual([]);
   });

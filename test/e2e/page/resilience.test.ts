@@ -16,7 +16,7 @@ const node = await NodeUnderTest.start({ pageFolder });
 afterAll(() => node.stop());
 afterAll(closeChromium);
 
-/** What Chromium itself writes on the console about an answer that was no success, or that did not come. */
+/** Chromium's own messages on the console about an answer with an error status, or without an answer. */
 const unexpected = (faults: readonly string[]) =>
   faults.filter((fault) => !fault.startsWith("Failed to load resource"));
 
@@ -29,7 +29,10 @@ async function expectWhole(page: Page, url: string, floorId: string): Promise<vo
   await page.getByText(`${events.length} of ${events.length} events`, { exact: true }).waitFor();
 }
 
-/** In the page: when each stream was asked for, and which `bye` ended it. Text, since the types of pages are not those of tests. */
+/**
+ * In the page: when each stream was requested, and which `bye` ended it. Text, because tests are compiled without the
+ * types of the DOM.
+ */
 const KEEP_STREAMS = `globalThis.streams = [];
   const ask = fetch;
   globalThis.fetch = async (url, init) => {
@@ -47,7 +50,7 @@ const KEEP_STREAMS = `globalThis.streams = [];
     return answer;
   };`;
 
-/** How many streams the page has asked for. */
+/** The number of streams that the page has requested. */
 const askedOf = (page: Page) => page.evaluate<number>("globalThis.streams.length");
 
 interface EndedStream {
@@ -57,19 +60,19 @@ interface EndedStream {
   nextAt: number;
 }
 
-/** The streams that a `bye` ended, and when the page asked for each of them again. */
+/** The streams that a `bye` ended, and when the page requested each of them again. */
 async function streamsOf(page: Page): Promise<EndedStream[]> {
   const kept = await page.evaluate<(Partial<EndedStream> & { path: string; at: number })[]>("globalThis.streams");
   const ended = kept.flatMap(({ path, byeAt, inMs }) => {
     const next = kept.find((each) => each.path === path && byeAt !== undefined && each.at > byeAt);
     return byeAt !== undefined && inMs !== undefined && next ? [{ path, byeAt, inMs, nextAt: next.at }] : [];
   });
-  // That of the floor, and that of the session.
+  // The floor's stream, and the session's.
   expect(ended).toHaveLength(2);
   return ended;
 }
 
-/** The keys with which a page sends this command from now on. */
+/** The keys with which the page sends this command from now on. */
 function keysOf(page: Page, path: string): () => Promise<(string | null)[]> {
   const sent: Request[] = [];
   page.on("request", (request) => {
@@ -130,7 +133,7 @@ describeInChromium("the page survives", (open) => {
     await page.getByLabel("Search titles and messages").fill("made");
     // It still says so when the server is not back at that time.
     await expect.poll(() => askedOf(page)).toBeGreaterThanOrEqual(asked + 2);
-    // A reading that was given up meanwhile is no error of its own, and is made again later.
+    // A read that was cancelled meanwhile is not an error, and is repeated later.
     await expect.poll(() => lists.length).toBeGreaterThanOrEqual(5);
     await line.waitFor();
     expect(await page.getByRole("alert").allTextContents()).toEqual([]);

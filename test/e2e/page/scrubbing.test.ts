@@ -9,12 +9,12 @@ afterAll(() => node.stop());
 afterAll(closeChromium);
 
 const ROUNDS = 120;
-/** What a round adds to the log: a pause, a decision and a resume. */
+/** The events of a round: a pause, a decision and a resume. */
 const EVENTS_A_ROUND = 3;
-/** Moments in which every list is full, and does not end, as rounds before the log's end. */
+/** Moments at which every list is full and does not end, in rounds before the log's end. */
 const MOMENTS = [20, 40];
 
-/** A floor on which the same happens again and again. Returns its id and the number of its events. */
+/** A floor on which the same events repeat. Returns its id and the number of its events. */
 async function goRound(): Promise<{ floorId: string; count: number }> {
   const userId = node.newUser();
   const { id } = (await node.post("/session/create", { agentId: "music", userId, activate: true })).body.session;
@@ -34,7 +34,10 @@ const scrubTo = (page: Page, count: number) =>
   slider.dispatchEvent(new Event("input", { bubbles: true }));
 })()`);
 
-/** What is made and removed in the view from now on, by tag; `text` is how often texts and attributes changed. */
+/**
+ * The elements that are added to and removed from the view from now on, by tag; `text` counts changes of texts and
+ * attributes.
+ */
 const watchView = (page: Page) =>
   page.evaluate(`(() => {
     window.made = [];

@@ -46,7 +46,7 @@ describeInChromium("the sequence view", (open) => {
   });
 
   test("shows the span that is chosen in the timeline, also when its address is opened elsewhere", async () => {
-    // Takes most of a second, so that there is something to choose from.
+    // Takes most of a second, so that there is a span to choose from.
     const { view } = await drive("count");
     const { page } = await open(view("timeline"));
     await page.getByRole("img", { name: /3 decisions/ }).waitFor();

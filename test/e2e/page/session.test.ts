@@ -38,7 +38,7 @@ const node = await NodeUnderTest.start({ pageFolder, agents: [...E2E_AGENTS, wri
 afterAll(() => node.stop());
 afterAll(closeChromium);
 
-/** A session that holds the floor of a user of its own. */
+/** A session that holds the floor of a separate user. */
 async function makeSession(agentId: string): Promise<{ id: string; address: string }> {
   const { id, floorId } = await new E2eClient(node).hold(agentId);
   return { id, address: `${node.url}/#/session/${encodeURIComponent(floorId)}/${id}` };

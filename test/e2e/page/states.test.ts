@@ -32,7 +32,7 @@ describeInChromium("the floor, session and machine views", (open) => {
     await page.getByText(/^No connection since /).waitFor();
     await pause.click();
     await page.getByText("Not known yet whether it was done. It is repeated with the same key.").waitFor();
-    // What was there is shown still.
+    // The earlier content is still shown.
     await expect.poll(() => pause.isVisible()).toBe(true);
     road.admit();
     await expect.poll(async () => (await ann.see(session.id)).state).toBe("paused");
@@ -54,7 +54,7 @@ describeInChromium("the floor, session and machine views", (open) => {
   });
 
   test("say that older events are gone when the server lost them, and show the new log", async () => {
-    // A store in memory: the node that takes this one's place begins another log.
+    // A store in memory: the node that replaces this one starts another log.
     const settings = { PORT: String(await freePort()) };
     const before = await NodeUnderTest.start({ pageFolder, settings });
     const cay = new E2eClient(before);
@@ -90,7 +90,7 @@ describeInChromium("the floor, session and machine views", (open) => {
     const session = await eve.hold("general");
     const { page } = await open(node.url);
     await connected(page);
-    // A session that lacks what every view reads of it.
+    // A session without the fields that every view reads.
     let isBroken = true;
     const broken = async (url: string) => {
       await page.route(url, async (route) => {

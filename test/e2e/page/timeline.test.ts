@@ -10,7 +10,7 @@ const node = await NodeUnderTest.start({ pageFolder });
 afterAll(() => node.stop());
 afterAll(closeChromium);
 
-/** Music answers, a call pauses it, a joke is refused. From then on the log stays as it is. */
+/** Music answers, a call pauses it, a joke is refused. After that the log does not change. */
 async function drive(): Promise<{ userId: string; music: string; address: string }> {
   const user = new E2eClient(node);
   const music = await user.hold("music");
@@ -87,7 +87,7 @@ describeInChromium("the timeline", (open) => {
     const { x, y, width } = (await picture.boundingBox())!;
     await page.mouse.click(x + width / 2, y + 10);
     await page.waitForURL(/at=\d+/);
-    /** Its beginning, middle and end. */
+    /** The beginning, the middle and the end of the log. */
     const axis = async () =>
       (await page.locator("[aria-hidden=true] > span", { hasText: /^\d\d:\d\d:\d\d/ }).allTextContents()).join(" ");
     const whole = await axis();
@@ -124,7 +124,7 @@ describeInChromium("the timeline", (open) => {
     const { address } = await drive();
     const { page } = await open(address);
     await page.getByRole("img", { name: /3 decisions/ }).waitFor();
-    /** How many pixels of each of the two lanes are painted in a column: the lane's bar, and the line beneath it. */
+    /** The painted pixels of each of the two lanes in a column: the lane's bar, and the line beneath it. */
     const column = (part: number) =>
       page.evaluate<number[]>(`(() => {
         const canvas = document.querySelector("canvas[role=img]");
@@ -133,7 +133,7 @@ describeInChromium("the timeline", (open) => {
         return [painted.slice(0, 22), painted.slice(22)].map((lane) => lane.filter(Boolean).length);
       })()`);
     await expect.poll(() => column(1)).toEqual([5 + 1, 13 + 1]);
-    // Before the second session there is nothing on its lane.
+    // Before the second session its lane is empty.
     await expect.poll(async () => (await column(0.02))[1]).toBe(1);
   });
 
@@ -155,14 +155,14 @@ describeInChromium("the timeline", (open) => {
     await page.waitForURL(/from=\d+/);
     await page.mouse.up();
     const half = spanOf();
-    // The button was released: this is no drag.
+    // The button was released, so this is not a drag.
     await page.mouse.move(x + width * 0.3, y + height / 2);
     await page.mouse.down();
     await page.mouse.move(x + 1, y + height / 2);
     await page.mouse.up();
     await expect.poll(spanOf).toBeLessThan(half);
     const less = spanOf();
-    // Nor is one that began elsewhere.
+    // A drag that began elsewhere is not one either.
     await page.mouse.move(x - 100, y - 20);
     await page.mouse.down();
     await page.mouse.move(x + width * 0.9, y + height / 2);

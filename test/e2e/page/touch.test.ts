@@ -21,7 +21,7 @@ async function openLog(open: (url: string, options?: BrowserContextOptions) => P
   return { ...opened, picture };
 }
 
-/** Fingers on a page: each step says where all that are down are; an empty one lifts all. */
+/** Fingers on the page: each step lists the positions of all that touch it; an empty step lifts them. */
 async function fingersOn(page: Page) {
   const session = await page.context().newCDPSession(page);
   let down = 0;
@@ -33,7 +33,7 @@ async function fingersOn(page: Page) {
   };
 }
 
-/** The part of the log that the address says is shown; undefined: all of it. */
+/** The part of the log that the address selects; undefined: all of it. */
 function spanOf(page: Page): { from: number; to: number } | undefined {
   const query = new URLSearchParams(page.url().split("?")[1]);
   const [from, to] = [Number(query.get("from")), Number(query.get("to"))];

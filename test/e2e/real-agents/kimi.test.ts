@@ -20,6 +20,6 @@ max_context_size = 100000
 [loop_control]
 max_attempts_per_step = 1
 `,
-  // It ends its turn without a word.
+  // It ends its turn without a message.
   limited: /^provider_(rate_limited|unreachable)$/,
 });

@@ -25,11 +25,11 @@ export interface RealAgent {
   /** The variable that names its home folder. */
   readonly homeVariable: string;
   readonly env: Readonly<Record<string, string>>;
-  /** What a run comes to whose model's provider answers 429. */
+  /** The outcome of a run whose model's provider answers 429. */
   readonly limited: RegExp;
 }
 
-/** A node with the agent, in a house that outlives the node, and a model that answers it. */
+/** A node with the agent, in a folder that outlives the node, and a model that answers the agent. */
 class Stage {
   readonly tag = `tag-${randomUUID()}`;
   readonly model: ModelServer;
@@ -37,7 +37,7 @@ class Stage {
   readonly #begin: () => Promise<ChildServer>;
   #server: ChildServer;
   #reader: SessionReader;
-  /** Events of the session that were looked at. */
+  /** The number of the session's events that were read. */
   #seen = 0;
 
   private constructor(
@@ -89,7 +89,7 @@ class Stage {
     return this.#reader.transcript.logs.get("s") ?? [];
   }
 
-  /** The next event of a type, behind those that were looked at. */
+  /** The next event of a type, after those that were read. */
   async next(...types: string[]): Promise<{ type: string; requestId?: string; data: Record<string, unknown> }> {
     const find = () => this.#events.findIndex(({ type }, index) => index >= this.#seen && types.includes(type));
     await this.#reader.until(() => find() >= 0);
@@ -109,7 +109,10 @@ class Stage {
     return data["toolCall"] as Record<string, unknown>;
   }
 
-  /** Answer every request of a turn: those for a tool of Interlock, and those of the agent for what it does. @returns its events */
+  /**
+   * Answer every request of a turn: those for a tool of Interlock, and the agent's requests for permission. @returns
+   * its events
+   */
   async answerAll(ofClock: string): Promise<HeardEvent[]> {
     const from = this.#seen;
     for (;;) {
@@ -125,7 +128,7 @@ class Stage {
     await this.#server.post("/message", { type: "abort", sessionId: "s" });
   }
 
-  /** SIGKILL, and another node in the same house. */
+  /** SIGKILL, and another node in the same folder. */
   async killAndRestart(): Promise<void> {
     await this.#server.kill();
     await gone(this.tag);
@@ -140,14 +143,17 @@ class Stage {
     return (body as unknown as { session: { agentSessions: Record<string, string> } }).session.agentSessions["coder"];
   }
 
-  /** What was said last. */
+  /** The last message. */
   async reply(): Promise<string> {
     const { body } = await this.#server.ask("GET", "/session/s/messages");
     return body.messages.at(-1)!.content;
   }
 }
 
-/** Whatever is promised of coding agents, with a real one. Missing, it is skipped by name; where `CI` is set it fails. */
+/**
+ * The contract of coding agents, with a real one. If it is missing, the suite is skipped by name; where `CI` is set it
+ * fails.
+ */
 export function describeRealAgent(agent: RealAgent): void {
   const { profile, command, limited } = agent;
   if (!existsSync(join(BIN, command))) {
@@ -223,7 +229,7 @@ export function describeRealAgent(agent: RealAgent): void {
       await running(word, 1);
       await stage.killAndRestart();
       await gone(word);
-      // The run that was cut is not begun again: it had used a tool.
+      // The interrupted run is not started again, because it had used a tool.
       expect((await stage.next("error")).data).toMatchObject({ errorCode: "run_lost" });
       await stage.next("complete");
       await stage.say("hello again");

@@ -10,7 +10,7 @@ const CATALOG = {
     { name: "phone", priority: 90 },
   ],
 };
-/** So many that their ends are spread over a while. */
+/** So many that their ends are spread over time. */
 const STREAMS = 300;
 
 async function create(server: ChildServer, id: string, agentId: string, userId: string): Promise<void> {
@@ -33,7 +33,7 @@ test("a stopping node disconnects its readers one by one, and exits with code 0"
     await stream.until(({ position, events }) => position !== undefined || events.length > 0);
 
   server.signal("SIGTERM");
-  // Whoever comes while it is closing is sent away as well; it speaks of itself as not ready.
+  // A reader that connects during shutdown is sent away as well; the node reports that it is not ready.
   let ready = await server.ask("GET", "/ready");
   while (ready.status === 200) ready = await server.ask("GET", "/ready");
   expect(ready).toMatchObject({ status: 503, body: { status: "not_ready" } });
@@ -54,7 +54,7 @@ test("a stopping node disconnects its readers one by one, and exits with code 0"
     expect(stream.retries).toEqual([2_000, bye.data.reconnectInMs]);
     waits.add(bye.data.reconnectInMs);
   }
-  // No two hundred of them come back at once.
+  // The clients come back at different times.
   expect(waits.size).toBeGreaterThan(STREAMS / 2);
   expect(await server.ended).toEqual({ code: 0, signal: null });
   expect(server.log.filter(({ level }) => level >= 40)).toEqual([]);
@@ -103,7 +103,7 @@ test("a reader that does not take its farewell goes without, and the node ends a
   const stream = await open(server, "/session/a/events");
   await stream.next("session_created");
   stream.stall();
-  // More than the kernel takes for it.
+  // More than the kernel buffers.
   const content = "x".repeat(100_000);
   for (let n = 0; n < 120; n++) {
     const { status } = await server.post("/message", { type: "chat", sessionId: "a", content });

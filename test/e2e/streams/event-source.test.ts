@@ -15,9 +15,9 @@ const CATALOG = {
   ],
 };
 const QUESTIONS = ["sing", "hello"];
-/** What anybody says here is the song as far as it has come, a question, or the phone's answer. */
+/** Every message here is the song so far, a question, or the phone's answer. */
 const mayBeSaid = (text: string) => WHOLE.startsWith(text) || QUESTIONS.includes(text) || text.startsWith("You said: ");
-/** Sessions are called after their zone. */
+/** Sessions are named after their zone. */
 const zoneOf = (sessionId: string) => sessionId.split("-")[0]!;
 
 async function create(server: ChildServer, id: string, agentId: string, rest: object = {}): Promise<string> {
@@ -51,7 +51,7 @@ async function expectWhole(server: ChildServer, page: Page, sessionId: string): 
 
 test("pages on a road that breaks all the time see each event once, in order, and every text right, of two zones at once", async () => {
   const server = await (await makeHouse(CATALOG)).start();
-  // Many frames are broken in the middle; some connections break before the first.
+  // Many frames are cut in the middle; some connections break before the first.
   const proxy = await ShakyProxy.start(server.url, new Chance(11), 600, 9_000);
   const connection = new Page(`${proxy.url}/events`, { mayBeSaid, floorOf: zoneOf });
   await connection.until(() => connection.heard.some(({ type }) => type === "connected"));
@@ -65,7 +65,7 @@ test("pages on a road that breaks all the time see each event once, in order, an
 
   for (let round = 0; round < 5; round++) {
     const runs = await Promise.all(zones.map((zone) => say(server, `${zone}-song`, "sing")));
-    // Only the driver is called.
+    // Only the driver gets a call.
     const call = `driver-call${round}`;
     await create(server, call, "phone", { zone: "driver", connectionId });
     await say(server, call, "hello");
@@ -82,7 +82,7 @@ test("pages on a road that breaks all the time see each event once, in order, an
   expect([connection, ...pages].map(({ faults }) => faults)).toEqual([[], [], []]);
   for (const page of [connection, ...pages]) expect(page.opens).toBeGreaterThan(5);
   expect(proxy.cuts).toBeGreaterThan(20);
-  // It was the same connection each time, whatever broke.
+  // It was the same connection each time, despite the breaks.
   const ids = connection.heard.filter(({ type }) => type === "connected").map(({ data }) => data.connectionId);
   expect(new Set(ids)).toEqual(new Set([connectionId]));
   // A call in front never paused the song in the back.
@@ -102,7 +102,7 @@ test("pages that join in the middle of a reply are shown what there is of it, an
   const first = new Page(`${server.url}/session/song/events`, { mayBeSaid });
   const runId = await say(server, "song", "sing");
   await first.until(() => first.writing("song").some((text) => text.includes("la5 ")));
-  // While it is held nothing further is said, so that whoever joins now joins in the middle.
+  // While it is held, no text follows, so a reader that joins now joins within the message.
   await create(server, "call", "phone");
   await first.until(() => first.transcriptOf("song").stateOf("song") === "paused");
   const { position } = (await server.ask("GET", "/session/song")).body;
@@ -113,7 +113,7 @@ test("pages that join in the middle of a reply are shown what there is of it, an
   ];
   for (const page of late) await page.until(() => page.writing("song").length > 0);
   await server.post("/session/call/archive");
-  // And some join whenever it is.
+  // Some join at any time.
   for (const piece of ["la9 ", "la14 ", "la20 "]) {
     await first.until(() => first.writing("song").some((text) => text.includes(piece)));
     late.push(new Page(`${server.url}/session/song/events`, { mayBeSaid }));
@@ -127,7 +127,7 @@ test("pages that join in the middle of a reply are shown what there is of it, an
     const shown = page.heard.filter(({ type, data }) => type === "message" && data.streaming);
     expect(shown.length).toBeGreaterThan(0);
     expect(shown[0]!.data.content).toMatch(/^la0 /);
-    // What follows begins where it ended, and no piece comes twice.
+    // The next text starts where the last one ended, and no piece is repeated.
     let length = shown.at(-1)!.data.content.length;
     const deltas = page.heard.slice(page.heard.indexOf(shown.at(-1)!)).filter(({ type }) => type === "delta");
     expect(deltas.length).toBeGreaterThan(20);

@@ -11,10 +11,10 @@ const CATALOG = {
 const MESSAGES = 60;
 const HEAVY = "x".repeat(262_144);
 const READERS = 5;
-/** Bytes a slow reader takes at a time. */
+/** The bytes that a slow reader reads at a time. */
 const SIP = 65_536;
 
-/** A session whose log is heavy; resolves with its last place. */
+/** A session with a large log; resolves with its last place. */
 async function fillSession(server: ChildServer): Promise<number> {
   await server.ask("POST", "/session/create", { id: "heavy", agentId: "listener", activate: true });
   const reader = new SessionReader(`${server.url}/session/heavy/events`);
@@ -28,7 +28,7 @@ async function fillSession(server: ChildServer): Promise<number> {
   return reader.transcript.seqOf("heavy");
 }
 
-/** Reads a session from its beginning, a sip at a time; resolves when it was given the event at a place. */
+/** Reads a session from its beginning in small pieces; resolves when the event at a place has arrived. */
 async function readSlowly(server: ChildServer, last: number): Promise<void> {
   const { hostname, port, host } = new URL(server.url);
   const socket = connect({ host: hostname, port: Number(port) });
@@ -57,6 +57,6 @@ test("a log of heavy messages that slow readers read from the beginning delays n
     answered += 1;
   }
   await reading;
-  // The node answered between pages: what was read in one turn of its event loop is bounded.
+  // The node answered between pages: the amount read in one turn of its event loop is bounded.
   expect(answered).toBeGreaterThan(READERS * 4);
 }, 120_000);

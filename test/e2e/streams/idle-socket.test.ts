@@ -6,7 +6,7 @@ import { type ChildServer, makeHouse } from "../../support/nodes/child-server.ts
 
 const CATALOG = { agents: [{ name: "general" }] };
 
-/** A socket to the node on which this much was said. */
+/** A socket to the node on which this text was sent. */
 async function open(server: ChildServer, said: string): Promise<{ socket: Socket; closed: Promise<unknown> }> {
   const { hostname, port } = new URL(server.url);
   const socket = connect(Number(port), hostname);
@@ -18,7 +18,7 @@ async function open(server: ChildServer, said: string): Promise<{ socket: Socket
   return { socket, closed };
 }
 
-/** It ended by itself: whoever is cut short leaves what it wrote last in a second file. */
+/** The node closed its store: an interrupted process leaves SQLite's WAL file. */
 async function expectGoodOrder(server: ChildServer, file: string): Promise<void> {
   expect(await server.ended).toEqual({ code: 0, signal: null });
   await expect(access(`${file}-wal`)).rejects.toThrow(/ENOENT/);
@@ -35,7 +35,7 @@ test.each([
   const house = await makeHouse(CATALOG, { INTERLOCK_DRAIN: "1s" });
   const server = await house.start();
   const { closed } = await open(server, said);
-  // It is there: what came after it was answered.
+  // The text has arrived: what followed it was answered.
   expect((await server.post("/session/create", { userId: "ann" })).status).toBe(200);
   server.signal("SIGTERM");
   await expectGoodOrder(server, house.file);

@@ -12,7 +12,7 @@ import { openTemporaryStore } from "../../support/stores/temporary-store.ts";
 const CONNECTIONS = 5_000;
 const AT_A_TIME = 100;
 
-/** Of this process: what keeps it busy or awake. */
+/** The resources of this process that keep it busy or alive. */
 function resources(): Record<string, number> {
   const counts: Record<string, number> = {};
   for (const kind of process.getActiveResourcesInfo()) counts[kind] = (counts[kind] ?? 0) + 1;
@@ -34,7 +34,7 @@ test("thousands of connections that come and go leave nothing behind", async () 
     const path = chance.pick([`/session/s${n}/events`, `/floor/u%3Auser-${n}/events`, `/events?sessionId=s${n}`]);
     const stream = EventStream.begin(`${url}${path}`);
     const patience = chance.below(4);
-    // Some go before they are answered, some while they are, some stay for an event.
+    // Some disconnect before the answer, some during it, some after an event.
     if (patience === 0) await turn();
     if (patience === 1) for (let turns = chance.below(12); turns > 0; turns--) await turn();
     if (patience === 2) await stream.until(({ retries }) => retries.length > 0);

@@ -16,7 +16,7 @@ const CATALOG = {
   ],
 };
 
-/** What is said is the song, at every moment and whoever reads it. */
+/** Each message is the song, at every moment and for every reader. */
 function mindText(transcript: Transcript, faults: string[]): void {
   transcript.onText = (_, text) => {
     const isQuestion = text === "sing" || text === "hello";
@@ -29,7 +29,7 @@ async function create(server: ChildServer, id: string, agentId: string, connecti
   expect((await server.post("/session/create", body)).status, id).toBe(200);
 }
 
-/** A song that a call interrupts, and that goes on to its end afterwards. */
+/** A song that a call interrupts, and that continues to its end afterwards. */
 async function singThroughACall(server: ChildServer, round: number, connectionId: string): Promise<string> {
   const { body } = await server.post("/message", { type: "chat", sessionId: "singer", content: "sing" });
   const call = `call-${round}`;
@@ -63,7 +63,7 @@ test("readers that are cut off all the time have every event once, in order, and
     await open("/session/singer/events"),
     await open("/floor/u%3Aann/events"),
   ];
-  // It shows a part of what happens.
+  // The client shows only a part of the events.
   hasty[3]!.transcript.maySkip = true;
 
   let isOver = false;
@@ -99,7 +99,7 @@ test("a browser's own EventSource comes back by itself, and misses and repeats n
   const proxy = await CuttingProxy.start(server.url);
   const faults: string[] = [];
 
-  /** Hears as a page does: by `onmessage` alone. */
+  /** Receives events like a page: with `onmessage` only. */
   function listen(path: string): {
     transcript: Transcript;
     heard: HeardEvent[];

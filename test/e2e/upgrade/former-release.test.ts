@@ -12,11 +12,14 @@ import { POSTGRES } from "../../support/servers/postgres-server.ts";
 import { chooseServer, describeWith } from "../../support/servers/server-choice.ts";
 import { makeFolder } from "../../support/stores/sqlite-place.ts";
 
-/** A database that the former release wrote, opened by this one: nothing that release acknowledged is lost or changed. */
+/**
+ * A database that the former release wrote, opened by this one: nothing that the former release acknowledged is lost or
+ * changed.
+ */
 
 const { default_agent, agents } = await readAgents();
 
-/** Sessions whose runs the kill interrupted: this release goes on with them, so they change. */
+/** Sessions whose runs the kill interrupted: this release continues them, so they change. */
 const INTERRUPTED = ["ann-music", "cat-question", "dan-confirmation", "fay-running", "gus-stacked"];
 const isAtRest = (path: string) => /^\/session\/(?!list)/.test(path) && !INTERRUPTED.some((id) => path.includes(id));
 
@@ -173,8 +176,8 @@ function upgradeSuite(name: "sqlite" | "postgres", open: (recording: Recording) 
   });
 
   /**
-   * Answer the interaction that the run's next attempt opens, and wait for the end of so many runs. The former release's
-   * interaction ended with the worker that waited for it.
+   * Answer the interaction that the run's next attempt opens, and wait for the end of `count` runs. The former
+   * release's interaction ended with the worker that waited for it.
    */
   async function answerAgain(sessionId: string, type: string, response: object, runs = 1): Promise<void> {
     const events = recording.streams[`/session/${sessionId}/events`]!;

@@ -4,7 +4,7 @@ import { makeHouse } from "../../support/nodes/child-server.ts";
 
 test("a failure is found in the log by the answer's traceId, and from there by its command, floor and session", async () => {
   const house = await makeHouse({ agents: [{ name: "general" }] });
-  // Its floor is broken on purpose.
+  // Its floor is damaged on purpose.
   house.leaveUnchecked();
   const first = await house.start();
   await first.post("/session/create", { id: "broken", userId: "ann", activate: true });

@@ -8,7 +8,7 @@ beforeAll(async () => {
 });
 afterAll(() => node.stop());
 
-/** The value of one line; undefined where it is not there. */
+/** The value of one line; undefined if it is missing. */
 async function read(line: string): Promise<number | undefined> {
   const { text } = await node.get("/metrics");
   const found = text.split("\n").find((each) => each.startsWith(`${line} `));
@@ -26,7 +26,7 @@ describe("a node alone", () => {
       const labels = name === "run_seconds" ? '{agent="music",outcome="done",code=""}' : "";
       expect(await read(`interlock_${name}_count${labels}`), name).toBeGreaterThan(0);
     }
-    // The work is done: what it took is in seconds, far below any of these.
+    // The work is done: its durations are in seconds, far below any of these.
     expect(await read("interlock_commit_seconds_sum")).toBeLessThan(5);
     expect(await read("interlock_bus_lag_seconds_sum")).toBeLessThan(5);
   });

@@ -22,7 +22,7 @@ async function openHouse() {
   return { provider, node };
 }
 
-/** A turn that has come to its end. */
+/** A turn, up to its end. */
 async function play(node: ChildServer, agentId: string): Promise<{ sessionId: string; runId: string }> {
   const { session } = (await node.post("/session/create", { agentId, activate: true })).body;
   const { runId } = (await node.post("/message", { type: "chat", sessionId: session.id, content: "hello" })).body;

@@ -16,7 +16,7 @@ describeWith(POSTGRES, await chooseServer(POSTGRES), "three nodes, one of each r
   const postgres = serverOf(startPostgres);
   const closing: (() => Promise<unknown>)[] = [];
   const nodes = {} as Record<(typeof ROLES)[number], NodeUnderTest>;
-  /** Of the last of them. */
+  /** The settings of the node that started last. */
   let settings: Record<string, string>;
   let collector: TraceCollector;
 
@@ -32,7 +32,7 @@ describeWith(POSTGRES, await chooseServer(POSTGRES), "three nodes, one of each r
     for (const role of ROLES) {
       settings = { INTERLOCK_STORE: url, INTERLOCK_BUS: server.url, INTERLOCK_ROLES: role };
       nodes[role] = await NodeUnderTest.start({ settings, env: collector.env });
-      // Stopped already where all went well.
+      // Already stopped if the test passed.
       closing.push(() => nodes[role].shutDown());
     }
   }, 60_000);
@@ -82,7 +82,7 @@ describeWith(POSTGRES, await chooseServer(POSTGRES), "three nodes, one of each r
     expect(await read(worker, "interlock_run_wait_seconds_count")).toBe(1);
     expect(await read(worker, 'interlock_run_seconds_count{agent="music",outcome="done",code=""}')).toBe(1);
 
-    // The last spans of each are sent when it stops.
+    // Each node sends its last spans when it stops.
     for (const role of ["gateway", "worker", "orchestrator"] as const) await nodes[role].stop();
     const first = collector.spans.find(({ parentSpanId }) => parentSpanId === "b7ad6b7169203331")!;
     const ask = collector.below(first, "ask session.chat");

@@ -54,7 +54,7 @@ describe("a traced node", () => {
       "interlock.attempt": 1,
       "interlock.outcome": "done",
     });
-    // The claim is what makes it a run; what it says afterwards is part of it.
+    // The claim starts the run; its later output is part of it.
     collector.below(collector.below(commit, "ask run.claim"), "commit");
     const reports = chain.filter(({ name, parentSpanId }) => name === "ask run.report" && parentSpanId === run.spanId);
     expect(reports.length).toBeGreaterThan(0);
@@ -138,6 +138,6 @@ test("a node that is not traced does not load what makes traces, and takes a cal
     .map((line) => JSON.parse(line));
   expect(off.isLoaded).toBe(false);
   expect(off.traceId).not.toBe(TRACE_ID);
-  // The same hook sees them where they are wanted.
+  // The same hook sees them when they are enabled.
   expect(on).toEqual({ traceId: TRACE_ID, isLoaded: true });
 });

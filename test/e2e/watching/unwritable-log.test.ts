@@ -5,13 +5,13 @@ import { freePort } from "../../support/servers/free-port.ts";
 
 const CATALOG = { agents: [{ name: "general" }] };
 const DROPPED = "interlock_log_lines_dropped_total";
-/** A line about a command that breaks its floor weighs about 2 KiB; a pipe and its two ends take less than 1.5 MiB. */
+/** A log line about a command that breaks its floor has about 2 KiB; a pipe and its two ends hold less than 1.5 MiB. */
 const LINES = 1_200;
 
-/** A file with a floor whose every command is a line of the log, and a node on it. */
+/** A file with a floor whose every command writes a log line, and a node on it. */
 async function startWordy(options: StartOptions): Promise<ChildServer> {
   const house = await makeHouse(CATALOG);
-  // Its floors are broken on purpose.
+  // Its floors are damaged on purpose.
   house.leaveUnchecked();
   const first = await house.start();
   await first.post("/session/create", { id: "broken", userId: "ann", activate: true });
@@ -22,7 +22,7 @@ async function startWordy(options: StartOptions): Promise<ChildServer> {
   return await house.start(options);
 }
 
-/** Every answer comes, also to what is asked of another floor. */
+/** Every answer arrives, also that of another floor. */
 async function sayMuch(node: ChildServer, commands: number): Promise<void> {
   for (let left = commands; left > 0; left -= 50) {
     const answers = await Promise.all(Array.from({ length: 50 }, () => node.post("/session/broken/pause", {})));
@@ -45,7 +45,7 @@ test("a log that goes into a pipe that is not read stops no request, and its los
   await sayMuch(node, LINES);
   const dropped = await node.metric(DROPPED);
   expect(dropped).toBeGreaterThan(0);
-  // Read again, the log says how much of it is missing.
+  // When the log is read again, it says how many lines are missing.
   await node.hear(
     ({ msg, lines }) => msg === "lines of the log could not be written" && lines! >= dropped,
     () => sayMuch(node, 50),
