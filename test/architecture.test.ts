@@ -3,8 +3,8 @@ import { basename, dirname, join, relative, resolve } from "node:path";
 import { describe, expect, test } from "vitest";
 
 /**
- * Who may import whom: the table of docs/architecture.md, executed. The first rule whose `from` matches a file is that
- * file's; an import is allowed when one of `may` matches it. Files no rule names are not allowed to exist.
+ * The dependency table of docs/architecture.md. The first rule whose `from` matches a file applies to it; an import is
+ * allowed when one of `may` matches it. A file that matches no rule is an error.
  */
 const PURE_ACTORS =
   "^src/actors/((floor|session|machine)/[a-z-]+|facts|host/(floor-actors|session-machine-state|owner-check))\\.ts$";
@@ -134,7 +134,7 @@ interface Import {
   isType: boolean;
 }
 
-/** Source files of one folder that a reader still takes in at a glance. */
+/** The largest number of source files in one folder that a reader can overlook. */
 const MAX_FILES_IN_FOLDER = 16;
 
 const root = resolve(import.meta.dirname, "..");
@@ -159,7 +159,7 @@ function importsOf(file: string): Import[] {
 const matches = (patterns: readonly string[], path: string) =>
   patterns.some((pattern) => new RegExp(pattern).test(path));
 
-/** Why an import is not allowed, if it is not. */
+/** Why an import is not allowed; undefined if it is. */
 function objection({ from, to, isType }: Import): string | undefined {
   const rule = RULES.find((each) => new RegExp(each.from).test(from));
   if (!rule) return `${from}: no room is known for it`;
@@ -269,8 +269,8 @@ describe("the house", () => {
   });
 });
 
-/** The first circle of imports, as the files along it; undefined when there is none. */
-/** The files and packages that are loaded when a file starts: what it and they import at once, but for types. */
+/** The first import cycle, as the files along it; undefined when there is none. */
+/** The files and packages that are loaded when a file starts: its static imports and theirs, without types. */
 function loadedBy(entry: string, loaded = new Set<string>()): Set<string> {
   loaded.add(entry);
   const text = readFileSync(join(root, entry), "utf8");

@@ -4,28 +4,28 @@ import { AppError } from "../../src/protocol/errors.ts";
 import { Usage } from "../../src/protocol/message.ts";
 import { createRunStage, play, playToFailure, textOf, turnOf } from "../support/agents/run-stage.ts";
 
-/** What an agent under test says when it is made to speak: one text part each. */
+/** The text of an agent under test, one part each. */
 export const SPOKEN = ["One, ", "two, ", "three."];
 
-/** An agent, and the messages that make it do what the contract looks at. */
+/** An agent, and the messages that make it do what the contract checks. */
 export interface AgentSubject {
   readonly agent: Agent;
-  /** Whether its provider sends plain text, in which pieces have no ends and tokens are not counted. Default: false. */
+  /** Whether its provider sends plain text, whose pieces have no ends and without token counts. Default: false. */
   readonly isPlain?: boolean;
   /** A message that it answers with `SPOKEN`, and with some usage unless it is plain. */
   speaks(): string;
-  /** A message that it answers with the first of `SPOKEN`, and then with silence until it is aborted. */
+  /** A message that it answers with the first of `SPOKEN`, and then with nothing until it is aborted. */
   stalls(): string;
   /** A message that its provider refuses with `provider_rate_limited`. */
   fails(): string;
-  /** Resolves when all that its runs used outside, such as connections, was let go. */
+  /** Resolves when everything that its runs used outside, such as connections, is released. */
   released(): Promise<unknown>;
   close(): Promise<void>;
 }
 
 const NOTHING = { sleepers: 0, listeners: 0 };
 
-/** What the port promises, for every adapter alike. */
+/** The contract of the port, for every adapter. */
 export function agentContract(name: string, make: () => Promise<AgentSubject>): void {
   describe(`agent: ${name}`, () => {
     let subject: AgentSubject;
@@ -34,12 +34,12 @@ export function agentContract(name: string, make: () => Promise<AgentSubject>): 
     });
     afterEach(() => subject.close());
 
-    /** A run that has said its first word and now stalls. */
+    /** A run that has yielded its first text and now stalls. */
     async function stall() {
       const stage = createRunStage({ time: "stands" });
       const parts = subject.agent.run(turnOf(subject.stalls()), stage.control)[Symbol.asyncIterator]();
       let first = await parts.next();
-      // What an agent says about itself comes before its words.
+      // An agent's status parts come before its text.
       while (first.value?.type === "log" || first.value?.type === "provider-session") first = await parts.next();
       expect(first.value).toMatchObject({ type: "text", text: SPOKEN[0] });
       return { stage, parts };

@@ -13,7 +13,7 @@ import { BullmqQueues } from "../support/servers/bullmq-queues.ts";
 import { chooseRedisProcess, type RedisProcess, redis, startRedis } from "../support/servers/redis-server.ts";
 import { describeWith } from "../support/servers/server-choice.ts";
 
-// Locks that run out, and servers that come back, are waited for here.
+// Long enough for locks to expire and servers to come back.
 vi.setConfig({ testTimeout: 60_000 });
 
 const CHILD = fileURLToPath(new URL("../support/servers/queue-child.ts", import.meta.url));
@@ -45,7 +45,7 @@ describeWith(redis, await chooseRedisProcess(), "the run queue over BullMQ", () 
     ...rest,
   });
 
-  /** Takes runs; each is under way until `finish`, or not at all with `atOnce`. */
+  /** Takes runs; each runs until `finish`, or ends at once with `atOnce`. */
   async function take(queue: RunQueue, { atOnce = true, concurrency = 10 } = {}) {
     const begun: EffectId[] = [];
     const ends: (() => void)[] = [];
@@ -72,7 +72,7 @@ describeWith(redis, await chooseRedisProcess(), "the run queue over BullMQ", () 
     return { processing, begun, until, finish };
   }
 
-  /** Adds it again and again, as sweeps do, until it is taken. */
+  /** Adds it repeatedly, as sweeps do, until it is taken. */
   async function untilAdded(queue: RunQueue, effect: Effect): Promise<void> {
     for (let isTaken = false; !isTaken; await turn()) {
       isTaken = await queue.add(effect).then(
@@ -228,7 +228,7 @@ describeWith(redis, await chooseRedisProcess(), "the run queue over BullMQ", () 
       for (const run of runs) await stopping.add(run);
       const leaving = await take(stopping, { concurrency: 1 });
       await leaving.until(runs[0]!.id);
-      // At another moment of fetching each time.
+      // At a different moment of fetching each time.
       for (let turns = 0; turns < round; turns++) await turn();
       const stopped = leaving.processing.stop();
       const begun = [...leaving.begun];

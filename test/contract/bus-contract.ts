@@ -1,18 +1,18 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { type Bus, MAX_BUS_MESSAGE } from "../../src/bus/bus.ts";
 
-/** A bus to test, as several nodes see it. */
+/** A bus under test, as several nodes see it. */
 export interface BusSubject {
-  /** The bus as one more node has it. */
+  /** The bus of another node. */
   connect(): Promise<Bus>;
-  /** All connections, and whatever they needed. */
+  /** Close all connections, and what they needed. */
   close(): Promise<void>;
 }
 
 const encode = (text: string) => new TextEncoder().encode(text);
 const decode = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
 
-/** What the port promises, for every bus alike. */
+/** The contract of the port, for every bus. */
 export function busContract(name: string, open: () => Promise<BusSubject>): void {
   describe(`bus: ${name}`, () => {
     let subject: BusSubject;
@@ -25,7 +25,7 @@ export function busContract(name: string, open: () => Promise<BusSubject>): void
     });
     afterEach(() => subject.close());
 
-    /** Listens to a topic; `until` waits for a message, after those that came before it. */
+    /** Subscribes to a topic; `until` awaits a message and returns those before it. */
     async function listen(bus: Bus, topic: string) {
       const heard: string[] = [];
       let wake = () => {};
@@ -102,7 +102,7 @@ export function busContract(name: string, open: () => Promise<BusSubject>): void
 
     test("a bus publishes to a topic without subscribers without an error, and keeps nothing for later subscribers", async () => {
       await one.publish("nobody", encode("early"));
-      // Behind it, so that it has gone its way when this one has.
+      // Published afterwards: the first message was delivered or lost when this one arrives.
       const echo = await listen(one, "nobody");
       await one.publish("nobody", encode("echo"));
       await echo.until("echo");

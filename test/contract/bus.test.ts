@@ -6,7 +6,7 @@ import { chooseServer, describeWith } from "../support/servers/server-choice.ts"
 import { busContract } from "./bus-contract.ts";
 
 busContract("memory", async () => {
-  // One process, one bus: every node of it has the same.
+  // All nodes of one process share one bus.
   const bus = new MemoryBus();
   return { connect: async () => bus, close: () => bus.close() };
 });

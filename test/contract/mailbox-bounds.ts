@@ -6,7 +6,7 @@ import type { BusSubject } from "./bus-contract.ts";
 
 const ASK_AGAIN_MS = 500;
 
-/** What a mailbox promises of commands in pieces, of a bus that is away, and of a node that stops. */
+/** The contract of a mailbox for commands in pieces, for a bus that is away, and for a node that stops. */
 export function mailboxBounds(name: string, open: () => Promise<BusSubject>): void {
   describe(`mailbox over ${name}`, () => {
     const mail = mailStage(open);

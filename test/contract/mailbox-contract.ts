@@ -7,7 +7,7 @@ import type { BusSubject } from "./bus-contract.ts";
 
 const ASK_AGAIN_MS = 500;
 
-/** What a mailbox promises over every bus that keeps the bus's promises, and over one that loses and repeats. */
+/** The contract of a mailbox over every bus, and over one that loses and repeats messages. */
 export function mailboxContract(name: string, open: () => Promise<BusSubject>): void {
   describe(`mailbox over ${name}`, () => {
     const mail = mailStage(open);

@@ -12,7 +12,7 @@ describeWith(POSTGRES, await chooseServer(POSTGRES), "the contract on PostgreSQL
 
   storeContract("PostgreSQL", async () => {
     const { url, drop } = await server().makeDatabase();
-    // To drop one takes a while, and is not worth it where the server is about to go.
+    // Not dropped if the server is about to stop, because dropping is slow.
     const remove = async () => (server().isOurs ? undefined : await drop());
     return { isLasting: true, open: () => openPostgresStore({ url, ...ports }), remove };
   });

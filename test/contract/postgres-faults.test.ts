@@ -14,7 +14,7 @@ const choice = await chooseServer(POSTGRES, { own: true });
 describeWith(POSTGRES, choice, "a PostgreSQL server that fails", (start) => {
   const server = serverOf(start);
 
-  /** Whatever a store is asked when its server is not there. */
+  /** Every kind of request to a store, for a server that is away. */
   const EVERYTHING: ((store: Store) => Promise<unknown>)[] = [
     (store) => new FloorWriter(store).write(),
     (store) => store.confirm("u:ann" as FloorId, 0),
@@ -24,7 +24,7 @@ describeWith(POSTGRES, choice, "a PostgreSQL server that fails", (start) => {
     (store) => store.prune({ now: 1, receiptsBefore: 1, limit: 1 }),
   ];
 
-  /** Writes a message per commit, on and on, as a host would: what is not known is read again before the next. */
+  /** Writes one message per commit, repeatedly, like a host: after an unknown outcome it reads before it continues. */
   class Writer {
     readonly #floor: FloorWriter;
     readonly #store: Store;
@@ -51,7 +51,7 @@ describeWith(POSTGRES, choice, "a PostgreSQL server that fails", (start) => {
       }
     }
 
-    /** Resolves when so many more were acknowledged. */
+    /** Resolves when `count` more were acknowledged. */
     acknowledges(more: number): Promise<void> {
       const settle = Promise.withResolvers<void>();
       this.#waiting = { count: this.#acknowledged.length + more, settle };
@@ -62,7 +62,7 @@ describeWith(POSTGRES, choice, "a PostgreSQL server that fails", (start) => {
       const view = await this.#store.viewSession(this.#session as SessionId, 100_000);
       const stored = view!.messages.map(({ id }) => id);
       expect(stored).toEqual(expect.arrayContaining(this.#acknowledged));
-      // Of what was not acknowledged some may be there, but whole: each is a version of its floor.
+      // Some of the unacknowledged commits may be stored, but completely: each is a version of its floor.
       expect((await this.#store.loadFloor(this.#floor.id))?.version).toBe(stored.length);
       expect(view!.session.messageCount).toBe(stored.length);
     }
@@ -108,7 +108,7 @@ describeWith(POSTGRES, choice, "a PostgreSQL server that fails", (start) => {
       for (const writer of writers) await writer.check();
       const codes = new Set(writers.flatMap((writer) => [...writer.codes]));
       expect(codes).toEqual(new Set(["unavailable"]));
-      // Told when it went and when it came back, and not with every statement between.
+      // Logged when the server went away and when it came back, and not with every statement between.
       const told = ["the database does not answer statements", "the database answers statements again"];
       expect(new Set(log.lines)).toEqual(new Set(told));
       expect(log.lines.length).toBeLessThan(20);
@@ -125,7 +125,7 @@ describeWith(POSTGRES, choice, "a PostgreSQL server that fails", (start) => {
     proxy.stall();
     const answers = await Promise.allSettled(EVERYTHING.map((ask) => ask(store)));
     for (const answer of answers) expect(answer).toMatchObject({ reason: { code: "unavailable" } });
-    // By now there are only connections that cannot be made.
+    // By now only new connections are attempted.
     await expect(floor.write()).rejects.toMatchObject({ code: "unavailable" });
     proxy.resume();
     const version = async () => (await store.loadFloor(floor.id).catch(() => undefined))?.version;
@@ -157,7 +157,7 @@ describeWith(POSTGRES, choice, "a PostgreSQL server that fails", (start) => {
     const store = await openNode(url);
     const floors = Array.from({ length: 8 }, (_, n) => new FloorWriter(store, `u:${n}`));
     for (const floor of floors) await floor.write();
-    // Somebody holds the row of one floor, and does not let go of it.
+    // A transaction locks the row of one floor and does not end.
     const holder = new pg.Client(url);
     await holder.connect();
     await holder.query("BEGIN");

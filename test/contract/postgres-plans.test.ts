@@ -16,9 +16,9 @@ import { POSTGRES } from "../support/servers/postgres-server.ts";
 import { chooseServer, describeWith } from "../support/servers/server-choice.ts";
 import { FloorWriter, makeMessage, NOON } from "../support/stores/floor-writer.ts";
 
-/** So many sessions, each with a message and two events, on a hundredth as many floors. */
+/** The number of sessions, each with a message and two events; there are a hundredth as many floors. */
 const SESSIONS = 50_000;
-/** And so many rows of everything else. */
+/** The number of rows in every other table. */
 const OTHERS = 5_000;
 
 const FILL = `
@@ -50,10 +50,10 @@ const FILL = `
   INSERT INTO blobs (session_id, hash, mime_type, created_at, bytes, uses)
     SELECT 's' || n, 'h', 'x', n, '', n % 2 FROM generate_series(1, ${OTHERS}) AS n;`;
 
-/** What a query that means to see a whole table may do. */
+/** The allowed plans of a query that must read a whole table. */
 const MEANT = [
-  // A list without a person or an owner goes through all sessions, newest first; to count them all is to look at them
-  // all, in whatever index is the smallest.
+  // A list without a user or an owner reads all sessions, newest first; counting them reads them all, in the smallest
+  // index.
   /^Index Scan using sessions_by_activity on sessions$/,
   /^Index Only Scan using \w+ on sessions$/,
   // Every effect is moved.
@@ -69,7 +69,7 @@ interface PlanNode {
   Plans?: PlanNode[];
 }
 
-/** A connection as the pool makes them, which tells the plan of whatever it is asked, and of all that this asks in turn. */
+/** A connection like those of the pool that records the plan of every statement, including nested ones. */
 class PlannedDatabase implements Database {
   readonly #client: pg.Client;
   readonly plans: { query: string; plan: PlanNode }[] = [];
@@ -108,7 +108,7 @@ class PlannedDatabase implements Database {
     }
   }
 
-  /** Every scan of one of our tables that looks at more of it than it was asked for. */
+  /** Every scan of one of our tables that reads more rows than were asked for. */
   get wide(): string[] {
     const scans = this.plans.flatMap(({ query, plan }) =>
       [...nodesOf(plan)].filter(isWide).map((node) => `${titleOf(node)} in ${query.trim()}`),
@@ -149,7 +149,7 @@ const LISTS: Partial<SessionQuery>[] = [
   { q: "导航 t7", ownerId: "o7", state: "created" },
 ];
 
-/** Ask everything a store is asked, on rows that are there. */
+/** Call every method of a store, on existing rows. */
 async function askAll(db: Database, name: string): Promise<void> {
   const changes = new FloorCommit(db);
   const small = new SmallWriter(db);

@@ -10,22 +10,22 @@ import { chooseServer, describeWith } from "../support/servers/server-choice.ts"
 import { DAY, FloorWriter, makeMessage, NOON, type WrittenChange } from "../support/stores/floor-writer.ts";
 
 const A = "a" as SessionId;
-/** Effects a floor has at a time: enough that to move or to remove them takes a while. */
+/** Effects of a floor at a time: enough that moving or removing them takes time. */
 const EFFECTS = 90;
 
 describeWith(POSTGRES, await chooseServer(POSTGRES), "several nodes on one PostgreSQL store", (start) => {
   const server = serverOf(start);
 
-  /** Nodes on an empty database, with fewer connections than they have to do at once. */
+  /** Nodes on an empty database, with fewer connections than concurrent statements. */
   async function openNodes(count: number): Promise<{ nodes: PostgresStore[]; url: string }> {
     const url = await makeDatabase(server());
-    // Before a statement stops waiting for its lock, which would hide it.
+    // Before a statement stops waiting for its lock, which would hide the race.
     await askDatabase(url, `ALTER DATABASE "${new URL(url).pathname.slice(1)}" SET deadlock_timeout = '100ms'`);
     return { url, nodes: await Promise.all(Array.from({ length: count }, () => openNode(url, { connections: 6 }))) };
   }
 
   async function countDeadlocks(nodes: readonly PostgresStore[], url: string): Promise<unknown> {
-    // A connection reports what it counted when it ends.
+    // A connection reports its statistics when it ends.
     await Promise.all(nodes.map((node) => node.close()));
     const [row] = await askDatabase(
       url,
@@ -86,7 +86,7 @@ describeWith(POSTGRES, await chooseServer(POSTGRES), "several nodes on one Postg
       const changes = Array.from({ length: 12 }, (_, n) => {
         const floor = new FloorWriter(nodes[n % 3]!, `u:${round}.${n}`);
         const keys = shuffled().map((name) => `${name}.${round}`);
-        // One kind at a time: whoever lost one key goes no further.
+        // One kind at a time, because a change that lost one key is not checked further.
         const kinds = [
           { sessions: keys.map((key) => floor.session(key)) },
           { receipts: keys.map((key) => floor.receipt(key)) },
@@ -124,7 +124,7 @@ describeWith(POSTGRES, await chooseServer(POSTGRES), "several nodes on one Postg
     const conflict = { change: { expected: 7 }, told: "conflict" };
     const taken = { change: { receipts: [1, 2].map(() => floors[12]!.receipt("once")) }, told: "conflict" };
     const invalid = { change: { messages: [append] }, told: "data" };
-    // Four go alone, and the others with the next statements.
+    // Four are sent separately, and the others with the next statements.
     const rounds: Record<number, { change: WrittenChange; told: string }>[] = [
       { 9: conflict },
       { 9: conflict, 12: taken, 15: invalid },
@@ -191,7 +191,7 @@ describeWith(POSTGRES, await chooseServer(POSTGRES), "several nodes on one Postg
     while (await nodes[0]!.prune({ ...limits, limit: 100 })) {}
     const heads = await nodes[0]!.heads(floors.map(({ id }) => id));
     expect([...heads.values()]).toEqual(floors.map(() => 25));
-    // Each left the effects of its last turn, and no receipt is young enough to have stayed.
+    // Each left the effects of its last turn, and all receipts are old enough to be pruned.
     expect(await nodes[0]!.dueEffects({ until: NOON, limit: 1_000 })).toHaveLength(EFFECTS * floors.length);
     const receipts = await askDatabase(url, "SELECT FROM interlock.receipts");
     expect(receipts).toEqual([]);

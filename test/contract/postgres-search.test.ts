@@ -7,7 +7,10 @@ import { chooseServer, describeWith } from "../support/servers/server-choice.ts"
 import { FloorWriter, makeMessage } from "../support/stores/floor-writer.ts";
 import { openTemporaryStore } from "../support/stores/temporary-store.ts";
 
-/** Few enough that texts and queries meet; the marks of Hindi and Thai, the digits and the dots are what parsers stumble over. */
+/**
+ * Few enough that texts and queries overlap; the marks of Hindi and Thai, the digits and the dots are difficult for
+ * parsers.
+ */
 const PIECES = [
   ..."正在导航中國カナ한국",
   ...["jazz", "Café", "e\u0301", "1e5", "3.14", "x-1", "http://a.b/c", "नमस्ते", "สวัสดี", "İ", "ß", "Ω", "🎷", "'", "\\"],

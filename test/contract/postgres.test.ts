@@ -12,7 +12,7 @@ describeWith(POSTGRES, await chooseServer(POSTGRES), "a PostgreSQL store", (star
   const server = serverOf(start);
   const empty = () => makeDatabase(server());
 
-  /** A URL of the server with something about it changed. */
+  /** The server's URL with a change. */
   function altered(
     url: string,
     over: { password?: string; username?: string; pathname?: string; port?: string },
@@ -60,7 +60,7 @@ describeWith(POSTGRES, await chooseServer(POSTGRES), "a PostgreSQL store", (star
       const other = "CREATE OR REPLACE FUNCTION interlock.shift_effects(by_ms bigint) RETURNS void LANGUAGE sql AS ''";
       await askDatabase(url, other);
       await (await openNode(url)).close();
-      // What was applied last is what the files say: nothing is done.
+      // The files were applied already, so nothing is done.
       expect(await bodyOf()).toBe("");
       await askDatabase(url, "UPDATE interlock.functions SET digest = 'older' WHERE name = 'shift_effects.sql'");
       await (await openNode(url)).close();
@@ -167,7 +167,7 @@ describeWith(POSTGRES, await chooseServer(POSTGRES), "a PostgreSQL store", (star
     const store = await openNode(url, { clock });
     const [row] = await askDatabase(url, "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::float AS now");
     const offset = await store.timeOffset();
-    // The clock stands still, so what it is off by is how far away noon is.
+    // The clock stands still, so its offset is the distance to noon.
     expect(clock.time + offset).toBeGreaterThanOrEqual(Math.floor(row!["now"] as number));
     clock.time += 60_000;
     expect(await store.timeOffset()).toBeLessThan(offset);

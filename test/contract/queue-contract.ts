@@ -4,14 +4,14 @@ import type { Effect, RunEffect, TimerEffect } from "../../src/protocol/internal
 import type { Clock } from "../../src/protocol/ports/clock.ts";
 import type { RunQueue } from "../../src/queue/run-queue.ts";
 
-/** A queue to test, and the clock by which it tells what is due: a real one. */
+/** A queue under test, and its clock, which is real. */
 export interface QueueSubject {
   queue: RunQueue;
   clock: Clock;
   close(): Promise<void>;
 }
 
-/** What the port promises, for every queue alike. */
+/** The contract of the port, for every queue. */
 export function queueContract(name: string, open: () => Promise<QueueSubject>): void {
   describe(`queue: ${name}`, () => {
     let subject: QueueSubject;
@@ -43,7 +43,7 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
       ...rest,
     });
 
-    /** Carries out one kind of effects; each is under way until `finish`, or not at all with `atOnce`. */
+    /** Executes one kind of effects; each runs until `finish`, or ends at once with `atOnce`. */
     async function carryOut(kind: Effect["kind"], concurrency = 100, { atOnce = true } = {}) {
       const begun: Effect[] = [];
       const ends = new Map<EffectId, PromiseWithResolvers<void>>();

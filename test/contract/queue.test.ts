@@ -42,7 +42,7 @@ describe("the memory queue", () => {
     for (let count = 0; count < 10_000; count += 1) await queue.add(timerOf(`t${count}`, clock.now() + 1_000 + count));
     const further = timerOf("further", clock.now());
     await expect(queue.add(further)).rejects.toMatchObject({ code: "unavailable" });
-    // One it has already is no further one.
+    // An effect that the queue already has is not added again.
     await queue.add(timerOf("t1", clock.now() + 1_001));
     await queue.process("timer", async () => {}, { concurrency: 1 });
     await clock.advance(1_000);

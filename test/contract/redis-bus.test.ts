@@ -12,7 +12,7 @@ import { RedisBuses } from "../support/servers/redis-buses.ts";
 import { chooseRedisProcess, type RedisProcess, redis, startRedis } from "../support/servers/redis-server.ts";
 import { describeWith } from "../support/servers/server-choice.ts";
 
-// Servers are waited for here.
+// Long enough for servers to start and stop.
 vi.setConfig({ testTimeout: 30_000 });
 
 const encode = (text: string) => new TextEncoder().encode(text);
@@ -31,14 +31,14 @@ describeWith(redis, await chooseRedisProcess(), "the bus over a Redis in trouble
     return buses;
   }
 
-  /** A connection of the test's own, to look and to meddle. */
+  /** The test's own connection, to observe and to interfere. */
   function connectTo({ url }: RedisProcess): Redis {
     const admin = new Redis(url);
     onTestFinished(() => admin.disconnect());
     return admin;
   }
 
-  /** Does it again and again until it has come to what is wanted. */
+  /** Repeats an action until a condition holds. */
   async function repeat(action: () => Promise<unknown>, isDone: () => boolean): Promise<void> {
     let isOver = false;
     onTestFinished(() => {
@@ -50,7 +50,7 @@ describeWith(redis, await chooseRedisProcess(), "the bus over a Redis in trouble
     }
   }
 
-  /** Publishes until it is heard: what is lost on the way is no fault. */
+  /** Publishes until a message arrives: a lost message is not a fault. */
   async function untilHeard(bus: Bus, topic: string, listening: Bus = bus): Promise<void> {
     let isHeard = false;
     const subscription = await listening.subscribe(topic, () => {
@@ -66,7 +66,7 @@ describeWith(redis, await chooseRedisProcess(), "the bus over a Redis in trouble
   const untilAway = (bus: Bus) => new Promise<void>((resolve) => void bus.onAway(resolve));
   const untilRecovered = (bus: Bus) => new Promise<void>((resolve) => void bus.onRecovered(resolve));
 
-  /** Recovered, and nothing of it away any more. */
+  /** Recovered, and no part of it is away any more. */
   async function untilBack(bus: Bus): Promise<void> {
     do await untilRecovered(bus);
     while (bus.isAway());
@@ -90,7 +90,7 @@ describeWith(redis, await chooseRedisProcess(), "the bus over a Redis in trouble
     onTestFinished(() => void vi.restoreAllMocks());
     for (const text of texts) {
       void bus.publish("topic", encode(text));
-      // The socket has taken what it was given, and would write the next message by itself.
+      // The socket has accepted the data, and would write the next message by itself.
       await new Promise<void>((resolve) => process.nextTick(resolve));
     }
     await hearsAll.promise;
@@ -115,7 +115,7 @@ describeWith(redis, await chooseRedisProcess(), "the bus over a Redis in trouble
     for (let round = 0; round < 20; round++) {
       const recovered = untilRecovered(bus);
       await admin.call("CLIENT", "KILL", "TYPE", "pubsub");
-      // Every other time while channels are still being asked for again.
+      // Every second time while channels are still being subscribed again.
       let listening: unknown = "";
       const look = async () => {
         listening = await admin.call("CLIENT", "LIST", "TYPE", "pubsub");
@@ -248,7 +248,7 @@ describeWith(redis, await chooseRedisProcess(), "the bus over a Redis in trouble
     const [one, other] = [await startOne(), await startOne()];
     const buses = busesOf([one.url, other.url]);
     const bus = await buses.connect();
-    // The same servers in another order are the same servers.
+    // The same servers in another order count as the same.
     const beside = await buses.connect([other.url, one.url]);
     const topics = Array.from({ length: 16 }, (_, index) => `topic.${index}`);
     for (const topic of topics) await untilHeard(bus, topic, beside);

@@ -12,7 +12,7 @@ import { RedisBuses } from "../support/servers/redis-buses.ts";
 import { chooseRedisProcess, type RedisProcess, redis, startRedis } from "../support/servers/redis-server.ts";
 import { describeWith } from "../support/servers/server-choice.ts";
 
-// A server that says nothing is waited for here.
+// Long enough for the timeout of a server that does not answer.
 vi.setConfig({ testTimeout: 30_000 });
 
 const encode = (text: string) => new TextEncoder().encode(text);
@@ -27,7 +27,7 @@ describeWith(redis, await chooseRedisProcess(), "opening a bus over Redis", () =
 
   const startGuarded = () => startOne({ password: "open%sesame" });
 
-  /** A message goes through a bus over these. */
+  /** A message travels over a bus on these servers. */
   async function expectHeard(...urls: string[]): Promise<void> {
     const buses = new RedisBuses(urls);
     onTestFinished(() => buses.close());
@@ -38,7 +38,7 @@ describeWith(redis, await chooseRedisProcess(), "opening a bus over Redis", () =
     expect(await heard.promise).toBe("hello");
   }
 
-  /** What is said when a bus over these cannot be opened. */
+  /** The error when a bus on these servers cannot be opened. */
   const refusal = (...urls: string[]): Promise<string> =>
     new RedisBuses(urls).connect().then(
       () => expect.unreachable("it was opened"),
@@ -85,7 +85,7 @@ describeWith(redis, await chooseRedisProcess(), "opening a bus over Redis", () =
     );
     const admin = new Redis(server.url);
     onTestFinished(() => admin.disconnect());
-    // Those that were opened to it do not stay.
+    // The connections that were opened to it are closed.
     for (let listening: unknown; listening !== ""; await turn()) {
       listening = await admin.call("CLIENT", "LIST", "TYPE", "pubsub");
     }

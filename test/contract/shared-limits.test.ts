@@ -20,8 +20,8 @@ describeWith(redis, await chooseServer(redis, { own: true }), "requests counted 
   };
 
   /**
-   * A gateway that answers with what its limits say; everybody is Ann. One that is patient waits for its counters however
-   * long they take: what they say is the same on a machine that is busy.
+   * A gateway that answers with the result of its limits; every caller is Ann. A patient one waits for its counters
+   * without a timeout, so that a busy machine gives the same result.
    */
   async function openGateway(url: string, epoch: string, { isPatient = false } = {}) {
     const own = new SystemClock();

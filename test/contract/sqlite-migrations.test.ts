@@ -10,7 +10,7 @@ import { KeptLog, makeFolder, StandingClock } from "../support/stores/sqlite-pla
 
 const TABLES = ["meta", "floors", "sessions", "messages", "events", "event_blobs"];
 
-/** Write what `file` holds into a new database of an earlier version. */
+/** Write the content of `file` into a new database of an earlier version. */
 async function writeEarlier(file: string, to: string, version: number): Promise<void> {
   const db = new DatabaseSync(to);
   for (const { sql } of (await listMigrations(migrationsFolder("sqlite"))).slice(0, version)) db.exec(sql);
@@ -29,7 +29,7 @@ async function openStore(file: string): Promise<Store> {
   return store;
 }
 
-/** Two floors with four sessions each, whose events alternate; texts that are shared with messages, and a large one. */
+/** Two floors with four sessions each, whose events alternate; with texts that messages share, and a large one. */
 async function fill(store: Store): Promise<void> {
   for (const user of ["u:ann", "u:bob"]) {
     const floor = new FloorWriter(store, user);

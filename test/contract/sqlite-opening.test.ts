@@ -35,7 +35,7 @@ beforeEach(async () => {
 
 const open = (path = file, options?: { startCheckSize: number }) => openStore({ file: path, clock, log, ...options });
 
-/** Messages that `fill` writes. */
+/** The messages that `fill` writes. */
 const MESSAGES = 50;
 
 /** Fill the file with a floor's messages. Returns its number of pages. */
@@ -57,7 +57,7 @@ async function damage(path: string, page: number): Promise<void> {
   await handle.close();
 }
 
-/** Open the file in a process of its own. */
+/** Open the file in a separate process. */
 async function start(options?: { maxFileKib: number }): Promise<StoreProcess> {
   const process = await StoreProcess.start(file, options);
   onTestFinished(() => process.kill());
@@ -86,7 +86,7 @@ describe("opening a SQLite file", () => {
     const link = join(folder, "link.db");
     const other = join(folder, "elsewhere", "other.db");
     await symlink(file, link);
-    // A link to what is not there yet is the file that is made.
+    // A link to a missing file creates that file.
     const store = await open(link);
     await expect(start()).rejects.toThrow(`${file} is in use by another Interlock`);
     await expect(open()).rejects.toThrow(`${file} is in use by another Interlock`);
@@ -113,7 +113,7 @@ describe("opening a SQLite file", () => {
     await chmod(path, 0o644);
     await chmod(join(folder, "a"), 0o755);
     await open(path);
-    // A folder that was there is its maker's business.
+    // The mode of an existing folder is left to its creator.
     expect(await modes("a", ...files)).toEqual(["755", "600", "600", "600", "600"]);
   });
 

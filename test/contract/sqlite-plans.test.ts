@@ -10,18 +10,18 @@ import { ViewReader } from "../../src/store/sqlite/view-reader.ts";
 import type { SessionQuery } from "../../src/store/store.ts";
 import { makeFolder } from "../support/stores/sqlite-place.ts";
 
-/** Scans that are what the query means. */
+/** Scans that the query intends. */
 const MEANT = [
   /^SCAN (session_words|message_words) VIRTUAL TABLE/,
   /^SCAN json_each VIRTUAL TABLE/,
   /^SCAN (CONSTANT ROW|hits|\(subquery-\d+\))$/,
-  // Receipts lie in the order in which they were made: the first few, or the last one, are read from the end.
+  // Receipts are stored in the order of their creation: the first few, or the last one, are read from the end.
   /^SCAN receipts$/,
-  // A list without a person or an owner goes through all sessions, newest first.
+  // A list without a user or an owner reads all sessions, newest first.
   /^SCAN sessions USING (COVERING )?INDEX sessions_by_activity$/,
-  // Every node keeps all of them.
+  // Every node keeps all definitions.
   /^SCAN agent_definitions$/,
-  // To count them all is to look at them all, in whatever index is the smallest.
+  // Counting them reads them all, in the smallest index.
   /^SCAN sessions USING COVERING INDEX/,
 ];
 
@@ -39,7 +39,7 @@ const LISTS: Partial<SessionQuery>[] = [
   { q: "导航", ownerId: "o", state: "created" },
 ];
 
-/** Notes what is prepared. */
+/** Records the prepared statements. */
 class WatchedDatabase extends DatabaseSync {
   readonly prepared: string[] = [];
 
@@ -83,6 +83,6 @@ test("every statement finds its rows by an index", async () => {
   expect(sorting.filter((sql) => !isShort(sql))).toEqual([]);
 });
 
-/** SQLite makes an index for one execution of a statement by reading the whole table. */
+/** SQLite builds an index for one execution of a statement by reading the whole table. */
 const isScan = (step: string): boolean => step.startsWith("SCAN") || step.includes(" AUTOMATIC ");
 const isMeant = (step: string): boolean => MEANT.some((pattern) => pattern.test(step));

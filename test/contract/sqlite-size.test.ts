@@ -13,7 +13,7 @@ function* numbers(seed: number): Generator<number, never> {
   for (let state = seed; ; state = (state * 1_103_515_245 + 12_345) % 2_147_483_648) yield state >>> 8;
 }
 
-/** A vocabulary of a first language's words: so many, each of so many letters from an alphabet. */
+/** A vocabulary: `count` words of `letters` letters each from an alphabet. */
 function makeWords(count: number, lengths: readonly number[], alphabet: readonly string[]): string[] {
   const random = numbers(7);
   const pick = <T>(list: readonly T[]): T => list[random.next().value % list.length]!;
@@ -29,7 +29,7 @@ function speak(words: readonly string[], glue: string, count: number, turn: numb
   return Array.from({ length: count }, () => words[random.next().value % words.length]).join(glue);
 }
 
-/** Turns as a host writes them, in one session. Resolves with the bytes of their messages. */
+/** Turns in one session as a host writes them. Resolves with the bytes of their messages. */
 async function talk(floor: FloorWriter, turns: number, say: (count: number, turn: number) => string): Promise<number> {
   let bytes = 0;
   for (let turn = 0; turn < turns; turn++) {

@@ -28,7 +28,7 @@ beforeEach(async () => {
 
 const open = (path = file, options?: { startCheckSize: number }) => openStore({ file: path, clock, log, ...options });
 
-/** Open the file in a process of its own. */
+/** Open the file in a separate process. */
 async function start(options?: { maxFileKib: number }): Promise<StoreProcess> {
   const process = await StoreProcess.start(file, options);
   onTestFinished(() => process.kill());
@@ -47,7 +47,7 @@ describe("a store whose process is killed", () => {
       return floor.write({ sessions, messages: [{ kind: "add", message }], events });
     };
     for (let n = 0; n < 40; n++) await write(n);
-    // Under way when the process dies, so never answered.
+    // In progress when the process dies, so never answered.
     void write(40);
     await owner.kill();
 
@@ -89,7 +89,7 @@ describe("a store that cannot write", () => {
       for (const end = count + 300; count < end; count++) expect(await write(count)).toBe("committed");
       await owner.kill();
       const store = await open();
-      // A page of so many long messages ends by its bytes; the session's row counts all of them.
+      // A page of long messages ends at its limit in bytes; the session's row counts all of them.
       const recovered = (await store.viewSession(A, 1))!;
       expect(recovered.session.messageCount).toBe(count);
       expect(recovered.messages.map(({ id }) => id)).toEqual([`m${count - 1}`]);
@@ -99,7 +99,7 @@ describe("a store that cannot write", () => {
     30_000,
   );
 
-  /** The store, and the thread that writes for it. */
+  /** The store, and its writer's thread. */
   async function openWithThread(): Promise<{ store: Store; thread: Worker }> {
     const threads = keepThreads();
     const store = await open();
@@ -191,7 +191,7 @@ describe("what the writer's thread remembers of rows", () => {
     await ann.write({ sessions: [ann.session("a")] });
     await bob.write({ sessions: [bob.session("b")] });
     for (let round = 0; round < 3; round++) {
-      // In one turn, so in one transaction: it is rolled back and each is done alone.
+      // In one turn of the event loop, so in one transaction: it is rolled back, and each change is written separately.
       const missing = { kind: "append" as const, sessionId: "b" as SessionId, id: "gone" as never, text: "?" };
       const [good, bad] = await Promise.allSettled([
         store.commit(ann.change({ sessions: [ann.session("a", { title: `round ${round}` })] })),
@@ -214,7 +214,7 @@ describe("what the writer's thread remembers of rows", () => {
     other.exec("UPDATE floors SET version = 7");
     other.close();
     expect(await store.commit(ann.change({ receipts: [ann.receipt("c1")] }))).toBe("conflict");
-    // Nothing of it is left, and the next change is made from what is there.
+    // Nothing of it is stored, and the next change is based on what is stored.
     expect(await store.findReceipts([{ caller: "ann", commandId: "c1" }])).toEqual([]);
     ann.version = 7;
     expect(await store.commit(ann.change({ receipts: [ann.receipt("c1")] }))).toBe("committed");
@@ -236,7 +236,7 @@ describe("what the writer's thread remembers of rows", () => {
     expect(await found({ state: "archived" })).toEqual(["a second"]);
     await ann.write({ sessions: [ann.session("b", { title: "other", lastActivityAt: clock.now() + 9_000_000 })] });
     expect(await found({})).toEqual(["b other", "a second"]);
-    // After a restart nothing is remembered.
+    // After a restart no earlier commit is in memory.
     await store.close();
     const again = await open();
     const later = new FloorWriter(again);

@@ -11,24 +11,24 @@ import { searchContract } from "./store-search.ts";
 import { stagedContract } from "./store-staged.ts";
 import { viewContract } from "./store-views.ts";
 
-/** Where a store lies, empty at first. */
+/** A new, empty place for a store. */
 export interface StorePlace {
   /** A store is opened once at a time. */
   open(): Promise<Store>;
-  /** Whether what was written is there when it is opened again. */
+  /** Whether data survives closing the store. */
   isLasting: boolean;
-  /** After the store was closed. */
+  /** Called after the store was closed. */
   remove(): Promise<void>;
 }
 
-/** What a test has of the place it runs in. */
+/** The context of a test. */
 export interface StoreStage {
   store: Store;
   readonly isLasting: boolean;
   reopen(): Promise<Store>;
 }
 
-/** What the port promises, for every implementation alike. */
+/** The contract of the port, for every implementation. */
 export function storeContract(name: string, makePlace: () => Promise<StorePlace>): void {
   describe(`store: ${name}`, () => {
     let place: StorePlace;

@@ -5,7 +5,10 @@ import type { SessionId } from "../../src/protocol/ids.ts";
 import { FloorWriter, NOON } from "../support/stores/floor-writer.ts";
 import type { StoreStage } from "./store-contract.ts";
 
-/** A step of a history: events of one of four sessions or of the floor alone, the end of a session (another takes its place), a restart. */
+/**
+ * A step of a history: events of one of four sessions or of the floor, the end of a session (another one replaces it),
+ * a restart.
+ */
 const step = fc.oneof(
   {
     weight: 8,
@@ -31,7 +34,7 @@ type Step = typeof step extends fc.Arbitrary<infer Each> ? Each : never;
 
 let histories = 0;
 
-/** Plays a history, and keeps beside it what a plain list of events would say. */
+/** Plays a history, and records in a list what the store must return. */
 class History {
   readonly #stage: StoreStage;
   readonly #ids = [0, 1, 2, 3].map((index) => `h${histories}s${index}`);
@@ -86,7 +89,7 @@ class History {
     this.#log = this.#log.filter((entry) => !isPruned(entry));
   }
 
-  /** Compare every log with the list, from places that lie anywhere in it. */
+  /** Compare every log with the list, from random places. */
   async compare(from: number, limit: number): Promise<void> {
     const { store } = this.#stage;
     for (const id of this.#ids) {

@@ -7,14 +7,14 @@ import { FloorWriter, makeMessage, NOON } from "../support/stores/floor-writer.t
 import type { StoreStage } from "./store-contract.ts";
 
 const A = "a" as SessionId;
-/** More rows than any page may hold by its weight. */
+/** More rows than a page may hold by its limit in bytes. */
 const COUNT = 40;
 const HEAVY = "x".repeat(100_000);
 
-/** What all but the last row of a page weigh: a page ends with the row that reaches its bound. */
+/** The bytes of all but the last row of a page: a page ends with the row that reaches its limit. */
 const beforeLast = (texts: readonly string[]) => texts.slice(0, -1).reduce((sum, text) => sum + text.length, 0);
 
-/** Heavy rows: a page ends by its weight, whatever number of rows was asked for. */
+/** Large rows: a page ends at its limit in bytes, whatever number of rows was asked for. */
 export function pageContract(stage: StoreStage): void {
   describe("pages of heavy rows", () => {
     /** Every page of a log, from its beginning. */

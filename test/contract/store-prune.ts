@@ -148,7 +148,7 @@ export function pruneContract(stage: StoreStage): void {
       expect(await store.getBlob(A, blob.hash)).toEqual(blob);
       await prune({ now: NOON + HOUR });
       expect(await store.getBlob(A, blob.hash)).toBeUndefined();
-      // Sent again long after: it waits for its message again.
+      // Sent again much later: it waits for its message again.
       const floor = new FloorWriter(store);
       await floor.write({ sessions: [floor.session("a")] });
       await store.putBlob(A, blob);

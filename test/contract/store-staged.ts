@@ -88,7 +88,7 @@ export function stagedContract(stage: StoreStage): void {
       await store.stageMessages(STAGED, [makeMessage("a", "m", { images: [IMAGE] })], NOON);
       const adopted = [{ sessionId: A, stagedAs: STAGED }];
       await floor.write({ sessions: [floor.session("a")], adopted });
-      // An image that no message shows is pruned after a day; the copy is in use.
+      // An image that no message uses is pruned after a day; the copy is in use.
       await prune({ now: NOON + 9 * DAY });
       expect((await store.getBlob(A, IMAGE.hash))?.bytes).toEqual(new Uint8Array([1, 2, 3]));
       expect(await store.getBlob(source, IMAGE.hash)).toBeUndefined();

@@ -11,7 +11,9 @@ const id = (text: string) => text as MessageId;
 const LIMITS = { sessions: 10, decisions: 10 };
 
 export function viewContract(stage: StoreStage): void {
-  /** A session `a` with messages `m1` to `m9`, written in two commits; their ids sort otherwise than they came. */
+  /**
+   * A session `a` with messages `m1` to `m9`, written in two commits; their ids do not sort in the order of writing.
+   */
   async function talk(): Promise<FloorWriter> {
     const floor = new FloorWriter(stage.store);
     const names = ["m9", "m2", "m7", "m4", "m5", "m6", "m3", "m8", "m1"];
@@ -114,7 +116,7 @@ export function viewContract(stage: StoreStage): void {
       });
       const queued = [3, 1, 2].map((at) => floor.session(`q${at}`, { queuedAt: NOON + at }));
       await floor.write({ sessions: queued, flags: { emergency: true } });
-      // A name is no pause.
+      // A rename is not a pause.
       const renamed = [paused("p2", { title: "Renamed" })];
       await floor.write({ sessions: renamed, events: [floor.event("session_updated", {}, { session: "p2" })] });
 
@@ -189,7 +191,7 @@ export function viewContract(stage: StoreStage): void {
         3,
       );
 
-      // The holder leaves and the floor is reserved: whoever is ducked stays so, and the floor is waited for.
+      // The holder leaves and the floor is reserved: ducked sessions stay ducked, and sessions wait for the floor.
       await floor.write({ sessions: [floor.session("h", { state: "archived" })] });
       expect((await store.listFloors({ limit: 9, state: "waiting" })).floors).toMatchObject([{ ducked: 3 }]);
       const paused = floor.event("session_transition", { to: "paused" }, { session: "mid" });

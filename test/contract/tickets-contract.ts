@@ -2,14 +2,14 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import type { TicketStore } from "../../src/bus/ticket-store.ts";
 
 export interface TicketPlace {
-  /** The tickets as one more gateway has them. */
+  /** The tickets of another gateway. */
   connect(): Promise<TicketStore>;
-  /** Let so much time pass for them. */
+  /** Let time pass for the tickets. */
   pass(ms: number): Promise<void>;
   close(): Promise<void>;
 }
 
-/** What every store of tickets does. */
+/** The contract of every ticket store. */
 export function ticketContract(name: string, open: () => Promise<TicketPlace>): void {
   const start = async () => {
     const place = await open();

@@ -11,7 +11,7 @@ import { ticketContract } from "./tickets-contract.ts";
 
 ticketContract("memory", async () => {
   const clock = new VirtualClock();
-  // One process: all that ask have the same.
+  // All gateways of one process share one.
   const tickets = new MemoryTickets(clock);
   return { connect: async () => tickets, pass: (ms) => clock.advance(ms), close: async () => {} };
 });
@@ -44,7 +44,7 @@ describeWith(redis, await chooseServer(redis), "over Redis", (start) => {
         opened.push(tickets);
         return tickets;
       },
-      /** It has a clock of its own: asked until it says that the time is over. */
+      /** Redis has its own clock: poll it until the time is over. */
       async pass() {
         const { connection } = opened[0]!;
         while ((await connection.exists(`${epoch}.ticket.brief`)) === 1);

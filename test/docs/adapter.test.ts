@@ -20,7 +20,7 @@ test.each(["docs/agents.md", "docs/agents.zh.md"])(
   },
 );
 
-/** Each piece is a chunk of its own. */
+/** Each piece is a separate chunk. */
 function speak(response: ServerResponse): void {
   for (const text of SPOKEN) response.write(text);
   response.end();

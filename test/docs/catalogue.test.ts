@@ -5,7 +5,7 @@ import { readCatalog } from "../../src/config/catalog/catalog-file.ts";
 import { readKeys } from "../../src/config/keys-file.ts";
 import { mentions, readPage, readPages } from "./page.ts";
 
-/** Each piece of a catalogue that a page shows, as a file of its own: `yaml`, or `yaml agent` for a list of agents. */
+/** Each piece of a catalogue on a page, as a separate file: `yaml`, or `yaml agent` for a list of agents. */
 const excerpts = readPages().flatMap(({ path, blocks }) =>
   blocks
     .filter(({ info }) => info === "yaml" || info === "yaml agent")

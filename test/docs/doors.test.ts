@@ -7,14 +7,14 @@ import { NodeUnderTest } from "../support/nodes/node-under-test.ts";
 import { readPage, root } from "./page.ts";
 import { answersOf, difference, requestsOf } from "./shown.ts";
 
-/** What the page calls the node. */
+/** The address of the node on the page. */
 const SHOWN_URL = "http://127.0.0.1:3000";
 
 const page = readPage("docs/doors.md");
 const node = await NodeUnderTest.start();
 afterAll(() => node.stop());
 
-/** Run a program of the page in a process of its own, below the packages that it imports. */
+/** Run a program of the page in a separate process, below the packages that it imports. */
 async function run(name: string): Promise<string> {
   const { text } = page.blocks.find(({ info }) => info === `js ${name}`)!;
   const file = join(root, `node_modules/.doors-${name}-${process.pid}.mjs`);

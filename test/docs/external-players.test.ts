@@ -10,12 +10,12 @@ import { readPage, root } from "./page.ts";
 import { answersOf, difference, requestsOf } from "./shown.ts";
 
 const PAGES = ["docs/external-players.md", "docs/external-players.zh.md"];
-/** What the page calls the node. */
+/** The address of the node on the page. */
 const SHOWN_URL = "http://127.0.0.1:3000";
-/** A lease of 5 s runs out within 7.5 s; on busy cores within four times that. */
+/** A lease of 5 s lapses within 7.5 s; on busy cores within four times that. */
 const PATIENCE_MS = 30_000;
 
-/** A node with the shipped car. */
+/** A node with the shipped catalogue of a car. */
 async function startCar(): Promise<string> {
   const flags = ["--port", "0", "--store", "sqlite::memory:", "--drain", "0ms", "--log-level", "silent"];
   const reading = readSettings({ INTERLOCK_CONFIG: join(root, "config/car.yaml") }, flags);
@@ -26,7 +26,7 @@ async function startCar(): Promise<string> {
   return url;
 }
 
-/** A test that runs curl. Without it the test is skipped and says so; where `CI` is set that is a failure. */
+/** A test that runs curl. Without it the test is skipped with a message; where `CI` is set it fails. */
 function testWithCurl(name: string, run: () => Promise<void>): void {
   if (spawnSync("curl", ["--version"]).status === 0) return void test(name, run, 60_000);
   if (process.env["CI"]) {
@@ -60,7 +60,7 @@ test.each(PAGES)(
             const answer = await (await fetch(address.replace(SHOWN_URL, url), request)).json();
             return difference(shown[at], answer) ?? "as shown";
           };
-          // What is read may be about to happen, as the end of a lease is; what is written is written once.
+          // Reads are repeated, because their result may still change; writes are sent once.
           if (method === "GET") await expect.poll(ask, { timeout: PATIENCE_MS }).toBe("as shown");
           else expect(await ask(), address).toBe("as shown");
           compared += 1;

@@ -6,14 +6,14 @@ import { readPage, root, tablesOf } from "./page.ts";
 const page = readPage("docs/features.md");
 const tables = tablesOf(page, "", "what", "state", "shown by");
 
-/** The files and the tests a row names. */
+/** The files and the tests that a row names. */
 function shownBy(cell: string): { file: string; name: string }[] {
   return [...cell.matchAll(/\[[^\]]+\]\(([^)]+)\): ((?:“[^”]+”(?: · )?)+)/g)].flatMap(([, link, names]) =>
     [...names!.matchAll(/“([^”]+)”/g)].map(([, name]) => ({ file: join("docs", link!), name: name! })),
   );
 }
 
-/** Whether a file has a test of this name, however it is quoted. A group of tests is none. */
+/** Whether a file has a test with this name, in any quotes. A group of tests does not count. */
 function hasTest(file: string, name: string): boolean {
   const text = existsSync(join(root, file)) ? readFileSync(join(root, file), "utf8") : "";
   for (let at = text.indexOf(name); at >= 0; at = text.indexOf(name, at + 1)) {
@@ -39,7 +39,7 @@ test("every requirement has its row, in order, with its state, and what is done 
       expect(Number(number), what).toBe(index + 1);
       expect(state, what).toMatch(/^(done$|partly: |not yet)/);
       if (state === "done") expect(shownBy(cell!), what).not.toEqual([]);
-      // Nothing stands in the cell that is not read here.
+      // The cell contains nothing that was not read here.
       const links = cell!.match(/\]\(/g) ?? [];
       expect(new Set(shownBy(cell!).map(({ file }) => file)).size, what).toBe(links.length);
     }

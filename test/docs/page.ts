@@ -3,15 +3,15 @@ import { join, relative, resolve } from "node:path";
 
 export const root = resolve(import.meta.dirname, "../..");
 
-/** A fenced block: what stands behind the fence, and the lines between. */
+/** A fenced block: the text after the fence, and its lines. */
 export interface Block {
   info: string;
   text: string;
 }
 
-/** A page of the documentation, taken apart. */
+/** A parsed page of the documentation. */
 export interface Page {
-  /** From the root, with slashes. */
+  /** Relative to the root, with slashes. */
   path: string;
   text: string;
   /** Without fenced blocks. */
@@ -33,7 +33,7 @@ export function readPage(path: string): Page {
   return { path, text, prose, blocks, headings };
 }
 
-/** Every page there is. */
+/** Every page of the documentation. */
 export function readPages(): Page[] {
   const inDocs = readdirSync(join(root, "docs"), { recursive: true, encoding: "utf8" }).map((name) => `docs/${name}`);
   const atRoot = readdirSync(root).filter((name) => name.endsWith(".md"));
@@ -60,7 +60,7 @@ export function tablesOf({ prose }: Page, ...head: string[]): string[][][] {
     .map((rows) => rows.slice(2));
 }
 
-/** Cells are parted by bars; a bar within one is escaped. */
+/** Cells are separated by bars; a bar within a cell is escaped. */
 function cellsOf(line: string): string[] {
   return line
     .slice(1, -1)
@@ -68,9 +68,9 @@ function cellsOf(line: string): string[] {
     .map((cell) => cell.trim().replaceAll("\\|", "|"));
 }
 
-/** What stands in backticks. */
+/** The text in backticks. */
 export const codeOf = (text: string): string[] => [...text.matchAll(/`([^`]+)`/g)].map(([, code]) => code!);
 
-/** Whether a text mentions a name as a word of its own. */
+/** Whether a text mentions a name as a whole word. */
 export const mentions = (text: string, name: string): boolean =>
   new RegExp(`(?<![\\w-])${name.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")}(?![\\w-])`).test(text);

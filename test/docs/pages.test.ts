@@ -9,10 +9,10 @@ const { scripts } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"))
 const sources = ["src", "page", "examples"].flatMap((folder) =>
   readdirSync(join(root, folder), { recursive: true, encoding: "utf8" }),
 );
-/** What is not to be edited afterwards may name what is gone. */
+/** Pages that are not edited afterwards may name files that no longer exist. */
 const living = pages.filter(({ path }) => !path.startsWith("docs/adr/") && path !== "CHANGELOG.md");
 
-/** Why a link leads nowhere, if it does. */
+/** Why a link is broken; undefined if it is not. */
 function objection(page: Page, link: string): string | undefined {
   const [path = "", anchor] = link.split("#");
   const target = path === "" ? page.path : relative(root, join(root, dirname(page.path), path));
@@ -39,7 +39,7 @@ describe("every page", () => {
     const paths = named.filter(({ code }) => /^(src|test|docs|config|migrations|bench|examples)\/[\w./-]+$/.test(code));
     const files = named.filter(({ code }) => /^[\w-]+\.ts$/.test(code));
     expect(paths.length).toBeGreaterThan(15);
-    // Tables of rooms name files as src has them.
+    // Tables of folders name files relative to src.
     const isThere = (code: string) => existsSync(join(root, code)) || existsSync(join(root, "src", code));
     expect(paths.filter(({ code }) => !isThere(code))).toEqual([]);
     expect(files.filter(({ code }) => !sources.some((source) => basename(source) === code))).toEqual([]);
@@ -89,7 +89,7 @@ test("every decision has a number of its own, and a page has its status", () => 
   }
 });
 
-/** What two languages must have in common of a block; undefined for pictures. */
+/** The parts of a block that two languages must share; undefined for pictures. */
 function common({ info, text }: Block): unknown {
   if (info.startsWith("yaml")) return [info, parse(text)];
   if (info === "ts") return [info, text.replace(/ *\/\/ .*$/gm, "")];

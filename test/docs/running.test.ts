@@ -11,7 +11,7 @@ import { OpenApiDocument } from "../support/documents/openapi-document.ts";
 import { codeOf, mentions, readPage, root, tablesOf } from "./page.ts";
 import { answersOf, difference, requestsOf, type ShownRequest } from "./shown.ts";
 
-/** What pages call the node. */
+/** The address of the node on the pages. */
 const SHOWN_URL = "http://127.0.0.1:3000";
 
 const folder = await mkdtemp(join(tmpdir(), "interlock-docs-"));
@@ -20,7 +20,7 @@ afterAll(async () => {
   for (const close of closing.reverse()) await close();
 });
 
-/** A node with the shipped catalogue, as `npm start` has it. */
+/** A node with the shipped catalogue, as `npm start` runs it. */
 async function startNode(): Promise<string> {
   const app = createApp({ settings: settingsWith("sqlite::memory:"), env: {} });
   const { url } = await app.start();
@@ -38,7 +38,7 @@ function settingsWith(store: string) {
 const answerTo = async ({ method, headers, body }: ShownRequest, url: string): Promise<unknown> =>
   (await fetch(url, { method, headers, ...(body !== undefined && { body }) })).json();
 
-/** The types of the first events of a stream, as many as are asked for. */
+/** The types of a stream's first `count` events. */
 async function typesFrom(url: string, count: number): Promise<string[]> {
   const types: string[] = [];
   const stopping = new AbortController();
@@ -77,7 +77,7 @@ test.each(["README.md", "docs/guide-agents.md"])(
       }
       if (info === "text" && asked[0]?.isStream) {
         const shown = [...text.matchAll(/"type":"(\w+)"/g)].map(([, type]) => type!);
-        // A page may show a few frames of many.
+        // A page may show a few of many frames.
         const types = await typesFrom(asked[0].url.replace(SHOWN_URL, url), path === "README.md" ? 12 : shown.length);
         expect(types).toEqual(expect.arrayContaining(shown));
         asked = [];
@@ -131,7 +131,7 @@ test("an app that was made has touched nothing, and starts once", async () => {
   expect((await fetch(`${url}/health`)).status).toBe(200);
 });
 
-/** A program of a page, run as it stands but for where its imports lie. */
+/** A program of a page, run unchanged except for the paths of its imports. */
 async function run(name: string, text: string): Promise<ChildProcess> {
   const file = join(folder, `${name}.mts`);
   await writeFile(file, text.replaceAll('from "./', `from "${pathToFileURL(root).href}/`));
@@ -154,7 +154,7 @@ test("the programs of README.md run", async () => {
   expect(url).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
 
   const asking = await run("client", client!.text.replace(SHOWN_URL, url));
-  // The replies, each once: not the question, and not each piece of them.
+  // The replies, each once: without the question, and without the pieces of replies.
   expect(await textOf(asking)).toMatch(/^weather_agent [^\n]+\ngeneral [^\n]+\n$/);
   const ended = once(server, "exit");
   server.kill("SIGTERM");

@@ -11,13 +11,13 @@ import { redis } from "../support/servers/redis-server.ts";
 import { chooseServer, describeWith } from "../support/servers/server-choice.ts";
 import { readPage, root } from "./page.ts";
 
-/** What pages call the store and the bus. */
+/** The addresses of the store and the bus on the pages. */
 const SHOWN_STORE = "postgres://interlock:secret@127.0.0.1/interlock";
 const SHOWN_BUS = "redis://127.0.0.1";
 
 const { blocks: readme } = readPage("README.md");
 const { blocks: operations } = readPage("docs/operations.md");
-/** The block of shell that has this in it, and what is shown to be printed. */
+/** The shell block that contains this text, and the output shown for it. */
 const shown = (blocks: typeof readme, part: string): [sh: string, printed: string] => {
   const index = blocks.findIndex(({ info, text }) => info === "sh" && text.includes(part));
   return [blocks[index]!.text, blocks[index + 1]!.text];
@@ -56,7 +56,7 @@ describeWith(POSTGRES, await chooseServer(POSTGRES), "several nodes, as pages sh
     return child;
   };
 
-  /** The nodes of README.md, on ports that are free; by the port they are shown to have. */
+  /** The nodes of README.md on free ports, by the port in README.md. */
   async function startNodes(): Promise<{ printed: string; url: string; stop(): Promise<void> }> {
     const [sh] = shown(readme, "--roles orchestrator");
     const [first, ...lines] = sh.replace(SHOWN_STORE, store).replace(SHOWN_BUS, bus).trim().split("\n");

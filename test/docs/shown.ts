@@ -1,9 +1,9 @@
-/** What a page writes for what differs from run to run. */
+/** Placeholders of a page for values that differ between runs. */
 const ANYTHING = "…";
 
 /**
- * Where an answer is not what a page shows of it: pages leave fields out, and the ends of lists. Undefined when all that is
- * shown is so.
+ * The first difference between an answer and what a page shows of it; pages may leave out fields and the ends of lists.
+ * Undefined if there is none.
  */
 export function difference(shown: unknown, actual: unknown, path = "answer"): string | undefined {
   if (shown === ANYTHING) return actual === undefined ? `${path} is missing` : undefined;
@@ -20,17 +20,17 @@ export function difference(shown: unknown, actual: unknown, path = "answer"): st
   return undefined;
 }
 
-/** A request as a page's `curl` makes it. */
+/** A request in a page's `curl` command. */
 export interface ShownRequest {
   url: string;
   method: string;
   headers: Record<string, string>;
   body: string | undefined;
-  /** `-N`: what comes is a stream. */
+  /** `-N`: the answer is a stream. */
   isStream: boolean;
 }
 
-/** The requests of a block of shell; undefined for one that runs anything else. */
+/** The requests of a shell block; undefined for a block with other commands. */
 export function requestsOf(block: string): ShownRequest[] | undefined {
   const lines = block.replaceAll("\\\n", " ").split("\n").filter(Boolean);
   return lines.every((line) => line.startsWith("curl ")) ? lines.map(requestOf) : undefined;
@@ -56,7 +56,7 @@ function requestOf(line: string): ShownRequest {
   return request;
 }
 
-/** The answers that a block shows, one after the other. */
+/** The answers that a block shows, in order. */
 export function answersOf(block: string): unknown[] {
   return block
     .split(/^(?=\{)/m)

@@ -35,7 +35,7 @@ function only(tables: string[][][]): string[][] {
   return tables[0]!;
 }
 
-/** The paragraph that begins with a bold word. */
+/** The paragraph that begins with this text in bold. */
 const paragraphOn = (word: string): string =>
   new RegExp(`^\\*\\*${word}\\*\\*[\\s\\S]*?\n\n`, "m").exec(protocol.prose)![0];
 
@@ -52,7 +52,7 @@ describe("docs/protocol.md", () => {
     expect(namesIn(logged)).toEqual(Object.keys(LOGGED_EVENTS));
     expect(namesIn(live)).toEqual(Object.keys(LIVE_EVENTS));
     const shapes: Record<string, { shape: object }> = { ...LOGGED_EVENTS, ...LIVE_EVENTS };
-    // Described once for all, in paragraphs of their own.
+    // Described once for all, in separate paragraphs.
     delete shapes["session_created"];
     delete shapes["message"];
     for (const [type, cell] of [...logged, ...live]) {

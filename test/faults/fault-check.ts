@@ -6,7 +6,7 @@ import { Chance } from "../support/runner/chance.ts";
 const SONG = Array.from({ length: 12 }, (_, n) => `la${n} `);
 const sing = (more: object = {}) => ({ kind: "scripted", replies: [{ say: SONG, delay: "5ms" }], ...more });
 
-/** Agents that take less than a tenth of a second, and may be interrupted by one another. */
+/** Agents that take less than a tenth of a second, and may interrupt one another. */
 const CATALOG = {
   agents: [
     { name: "singer", priority: 50, when_busy: "enqueue", adapter: sing() },
@@ -18,10 +18,10 @@ const CATALOG = {
 const USERS = 3;
 const CLIENTS_EACH = 2;
 const ROUNDS = 4;
-/** Refusals that mean: not decided, ask again with the same key. */
+/** Refusals without a decision: ask again with the same key. */
 const UNDECIDED = 503;
 
-/** A command with its key, and what it was answered: undefined while nobody knows what came of it. */
+/** A command with its key, and its answer: undefined while the outcome is unknown. */
 interface Asked {
   method: string;
   path: string;
@@ -31,8 +31,8 @@ interface Asked {
 }
 
 /**
- * A client that keeps everything it asked with its key and its outcome, and repeats what was not answered. Sessions of
- * both clients of a user compete for one floor.
+ * A client that records each command with its key and outcome, and repeats commands without an answer. Sessions of both
+ * clients of a user compete for one floor.
  */
 class Client {
   readonly journal: Asked[] = [];
@@ -51,7 +51,7 @@ class Client {
     this.#chance = chance;
   }
 
-  /** Ask the next thing, or the last again if its outcome is unknown; now and then repeat something that was answered. */
+  /** Send the next command, or repeat the last one if its outcome is unknown; occasionally repeat an answered one. */
   async step(node: ChildServer): Promise<void> {
     const last = this.journal.at(-1);
     if (last && !last.answer) return await this.ask(node, last);
@@ -61,7 +61,7 @@ class Client {
     await this.ask(node, asked);
   }
 
-  /** @throws when the node is gone, or a repeat is answered otherwise than the first time */
+  /** @throws when the node is gone, or a repeat gets another answer than the first time */
   async ask(node: ChildServer, asked: Asked): Promise<void> {
     const answer = await node.ask(asked.method, asked.path, asked.body, asked.key);
     if (answer.status === UNDECIDED) return;
@@ -102,10 +102,10 @@ class Client {
 }
 
 /**
- * Random commands of several clients on a real node that is killed in the middle of them, again and again. At the end
- * every command is repeated, and what is left is read three ways: by connections and floors that were followed all the
- * while, by each session's stream from its beginning, and as sessions and messages are shown. What was acknowledged is
- * there once, readers missed nothing and saw nothing twice, no floor had two holders, and repeats were answered alike.
+ * Random commands of several clients on a real node that is killed again and again. At the end every command is
+ * repeated, and the data is read in three ways: by connections and floors that were followed all the time, by each
+ * session's stream from its beginning, and as sessions and messages. Acknowledged commands must be there once, readers
+ * must have missed and repeated nothing, no floor may have had two holders, and repeats must have got the same answers.
  */
 export async function checkFaults(seed: number): Promise<{ commands: number; done: number; kills: number }> {
   const chance = new Chance(seed);
@@ -115,12 +115,13 @@ export async function checkFaults(seed: number): Promise<{ commands: number; don
   const floors: SessionReader[] = [];
   for (let user = 0; user < USERS; user++) {
     const floor = new SessionReader(`${node.url}/floor/${encodeURIComponent(`u:user-${user}`)}/events`);
-    // A floor's stream shows a part of each session.
+    // A floor's stream contains a part of each session.
     floor.transcript.maySkip = true;
     floors.push(await floor.open());
     for (let n = 0; n < CLIENTS_EACH; n++) {
       const connection = new SessionReader(`${node.url}/events`);
-      // Of a session that was deleted while its reader was away, the last event is left. Others are looked at in the end.
+      // Of a session that was deleted while its reader was away only the last event is left. Other sessions are checked
+      // at the end.
       connection.transcript.maySkip = true;
       await connection.open();
       const { connectionId } = (await connection.stream.next("connected")).data;
@@ -148,7 +149,7 @@ export async function checkFaults(seed: number): Promise<{ commands: number; don
   return { commands: journal.length, done, kills: ROUNDS };
 }
 
-/** So many commands, and then SIGKILL while others are under way. */
+/** After this many commands the node gets SIGKILL, while others are in progress. */
 async function storm(
   node: ChildServer,
   clients: readonly Client[],
@@ -158,7 +159,7 @@ async function storm(
 ): Promise<void> {
   let left = commands;
   let dead: Promise<void> | undefined;
-  /** Readers that are coming back just now: another client leaves them alone. */
+  /** Readers that are reconnecting: another client does not use them. */
   const coming = new Set<SessionReader>();
   const work = async (client: Client) => {
     try {
@@ -171,7 +172,7 @@ async function storm(
         await reader.open().finally(() => coming.delete(reader));
       }
     } catch (error) {
-      // In the middle of a request the node was gone.
+      // The node died during a request.
       if (!dead || (error as Error).name === "AssertionError") throw error;
     }
     dead ??= node.kill();
@@ -216,7 +217,7 @@ async function audit(node: ChildServer, clients: readonly Client[], floors: read
     const { messages } = (await node.ask("GET", `/session/${id}/messages?limit=500`)).body;
     const inView = messages.filter(({ role }) => role === "user").map(({ content }) => content);
     const said = accepted.filter(({ body: asked }) => isChatOf(asked, id)).map(({ key }) => key);
-    // Each way of reading has every message that was acknowledged, once, and no other.
+    // Each way of reading has every acknowledged message once, and no other.
     expect([...inLog].sort(), id).toEqual([...said].sort());
     expect([...inView].sort(), id).toEqual([...said].sort());
     const titles = log.flatMap(({ type, data }) => (type === "session_updated" && data.title) || []);

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { checkFaults } from "./fault-check.ts";
 
-/** `npm run test:faults`: so many seeds, from this one on. Without it one seed is played. */
+/** `npm run test:faults`: the number of seeds, and the first one. Without it one seed is played. */
 const SEEDS = Number(process.env["FAULT_SEEDS"] ?? 1);
 const FROM = Number(process.env["FAULT_FROM"] ?? 1);
 
