@@ -156,6 +156,24 @@ describeWith(POSTGRES, await chooseServer(POSTGRES), "several nodes on one Postg
     expect(await held).toBe("committed");
   });
 
+  test("floors that another transaction has locked for long do not hold up others, however many they are", async () => {
+    const { nodes, url } = await openNodes(1);
+    const floors = Array.from({ length: 8 }, (_, n) => new FloorWriter(nodes[0]!, `u:${n}`));
+    for (const floor of floors) await floor.write();
+    const [locked, others] = [floors.slice(0, 4), floors.slice(4)];
+    const holder = new pg.Client(url);
+    await holder.connect();
+    onTestFinished(() => holder.end());
+    await holder.query("BEGIN");
+    await holder.query("SELECT FROM interlock.floors WHERE id = ANY ($1) FOR UPDATE", [locked.map(({ id }) => id)]);
+    const refused = await Promise.allSettled(locked.map((floor) => floor.write()));
+    for (const each of refused) expect(each).toMatchObject({ reason: { code: "unavailable" } });
+    const held = locked.map((floor) => floor.write());
+    expect(new Set(await Promise.all(others.map((floor) => floor.write())))).toEqual(new Set(["committed"]));
+    await holder.query("COMMIT");
+    expect(new Set(await Promise.all(held))).toEqual(new Set(["committed"]));
+  });
+
   test("pruning, and moving due effects, run beside commits, on several nodes at once", async () => {
     const { nodes, url } = await openNodes(3);
     const floors = Array.from({ length: 10 }, (_, n) => new FloorWriter(nodes[n % 3]!, `u:${n}`));

@@ -1,7 +1,9 @@
 import { AppError } from "../../protocol/errors.ts";
+import type { FloorId } from "../../protocol/ids.ts";
 import type { Clock } from "../../protocol/ports/clock.ts";
+import { RecentMap } from "../../protocol/recent-map.ts";
 import type { CommitOutcome, FloorChange } from "../store.ts";
-import { PATIENCE_MS } from "./connection-pool.ts";
+import { PATIENCE_MS, RowsLocked } from "./connection-pool.ts";
 
 /** Writes changes to the database: see `FloorCommit`. */
 export interface Committer {
@@ -18,6 +20,10 @@ interface Waiting {
 
 /** Statements of commits under way at once. On two cores, more of them make smaller groups, and fewer commits a second. */
 const LANES = 4;
+/** Commits under way at once, beside the lanes, of floors that another session locks. */
+const APART = 4;
+/** Floors known to be locked. A further one takes the place of the one that was met least recently. */
+const MAX_LOCKED = 1_024;
 /** Most changes of a group … */
 const GROUP = 32;
 /** … and the characters of text beyond which it takes no further one. */
@@ -28,12 +34,19 @@ export const MAX_WAITING = 4_096;
 /**
  * Commits whatever has come. A change is sent at once while a lane is free. The changes that come while all lanes are
  * under way go together with the next statement, so under load many floors share a round trip and a wait for the disk.
+ *
+ * A floor whose commit met a lock of another session waits apart from then on, and keeps no lane from other floors, until
+ * one of its commits meets none.
  */
 export class CommitQueue {
   readonly #committer: Committer;
   readonly #clock: Clock;
   readonly #waiting: Waiting[] = [];
   #underWay = 0;
+  readonly #locked = new RecentMap<FloorId, true>(MAX_LOCKED);
+  /** Changes of locked floors. */
+  readonly #apart: Waiting[] = [];
+  #apartUnderWay = 0;
 
   constructor(committer: Committer, clock: Clock) {
     this.#committer = committer;
@@ -46,11 +59,25 @@ export class CommitQueue {
    * @throws StatementRefused the change refers to a missing row; nothing was done
    */
   async commit(change: FloorChange): Promise<CommitOutcome> {
-    if (this.#waiting.length >= MAX_WAITING) throw new AppError("unavailable", "too many commits are waiting");
+    const queue = this.#locked.has(change.floorId) ? this.#apart : this.#waiting;
+    if (queue.length >= MAX_WAITING) throw new AppError("unavailable", "too many commits are waiting");
     const settle = Promise.withResolvers<CommitOutcome>();
-    this.#waiting.push({ change, until: this.#clock.now() + PATIENCE_MS, settle });
-    this.#fillLanes();
+    queue.push({ change, until: this.#clock.now() + PATIENCE_MS, settle });
+    if (queue === this.#apart) this.#sendApart();
+    else this.#fillLanes();
     return await settle.promise;
+  }
+
+  #sendApart(): void {
+    while (this.#apartUnderWay < APART && this.#apart.length > 0) {
+      const next = this.#apart.shift()!;
+      if (!this.#isInTime(next)) continue;
+      this.#apartUnderWay += 1;
+      void this.#commitAlone(next).then(() => {
+        this.#apartUnderWay -= 1;
+        this.#sendApart();
+      });
+    }
   }
 
   #fillLanes(): void {
@@ -99,7 +126,16 @@ export class CommitQueue {
   }
 
   async #commitAlone({ change, settle }: Waiting): Promise<void> {
-    await this.#committer.commit(change).then(settle.resolve, settle.reject);
+    const { floorId } = change;
+    try {
+      const outcome = await this.#committer.commit(change);
+      this.#locked.delete(floorId);
+      settle.resolve(outcome);
+    } catch (error) {
+      if (error instanceof RowsLocked) this.#locked.set(floorId, true);
+      else this.#locked.delete(floorId);
+      settle.reject(error);
+    }
   }
 }
 

@@ -2,7 +2,7 @@ import type { ClientBase, Pool, PoolClient, PoolConfig } from "pg";
 import { AppError } from "../../protocol/errors.ts";
 import type { Clock } from "../../protocol/ports/clock.ts";
 import type { Logger } from "../../protocol/ports/logger.ts";
-import { type Fault, faultOf, isConnectionDoubtful, plainError, reasonOf } from "./sql-state.ts";
+import { type Fault, faultOf, isConnectionDoubtful, isLockTimeout, plainError, reasonOf } from "./sql-state.ts";
 
 /** A statement that every connection prepares once, under its name. Without a name it is planned for its values. */
 export interface Statement {
@@ -15,7 +15,7 @@ export interface Database {
   /**
    * @param until when the answer is no longer waited for, in ms of the clock. Default: 2 s from now.
    * @throws AppError `unavailable`: the outcome is unknown
-   * @throws StatementRefused nothing was done
+   * @throws RowsLocked, StatementRefused: nothing was done
    */
   query<Row = unknown>(statement: Statement, values?: readonly unknown[], until?: number): Promise<Row[]>;
 }
@@ -35,6 +35,8 @@ const LOCK_MS = 1_000;
  */
 const IDLE_MS = 60_000;
 const LIFETIME_S = 1_800;
+/** While locks are met, the log says so this often, in ms. */
+const LOCK_NOTE_MS = 60_000;
 /** Most waiting statements, more than a working database accumulates. Beyond it, statements are `unavailable`. */
 const MAX_WAITING = 4_096;
 
@@ -60,6 +62,16 @@ export class StatementRefused extends Error {
   }
 }
 
+/** Another transaction has kept a lock for longer than a statement waits for it. Nothing was done. */
+export class RowsLocked extends AppError {
+  constructor(error: unknown) {
+    super("unavailable", "Another session of the database locks what is to be written; repeat with the same key.", {
+      cause: plainError(error),
+    });
+    this.name = "RowsLocked";
+  }
+}
+
 /** Settings of every pool besides its address and size. */
 export const POOL_CONFIG: PoolConfig = {
   connectionTimeoutMillis: CONNECT_MS,
@@ -80,6 +92,8 @@ export class PostgresPool implements Database {
   #isClosed = false;
   /** Whether the last statement had an engine error. It is logged once, not for every statement. */
   #isAway = false;
+  /** When the log last told of a lock, in ms of the clock. */
+  #lockToldAt = Number.NEGATIVE_INFINITY;
 
   /** @param where the database's name in the log */
   constructor(pool: Pool, where: string, clock: Clock, log: Logger) {
@@ -137,6 +151,7 @@ export class PostgresPool implements Database {
       return rows as Row[];
     } catch (error) {
       client.release(isConnectionDoubtful(error));
+      if (isLockTimeout(error)) throw this.#locked(error);
       const fault = faultOf(error);
       if (fault === "engine") throw this.#unavailable(error);
       this.#answered();
@@ -149,6 +164,18 @@ export class PostgresPool implements Database {
     if (!this.#isAway) this.#log.error({ database: this.#where, reason }, "the database does not answer statements");
     this.#isAway = true;
     return new AppError("unavailable", undefined, { cause: plainError(error) });
+  }
+
+  /** The server answers, and another session is in the way. Nodes lock rows for much less time than this. */
+  #locked(error: unknown): RowsLocked {
+    this.#answered();
+    const now = this.#clock.now();
+    if (now - this.#lockToldAt >= LOCK_NOTE_MS) {
+      this.#lockToldAt = now;
+      const facts = { database: this.#where, reason: reasonOf(error) };
+      this.#log.warn(facts, "another session of the database locks rows that are to be written");
+    }
+    return new RowsLocked(error);
   }
 
   #answered(): void {

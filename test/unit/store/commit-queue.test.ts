@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { AppError } from "../../../src/protocol/errors.ts";
 import { CommitQueue, type Committer, MAX_WAITING } from "../../../src/store/postgres/commit-queue.ts";
+import { RowsLocked } from "../../../src/store/postgres/connection-pool.ts";
 import type { CommitOutcome, FloorChange } from "../../../src/store/store.ts";
 import { FloorWriter } from "../../support/stores/floor-writer.ts";
 import { StandingClock } from "../../support/stores/sqlite-place.ts";
@@ -133,6 +134,30 @@ describe("the queue of commits", () => {
     const next = commitAll(["a"]);
     committer.answer(5);
     expect(await Promise.all(next)).toEqual(["committed"]);
+  });
+
+  test("the queue of commits gives no lane to floors that another session locks, until one of their commits is answered", async () => {
+    const { committer, commit, commitAll } = makeQueue();
+    const blocked = names("b", 5);
+    for (const [number, floor] of blocked.entries()) {
+      const refused = commit(floor);
+      committer.fail(number, new RowsLocked(new Error("lock timeout")));
+      await expect(refused).rejects.toMatchObject({ code: "unavailable" });
+    }
+    const again = commitAll(blocked);
+    const others = commitAll(names("f", 4));
+    // Four of them at once, each alone, beside the four lanes.
+    expect(committer.statements.slice(5)).toEqual([...names("b", 4), ...names("f", 4)].map((floor) => [floor]));
+    committer.answer(5);
+    await nextTurn();
+    expect(committer.statements.slice(13)).toEqual([["b4"]]);
+    expect(await again[0]).toBe("committed");
+    void commit("b0");
+    expect(committer.statements).toHaveLength(14);
+    committer.answer(9);
+    await nextTurn();
+    expect(committer.statements.slice(14)).toEqual([["b0"]]);
+    expect(await others[0]).toBe("committed");
   });
 
   test("the queue of commits refuses a change that waited for two seconds, without sending it", async () => {

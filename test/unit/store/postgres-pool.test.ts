@@ -1,7 +1,7 @@
 import { EventEmitter } from "node:events";
 import type { Pool } from "pg";
 import { describe, expect, test } from "vitest";
-import { PostgresPool } from "../../../src/store/postgres/connection-pool.ts";
+import { PostgresPool, RowsLocked } from "../../../src/store/postgres/connection-pool.ts";
 import { VirtualClock } from "../../support/runner/virtual-clock.ts";
 import { KeptLog } from "../../support/stores/sqlite-place.ts";
 
@@ -110,6 +110,24 @@ describe("a pool of connections to PostgreSQL", () => {
       await Promise.allSettled([answer]);
     }
     expect(log.lines).toEqual(["the database does not answer statements", "the database answers statements again"]);
+  });
+
+  test("a pool of connections to PostgreSQL says of a lock that another session holds it, once a minute, and not that the database is away", async () => {
+    const { driver, clock, log, pool } = open();
+    const ask = async () => {
+      const answer = pool.query(ASKED);
+      await driver.give();
+      driver.queries.at(-1)!.reject(failure("55P03", "ERROR"));
+      await expect(answer).rejects.toBeInstanceOf(RowsLocked);
+    };
+    for (const wait of [0, 30_000, 29_999]) {
+      await clock.advance(wait);
+      await ask();
+    }
+    expect(log.lines).toEqual(["another session of the database locks rows that are to be written"]);
+    await clock.advance(1);
+    await ask();
+    expect(log.lines).toHaveLength(2);
   });
 
   test("a pool of connections to PostgreSQL closes when its statements are answered, and only once", async () => {
