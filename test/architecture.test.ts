@@ -134,7 +134,7 @@ interface Import {
   isType: boolean;
 }
 
-/** The largest number of source files in one folder that a reader can overlook. */
+/** The largest number of source files in one folder. */
 const MAX_FILES_IN_FOLDER = 16;
 
 const root = resolve(import.meta.dirname, "..");
@@ -162,7 +162,7 @@ const matches = (patterns: readonly string[], path: string) =>
 /** Why an import is not allowed; undefined if it is. */
 function objection({ from, to, isType }: Import): string | undefined {
   const rule = RULES.find((each) => new RegExp(each.from).test(from));
-  if (!rule) return `${from}: no room is known for it`;
+  if (!rule) return `${from}: the dependency table has no rule for it`;
   if (matches(rule.may, to) || (isType && matches(rule.types ?? [], to))) return undefined;
   return `${from} must not import ${to}${matches(rule.types ?? [], to) ? " but for its types" : ""}`;
 }
@@ -171,15 +171,15 @@ const files = ["src", "page"]
   .flatMap((folder) => filesUnder(join(root, folder)))
   .filter((file) => /\.tsx?$/.test(file));
 
-describe("the house", () => {
-  test("the code has a room for every file, and every arrow is one of the table", () => {
+describe("the code", () => {
+  test("every file matches a rule of the dependency table, and every import is allowed by it", () => {
     expect(files.length).toBeGreaterThan(80);
     const imports = files.flatMap(importsOf);
     expect(imports.length).toBeGreaterThan(files.length);
     expect(imports.map(objection).filter(Boolean)).toEqual([]);
   });
 
-  test("the code refuses what the table does not have", () => {
+  test("an import that the dependency table does not name is refused", () => {
     const refused: Import[] = [
       { from: "src/protocol/ids.ts", to: "src/store/store.ts", isType: true },
       { from: "src/actors/session/session-machine.ts", to: "src/store/store.ts", isType: true },
@@ -195,7 +195,7 @@ describe("the house", () => {
     for (const each of refused) expect(objection(each), each.from).toBeDefined();
   });
 
-  test("the code has no clock, no chance and no timers where they are arguments", () => {
+  test("the code has no clock, no randomness and no timers where they are arguments", () => {
     const strict = files.filter((file) => /src\/(actors|store|runs|bus|queue|cluster|protocol)\//.test(file));
     const found = strict.flatMap((file) =>
       readFileSync(file, "utf8")
@@ -209,7 +209,7 @@ describe("the house", () => {
     expect(found).toEqual([]);
   });
 
-  test("the code speaks to a node through the client alone, in the page and on the command line", () => {
+  test("the page and the command line call a node through the client only", () => {
     const speaking = files.filter((file) => {
       const isUser = /^(page|src\/cli|src\/react)\//.test(relative(root, file));
       return isUser && /\b(fetch|EventSource|XMLHttpRequest)\(/.test(readFileSync(file, "utf8"));
@@ -217,7 +217,7 @@ describe("the house", () => {
     expect(speaking.map((file) => relative(root, file))).toEqual([]);
   });
 
-  test("the code reads sessions and floors for a caller through VisibleSessions alone", () => {
+  test("routes read sessions and floors of a caller through VisibleSessions only", () => {
     const readers = files.filter((file) =>
       /src\/gateway\/(routes\/|doors\/|chat-commands|streams\/connection-stream|commands)/.test(file),
     );
@@ -235,18 +235,18 @@ describe("the house", () => {
   test.each([
     ["the thread that writes to SQLite", "src/store/sqlite/writer/writer-main.ts", /^[^.]*$/],
     ["a command's help", "src/cli/main.ts", /^(fastify|yaml|xstate|pino|prom-client|src\/(app|actors|gateway)\b)/],
-  ])("the code of %s loads nothing that it does not need when it starts", (_, entry, refused) => {
+  ])("%s loads nothing that it does not need at its start", (_, entry, refused) => {
     const loaded = loadedBy(entry);
     expect(loaded.size).toBeGreaterThan(5);
     expect([...loaded].filter((each) => !each.startsWith("node:") && refused.test(each))).toEqual([]);
   });
 
-  test("the code keeps its files short enough to be read at once", () => {
+  test("no file is longer than 400 lines", () => {
     const long = files.filter((file) => readFileSync(file, "utf8").split("\n").length > 400);
     expect(long.map((file) => relative(root, file))).toEqual([]);
   });
 
-  test("the code has folders that can be seen at a glance, and no two files of one name", () => {
+  test("no folder has more files than the limit, and no two files have the same name", () => {
     const sizes = Map.groupBy(files, (file) => relative(root, dirname(file)));
     const crowded = [...sizes].filter(([, inside]) => inside.length > MAX_FILES_IN_FOLDER);
     expect(crowded.map(([folder, inside]) => `${folder}: ${inside.length} files`)).toEqual([]);
@@ -254,11 +254,11 @@ describe("the house", () => {
     expect([...names].filter(([, inside]) => inside.length > 1).map(([name]) => name)).toEqual([]);
   });
 
-  test("the code has no circles: no file reaches itself through its imports", () => {
-    const arrows = new Map(files.map((file) => [relative(root, file), importsOf(file).map(({ to }) => to)]));
-    expect(findCircle(arrows)).toBeUndefined();
+  test("no file imports itself through other files", () => {
+    const imports = new Map(files.map((file) => [relative(root, file), importsOf(file).map(({ to }) => to)]));
+    expect(findCycle(imports)).toBeUndefined();
     expect(
-      findCircle(
+      findCycle(
         new Map([
           ["a", ["b"]],
           ["b", ["c"]],
@@ -269,7 +269,6 @@ describe("the house", () => {
   });
 });
 
-/** The first import cycle, as the files along it; undefined when there is none. */
 /** The files and packages that are loaded when a file starts: its static imports and theirs, without types. */
 function loadedBy(entry: string, loaded = new Set<string>()): Set<string> {
   loaded.add(entry);
@@ -284,21 +283,22 @@ function loadedBy(entry: string, loaded = new Set<string>()): Set<string> {
   return loaded;
 }
 
-function findCircle(arrows: ReadonlyMap<string, readonly string[]>): string[] | undefined {
+/** The first import cycle, as the files along it; undefined when there is none. */
+function findCycle(imports: ReadonlyMap<string, readonly string[]>): string[] | undefined {
   const done = new Set<string>();
   const visit = (file: string, path: readonly string[]): string[] | undefined => {
     if (path.includes(file)) return [...path.slice(path.indexOf(file)), file];
     if (done.has(file)) return undefined;
-    for (const next of arrows.get(file) ?? []) {
-      const circle = visit(next, [...path, file]);
-      if (circle) return circle;
+    for (const next of imports.get(file) ?? []) {
+      const cycle = visit(next, [...path, file]);
+      if (cycle) return cycle;
     }
     done.add(file);
     return undefined;
   };
-  for (const file of arrows.keys()) {
-    const circle = visit(file, []);
-    if (circle) return circle;
+  for (const file of imports.keys()) {
+    const cycle = visit(file, []);
+    if (cycle) return cycle;
   }
   return undefined;
 }

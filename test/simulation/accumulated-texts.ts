@@ -4,15 +4,15 @@ import { must } from "../support/runner/must.ts";
 import { textOf } from "./scripts.ts";
 
 /**
- * The texts of unfinished messages as one reader puts them together: what it is shown when it joins, then piece by
- * piece. Throws `Broken` when a piece does not fit, and when what came of the pieces is not what was said.
+ * The texts of unfinished messages as one reader assembles them: the text when it joins, and then the deltas. Throws
+ * `Broken` when a delta does not fit, or when the assembled text is not the agent's.
  */
 export class AccumulatedTexts {
   readonly #texts = new Map<string, string>();
   readonly #finished = new Set<string>();
   readonly #endedRuns = new Set<string>();
 
-  /** On a new connection whatever is unfinished is shown anew. */
+  /** A new connection gets the text of unfinished messages again. */
   reconnect(): void {
     this.#texts.clear();
   }
@@ -35,7 +35,7 @@ export class AccumulatedTexts {
     this.#texts.set(messageId, before + text);
   }
 
-  /** A message is complete: its pieces were the beginning of it, or, where its worker was lost, more than was kept. */
+  /** A message is complete: the deltas are its beginning, or, if its worker was lost, more than was stored. */
   finish({ id, role, content, status }: Message): void {
     if (role !== "assistant") return;
     this.#finished.add(id);
@@ -49,7 +49,7 @@ export class AccumulatedTexts {
     this.#endedRuns.add(runId);
   }
 
-  /** What was put together of a message that is not finished. */
+  /** The assembled text of an unfinished message. */
   of(messageId: string): string | undefined {
     return this.#texts.get(messageId);
   }

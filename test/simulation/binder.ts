@@ -5,7 +5,7 @@ import type { ConnectionReading } from "./connection-reading.ts";
 import { visit } from "./visit.ts";
 import type { World } from "./world.ts";
 
-/** See to it that a session that was made is carried by a connection: asked for at any gateway until it is done. */
+/** Bind a new session to a connection: the request is repeated at any gateway until it succeeds. */
 export async function bindMade(
   world: World,
   cluster: Cluster,

@@ -3,10 +3,10 @@ import { makeCatalog } from "../support/catalogs/catalog.ts";
 import type { Chance } from "../support/runner/chance.ts";
 
 export const AGENTS = ["music", "weather", "phone", "chat"] as const;
-/** Flags by which floors are restricted, where their catalogue says so. */
+/** Flags that restrict floors, if their catalogue says so. */
 export const RESTRICTING = ["quiet", "locked"] as const;
 
-/** Agents that compete in every way there is. Times are short, so that a history of a minute meets them. */
+/** Agents that compete in every possible way. Their times are short, so that a history of a minute reaches them. */
 export function drawCatalog(chance: Chance, shares?: true): Catalog {
   const isShared = chance.percent(50) || shares;
   const agents = AGENTS.map((name) => ({
@@ -35,7 +35,7 @@ export function drawCatalog(chance: Chance, shares?: true): Catalog {
   return makeCatalog(shared, { policy, restrictions: chance.percent(50) ? drawRestrictions(chance) : [] });
 }
 
-/** How the sessions of an agent are heard with others. */
+/** How an agent's sessions are heard together with others. */
 function drawShared(chance: Chance): Record<string, unknown> {
   const level = () => chance.pick([0, -6, -14, -24, "pause"]);
   const isCritical = chance.percent(12);

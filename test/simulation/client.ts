@@ -12,13 +12,13 @@ import type { NodeProcess } from "./node.ts";
 import { visit } from "./visit.ts";
 import type { World } from "./world.ts";
 
-/** What came back. `cut`: the connection broke, or the client waited long enough. */
+/** The result of a request. `cut`: the connection broke, or the client's timeout passed. */
 type Outcome = { reply: Reply } | { failed: ErrorCode } | "cut";
 
-/** Requests of one command in fair weather; over it nobody serves clients. */
+/** The limit of requests per command in fair weather; above it the service counts as unavailable. */
 const MAX_FAIR_TRIES = 12;
 
-/** Somebody with a floor, who asks, and asks again under the same key until there is an answer. */
+/** A client with a floor that repeats a request with the same key until it has an answer. */
 export class Client {
   readonly #world: World;
   readonly #cluster: Cluster;
@@ -26,7 +26,7 @@ export class Client {
   readonly floorId: FloorId;
   #count = 0;
   #waiting = 0;
-  /** Commands that nobody ever answered: they took effect once or never. */
+  /** Commands that were never answered: each took effect once or not at all. */
   readonly #unanswered: Wish[] = [];
   readonly #answered: { wish: Wish; reply: Reply }[] = [];
 
@@ -37,7 +37,7 @@ export class Client {
     this.#caller = caller;
   }
 
-  /** Commands that are not answered yet. */
+  /** Commands without an answer so far. */
   get waiting(): number {
     return this.#waiting;
   }
@@ -46,7 +46,7 @@ export class Client {
     return `${this.#caller}${this.#count++}`;
   }
 
-  /** See a wish through: resolves with its answer, or without one when it was given up. */
+  /** Carry out a command; resolves with its answer, or without one when the client gave up. */
   async see(wish: Wish, commandId: string): Promise<Reply | undefined> {
     this.#waiting += 1;
     const isLook = wish.command.type === "floor.what_if";
@@ -59,7 +59,7 @@ export class Client {
     return reply;
   }
 
-  /** What must hold of everything it asked. */
+  /** The invariants of all its commands. */
   check(): void {
     const { watch } = this.#world;
     for (const { mark } of this.#unanswered) {
@@ -74,7 +74,7 @@ export class Client {
     const { command } = wish;
     const envelope = { floorId, commandId, bodyHash: "hash", command, ...(caller !== undefined && { caller }) };
     let fairTries = 0;
-    // A repeat may join its original, which was begun then.
+    // A repeat may join its original, which started at that time.
     const askedAt = clock.now();
     for (;;) {
       const outcome = await this.#request(envelope);
@@ -100,7 +100,7 @@ export class Client {
     }
   }
 
-  /** The same key again, elsewhere: the same answer; with another body: a refusal. */
+  /** The same key again at another node: the same answer; with another body: a refusal. */
   async #askAgain(wish: Wish, commandId: string, reply: Reply): Promise<void> {
     const { chance, clock } = this.#world;
     const { floorId } = this;
@@ -130,7 +130,7 @@ export class Client {
     return isLost ? "cut" : outcome;
   }
 
-  /** An answer is given after it was committed, and never another one. */
+  /** An answer is given after its commit, and is the only one. */
   #mustBeOnRecord(wish: Wish, reply: Reply, commandId: string): void {
     const { memory } = this.#world;
     const receipt = memory.receiptOf({ caller: this.#caller, commandId });
@@ -153,9 +153,9 @@ export class Client {
     must(count >= least && count <= most, told);
   }
 
-  /** What is answered without a receipt was true at some instant between question and answer. */
+  /** An answer without a receipt was true at some time between request and answer. */
   #mustBeTrue(reply: Reply, askedAt: number): void {
-    // A restriction is asked before anybody else on the floor.
+    // A restriction is checked before the other sessions of the floor.
     if (!reply.ok || !reply.decision || reply.decision.reason === "restricted") return;
     const told: Decision["holder"] = reply.decision.holder;
     const holders = this.#world.watch.floor(this.floorId).holdersBetween(askedAt, this.#world.clock.now());
@@ -175,6 +175,6 @@ export async function askNode(node: NodeProcess, envelope: Omit<Envelope, "deadl
   }
 }
 
-/** As JSON has them: absent and undefined are one. */
+/** After a round trip through JSON: absent and undefined are equal. */
 const isSame = (one: unknown, other: unknown): boolean =>
   isDeepStrictEqual(JSON.parse(JSON.stringify(one)), JSON.parse(JSON.stringify(other)));

@@ -17,7 +17,7 @@ const SHAPES: readonly (readonly Role[][])[] = [
   [["gateway", "worker"], ["gateway"], ["orchestrator"], ["orchestrator", "worker"]],
 ];
 
-/** The nodes of a world: each is one process after another. */
+/** The nodes of a world: each runs one process after another. */
 export class Cluster {
   readonly #world: World;
   readonly #nodes: Node[];
@@ -39,20 +39,20 @@ export class Cluster {
     return this.#nodes.map(({ name }) => name);
   }
 
-  /** One of them, rather one that drives a run. */
+  /** One of them; preferably one that drives a run. */
   pick(): NodeProcess {
     const { chance, theme } = this.#world;
     const busy = this.processes.filter(({ isDriving }) => isDriving);
     return chance.pick(busy.length > 0 && chance.percent(theme.hitsDrivers) ? busy : this.processes);
   }
 
-  /** A door that somebody outside would try. */
+  /** A gateway that an outside client would try. */
   pickGateway(): NodeProcess | undefined {
     const ready = this.processes.filter((process) => process.gateway && process.isReady && !process.isCutOff);
     return ready.length > 0 ? this.#world.chance.pick(ready) : undefined;
   }
 
-  /** Whatever is dead is started again; the operator does it, unless the database's clock is wrong just then. */
+  /** Restart every dead process, as the operator does; not while the database's clock is wrong. */
   restartDead(): void {
     if (this.#world.databaseClock.errs) return;
     for (const node of this.#nodes) {

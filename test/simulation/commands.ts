@@ -4,12 +4,12 @@ import type { Command, NewSession } from "../../src/protocol/internal/command.ts
 import { AGENTS, RESTRICTING } from "./catalogue.ts";
 import type { World } from "./world.ts";
 
-/** A command, and by what everybody sees that it was carried out. */
+/** A command, and the event that shows that it was executed. */
 export interface Wish {
   command: Command;
-  /** Counted by the watch: once when it was accepted, never when it was refused. */
+  /** Counted by the watch: once if it was accepted, never if it was refused. */
   mark?: string | undefined;
-  /** The session that is to be there for the mark to be seen. */
+  /** The session that must exist for the mark to be visible. */
   sessionId?: SessionId | undefined;
 }
 
@@ -19,7 +19,7 @@ const HEAVY_MORE = 150_000;
 
 const VERBS = ["activate", "activate", "resume", "resume", "pause", "archive", "stop", "abort", "delete"] as const;
 
-/** What a client asks next: mostly something that makes sense. Ids are made of the command's own. */
+/** A client's next command, mostly a useful one. Ids are derived from the command's id. */
 export function drawWish(world: World, floorId: FloorId, commandId: string): Wish {
   const { chance, memory, theme } = world;
   const sessions = memory.sessionsOf(floorId);
@@ -40,14 +40,14 @@ function create(world: World, floorId: FloorId, commandId: string): Wish {
   return { command: { type: "session.create", sessionId, session, activate: chance.percent(70) }, mark, sessionId };
 }
 
-/** The user and zone are the floor's. */
+/** The user and the zone are the floor's. */
 function newSession(world: World, floorId: FloorId, commandId: string): NewSession {
   const [userId, zone] = floorId.slice(2).split("/");
   const agentId = world.chance.pick(AGENTS) as AgentId;
   return { sessionId: `s-${commandId}` as SessionId, agentId, userId: userId!, ...(zone !== undefined && { zone }) };
 }
 
-/** Now and then longer than the bus takes in one piece. */
+/** Sometimes longer than the bus sends in one piece. */
 const turnOf = ({ chance }: World, commandId: string) => ({
   messageId: `m-${commandId}` as MessageId,
   runId: `r-${commandId}` as RunId,
@@ -59,7 +59,7 @@ function chat(world: World, _: FloorId, commandId: string, sessionId: SessionId)
   return { command: { type: "session.chat", sessionId, turn }, mark: `message ${turn.messageId}`, sessionId };
 }
 
-/** A turn that is larger than a page of a log, or nearly: a history has room for a few of them. */
+/** A turn larger than a page of a log, or nearly: a history has room for a few of them. */
 function heavy(world: World, floorId: FloorId, commandId: string, sessionId: SessionId): Wish {
   const { chance } = world;
   if (!world.takeHeavy()) return chat(world, floorId, commandId, sessionId);
@@ -92,7 +92,7 @@ function ofFloor({ chance }: World, _: FloorId, commandId: string): Wish {
   return flag(commandId);
 }
 
-/** It changes nothing, so a node that does not know how things stand would not notice. */
+/** It changes nothing, so a node with an outdated state would not notice. */
 function look({ chance }: World): Wish {
   return { command: { type: "floor.what_if", agentId: chance.pick(AGENTS) } };
 }
@@ -102,7 +102,7 @@ export function flag(commandId: string): Wish {
   return { command: { type: "floor.flags", flags }, mark: `flags ${JSON.stringify({ flags })}` };
 }
 
-/** An answer to a question, a switch of agents, or a message taken back. */
+/** An answer to a question, a change of agents, or a rollback. */
 function other(world: World, floorId: FloorId, commandId: string, sessionId: SessionId): Wish {
   const { chance, memory } = world;
   const { run } = JSON.parse(memory.rowOf(sessionId)!.memory) as Pick<SessionContext, "run">;

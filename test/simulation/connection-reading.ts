@@ -10,27 +10,27 @@ import type { Reading } from "./reader.ts";
 import type { Wire } from "./wire.ts";
 import type { World } from "./world.ts";
 
-/** What a connection is bound to is carried at the latest so long after it came, or after it was bound, in ms. */
+/** The longest time from a connection, or a binding, to the bound sessions' events, in ms. */
 const CARRIED_MS = 800;
 
 interface Bound {
   /** The place of its last event. */
   seq: number;
-  /** When it was acknowledged that it is bound. */
+  /** When the binding was acknowledged. */
   since?: number | undefined;
-  /** It was given the end of the session. */
+  /** Whether it received the end of the session. */
   hasEnd: boolean;
-  /** It was told that more sessions came and went than a position names: this one may be among them. */
+  /** Whether more sessions ended than a position can name: this session may be one of them. */
   mayBeSkipped?: true;
 }
 
-/** A client's connection, with whatever sessions it is bound to, from the first event of each. */
+/** A client's connection with its bound sessions, read from each session's first event. */
 export class ConnectionReading implements Reading {
   readonly floorId: FloorId;
   readonly #world: World;
   readonly #texts = new AccumulatedTexts();
   readonly #bound = new Map<SessionId, Bound>();
-  /** Named in a position that it was told: it comes back to this one. */
+  /** Named in a received position: the client reconnects to this connection. */
   #id: ConnectionId | undefined;
   #cameAt = 0;
 
@@ -39,7 +39,7 @@ export class ConnectionReading implements Reading {
     this.#world = world;
   }
 
-  /** What it is bound through; undefined before it was told where it stands. */
+  /** The connection's id; undefined before the first position. */
   get id(): ConnectionId | undefined {
     return this.#id;
   }
@@ -57,19 +57,19 @@ export class ConnectionReading implements Reading {
     });
   }
 
-  /** Somebody asks for it to be bound. @returns whether nobody did before */
+  /** Request a binding. @returns whether it is the first request for it */
   beginBinding(sessionId: SessionId): boolean {
     if (this.#bound.has(sessionId)) return false;
     this.#bound.set(sessionId, { seq: 0, hasEnd: false });
     return true;
   }
 
-  /** It was acknowledged. */
+  /** The binding was acknowledged. */
   endBinding(sessionId: SessionId): void {
     this.#bound.get(sessionId)!.since = this.#world.clock.now();
   }
 
-  /** The connection had no room. An earlier request may have bound it all the same, and it was given its end since. */
+  /** The connection had no room. An earlier request may have bound the session, which may have ended since. */
   giveUpBinding(sessionId: SessionId): void {
     if (this.#bound.get(sessionId)!.seq === 0) this.#bound.delete(sessionId);
   }
@@ -108,7 +108,7 @@ export class ConnectionReading implements Reading {
     } else must(type === "agent_list", () => `${this.standing} and was given ${type} ${JSON.stringify(data)}`);
   }
 
-  /** Where it stands, without an event. */
+  /** A position without an event. */
   takePlace(id: string): void {
     this.#id = parseConnectionPosition(id)?.connectionId;
     must(this.#id !== undefined, () => `${id} is no position`);
@@ -134,7 +134,7 @@ export class ConnectionReading implements Reading {
     must(isNamed || bound.hasEnd, () => `${told()}, and its place is not named`);
   }
 
-  /** More sessions ended while it was away than a position can name: which of them it is not told cannot be seen. */
+  /** More sessions ended while it was away than a position can name; which of them are left out is not visible. */
   #skip(): void {
     const { watch } = this.#world;
     const ended = [...this.#bound].filter(([id, { hasEnd }]) => !hasEnd && watch.endOf(id) !== undefined);

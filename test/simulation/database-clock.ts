@@ -3,20 +3,20 @@ import type { Chance } from "../support/runner/chance.ts";
 import type { Life } from "./life.ts";
 import type { SimClock } from "./sim-clock.ts";
 
-/** How long a question is on its way there, and its answer on the way back, in ms. */
+/** The delay of a query, and of its answer, in ms. */
 const TRAVEL_MS = 4;
 
-/** After an error each process has compared again when so much time has passed, even one that slept, in ms. */
+/** The time after an error within which each process has compared its clock again, even one that slept, in ms. */
 const RIGHT_MS = 20_000;
 
 export interface DatabaseClockOptions {
   clock: SimClock;
   chance: Chance;
-  /** Whether no question gets there. */
+  /** Whether all queries fail. */
   isAway: () => boolean;
 }
 
-/** The clock of the database, which all nodes follow: it is the world's, unless it errs. */
+/** The database's clock, which all nodes follow: the world's time, except for errors. */
 export class DatabaseClock {
   readonly #options: DatabaseClockOptions;
   /** How far it is ahead of the true time, in ms; negative if it is behind. */
@@ -35,7 +35,7 @@ export class DatabaseClock {
     return this.#errorMs !== 0;
   }
 
-  /** When it may err again: two errors on end could confirm each other. */
+  /** When the next error is allowed: two consecutive errors could confirm each other. */
   get mayErrAt(): number {
     return this.errs ? Number.POSITIVE_INFINITY : this.#mayErrAt;
   }
@@ -44,7 +44,7 @@ export class DatabaseClock {
     this.#errorMs = errorMs;
   }
 
-  /** It has the right time from now on. */
+  /** From now on it has the right time. */
   correct(): void {
     if (!this.errs) return;
     this.#errorMs = 0;

@@ -1,7 +1,7 @@
 import type { LogEntry } from "../../src/protocol/event.ts";
 import type { FloorChange } from "../../src/store/store.ts";
 
-/** What a message on the bus is, in a few words. */
+/** A short description of a message on the bus. */
 export function describeMessage(topic: string, message: Uint8Array): string {
   const text = Buffer.from(message).toString("utf8", 0, 4_096);
   const where = topic.replace(/^sim1\./, "");
@@ -17,7 +17,7 @@ function ofMail(text: string): string {
   return `answers ${/"outcome":(.{0,160})/.exec(text)?.[1]}`;
 }
 
-/** What a commit did, in a few words. */
+/** A short description of a commit. */
 export function describeChange({ floorId, expected, events, deleted, receipts, effectsAdded }: FloorChange): string {
   const logged = [...events, ...deleted.map(({ last }) => last)];
   const told = [

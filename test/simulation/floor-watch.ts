@@ -13,12 +13,12 @@ import { textOf } from "./scripts.ts";
 
 type Memory = Pick<SessionContext, "run" | "stopping" | "idleTimerId" | "pauseTimerId" | "holdTimerId" | "lease">;
 
-/** How far the clocks of sound nodes may be apart, in ms. */
+/** The largest difference between the clocks of sound nodes, in ms. */
 export const APART_MS = 100;
-/** A commit is made at most so long after its commands were carried out, in ms. */
+/** The longest time from the execution of commands to their commit, in ms. */
 export const LATE_MS = 60_000;
 
-/** Who held the floor, or was about to, from an instant on. */
+/** The session that had the floor, or was about to get it, from a time on. */
 interface Holding {
   from: number;
   sessionIds: readonly (SessionId | undefined)[];
@@ -27,35 +27,35 @@ interface Holding {
 type Snapshot = { actors: { context: Pick<ArbiterContext, "floor" | "flags"> } };
 
 /**
- * One floor as its commits tell of it: whatever nodes, networks and clocks do, what must always hold
- * (docs/arbitration.md) holds of every committed state. Throws `Broken`.
+ * One floor as its commits show it. The invariants of docs/arbitration.md must hold in every committed state, whatever
+ * nodes, networks and clocks do. Throws `Broken`.
  */
 export class FloorWatch {
   readonly floorId: FloorId;
   readonly #catalog: Catalog;
   version = 0;
   head: FloorSeq = 0;
-  /** Attempts that were given out after a first one. */
+  /** Attempts after a run's first. */
   replaced = 0;
-  /** Sessions that lapsed, and when that was committed. */
+  /** Lapsed sessions, and the times of the commits. */
   readonly lapses: { sessionId: SessionId; at: number }[] = [];
-  /** Everything that was ever logged, also of sessions that are gone. */
+  /** All logged events, also of deleted sessions. */
   readonly log: LogEntry[] = [];
   readonly #check: FloorLogCheck;
   readonly #seqs = new Map<SessionId, Seq>();
   /** Runs that were accepted and have not ended. */
   readonly #openRuns = new Map<RunId, SessionId>();
   readonly #endedRuns = new Set<RunId>();
-  /** Messages of agents as they were completed last. */
+  /** The agents' messages as they were last completed. */
   readonly #said = new Map<string, string>();
-  /** The newest attempt of each run, and whether it could report, from each instant on at which that changed. */
+  /** The newest attempt of each run, and whether it could report, from each time on at which that changed. */
   readonly #attempts = new Map<RunId, { from: number; attempt: number; isLive: boolean }[]>();
   /** The run of each session that has one. */
   readonly #runs = new Map<SessionId, RunId>();
   readonly #wanted = new Set<string>();
-  /** Effects that each session names. */
+  /** The effects that each session references. */
   readonly #named = new Map<SessionId, string[]>();
-  /** When commits were made in which more happened than is written: commands of one batch see each other's floor. */
+  /** The times of commits that hide intermediate states: commands of one batch see each other's changes. */
   readonly #unclear: number[] = [];
   readonly #holdings: Holding[] = [{ from: Number.NEGATIVE_INFINITY, sessionIds: [undefined] }];
 
@@ -70,7 +70,7 @@ export class FloorWatch {
     return [...this.#openRuns.keys()];
   }
 
-  /** Who held it at some instant between two; undefined when commits within hide who it was. */
+  /** The holders at some time between two times; undefined when commits in between hide them. */
   holdersBetween(from: number, to: number): Set<SessionId | undefined> | undefined {
     if (this.#unclear.some((at) => at >= from && at <= to)) return undefined;
     const within = this.#holdings.filter((holding, index) => {
@@ -80,7 +80,7 @@ export class FloorWatch {
     return new Set(within.flatMap(({ sessionIds }) => sessionIds));
   }
 
-  /** Whether an attempt could report at some instant between two, and whether there was one at which it could not. */
+  /** Whether an attempt could report at some time between two, and whether there was a time at which it could not. */
   livesBetween(runId: RunId, attempt: number, from: number, to: number): Set<boolean> {
     const attempts = [
       { from: Number.NEGATIVE_INFINITY, attempt: 0, isLive: false },
@@ -102,7 +102,7 @@ export class FloorWatch {
     const lasts = new Set(change.deleted.map(({ last }) => last));
     const entries = [...change.events, ...lasts].sort((one, other) => one.floorSeq - other.floorSeq);
     this.#isDense(change, entries);
-    // Of a session that is gone only its last event is kept: what else became of it in this commit nobody can tell.
+    // Of a deleted session only its last event is kept: the other changes of this commit to it are not visible.
     for (const { sessionId } of change.deleted) this.#forget(sessionId, at);
     const changes = entries.filter(({ type }) => type === "session_transition" || type === "floor_updated").length;
     const mayReserve = this.#catalog.policy.resumeDelayMs > 0 && changes > 1;
@@ -114,7 +114,7 @@ export class FloorWatch {
       if (entry.floorSeq !== place + 1 || lasts.has(entry)) this.#check.skip();
       place = entry.floorSeq;
       if (!lasts.has(entry)) this.#follow(entry);
-      // Commands of one batch are answered after its commit, each by what it found.
+      // Commands of one batch are answered after its commit, each by the state that it found.
       if (entry.type === "session_transition") this.#hold(at);
       if (/"reason":"lease_expired"/.test(entry.json)) this.lapses.push({ sessionId: entry.sessionId!, at });
     }
@@ -135,13 +135,16 @@ export class FloorWatch {
     this.head = change.head;
   }
 
-  /** Whom a what-if may name from now on: who is in front, or about to be, and where they can be in the way, the ducked. */
+  /**
+   * The sessions that a what-if may name from now on: the front, or the next front, and, where they can be affected,
+   * the ducked ones.
+   */
   #hold(from: number, reserved?: SessionId): void {
     const sessionIds = [this.#check.active[0] ?? reserved, ...this.#check.ducked];
     if (this.#holdings.at(-1)!.sessionIds.join() !== sessionIds.join()) this.#holdings.push({ from, sessionIds });
   }
 
-  /** Places follow one another, on the floor and in each session, without a hole and without a second. */
+  /** Places are consecutive, on the floor and in each session, without gaps and duplicates. */
   #isDense({ deleted, head, floorId, sessions }: FloorChange, entries: readonly LogEntry[]): void {
     let place = this.head;
     for (const { floorSeq } of entries) {
@@ -155,7 +158,7 @@ export class FloorWatch {
     }
   }
 
-  /** The time of a floor never goes back, and is never that of a clock that errs (rule C9). */
+  /** A floor's time never goes back, and never contains a clock's error (rule C9). */
   #isDated(entry: LogEntry, at: number): void {
     const beforeMs = at - entry.at;
     must(beforeMs > -APART_MS && beforeMs < LATE_MS, () => `place ${entry.floorSeq} is dated ${beforeMs} ms before`);
@@ -189,7 +192,10 @@ export class FloorWatch {
     }
   }
 
-  /** A message is complete once. One that was cut off may come again with its last words, and only grows by that. */
+  /**
+   * A message is completed once. One that was cut off may be completed again with the last report, and may only get
+   * longer.
+   */
   #attemptSays({ id, runId, status, content }: Message): void {
     const before = this.#said.get(id);
     const isCutOff = status === "interrupted" || status === "error";
@@ -204,7 +210,10 @@ export class FloorWatch {
     this.#endedRuns.add(runId);
   }
 
-  /** Only the newest attempt of a run writes: its messages name it. An older one's are closed as it is replaced. */
+  /**
+   * Only the newest attempt of a run writes, and its messages name it. An older attempt's messages are closed when it
+   * is replaced.
+   */
   #attemptIsNewest(messageId: string): void {
     const match = /^(.+)-(\d+)-\d+$/.exec(messageId);
     const newest = match && this.#attempts.get(match[1] as RunId)?.at(-1)?.attempt;
@@ -260,7 +269,7 @@ export class FloorWatch {
     );
   }
 
-  /** 16: when a session came to the front, those that it replaces left, wherever they stood. */
+  /** 16: when a session comes to the front, the sessions that it replaces leave, in any state. */
   #replacedAreGone({ holder, ducked, paused, queued }: Floor, entries: readonly LogEntry[]): void {
     const { front } = this.#check;
     if (!holder || front?.sessionId !== holder.sessionId || front.floorSeq <= this.head) return;
@@ -276,7 +285,7 @@ export class FloorWatch {
     for (const { id } of effectsAdded) this.#wanted.add(id);
   }
 
-  /** Whatever is wanted is named by somebody, and whatever is named is wanted: nothing leaks and nothing is lost. */
+  /** Every pending effect is referenced, and every referenced effect is pending. */
   #effectsAreNamed({ reserved, queued }: Floor): void {
     const named = new Set([...this.#named.values()].flat());
     if (reserved) named.add(reserved.timerId);
@@ -309,7 +318,7 @@ export class FloorWatch {
   }
 }
 
-/** A message says what its attempt was to say, and all of it when it claims to be whole. */
+/** A message contains the text of its attempt's script, all of it if it is complete. */
 function messageIsTrue({ id, role, content, status }: Message): void {
   if (role !== "assistant") return;
   const whole = textOf(id);

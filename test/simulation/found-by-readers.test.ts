@@ -20,8 +20,8 @@ import { SimClock } from "./sim-clock.ts";
 import { Wire } from "./wire.ts";
 
 /**
- * Faults that histories met in what readers get, each in the few steps that are needed for it. The numbers are the seeds
- * of the histories that met them, as histories were then.
+ * Faults that histories found in what readers get, each reduced to the necessary steps. The numbers are the seeds of
+ * the histories that found them, in the simulation of that time.
  */
 
 describe("a follower that opens when a run has just ended (history 370)", () => {
@@ -48,7 +48,7 @@ describe("a follower that opens when a run has just ended (history 370)", () => 
   });
 });
 
-/** A gateway over a store and a bus, and a floor that is written. */
+/** A gateway over a store and a bus, and a floor with writes. */
 function openSide(replace: (store: MemoryStore) => Partial<Store> = () => ({})) {
   const store = new MemoryStore();
   const bus = new UnreliableBus();
@@ -69,7 +69,7 @@ function openSide(replace: (store: MemoryStore) => Partial<Store> = () => ({})) 
   });
   onTestFinished(() => gateway.stop());
   const pass = () => clock.runUntil(clock.now() + 50, () => false);
-  /** A reader: what it was given so far, and the places it was told. */
+  /** A reader, its events so far and its positions. */
   const read = async (open: (wire: Wire) => Promise<unknown>) => {
     let heard = "";
     const receive = (text: string) => {
@@ -94,7 +94,7 @@ describe("a reader that comes to a gateway that is behind it", () => {
     const target = { floorId: "u:ann" as FloorId, sessionId: "a" as SessionId };
     await feed.create("a");
     await feed.open("a", "m");
-    // Somebody else reads here, so what is being written is known.
+    // Another reader follows the floor, so the unfinished text is known.
     const other = await read((wire) => gateway.open(target, undefined, wire));
     feed.delta("a", "m", 0, "la la");
     await pass();
@@ -105,7 +105,7 @@ describe("a reader that comes to a gateway that is behind it", () => {
     const position = logPosition("sim1", (await feed.logOf("a"))!.head);
     const reader = await read((wire) => gateway.open(target, position, wire));
     expect(reader.heard()).not.toContain('"streaming":true');
-    // It was noticed that something had been lost.
+    // The follower noticed that messages had been lost.
     expect(other.heard()).toContain('"complete"');
   });
 });
@@ -126,7 +126,7 @@ describe("a connection", () => {
     await pass();
     expect(before.placesOf("a")).toEqual([1]);
     before.leave();
-    // It is told which agents there are before it is told anything else, and that takes a while.
+    // The agents' list is sent before everything else, and that takes time.
     const slow = Promise.withResolvers<void>();
     view = slow.promise;
     const after = await read((wire) => gateway.openConnection(before.position(), wire));
@@ -177,7 +177,7 @@ describe("a connection", () => {
   test("a connection to sessions that act on one another while it looks at one after the other misses nothing (history 502468)", async () => {
     const { feed, pass, read, served, life, clock, bus, store } = openSide((own) => ({
       readSessionLog: async (id, after, limit) => {
-        // One of them was looked at: then something happens to both.
+        // One of them was read: then both change.
         if (id === "b" && own.headOf(feed.id) === 2) await happen();
         return own.readSessionLog(id, after, limit);
       },

@@ -20,8 +20,8 @@ import { withMethods } from "../support/stores/temporary-store.ts";
 import { MemoryStore } from "./memory-store.ts";
 
 /**
- * Faults that histories met, each in the few steps that are needed for it. The numbers are the seeds of the histories
- * that met them, as histories were then.
+ * Faults that histories found, each reduced to the necessary steps. The numbers are the seeds of the histories that
+ * found them, in the simulation of that time.
  */
 
 describe("turns that wait while their session is paused (history 741)", () => {
@@ -77,7 +77,7 @@ describe("a queued session that is about to be woken when its time is up (histor
     { name: "phone", priority: 90, interruptible: false },
   ];
 
-  /** The phone is gone, and the chat will be woken in a second; its wait ends now. */
+  /** The phone session is gone, and the chat would be woken in a second; its wait ends now. */
   function reserved(): FloorStage {
     const floor = new FloorStage(makeCatalog(agents, { policy: { resume_delay: "1s" } }));
     floor.create("phone");
@@ -151,7 +151,7 @@ describe("a floor that another node commits to while it is read (history 172)", 
     await tell(report(1, 0));
     let isFirst = true;
     const loadDrafts = async (id: FloorId, after?: number) => {
-      // The other node takes the next report after the floor's row was read.
+      // The other node accepts the next report after the floor's row was read.
       if (isFirst) await tell(report(2, 2));
       isFirst = false;
       return store.loadDrafts(id, after);

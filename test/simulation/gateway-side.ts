@@ -28,7 +28,7 @@ import type { Wire } from "./wire.ts";
 
 /** What a reader wants to follow. */
 export type Target = { floorId: FloorId; sessionId?: SessionId };
-/** `over`: nothing comes after this position, ever (204); `unknown`: there is no such session (404). */
+/** `over`: no event follows this position (204); `unknown`: there is no such session (404). */
 export type Opening = "open" | "over" | "unknown";
 
 const AGENTS = { agents: [], defaultAgentId: "music" };
@@ -45,7 +45,7 @@ export interface GatewaySideOptions {
   respond: (response: ServerResponse) => ServerResponse;
 }
 
-/** A gateway's streams without its routes: what `GET …/events` does once the request is understood. */
+/** A gateway's streams without its routes: what `GET …/events` does after the request is checked. */
 export class GatewaySide {
   readonly followers: Followers;
   readonly streams: Streams;
@@ -81,7 +81,7 @@ export class GatewaySide {
     return this.#orSendAway(wire, () => this.#openConnection(position, wire));
   }
 
-  /** Bind a session that was made through a connection. @returns false if the connection has no room for it */
+  /** Bind a session that was created through a connection. @returns false if the connection has no room for it */
   async bind(connectionId: ConnectionId, sessionId: SessionId, floorId: FloorId): Promise<boolean> {
     const row = await this.#connections.find(connectionId, undefined);
     await this.#connections.bindMade(row, { sessionId, floorId });
@@ -89,7 +89,7 @@ export class GatewaySide {
     return slots.some((slot) => slot.sessionId === sessionId);
   }
 
-  /** What cannot be had just now is no reason to refuse a stream. */
+  /** A read that fails at the moment is no reason to refuse a stream. */
   async #orSendAway(wire: Wire, open: () => Promise<Opening>): Promise<Opening> {
     try {
       return await open();
@@ -116,7 +116,7 @@ export class GatewaySide {
     }
     const view = await store.viewSession(id, 0);
     const slice = await store.readSessionLog(id, 0, 1);
-    // It went between two looks.
+    // It was deleted between two reads.
     if (!view || !slice) return this.#openSession(id, position, wire);
     const start = startAfter(position, { epoch: store.epoch, head: view.head, lowWater: slice.lowWater });
     const isOver = view.session.state === "archived" && start.after === view.head;
@@ -148,7 +148,7 @@ export class GatewaySide {
       await stream.listen();
       await stream.begin(row, { resumed: resumed && position, isReset });
     } catch {
-      // The head is sent, so all that is left is to end: the client comes back by its position.
+      // The head is sent, so the stream can only end: the client reconnects with its position.
       writer.destroy();
     }
     return "open";

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { playMany } from "./play-many.ts";
 import { report } from "./report.ts";
 
-/** How many histories, and from which seed: `SIMULATION_HISTORIES=20000 SIMULATION_FROM=1000000 npm test`. */
+/** The number of histories, and the first seed: `SIMULATION_HISTORIES=20000 SIMULATION_FROM=1000000 npm test`. */
 const HISTORIES = Number(process.env["SIMULATION_HISTORIES"] ?? 2_000);
 const FROM = Number(process.env["SIMULATION_FROM"] ?? 1);
 const BLOCK = 100;
@@ -12,7 +12,7 @@ const blocks = Array.from({ length: Math.ceil(HISTORIES / BLOCK) }, (_, index) =
   return [from, Math.min(from + BLOCK, FROM + HISTORIES) - 1] as const;
 });
 
-/** One half of the histories. Each half is a file of its own, because files are played on several cores. */
+/** One half of the histories. Each half is a separate file, because files run on different cores. */
 export function describeHistories(half: 1 | 2): void {
   const middle = Math.ceil(blocks.length / 2);
   const own = half === 1 ? blocks.slice(0, middle) : blocks.slice(middle);

@@ -13,27 +13,27 @@ import { Reader, type Reading } from "./reader.ts";
 import { clearUp, drawWeather, strike } from "./weather.ts";
 import { type Staging, World } from "./world.ts";
 
-/** What became of a history. */
+/** The result of a history. */
 export interface Outcome {
   seed: number;
-  /** What was promised and not kept. */
+  /** The violated invariant. */
   broken: string | undefined;
   world: World;
 }
 
-/** In fair weather everything has come to rest after so long, in ms. */
+/** The longest time until everything has settled in fair weather, in ms. */
 const REST_MS = 180_000;
-/** How often it is looked whether it has. */
+/** The interval between checks of that, in ms. */
 const LOOK_MS = 2_000;
-/** An effect that was due so long ago will not be carried out any more, in ms. */
+/** The age at which a due effect counts as lost, in ms. */
 const OVERDUE_MS = 45_000;
 const MAX_READERS = 6;
-/** After this time other nodes own the floors of a node that cannot reach the store, in ms. */
+/** The time after which other nodes own the floors of a node that cannot reach the store, in ms. */
 const TAKEN_OVER_MS = 20_000;
-/** A client has its answer, or has given up, after this many looks. */
+/** The number of checks after which a client must have its answer, or have given up. */
 const ANSWERED_LOOKS = 60;
 
-/** Play one history: the same seed plays the same one. */
+/** Play one history. The same seed plays the same history. */
 export async function playHistory(seed: number, staging: Staging = {}): Promise<Outcome> {
   const world = new World(seed, staging);
   const onRejection = (error: unknown) =>
@@ -85,7 +85,7 @@ class History {
     for (const phase of phases) if (this.#world.broken === undefined) await phase();
   }
 
-  /** Commands, readers and blows at once. */
+  /** Commands, readers and faults at once. */
   async #storm(): Promise<void> {
     const { chance, clock, floorIds, theme } = this.#world;
     const [least, most] = theme.stormMs;
@@ -120,7 +120,7 @@ class History {
     return errs ? this.#misdate() : this.#calm();
   }
 
-  /** The database's clock errs once more while nothing else is wrong: every command is answered meanwhile. */
+  /** The database's clock errs once more while nothing else fails: every command is answered meanwhile. */
   async #misdate(): Promise<void> {
     const { databaseClock, clock } = this.#world;
     await this.#pass(Math.max(4_500, databaseClock.mayErrAt - clock.now()));
@@ -131,7 +131,7 @@ class History {
     }
   }
 
-  /** Cut one orchestrator off from the store alone: others take its floors, and every command is answered. */
+  /** Cut one orchestrator off from the store: others take its floors, and every command is answered. */
   async #isolate(): Promise<void> {
     const { chance, trace, cutOff } = this.#world;
     await this.#pass(4_500);
@@ -149,11 +149,11 @@ class History {
     cutOff.clear();
   }
 
-  /** What is committed now is with every reader at once, those that have only just come among them. */
+  /** A commit now reaches every reader at once, including those that have just connected. */
   async #calm(): Promise<void> {
     const { chance } = this.#world;
     await this.#pass(4_500 + chance.below(500));
-    // Where nothing more happens, nothing that happens mends what the storm broke.
+    // Without further events, no later event repairs what the storm left behind.
     if (chance.percent(25)) return;
     this.#promptness.begin();
     for (const client of this.#clients) void this.#wish(client);
@@ -170,7 +170,7 @@ class History {
     this.#promptness.end();
   }
 
-  /** Something happens in what a reader has only just begun to read. */
+  /** Change a session or floor that a reader has just started to read. */
   #disturb(client: Client, { reading }: Reader): void {
     const { chance, clock, watch, memory } = this.#world;
     const { floorId } = reading;
@@ -183,7 +183,7 @@ class History {
     });
   }
 
-  /** Nothing more is asked: all that was begun comes to its end. */
+  /** No more commands: all work in progress must end. */
   async #rest(): Promise<void> {
     for (let restedMs = 0; restedMs < REST_MS; restedMs += LOOK_MS) {
       await this.#pass(LOOK_MS);
@@ -192,7 +192,7 @@ class History {
     this.#world.break(`it did not come to rest: ${this.#unrest()}`);
   }
 
-  /** What is still to come, if anything is. */
+  /** The pending work, if any. */
   #unrest(): string | undefined {
     const { memory, watch, clock } = this.#world;
     if (this.#clients.some(({ waiting }) => waiting > 0)) return "a client waits for its answer";
@@ -213,7 +213,7 @@ class History {
     const { watch, chance } = this.#world;
     if (this.#world.broken) return;
     this.#world.expect(() => this.#checkDrafts());
-    // Whatever is left ends, so that every stream of a session does too.
+    // Everything ends, so that every session's stream ends.
     if (chance.percent(50)) {
       for (const client of this.#clients) await this.#endAll(client);
       await this.#rest();
@@ -251,7 +251,7 @@ class History {
     for (let looks = 0; looks < 10 && !isOver(); looks++) await this.#pass(1_000);
   }
 
-  /** What a reader has of a message that is still being written is what is stored, or a little more. */
+  /** A reader's text of an unfinished message is the stored text, or a little longer. */
   #checkDrafts(): void {
     const { memory } = this.#world;
     for (const reader of this.#readers) {

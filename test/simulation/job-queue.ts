@@ -8,11 +8,11 @@ import type { Life } from "./life.ts";
 import type { SimClock } from "./sim-clock.ts";
 import type { Trace } from "./trace.ts";
 
-/** What may become of a job, in percent. */
+/** The chance of each fault of a job, in percent. */
 export interface QueueWeather {
   /** It cannot be added. */
   refuse: number;
-  /** It is handed out after it was due, by up to `lateMs`. */
+  /** It is handed out later than it was due, by up to `lateMs`. */
   late: number;
   lateMs: number;
   /** It is handed out twice at once. */
@@ -21,9 +21,9 @@ export interface QueueWeather {
 
 export const FAIR_QUEUE: QueueWeather = { refuse: 0, late: 0, lateMs: 0, twice: 0 };
 
-/** A job whose holder was not heard of for so long is handed out again, in ms: soon, since histories are short. */
+/** The time without a renewal after which a job is handed out again, in ms: short, because histories are short. */
 const LOCK_MS = 1_200;
-/** How often locks are looked at, in ms. */
+/** The interval between checks of the locks, in ms. */
 const STALLED_MS = 400;
 const TRAVEL_MS = 3;
 
@@ -34,7 +34,7 @@ interface Consumer {
   kind: Effect["kind"];
   handler: Handler;
   concurrency: number;
-  /** Called when nothing is under way any more. */
+  /** Called when no job is in progress any more. */
   onIdle?: (() => void) | undefined;
   underWay: number;
   isStopped: boolean;
@@ -42,7 +42,7 @@ interface Consumer {
 
 interface Job {
   effect: Effect;
-  /** Who holds it, and until when its lock is good. */
+  /** The process that has the job, and the time at which its lock expires. */
   holder?: { consumer: Consumer; until: number } | undefined;
   isReady: boolean;
 }
@@ -54,8 +54,8 @@ export interface JobQueueOptions {
 }
 
 /**
- * A queue between nodes, with the manners of the real one: an id that it has is not added again, a job whose holder
- * fell silent is handed to another, and all of it may be forgotten at any time.
+ * A queue between nodes with the behaviour of the real one: an id that it has is not added again, a job whose process
+ * stopped renewing is handed to another, and all jobs may be lost at any time.
  */
 export class JobQueue {
   readonly #options: JobQueueOptions;
@@ -67,7 +67,7 @@ export class JobQueue {
     this.#options = options;
   }
 
-  /** How many it holds. */
+  /** The number of its jobs. */
   get size(): number {
     return this.#jobs.size;
   }
@@ -80,13 +80,13 @@ export class JobQueue {
     this.#options.clock.after(STALLED_MS, look);
   }
 
-  /** Everything is gone; who works on a job does not hear of it. */
+  /** All jobs are lost; processes that work on a job are not notified. */
   forget(): void {
     this.#options.trace.add("queue", `forgets ${this.#jobs.size} jobs`);
     this.#jobs.clear();
   }
 
-  /** The queue as one process has it, which reckons by its own clock how long a job waits. */
+  /** The queue as one process has it; the process's own clock measures the delay of a job. */
   link(life: Life, own: Clock): RunQueue {
     life.onDeath(() => {
       for (const consumer of this.#consumers) if (consumer.life === life) this.#consumers.delete(consumer);
@@ -181,7 +181,7 @@ export class JobQueue {
     );
   }
 
-  /** A process that is awake renews its locks; what one that is not holds goes to another. */
+  /** A process that is awake renews its locks; the jobs of one that sleeps go to another. */
   #renewLocks(): void {
     const { clock, trace } = this.#options;
     for (const job of this.#jobs.values()) {

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { Life } from "./life.ts";
 import { SimClock } from "./sim-clock.ts";
 
-/** A process that asks the world for something every 10 ms, and notes what it hears. */
+/** A process that asks the world for something every 10 ms, and records the answers. */
 function begin() {
   const clock = new SimClock();
   const life = new Life("n1", clock, 5);

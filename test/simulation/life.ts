@@ -1,24 +1,23 @@
 import type { Clock } from "../../src/protocol/ports/clock.ts";
 import type { SimClock } from "./sim-clock.ts";
 
-/** What reaches a node from outside. Messages may be lost while it sleeps, all else waits for it. */
+/** Inputs of a node. Messages may be lost while it sleeps; all other inputs wait. */
 type Arrival = { work: () => void; isMessage: boolean };
 
 /**
- * One process of a node, as the world around it sees it: everything that comes in or goes out passes here. One that is
- * dead never hears another word, so whatever its memory holds waits for ever and touches nothing; one that sleeps hears
- * everything late.
+ * One process of a node as its environment sees it: all input and output passes here. A dead process gets no input, so
+ * its pending work never continues; a sleeping one gets its input late.
  */
 export class Life {
   readonly name: string;
   readonly #clock: SimClock;
   #state: "awake" | "asleep" | "dead" = "awake";
   #arrivals: Arrival[] = [];
-  /** Deeds until it dies in the middle of what it does. */
+  /** The number of outputs after which it dies. */
   #deedsLeft = Number.POSITIVE_INFINITY;
   readonly #timers = new Set<object>();
   readonly #onDeath: (() => void)[] = [];
-  /** Time as this process has it. */
+  /** The process's own time. */
   readonly clock: Clock;
 
   /** @param skewMs how far its clock is ahead of the world's */
@@ -39,7 +38,7 @@ export class Life {
     return this.#state === "awake";
   }
 
-  /** Timers it waits for. */
+  /** Its pending timers. */
   get timerCount(): number {
     return this.#timers.size;
   }
@@ -48,13 +47,13 @@ export class Life {
     this.#onDeath.push(callback);
   }
 
-  /** Something comes in. */
+  /** Deliver an input. */
   enter(work: () => void, isMessage = false): void {
     if (this.#state === "awake") work();
     else if (this.#state === "asleep") this.#arrivals.push({ work, isMessage });
   }
 
-  /** Whether what goes out gets out. */
+  /** Whether an output gets out. */
   acts(): boolean {
     if (this.#state === "dead") return false;
     this.#deedsLeft -= 1;
@@ -63,7 +62,7 @@ export class Life {
     return false;
   }
 
-  /** A question to the world outside; its answer comes in later, or never. */
+  /** A request to the outside; its answer comes in later, or never. */
   call<T>(ask: (done: (answer: T) => void, failed: (error: unknown) => void) => void): Promise<T> {
     return new Promise((resolve, reject) => {
       if (!this.acts()) return;
@@ -74,12 +73,12 @@ export class Life {
     });
   }
 
-  /** It dies with the deed after so many. */
+  /** Let it die at this output. */
   dieAfter(deeds: number): void {
     this.#deedsLeft = Math.min(this.#deedsLeft, deeds);
   }
 
-  /** It will not die by itself after all. */
+  /** Cancel that. */
   live(): void {
     this.#deedsLeft = Number.POSITIVE_INFINITY;
   }
@@ -95,13 +94,13 @@ export class Life {
     if (this.#state === "awake") this.#state = "asleep";
   }
 
-  /** It goes on where it stood, and hears what waited for it, in its order. */
+  /** Continue; it gets the waiting inputs in order. */
   wake({ losesMessages }: { losesMessages: boolean }): void {
     if (this.#state !== "asleep") return;
     this.#state = "awake";
     const arrivals = this.#arrivals.filter(({ isMessage }) => !(isMessage && losesMessages));
     this.#arrivals = [];
-    // Each in its own turn, as they would have come.
+    // Each in a separate turn of the event loop, as it would have arrived.
     for (const { work, isMessage } of arrivals) this.#clock.after(0, () => this.enter(work, isMessage));
   }
 

@@ -12,7 +12,7 @@ import type { Wire } from "./wire.ts";
 /** Frames of a floor's stream. */
 const SHOWN = new Set(["session_created", "session_transition", "arbitration", "agent_switched", "floor_updated"]);
 
-/** One session, or who has one floor and why, from the beginning. */
+/** Reads one session, or a floor with its decisions, from the beginning. */
 export class LogReading implements Reading {
   readonly #target: Target;
   readonly #watch: Watch;
@@ -20,7 +20,7 @@ export class LogReading implements Reading {
   /** The place of the last event: in the session's log, or in the floor's. */
   #place = 0;
   #isPaused = false;
-  /** It was given the end of the session. */
+  /** Whether it received the end of the session. */
   #hasEnd = false;
 
   constructor(target: Target, watch: Watch) {
@@ -62,7 +62,7 @@ export class LogReading implements Reading {
     return isMeant && this.#place < this.#placeOf(entry);
   }
 
-  /** What it put together of a message that is being written. */
+  /** The assembled text of an unfinished message. */
   textOf(messageId: string): string | undefined {
     return this.#texts.of(messageId);
   }
@@ -86,7 +86,7 @@ export class LogReading implements Reading {
     const place = parseLogPosition(id)?.seq ?? 0;
     must(place > this.#place, () => `${this.standing} and was given position ${id} with ${data}`);
     const entry = this.#log.find((each) => this.#placeOf(each) === place);
-    // What came of a session in the commit that deleted it was told, and is not kept.
+    // Other changes to a session in the commit that deleted it were sent, but are not stored.
     must(
       entry ? this.#watch.textOf(entry) === data : this.#isGoneAt(place),
       () => `${this.standing} and was given ${data.slice(0, 300)}`,
@@ -101,7 +101,7 @@ export class LogReading implements Reading {
     if (this.sessionId !== undefined) this.#follow(JSON.parse(data) as { type: string; data: object });
   }
 
-  /** What it must be given, in order. */
+  /** The expected events, in order. */
   get #log(): readonly LogEntry[] {
     const { sessionId, floorId } = this.#target;
     if (sessionId !== undefined) return this.#watch.logOf(sessionId);
@@ -112,7 +112,7 @@ export class LogReading implements Reading {
     return this.#target.sessionId === undefined ? floorSeq : seq!;
   }
 
-  /** Whether nothing is kept of this place because it went with its session. */
+  /** Whether this place was deleted with its session. */
   #isGoneAt(place: number): boolean {
     const { sessionId, floorId } = this.#target;
     if (sessionId !== undefined) return this.#watch.isGoneAt(sessionId, place);

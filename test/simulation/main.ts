@@ -7,9 +7,9 @@ import { THEMES, type ThemeName } from "./theme.ts";
 import type { Staging } from "./world.ts";
 
 /**
- * `npm run test:simulation -- --seed 42` plays one history and tells it; `-- --histories 20000 --from 1000000` plays
- * many, and tells the first that breaks. `--theme slow` plays that theme alone, `--planted "keeps no receipts"` a system
- * with that fault. `--lines 400`: how much of a history is told.
+ * `npm run test:simulation -- --seed 42` plays one history and prints it; `-- --histories 20000 --from 1000000` plays
+ * many, and prints the first that breaks. `--theme slow` plays only that theme, `--planted "keeps no receipts"` a
+ * system with that fault. `--lines 400`: the printed part of a history.
  */
 const { values } = parseArgs({
   options: {

@@ -4,11 +4,11 @@ import type { Chance } from "../support/runner/chance.ts";
 import type { Life } from "./life.ts";
 import type { SimClock } from "./sim-clock.ts";
 
-/** What may become of a node's question who is there, in percent. */
+/** The chance of each fault when a node reads the members, in percent. */
 export interface MembersWeather {
-  /** Nobody can tell. */
+  /** The read fails. */
   fail: number;
-  /** The answer leaves somebody out, so that two believe they own a floor. */
+  /** The answer omits a node, so that two believe that they own a floor. */
   wrong: number;
 }
 
@@ -16,7 +16,7 @@ export const FAIR_MEMBERS: MembersWeather = { fail: 0, wrong: 0 };
 
 const TRAVEL_MS = 3;
 
-/** Who is there, by leases. What it says may be wrong: nothing may depend on it. */
+/** The members, by leases. The list may be wrong: no guarantee may depend on it. */
 export class Members {
   readonly #clock: SimClock;
   readonly #chance: Chance;
@@ -30,7 +30,7 @@ export class Members {
     this.#chance = chance;
   }
 
-  /** The list as one process has it. */
+  /** The list as one process reads it. */
   link(life: Life, nodeId: string, leaseMs: number): Membership & { look(): Promise<string[]> } {
     return {
       look: () =>

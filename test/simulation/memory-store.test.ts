@@ -6,7 +6,7 @@ import { logContract } from "../contract/store-log.ts";
 import { viewContract } from "../contract/store-views.ts";
 import { MemoryStore } from "./memory-store.ts";
 
-/** What the simulation's histories ask of a store; search in every script and pruning are not among it. */
+/** The parts of the store's contract that histories use; search in every script and pruning are not among them. */
 describe("store: the simulation's own", () => {
   let store: MemoryStore;
   beforeEach(() => {

@@ -42,8 +42,8 @@ import { byTime, firstOf, logPage, newest, receiptKey } from "./memory-rows.ts";
 import { MemoryTables, type StoredSession } from "./memory-tables.ts";
 
 /**
- * The store's port over plain maps: every method has done its work when it returns, so that a simulation decides when
- * an answer arrives. It searches for plain pieces of text only, and does not prune.
+ * The store's port over maps. Every method is synchronous inside, so that a simulation decides when an answer arrives.
+ * Its search only finds substrings, and it does not prune.
  */
 export class MemoryStore implements Store {
   readonly epoch = "sim1";
@@ -53,12 +53,12 @@ export class MemoryStore implements Store {
   readonly #connections = new Map<ConnectionId, ConnectionRow>();
   readonly #blobs = new Map<string, Blob>();
   #isClosed = false;
-  /** Told of every change that was committed, at once. */
+  /** Called synchronously with every committed change. */
   onCommit: (change: FloorChange) => void = () => {};
 
-  // What a simulation looks at without asking.
+  // Read by the simulation without a delay.
 
-  /** Effects that are wanted, in no order. */
+  /** Pending effects, in no order. */
   get effects(): Iterable<Effect> {
     return this.#tables.effects.values();
   }

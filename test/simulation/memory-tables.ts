@@ -14,7 +14,7 @@ import type {
 } from "../../src/store/store.ts";
 import { idOf, keyOf, receiptKey, sessionOf } from "./memory-rows.ts";
 
-/** A session with all that goes when it is deleted. */
+/** A session with everything that is deleted with it. */
 export interface StoredSession {
   row: SessionRow;
   floorId: FloorId;
@@ -32,17 +32,17 @@ interface StoredFloor {
   events: LogEntry[];
 }
 
-/** What a `MemoryStore` keeps of floors, and how a change is written to it. */
+/** The floors of a `MemoryStore`, and how a change is written to them. */
 export class MemoryTables {
   readonly floors = new Map<FloorId, StoredFloor>();
   readonly sessions = new Map<SessionId, StoredSession>();
-  /** What is still known of deleted sessions. */
+  /** What is kept of deleted sessions. */
   readonly tombstones = new Map<SessionId, Whereabouts & { floorId: FloorId }>();
   readonly effects = new Map<EffectId, Effect>();
   readonly receipts = new Map<string, Receipt>();
   readonly #draftKeys = new Map<string, number>();
 
-  /** A draft's place among all, which stays the same while others finish. */
+  /** A draft's place among all, which does not change when others finish. */
   draftKey({ sessionId, id }: Message): number {
     const name = `${sessionId} ${id}`;
     const key = this.#draftKeys.get(name) ?? this.#draftKeys.size + 1;
@@ -50,7 +50,7 @@ export class MemoryTables {
     return key;
   }
 
-  /** Whether a change brings what is there already, or belongs to another floor. */
+  /** Whether a change contains ids that exist already, or that belong to another floor. */
   isTaken({ free, receipts, sessions, messages, floorId }: FloorChange): boolean {
     const keys = new Set(receipts.map(receiptKey));
     if (keys.size < receipts.length || receipts.some((receipt) => this.receipts.has(receiptKey(receipt)))) return true;
@@ -66,8 +66,8 @@ export class MemoryTables {
   }
 
   /**
-   * All of a change or nothing: whatever it names is there, or comes with it.
-   * @throws Error for what is missing
+   * All of a change or nothing: every id that it names exists, or is created by it.
+   * @throws Error for a missing one
    */
   checkWhole({ sessions, messages, logs, events, floorId }: FloorChange): void {
     const brought = new Set(sessions.map(({ session }) => session.id));
@@ -88,7 +88,7 @@ export class MemoryTables {
     for (const { sessionId } of events) if (sessionId !== undefined) needSession(sessionId);
   }
 
-  /** Write a change that `isTaken` and `checkWhole` let pass. */
+  /** Write a change that passed `isTaken` and `checkWhole`. */
   write(change: FloorChange): void {
     const { floorId, expected, head, snapshot, format, flags, reserved } = change;
     const events = this.floors.get(floorId)?.events ?? [];

@@ -5,7 +5,7 @@ import type { Life } from "./life.ts";
 import type { SimClock } from "./sim-clock.ts";
 import type { Trace } from "./trace.ts";
 
-/** What may become of messages, in percent. */
+/** The chance of each fault of a message, in percent. */
 export interface NetworkWeather {
   lose: number;
   repeat: number;
@@ -15,29 +15,29 @@ export interface NetworkWeather {
 }
 
 const FAIR: NetworkWeather = { lose: 0, repeat: 0, late: 0, lateMs: 0 };
-/** How long a message is on its way when nothing is wrong, in ms. */
+/** The delay of a message without faults, in ms. */
 const TRAVEL_MS = 3;
-/** How long a subscription may take to be known, in ms. */
+/** The longest time until a subscription takes effect, in ms. */
 const SUBSCRIBE_MS = 150;
-/** A publisher gives up on a bus that is away after so long, in ms. */
+/** The time after which a publisher gives up on a bus that is away, in ms. */
 const PUBLISH_MS = 100;
-/** How long a node needs to notice that nothing arrives, in ms. */
+/** The time that a node needs to notice that no message arrives, in ms. */
 const NOTICE_MS = 1_200;
 
 export interface NetworkOptions {
   clock: SimClock;
   chance: Chance;
   trace: Trace;
-  /** Says in a few words what a message is. */
+  /** Describes a message in a few words. */
   describe: (topic: string, message: Uint8Array) => string;
 }
 
-/** What is between the nodes: it does to messages all that a bus may do to them. */
+/** The network between the nodes, with all faults that a bus may have. */
 export class Network {
   readonly options: NetworkOptions;
   readonly #buses = new Set<NodeBus>();
   weather = FAIR;
-  /** Nodes that hear only one another. */
+  /** Groups of nodes that only hear one another. */
   #island: ReadonlySet<string> = new Set();
 
   constructor(options: NetworkOptions) {
@@ -55,19 +55,19 @@ export class Network {
     this.#buses.delete(bus);
   }
 
-  /** Nothing passes between these nodes and the others, and nobody is told. */
+  /** Cut these nodes off from the others; no node is notified. */
   split(island: ReadonlySet<string>): void {
     this.#island = island;
   }
 
-  /** The sun comes out. */
+  /** From now on there are no faults. */
   clear(): void {
     this.weather = FAIR;
     this.#island = new Set();
     for (const bus of this.#buses) bus.mend();
   }
 
-  /** Bring a message to whoever listens. */
+  /** Deliver a message to its subscribers. */
   carry(from: NodeBus, topic: string, message: Uint8Array): void {
     for (const to of this.#buses) {
       if (!to.listensTo(topic)) continue;
@@ -86,7 +86,7 @@ export class Network {
       this.#tell(from, to, topic, message, `${delayMs} ms late`);
       clock.after(delayMs, () => to.arrive(topic, message));
     } else {
-      // Those of one publisher come in their order.
+      // Messages of one publisher arrive in order.
       const at = from.nextArrival(to, clock.now() + 1 + chance.below(TRAVEL_MS));
       this.#tell(from, to, topic, message, "");
       clock.after(at - clock.now(), () => to.arrive(topic, message));
@@ -114,7 +114,7 @@ export class NodeBus implements Bus {
   readonly #onRecovered = new Set<() => void>();
   readonly #onAway = new Set<() => void>();
   readonly #lastArrivals = new Map<NodeBus, number>();
-  /** `cut`: nothing goes out or comes in. `deaf`: its subscriptions are gone, and it does not know yet. */
+  /** `cut`: nothing is sent or received. `deaf`: its subscriptions are lost, and it does not know yet. */
   #state: "fine" | "cut" | "deaf" = "fine";
   #isKnownAway = false;
   #breaks = 0;
@@ -148,7 +148,7 @@ export class NodeBus implements Bus {
     }, true);
   }
 
-  /** Until `mend` nothing is heard; with `cut` nothing is said either. */
+  /** Until `mend` no message is received; with `cut` none is sent either. */
   break(state: "cut" | "deaf"): void {
     this.#state = state;
     this.#breaks += 1;
@@ -205,7 +205,7 @@ export class NodeBus implements Bus {
 
   async subscribe(topic: string, listener: Listener): Promise<Subscription> {
     if (this.#isKnownAway) throw new AppError("unavailable", "the bus is away");
-    // The same function may listen twice: each subscription is its own.
+    // The same function may subscribe twice: each subscription is separate.
     const own: Listener = (message) => listener(message);
     const { clock, chance } = this.#network.options;
     await this.life.call((done) => {

@@ -6,9 +6,9 @@ import type { DatabaseClock } from "./database-clock.ts";
 import type { Life } from "./life.ts";
 import type { Seams } from "./seams.ts";
 
-/** The interval at which a process compares its time with what it should be, in ms. */
+/** The interval at which a process compares its clock with the database's, in ms. */
 const COMPARE_MS = 1_000;
-/** Readings of the database's clock per comparison: the one with the shortest trip counts. */
+/** Readings of the database's clock per comparison: the one with the shortest round trip counts. */
 const READINGS = 3;
 
 export interface NodeTimeOptions {
@@ -18,14 +18,14 @@ export interface NodeTimeOptions {
   log: Logger;
 }
 
-/** The time of one process that follows the database's clock, put together as the composition root does. */
+/** The clock of one process that follows the database's, assembled as in the composition root. */
 export class NodeTime {
   readonly #options: NodeTimeOptions;
   #system: SystemClock | undefined;
   #stopComparing: () => void = () => {};
   #isStopped = false;
   #timer: Timer | undefined;
-  /** The time of the process's own machine until the first comparison. */
+  /** The clock of the process's machine until the first comparison. */
   readonly clock: Clock;
 
   constructor(options: NodeTimeOptions) {

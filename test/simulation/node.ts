@@ -25,23 +25,23 @@ export type Role = "gateway" | "orchestrator" | "worker";
 /** The number of partitions: each is a subscription. */
 const PARTITIONS = 4;
 const LEASE_MS = 3_000;
-/** A floor that does not exist: asking for it shows whether the store answers. */
+/** A floor that does not exist: a request for it shows whether the store answers. */
 const NO_FLOOR = "u:" as FloorId;
-/** An ask of the system itself is given up after so long, in ms. */
+/** The timeout of the system's own asks, in ms. */
 const ASK_MS = 5_000;
-/** Interactions run out fast, so that histories stay short. */
+/** Interactions expire quickly, so that histories stay short. */
 const INTERACTION_MS = 8_000;
-/** Floors a host keeps: where there are more, one is let go of, or it is busy. */
+/** The limit of floors in a host's memory: with more, one is evicted, or the host is busy. */
 const MAX_FLOORS = 2;
 
-/** One process of a node, put together as the composition root does. */
+/** One process of a node, assembled as in the composition root. */
 export class NodeProcess {
   readonly life: Life;
   readonly nodeName: string;
   readonly bus: NodeBus;
   readonly gateway: GatewaySide | undefined;
   readonly #world: World;
-  /** Absent where the database's clock does not err: then the time is that of the process's machine. */
+  /** Absent in worlds where the database's clock does not err: then the clock is the machine's. */
   readonly #time: NodeTime | undefined;
   readonly #clock: Clock;
   readonly #mailbox: Mailbox;
@@ -106,7 +106,7 @@ export class NodeProcess {
           batch() {},
           conflict: () => world.count("conflicts"),
           lapsed: () => world.count("lapses"),
-          // What broke is logged.
+          // Failed actors are logged.
           broken() {},
         },
       });
@@ -164,7 +164,7 @@ export class NodeProcess {
     void this.#start();
   }
 
-  /** Whether clients may be sent here. */
+  /** Whether clients may be sent to this node. */
   get isReady(): boolean {
     return this.#isReady && !this.life.isDead;
   }
@@ -187,12 +187,12 @@ export class NodeProcess {
     return this.#runsUnderWay > 0;
   }
 
-  /** A client's command; its deadline is this node's to set. */
+  /** A client's command, with a deadline from this node. */
   ask(envelope: Omit<Envelope, "deadline">): Promise<Reply> {
     return this.#ask({ ...envelope, deadline: this.#clock.now() + ASK_MS });
   }
 
-  /** Stop in the orderly way. */
+  /** Shut down in order. */
   async stop(): Promise<void> {
     this.#isReady = false;
     this.gateway?.stop();
@@ -204,7 +204,7 @@ export class NodeProcess {
     this.#time?.stop();
   }
 
-  /** What is left of it after it has stopped. */
+  /** What it has not released after it has stopped. */
   leftovers(): string[] {
     this.#host?.retireIdle();
     const left = {
@@ -220,7 +220,7 @@ export class NodeProcess {
     return Object.entries(left).flatMap(([what, count]) => (count > 0 ? [`${this.life.name}: ${count} ${what}`] : []));
   }
 
-  /** What an attempt is told about itself was so at some instant between question and answer. */
+  /** The floor's answer to an attempt was true at some time between question and answer. */
   #checked(ask: (envelope: Envelope) => Promise<Reply>): (envelope: Envelope) => Promise<Reply> {
     const { clock, watch } = this.#world;
     return async (envelope) => {
@@ -251,7 +251,7 @@ export class NodeProcess {
       this.#isReady = true;
       this.#world.trace.add(this.life.name, "is ready");
     } catch {
-      // A process that cannot start is started again.
+      // A process that cannot start is restarted.
       this.life.die();
     }
   }
@@ -262,7 +262,7 @@ function findAgent(world: World, id: AgentId) {
   return entry && createPlayer(id, entry.adapter, (turn) => world.expect(() => isWhole(turn, world.memory)));
 }
 
-/** The conversation that a turn brings may begin late, but it has no hole and nothing twice. */
+/** A turn's conversation may be a suffix, but has no gaps and no duplicates. */
 function isWhole({ runId, sessionId, input, history }: Turn, memory: MemoryStore): void {
   const given = history.map(({ id }) => id);
   must(new Set(given).size === given.length, () => `the turn of ${runId} has a message twice: ${given}`);
@@ -274,7 +274,7 @@ function isWhole({ runId, sessionId, input, history }: Turn, memory: MemoryStore
   must(missing.length === 0, () => `the turn of ${runId} lacks ${missing}`);
 }
 
-/** What is an error to a node is one to the history: it may not happen, whatever the weather. */
+/** A logged error breaks the history: errors must not happen under any faults. */
 function logInto(world: World, name: string): Logger {
   return {
     debug() {},

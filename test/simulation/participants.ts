@@ -6,18 +6,18 @@ import type { Cluster } from "./cluster.ts";
 import { visit } from "./visit.ts";
 import type { World } from "./world.ts";
 
-/** How often each floor's participants have a turn, in ms. */
+/** The interval between the turns of a floor's participants, in ms. */
 export const BEAT_MS = 250;
 /** How late a heartbeat is at most, in ms. */
 const LATE_MS = 600;
 
-/** A heartbeat that was answered: it took effect between the two instants. */
+/** A heartbeat that was answered: it took effect between the two times. */
 interface Sign {
   askedAt: number;
   answeredAt: number;
 }
 
-/** The programs that play sessions with a lease: they beat, in time or late, die, and return. */
+/** The programs that play sessions with a lease: they send heartbeats, in time or late, die, and return. */
 export class Participants {
   readonly #world: World;
   readonly #cluster: Cluster;
@@ -30,7 +30,7 @@ export class Participants {
     this.#cluster = cluster;
   }
 
-  /** Each participant of the floor that lives says so; now and then one dies, and one that died is back. */
+  /** Each living participant of the floor sends a heartbeat; occasionally one dies, and a dead one returns. */
   takeTurn(floorId: FloorId): void {
     const { chance, memory } = this.#world;
     for (const { id, leaseMs } of memory.sessionsOf(floorId)) {
@@ -62,8 +62,8 @@ export class Participants {
   }
 
   /**
-   * No session lapsed sooner than half a lease after a sign of life that was answered. While all clocks are right it is a
-   * whole lease; a jump takes half of it at most.
+   * No session lapses sooner than half a lease after an answered heartbeat. While all clocks are right it is a whole
+   * lease; a jump takes half of it at most.
    */
   check(): void {
     const { watch, catalog } = this.#world;

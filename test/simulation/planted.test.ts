@@ -3,7 +3,10 @@ import { PLANTED } from "./planted.ts";
 import { playMany } from "./play-many.ts";
 import { report } from "./report.ts";
 
-/** A fault is found within so many histories of its theme; `simulation.test.ts` finds none in more without it. */
+/**
+ * A planted fault is found within this many histories of its theme; `simulation.test.ts` finds none in more histories
+ * without it.
+ */
 const ENOUGH = 200;
 
 describe("the simulation finds a system that", () => {

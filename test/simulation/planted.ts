@@ -11,8 +11,8 @@ import { MemoryStore } from "./memory-store.ts";
 import type { Staging } from "./world.ts";
 
 /**
- * Faults as a programmer might make them, each in one seam, and the theme whose histories find them soonest. A
- * simulation that does not find them is worth nothing.
+ * Typical programming errors, each in one seam, with the theme whose histories find them soonest. They prove that the
+ * simulation finds faults.
  */
 export const PLANTED: Record<string, Staging> = {
   "commits without comparing versions": { theme: "busy", seams: { openStore: () => new CarelessStore() } },
@@ -122,7 +122,7 @@ export const PLANTED: Record<string, Staging> = {
   "does not notice that a reader takes nothing": { theme: "slow", seams: { respond: withoutBacklog } },
 };
 
-/** A response that says that all was taken. */
+/** A response whose writes always report that the data was accepted. */
 function withoutBacklog(response: ServerResponse): ServerResponse {
   return new Proxy(response, {
     get(target, name, itself) {
@@ -134,13 +134,13 @@ function withoutBacklog(response: ServerResponse): ServerResponse {
   });
 }
 
-/** A page of fewer entries than were asked for counts as the last one. */
+/** A page with fewer entries than were asked for counts as the last one. */
 function endEarly(slice: LogSlice, limit: number, placeOf: (entry: LogEntry) => number): LogSlice {
   const last = slice.entries.at(-1);
   return last && slice.entries.length < limit ? { ...slice, head: placeOf(last) } : slice;
 }
 
-/** The catalogue, with something else said of all its agents, where they share floors at all. */
+/** The catalogue with other keys for all its agents, if its floors can be shared. */
 function withAgents(catalog: Catalog, change: Partial<AgentEntry>): Catalog {
   if (!catalog.isShared) return catalog;
   return { ...catalog, agents: new Map([...catalog.agents].map(([id, agent]) => [id, { ...agent, ...change }])) };
@@ -160,7 +160,7 @@ class CarelessStore extends MemoryStore {
   }
 }
 
-/** A report of any attempt of a run that goes on counts as the one that is expected. */
+/** A report of any attempt of a running run counts as the expected one. */
 function asCurrent(command: Command, memory: MemoryStore): Command {
   if (command.type !== "run.report" && command.type !== "run.still") return command;
   const row = memory.rowOf(command.sessionId);
@@ -170,7 +170,7 @@ function asCurrent(command: Command, memory: MemoryStore): Command {
   return command.type === "run.still" ? { ...command, attempt } : { ...command, attempt, n: run.reported + 1 };
 }
 
-/** It says that it subscribed when it has only asked to. */
+/** It reports a subscription before it takes effect. */
 class HastyBus implements Bus {
   readonly #bus: Bus;
 

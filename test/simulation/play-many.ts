@@ -1,10 +1,7 @@
 import { type Outcome, playHistory } from "./history.ts";
 import type { Staging } from "./world.ts";
 
-/**
- * Play one history after another until one is broken: that one is given back, played again with all there is to know
- * of it.
- */
+/** Play histories one after another until one is broken. That one is played again with a full trace, and returned. */
 export async function playMany(
   from: number,
   count: number,
@@ -15,13 +12,13 @@ export async function playMany(
     const outcome = await withoutStacks(() => playHistory(seed, staging));
     onPlayed(outcome);
     if (outcome.broken !== undefined) return await playHistory(seed, staging);
-    // Whoever waits for the real world gets a turn.
+    // Let the real event loop run.
     await new Promise((resolve) => setImmediate(resolve));
   }
   return undefined;
 }
 
-/** Where errors were made costs a tenth of the time, and nobody looks. */
+/** Stack traces of errors take a tenth of the time, and are not used. */
 async function withoutStacks<T>(work: () => Promise<T>): Promise<T> {
   const { stackTraceLimit } = Error;
   Error.stackTraceLimit = 0;

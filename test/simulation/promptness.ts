@@ -4,12 +4,15 @@ import { must } from "../support/runner/must.ts";
 import type { Reader } from "./reader.ts";
 import type { World } from "./world.ts";
 
-/** In fair weather an event is with its readers after so long, in ms: long before followers are next reconciled. */
+/**
+ * The longest time until an event is with its readers in fair weather, in ms: much shorter than the followers'
+ * reconciliation interval.
+ */
 const PROMPT_MS = 250;
 
 /**
- * A reader that was told where it stands misses nothing from then on. What a follower missed would come with the next
- * reconciliation all the same, so that it came late is all there is to see of it.
+ * A reader that got its position misses no event from then on. The next reconciliation would deliver an event that a
+ * follower missed, so a late event is the only symptom.
  */
 export class Promptness {
   readonly #world: World;

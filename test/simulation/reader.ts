@@ -8,40 +8,42 @@ import { Wire } from "./wire.ts";
 import type { World } from "./world.ts";
 
 const TRAVEL_MS = 3;
-/** A stream that says nothing for so long is given up; a sound one says something every 15 s. */
+/** The time without data after which a stream is given up, in ms; a working one sends something every 15 s. */
 const SILENCE_MS = 20_000;
-/** A gateway has cut off a reader that took nothing for this long, even if the gateway slept meanwhile, in ms. */
+/**
+ * The time after which a gateway has cut off a reader that does not read, even if the gateway slept meanwhile, in ms.
+ */
 const STALLED_MS = 32_000;
-/** How long a reader that is cut off stays away in fair weather, at most, in ms. */
+/** The longest pause before a cut-off reader reconnects in fair weather, in ms. */
 const FAIR_AWAY_MS = 400;
 const LONG_AWAY_MS = 1_000;
 
-/** What is read, and whether it is what must be read. What is not is thrown as `Broken`. */
+/** Checks what a reader gets. Throws `Broken` for a violation. */
 export interface Reading {
-  /** Sessions of this floor, or the floor itself, are read. */
+  /** The floor whose sessions, or which itself, is read. */
   readonly floorId: FloorId;
   open(gateway: GatewaySide, position: string | undefined, wire: Wire): Promise<Opening>;
-  /** A new connection: whatever is unfinished is shown anew. */
+  /** A new connection: the text of unfinished messages is sent again. */
   reconnect(): void;
   /** A frame with its position. */
   takeLogged(id: string, data: string): void;
-  /** Where it stands, without an event. */
+  /** A position without an event. */
   takePlace?(id: string): void;
   /** A frame without a position. */
   takeLive(type: string, data: unknown): void;
-  /** Told that nothing more comes. */
+  /** The end of the stream. */
   end(answer: "over" | "unknown"): void;
-  /** Whether it has all that was committed and will ever be shown to it. */
+  /** Whether it has everything that was committed and will ever be sent to it. */
   readonly isComplete: boolean;
-  /** Whether it is to be given this event, and was not yet. */
+  /** Whether it must get this event, and has not yet. */
   lacks(floorId: FloorId, entry: LogEntry): boolean;
-  /** How far it has come, for people. */
+  /** Its progress, for reports. */
   readonly standing: string;
 }
 
 /**
- * Somebody who reads one stream: is cut off, comes back at another gateway with the position it has, and must be given
- * every event once, in order, as it was committed.
+ * A reader of one stream that is cut off, and reconnects at another gateway with its position. It must get every event
+ * once, in order, as it was committed.
  */
 export class Reader {
   readonly reading: Reading;
@@ -55,9 +57,9 @@ export class Reader {
   #position: string | undefined;
   #isOver = false;
   #isClosed = false;
-  /** Since when this connection was told where it stands. */
+  /** The time at which this connection got its position. */
   #openSince: number | undefined;
-  /** Called when it is told where it stands. */
+  /** Called when it gets its position. */
   onOpen: () => void = () => {};
 
   constructor(world: World, cluster: Cluster, reading: Reading, name: string) {
@@ -72,7 +74,7 @@ export class Reader {
     return this.#connections;
   }
 
-  /** Since when it is connected, as far as it knows. */
+  /** The time of the connection, as far as the reader knows. */
   get openSince(): number | undefined {
     return this.#openSince;
   }
@@ -81,7 +83,7 @@ export class Reader {
     return this.#isOver || this.reading.isComplete;
   }
 
-  /** It takes nothing just now. */
+  /** Whether it does not read at the moment. */
   get isStuffed(): boolean {
     return this.#wire?.isStuffed === true;
   }
@@ -90,7 +92,7 @@ export class Reader {
     return `${this.name} of ${this.reading.standing}${this.#isOver ? ", the end" : ""}`;
   }
 
-  /** It is cut off, and comes back. */
+  /** It is cut off, and reconnects. */
   cut(): void {
     const { chance, theme, isFair } = this.#world;
     const vanishes = !isFair && chance.percent(theme.vanishes);
@@ -98,7 +100,7 @@ export class Reader {
     void this.#return();
   }
 
-  /** It takes nothing for a while. */
+  /** It does not read for a while. */
   stuff(forMs: number): void {
     const wire = this.#wire;
     wire?.stuff(true);
@@ -110,7 +112,7 @@ export class Reader {
     this.#drop();
   }
 
-  /** @param unnoticedMs how long its gateway does not notice */
+  /** @param unnoticedMs the time until its gateway notices */
   #drop(unnoticedMs = 0): void {
     this.#openSince = undefined;
     this.#wire?.leave(unnoticedMs);
@@ -170,7 +172,7 @@ export class Reader {
       const now = this.#world.clock.now();
       const unreadMs = now - (wire.unreadSince ?? now);
       if (unreadMs > STALLED_MS) this.#world.break(`${this.name} took nothing for ${unreadMs} ms, and was not cut off`);
-      // The gateway is not silent: the reader does not listen.
+      // The gateway may send: the reader does not read.
       if (wire.isStuffed) this.#lastWordAt = now;
       if (now - this.#lastWordAt > SILENCE_MS) this.cut();
       else this.#watchSilence(wire);

@@ -1,6 +1,6 @@
 import type { Outcome } from "./history.ts";
 
-/** A history for people: what broke, the last steps that led there, and how to see it again. */
+/** A readable report of a history: the violation, the last steps before it, and the command that repeats it. */
 export function report({ seed, broken, world }: Outcome, lines = 120): string {
   const verdict = broken === undefined ? "holds" : `is broken: ${broken}`;
   return [

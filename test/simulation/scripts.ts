@@ -3,17 +3,17 @@ import { AppError } from "../../src/protocol/errors.ts";
 import type { AgentId, RunId } from "../../src/protocol/ids.ts";
 import { Chance } from "../support/runner/chance.ts";
 
-/** What an agent does with a run: the same for each attempt, so that everybody can tell what a message should say. */
+/** The script of a run: the same for each attempt, so that the text of every message is known. */
 export interface Script {
-  /** Pieces of each of its messages. */
+  /** The pieces of each of its messages. */
   messages: number[];
-  /** What comes between one message and the next. */
+  /** The action between one message and the next. */
   between: "question" | "tool";
   delayMs: number;
   ending: "done" | "failed";
 }
 
-/** What is played for a run is read off its id. */
+/** A run's script is derived from its id. */
 export function scriptOf(runId: RunId): Script {
   let seed = 7;
   for (let index = 0; index < runId.length; index++) seed = (Math.imul(seed, 31) + runId.charCodeAt(index)) | 0;
@@ -28,7 +28,7 @@ export function scriptOf(runId: RunId): Script {
 
 const pieceOf = (attempt: number, message: number, piece: number) => `${attempt}:${message}.${piece} `;
 
-/** The whole text of a message, by its id; undefined when no such message belongs to any script. */
+/** The whole text of a message, by its id; undefined when no script has such a message. */
 export function textOf(messageId: string): string | undefined {
   const match = /^(.+)-(\d+)-(\d+)$/.exec(messageId);
   if (!match) return undefined;
@@ -38,7 +38,7 @@ export function textOf(messageId: string): string | undefined {
   return Array.from({ length: count }, (_, piece) => pieceOf(Number(attempt), Number(index), piece)).join("");
 }
 
-/** An agent that plays the script of each run it is given. `onTurn` is told of each turn before it is played. */
+/** An agent that plays the script of each run. `onTurn` is called before each turn. */
 export function createPlayer(
   id: AgentId,
   { yields, restartable }: Pick<Agent, "yields" | "restartable">,

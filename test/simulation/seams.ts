@@ -12,23 +12,26 @@ import { MemoryStore } from "./memory-store.ts";
 
 export type Ask = (envelope: Envelope) => Promise<Reply>;
 
-/** Where a node is put together, and where a fault can be planted in it. Each gets the sound part and gives back one. */
+/**
+ * The places at which a node is assembled, and at which a fault can be planted. Each gets the sound part and returns a
+ * replacement.
+ */
 export interface Seams {
   openStore(): MemoryStore;
-  /** How a process judges comparisons with the database's clock, from its first one on. */
+  /** How a process judges comparisons with the database's clock, from the first one on. */
   databaseTime(offsetMs: number): DatabaseTime;
   hostStore(store: Store): Store;
   hostCatalog(catalog: Catalog): Catalog;
-  /** Ids that a host makes of a delivery. */
+  /** The ids that a host derives for a delivery. */
   hostIds(newId: () => string): () => string;
   storeWatch(watch: StoreWatch): StoreWatch | undefined;
   serve(serve: Serve, memory: MemoryStore): Serve;
   gatewayAsk(ask: Ask, newId: () => string): Ask;
   gatewayBus(bus: Bus): Bus;
   gatewayStore(store: Store): Store;
-  /** The position that the client of a connection comes back with, as the gateway reads it. */
+  /** The position with which the client of a connection reconnects, as the gateway parses it. */
   resumePosition(position: ConnectionPosition): ConnectionPosition;
-  /** What a stream is written to. */
+  /** The response to which a stream is written. */
   respond(response: ServerResponse): ServerResponse;
 }
 

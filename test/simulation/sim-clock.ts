@@ -3,14 +3,14 @@ import { NOON } from "../support/stores/floor-writer.ts";
 
 interface Entry {
   at: number;
-  /** Who was first among those due at one instant. */
+  /** The order among timers that are due at the same time. */
   order: number;
   callback: (() => void) | undefined;
 }
 
 /**
- * Time of a simulated world. It passes from one timer to the next; between two of them every promise that can be
- * settled is settled.
+ * The time of a simulated world. It jumps from one timer to the next; in between, every promise that can settle
+ * settles.
  */
 export class SimClock implements Clock {
   /** A binary heap: the next one first. */
@@ -32,7 +32,7 @@ export class SimClock implements Clock {
     };
   }
 
-  /** Let time pass until an instant, or until it is over. */
+  /** Let time pass until a given time, or until it is over. */
   async runUntil(until: number, isOver: () => boolean): Promise<void> {
     await quiescence();
     for (;;) {
@@ -79,5 +79,5 @@ export class SimClock implements Clock {
 const isBefore = (one: Entry, other: Entry): boolean =>
   one.at < other.at || (one.at === other.at && one.order < other.order);
 
-/** Ticks come when no promise is left to settle: nothing of the real world's time passes. */
+/** Ticks run when no promise is left to settle; no real time passes. */
 const quiescence = (): Promise<void> => new Promise((resolve) => process.nextTick(resolve));

@@ -6,18 +6,18 @@ import type { MemoryStore } from "./memory-store.ts";
 import type { SimClock } from "./sim-clock.ts";
 import type { Trace } from "./trace.ts";
 
-/** What may become of a question to the store, in percent. */
+/** The chance of each fault of a request to the store, in percent. */
 export interface StoreWeather {
-  /** It never gets there. */
+  /** The request is lost. */
   failBefore: number;
-  /** It is done, and nobody learns of it. */
+  /** It is executed, and its answer is lost. */
   failAfter: number;
-  /** It is under way for a long time, on the way there or back. */
+  /** The request or its answer is delayed for a long time. */
   stall: number;
   stallMs: number;
-  /** A commit that nothing speaks against is refused: databases do that under load. */
+  /** A commit is refused although it is valid, as databases do under load. */
   conflict: number;
-  /** Nothing gets there. */
+  /** No request arrives. */
   isAway: boolean;
 }
 
@@ -30,7 +30,7 @@ export const FAIR_STORE: StoreWeather = {
   isAway: false,
 };
 
-/** How long a question is on its way there when nothing is wrong, and its answer on the way back, in ms. */
+/** The delay of a request without faults, and of its answer, in ms. */
 const TRAVEL_MS = 4;
 
 export interface StoreLinkOptions {
@@ -72,7 +72,7 @@ const METHODS = [
 
 type Work = (...given: unknown[]) => Promise<unknown>;
 
-/** The store as one process has it: over a wire, with delays, and sometimes without an answer. */
+/** The store as one process has it: over a connection, with delays, and sometimes without an answer. */
 export function linkStore(life: Life, options: StoreLinkOptions): Store {
   const { memory } = options;
   const link: Record<string, unknown> = { epoch: memory.epoch, secret: memory.secret };
@@ -98,7 +98,7 @@ function ask(
   const thereMs = travel(fate === "slow there");
   const backMs = travel(fate === "slow back");
   const fail = () => failed(new AppError("unavailable", "the store cannot be had"));
-  // A question that has left the process gets there even if the process dies meanwhile.
+  // A request that has left the process arrives even if the process dies meanwhile.
   clock.after(thereMs, () => {
     if (weather().isAway || fate === "lost before") return void clock.after(backMs, fail);
     if (fate === "conflict") return void clock.after(backMs, () => done("conflict"));

@@ -2,31 +2,31 @@ import type { Chance } from "../support/runner/chance.ts";
 import type { Kind } from "./commands.ts";
 import type { BlowKind } from "./weather.ts";
 
-/** What a history is mostly about. */
+/** The main subject of a history. */
 export interface Theme {
-  /** How long faults happen, in ms. */
+  /** The time during which faults happen, in ms. */
   stormMs: [from: number, to: number];
-  /** How often each client asks something, in ms. */
+  /** The interval between a client's commands, in ms. */
   paceMs: number[];
   wishes: Kind[];
-  /** How often something breaks, in ms. */
+  /** The interval between faults, in ms. */
   strikeMs: number[];
   blows: BlowKind[];
-  /** How often it is a node that drives a run that is hit, in percent. */
+  /** The chance that a fault hits a node that drives a run, in percent. */
   hitsDrivers: number;
-  /** How long a reader that is cut off stays away during the storm, at most, in ms. */
+  /** The longest pause before a cut-off reader reconnects during the storm, in ms. */
   awayMs: number;
-  /** How often a disturbed reader is cut off, in percent; otherwise it takes nothing for a while … */
+  /** The chance that a disturbed reader is cut off, in percent; otherwise it stops reading. */
   cuts: number;
-  /** … of at most so long, in ms. */
+  /** The longest time for which it stops reading, in ms. */
   stuffMs: number;
-  /** How often its gateway does not notice at once, in percent. */
+  /** The chance that its gateway notices later, in percent. */
   vanishes: number;
-  /** How often a session that was made is bound to a connection, in percent; the others have readers of their own. */
+  /** The chance that a new session is bound to a connection, in percent; the others have separate readers. */
   binds: number;
   /** After the storm one orchestrator stays cut off from the store for a while. */
   isolates?: true;
-  /** All nodes follow the database's clock, which errs now and then, and once more after the storm. */
+  /** All nodes follow the database's clock, which errs occasionally, and once more after the storm. */
   errs?: true;
   /** Agents can be heard together, replaced and restricted in every history, not only in some. */
   shares?: true;
@@ -50,7 +50,7 @@ const BUSY: Theme = {
   binds: 50,
 };
 
-/** Runs that go on for a while, and workers that fall silent and come back. */
+/** Long runs, and workers that stall and continue. */
 const WORKING: Theme = {
   stormMs: [5_000, 9_000],
   paceMs: [900, 1_500],
@@ -65,7 +65,7 @@ const WORKING: Theme = {
   binds: 50,
 };
 
-/** Several nodes that believe a floor is theirs, and know different things of it. */
+/** Several nodes that believe that they own a floor, with different states of it. */
 const PARTED: Theme = {
   stormMs: [2_000, 4_000],
   paceMs: [150, 300],
@@ -80,7 +80,7 @@ const PARTED: Theme = {
   binds: 50,
 };
 
-/** Readers that are away while sessions are bound to their connections, are used, and end. */
+/** Readers that are away while sessions are bound to their connections, used, and ended. */
 const ABSENT: Theme = {
   stormMs: [4_000, 7_000],
   paceMs: [150, 300],
@@ -104,7 +104,7 @@ const ISOLATED: Theme = {
   isolates: true,
 };
 
-/** Readers that take nothing for so long that their gateway has to cut them off. */
+/** Readers that do not read for so long that their gateway has to cut them off. */
 const SLOW: Theme = {
   stormMs: [4_000, 7_000],
   paceMs: [150],
@@ -165,7 +165,7 @@ export const THEMES = {
 } as const satisfies Record<string, Theme>;
 export type ThemeName = keyof typeof THEMES;
 
-/** A busy history meets the most kinds of faults, so it is drawn twice as often. */
+/** A busy history has the most kinds of faults, so it is drawn twice as often. */
 const DRAWN: readonly ThemeName[] = ["busy", ...(Object.keys(THEMES) as ThemeName[])];
 
 export const drawTheme = (chance: Chance): ThemeName => chance.pick(DRAWN);

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import type { Clock } from "../../src/protocol/ports/clock.ts";
 
-/** What happened in a history, line by line: the same seed writes the same lines. */
+/** The trace of a history, line by line: the same seed writes the same lines. */
 export class Trace {
   readonly #clock: Clock;
   readonly #beganAt: number;
@@ -12,7 +12,7 @@ export class Trace {
     this.#beganAt = clock.now();
   }
 
-  /** @param what written out only if somebody reads it */
+  /** @param what formatted only if the trace is read */
   add(who: string, what: string | (() => string)): void {
     this.#lines.push([this.#clock.now() - this.#beganAt, who, what]);
   }
@@ -21,7 +21,7 @@ export class Trace {
     return this.#lines.length;
   }
 
-  /** The last so many lines, to be read by people. */
+  /** The last lines, for a report. */
   last(count: number): string {
     return this.#lines
       .slice(Math.max(0, this.#lines.length - count))

@@ -2,12 +2,12 @@ import type { NodeProcess } from "./node.ts";
 import type { World } from "./world.ts";
 
 const TRAVEL_MS = 3;
-/** Whoever asks gives up after so long, in ms. */
+/** The client's timeout, in ms. */
 const PATIENCE_MS = 7_000;
 
 /**
- * Ask a node for something from outside. `cut`: the connection broke, the node died, or it took too long; what was asked
- * for may have been done all the same.
+ * Send a request to a node from outside. `cut`: the connection broke, the node died, or the timeout passed; the request
+ * may have been executed.
  */
 export function visit<T>({ clock, chance }: World, node: NodeProcess, ask: () => Promise<T>): Promise<T | "cut"> {
   return new Promise((resolve) => {

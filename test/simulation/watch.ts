@@ -12,23 +12,23 @@ interface FloorUpdate {
   reserved?: object;
 }
 
-/** No effect is wanted later than this, in ms: the times in the catalogue are shorter. */
+/** The largest delay of an effect, in ms: the times in the catalogue are shorter. */
 const LONGEST_MS = 60_000;
 
-/** All that was ever committed, checked as it is committed, and remembered for whoever is to be measured by it. */
+/** Checks every change when it is committed, and records it as the reference for readers and clients. */
 export class Watch {
   readonly #catalog: Catalog;
   readonly #floors = new Map<FloorId, FloorWatch>();
   readonly #sessions = new Map<SessionId, LogEntry[]>();
   readonly #texts = new WeakMap<LogEntry, string>();
-  /** Sessions whose log has ended, and whether they are gone. */
+  /** Sessions whose log has ended, and whether they were deleted. */
   readonly #over = new Map<SessionId, "archived" | "deleted">();
-  /** When each effect that was ever wanted is due. */
+  /** The due time of each effect that was ever pending. */
   readonly #effects = new Map<string, number>();
   readonly #marks = new Map<string, number>();
-  /** Flags and reservation of each floor as its log told them last. */
+  /** Each floor's last logged flags and reservation. */
   readonly #updates = new Map<FloorId, { flags: string; reserved: string | undefined }>();
-  /** Told of each event once it is committed. */
+  /** Called with each event once it is committed. */
   onEvent: (floorId: FloorId, entry: LogEntry) => void = () => {};
 
   constructor(catalog: Catalog) {
@@ -45,12 +45,12 @@ export class Watch {
     return this.#floors.values();
   }
 
-  /** Events of a session that were ever readable, in order. */
+  /** All events of a session that were ever readable, in order. */
   logOf(id: SessionId): readonly LogEntry[] {
     return this.#sessions.get(id) ?? [];
   }
 
-  /** What stands behind `data:` when a reader is given the event. */
+  /** The content of `data:` when a reader gets the event. */
   textOf(entry: LogEntry): string {
     let text = this.#texts.get(entry);
     if (text === undefined) {
@@ -64,12 +64,12 @@ export class Watch {
     return this.#over.get(id);
   }
 
-  /** Whether nothing is kept of an event because it went with its session. */
+  /** Whether an event was deleted with its session. */
   isGoneAt(id: SessionId, seq: number): boolean {
     return this.endOf(id) === "deleted" && seq < this.logOf(id).at(-1)!.seq!;
   }
 
-  /** How often something was done that is to be done once. */
+  /** How often each action was done that must happen once. */
   countOf(mark: string): number {
     return this.#marks.get(mark) ?? 0;
   }
@@ -121,14 +121,14 @@ export class Watch {
     }
   }
 
-  /** A reservation that begins or ends is told with the flags as they are: only what changes flags is a command's. */
+  /** The event of a reservation contains the flags; only a command changes flags. */
   #markFlags(floorId: FloorId, { flags, reserved }: FloorUpdate): void {
     const now = { flags: JSON.stringify({ flags }), reserved: JSON.stringify(reserved) };
     const before = this.#updates.get(floorId);
     this.#updates.set(floorId, now);
     const had = before ? Object.keys((JSON.parse(before.flags) as FloorUpdate).flags) : [];
     const names = Object.keys(flags);
-    // Flags are replaced by a set of one, and changed one by one: a change of one never takes another away.
+    // Flags are replaced by a set of one, and changed individually: changing one never removes another.
     const lost = had.filter((name) => !names.includes(name));
     must(lost.length === 0 || (names.length === 1 && names[0]!.startsWith("flag-")), () => `${floorId} lost ${lost}`);
     for (const name of names) if (name.startsWith("patch-") && !had.includes(name)) this.#count(`patched ${name}`);

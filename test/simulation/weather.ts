@@ -4,22 +4,25 @@ import { FAIR_MEMBERS } from "./members.ts";
 import { FAIR_STORE } from "./store-link.ts";
 import type { World } from "./world.ts";
 
-/** How long a node may sleep, past its lease and its locks, in ms. */
+/** The longest sleep of a node, past its lease and its locks, in ms. */
 const SLEEP_MS = 6_000;
-/** Those that still sleep when the weather is fair do so for so long, in ms. */
+/** The longest sleep of nodes that still sleep when the weather becomes fair, in ms. */
 const LAST_SLEEP_MS = 3_000;
-/** How long a fault of the network or the store lasts, in ms. */
+/** The duration of a fault of the network or the store, in ms. */
 const FAULT_MS = 4_000;
-/** How long a node may be cut off from the store, beyond the leases after which others take its floors, in ms. */
+/**
+ * The longest time for which a node is cut off from the store, beyond the leases after which others take its floors, in
+ * ms.
+ */
 const CUT_OFF_MS = 15_000;
-/** How long the database's clock errs at most, in ms: less than the pause between two comparisons. */
+/** The longest error of the database's clock, in ms: shorter than the interval between two comparisons. */
 const ERROR_MS = 9_900;
-/** A node is started again after so long, in ms. */
+/** The time after which a node is restarted, in ms. */
 const RESTART_MS = 2_500;
 
 type Blow = (world: World, cluster: Cluster) => void;
 
-/** Small faults that happen all the time: drawn once for a history, some of them or none. */
+/** Small faults throughout a history: some of them or none, drawn once. */
 export function drawWeather(world: World): void {
   const { chance, network, queue, members } = world;
   const some = (most: number) => (chance.percent(50) ? 0 : 1 + chance.below(most));
@@ -78,7 +81,7 @@ const breakBus: Blow = ({ trace, chance, clock }, cluster) => {
   });
 };
 
-/** Both sides believe that the others are gone, and look after all floors. */
+/** Both sides believe that the other nodes are gone, and serve all floors. */
 const split: Blow = ({ trace, chance, clock, network, members }, cluster) => {
   const island = new Set(cluster.names.filter(() => chance.percent(50)));
   trace.add("network", `cuts off ${[...island]}`);
@@ -101,7 +104,7 @@ const storeGoes: Blow = (world) => {
   });
 };
 
-/** The bus of the node works, so the others hear it. */
+/** The node's bus works, so the others hear it. */
 const cutFromStore: Blow = ({ trace, chance, clock, cutOff }, cluster) => {
   const { nodeName } = cluster.pick();
   trace.add(nodeName, "is cut off from the store");
@@ -116,7 +119,7 @@ const cutFromStore: Blow = ({ trace, chance, clock, cutOff }, cluster) => {
 const clockErrs: Blow = (world, cluster) => {
   const { databaseClock, clock, chance, trace } = world;
   const isStarting = cluster.processes.some(({ life, isReady }) => !life.isDead && !isReady);
-  // A node that starts knows no other time than the one that it reads.
+  // A node that starts has only the time that it reads.
   if (isStarting || clock.now() < databaseClock.mayErrAt) return;
   const errorMs = chance.pick([-10_800_000, -600_000, -8_000, 8_000, 600_000, 10_800_000]) + chance.below(1_000);
   trace.add("database", `errs by ${errorMs} ms`);
@@ -134,12 +137,12 @@ const forgetJobs: Blow = ({ queue }) => queue.forget();
 const BLOWS = { crash, sleep, breakBus, split, storeGoes, cutFromStore, clockErrs, forgetJobs };
 export type BlowKind = keyof typeof BLOWS;
 
-/** Something breaks. */
+/** A fault happens. */
 export function strike(world: World, cluster: Cluster, blow = world.chance.pick(world.theme.blows)): void {
   BLOWS[blow](world, cluster);
 }
 
-/** Nothing goes wrong any more, and whatever is down is up again. */
+/** From now on nothing fails, and everything that is down is restarted. */
 export function clearUp(world: World, cluster: Cluster): void {
   world.trace.add("weather", "is fair from now on");
   world.isFair = true;

@@ -2,22 +2,22 @@ import type { ServerResponse } from "node:http";
 import type { Life } from "./life.ts";
 import type { SimClock } from "./sim-clock.ts";
 
-/** The kernel's buffers are small here: so many times what is unread counts as unsent. */
+/** The kernel's buffers are small here: this multiple of the unread data counts as unsent. */
 const SCALE = 64;
 const TRAVEL_MS = 2;
-/** Characters that may wait unread, besides the largest frame: the bound of a stream and a few frames more. */
+/** The limit of unread characters, besides the largest frame: the bound of a stream and a few frames more. */
 const MAX_UNREAD = 131_072;
 
 export interface WireListener {
-  /** What was written, in its order. */
+  /** The written data, in order. */
   receive(text: string): void;
-  /** The gateway keeps writing to a reader that takes nothing. */
+  /** The gateway keeps writing to a reader that does not read. */
   overrun(bytes: number): void;
-  /** The gateway ended it in an orderly way, or it broke. */
+  /** The gateway ended it in order, or it broke. */
   ended(isClean: boolean): void;
 }
 
-/** One response between a gateway and a reader: as much of `ServerResponse` and its socket as a stream touches. */
+/** One response between a gateway and a reader: the parts of `ServerResponse` and its socket that a stream uses. */
 export class Wire {
   readonly #life: Life;
   readonly #clock: SimClock;
@@ -25,7 +25,7 @@ export class Wire {
   readonly #on = new Map<string, (() => void)[]>();
   #state: "open" | "ending" | "closed" = "open";
   #hasReaderLeft = false;
-  /** Written, and not taken by the reader. */
+  /** Written, and not read yet. */
   #unread: string[] = [];
   #unreadBytes = 0;
   #taken = 0;
@@ -43,7 +43,7 @@ export class Wire {
     return this as unknown as ServerResponse;
   }
 
-  // What the gateway touches.
+  // The gateway's side.
 
   get destroyed(): boolean {
     return this.#state === "closed";
@@ -99,7 +99,7 @@ export class Wire {
     this.#unread.push(text);
     this.#unreadBytes += text.length;
     this.#unreadSince ??= this.#clock.now();
-    // One frame, of any size, takes a stream past its bound, and a few small ones that cannot wait come on top.
+    // One frame of any size takes a stream past its bound, and a few small ones that cannot wait follow.
     if (this.#unreadBytes > MAX_UNREAD && this.#unreadBytes - this.#largestUnread > MAX_UNREAD)
       this.#listener.overrun(this.#unreadBytes);
     if (!this.#isStuffed) this.#clock.after(TRAVEL_MS, () => this.#take());
@@ -116,7 +116,7 @@ export class Wire {
     this.#close(false);
   }
 
-  /** Since when text waits that the reader does not take; undefined when none does. */
+  /** Since when text waits that the reader does not read; undefined when none does. */
   get unreadSince(): number | undefined {
     return this.#isStuffed && this.#state === "open" ? this.#unreadSince : undefined;
   }
@@ -129,15 +129,15 @@ export class Wire {
     return Math.max(...this.#unread.map(({ length }) => length));
   }
 
-  // What the reader does.
+  // The reader's side.
 
-  /** Take nothing more for a while. */
+  /** Stop reading for a while. */
   stuff(isStuffed: boolean): void {
     this.#isStuffed = isStuffed;
     if (!isStuffed) this.#take();
   }
 
-  /** Go away without a word. Until the gateway notices, what it writes is lost. */
+  /** Disconnect without notice. Until the gateway notices, its writes are lost. */
   leave(unnoticedMs = 0): void {
     this.#hasReaderLeft = true;
     if (unnoticedMs > 0) return void this.#clock.after(unnoticedMs, () => this.leave());

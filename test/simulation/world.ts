@@ -18,13 +18,13 @@ import { drawTheme, THEMES, type Theme, type ThemeName } from "./theme.ts";
 import { Trace } from "./trace.ts";
 import { Watch } from "./watch.ts";
 
-/** How far clocks of nodes may be apart, in ms. */
+/** The largest difference between nodes' clocks, in ms. */
 const SKEW_MS = 40;
 
-/** Heavy messages of one history at most. */
+/** The limit of heavy messages in one history. */
 const MAX_HEAVY = 8;
 
-/** How a history differs from what its seed says. */
+/** How a history differs from its seed. */
 export interface Staging {
   /** Default: drawn. */
   theme?: ThemeName | undefined;
@@ -32,7 +32,7 @@ export interface Staging {
   seams?: Partial<Seams>;
 }
 
-/** All that a history is made of, from one seed; what happens in it is drawn from `chance`, and from nothing else. */
+/** The parts of a history, from one seed. Every random decision is drawn from `chance`. */
 export class World {
   readonly clock = new SimClock();
   readonly chance: Chance;
@@ -51,7 +51,7 @@ export class World {
   storeWeather: StoreWeather = FAIR_STORE;
   /** Nodes that the store does not answer, while it answers the others and their bus works. */
   readonly cutOff = new Set<string>();
-  /** Nothing goes wrong any more. */
+  /** Whether there are no more faults. */
   isFair = false;
   readonly #counts = new Map<string, number>();
   #heavyLeft = MAX_HEAVY;
@@ -64,7 +64,7 @@ export class World {
     this.trace = new Trace(clock);
     const { trace } = this;
     this.seams = { ...SOUND, ...seams };
-    // It is drawn in any case, so that a theme that is named changes nothing else.
+    // It is drawn in any case, so that naming a theme changes nothing else.
     const drawn = drawTheme(chance);
     this.themeName = theme ?? drawn;
     this.theme = THEMES[this.themeName];
@@ -79,7 +79,7 @@ export class World {
     this.floorIds = ["u:ann", "u:bob/rear", "u:eve"].slice(0, chance.pick([1, 1, 1, 1, 1, 2, 2, 2, 3])) as FloorId[];
   }
 
-  /** What was promised and not kept, if anything was. */
+  /** The violated invariant, if any. */
   get broken(): string | undefined {
     return this.#broken;
   }
@@ -91,7 +91,7 @@ export class World {
     this.trace.add("!!!", what);
   }
 
-  /** What `check` throws breaks the history. */
+  /** An error thrown by `check` breaks the history. */
   expect(check: () => void): void {
     try {
       check();
@@ -100,7 +100,7 @@ export class World {
     }
   }
 
-  /** Whether there may be another heavy message: they cost time. */
+  /** Whether there may be another heavy message; they are slow. */
   takeHeavy(): boolean {
     if (this.#heavyLeft === 0) return false;
     this.#heavyLeft -= 1;
@@ -108,7 +108,7 @@ export class World {
     return true;
   }
 
-  /** Count something worth knowing about many histories. */
+  /** Count something for statistics over many histories. */
   count(what: string): void {
     this.#counts.set(what, (this.#counts.get(what) ?? 0) + 1);
   }
