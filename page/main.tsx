@@ -11,12 +11,12 @@ import { SignInDemand } from "./shell/sign-in-demand.ts";
 import { applyChosenTheme } from "./shell/theme.ts";
 import { loadWords, preferredLanguage, Speaking } from "./words/words.tsx";
 
-/** A command is sent again for so long while the server is away, in ms: a node restarts in less. */
+/** The time for which a command is repeated while the server is away, in ms: longer than a node's restart. */
 const PATIENCE_MS = 60_000;
 
 applyChosenTheme();
 const language = preferredLanguage();
-// The page's own folder: the API lies beside it, also under a path that a proxy puts in front.
+// The page's own folder: the API is relative to it, also under a path that a proxy adds.
 const baseUrl = new URL(".", location.href).href;
 const signIn = new SignInDemand({ ownerId: readChoice("owner"), beginAnew });
 watchChoice("owner", signIn.changedElsewhere);

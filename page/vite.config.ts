@@ -20,7 +20,7 @@ const API = [
 ];
 
 export default defineConfig({
-  // Relative addresses: a proxy may serve the page under a path of its own.
+  // Relative URLs, because a proxy may serve the page under another path.
   base: "./",
   plugins: [react(), charts(), compressed()],
   build: {
@@ -30,10 +30,10 @@ export default defineConfig({
     // The content security policy allows neither data: addresses nor inline scripts.
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
-    // Compression takes the most of a short build, and is meant to.
+    // Compression takes most of the short build.
     rolldownOptions: { checks: { pluginTimings: false } },
   },
-  // `npx vite page` while developing, beside a node on its default port.
+  // `npx vite page` for development, with a node on its default port.
   server: {
     host: "127.0.0.1",
     proxy: Object.fromEntries(API.map((path) => [`/${path}`, { target: "http://127.0.0.1:3000" }])),

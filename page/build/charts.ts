@@ -8,9 +8,9 @@ const RESOLVED = `\0${NAME}`;
 const SCRIPT = fileURLToPath(new URL("draw-charts.ts", import.meta.url));
 
 /**
- * The machines' charts as a module of data, `virtual:charts`. They are laid out while the page is built: the layout
- * engine is heavier than the whole page, and a machine does not change while it runs. A process of its own draws them,
- * since the machines' modules register schemas for their whole process, which the tests' servers do too.
+ * The machines' charts as a module of data, `virtual:charts`. They are laid out while the page is built, because the
+ * layout engine is larger than the whole page, and the machines do not change at run time. A separate process draws
+ * them, because the machines' modules register schemas for their whole process, as the servers of the tests do, too.
  */
 export function charts(): Plugin {
   let drawn: Promise<string> | undefined;

@@ -3,12 +3,12 @@ import { join } from "node:path";
 import { brotliCompressSync, constants, gzipSync } from "node:zlib";
 import type { Plugin } from "vite";
 
-/** Smaller files gain nothing from compression. */
+/** Smaller files are not compressed. */
 const MIN_BYTES = 512;
 
 /**
- * Writes each file a second and a third time, as `.br` and `.gz`, so that the server compresses nothing. It reads what
- * was written: Vite still replaces parts of the bundle after all other plugins have seen it.
+ * Writes each file also as `.br` and `.gz`, so that the server compresses nothing. It reads the written files, because
+ * Vite replaces parts of the bundle after all other plugins.
  */
 export function compressed(): Plugin {
   return {

@@ -5,7 +5,7 @@ import type {
 } from "../../src/actors/machine/machine-chart.ts";
 import { type Box, type ChartArrow, type ChartRegion, type Layout, labelOf } from "../machine/chart.ts";
 
-/** The widest of the common monospace fonts, in em per character: what is set in another one fits as well. */
+/** The widest of the common monospace fonts, in em per character: labels in any other font fit as well. */
 const EM = 0.602;
 const STATE = { font: 13, padding: 14, height: 40 };
 const LABEL = { font: 11, line: 14, padding: 4 };
@@ -43,7 +43,7 @@ export async function drawRegion(region: MachineRegion): Promise<ChartRegion> {
   return { name, states: drawn, arrows, framed, wide, tall };
 }
 
-/** A state that only leads on, without an event, is not a state for readers: it is where the machine begins. */
+/** A state with eventless transitions only is not drawn: it is the start of the machine. */
 const hasOnlyWaysOut = ({ arrows }: MachineRegion, name: string): boolean =>
   arrows.every(({ from, to, event }) => to !== name && (from !== name || event === undefined)) &&
   arrows.some(({ from, guard }) => from === name && guard === undefined);
@@ -53,7 +53,7 @@ function startOf({ arrows, initial }: MachineRegion, isStart: boolean): ChartArr
   return { from: [], to: isStart && first ? first.to : initial, words: [] };
 }
 
-/** The states that share most ways out: each is drawn once, from a frame around them. */
+/** The states with the most common ways out: each common way is drawn once, from a frame around them. */
 function frameOf({ arrows }: MachineRegion): string[] {
   const together = Map.groupBy(arrows, ({ event, to }) => `${event} ${to}`);
   const sets = [...together.values()]
@@ -69,7 +69,7 @@ function frameOf({ arrows }: MachineRegion): string[] {
   return best && saved(best) > 1 ? [...best] : [];
 }
 
-/** One arrow from state to state with all that leads along it; what all framed states share begins at their frame. */
+/** One arrow for all transitions between two states; transitions that all framed states share start at their frame. */
 function arrowsOf({ arrows }: MachineRegion, framed: readonly string[], without: string | undefined): ChartArrow[] {
   const shown = arrows.filter(({ from }) => from !== without);
   const isShared = ({ from, event, to }: MachineArrow) =>
@@ -81,7 +81,7 @@ function arrowsOf({ arrows }: MachineRegion, framed: readonly string[], without:
   return [...ways.values()].map((same) => ({ from: sourcesOf(same[0]!), to: same[0]!.to, words: wordsOf(same) }));
 }
 
-/** An event that is taken without a guard too is shown without one. */
+/** An event that also occurs without a guard is shown without one. */
 function wordsOf(arrows: readonly MachineArrow[]): ChartArrow["words"] {
   const always = new Set(arrows.filter(({ guard }) => guard === undefined).map(({ event }) => event));
   const words = arrows

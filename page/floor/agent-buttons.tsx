@@ -10,7 +10,7 @@ import { DecisionText } from "./decisions.tsx";
 import styles from "./floor.module.css";
 import type { WhatIf } from "./what-if.ts";
 
-/** A pointer that only passes by asks nothing. */
+/** The delay before a hovered button is queried, in ms: a pointer that only passes over it queries nothing. */
 const DWELL_MS = 120;
 
 interface Props {
@@ -18,7 +18,7 @@ interface Props {
   onWhatIf: (whatIf: WhatIf | undefined) => void;
 }
 
-/** Every agent of the catalogue: pressed, it asks for the floor; pointed at, it shows what would come of that. */
+/** A button for each agent of the catalogue. A press requests the floor; hovering shows the result of a request. */
 export function AgentButtons({ whatIf, onWhatIf }: Props) {
   const { say } = useWords();
   const client = useClient();
@@ -38,7 +38,7 @@ export function AgentButtons({ whatIf, onWhatIf }: Props) {
       if (signal.aborted) return;
       client.whatIf(floorId, agentId, { signal, workspaceId }).then(
         ({ decision }) => onWhatIf({ agentId, decision }),
-        // Nothing is shown where the question itself fails: pressing the button says why.
+        // If the query fails, nothing is shown: pressing the button shows the reason.
         () => onWhatIf(undefined),
       );
     }, DWELL_MS);

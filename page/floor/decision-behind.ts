@@ -5,8 +5,8 @@ import type { Effect } from "./what-if.ts";
 type Standing = Pick<Session, "id" | "state" | "pausedBy">;
 
 /**
- * The decision that put a session where it stands: for which other it was paused, what it waits for, how it got the floor.
- * Undefined where none of these decisions did, as after a pause by its user.
+ * The decision that explains a session's state: the one that paused, queued or activated it. Undefined if no decision
+ * did, for example after a pause by its user.
  * @param decisions the newest last
  */
 export function decisionBehind(decisions: readonly Decision[], session: Standing): Decision | undefined {
@@ -31,7 +31,7 @@ function leadsTo(decision: Decision, { id, state, pausedBy }: Standing): boolean
   return state === (reason === "beneath" ? "ducked" : "active");
 }
 
-/** What became of a session that did not ask. Many decisions are asked for each card that is drawn, so nothing is made for it. */
+/** The effect on a session that did not ask. This runs for many decisions per drawn card, so it allocates nothing. */
 function becomes({ reason, holder, effects }: Decision, id: string): Effect["becomes"] | undefined {
   if (effects) return effects.find(({ sessionId }) => sessionId === id)?.becomes;
   return reason === "preempted" && holder?.sessionId === id ? "paused" : undefined;

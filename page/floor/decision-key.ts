@@ -4,8 +4,8 @@ const KEYS = new WeakMap<Decision, number>();
 let given = 0;
 
 /**
- * A key that a decision keeps for as long as the page has it. Decisions have no id, two can be alike in every field, and
- * a place in the list does not do: when the list is full, each new decision moves all others by one place.
+ * A React key that a decision keeps as long as the page has it. Decisions have no id, and two may be equal in every
+ * field. An index does not work either: when the list is full, each new decision shifts all others.
  */
 export function keyOfDecision(decision: Decision): number {
   let key = KEYS.get(decision);

@@ -4,7 +4,7 @@ import type { Say } from "../words/sentence.ts";
 
 const SIGNS = { granted: "✓", queued: "◔", rejected: "✕" } as const;
 
-/** What a sentence needs besides the decision. */
+/** The inputs of a sentence besides the decision. */
 export interface Telling {
   say: Say;
   agentName: (id: string) => string;
@@ -12,13 +12,13 @@ export interface Telling {
 
 export const signOfDecision = ({ outcome }: Decision): string => SIGNS[outcome];
 
-/** A decision as a sentence: who, against whom, which numbers. */
+/** A decision as a sentence: the sessions and their numbers. */
 export function decisionSentence(decision: Decision, { say, agentName }: Telling, isWhatIf = false): string {
   const values = valuesOf(decision, agentName);
   return `${say(`${isWhatIf ? "whatif" : "decided"}.${decision.outcome}`, values)} ${say(reasonOf(decision), values)}`;
 }
 
-/** The second half of the sentence: why it was decided so. */
+/** The second half of the sentence: the reason. */
 export function reasonSentence(decision: Decision, { say, agentName }: Telling): string {
   return say(reasonOf(decision), valuesOf(decision, agentName));
 }
@@ -32,7 +32,7 @@ function valuesOf({ challenger, holder }: Decision, agentName: Telling["agentNam
   };
 }
 
-/** A holder that is preempted is paused, or heard quieter. */
+/** A preempted holder is paused or ducked. */
 function reasonOf({ reason, holder, effects }: Decision): WordKey {
   const fate = effects?.find(({ sessionId }) => sessionId === holder?.sessionId)?.becomes;
   return reason === "preempted" && fate === "ducked" ? "reason.ducked" : `reason.${reason}`;

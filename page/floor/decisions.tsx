@@ -7,7 +7,7 @@ import { keyOfDecision } from "./decision-key.ts";
 import { decisionSentence, reasonSentence, signOfDecision } from "./decision-sentence.ts";
 import styles from "./floor.module.css";
 
-/** What the arbiter decided, the newest first, each with its reason and how its numbers came about. */
+/** The arbiter's decisions, the newest first, each with its reason and the origin of its numbers. */
 export function Decisions({ decisions }: { decisions: readonly Decision[] }) {
   const { say, language } = useWords();
   const { isLive, resetAt } = useHere();
@@ -23,7 +23,7 @@ export function Decisions({ decisions }: { decisions: readonly Decision[] }) {
       <section className={styles["scroll"]} tabIndex={0} aria-label={say("decisions.all")}>
         <ol>
           {newest.map((decision, place) => (
-            // Of a past moment each place keeps its element: every step of it changes all decisions.
+            // At a past moment the elements are keyed by their place, because each step changes all decisions.
             <li key={isLive ? keyOfDecision(decision) : place} data-outcome={decision.outcome}>
               <Fold isRow summary={<DecisionText decision={decision} />}>
                 {() => <DecisionSteps decision={decision} />}
@@ -36,7 +36,7 @@ export function Decisions({ decisions }: { decisions: readonly Decision[] }) {
   );
 }
 
-/** A decision as a sentence: who, against whom, which numbers. */
+/** A decision as a sentence: the sessions and their numbers. */
 export function DecisionText({ decision, isWhatIf = false }: { decision: Decision; isWhatIf?: boolean }) {
   const { say } = useWords();
   const { agentName } = useHere();
@@ -48,14 +48,14 @@ export function DecisionText({ decision, isWhatIf = false }: { decision: Decisio
   );
 }
 
-/** The second half of the sentence: why it was decided so. */
+/** The second half of the sentence: the reason. */
 export function DecisionReason({ decision }: { decision: Decision }) {
   const { say } = useWords();
   const { agentName } = useHere();
   return reasonSentence(decision, { say, agentName });
 }
 
-/** The rule, and how the numbers of a decision came about. */
+/** The rule, and the origin of a decision's numbers. */
 export function DecisionSteps({ decision }: { decision: Decision }) {
   const { say } = useWords();
   const { challenger, wouldNeed, rule, reason, say: spoken } = decision;

@@ -13,7 +13,7 @@ import { Stack } from "./stack.tsx";
 import { StartView } from "./start-view.tsx";
 import type { WhatIf } from "./what-if.ts";
 
-/** Who has the floor, who is paused beneath, who waits, and why; and what can be done about it. */
+/** The holder, the paused and the waiting sessions of a floor with their reasons, and the commands for them. */
 export function FloorView() {
   const { say } = useWords();
   const client = useClient();

@@ -19,15 +19,15 @@ import styles from "./floor.module.css";
 import { Talk } from "./talk.tsx";
 import { type Effect, effectsOf, fateOf, type WhatIf } from "./what-if.ts";
 
-/** Cards that are drawn; the rest is a number. */
+/** The number of drawn cards; further sessions are only counted. */
 const MAX_CARDS = 24;
 
-/** The floor as a stack: its holder above, who was paused for it beneath, who waits beside. */
+/** The floor as a stack: the holder on top, the sessions paused for it beneath, the waiting sessions beside. */
 export function Stack({ floor, whatIf }: { floor: FloorPicture; whatIf: WhatIf | undefined }) {
   const { say } = useWords();
   const { agentName, isLive } = useHere();
   const { holder, ducked, paused, queued, reserved } = floor;
-  // Of a past moment each place keeps its element: a step may change all sessions, and none has anything to keep.
+  // At a past moment the cards are keyed by their place: a step may change all sessions, and no card has state to keep.
   const keyOf = ({ id }: Session, place = 0) => (isLive ? id : place);
   const place = useRef<HTMLDivElement>(null);
   useMoves(place);
@@ -92,7 +92,7 @@ function Cards({ sessions, effects }: CardsProps): ReactNode {
 interface CardProps {
   session: Session;
   isFront?: boolean;
-  /** What the start that is considered would do to it. */
+  /** The effect of the considered start on the session. */
   effect?: Effect | undefined;
 }
 
@@ -161,7 +161,7 @@ function Card({ session, isFront = false, effect }: CardProps) {
   );
 }
 
-/** Why a session is not in front, in as few words as there are. */
+/** Why a session is not in front, in a few words. */
 function Reason({ session }: { session: Session }) {
   const { say } = useWords();
   const { agentName, floor } = useHere();
@@ -180,7 +180,7 @@ function Reason({ session }: { session: Session }) {
   );
 }
 
-/** What was said last in the session that has the floor. */
+/** The last message of the session that has the floor. */
 function LastWords({ session: { id } }: { session: Session }) {
   const { log, count } = useHere();
   const words = lastWordsOf(log.events, id, count);
@@ -188,13 +188,13 @@ function LastWords({ session: { id } }: { session: Session }) {
 }
 
 const MOVE_MS = 200;
-/** More than so many at once is a jump: motion would explain nothing. */
+/** With more changes than this at once, nothing is animated: the motion would not explain anything. */
 const MAX_MOVES = 12;
 
-/** Places are read again when nothing has changed for so long, in ms: to read them is to lay the page out. */
+/** Positions are measured again after this time without a change, in ms, because measuring forces a layout. */
 const SETTLE_MS = 100;
 
-/** Cards that changed places travel from where they were. While changes come fast nothing travels. */
+/** Animates cards from their former places. During fast changes nothing is animated. */
 function useMoves(place: RefObject<HTMLElement | null>): void {
   const known = useRef<ReturnType<typeof placesOf>>(undefined);
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
@@ -211,7 +211,7 @@ function useMoves(place: RefObject<HTMLElement | null>): void {
 }
 
 const cardsIn = (place: HTMLElement) => [...place.querySelectorAll<HTMLElement>("[data-card]")];
-/** Within the stack, so that a page that was scrolled moves no card. */
+/** Relative to the stack, so that scrolling the page moves no card. */
 function placesOf(place: HTMLElement): Map<string, { left: number; top: number }> {
   const origin = place.getBoundingClientRect();
   return new Map(

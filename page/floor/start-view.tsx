@@ -10,14 +10,14 @@ import { useWords } from "../words/words.tsx";
 import styles from "./start.module.css";
 
 const ROW_PX = 44;
-/** Rows that are seen without scrolling. */
+/** Rows that are visible without scrolling. */
 const MAX_SEEN = 8;
-/** Where `npm run drive` looks for a node. */
+/** The address that `npm run drive` uses by default. */
 const LOCAL_NODE = "http://127.0.0.1:3000";
-/** Written in the field, so that one press opens a floor. */
+/** Preset in the field, so that one press opens a floor. */
 const FIRST_USER = "driver";
 
-/** What this is, which floors are in use, and how to begin; shown where no floor is chosen. */
+/** The start page: what Interlock is, the floors in use, and how to start. Shown while no floor is chosen. */
 export function StartView() {
   const { say } = useWords();
   const { linkTo } = useHere();
@@ -64,7 +64,7 @@ export function StartView() {
   );
 }
 
-/** Those in use that one may see, as they change. */
+/** The floors in use that the user may see, live. */
 function Floors() {
   const { say, number } = useWords();
   const { linkTo } = useHere();

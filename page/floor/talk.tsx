@@ -9,7 +9,7 @@ import styles from "./floor.module.css";
 /** Longer texts are written in the session's own view. */
 const MAX_TEXT = 4_096;
 
-/** One line to the session that has the floor. What the server did not take stays in the field. */
+/** A one-line message to the session that has the floor. A text that the server did not accept stays in the field. */
 export function Talk({ sessionId }: { sessionId: string }) {
   const { say } = useWords();
   const client = useClient();

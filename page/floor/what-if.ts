@@ -1,12 +1,12 @@
 import type { Decision } from "../../src/protocol/decision.ts";
 
-/** What would happen if an agent asked for the floor now. */
+/** The result of a request for the floor by an agent, without making it. */
 export interface WhatIf {
   agentId: string;
   decision: Decision;
 }
 
-/** Where a session would go: to the front, beneath the holder, to the queue; nowhere. */
+/** Where a session would go: to the front, beneath the holder, to the queue, or nowhere. */
 export type Fate = "front" | "beneath" | "queued" | "refused" | "same";
 
 export function fateOf({ outcome, reason }: Decision): Fate {
@@ -18,7 +18,7 @@ export function fateOf({ outcome, reason }: Decision): Fate {
 
 export type Effect = NonNullable<Decision["effects"]>[number];
 
-/** What would become of the others, by session. Decisions of floors without ducked sessions name the holder alone. */
+/** The effect on the other sessions. Decisions of floors without ducked sessions name the holder only. */
 export function effectsOf({ reason, holder, effects }: Decision): ReadonlyMap<string, Effect> {
   if (effects) return new Map(effects.map((effect) => [effect.sessionId, effect]));
   if (reason !== "preempted" || !holder) return new Map();

@@ -7,7 +7,7 @@ import { decisionBehind } from "./decision-behind.ts";
 import { DecisionText } from "./decisions.tsx";
 import styles from "./floor.module.css";
 
-/** Why a session stands where it does, and what brings it back to the floor. Shows nothing where that is not known. */
+/** Why a session is in its state, and what brings it back to the floor. Shows nothing if that is unknown. */
 export function Why({ session }: { session: Session }) {
   const { say } = useWords();
   const { floor, log, count } = useHere();

@@ -2,7 +2,7 @@ import type { PendingInteraction, SessionMessage, ToolUse } from "../../src/clie
 import type { ServerEventOf } from "../../src/client/server-event.ts";
 import type { LogEvent } from "./log-event.ts";
 
-/** What was said in a session, as its view shows it. */
+/** A session's conversation, as its view shows it. */
 export interface Transcript {
   /** Oldest first. */
   messages: readonly SessionMessage[];
@@ -11,7 +11,7 @@ export interface Transcript {
   error?: ServerEventOf<"error">["data"] | undefined;
 }
 
-/** A session's conversation after the first `count` events of its floor's log, from the log alone. */
+/** A session's conversation after the first `count` events of its floor's log, from the log only. */
 export function transcriptOf(events: readonly LogEvent[], sessionId: string, count = events.length): Transcript {
   const messages = new Map<string, SessionMessage>();
   const tools = new Map<string, ToolUse>();
@@ -64,10 +64,10 @@ export function transcriptOf(events: readonly LogEvent[], sessionId: string, cou
 
 const PAUSING: ReadonlySet<string> = new Set(["preempt", "pause", "yield"]);
 
-/** A pause further back than this many events is shown without its reason: each card looks for its own at each moment. */
+/** A pause more events ago than this is shown without its reason: each card searches for its own at each moment. */
 const PAUSE_WITHIN = 5_000;
 
-/** The reason of the transition that paused a session last, among the first `count` events of its floor's log. */
+/** The reason of the transition that last paused a session, among the first `count` events of its floor's log. */
 export function lastPauseOf(events: readonly LogEvent[], sessionId: string, count: number): string | undefined {
   for (let index = count - 1; index >= Math.max(0, count - PAUSE_WITHIN); index -= 1) {
     const event = events[index]!;
@@ -77,10 +77,10 @@ export function lastPauseOf(events: readonly LogEvent[], sessionId: string, coun
   return undefined;
 }
 
-/** Further back than this many events nobody remembers what was said. */
+/** The last message is searched no further back than this many events. */
 const WORDS_WITHIN = 1_000;
 
-/** What was said last in a session, by anybody, among the first `count` events of its floor's log; no summary. */
+/** The last message of a session, of any role, among the first `count` events of its floor's log; without summaries. */
 export function lastWordsOf(events: readonly LogEvent[], sessionId: string, count: number): string | undefined {
   for (let index = count - 1; index >= Math.max(0, count - WORDS_WITHIN); index -= 1) {
     const event = events[index]!;
@@ -98,7 +98,7 @@ export type Item =
 /** Lines of one agent, or a sub-agent's part of them, folded beneath its caller. */
 export type CallNode = { kind: "item"; item: Item } | { kind: "call"; name: string; key: string; nodes: CallNode[] };
 
-/** Messages and tool calls in the order in which they happened; each summary where what it covers ends. */
+/** Messages and tool calls in the order in which they happened; each summary follows the messages that it covers. */
 export function itemsOf({ messages, toolUses }: Pick<Transcript, "messages" | "toolUses">): Item[] {
   const items: Item[] = [
     ...messages.map((message) => ({ kind: "message" as const, at: message.createdAt, message })),
@@ -108,8 +108,8 @@ export function itemsOf({ messages, toolUses }: Pick<Transcript, "messages" | "t
 }
 
 /**
- * A summary is written beside later turns: it is placed before the user's next message after the last one that it covers.
- * A covered message that is not among the items is older than all of them.
+ * A summary is written during later turns: it is placed before the user's next message after the last one that it
+ * covers. A covered message that is not among the items is older than all of them.
  */
 function placeSummaries(items: Item[]): Item[] {
   const placed = items.filter((item) => !coveredBy(item));
@@ -128,10 +128,10 @@ const coveredBy = (item: Item) => (item.kind === "message" ? item.message.summar
 const isOfUser = (item: Item) => item.kind === "message" && item.message.role === "user";
 
 /**
- * What each agent's calls of others said, beneath the place where it called them: a tree by `agent.path`. A call is known
- * by the id of its tool call, so what two sub-agents say by turns stays apart, and the call keeps its key when a line is
- * added before its first one. Histories from elsewhere may lack these ids: there a call lasts until another agent speaks.
- * A message of the user ends all calls, because the ids are unique only within a run.
+ * Each sub-agent's messages are placed beneath the call that started it: a tree by `agent.path`. A call is identified
+ * by the id of its tool call, so that the alternating messages of two sub-agents stay separate, and the call keeps its
+ * key when a line is added before its first one. Imported histories may lack these ids: then a call lasts until another
+ * agent writes. A message of the user ends all calls, because the ids are unique only within a run.
  */
 export function callTree(items: readonly Item[]): CallNode[] {
   const root: Branch = { nodes: [], calls: new Map(), last: undefined };
@@ -163,12 +163,12 @@ export function callTree(items: readonly Item[]): CallNode[] {
   return root.nodes;
 }
 
-/** An agent's part of the tree while it is made. */
+/** An agent's part of the tree under construction. */
 interface Branch {
   nodes: CallNode[];
   /** Calls of other agents, by the ids of their tool calls. */
   calls: Map<string, NamedBranch>;
-  /** The call that its last line is beneath, where that has no id. */
+  /** The call of its last line, if the call has no id. */
   last: NamedBranch | undefined;
 }
 

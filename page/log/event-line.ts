@@ -2,14 +2,14 @@ import { decisionSentence, signOfDecision, type Telling } from "../floor/decisio
 import { becauseOf } from "../parts/because.ts";
 import type { LogEvent } from "./log-event.ts";
 
-/** The shown part of a written text, in UTF-16 units: a line has no room for more. */
+/** The shown part of a message, in UTF-16 units: a line has no room for more. */
 const MAX_TEXT = 200;
 
-/** An event in one line: what happened, and why. */
+/** An event in one line: the event and its reason. */
 export interface EventLine {
-  /** For the eye alone. */
+  /** For sighted users only; screen readers skip it. */
   sign?: string;
-  /** What happened, in the log's own word. */
+  /** The event's name in the log. */
   name?: string;
   text: string;
 }

@@ -2,26 +2,26 @@ import type { Client } from "../../src/client/client.ts";
 import { type LogEvent, placeOf } from "./log-event.ts";
 
 export interface LogView {
-  /** Oldest first. The array grows in place: `revision` says that it did. */
+  /** Oldest first. The array grows in place; `revision` changes each time. */
   events: readonly LogEvent[];
   revision: number;
-  /** The server has older events that were not read yet. */
+  /** Whether the server has older events that were not read yet. */
   hasOlder: boolean;
   isReading: boolean;
   /** Why the last page could not be read. */
   failure?: string | undefined;
 }
 
-/** Events of one request. */
+/** Events per request. */
 const PAGE = 2_000;
-/** Of a request for what was added since the last one. */
+/** Events per request for newly added events. */
 const ADDED = 100;
-/** What a tab keeps of a log; older events stay on the server. */
+/** Events that a tab keeps of a log; older events stay on the server. */
 const MAX_EVENTS = 200_000;
-/** A log that grows is read at most once in so many ms. */
+/** The shortest interval between reads of a growing log, in ms. */
 const REFRESH_MS = 400;
 
-/** A floor's log as far as this page has read it: the newest page first, then back to the beginning. */
+/** The part of a floor's log that this page has read: the newest page first, then back to the beginning. */
 export class FloorLog {
   readonly floorId: string;
   readonly #client: Client | undefined;
@@ -49,7 +49,7 @@ export class FloorLog {
     return () => this.#watchers.delete(watcher);
   };
 
-  /** Read what was added since; calls that come while it reads are one more reading. */
+  /** Read the newly added events; calls during a read cause one more read. */
   refresh(): void {
     this.#wanted = "newest";
     this.#refreshing ??= this.#refresh().finally(() => {
@@ -78,7 +78,7 @@ export class FloorLog {
           const fresh = page.events.filter((event) => placeOf(event) > known);
           added.push(...fresh);
           before = page.events.at(-1)?.position;
-          // The first time one page is enough: older ones come by `reachBack`.
+          // The first time one page is enough: `reachBack` reads the older ones.
           isMore = page.hasMore && known > 0 && fresh.length === page.events.length;
           if (known === 0) this.#change({ hasOlder: page.hasMore });
         }
@@ -103,7 +103,7 @@ export class FloorLog {
         const page = await this.#client!.readFloorLog(this.floorId, { before, limit: PAGE });
         this.#events.unshift(...page.events.reverse());
         const hasOlder = page.hasMore && page.events.length > 0;
-        // Everything that is read off the log is read anew with each change at its beginning.
+        // Everything derived from the log is computed again after a change at its beginning.
         if (hasOlder && Date.now() - toldAt < REFRESH_MS) continue;
         toldAt = Date.now();
         this.#change({ hasOlder, failure: undefined });

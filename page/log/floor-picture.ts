@@ -5,14 +5,14 @@ import type { Reservation } from "../../src/protocol/floor.ts";
 import type { Activity, PausedBy, Session, SessionState } from "../../src/protocol/session.ts";
 import { type LogEvent, timeOf } from "./log-event.ts";
 
-/** A floor at a moment, in the shape of the server's own answer. */
+/** A floor at a moment, in the format of the server's answer. */
 export interface FloorPicture {
   holder: Session | null;
-  /** Those that are heard beneath the holder. */
+  /** Sessions that are heard beneath the holder. */
   ducked: readonly Session[];
-  /** The one that was paused last is the first. */
+  /** The session that was paused last is the first. */
   paused: readonly Session[];
-  /** The one that has waited longest is the first. */
+  /** The session that has waited longest is the first. */
   queued: readonly Session[];
   reserved?: Reservation | undefined;
   flags: Readonly<Record<string, boolean>>;
@@ -23,7 +23,7 @@ export interface FloorPicture {
 /** Decisions that a picture keeps. */
 const MAX_DECISIONS = 50;
 
-/** What the events so far make of a floor. Every step makes a new value: earlier ones stay as they were. */
+/** The state of a floor after the events so far. Each step returns a new value: earlier values do not change. */
 interface Standing {
   holder: string | undefined;
   ducked: readonly string[];
@@ -31,7 +31,7 @@ interface Standing {
   queued: readonly string[];
   reserved: Reservation | undefined;
   flags: Readonly<Record<string, boolean>>;
-  /** How many decisions there were. */
+  /** The number of decisions. */
   decided: number;
 }
 
@@ -51,13 +51,13 @@ const PAUSED_BY: Partial<Record<Transition["event"], PausedBy>> = {
   yield: "yield",
 };
 
-/** A pass over a log. It remembers what each session and the floor were, and from which event on. */
+/** One pass over a log. It records each value of each session and of the floor with its first event. */
 class Pass {
-  /** Of each session, in the order in which they were made. */
+  /** The sessions, in the order of their creation. */
   readonly sessions = new Map<string, History<Session | undefined>>();
   readonly standings = new History<Standing>();
   readonly decisions: Decision[] = [];
-  /** Events that were taken. */
+  /** The number of processed events. */
   count = 0;
   #rest = NOTHING;
 
@@ -190,7 +190,7 @@ class Pass {
   }
 }
 
-/** What something was, and from how many events on. */
+/** A value, with the number of events after which it applies. */
 class History<T> {
   readonly #counts: number[] = [];
   readonly #values: T[] = [];
@@ -208,7 +208,7 @@ class History<T> {
     }
   }
 
-  /** Undefined before the first note. */
+  /** Undefined before the first value. */
   after(count: number): T | undefined {
     let low = 0;
     let high = this.#counts.length;
@@ -221,7 +221,7 @@ class History<T> {
   }
 }
 
-/** A session whose beginning the log does not have any more. */
+/** A session whose beginning is no longer in the log. */
 function unknownSession(id: string, event: LogEvent): Session {
   const at = timeOf(event);
   return {
@@ -245,21 +245,21 @@ function unknownSession(id: string, event: LogEvent): Session {
 const without = (ids: readonly string[], id: string): readonly string[] =>
   ids.includes(id) ? ids.filter((each) => each !== id) : ids;
 
-/** What an update changes of the session; why a summary is missing is not of the session. */
+/** The session's fields of an update; the reason of a missing summary is not one of them. */
 const changeOf = ({ summaryFailure, ...data }: ServerEventOf<"session_updated">["data"]): Partial<Session> =>
   Object.fromEntries(Object.entries(data).filter(([, value]) => value !== undefined));
 
-/** How a floor stood after the first `count` events of its log. */
+/** The state of a floor after the first `count` events of its log. */
 export function pictureOf(events: readonly LogEvent[], count = events.length): FloorPicture {
   return new PictureBook(events).at(count);
 }
 
-/** Any moment of a log: it is read once, and then every moment is looked up. */
+/** The states of a floor at any moment of a log: the log is read once, and each moment is then looked up. */
 export class PictureBook {
   readonly #events: readonly LogEvent[];
   readonly #pass = new Pass();
 
-  /** @param events a log that does not change, but at its end */
+  /** @param events a log that only changes at its end */
   constructor(events: readonly LogEvent[]) {
     this.#events = events;
   }
@@ -288,7 +288,7 @@ export class PictureBook {
     return [...sessions.values()].map((history) => history.after(count)).filter((session) => session !== undefined);
   }
 
-  /** The sessions that were made last, the newest first. */
+  /** The sessions that were created last, the newest first. */
   newestAt(count: number, limit: number): Session[] {
     const { sessions } = this.#readTo(count);
     const found: Session[] = [];

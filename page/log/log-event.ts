@@ -3,13 +3,13 @@ import type { FloorLogPage } from "../../src/client/answers.ts";
 /** An event of a floor's log, with its position there. */
 export type LogEvent = FloorLogPage["events"][number];
 
-/** The place of an event in its floor's log, from 1; 0 for what is no position. */
+/** The place of an event in its floor's log, from 1; 0 for an invalid position. */
 export function placeOf({ position }: Pick<LogEvent, "position">): number {
   const place = Number(position.slice(position.lastIndexOf(".") + 1));
   return Number.isSafeInteger(place) ? place : 0;
 }
 
-/** How many of the events, which are in order, happened up to and including a place. */
+/** The number of events up to and including a place; the events are in order. */
 export function countUpTo(events: readonly LogEvent[], place: number): number {
   let low = 0;
   let high = events.length;

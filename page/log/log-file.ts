@@ -1,9 +1,9 @@
 import type { LogEvent } from "./log-event.ts";
 
-/** What a saved log says it is, so that another file is not taken for one. */
+/** The format of a saved log, which tells it from other JSON files. */
 const FORMAT = "interlock-floor-log";
 const VERSION = 1;
-/** Files above this are refused before they are read. */
+/** Larger files are refused before they are read. */
 export const MAX_FILE_BYTES = 268_435_456;
 
 export interface LogFile {
@@ -16,7 +16,7 @@ export function writeLogFile({ floorId, events }: LogFile): string {
   return JSON.stringify({ format: FORMAT, version: VERSION, floorId, events });
 }
 
-/** @throws SyntaxError for what is no log of a floor; its message says what is wrong */
+/** @throws SyntaxError for a file that is not a floor's log; its message names the fault */
 export function readLogFile(text: string): LogFile {
   const file: unknown = JSON.parse(text);
   if (!isObject(file) || file["format"] !== FORMAT) throw new SyntaxError("The file is not a floor's log.");

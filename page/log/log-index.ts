@@ -1,6 +1,6 @@
 import { type LogEvent, placeOf } from "./log-event.ts";
 
-/** Something read off a log: as the log grows at its end, only what was added is read. */
+/** An index of a log: as the log grows at its end, only the new events are read. */
 export class LogIndex<T> {
   readonly #start: () => T;
   readonly #take: (index: T, event: LogEvent, place: number) => void;

@@ -6,7 +6,7 @@ import { type Box, type ChartArrow, type ChartRegion, type Layout, labelOf, type
 import styles from "./machine.module.css";
 import { lookOfState } from "./standing.ts";
 
-/** A chart is never smaller than this part of its size; then it is moved instead. */
+/** The smallest scale of a chart; a chart that is still larger scrolls. */
 const MIN_SCALE = 0.9;
 const CORNER = 6;
 const HEAD = 7;
@@ -14,15 +14,15 @@ const HEAD = 7;
 interface Props {
   title: string;
   region: ChartRegion;
-  /** The state that the machine is in; undefined: not known. */
+  /** The machine's state; undefined if it is unknown. */
   state: string | undefined;
-  /** What else is known of that state. */
+  /** Further information about that state. */
   note?: string | undefined;
-  /** The arrow that was taken last, and what tells this time from others. */
+  /** The last transition's arrow, and a key that differs for each transition. */
   taken?: { arrow: number; key: string } | undefined;
 }
 
-/** A region of a machine: its states, what leads from one to another, and where it is now. */
+/** A region of a machine: its states, its transitions, and the current state. */
 export function ChartFigure({ title, region, state, note, taken }: Props) {
   const { say } = useWords();
   const { isLive } = useHere();
@@ -56,7 +56,7 @@ export function ChartFigure({ title, region, state, note, taken }: Props) {
         aria-label={title}
       >
         <svg
-          // A past moment is a still: nothing happens in it.
+          // At a past moment nothing is animated.
           className={isLive ? undefined : styles["still"]}
           width={layout.width * scale}
           height={layout.height * scale}
@@ -126,7 +126,7 @@ interface ArrowProps {
 }
 
 const Arrow = memo(function Arrow({ arrow: { words }, place: { points, label }, isTaken }: ArrowProps) {
-  // The label may leave some words out.
+  // The label may omit some words.
   const about = words.map(wordText).join("\n");
   return (
     <g className={styles["arrow"]} data-taken={isTaken}>
@@ -149,7 +149,7 @@ const Arrow = memo(function Arrow({ arrow: { words }, place: { points, label }, 
   );
 });
 
-/** What runs along an arrow as it is taken. */
+/** Animates a transition along its arrow. */
 function Runner({ points }: { points: Layout["arrows"][number]["points"] }) {
   return <circle className={styles["runner"]} r={5} style={{ offsetPath: `path("${pathOf(points)}")` }} />;
 }

@@ -1,4 +1,4 @@
-/** A machine as it is drawn. Places are computed while the page is built; they are in px. */
+/** A machine's chart. Coordinates are computed while the page is built; they are in px. */
 export interface Chart {
   id: string;
   /** Events that the machine handles in every state. */
@@ -10,7 +10,7 @@ export interface ChartRegion {
   name: string;
   states: readonly ChartState[];
   arrows: readonly ChartArrow[];
-  /** States whose common ways out begin at a frame around them; empty where there are none. */
+  /** States whose common ways out start at a frame around them; empty if there are none. */
   framed: readonly string[];
   /** From left to right, and upright for narrow screens. */
   wide: Layout;
@@ -19,14 +19,14 @@ export interface ChartRegion {
 
 export interface ChartState {
   name: string;
-  /** Events that it handles without a change of state. */
+  /** Events that the state handles without a change of state. */
   stays: readonly string[];
   refuses: readonly { event: string; code: string }[];
 }
 
-/** All that leads from one state, or from each of several, to another. */
+/** All transitions from one state, or from each of several, to another. */
 export interface ChartArrow {
-  /** Empty for the arrow that the machine begins with. */
+  /** Empty for the arrow to the initial state. */
   from: readonly string[];
   to: string;
   words: readonly ChartWord[];
@@ -44,7 +44,7 @@ export interface Layout {
   /** By the name of the state. */
   states: Readonly<Record<string, Box>>;
   frame?: Box;
-  /** Where the machine begins. */
+  /** The start of the arrow to the initial state. */
   start: Point;
   /** In the order of the region's arrows. */
   arrows: readonly { points: readonly Point[]; label?: Box }[];
@@ -60,10 +60,10 @@ export interface Box extends Point {
   height: number;
 }
 
-/** More words than these are a number: an arrow with a paragraph on it shows nothing. */
+/** A label has at most this many words; the rest are counted. */
 const MAX_WORDS = 3;
 
-/** What stands on an arrow, a line for each word. */
+/** The label of an arrow, one line per word. */
 export function labelOf(words: readonly ChartWord[]): string[] {
   const all = words.map(wordText);
   return all.length <= MAX_WORDS ? all : [...all.slice(0, MAX_WORDS), `+${all.length - MAX_WORDS}`];

@@ -16,7 +16,7 @@ import type { Acceptance } from "./standing.ts";
 
 type Send = (client: Client, id: string, input: string) => Promise<unknown>;
 
-/** Commands that need nothing more. */
+/** Commands without arguments. */
 const PLAIN: Readonly<Record<string, Send>> = {
   "session.activate": (client, id) => client.activateSession(id),
   "session.pause": (client, id) => client.pauseSession(id),
@@ -26,7 +26,7 @@ const PLAIN: Readonly<Record<string, Send>> = {
   "session.summarize": (client, id) => client.summarizeSession(id),
   "session.heartbeat": (client, sessionId) => client.send({ type: "heartbeat", sessionId }),
 };
-/** Commands with a text, and its longest length. */
+/** Commands with a text, and its maximum length. */
 const WITH_TEXT: Readonly<Record<string, { max: number; send: Send }>> = {
   "session.chat": {
     max: 262_144,
@@ -34,12 +34,12 @@ const WITH_TEXT: Readonly<Record<string, { max: number; send: Send }>> = {
   },
   "session.rename": { max: 256, send: (client, id, title) => client.renameSession(id, title) },
 };
-/** Commands that choose one of several. */
+/** Commands with a choice. */
 const WITH_CHOICE: Readonly<Record<string, Send>> = {
   "session.switch_agent": (client, sessionId, agentId) => client.send({ type: "switch_agent", sessionId, agentId }),
   "session.switch_mode": (client, id, mode) => client.switchMode(id, mode),
 };
-/** Commands that lose something, with the question that is asked before. */
+/** Commands that lose data, with the question that is asked first. */
 const WITH_QUESTION: Readonly<Record<string, { question: (session: Session) => WordKey; send: Send }>> = {
   "session.abort": {
     question: () => "session.reallyabort",
@@ -47,9 +47,9 @@ const WITH_QUESTION: Readonly<Record<string, { question: (session: Session) => W
   },
   "session.delete": { question: questionToDelete, send: (client, id) => client.deleteSession(id) },
 };
-/** The keys of the page that give a command. */
+/** The page's keyboard shortcuts for commands. */
 const KEYS: Readonly<Record<string, string>> = { "session.pause": "P", "session.resume": "R", "session.abort": "X" };
-/** Commands that refer to something in the conversation. */
+/** Commands about something in the conversation. */
 const IN_CONVERSATION: ReadonlySet<string> = new Set(["session.withdraw", "session.answer"]);
 
 interface Props {
@@ -58,7 +58,7 @@ interface Props {
   refused: readonly { event: string; code: string }[];
 }
 
-/** What the session accepts in its states: commands to send, what others send it, and what it refuses. */
+/** The events of a session in its current states: commands that can be sent, events from others, and refused events. */
 export function EventsList({ session, accepted, refused }: Props) {
   const { say } = useWords();
   const commands = accepted.filter(({ event }) => event.startsWith("session."));

@@ -22,12 +22,15 @@ import {
   transitionsOf,
 } from "./standing.ts";
 
-/** Sessions that can be chosen; others are reached from the other views. */
+/** The sessions in the list; other sessions are reached from the other views. */
 const MAX_CHOICES = 100;
-/** The choices follow the moment at most once in so many ms. */
+/** The shortest interval between updates of the list, in ms. */
 const CHOICES_MS = 250;
 
-/** The machines of the floor and of one of its sessions, drawn from the machines themselves, with their states lit. */
+/**
+ * The machines of the floor and of one of its sessions, drawn from their definitions, with the current states
+ * highlighted.
+ */
 export function MachineView() {
   const { say } = useWords();
   const here = useHere();
@@ -63,11 +66,11 @@ export function MachineView() {
   );
 }
 
-/** Those on the stack and in the queue. */
+/** The sessions of the stack and of the queue. */
 const presentOn = (floor: FloorPicture | undefined): Session[] =>
   floor ? [...(floor.holder ? [floor.holder] : []), ...floor.ducked, ...floor.paused, ...floor.queued] : [];
 
-/** Those that are present first, then those that were made last. */
+/** Present sessions first, then the newest ones. */
 function choicesOf({ floor, newestSessions }: Here): Session[] {
   const known = new Map(presentOn(floor).map((session) => [session.id, session]));
   for (const session of newestSessions(MAX_CHOICES)) if (!known.has(session.id)) known.set(session.id, session);
@@ -153,7 +156,7 @@ function useTransitions(id: string | undefined): TransitionEvent[] {
 
 const NOTHING: Here["recent"] = [];
 
-/** The arbiter's arrows are told by the states before and after: they have no events. */
+/** The arbiter's arrows are found by the states before and after, because its transitions have no events. */
 function ArbiterChart({ arbiter, floor }: { arbiter: Chart; floor: FloorPicture | undefined }) {
   const { say } = useWords();
   const state = floor && arbiterState(floor);

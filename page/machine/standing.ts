@@ -8,7 +8,7 @@ import type { Chart, ChartArrow, ChartRegion } from "./chart.ts";
 
 export type TransitionEvent = ServerEventOf<"session_transition">;
 
-/** Transitions that are listed. */
+/** The number of listed transitions. */
 const MAX_TRANSITIONS = 12;
 
 /** For each session, the places of its transitions in the log. */
@@ -47,7 +47,7 @@ export function transitionsOf(
   return [...found, ...ahead].slice(-MAX_TRANSITIONS);
 }
 
-/** The places of the arrows of a region that a transition took: none, or one. */
+/** The index of the arrow of a region that a transition took: none, or one. */
 export function takenBy(
   region: ChartRegion,
   { from, to, event, activity }: TransitionEvent["data"],
@@ -60,17 +60,17 @@ export function takenBy(
   return (ways.find(({ arrow }) => carries(arrow, event)) ?? ways[0])?.index;
 }
 
-/** A written state says the lifecycle, and while the session is heard its activity too. */
+/** A logged state names the lifecycle and, while the session is heard, its activity. */
 function partOf({ name }: ChartRegion, written: string, activity: string | undefined): string | undefined {
   const [lifecycle, heard] = written.split(".");
   return name === "lifecycle" ? lifecycle : (heard ?? activity);
 }
 
-/** The log has the name of the transition; a command for it has the same name after `session.`. */
+/** The log contains the name of the transition; a command for it has the same name after `session.`. */
 const carries = ({ words }: ChartArrow, event: string): boolean =>
   words.some((word) => word.event === event || word.event === `session.${event}`);
 
-/** The state of each region that a session is in. */
+/** The state of each region of a session. */
 export const statesOf = ({
   state,
   activity,
@@ -92,22 +92,22 @@ const LOOKS: Readonly<Record<string, Look>> = {
   deleted: "archived",
 };
 
-/** How a state of a machine looks when the machine is in it. */
+/** The appearance of a machine's current state. */
 export const lookOfState = (state: string): Look => LOOKS[state] ?? (state as Look);
 
-/** An event that a session accepts in its states. */
+/** An event that a session accepts in its current states. */
 export interface Acceptance {
   event: string;
-  /** The states it may lead to; empty if it changes none by itself. */
+  /** The possible target states; empty if the event itself changes none. */
   to: readonly string[];
 }
 
-/** What the server refuses a session whose agent plays for itself: it takes no turns. */
+/** Events that the server refuses for a session of an external agent, which takes no turns. */
 const TURN = { event: "session.chat", code: "illegal_command" };
 
 /**
- * What a session accepts in these states, and what it refuses.
- * @param isExternal its agent plays for itself
+ * The events that a session accepts in these states, and those that it refuses.
+ * @param isExternal whether its agent is external
  */
 export function acceptedIn(
   { regions, anywhere }: Chart,

@@ -23,40 +23,40 @@ import type { LogFile } from "../log/log-file.ts";
 import { type Address, addressOf } from "../shell/address.ts";
 import { type Moment, useMoment } from "./moment-address.ts";
 
-/** The name of a log that came from a file, in the address. */
+/** The name of a log from a file, in the address. */
 const FILE = "file";
 
-/** Where one is: the floor, the moment, and what is known of them. Every view shows this. */
+/** The context of all views: the floor, the moment, and the known events. */
 export interface Here {
-  /** Undefined where no floor was chosen. */
+  /** Undefined while no floor is chosen. */
   floorId: string | undefined;
-  /** The session that is looked at, if there is one. */
+  /** The chosen session, if any. */
   sessionId: string | undefined;
   /** A past moment, as a place in the log; undefined: now. */
   at: number | undefined;
-  /** The part of the log that is looked at, in time; undefined: all of it. */
+  /** The shown span of the log; undefined: all of it. */
   span: Moment["span"];
-  /** Which events of the log are looked at, by the name of a kind; undefined: all. */
+  /** The kind of events that is shown; undefined: all. */
   only: string | undefined;
-  /** Gaps without events are folded where time is drawn. */
+  /** Whether gaps without events are folded on the time axis. */
   isFolded: boolean;
-  /** The log comes from a file: there is no server behind it. */
+  /** Whether the log comes from a file, without a server. */
   isFile: boolean;
-  /** Now, on a server: commands can be given. */
+  /** Whether the moment is now and a server is there: commands can be sent. */
   isLive: boolean;
-  /** The floor as it is, or was; undefined before the first answer. */
+  /** The floor at the moment; undefined before the first answer. */
   floor: FloorPicture | undefined;
   log: LogView;
-  /** When the log was read anew because the server no longer has the older events, in ms since 1970. */
+  /** When the log was read again because the server no longer has the older events, in ms since 1970. */
   resetAt: number | undefined;
-  /** Events up to the moment. */
+  /** The number of events up to the moment. */
   count: number;
   /** Events of the floor's stream since the page was opened, the newest last. They may be ahead of the log. */
   recent: FloorLiveView["events"];
-  /** Every session that the log knows after so many events. */
+  /** Every session in the log after this many events. */
   sessionsAfter: (count: number) => Session[];
   sessionThen: (id: string) => Session | undefined;
-  /** The sessions that were made last before the moment, the newest first. */
+  /** The sessions that were created last before the moment, the newest first. */
   newestSessions: (limit: number) => Session[];
   agents: readonly AgentView[];
   agentName: (id: string) => string;
@@ -78,9 +78,9 @@ export function useHere(): Here {
 }
 
 /**
- * Shows what is within it a little later than the rest of the page, when it takes long: a moment that is left again
- * before its view was ready is not drawn. The slider and the keys keep up with the hand.
- * @param children what to show; it is told whether another moment than the chosen one is still shown
+ * Renders its content with a lower priority than the rest of the page, so that the slider and the keys stay responsive:
+ * a moment that is left before its view is ready is not drawn.
+ * @param children the content; it is told whether it still shows an older moment than the chosen one
  */
 export function Unhurried({ children }: { children: (isBehind: boolean) => ReactNode }) {
   const now = useHere();
@@ -100,8 +100,8 @@ export function HereProvider({ address, children }: { address: Address; children
   const floorId = isFile ? file.floorId : named || undefined;
   const followed = floorId === undefined || isFile ? undefined : floorId;
 
-  // One stream says whether the server is there: the floor's; where no floor is chosen that of all floors in the view
-  // that lists them, else a connection.
+  // The connection's state comes from one stream: the floor's; without a chosen floor, the stream of all floors in the
+  // view that lists them, and a connection otherwise.
   const anyFloor = address.view === "floor" && !isFile ? views.floors : views.connection;
   const source = followed === undefined ? anyFloor : views.floor(followed);
   const heard = useLive<LiveState>(source);
@@ -208,8 +208,8 @@ function linkOf(view: string, { floorId, sessionId, at, span, only, isFolded, is
 type Looked = Pick<Here, "floor" | "floorId" | "sessionId" | "isLive">;
 
 /**
- * The workspace of the session that is looked at; without one, the first on the floor. A session that is not on the floor
- * is read once: its log may be long.
+ * The workspace of the chosen session; without one, of the first session on the floor. A session that is not on the
+ * floor is read once, because its log may be long.
  */
 function useWorkspace(client: Client, { floor, floorId, sessionId, isLive }: Looked): string | undefined {
   const [read, setRead] = useState<Pick<Session, "id" | "workspaceId">>();
@@ -221,14 +221,14 @@ function useWorkspace(client: Client, { floor, floorId, sessionId, isLive }: Loo
     const leaving = new AbortController();
     client.getSession(sessionId, { signal: leaving.signal }).then(
       ({ session }) => setRead(session),
-      // The view of the session says what is wrong.
+      // The session's view shows the error.
       () => undefined,
     );
     return () => leaving.abort();
   }, [client, sessionId, isMissing]);
   const first = present.find((session) => session.workspaceId !== undefined);
   const workspaceId = (sessionId === undefined ? first : shown)?.workspaceId;
-  // Moments of the past have the workspace that was found first: the catalogue is not read for each of them.
+  // Past moments use the workspace that was found first, so that the catalogue is not read for each of them.
   const place = `${floorId} ${sessionId}`;
   const [kept, setKept] = useState({ place, workspaceId });
   const isKept =
@@ -238,7 +238,7 @@ function useWorkspace(client: Client, { floor, floorId, sessionId, isLive }: Loo
   return workspaceId;
 }
 
-/** The catalogue with the agents of a workspace, read at once, and anew after the connection was lost. */
+/** The catalogue with the agents of a workspace, read at once, and again after a lost connection. */
 function useAgents(
   client: Client,
   isOpen: boolean,
@@ -257,7 +257,7 @@ function useAgents(
         known.current = { workspaceId };
         setAgents(answer.agents);
       },
-      // The connection's own line says what is wrong; the names that are known stay.
+      // The connection's line shows the error; the known names are kept.
       () => undefined,
     );
     return () => leaving.abort();

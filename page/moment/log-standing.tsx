@@ -3,7 +3,7 @@ import { useWords } from "../words/words.tsx";
 import { useHere } from "./here.tsx";
 import { clockOf } from "./moment-text.ts";
 
-/** What is missing of a log that is shown in part; nothing where all of it is here. */
+/** Which part of a log is missing; nothing if it is complete. */
 export function LogStanding() {
   const { say, language } = useWords();
   const { log, resetAt } = useHere();
@@ -18,8 +18,8 @@ export function LogStanding() {
 }
 
 /**
- * In place of a log that has nothing to show: it is read, cannot be read, or is empty.
- * @param nothing what is said where it is empty
+ * Shown in place of a log without content: it is being read, cannot be read, or is empty.
+ * @param nothing the text for an empty log
  */
 export function NoEvents({ nothing, className }: { nothing: WordKey; className: string | undefined }) {
   const { say } = useWords();

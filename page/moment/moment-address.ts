@@ -1,27 +1,27 @@
 import { useCallback, useEffect, useRef, useState } from "react";
 import { type Address, replaceAddress } from "../shell/address.ts";
 
-/** The moment, the span and the filter that are shown, as they stand in the address. */
+/** The moment, the span and the filter in the address. */
 export interface Moment {
   /** A place in the log; undefined: now. */
   at: number | undefined;
-  /** Undefined: the whole log. ms since 1970. */
+  /** Undefined: the whole log. In ms since 1970. */
   span: { from: number; to: number } | undefined;
-  /** Which events of the log are looked at; undefined: all. */
+  /** The shown kind of events; undefined: all. */
   only: string | undefined;
-  /** Gaps without events are folded. */
+  /** Whether gaps without events are folded. */
   isFolded: boolean;
 }
 
 /**
- * The address follows once nothing has moved for so long, in ms: browsers refuse a page that changes its address with
- * each frame.
+ * The delay after the last movement before the address is changed, in ms: browsers refuse a page that changes its
+ * address in each frame.
  */
 const SETTLE_MS = 200;
 
 /**
- * The moment of the address, and a way to move it. While somebody scrubs, the page follows at once and the address when
- * it ends.
+ * The moment of the address, and a function that moves it. While the user scrubs, the page follows at once, and the
+ * address at the end.
  * @param write the address of a moment
  */
 export function useMoment(
@@ -31,7 +31,7 @@ export function useMoment(
   const { hash } = address;
   const [moved, setMoved] = useState<{ hash: string; moment: Moment }>();
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
-  // Another address, by a link or by the way back, ends what was moved before.
+  // Following a link, or going back, ends an unfinished movement.
   const moment = moved?.hash === hash ? moved.moment : momentOf(address);
   const latest = useRef({ hash, moment, write });
   useEffect(() => {
@@ -47,7 +47,7 @@ export function useMoment(
     clearTimeout(timer.current);
     timer.current = setTimeout(() => {
       const { hash, moment, write } = latest.current;
-      // A link was followed in the meantime: its address has the moment already.
+      // A link was followed in the meantime: its address contains the moment.
       if (location.hash !== hash) return;
       replaceAddress(write(moment));
       latest.current.hash = location.hash;

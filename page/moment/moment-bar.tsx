@@ -8,7 +8,7 @@ import { LogFileButtons } from "./log-file-buttons.tsx";
 import styles from "./moment-bar.module.css";
 import { useMomentText } from "./moment-text.ts";
 
-/** The moment that all views show: now, or any before, back to the log's beginning. */
+/** The moment that all views show: now, or any earlier one. */
 export function MomentBar() {
   const { say, number } = useWords();
   const { log, count, at, isFile, lookAt } = useHere();
@@ -23,7 +23,7 @@ export function MomentBar() {
         type="button"
         className={styles["now"]}
         aria-pressed={isNow}
-        // Pressed while it is live, it holds still, as Space does.
+        // Stops the live view at the current moment, as Space does.
         onClick={() => lookAt(isNow && !isFile ? placeOf(events.at(-1)!) : undefined)}
       >
         {say(isFile ? "moment.end" : "moment.live")}
@@ -56,19 +56,19 @@ export function MomentBar() {
   );
 }
 
-/** How many events came since the page holds still. */
+/** The number of events since the live view was stopped. */
 function useNewer(): number {
   const { log, at, isFile } = useHere();
   const [held, setHeld] = useState<number>();
   const last = log.events.at(-1);
   const isHeld = at !== undefined && !isFile;
-  // While this is rendered: an effect would show the count of the former hold first.
+  // Set during rendering: an effect would first show the count of the previous stop.
   if (isHeld && held === undefined && last) setHeld(placeOf(last));
   if (!isHeld && held !== undefined) setHeld(undefined);
   return isHeld && held !== undefined ? log.events.length - countUpTo(log.events, held) : 0;
 }
 
-/** What the strip tells of an event. */
+/** The strip's marks of events. */
 const QUIET = 0;
 const MOVED = 1;
 const BAD = 2;
@@ -82,7 +82,7 @@ const densityIndex = () =>
     },
   );
 
-/** How much happened when, with refusals and failures as ticks. */
+/** The number of events over time, with refusals and failures as ticks. */
 function Density({ events, revision }: { events: readonly LogEvent[]; revision: number }) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const [index] = useState(densityIndex);

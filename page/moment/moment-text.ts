@@ -1,7 +1,7 @@
 import { type LogEvent, timeOf } from "../log/log-event.ts";
 import { useWords } from "../words/words.tsx";
 
-/** A moment as the page writes it; without an event it is now. */
+/** A moment as text; "now" without an event. */
 export function useMomentText(event: LogEvent | undefined): string {
   const { say, language } = useWords();
   if (!event) return say("moment.live");
@@ -11,10 +11,10 @@ export function useMomentText(event: LogEvent | undefined): string {
   return say("moment.at", { time: `${day}${clockOf(at.getTime(), language, true)}` });
 }
 
-/** A format costs more to make than a hundred times to write. */
+/** Creating a format takes longer than using it a hundred times. */
 const formats = new Map<string, Intl.DateTimeFormat>();
 
-/** A time of day, with its milliseconds where order matters. */
+/** A time of day, with milliseconds if the order matters. */
 export function clockOf(at: number, language: string, isExact = false): string {
   const name = `${language} ${isExact}`;
   let format = formats.get(name);

@@ -5,10 +5,10 @@ import { quantile, type Sample, total } from "./metrics-text.ts";
 import styles from "./node.module.css";
 import { Sparkline } from "./sparkline.tsx";
 
-/** What a node counted at a moment. */
+/** A node's metrics at a moment. */
 export interface Counted {
   at: number;
-  /** Undefined where the caller is no operator. */
+  /** Undefined if the caller is not an operator. */
   samples: readonly Sample[] | undefined;
 }
 
@@ -19,7 +19,7 @@ const sum =
   (samples) =>
     total(samples, name, labels);
 
-/** Levels: what there is at the moment. */
+/** Gauges: current values. */
 const LEVELS = [
   ["node.streams", sum("interlock_connections")],
   ["node.floors", sum("interlock_floors_active")],
@@ -29,13 +29,13 @@ const LEVELS = [
   ["node.runswaiting", sum("interlock_runs", { state: "waiting" })],
 ] as const satisfies readonly (readonly [WordKey, Figure])[];
 
-/** Counters of work: shown as so many a second between two readings, and how many since the node started. */
+/** Counters of work: the rate between two readings, and the total since the node started. */
 const RATES = [
   ["node.commands", sum("interlock_commands_total")],
   ["node.commits", sum("interlock_commit_seconds_count")],
 ] as const satisfies readonly (readonly [WordKey, Figure])[];
 
-/** What waits at the moment. */
+/** The queues' current lengths. */
 const QUEUES = [
   ["node.commandswaiting", sum("interlock_commands_waiting")],
   ["node.askswaiting", sum("interlock_asks_waiting")],
@@ -48,7 +48,7 @@ const TIMES = [
   ["node.runtime", "interlock_run_seconds"],
 ] as const satisfies readonly (readonly [WordKey, string])[];
 
-/** Counters of what should not be: how many since the node started, and how many of them lately. */
+/** Counters of faults: the total since the node started, and the recent increase. */
 const TROUBLES = [
   ["node.slow", sum("interlock_slow_readers_cut_total")],
   ["node.lapsed", sum("interlock_leases_expired_total")],
@@ -64,7 +64,7 @@ interface Props {
   readings: readonly Counted[];
 }
 
-/** What the node counts: its load, what waits in it, and what went wrong. */
+/** A node's metrics: its load, its queues, and its faults. */
 export function Figures({ readings }: Props) {
   const { say, number } = useWords();
   const now = readings.at(-1)!.samples!;
@@ -147,9 +147,9 @@ function Level({ title, figure, readings }: Props & { title: WordKey; figure: Fi
 
 interface TroubleProps {
   title: WordKey;
-  /** It happens now, or did within the readings. */
+  /** Whether it happens now, or happened within the readings. */
   isBad: boolean;
-  /** Absent for what is or is not. */
+  /** Absent for a fault that is either present or not. */
   count?: number;
   lately?: number;
 }
@@ -170,7 +170,7 @@ function Trouble({ title, isBad, count, lately = 0 }: TroubleProps) {
   );
 }
 
-/** A counter that fell was that of a node that started anew: nothing is known of the time between. */
+/** A counter decreased because the node restarted: the rate in between is unknown. */
 function ratesOf(readings: readonly Counted[], figure: Figure): number[] {
   return readings.slice(1).map((reading, index) => {
     const before = readings[index]!;

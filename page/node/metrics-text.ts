@@ -8,7 +8,7 @@ export interface Sample {
 const LINE = /^([a-zA-Z_:][\w:]*)(?:\{(.*)\})? ([^ ]+)(?: \d+)?$/;
 const LABEL = /([a-zA-Z_]\w*)="((?:[^"\\]|\\.)*)"/g;
 
-/** The samples of a Prometheus text; lines that are none are skipped. */
+/** The samples of a Prometheus text; other lines are skipped. */
 export function readMetrics(text: string): Sample[] {
   return text.split("\n").flatMap((line) => {
     const [, name, labels = "", value] = LINE.exec(line) ?? [];
@@ -23,7 +23,7 @@ export function readMetrics(text: string): Sample[] {
 const unescaped = (text: string): string =>
   text.replace(/\\(.)/g, (_, letter: string) => (letter === "n" ? "\n" : letter));
 
-/** The sum of a metric over all labels, or those that are named; undefined where the node does not have it. */
+/** The sum of a metric over all labels, or over the given ones; undefined if the node does not have it. */
 export function total(
   samples: readonly Sample[],
   name: string,
@@ -35,7 +35,7 @@ export function total(
   return fitting.length === 0 ? undefined : fitting.reduce((sum, { value }) => sum + value, 0);
 }
 
-/** What a part of a histogram's observations stayed below: the bound of its bucket. Undefined without observations. */
+/** The quantile of a histogram, as the bound of its bucket. Undefined without observations. */
 export function quantile(samples: readonly Sample[], name: string, part: number): number | undefined {
   const counts = new Map<number, number>();
   for (const sample of samples) {
@@ -49,6 +49,6 @@ export function quantile(samples: readonly Sample[], name: string, part: number)
   return bounds.find((bound) => counts.get(bound)! >= all * part);
 }
 
-/** A label of the first sample of a metric; undefined where the node does not have it. */
+/** A label of a metric's first sample; undefined if the node does not have it. */
 export const labelOf = (samples: readonly Sample[], name: string, label: string): string | undefined =>
   samples.find((sample) => sample.name === name)?.labels[label];

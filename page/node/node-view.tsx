@@ -9,7 +9,7 @@ import styles from "./node.module.css";
 import { Nodes, shortOf } from "./nodes.tsx";
 import type { RollCalled } from "./roll-called.ts";
 
-/** A node is asked so often, and only while this view is seen. */
+/** The interval of the readings, which only happen while this view is visible, in ms. */
 const EVERY_MS = 2_000;
 /** Five minutes. */
 const KEPT = 150;
@@ -19,7 +19,9 @@ interface Reading extends Counted, RollCalled {
   ready: Readiness;
 }
 
-/** What every node does, and what the node that serves this page counts: streams, commands, commits, queues, faults. */
+/**
+ * What every node does, and the metrics of the node that serves this page: streams, commands, commits, queues, faults.
+ */
 export function NodeView() {
   const { say } = useWords();
   const { readings, failure } = useReadings();
@@ -81,7 +83,7 @@ function nothingForOthers(error: unknown): undefined {
   throw error;
 }
 
-/** The readings of the node that answered last: behind a balancer each question may reach another one. */
+/** The readings of the node that answered last, because behind a load balancer each request may reach another node. */
 function ofOneNode(readings: readonly Reading[]): Reading[] {
   const nodeOf = ({ samples }: Reading) => samples && labelOf(samples, INFO, "node");
   const last = nodeOf(readings.at(-1)!);

@@ -3,7 +3,7 @@ import { useWords } from "../words/words.tsx";
 import styles from "./node.module.css";
 import { type RollCalled, rateOf } from "./roll-called.ts";
 
-/** Every node of the store: its roles, its part of the floors, what it has open, does and lets wait. */
+/** Every node of the store: its roles, its share of the floors, its streams, runs and queues. */
 export function Nodes({ readings }: { readings: readonly RollCalled[] }) {
   const { say, number } = useWords();
   const nodes = readings.at(-1)?.nodes;
@@ -72,5 +72,5 @@ function NodeRow({ now, readings }: { now: HeardReport; readings: readonly RollC
   );
 }
 
-/** The ends of two ids that were made at about the same time differ. */
+/** Ids created at about the same time differ at their ends. */
 export const shortOf = (id: string): string => id.slice(-8);

@@ -1,12 +1,12 @@
 import type { HeardReport } from "../../src/protocol/internal/node-report.ts";
 
-/** What the nodes said at a moment; undefined where the caller is no operator. */
+/** The nodes' reports at a moment; undefined if the caller is not an operator. */
 export interface RollCalled {
   at: number;
   nodes: readonly HeardReport[] | undefined;
 }
 
-/** So many a second, between the last two times that a node answered; undefined before it answered twice. */
+/** The rate between a node's last two reports; undefined before the second one. */
 export function rateOf(
   readings: readonly RollCalled[],
   node: string,

@@ -3,7 +3,7 @@ import styles from "./node.module.css";
 const WIDTH = 160;
 const HEIGHT = 24;
 
-/** How a figure went lately; the number beside it says what it is now. */
+/** The recent values of a metric; the number beside it is the current one. */
 export function Sparkline({ values }: { values: readonly number[] }) {
   const most = Math.max(1, ...values);
   const step = WIDTH / Math.max(1, values.length - 1);

@@ -1,7 +1,7 @@
 import { en, type WordKey } from "../words/en.ts";
 import type { Say } from "../words/sentence.ts";
 
-/** A transition's reason in words; undefined for one that the page has no words for. */
+/** A transition's reason in words; undefined for a reason without words. */
 export function becauseOf(reason: string | undefined, say: Say): string | undefined {
   const key = `because.${reason}`;
   return Object.hasOwn(en, key) ? say(key as WordKey) : undefined;

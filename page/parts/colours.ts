@@ -1,4 +1,6 @@
-/** The colours of the page's tokens, for a canvas: it does not know the styles' functions, so they are computed on an element. */
+/**
+ * The colours of the page's tokens for a canvas, which cannot evaluate CSS functions: they are computed on an element.
+ */
 export function colourReader(element: HTMLElement): (token: string) => string {
   const style = getComputedStyle(element);
   const known = new Map<string, string>();

@@ -3,14 +3,16 @@ import type { LogEvent } from "../log/log-event.ts";
 import { useHere } from "../moment/here.tsx";
 import { useWords } from "../words/words.tsx";
 
-/** An event as a line: what happened, and why. */
+/** An event as a line: the event and its reason. */
 export function EventText({ event }: { event: LogEvent }) {
   const { say } = useWords();
   const { agentName } = useHere();
   return <LineText line={lineOf(event, { say, agentName })} />;
 }
 
-/** The same elements for every line, and one text: a list that is scrubbed changes texts, and makes no elements. */
+/**
+ * Every line has the same elements with one text node, so that scrubbing a list changes texts and creates no elements.
+ */
 export function LineText({ line: { sign = "", name = "", text } }: { line: EventLine }) {
   return (
     <>

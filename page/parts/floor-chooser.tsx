@@ -9,10 +9,10 @@ import { floorName, floorOf } from "./floor-name.ts";
 import { Rows } from "./rows.tsx";
 import { useAct } from "./use-act.ts";
 
-/** Floors that are read; with more, the search is for ids that were typed. */
+/** The number of floors in the list; with more, the search is for ids. */
 const MAX_FLOORS = 1_000;
 
-/** Which floor is shown, and a list of all that one may see. */
+/** The shown floor, and a list of all floors that the user may see. */
 export function FloorChooser() {
   const { say } = useWords();
   const client = useClient();

@@ -4,7 +4,7 @@ import { useWords } from "../words/words.tsx";
 import { floorName } from "./floor-name.ts";
 import { signOf } from "./look.ts";
 
-/** A floor in a list: its name, who has it, and how many are paused and wait. */
+/** A floor in a list: its name, its holder, and the numbers of paused and waiting sessions. */
 export function FloorLine({ floor: { floorId, state, holder, paused, queued } }: { floor: FloorSummary }) {
   const { say } = useWords();
   const { agentName } = useHere();

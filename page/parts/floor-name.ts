@@ -1,18 +1,18 @@
-/** A floor's id as a person reads it: `u:alice/driver` is *alice · driver*. */
+/** A floor's id as text for people: `u:alice/driver` is *alice · driver*. */
 export function floorName(id: string): string {
   const [, kind, name = ""] = /^([us]):(.*)$/s.exec(id) ?? [];
   if (kind === "s") return name;
   return name.split("/").map(decode).join(" · ");
 }
 
-/** Who uses a floor; a session without a user has a floor of its own, which nobody else can join. */
+/** The user of a floor; a session without a user has a floor that no other session can join. */
 export function userOfFloor(id: string): { userId: string; zone?: string } | undefined {
   if (!id.startsWith("u:")) return undefined;
   const [userId = "", zone] = id.slice(2).split("/").map(decode);
   return { userId, ...(zone !== undefined && { zone }) };
 }
 
-/** The floor of a user and a zone, as the server names it. */
+/** The server's id of the floor of a user and a zone. */
 export function floorOf(userId: string, zone: string): string {
   return `u:${encodeURIComponent(userId)}${zone === "" ? "" : `/${encodeURIComponent(zone)}`}`;
 }

@@ -2,14 +2,14 @@ import { type ReactNode, useState } from "react";
 
 interface Props {
   summary: ReactNode;
-  /** Only in the document while it is open: what nobody sees costs nothing as the moment moves. */
+  /** In the document only while it is open, so that a closed fold costs nothing as the moment moves. */
   children: () => ReactNode;
   className?: string | undefined;
-  /** The keys for rows go to its summary. */
+  /** Whether the row keys stop at its summary. */
   isRow?: boolean;
 }
 
-/** A summary that unfolds what is beneath it. */
+/** A summary that unfolds its content. */
 export function Fold({ summary, children, className, isRow }: Props) {
   const [isOpen, setOpen] = useState(false);
   return (

@@ -5,11 +5,11 @@ import { useHere } from "../moment/here.tsx";
 import { useWords } from "../words/words.tsx";
 import { useNow } from "./use-now.ts";
 
-/** The session is read again this often in the length of its lease, and not more often than once in `MIN_READ_MS`. */
+/** Reads of the session per lease, at most one per `MIN_READ_MS`. */
 const READS_PER_LEASE = 2;
 const MIN_READ_MS = 1_000;
 
-/** How long the session's program may still be silent. Shows nothing for a session without a lease. */
+/** The time until the session's lease lapses. Shows nothing for a session without a lease. */
 export function LeaseLeft({ session }: { session: Session }) {
   const { isLive } = useHere();
   const until = useLeaseUntil(session);
@@ -32,11 +32,11 @@ function Countdown({ until }: { until: number }) {
   );
 }
 
-/** A heartbeat is no event, so a session with a lease is read again and again while it is looked at. */
+/** A heartbeat is not an event, so a visible session with a lease is read repeatedly. */
 function useLeaseUntil({ id, agentId, state, queuedAt, leaseMs, leaseUntil }: Session): number | undefined {
   const client = useClient();
   const { agents, isLive } = useHere();
-  // A session that begins to wait for the floor gets its lease without a transition.
+  // A session that starts to wait for the floor gets its lease without a transition.
   const lengthMs = leaseMs ?? agents.find((agent) => agent.id === agentId)?.leaseMs;
   const isFollowed = isLive && lengthMs !== undefined && state !== "archived";
   const [read, setRead] = useState<{ leaseUntil: number | undefined }>();
@@ -51,7 +51,7 @@ function useLeaseUntil({ id, agentId, state, queuedAt, leaseMs, leaseUntil }: Se
         ({ session }) => {
           if (!leaving.signal.aborted) setRead({ leaseUntil: session.leaseUntil });
         },
-        // The session's stream reports when the server is away.
+        // The session's stream reports that the server is away.
         () => undefined,
       );
     };

@@ -1,6 +1,6 @@
 import type { Activity, SessionState } from "../../src/protocol/session.ts";
 
-/** How a session's state looks, everywhere: never by colour alone. */
+/** The appearance of a session's states, used everywhere: never colour only. */
 export type Look = "created" | "queued" | "idle" | "running" | "waiting" | "failed" | "paused" | "ducked" | "archived";
 
 const SIGNS: Readonly<Record<Look, string>> = {

@@ -4,62 +4,62 @@ import { useViewport } from "./use-viewport.ts";
 
 interface Props<T> {
   items: readonly T[];
-  /** The part of the items that is listed, from its first up to its end; without it all are. */
+  /** The listed part of the items, from its first up to its end; by default all of them. */
   part?: { first: number; end: number } | undefined;
-  /** Every row has this height, in px. */
+  /** The height of every row, in px. */
   rowHeight: number;
   /**
-   * For items that change their places or have something of their own to keep. Without it a list that jumps shows other
-   * items in the elements that it has: nothing is made and nothing removed.
+   * The key of an item, for items that move or have state. Without it a list that jumps shows other items in the
+   * existing elements: none is created or removed.
    */
   keyOf?: (item: T) => string;
   row: (item: T, index: number) => ReactNode;
-  /** What the list is, for screen readers. */
+  /** The list's name, for screen readers. */
   label: string;
-  /** Brought into view when it changes. */
+  /** Scrolled into view when it changes. */
   shownIndex?: number | undefined;
-  /** Stays above the rows; it has their height. */
+  /** Stays above the rows; it has a row's height. */
   head?: ReactNode;
-  /** Lies behind all rows, and is as high as they are together. */
+  /** Lies behind all rows, with their total height. */
   behind?: ReactNode;
-  /** The width of all rows, in px, where they are wider than the list. */
+  /** The width of all rows, in px, if they are wider than the list. */
   width?: number | undefined;
   /** Called when the end of the list comes into view. */
   onEnd?: (() => void) | undefined;
 }
 
-/** The part of a list that is seen. */
+/** The visible part of a list. */
 interface Seen {
-  /** Of the part, in px from the list's beginning. */
+  /** The scroll offset in the listed part, in px. */
   top: number;
-  /** In px; 0 until the browser has told. */
+  /** In px; 0 until it is measured. */
   height: number;
-  /** The first row after the last jump. Rows are placed, and known, by their distance from it. */
+  /** The first row after the last jump. Rows are placed, and keyed, by their distance from it. */
   origin: number;
-  /** The row that was brought into view last, and the list's length then. */
+  /** The row that was last scrolled into view, and the list's length at that time. */
   shownIndex: number | undefined;
   length: number;
-  /** Where the list has to be scrolled to for that; undefined after the reader scrolled. */
+  /** The scroll offset that this requires; undefined after the reader scrolled. */
   scrollTo: number | undefined;
 }
 
 const NOT_YET: Seen = { top: 0, height: 0, origin: 0, shownIndex: undefined, length: 0, scrollTo: undefined };
 
-/** Rows above and below what is seen, for a reader who scrolls. A list that is moved by the page has none. */
+/** Rows above and below the visible ones, for a reader who scrolls. A list that the page scrolls has none. */
 const SPARE = 6;
-/** In px, until the browser has told. */
+/** In px, until it is measured. */
 const LIKELY_HEIGHT = 600;
-/** The browser rounds heights, and with them the place at the end of a list: by no more than so many px. */
+/** The largest error of the offset at the end of a list, in px, because the browser rounds heights. */
 const ROUNDED = 2;
 
-/** A list of any length of which only what is seen is in the document. */
+/** A list of any length with only its visible rows in the document. */
 export function Rows<T>(props: Props<T>) {
   const { items, part, rowHeight, keyOf, row, label, shownIndex, head, behind, width, onEnd } = props;
   const begin = part?.first ?? 0;
   const length = (part?.end ?? items.length) - begin;
   const box = useRef<HTMLElement>(null);
   const above = useRef<HTMLDivElement>(null);
-  // Where the page scrolled to last, until the reader scrolls: the browser tells of both in the same way.
+  // The offset that the page last scrolled to, until the reader scrolls: the browser's events do not tell them apart.
   const moved = useRef<number>(undefined);
   const [known, setSeen] = useState(NOT_YET);
   useViewport(box, ({ scrollTop, clientHeight }) => {
@@ -71,7 +71,7 @@ export function Rows<T>(props: Props<T>) {
       return movedTo(scrollTop, { ...seen, height, scrollTo: undefined }, rowHeight);
     });
   });
-  // While this is rendered: as an effect it would come after the rows of the former place were rendered once more.
+  // Set during rendering: an effect would first render the rows at the former place again.
   let seen = known;
   if (known.shownIndex !== shownIndex || known.length !== length) {
     seen = withRowInView({ ...known, shownIndex, length }, rowHeight);

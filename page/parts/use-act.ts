@@ -3,20 +3,20 @@ import { ClientError } from "../../src/client/client-error.ts";
 import type { Decision } from "../../src/protocol/decision.ts";
 
 export interface Refusal {
-  /** Why it failed, in the server's words. */
+  /** The error in the server's words. */
   text: string;
   decision?: Decision | undefined;
-  /** The server did not answer: it may have been done. */
+  /** The server did not answer: the command may have been executed. */
   isUnknown: boolean;
 }
 
-/** What became of the last command that was given here. */
+/** The state of the last command sent from here. */
 export interface Act {
   isBusy: boolean;
-  /** Its answer takes longer than answers do: it may be done or not, and the client repeats it with the same key. */
+  /** The answer is late: the command may have been executed or not, and the client repeats it with the same key. */
   isLate: boolean;
   refusal?: Refusal | undefined;
-  /** Runs a command; a failure is shown where it was given, and stays until the next. */
+  /** Runs a command; a failure is shown beside its control until the next command. */
   act: (command: () => Promise<unknown>) => Promise<boolean>;
   forget: () => void;
 }
@@ -53,7 +53,7 @@ function refusalOf(error: Error): Refusal {
   return {
     text: [message, ...issues.map((issue) => issue.message)].join(" "),
     decision: facts.decision,
-    // A read has no key, and leaves nothing unknown.
+    // A read has no key, and its failure leaves no outcome unknown.
     isUnknown: facts.commandId !== undefined && (code === "unreachable" || code === "unavailable"),
   };
 }

@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from "react";
 
-/** The value as it was at most so many ms ago: for what takes long to show and needs not follow each step of the moment. */
+/** The value, at most `ms` old: for content that is slow to render and need not follow each step of the moment. */
 export function usePaced<T>(value: T, everyMs: number): T {
   const [shown, setShown] = useState(value);
   const latest = useRef(value);

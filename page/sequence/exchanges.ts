@@ -2,29 +2,29 @@ import type { Transition } from "../../src/protocol/event.ts";
 import { type LogEvent, timeOf } from "../log/log-event.ts";
 import { LogIndex } from "../log/log-index.ts";
 
-/** Who sends or receives: `session` and `run` are those of a session. */
+/** A sender or receiver: `session` and `run` belong to a session. */
 export interface Party {
   role: "client" | "arbiter" | "session" | "run";
   sessionId?: string | undefined;
 }
 
-/** A message from one to another, as the log tells it. */
+/** A message between two parties, from the log. */
 export interface Exchange {
   event: LogEvent;
-  /** How many events of the log come before its event. */
+  /** The number of the log's events before its event. */
   index: number;
   at: number;
   from: Party;
   to: Party;
-  /** A decision is two messages: what was asked for, and the answer. */
+  /** A decision is two messages: the request and the answer. */
   part: "asked" | "told";
 }
 
 export interface Exchanges {
   all: Exchange[];
-  /** Messages of users that were seen: later events of the same one only change its status. */
+  /** Users' messages so far: later events of the same message only change its status. */
   said: Set<string>;
-  /** Sessions that were seen. */
+  /** Sessions so far. */
   known: Set<string>;
 }
 
@@ -49,7 +49,7 @@ function take({ all, said, known }: Exchanges, event: LogEvent, index: number): 
       return add(CLIENT, sessionOf(event.data.id));
     case "arbitration": {
       const { challenger, outcome } = event.data;
-      // A refusal may leave no session behind: then only the client hears of it.
+      // A refused session may not exist: then only the client is told.
       const isKnown = challenger.sessionId !== undefined && (outcome !== "rejected" || known.has(challenger.sessionId));
       const asks = isKnown ? sessionOf(challenger.sessionId) : CLIENT;
       add(asks, ARBITER, "asked");
@@ -90,7 +90,7 @@ function take({ all, said, known }: Exchanges, event: LogEvent, index: number): 
   }
 }
 
-/** Who caused a transition: the arbiter, the session's run, the session itself or a client. */
+/** The cause of a transition: the arbiter, the session's run, the session itself or a client. */
 function waysOf({ event, by, reason }: Transition, session: Party, run: Party): [Party, Party] {
   switch (event) {
     case "activate":
@@ -118,7 +118,7 @@ function waysOf({ event, by, reason }: Transition, session: Party, run: Party): 
   }
 }
 
-/** The first place whose exchange is not before the bound; the exchanges are in order. */
+/** The first index whose exchange is not before the bound; the exchanges are in order. */
 export function firstFrom(all: readonly Exchange[], key: "index" | "at", bound: number): number {
   let low = 0;
   let high = all.length;
@@ -130,10 +130,10 @@ export function firstFrom(all: readonly Exchange[], key: "index" | "at", bound: 
   return low;
 }
 
-/** A line of the diagram. Undefined: all sessions that have none of their own. */
+/** A lifeline of the diagram. Undefined: all sessions without a column. */
 export type Column = Party | undefined;
 
-/** Exchanges that are searched for the sessions that have columns. */
+/** The number of exchanges that are searched for the sessions with columns. */
 const MAX_SEARCHED = 5_000;
 
 /** A part of a list: from an index up to, but not including, another. */
@@ -142,7 +142,9 @@ export interface Part {
   end: number;
 }
 
-/** The client, the arbiter, and the sessions of the newest exchanges with their runs; others share a column. */
+/**
+ * The client, the arbiter, and the sessions of the newest exchanges with their runs; the other sessions share a column.
+ */
 export function columnsOf(
   all: readonly Exchange[],
   { first, end }: Part,
@@ -151,7 +153,7 @@ export function columnsOf(
 ): Column[] {
   const start = Math.max(first, end - MAX_SEARCHED);
   const runs = new Set<string>();
-  /** Where each session appeared first; the session that was heard last is the first one here. */
+  /** The first place of each session; the most recent session comes first here. */
   const appeared = new Map<string, number>();
   for (let index = end - 1; index >= start; index -= 1) {
     const { from, to } = all[index]!;
@@ -166,7 +168,7 @@ export function columnsOf(
   const newest = isChosen ? [chosen, ...known.filter((id) => id !== chosen)] : known;
   const placed = newest
     .slice(0, maxSessions)
-    // In the order in which they appeared, so that a column keeps its place as the log goes on.
+    // In the order of their first place, so that columns do not move as the log grows.
     .sort((one, other) => appeared.get(one)! - appeared.get(other)!);
   return [
     CLIENT,
@@ -176,7 +178,7 @@ export function columnsOf(
   ];
 }
 
-/** Where a party stands; the last column has those without one of their own. */
+/** The column of a party; the last column has the parties without one. */
 export function placeIn(columns: readonly Column[], { role, sessionId }: Party): number {
   const found = columns.findIndex((column) => column?.role === role && column.sessionId === sessionId);
   return found < 0 ? columns.length - 1 : found;

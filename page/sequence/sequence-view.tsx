@@ -15,15 +15,15 @@ import styles from "./sequence.module.css";
 const ROW_PX = 40;
 const TIME_PX = 96;
 const COLUMN_PX = 132;
-/** The same for the style. */
+/** The same value in the style sheet. */
 const WIDTHS = { "--time-width": `${TIME_PX}px`, "--column-width": `${COLUMN_PX}px` } as CSSProperties;
 /** Client, arbiter, and the column of all other sessions. */
 const OTHER_COLUMNS = 3;
-/** Sessions with columns of their own, however narrow or wide the screen is. */
+/** The smallest and the largest number of sessions with columns. */
 const MIN_SESSIONS = 2;
 const MAX_SESSIONS = 8;
 
-/** Who told what to whom: client, arbiter, sessions and their runs, in the span of the timeline up to the moment. */
+/** The messages between client, arbiter, sessions and their runs, in the timeline's span up to the moment. */
 export function SequenceView() {
   const { say, language, number } = useWords();
   const { log, count, at, span, setSpan, isFile, floorId, sessionId, lookAt, sessionThen } = useHere();
@@ -132,7 +132,7 @@ function Heads({ columns, nameOf }: HeadsProps) {
   );
 }
 
-/** One for each column. As a background of the rows they would be painted anew with each of them. */
+/** One for each column. As a background of the rows they would be painted again with each row. */
 const LifeLines = memo(function LifeLines({ count }: { count: number }) {
   return Array.from({ length: count }, (_, place) => (
     // biome-ignore lint/suspicious/noArrayIndexKey: a line is its place.
@@ -140,7 +140,7 @@ const LifeLines = memo(function LifeLines({ count }: { count: number }) {
   ));
 });
 
-/** Of a column, in px. */
+/** The width of a column, in px. */
 const middleOf = (place: number): number => TIME_PX + (place + 0.5) * COLUMN_PX;
 
 interface RowProps extends HeadsProps {
@@ -170,7 +170,7 @@ function ExchangeRow({ exchange, columns, nameOf, isNow, onChoose }: RowProps) {
       <span
         className={styles["arrow"]}
         role="img"
-        // A label, since the browser lays out a hidden text as it does one that is seen.
+        // An `aria-label`, because the browser lays out a hidden text like a visible one.
         aria-label={say("sequence.fromto", { from: nameOf(from), to: nameOf(to) })}
         data-to={isSelf ? "self" : end > start ? "right" : "left"}
         style={{ left, width: isSelf ? 24 : Math.abs(end - start) }}
@@ -183,7 +183,7 @@ function ExchangeRow({ exchange, columns, nameOf, isNow, onChoose }: RowProps) {
   );
 }
 
-/** What the arrow says; a decision is told with its reason. */
+/** The label of an arrow; a decision's includes its reason. */
 function useExchangeLine({ event, part, from }: Exchange): EventLine {
   const { say } = useWords();
   const { agentName } = useHere();
@@ -208,7 +208,7 @@ function toneOf({ event, part }: Exchange): "bad" | "good" | "waits" | undefined
   return event.data.outcome === "granted" ? "good" : event.data.outcome === "queued" ? "waits" : "bad";
 }
 
-/** How many sessions have columns of their own, so that all columns fit beside each other where that is possible. */
+/** The number of sessions with columns, so that all columns fit side by side if possible. */
 function useFit() {
   const box = useRef<HTMLElement>(null);
   const [sessions, setSessions] = useState(MIN_SESSIONS);

@@ -8,10 +8,12 @@ import { useAct } from "../parts/use-act.ts";
 import { useWords } from "../words/words.tsx";
 import styles from "./session.module.css";
 
-/** The longest message that the server takes, in UTF-16 units. */
+/** The longest message that the server accepts, in UTF-16 units. */
 export const MAX_TEXT = 262_144;
 
-/** Says something to the session. What the server did not take stays in the field, with the reason beside it. */
+/**
+ * Sends a message to the session. A text that the server did not accept stays in the field, with the reason beside it.
+ */
 export function Composer({ session }: { session: Session }) {
   const { say } = useWords();
   const client = useClient();
@@ -30,7 +32,7 @@ export function Composer({ session }: { session: Session }) {
     void send();
   };
   const press = (event: KeyboardEvent) => {
-    // While a word is being composed, as in Chinese, Enter belongs to the input method.
+    // During the composition of a word, as in Chinese, Enter belongs to the input method.
     if (event.key !== "Enter" || event.shiftKey || event.nativeEvent.isComposing) return;
     event.preventDefault();
     void send();

@@ -18,7 +18,7 @@ interface Props {
   onOlder?: (() => void) | undefined;
 }
 
-/** Nearer to the end than this, in px, a reader wants to stay there. */
+/** A reader closer to the end than this, in px, stays at the end. */
 const AT_END_PX = 48;
 
 export function Conversation({ messages, toolUses, session, onOlder }: Props) {
@@ -76,7 +76,7 @@ function Nodes({ nodes, session, turnsFrom }: NodesProps): ReactNode {
   });
 }
 
-/** What a sub-agent said, folded to one line with its name and its last words. */
+/** A sub-agent's messages, folded to one line with its name and its last text. */
 function Call({ call, ...rest }: Omit<NodesProps, "nodes"> & { call: CallNode & { kind: "call" } }) {
   const { agentName } = useHere();
   return (
@@ -151,7 +151,7 @@ function Tool({ use: { data, result } }: { use: ToolUse }) {
   );
 }
 
-/** JSON with its lines; what is no JSON as it is. */
+/** JSON with line breaks; other text unchanged. */
 export function Arguments({ text }: { text: string }) {
   return <pre>{pretty(text)}</pre>;
 }

@@ -16,7 +16,7 @@ interface Props {
   interactions: readonly PendingInteraction[];
 }
 
-/** What the agent waits for: each stays until it is settled, here or elsewhere. */
+/** The agent's pending questions and confirmations: each stays until it is answered, here or elsewhere. */
 export function Interactions({ sessionId, interactions }: Props) {
   return (
     <div aria-live="assertive">

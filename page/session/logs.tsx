@@ -6,7 +6,7 @@ import { useAct } from "../parts/use-act.ts";
 import { useWords } from "../words/words.tsx";
 import styles from "./session.module.css";
 
-/** What an agent's program wrote while it worked on a message; read when it is asked for. */
+/** The output of an agent's program for a message; read on request. */
 export function Logs({ sessionId, messageId }: { sessionId: string; messageId: string }) {
   const { say } = useWords();
   const client = useClient();

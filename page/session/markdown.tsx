@@ -3,16 +3,16 @@ import { Fragment, memo, type ReactNode, useMemo } from "react";
 import remend from "remend";
 import styles from "./session.module.css";
 
-/** Deeper than this, text is shown as it is written: a document of a million `>` must not exhaust the stack. */
+/** Deeper blocks are shown as plain text: a document of a million `>` must not overflow the stack. */
 const MAX_DEPTH = 24;
 
 interface Props {
   text: string;
-  /** Ends are missing that will come: what is open is closed for the time being. */
+  /** The ends of open constructs have not arrived yet: they are closed provisionally. */
   isStreaming: boolean;
 }
 
-/** Markdown as React elements. No string of the text becomes HTML, so there is nothing to sanitise. */
+/** Markdown as React elements. No string of the text becomes HTML, so no sanitiser is needed. */
 export const Markdown = memo(function Markdown({ text, isStreaming }: Props) {
   const blocks = useMemo(
     () => new Lexer({ gfm: true, breaks: true }).blockTokens(isStreaming ? remend(text) : text),
@@ -28,7 +28,7 @@ export const Markdown = memo(function Markdown({ text, isStreaming }: Props) {
   );
 });
 
-/** Read by itself and only when its text changes: a long answer costs its last block alone. */
+/** A block is parsed by itself, and only when its text changes: a long answer costs its last block only. */
 const Block = memo(function Block({ raw }: { raw: string; type: string }) {
   return <Nodes tokens={new Lexer({ gfm: true, breaks: true }).lex(raw)} depth={0} />;
 });
@@ -45,7 +45,7 @@ function elementOf(token: Token, depth: number): ReactNode {
     case "paragraph":
       return <p>{inside}</p>;
     case "heading":
-      // The page's own headings end at the third level.
+      // The page's own headings use the first three levels.
       return token.depth <= 2 ? <h3>{inside}</h3> : <h4>{inside}</h4>;
     case "code":
       return (
@@ -75,7 +75,7 @@ function elementOf(token: Token, depth: number): ReactNode {
     case "link":
       return linkOf(token.href, inside);
     case "image":
-      // An image of elsewhere would tell its owner who reads this.
+      // An image of another origin would tell its owner who reads this.
       return token.text;
     case "escape":
       return token.text;
@@ -85,7 +85,7 @@ function elementOf(token: Token, depth: number): ReactNode {
     case "def":
       return undefined;
     default:
-      // HTML too is text.
+      // HTML is shown as text.
       return token.raw;
   }
 }

@@ -15,7 +15,7 @@ import { useOpenSession } from "./copies/open-session.ts";
 import { Logs } from "./logs.tsx";
 import styles from "./session.module.css";
 
-/** How many turns begin with the message or after it. */
+/** The number of turns that begin with the message or after it. */
 export type TurnsFrom = (messageId: string) => number;
 
 interface Props {
@@ -24,7 +24,7 @@ interface Props {
   turnsFrom: TurnsFrom;
 }
 
-/** What can be done with a message. */
+/** The commands for a message. */
 export function MessageActions({ message, session, turnsFrom }: Props) {
   const { say } = useWords();
   const client = useClient();

@@ -8,21 +8,21 @@ import { useWords } from "../words/words.tsx";
 import { modesOf } from "./modes-of.ts";
 import styles from "./session.module.css";
 
-/** The mode of the session's agent, to be changed while it is live. Nothing for an agent without modes. */
+/** The mode of the session's agent, which can be changed at the current moment. Nothing for an agent without modes. */
 export function ModeChoice({ session }: { session: Session }) {
   const { say } = useWords();
   const client = useClient();
   const { agents, isLive } = useHere();
   const given = useAct();
   const { act, isBusy } = given;
-  // The answer may arrive before the stream reports the change: until then, the list shows what was chosen.
+  // The answer may arrive before the stream reports the change: until then, the list shows the choice.
   const [chosen, setChosen] = useState<string>();
   // biome-ignore lint/correctness/useExhaustiveDependencies: a mode that arrives takes the place of the choice.
   useEffect(() => setChosen(undefined), [session.mode]);
   const modes = modesOf(agents, session, isLive);
   if (!modes) return undefined;
   const choose = async (mode: string) => {
-    // The list is not disabled meanwhile, because that would take the focus from it.
+    // The list is not disabled meanwhile, because that would remove the focus from it.
     if (isBusy) return;
     setChosen(mode);
     if (!(await act(() => client.switchMode(session.id, mode)))) setChosen(undefined);

@@ -7,9 +7,9 @@ export interface Modes {
 }
 
 /**
- * The modes of a session's agent, and the session's own; undefined if there are none. Without a mode that the agent has,
- * a turn takes the agent's first one.
- * @param isLive false for a past moment, whose mode may be gone from today's catalogue: then it is added to the names
+ * The modes of a session's agent, and the session's own; undefined if there are none. Without a valid mode a turn uses
+ * the agent's first one.
+ * @param isLive false for a past moment, whose mode may be missing in today's catalogue: then it is added to the names
  */
 export function modesOf(
   agents: readonly Pick<AgentView, "id" | "modes">[],

@@ -25,16 +25,16 @@ import { Summarise } from "./summaries.tsx";
 interface Props {
   session: Session;
   isEmpty: boolean;
-  /** Whether there is a turn that can be taken back. */
+  /** Whether there is a turn to roll back. */
   hasTurns: boolean;
   summaryFailure: SessionLiveView["summaryFailure"];
-  /** Deletes the session, and shows another place; absent at a past moment. */
+  /** Deletes the session and leaves its view; absent at a past moment. */
   onDelete?: (() => Promise<void>) | undefined;
   /** Further buttons. */
   children: ReactNode;
 }
 
-/** A session's name, its state, and what can be done with it as a whole. */
+/** A session's name, its state, and the commands for the whole session. */
 export function SessionHead({ session, isEmpty, hasTurns, summaryFailure, onDelete, children }: Props) {
   const { say, language, number } = useWords();
   const client = useClient();
@@ -130,7 +130,7 @@ export function SessionHead({ session, isEmpty, hasTurns, summaryFailure, onDele
         />
       )}
       {asked === "delete" && onDelete && (
-        // Its button is not disabled meanwhile: it would lose the focus, and a refusal may be tried again.
+        // Its button is not disabled meanwhile: it would lose the focus, and a refused command may be repeated.
         <Sure
           question={say(questionToDelete(session))}
           yes={say("session.yesdelete")}

@@ -10,9 +10,9 @@ import { Import } from "./copies/import.tsx";
 import styles from "./session.module.css";
 import { STATES_SHOWN } from "./states-shown.ts";
 
-/** Sessions of one request. */
+/** Sessions per request. */
 const PAGE = 200;
-/** The list is read at most once in so many ms, however fast the floor moves. */
+/** The shortest interval between reads of the list, in ms. */
 const SETTLE_MS = 300;
 
 interface Found {
@@ -22,7 +22,10 @@ interface Found {
   page: number;
 }
 
-/** Every session of the floor's user: searched, filtered, those of the archive too. At a past moment, from the log. */
+/**
+ * Every session of the floor's user, including archived ones, with a search and a filter. At a past moment, from the
+ * log.
+ */
 export function SessionList() {
   const { say, number } = useWords();
   const { floorId = "", linkTo, sessionId, isLive, log, count, sessionsAfter, agentName } = useHere();
@@ -30,7 +33,7 @@ export function SessionList() {
   const [state, setState] = useState<SessionState | "">("");
   const [withArchived, setWithArchived] = useState(false);
   const { found, more, failure } = useSessions({ q: useDeferredValue(words), state, withArchived });
-  // While somebody scrubs the list may lag behind: it sorts all sessions there were.
+  // The list may lag while the user scrubs, because it sorts all sessions.
   const moment = useDeferredValue(count);
   const { revision } = log;
   // biome-ignore lint/correctness/useExhaustiveDependencies: `sessionsAfter` reads the log, of which the revision tells.
@@ -198,6 +201,6 @@ function useSessions({ q, state, withArchived }: Filter) {
     refresh.current?.();
   }, [revision, isOpen]);
   const isFull = found !== undefined && found.page === pages - 1 && found.hasMore;
-  // While the server is away the connection's line says so.
+  // While the server is away, the connection's line says so.
   return { found, failure: isOpen ? failure : undefined, more: isFull ? () => setPages(pages + 1) : undefined };
 }

@@ -18,7 +18,7 @@ import { SessionHead } from "./session-head.tsx";
 import { SessionList } from "./session-list.tsx";
 import { type Deleted, useDeleted } from "./use-deleted.ts";
 
-/** A conversation as it is written, and all others beside it. */
+/** A live conversation, and the list of all others beside it. */
 export function SessionView() {
   const { say } = useWords();
   const { sessionId, isLive } = useHere();
@@ -49,7 +49,7 @@ interface LiveProps {
   onDeleted: (session: Deleted) => void;
 }
 
-/** What the session's stream tells; tool calls from before it was opened come from the floor's log. */
+/** The session's stream; tool calls from before it was opened come from the floor's log. */
 function LiveConversation({ id, onDeleted }: LiveProps) {
   const { say } = useWords();
   const client = useClient();
@@ -63,10 +63,10 @@ function LiveConversation({ id, onDeleted }: LiveProps) {
   // biome-ignore lint/correctness/useExhaustiveDependencies: `events` grows in place; the revision says so.
   const logged = useMemo(() => transcriptOf(events, id), [events, id, revision]);
   const { session, messages, toolUses, interactions, isDeleted, error, failure, status, hasMore } = live;
-  // The stream of an archived session has ended: the floor's stream has the deletion.
+  // The stream of an archived session has ended: the floor's stream contains the deletion.
   const isGone = isDeleted || isDeletion(recent.findLast(({ sessionId }) => sessionId === id));
   const leave = useEffectEvent(() => session && onDeleted(session));
-  // The streams may tell before the answer, or without it.
+  // The streams may report it before the answer, or without one.
   useEffect(() => {
     if (isGone && isDeleting) leave();
   }, [isGone, isDeleting]);
@@ -110,7 +110,7 @@ function LiveConversation({ id, onDeleted }: LiveProps) {
 const isDeletion = (event: ServerEvent | undefined): boolean =>
   event?.type === "session_transition" && event.data.to === "deleted";
 
-/** A conversation as it was, from the log alone. */
+/** A past conversation, from the log only. */
 function PastConversation({ id }: { id: string }) {
   const { say } = useWords();
   const { log, count, sessionThen } = useHere();
@@ -122,7 +122,7 @@ function PastConversation({ id }: { id: string }) {
   return <Shown session={session} transcript={transcript} />;
 }
 
-/** Why there is no conversation; unless one comes soon, with the way to the others. */
+/** Why there is no conversation, with the way to the others; nothing while one is being read. */
 function Notice({ text, isQuiet = false }: { text: string; isQuiet?: boolean }) {
   const { say } = useWords();
   const { linkTo } = useHere();

@@ -11,7 +11,7 @@ import { useWords } from "../words/words.tsx";
 import { Markdown } from "./markdown.tsx";
 import styles from "./session.module.css";
 
-/** A summary, folded: it repeats what stands above it. */
+/** A summary, folded, because it repeats the messages above it. */
 export function Summary({ message: { content } }: { message: SessionMessage }) {
   const { say } = useWords();
   return (
@@ -25,13 +25,13 @@ export function Summary({ message: { content } }: { message: SessionMessage }) {
 interface Props {
   session: Session;
   isEmpty: boolean;
-  /** Why the last attempt at a summary brought none. */
+  /** Why the last attempt at a summary failed. */
   failure: SessionLiveView["summaryFailure"];
 }
 
 /**
- * Requests a summary of a live session, which arrives as a message, or ends with the reason. The catalogue's answer does
- * not tell which agents write summaries: for the others, the server's refusal is shown.
+ * Requests a summary of a live session, which arrives as a message, or ends with the reason. The catalogue's answer
+ * does not say which agents write summaries: for the others, the server's refusal is shown.
  */
 export function Summarise({ session, isEmpty, failure }: Props) {
   const { say } = useWords();

@@ -6,7 +6,7 @@ import { rowBesideCurrent } from "../shell/row-keys.ts";
 
 export type Deleted = Pick<Session, "id" | "floorId" | "title">;
 
-/** The session that was last deleted in this view, until another one is opened, and how the view leaves it. */
+/** The session that was last deleted in this view, until another one is opened, and a function that leaves the view. */
 export function useDeleted() {
   const { linkTo, sessionId, floorId } = useHere();
   const [deleted, setDeleted] = useState<Deleted>();
@@ -26,7 +26,7 @@ export function useDeleted() {
     if (shown.view !== "session" || shown.rest[1] !== session.id) return;
     nextRow.current = rowBesideCurrent();
     setDeleted(session);
-    // The list takes the session's entry in the browser's history: going back to it would find nothing.
+    // The list replaces the session's entry in the browser's history, because the entry leads to a deleted session.
     replaceAddress(linkTo("session", { floorId: session.floorId, at: undefined }));
   };
   return { view, deleted, leave };

@@ -1,13 +1,13 @@
 import { useSyncExternalStore } from "react";
 
 /**
- * Where the page is: `#/name/rest?query`. Paths of the address itself belong to the API. What one looks at stands in
- * the address as a whole, so that it can be shared.
+ * The page's location: `#/name/rest?query`. Paths of the URL itself belong to the API. The address contains the whole
+ * view, so that it can be shared.
  */
 export interface Address {
-  /** The view's name; empty at the start. */
+  /** The view's name; empty for the start page. */
   view: string;
-  /** What follows it, decoded. */
+  /** The rest of the path, decoded. */
   rest: readonly string[];
   query: URLSearchParams;
   /** As the browser has it. */
@@ -20,7 +20,7 @@ export function parseAddress(hash: string): Address {
   return { view, rest, query: new URLSearchParams(search), hash };
 }
 
-/** The `href` of a view. Entries of the query without a value are left out. */
+/** The `href` of a view. Parameters without a value are left out. */
 export function addressOf(
   view: string,
   rest: readonly string[] = [],
@@ -38,7 +38,7 @@ export function useAddress(): Address {
 
 const watchers = new Set<() => void>();
 
-/** Changes the address without an entry in the browser's history; the browser itself tells nobody of that. */
+/** Replace the address without an entry in the browser's history; the browser sends no event for that. */
 export function replaceAddress(address: string): void {
   history.replaceState(null, "", address);
   for (const watcher of [...watchers]) watcher();

@@ -7,7 +7,7 @@ import { useWords } from "../words/words.tsx";
 import { addressOf } from "./address.ts";
 import styles from "./frame.module.css";
 
-/** A lamp and a word: never colour alone. */
+/** A lamp and a word, because colour alone is not enough. */
 export function ConnectionLamp({ state: { status }, isSignedOut }: { state: LiveState; isSignedOut: boolean }) {
   const { say } = useWords();
   return (
@@ -18,7 +18,7 @@ export function ConnectionLamp({ state: { status }, isSignedOut }: { state: Live
   );
 }
 
-/** Says what keeps the page from the server. What is shown meanwhile stays as it was. */
+/** Says why the page cannot reach the server. The content stays as it was. */
 export function ConnectionLine({ state: { status, failure, retryAt, bye } }: { state: LiveState }) {
   const { say } = useWords();
   const [lostAt, setLostAt] = useState<number>();
@@ -35,7 +35,7 @@ export function ConnectionLine({ state: { status, failure, retryAt, bye } }: { s
   );
 }
 
-/** In place of a view whose floor the server does not show. */
+/** Shown in place of a view whose floor the server refuses. */
 export function FloorRefused({ state: { failure } }: { state: LiveState }) {
   const { say } = useWords();
   const { floorId = "" } = useHere();

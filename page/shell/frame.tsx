@@ -20,7 +20,7 @@ interface FrameProps {
   newOwner: string | undefined;
 }
 
-/** What is around every view: the bar above, the connection's state, the moment below, the sign-in. */
+/** The frame of every view: the bar above, the connection's state, the moment below, the sign-in. */
 export function Frame({ signIn, newOwner }: FrameProps) {
   const address = useAddress();
   const view = VIEWS.find(({ name }) => name === address.view) ?? VIEWS[0];
@@ -37,7 +37,7 @@ function Framed({ view, signIn, newOwner }: FrameProps & { view: View }) {
   const keys = useKeySwitch();
   useKeys(keys.areOn);
   useHiddenTab();
-  // The same element while nothing of it changes: then only what it reads of the moment renders it again.
+  // The same element while nothing of it changes: then only its reads of the moment render it again.
   const shown = useMemo(() => {
     const Shown = view.show;
     return (
@@ -66,7 +66,7 @@ function Framed({ view, signIn, newOwner }: FrameProps & { view: View }) {
   const tabs = useRef<HTMLElement>(null);
   // biome-ignore lint/correctness/useExhaustiveDependencies: another view is another current tab.
   useEffect(() => {
-    // On a narrow screen there is not room for all tabs: the one of the view is never among the hidden.
+    // On a narrow screen not all tabs fit: the tab of the view is always visible.
     tabs.current?.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
   }, [view]);
   return (

@@ -8,7 +8,7 @@ import styles from "./frame.module.css";
 import { closeAround, goToRow, ownsArrows, pressKey, takeOption } from "./row-keys.ts";
 import { VIEWS } from "./views.ts";
 
-/** By `event.code`: the place of a key, regardless of the layout. */
+/** By `event.code`: the position of a key, regardless of the layout. */
 const STEPS: Readonly<Record<string, number>> = { ArrowLeft: -1, ArrowRight: 1 };
 /** With Shift. */
 const STRIDE = 10;
@@ -23,7 +23,7 @@ export function useKeySwitch(): KeyListProps {
   return { areOn, onSwitch };
 }
 
-/** Keys that work while no field has the focus, unless they are switched off. */
+/** Keyboard shortcuts, active while no field has the focus, unless they are switched off. */
 export function useKeys(areOn: boolean): void {
   const here = useHere();
   const view = useAddress().view;
@@ -41,7 +41,7 @@ export function useKeys(areOn: boolean): void {
   }, []);
 }
 
-/** Keys for what stands in the view. */
+/** Keys for controls in the view. */
 function takeRowKey({ code, shiftKey, target }: KeyboardEvent): boolean {
   if (shiftKey) return false;
   const option = /^(?:Digit|Numpad)([1-4])$/.exec(code)?.[1];
@@ -144,7 +144,7 @@ interface KeyListProps {
   onSwitch: (areOn: boolean) => void;
 }
 
-/** What each key does, and the switch for all of them. */
+/** The list of keys, and the switch for all of them. */
 export function KeyList({ areOn, onSwitch }: KeyListProps) {
   const { say } = useWords();
   const dialog = useRef<HTMLDialogElement>(null);

@@ -1,12 +1,12 @@
 /**
- * Rows that the keys go through: those of long lists (`parts/rows.tsx`), and every element that is marked as one. A row is
- * a link, a button or a summary, which Enter opens by itself, or a section.
+ * The rows that the row keys move between: those of long lists (`parts/rows.tsx`), and every element marked as one. A
+ * row is a link, a button or a summary, which Enter opens natively, or a section.
  */
 const ROWS = "main [data-row], main li[aria-posinset] > :is(a, button)";
 
 const rowsNow = () => [...document.querySelectorAll<HTMLElement>(ROWS)].filter((row) => row.checkVisibility());
 
-/** Puts the focus on the row after, or before, that which has it; at first on the current one, or at an end. */
+/** Focuses the next or the previous row; at first the current one, or one at an end. */
 export function goToRow(by: 1 | -1): boolean {
   const rows = rowsNow();
   const focused = document.activeElement?.closest<HTMLElement>(ROWS);
@@ -25,16 +25,16 @@ export function rowBesideCurrent(): HTMLElement | undefined {
   return beside?.querySelector<HTMLElement>("a, button") ?? undefined;
 }
 
-/** The arrow keys belong to the rows while nothing that scrolls by itself has the focus. */
+/** The arrow keys belong to the rows unless a scrolling element has the focus. */
 export function ownsArrows(target: EventTarget | null): boolean {
   return (
     !(target instanceof Element) || target.closest(ROWS) !== null || target.closest("[tabindex]:not(main)") === null
   );
 }
 
-/** Closes what is open around the focus. */
+/** Closes the open element around the focus. */
 export function closeAround(): boolean {
-  // A menu closes by itself.
+  // A menu closes itself.
   if (document.querySelector(":popover-open")) return false;
   const details = document.activeElement?.closest<HTMLDetailsElement>("main details[open]");
   if (!details) return false;
@@ -43,7 +43,7 @@ export function closeAround(): boolean {
   return true;
 }
 
-/** Presses the button of a key: in the card that has the focus, else the view's first. */
+/** Presses the button of a key: in the focused card, otherwise the view's first. */
 export function pressKey(key: string): boolean {
   const card = document.activeElement?.closest("[data-card]");
   const button = (card ?? document.querySelector("main"))?.querySelector<HTMLElement>(`[data-key="${key}"]:enabled`);
@@ -51,7 +51,7 @@ export function pressKey(key: string): boolean {
   return button !== null && button !== undefined;
 }
 
-/** Takes one of the numbered answers of the confirmation that has the focus. */
+/** Chooses a numbered answer of the focused confirmation. */
 export function takeOption(number: number): boolean {
   const confirmation = document.activeElement?.closest("[data-options]");
   const option = confirmation?.querySelectorAll<HTMLElement>("[data-option]")[number - 1];

@@ -9,7 +9,7 @@ export function applyChosenTheme(): void {
   if (chosen === "light" || chosen === "dark") document.documentElement.dataset["theme"] = chosen;
 }
 
-/** The theme in use, and a way to choose the other one. Without a choice the system's theme applies. */
+/** The theme in use, and a function to change it. Without a choice the system's theme applies. */
 export function useTheme(): { theme: Theme; setTheme: (theme: Theme) => void } {
   const [theme, setShown] = useState<Theme>(currentTheme);
   const setTheme = (next: Theme) => {

@@ -1,10 +1,13 @@
 import { useEffect } from "react";
 import { useLiveViews } from "../../src/react/provider.ts";
 
-/** A tab that was hidden for so long closes its streams, in ms: browsers have six per server, for all tabs together. */
+/**
+ * A tab that was hidden for this long closes its streams, in ms, because browsers have six per server for all tabs
+ * together.
+ */
 const HIDDEN_MS = 10_000;
 
-/** Closes the streams of a hidden tab, and opens them again, each after its position, when it is seen. */
+/** Closes the streams of a hidden tab, and opens them again, each at its position, when it is visible. */
 export function useHiddenTab(): void {
   const views = useLiveViews();
   useEffect(() => {

@@ -2,14 +2,14 @@ import { Component, type ReactNode } from "react";
 import styles from "./frame.module.css";
 
 interface Props {
-  /** What is said in place of the view. */
+  /** Shown in place of the view. */
   title: string;
   again: string;
   copy: string;
   children: ReactNode;
 }
 
-/** A view that throws takes nothing else of the page with it. */
+/** A view that throws does not affect the rest of the page. */
 export class ViewBoundary extends Component<Props, { error?: unknown }> {
   override state: { error?: unknown } = {};
 
@@ -35,5 +35,5 @@ export class ViewBoundary extends Component<Props, { error?: unknown }> {
   }
 }
 
-/** What a report of the fault needs. */
+/** The details for a report of the fault. */
 const textOf = (error: unknown): string => (error instanceof Error ? `${error}\n${error.stack}` : String(error));

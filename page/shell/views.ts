@@ -8,17 +8,17 @@ export interface View {
   name: string;
   title: WordKey;
   show: ComponentType | LazyExoticComponent<ComponentType>;
-  /** It shows the chosen floor, and nothing else where the server refuses that. */
+  /** Whether it shows the chosen floor only, and nothing if the server refuses the floor. */
   isOfFloor: boolean;
 }
 
-/** Views that few open first are scripts of their own. */
+/** Views that are rarely opened first are separate chunks. */
 const MachineView = lazy(async () => ({ default: (await import("../machine/machine-view.tsx")).MachineView }));
 const TimelineView = lazy(async () => ({ default: (await import("../timeline/timeline-view.tsx")).TimelineView }));
 const SequenceView = lazy(async () => ({ default: (await import("../sequence/sequence-view.tsx")).SequenceView }));
 const NodeView = lazy(async () => ({ default: (await import("../node/node-view.tsx")).NodeView }));
 
-/** The tabs, in their order; the first one is shown where the address names none. */
+/** The tabs in order; the first one is shown for an address without a view. */
 export const VIEWS: readonly [View, ...View[]] = [
   { name: "floor", title: "floor.title", show: FloorView, isOfFloor: true },
   { name: "session", title: "session.title", show: SessionView, isOfFloor: true },

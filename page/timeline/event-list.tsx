@@ -16,7 +16,7 @@ interface Props {
   shown: readonly number[];
 }
 
-/** The log as sentences, oldest first; it follows the moment, and choosing a line chooses its moment. */
+/** The log as sentences, oldest first. The list follows the moment, and choosing a line chooses its moment. */
 export function EventList({ kind, onKind, shown }: Props) {
   const { say, language, number } = useWords();
   const { log, count, lookAt } = useHere();

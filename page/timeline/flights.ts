@@ -2,7 +2,7 @@ import type { LogEvent } from "../log/log-event.ts";
 import { LogIndex } from "../log/log-index.ts";
 import { firstAbove } from "./lanes.ts";
 
-/** What a log says of a session's work: its turns, and its waits for the floor. */
+/** A session's work in the log: its turns, and its waits for the floor. */
 interface Flight {
   isBusy: boolean;
   isQueued: boolean;
@@ -33,7 +33,7 @@ function take(flights: Flights, event: LogEvent, place: number): void {
     const { to, activity } = event.data;
     const [state, shown = activity?.to] = to.split(".");
     if (state === "archived" || state === "deleted") flight.isQueued = false;
-    // Without an activity it stays what it was: a paused session keeps its run.
+    // Without an activity nothing changes: a paused session keeps its run.
     if (state === "archived" || state === "deleted" || shown !== undefined) {
       flight.isBusy = shown === "running" || shown === "waiting";
     }
@@ -43,14 +43,14 @@ function take(flights: Flights, event: LogEvent, place: number): void {
 
 const isUnderWay = ({ turns }: Flight, count: number): boolean => firstAbove(turns, count - 1) % 2 === 1;
 
-/** The sessions that had work under way after the first `count` events: a turn, or a wait for the floor. */
+/** The sessions with work in progress after the first `count` events: a turn, or a wait for the floor. */
 export function sessionsInFlight(flights: Flights, count: number): Set<string> {
   const found = new Set<string>();
   for (const [sessionId, flight] of flights) if (isUnderWay(flight, count)) found.add(sessionId);
   return found;
 }
 
-/** The places of the events of that work, from its beginning to its end. */
+/** The places of that work's events, from its beginning to its end. */
 export function eventsInFlight(flights: Flights, count: number): number[] {
   const places: number[] = [];
   for (const { turns, events } of [...flights.values()].filter((flight) => isUnderWay(flight, count))) {

@@ -2,18 +2,18 @@ import { timeOf } from "../log/log-event.ts";
 import { LogIndex } from "../log/log-index.ts";
 import { firstAbove, type Span } from "./lanes.ts";
 
-/** A gap without events that is longer than this is folded, in ms. */
+/** A longer gap without events is folded, in ms. */
 const QUIET_MS = 10_000;
-/** A folded gap takes this part of the time in which something happened, within bounds in ms. */
+/** The width of a folded gap: this part of the time with events, within bounds in ms. */
 const FOLDED_PART = 1 / 20;
 const MIN_FOLDED_MS = 20;
 const MAX_FOLDED_MS = 1_000;
 
-/** The gaps of a log, ms since 1970, ascending. */
+/** The gaps of a log, in ms since 1970, ascending. */
 export interface Gaps {
   starts: number[];
   ends: number[];
-  /** The time of all gaps together, up to the end of each, in ms. */
+  /** The total length of all gaps up to the end of each, in ms. */
   quiet: number[];
   firstAt: number | undefined;
   lastAt: number | undefined;
@@ -34,18 +34,18 @@ export const gapIndex = () =>
     },
   );
 
-/** A gap as it is seen: its place on the axis, what it takes there, and how long it was, in ms. */
+/** A folded gap: its place and width on the axis, and its real length, in ms. */
 export interface ShownGap {
   place: number;
   takes: number;
   ms: number;
 }
 
-/** Between the time and its place on an axis. Both are in ms and ascend together. */
+/** Converts between time and places on an axis. Both are in ms and ascend together. */
 export interface Axis {
   placeOf: (at: number) => number;
   timeAt: (place: number) => number;
-  /** The folded gaps in a part of the axis; none where there are too many. */
+  /** The folded gaps in a part of the axis; none if there are too many. */
   gapsIn: (part: Span) => readonly ShownGap[];
 }
 
@@ -53,14 +53,14 @@ const NO_GAPS: readonly ShownGap[] = [];
 
 export const PLAIN_AXIS: Axis = { placeOf: (at) => at, timeAt: (place) => place, gapsIn: () => NO_GAPS };
 
-/** More gaps than this are not shown one by one: there is no room for their lengths. */
+/** With more gaps than this none is marked, because there is no room for their lengths. */
 const MAX_SHOWN = 40;
 
-/** An axis on which every gap takes the same, little room. */
+/** An axis on which every gap has the same small width. */
 export function foldedAxis({ starts, ends, quiet, firstAt = 0, lastAt = 0 }: Gaps): Axis {
   const busy = lastAt - firstAt - (quiet.at(-1) ?? 0);
   const takes = Math.min(MAX_FOLDED_MS, Math.max(MIN_FOLDED_MS, busy * FOLDED_PART));
-  /** What was folded away up to the end of each, and where each begins on the axis. */
+  /** The folded time up to the end of each gap, and the start of each on the axis. */
   const saved = quiet.map((ms, gap) => ms - (gap + 1) * takes);
   const places = starts.map((start, gap) => start - (saved[gap - 1] ?? 0));
   return {
@@ -96,7 +96,7 @@ const UNITS = [
   ["second", 1_000],
 ] as const;
 
-/** A length of time in its largest unit. */
+/** A duration in its largest unit. */
 export function lengthText(ms: number, language: string): string {
   const [unit, length] = UNITS.find(([, length]) => ms >= length) ?? UNITS[3];
   const format = new Intl.NumberFormat(language, { style: "unit", unit, unitDisplay: "narrow" });

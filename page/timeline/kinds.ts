@@ -1,18 +1,18 @@
 import type { LogEvent } from "../log/log-event.ts";
 import { LogIndex } from "../log/log-index.ts";
 
-/** Which events of a log are looked at; `inflight` are those of the work that is under way at the moment. */
+/** The filters of a log's events; `inflight` selects the work in progress at the moment. */
 export const KINDS = ["all", "decisions", "refused", "failed", "transitions", "inflight"] as const;
 export type Kind = (typeof KINDS)[number];
 type Lasting = Exclude<Kind, "inflight">;
 
-/** In the order of the buttons: what an operator looks for first. */
+/** In the order of the buttons: an operator's most frequent questions first. */
 export const PRESETS = ["inflight", "refused", "failed"] as const satisfies readonly Kind[];
 
-/** An address may name any kind; one that does not exist is no filter. */
+/** An address may contain any text; an unknown kind is no filter. */
 export const kindOf = (name: string | undefined): Kind => KINDS.find((kind) => kind === name) ?? "all";
 
-/** The events of a kind: their places in the log, and the sessions that they are about. */
+/** The events of a kind: their places in the log, and their sessions. */
 interface OfKind {
   places: number[];
   sessions: Set<string>;

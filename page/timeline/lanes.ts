@@ -8,23 +8,25 @@ export interface Lane {
   sessionId: string;
   title: string;
   agentId: string;
-  /** When each look began, ms since 1970, ascending; the last one lasts until the end of the log, or `endsAt`. */
+  /**
+   * The starts of its states, in ms since 1970, ascending; the last one lasts until the end of the log, or `endsAt`.
+   */
   starts: number[];
   looks: Look[];
   endsAt?: number | undefined;
 }
 
-/** A decision, on the lane of the session that asked, or above all where there is none. */
+/** A decision, on the lane of the session that asked, or above all lanes if it has none. */
 export interface Mark {
   at: number;
-  /** How many events of the log come before it. */
+  /** The number of the log's events before it. */
   index: number;
   sessionId: string | undefined;
   outcome: "granted" | "rejected" | "queued" | "failed";
 }
 
 export interface Lanes {
-  /** In the order in which sessions were made. */
+  /** In the order in which sessions were created. */
   lanes: Lane[];
   marks: Mark[];
   byId: Map<string, Lane>;
@@ -34,7 +36,7 @@ export interface Lanes {
   to: number;
 }
 
-/** What a log says of its sessions over time. */
+/** The sessions of a log over time. */
 export const laneIndex = () =>
   new LogIndex<Lanes>(() => ({ lanes: [], marks: [], marksOf: new Map(), byId: new Map(), from: 0, to: 1 }), take);
 
@@ -120,13 +122,13 @@ function lookAfter(state: WrittenState): Look {
   return (standing === "active" ? activity : standing) as Look;
 }
 
-/** What part of the log is seen, ms since 1970. */
+/** The visible part of the log, in ms since 1970. */
 export interface Span {
   from: number;
   to: number;
 }
 
-/** Nothing is seen nearer than this, in ms. */
+/** The shortest visible span, in ms. */
 const MIN_SPAN = 10;
 
 /** The span after zooming by a factor around a moment, or moving by a part of it; it stays within the log. */

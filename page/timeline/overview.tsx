@@ -9,7 +9,7 @@ import type { Span } from "./lanes.ts";
 import styles from "./timeline.module.css";
 import { type Fingers, useFingers } from "./use-fingers.ts";
 
-/** A press that moves by less than this is no drag, in px. */
+/** A press that moves by less than this is not a drag, in px. */
 const DRAG_PX = 4;
 
 interface Props {
@@ -19,11 +19,14 @@ interface Props {
   /** The part that the lanes show; undefined: all of it. On the axis. */
   chosen: Span | undefined;
   onChoose: (span: Span) => void;
-  /** Changes with the colours. */
+  /** Changes when the colours change. */
   theme: string;
 }
 
-/** The whole log in one strip: how much happened when. A drag chooses the part that the lanes show, and so do two fingers. */
+/**
+ * The whole log in one strip: the number of events over time. A drag, or two fingers, choose the part that the lanes
+ * show.
+ */
 export function Overview({ axis, whole, chosen, onChoose, theme }: Props) {
   const { say } = useWords();
   const { log } = useHere();
@@ -41,7 +44,7 @@ export function Overview({ axis, whole, chosen, onChoose, theme }: Props) {
   }, [index, events, revision, axis, whole, theme]);
   const length = whole.to - whole.from;
   const choose = ({ at, began, width }: Fingers) => {
-    // The part from where one pointer began to where it is, or that between two.
+    // The part between the start and the present place of one pointer, or between two pointers.
     const ends = at.length === 1 ? [...began, ...at] : at;
     const [first, last] = [Math.min(...ends), Math.max(...ends)];
     if (last - first < DRAG_PX) return;
@@ -71,7 +74,7 @@ export function Overview({ axis, whole, chosen, onChoose, theme }: Props) {
   );
 }
 
-/** When each event happened, and whether it was a refusal or a failure. */
+/** The time of each event, and whether it was a refusal or a failure. */
 interface Times {
   at: number[];
   isBad: boolean[];
@@ -105,7 +108,7 @@ function paint(canvas: HTMLCanvasElement, { at, isBad }: Times, axis: Axis, whol
   const most = counts.reduce((one, other) => Math.max(one, other), 1);
   for (const [x, count] of counts.entries()) {
     if (count === 0) continue;
-    // By the root: a single event is seen beside a thousand.
+    // By the square root, so that a single event is visible beside a thousand.
     const tall = Math.max(2, Math.sqrt(count / most) * height);
     pen.fillStyle = colour(bad[x] ? "s-failed" : "s-created");
     pen.fillRect(x, height - tall, bad[x] ? 2 : 1, tall);

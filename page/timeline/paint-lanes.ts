@@ -5,7 +5,7 @@ import { firstAbove, type Lane, type Mark, type Span } from "./lanes.ts";
 
 export const LANE_PX = 22;
 
-/** Never by colour alone: the holder's bar is the tallest, a created session's the thinnest. */
+/** Not only by colour: the holder's bar is the tallest, a created session's the thinnest. */
 const HEIGHTS: Readonly<Record<Look, number>> = {
   created: 2,
   queued: 2,
@@ -26,14 +26,14 @@ interface Picture {
   axis: Axis;
   /** On the axis. */
   span: Span;
-  /** The lanes in view. */
+  /** The visible lanes. */
   first: number;
   count: number;
-  /** Where the log ends. */
+  /** The end of the log. */
   end: number;
 }
 
-/** Paint the lanes in view. What is narrower than a pixel is painted once a pixel. */
+/** Paint the visible lanes. Changes narrower than a pixel are painted once per pixel. */
 export function paintLanes({ canvas, lanes, marks, axis, span: shown, first, count, end }: Picture): void {
   const ratio = devicePixelRatio;
   const width = canvas.clientWidth;
@@ -54,7 +54,7 @@ export function paintLanes({ canvas, lanes, marks, axis, span: shown, first, cou
     pen.fillRect(0, top + LANE_PX - 1, width, 1);
     paintLane(pen, lane, { top, span, xOf, end, width, colour });
     paintMarks(pen, marks.get(lane.sessionId) ?? [], { top, span, xOf, colour });
-    // A refusal that left no session has no lane of its own: it crosses all of them.
+    // A refusal that created no session has no lane: it crosses all of them.
     paintMarks(pen, marks.get("") ?? [], { top, span, xOf, colour });
   }
 }
@@ -82,7 +82,7 @@ function paintLane(
     if (right <= painted || HEIGHTS[look] === 0) continue;
     painted = Math.floor(right);
     const tall = HEIGHTS[look];
-    // On whole pixels: a bar between two of them is blurred.
+    // On whole pixels, because a bar between two pixels is blurred.
     const upper = top + Math.floor((LANE_PX - tall) / 2);
     pen.fillStyle = colour(`s-${look === "ducked" ? "idle" : look}`);
     pen.fillRect(left, upper, right - left, tall);

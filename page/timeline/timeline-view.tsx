@@ -17,12 +17,12 @@ import { useAxis } from "./use-axis.ts";
 import { useKind } from "./use-kind.ts";
 import { useLaneFingers } from "./use-lane-fingers.ts";
 
-/** Lanes above and below those that are seen. */
+/** Lanes above and below the visible ones. */
 const SPARE = 4;
 const ZOOM = 1.25;
 const STEP = 0.1;
 
-/** A lane for each session over the whole log; the moment is chosen by pressing on it. */
+/** A lane for each session over the whole log; pressing on a lane chooses a moment. */
 export function TimelineView() {
   const { say, language, number } = useWords();
   const { log, count, at, isFile, floorId, isFolded, setFilter, linkTo, agentName, lookAt } = useHere();
@@ -55,7 +55,7 @@ export function TimelineView() {
 
   const part = (place: number) => `${((place - span.from) / (span.to - span.from)) * 100}%`;
   const now = events[count - 1];
-  /** The place that zooming leaves where it is. */
+  /** The place that zooming keeps in place. */
   const middle = now ? axis.placeOf(timeOf(now)) : span.to;
   const choose = (moment: number) => {
     let index = 0;
@@ -185,7 +185,7 @@ export function TimelineView() {
   );
 }
 
-/** Changes with what the canvas has to be painted anew for: it has its colours from the page's style. */
+/** Changes when the canvas must be painted again: its colours come from the page's style. */
 function useTheme(): string {
   const [theme, setTheme] = useState("");
   useEffect(() => {

@@ -3,21 +3,21 @@ import { useHere } from "../moment/here.tsx";
 import { type Axis, foldedAxis, gapIndex, PLAIN_AXIS, type ShownGap } from "./folding.ts";
 import type { Span } from "./lanes.ts";
 
-/** What the last event led to is seen for this part of the whole log. */
+/** The time after the last event that is visible, as a part of the whole log. */
 const AFTER = 0.03;
 
 export interface ShownAxis {
   axis: Axis;
-  /** The folded gaps that are seen. */
+  /** The visible folded gaps. */
   gaps: readonly ShownGap[];
-  /** The whole log, the part that is shown, and the part that was chosen; undefined: all of it. On the axis. */
+  /** The whole log, the visible part, and the chosen part; undefined: all of it. On the axis. */
   whole: Span;
   span: Span;
   chosen: Span | undefined;
   setChosen: (span: Span | undefined) => void;
 }
 
-/** The time axis: which part of the log is shown, with its quiet gaps folded or not. The address has it as times. */
+/** The time axis: the visible part of the log, with its gaps folded or not. The address contains it as times. */
 export function useAxis({ from, to }: Span): ShownAxis {
   const { log, span: chosen, setSpan, isFolded } = useHere();
   const { events, revision } = log;
@@ -34,7 +34,7 @@ export function useAxis({ from, to }: Span): ShownAxis {
     const span = part && part.from < part.to ? part : whole;
     return { axis, gaps: axis.gapsIn(span), whole, span, chosen: part };
   }, [axis, from, to, chosen]);
-  // Not memoised: `setSpan` is another one at each moment, and the lanes are painted anew for another `span`.
+  // Not memoised: `setSpan` is new at each moment, and the lanes are painted again for another `span`.
   const setChosen = (next: Span | undefined) =>
     setSpan(next && { from: axis.timeAt(next.from), to: axis.timeAt(next.to) });
   return { ...shown, setChosen };

@@ -7,13 +7,13 @@ import type { Lane } from "./lanes.ts";
 interface ShownKind {
   kind: Kind;
   setKind: (kind: Kind) => void;
-  /** The lanes of the sessions that have such events. */
+  /** The lanes of the sessions with such events. */
   lanes: readonly Lane[];
   /** The places of these events in the log. */
   places: readonly number[];
 }
 
-/** Which events are looked at, as the address says, and the sessions that they are about. */
+/** The filter in the address, and the sessions of its events. */
 export function useKind(all: readonly Lane[]): ShownKind {
   const { log, count, only, setFilter } = useHere();
   const { events, revision } = log;

@@ -21,7 +21,7 @@ export function useWords(): Speech {
   return speech;
 }
 
-/** The language chosen earlier; else the first of the browser's that the page speaks; else English. */
+/** The language chosen earlier; otherwise the first of the browser's that the page supports; otherwise English. */
 export function preferredLanguage(): Language {
   const chosen = readChoice("language");
   if (chosen === "en" || chosen === "zh") return chosen;
@@ -29,12 +29,12 @@ export function preferredLanguage(): Language {
   return known === "zh" ? "zh" : "en";
 }
 
-/** English is part of the page's first script; every other language is a script of its own. */
+/** English is part of the page's first chunk; every other language is a separate chunk. */
 export async function loadWords(language: Language): Promise<Words> {
   return language === "en" ? en : (await import("./zh.ts")).zh;
 }
 
-/** @param first the words of the preferred language: the page never shows another one first */
+/** @param first the words of the preferred language, so that the page never shows another one first */
 export function Speaking({ first, children }: { first: { language: Language; words: Words }; children: ReactNode }) {
   const [{ language, words }, setSpoken] = useState(first);
   useEffect(() => {

@@ -1,16 +1,16 @@
 import { type ReactNode, useRef } from "react";
 
 interface Props {
-  /** What it does, for screen readers. */
+  /** The button's action, for screen readers. */
   label: string;
-  /** Media types and endings that the browser's dialog offers. */
+  /** Media types and file extensions for the browser's dialog. */
   accept: string;
   disabled?: boolean;
   onFile: (file: File) => void;
   children: ReactNode;
 }
 
-/** A button that asks for a file. */
+/** A button that opens a file dialog. */
 export function FileButton({ label, accept, disabled = false, onFile, children }: Props) {
   const picker = useRef<HTMLInputElement>(null);
   return (

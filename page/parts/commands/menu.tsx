@@ -16,12 +16,12 @@ interface Props {
   disabled?: boolean;
 }
 
-/** A button that opens further ones above everything else. Escape and a press elsewhere close them. */
+/** A button that opens a menu above everything else. Escape and a press outside close it. */
 export function Menu({ label, items, disabled = false }: Props) {
   const id = useId();
   const opener = useRef<HTMLButtonElement>(null);
   const list = useRef<HTMLUListElement>(null);
-  /** Beneath the button, or above it where there is more room. */
+  /** Below the button, or above it if there is more room. */
   const place = () => {
     const { left, top, bottom } = opener.current!.getBoundingClientRect();
     const { style } = list.current!;
@@ -31,7 +31,7 @@ export function Menu({ label, items, disabled = false }: Props) {
     style.bottom = isBelow ? "auto" : `${innerHeight - top + GAP}px`;
   };
   const choose = (item: MenuItem) => {
-    // The focus is on the opener again, unless the choice takes it.
+    // The focus returns to the button, unless the choice takes it.
     list.current?.hidePopover();
     item.choose();
   };

@@ -5,8 +5,8 @@ import type { Act } from "../use-act.ts";
 import styles from "./outcome.module.css";
 
 /**
- * What became of a command, where it was given: that its answer is late, or why it was refused, with the arbiter's steps
- * if it decided so.
+ * The result of a command, beside its button: that its answer is late, or why it was refused, with the arbiter's steps
+ * if it decided.
  */
 export function Outcome({ of: { refusal, isLate } }: { of: Pick<Act, "refusal" | "isLate"> }) {
   const { say } = useWords();

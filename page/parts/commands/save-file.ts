@@ -1,4 +1,4 @@
-/** Hands a file to the browser's downloads. Characters that no file name should have become hyphens. */
+/** Saves a file as a browser download. Characters that are not allowed in file names become hyphens. */
 export function saveFile(content: Blob, name: string, extension: string): void {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(content);

@@ -9,14 +9,14 @@ interface Props {
   session: Session;
   disabled: boolean;
   act: Act["act"];
-  /** Whether it was asked if the run shall be aborted. */
+  /** Whether the question about the abort is open. */
   isAborting: boolean;
   onAborting: (isAborting: boolean) => void;
 }
 
 const isWorking = ({ activity }: Session): boolean => activity === "running" || activity === "waiting";
 
-/** The question before a session is deleted: it says what is lost. */
+/** The question before a session is deleted; it says what is lost. */
 export const questionToDelete = (session: Session): WordKey =>
   isWorking(session) ? "session.reallydeleterunning" : "session.reallydelete";
 
@@ -46,7 +46,7 @@ export function SessionControls({ session, disabled, act, onAborting }: Omit<Pro
   );
 }
 
-/** Asks once before a run is aborted; the question goes when nothing runs any more. */
+/** Asks once before a run is aborted; the question closes when no run is left. */
 export function SureToAbort({ session, disabled, act, isAborting, onAborting }: Props) {
   const { say } = useWords();
   const client = useClient();

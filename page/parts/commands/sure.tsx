@@ -4,14 +4,14 @@ import { useBorrowedFocus } from "./use-borrowed-focus.ts";
 
 interface Props {
   question: string;
-  /** The word of the button that does it. */
+  /** The label of the button that confirms. */
   yes: string;
   disabled?: boolean;
   onYes: () => void;
   onNo: () => void;
 }
 
-/** Asks once, in place, before something is lost. It takes the focus, and gives it back after a no; Escape is no. */
+/** Asks once, in place, before data is lost. It takes the focus, and returns it after a no; Escape means no. */
 export function Sure({ question, yes, disabled = false, onYes, onNo }: Props) {
   const { say } = useWords();
   const { taker, giveBack } = useBorrowedFocus<HTMLButtonElement>();

@@ -1,6 +1,6 @@
 import { type RefObject, useEffect, useRef } from "react";
 
-/** Gives the focus to what appears, and with `giveBack` to where it was before. */
+/** Moves the focus to a new element, and with `giveBack` back to where it was. */
 export function useBorrowedFocus<T extends HTMLElement>(): { taker: RefObject<T | null>; giveBack: () => void } {
   const taker = useRef<T>(null);
   const before = useRef<Element>(null);

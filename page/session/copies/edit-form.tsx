@@ -15,7 +15,7 @@ interface Props {
   onLeave: () => void;
 }
 
-/** Other words for a message of the user: they are sent in a copy of the session that ends before the message. */
+/** Edits a message of the user: the new text is sent in a copy of the session that ends before the message. */
 export function EditForm({ message, session, onLeave }: Props) {
   const { say } = useWords();
   const client = useClient();
@@ -23,7 +23,7 @@ export function EditForm({ message, session, onLeave }: Props) {
   const { act, isBusy } = given;
   const openSession = useOpenSession();
   const [text, setText] = useState(message.content);
-  // A session that has the floor keeps it from its own copy: only a copy that takes its place gets it.
+  // A session that has the floor does not lose it to its own copy: only a copy that replaces it gets the floor.
   const [replaces, setReplaces] = useState(session.state === "active" || session.state === "ducked");
   const field = useRef<HTMLTextAreaElement>(null);
   useEffect(() => field.current?.focus(), []);

@@ -16,7 +16,7 @@ interface Props {
   onLeave: () => void;
 }
 
-/** Asks which agent the copy of a session gets: its own, unless another one of its catalogue is chosen. */
+/** Asks for the agent of a session's copy: its own by default, or another one of its catalogue. */
 export function ForkForm({ session, messageId, onLeave }: Props) {
   const { say } = useWords();
   const client = useClient();

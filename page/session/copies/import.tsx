@@ -10,7 +10,7 @@ import { useOpenSession } from "./open-session.ts";
 /** The server's limit for a file, in bytes: a larger one is not sent. */
 const MAX_BYTES = 402_653_184;
 
-/** Makes a session of the floor's user from the file of an exported one. */
+/** Creates a session of the floor's user from an exported file. */
 export function Import() {
   const { say } = useWords();
   const client = useClient();

@@ -1,7 +1,7 @@
 import type { Session } from "../../../src/protocol/session.ts";
 import { useHere } from "../../moment/here.tsx";
 
-/** Shows another session, such as a copy that was just made. */
+/** Shows another session, such as a new copy. */
 export function useOpenSession(): (session: Pick<Session, "id" | "floorId">) => void {
   const { linkTo } = useHere();
   return ({ id, floorId }) => {

@@ -2,7 +2,7 @@ import type { Message } from "../../../src/protocol/message.ts";
 
 type Known = Pick<Message, "id" | "role" | "status">;
 
-/** How many turns begin with a message or after it, as a rollback counts them: queued ones do not count. */
+/** The number of turns that begin with a message or after it, counted like a rollback: without queued ones. */
 export function turnsFrom(messages: readonly Known[], id: string): number {
   const first = messages.findIndex((message) => message.id === id);
   if (first < 0) return 0;

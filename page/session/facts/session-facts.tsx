@@ -13,12 +13,12 @@ import { SessionLog } from "./session-log.tsx";
 
 interface Props {
   session: Session;
-  /** On a narrow screen it is a sheet, which is shown when it was asked for. */
+  /** On a narrow screen this is a sheet, which opens on request. */
   isOpen: boolean;
   onClose: () => void;
 }
 
-/** All that is known of a session beside its conversation: its state, its agent, its tokens, and its log. */
+/** The details of a session beside its conversation: its state, its agent, its tokens, and its log. */
 export function SessionFacts({ session, isOpen, onClose }: Props) {
   const { say } = useWords();
   const closer = useRef<HTMLButtonElement>(null);
@@ -52,7 +52,7 @@ export function SessionFacts({ session, isOpen, onClose }: Props) {
   );
 }
 
-/** A fact, where it is known. */
+/** A fact; nothing if it is unknown. */
 function Fact({ name, children }: { name: string; children: ReactNode }) {
   if (children === undefined || children === false || children === "") return undefined;
   return (

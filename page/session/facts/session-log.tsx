@@ -6,9 +6,9 @@ import { EventText } from "../../parts/event-text.tsx";
 import { useWords } from "../../words/words.tsx";
 import styles from "./facts.module.css";
 
-/** Events that are shown; the timeline has all of them. */
+/** The number of shown events; the timeline has all of them. */
 const MAX_EVENTS = 50;
-/** The log is searched no further back than this many events: it is searched again with each event. */
+/** The log is searched no further back than this many events, because it is searched again with each event. */
 const WITHIN = 5_000;
 
 /** A session's newest events up to a place in its floor's log, the newest first. */
@@ -21,7 +21,7 @@ function newestOf(events: readonly LogEvent[], sessionId: string, count: number)
   return found;
 }
 
-/** What happened in the session last. An event that is chosen is a moment that is chosen, in all views. */
+/** The session's latest events. Choosing an event chooses its moment in all views. */
 export function SessionLog({ sessionId }: { sessionId: string }) {
   const { say, language } = useWords();
   const { log, count, isLive, lookAt, linkTo, resetAt } = useHere();
@@ -36,7 +36,7 @@ export function SessionLog({ sessionId }: { sessionId: string }) {
       {resetAt !== undefined && <p>{say("log.reset", { time: clockOf(resetAt, language) })}</p>}
       <ol className={styles["log"]}>
         {newest.map((event, place) => (
-          // Of a past moment each place keeps its element: every step of it changes all lines.
+          // At a past moment the lines are keyed by their place, because each step changes all of them.
           <li key={isLive ? event.position : place}>
             <button type="button" onClick={() => lookAt(placeOf(event))}>
               <time>{clockOf(timeOf(event), language)}</time>{" "}
