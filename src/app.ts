@@ -1,4 +1,5 @@
 import { fileURLToPath } from "node:url";
+import type { Turn } from "./agents/agent.ts";
 import { readHome } from "./agents/process/home.ts";
 import { killOrphans } from "./agents/process/process-sweep.ts";
 import { createRegistry, type Registry } from "./agents/registry.ts";
@@ -9,6 +10,7 @@ import { partitionTopic } from "./cluster/ownership.ts";
 import { RollCall } from "./cluster/roll-call.ts";
 import { StoreWatch } from "./cluster/store-watch.ts";
 import { BOUNDS } from "./config/bounds.ts";
+import type { Catalog } from "./config/catalog/catalog.ts";
 import { loadCatalog } from "./config/catalog/catalog-file.ts";
 import { watchCatalog } from "./config/catalog/watched-catalog.ts";
 import type { Settings } from "./config/settings.ts";
@@ -23,11 +25,11 @@ import { type Gauges, Metrics } from "./metrics.ts";
 import { newId } from "./new-id.ts";
 import { Orchestrator } from "./orchestrator.ts";
 import { AppError } from "./protocol/errors.ts";
-import type { FloorId } from "./protocol/ids.ts";
+import type { AgentId, FloorId } from "./protocol/ids.ts";
 import type { Envelope } from "./protocol/internal/command.ts";
 import type { Logger } from "./protocol/ports/logger.ts";
 import type { SpanFacts } from "./protocol/ports/tracer.ts";
-import { Worker } from "./runs/worker.ts";
+import { Worker, type WorkerOptions } from "./runs/worker.ts";
 import { openShape, type Shape } from "./shape.ts";
 import { VERSION } from "./version.ts";
 
@@ -96,20 +98,11 @@ async function openNode({ settings, env, log, pageFolder }: Required<AppOptions>
   const tracing = await openTracing(env, { "service.instance.id": nodeId, "interlock.roles": roles.join() }, log);
   const tracer = tracing && opened.adopt(tracing, (each) => each.close());
   const shape = opened.use(await openShape(settings, log));
-  const { store, bus, queue, clock, redis } = shape;
+  const { store, bus, clock } = shape;
   const access = opened.use(await openAccess(settings, shape, log));
-  const watched = watchCatalog({
-    path: settings.configPath,
-    initial: reading.catalog,
-    clock,
-    log,
-    onChange: () => warnOfUnavailable(agents, log),
-  });
-  opened.defer(() => watched.close());
-  const defined = new DefinedCatalog({ store, bus, clock, log, file: () => watched.current() });
-  await defined.start();
-  opened.defer(() => defined.stop());
-  const catalog = () => defined.current();
+  let agents: Registry | undefined;
+  const onChange = () => agents && warnOfUnavailable(agents, log);
+  const catalog = opened.use(await openCatalog(settings.configPath, reading.catalog, shape, log, onChange));
 
   const mailbox = new Mailbox({
     bus,
@@ -138,66 +131,36 @@ async function openNode({ settings, env, log, pageFolder }: Required<AppOptions>
     isBusAway: () => bus.isAway(),
   };
   const metrics = new Metrics(gauges, { node: nodeId, roles, version: VERSION, startedAt: clock.now() });
-  const membership =
-    redis && new RedisMembership({ redis, epoch: store.epoch, nodeId, leaseMs: settings.leaseMs, count: partitions });
-  await membership?.look();
-  const storeWatch =
-    membership &&
-    new StoreWatch({
-      clock: shape.stopwatch,
-      probe: () => store.confirm(NO_FLOOR, 0),
-      areOthersThere: async () => (await membership.look()).some((member) => member !== nodeId),
-      leaseMs: settings.leaseMs,
-    });
-  storeWatch?.start();
+  const { membership, storeWatch } = await joinCluster(settings, shape, nodeId);
   opened.defer(() => storeWatch?.stop());
   const orchestrator = roles.includes("orchestrator")
-    ? new Orchestrator({ settings, shape, catalog, mailbox, nodeId, membership, storeWatch, log, metrics, tracer })
+    ? new Orchestrator({
+        settings,
+        shape,
+        catalog: catalog.current,
+        mailbox,
+        nodeId,
+        membership,
+        storeWatch,
+        log,
+        metrics,
+        tracer,
+      })
     : undefined;
   const isWorker = roles.includes("worker");
   if (isWorker) await endOrphans(log);
-  const agents = createRegistry({
-    catalog,
+  const registry = createRegistry({
+    catalog: catalog.current,
     env,
     log,
     isWorker,
-    onFault: (fault, agentId, { sessionId, runId }, toolName) => {
-      if (toolName !== undefined) return log.warn({ err: fault, agentId, sessionId, runId, toolName }, "a tool failed");
-      if (!(fault instanceof AppError))
-        return log.error({ err: fault, agentId, sessionId, runId }, "a sub-agent failed");
-      const { code, message, cause } = fault;
-      const reason = cause instanceof Error ? cause.message : message;
-      log.warn({ agentId, sessionId, runId, code, reason }, "a sub-agent failed");
-    },
+    onFault: (fault, agentId, turn, toolName) => logFault(log, fault, agentId, turn, toolName),
   });
-  if (isWorker || roles.includes("gateway")) warnOfUnavailable(agents, log);
-  opened.defer(() => agents.close());
+  agents = registry;
+  if (isWorker || roles.includes("gateway")) warnOfUnavailable(registry, log);
+  opened.defer(() => registry.close());
   const worker = isWorker
-    ? new Worker({
-        queue,
-        bus,
-        store,
-        ask,
-        agents,
-        clock,
-        newId,
-        askTimeoutMs: commandDeadlineMs,
-        places: {
-          total: BOUNDS.runs,
-          perOwner: BOUNDS.ownerRuns,
-          waiting: BOUNDS.waitingRuns,
-          waitingPerOwner: BOUNDS.ownerWaitingRuns,
-        },
-        maxHeld: settings.maxHeld,
-        holdTimeoutMs: settings.holdTimeoutMs,
-        lackingMs: redis && BOUNDS.lackingMs,
-        // Without a home name on disk, use one that lasts as long as this process.
-        home: redis && ((await readHome(env, nodeId)) ?? nodeId),
-        log,
-        metrics,
-        onTaken: (waitMs) => metrics.runTaken(waitMs),
-        tracer,
-      })
+    ? await createWorker({ settings, shape, env, nodeId, ask, agents: registry, log, metrics, tracer })
     : undefined;
 
   let isStopping = false;
@@ -227,15 +190,10 @@ async function openNode({ settings, env, log, pageFolder }: Required<AppOptions>
     clock,
     newId,
     random: Math.random,
-    catalog,
-    definitions: {
-      all: () => defined.definitions(),
-      file: () => watched.current(),
-      refresh: () => defined.refresh(),
-      announce: () => announceDefinitions(bus, store.epoch),
-    },
-    catalogStatus: () => watched.status(),
-    isAvailable: (agentId) => agents.isAvailable(agentId),
+    catalog: catalog.current,
+    definitions: catalog.definitions,
+    catalogStatus: catalog.status,
+    isAvailable: (agentId) => registry.isAvailable(agentId),
     missing,
     metrics: () => metrics.read(),
     callNodes: () => rollCall.call(),
@@ -275,6 +233,82 @@ async function openNode({ settings, env, log, pageFolder }: Required<AppOptions>
   };
 }
 
+/** Follow the catalogue's file and the definitions in the store. */
+async function openCatalog(path: string, initial: Catalog, shape: Shape, log: Logger, onChange: () => void) {
+  await using opened = new AsyncDisposableStack();
+  const { store, bus, clock } = shape;
+  const watched = watchCatalog({ path, initial, clock, log, onChange });
+  opened.defer(() => watched.close());
+  const defined = new DefinedCatalog({ store, bus, clock, log, file: () => watched.current() });
+  await defined.start();
+  opened.defer(() => defined.stop());
+  const stack = opened.move();
+  return {
+    current: () => defined.current(),
+    status: () => watched.status(),
+    definitions: {
+      all: () => defined.definitions(),
+      file: () => watched.current(),
+      refresh: () => defined.refresh(),
+      announce: () => announceDefinitions(bus, store.epoch),
+    },
+    [Symbol.asyncDispose]: () => stack.disposeAsync(),
+  };
+}
+
+/** Learn of the other orchestrators, and watch whether the store answers them but not this node. A single node has neither. */
+async function joinCluster(
+  { leaseMs, partitions: count }: Settings,
+  { store, redis, stopwatch }: Shape,
+  nodeId: string,
+) {
+  if (!redis) return {};
+  const membership = new RedisMembership({ redis, epoch: store.epoch, nodeId, leaseMs, count });
+  await membership.look();
+  const storeWatch = new StoreWatch({
+    clock: stopwatch,
+    probe: () => store.confirm(NO_FLOOR, 0),
+    areOthersThere: async () => (await membership.look()).some((member) => member !== nodeId),
+    leaseMs,
+  });
+  storeWatch.start();
+  return { membership, storeWatch };
+}
+
+interface WorkerParts extends Pick<WorkerOptions, "ask" | "agents" | "log" | "tracer"> {
+  settings: Settings;
+  shape: Shape;
+  env: NonNullable<AppOptions["env"]>;
+  nodeId: string;
+  metrics: Metrics;
+}
+
+async function createWorker({ settings, shape, env, nodeId, metrics, ...parts }: WorkerParts): Promise<Worker> {
+  const { queue, bus, store, clock, redis } = shape;
+  return new Worker({
+    ...parts,
+    queue,
+    bus,
+    store,
+    clock,
+    newId,
+    askTimeoutMs: settings.commandDeadlineMs,
+    places: {
+      total: BOUNDS.runs,
+      perOwner: BOUNDS.ownerRuns,
+      waiting: BOUNDS.waitingRuns,
+      waitingPerOwner: BOUNDS.ownerWaitingRuns,
+    },
+    maxHeld: settings.maxHeld,
+    holdTimeoutMs: settings.holdTimeoutMs,
+    lackingMs: redis && BOUNDS.lackingMs,
+    // Without a home name on disk, use one that lasts as long as this process.
+    home: redis && ((await readHome(env, nodeId)) ?? nodeId),
+    metrics,
+    onTaken: (waitMs) => metrics.runTaken(waitMs),
+  });
+}
+
 function whyNotListening(error: NodeJS.ErrnoException, { host, port }: Settings): string {
   switch (error.code) {
     case "EADDRINUSE":
@@ -298,6 +332,15 @@ function warnOfUnavailable(agents: Registry, log: Logger): void {
   for (const facts of unavailable.slice(0, MAX_WARNED)) log.warn(facts, "an agent cannot answer");
   const more = unavailable.length - MAX_WARNED;
   if (more > 0) log.warn({ more }, "further agents cannot answer; `interlock check` names them");
+}
+
+/** Log what a sub-agent or a tool threw: its caller goes on. */
+function logFault(log: Logger, fault: unknown, agentId: AgentId, { sessionId, runId }: Turn, toolName?: string): void {
+  const about = { agentId, sessionId, runId };
+  if (toolName !== undefined) return log.warn({ err: fault, ...about, toolName }, "a tool failed");
+  if (!(fault instanceof AppError)) return log.error({ err: fault, ...about }, "a sub-agent failed");
+  const { code, message, cause } = fault;
+  log.warn({ ...about, code, reason: cause instanceof Error ? cause.message : message }, "a sub-agent failed");
 }
 
 /** Kill the programs that killed workers left behind: ADR 16. */
