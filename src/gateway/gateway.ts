@@ -209,7 +209,8 @@ export function createGateway(options: GatewayOptions): Gateway {
   app.decorateRequest("caller", undefined);
 
   const followers = new Followers({ bus, store, clock, log, onHeard: options.onHeard, onBehind: options.onBehind });
-  const streams = new Streams({ clock, random, onCut: options.onCut });
+  const isWithdrawn = access && ((keyId: string) => access.verifier.isWithdrawn(keyId));
+  const streams = new Streams({ clock, random, onCut: options.onCut, isWithdrawn });
   const newConnectionId = () => newId().slice(0, 12) as ConnectionId;
   const places = new KnownPlaces(clock);
   const onlyOpen = (ownerId: string | undefined) => streams.onlyConnectionOf(ownerId);

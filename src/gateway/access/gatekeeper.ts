@@ -16,9 +16,7 @@ import { Tickets } from "./tickets.ts";
 import { openTokenVerifier } from "./token-verifier.ts";
 import type { Verifier, VerifierOptions } from "./verifier.ts";
 
-/**
- * How long a verified token is accepted without another check, in ms. A revoked key stays valid for up to this time.
- */
+/** How long a verified token is accepted without another check, in ms, while its key is published. */
 const REMEMBER_MS = 60_000;
 /**
  * Verified tokens that are remembered. The least recently used one is dropped and is verified again when it returns.
@@ -81,7 +79,10 @@ export class Gatekeeper {
       // Stops clients that guess credentials. Known callers behind the same address are not affected.
       await limiter.checkRefused(request);
       if (!credential) throw new AppError("unauthorized");
-      return await (credential.kind === "ticket" ? tickets.redeem(credential.ticket) : this.#verify(credential));
+      if (credential.kind === "token") return await this.#verify(credential);
+      const caller = await tickets.redeem(credential.ticket);
+      if (this.#isWithdrawn(caller)) throw new AppError("unauthorized", "The key behind the ticket was withdrawn.");
+      return caller;
     } catch (error) {
       if (error instanceof AppError && error.code === "unauthorized") await limiter.countRefused(request);
       throw error;
@@ -90,8 +91,8 @@ export class Gatekeeper {
 
   async #verify({ token }: Extract<Credential, { kind: "token" }>): Promise<Caller> {
     const { verifier, clock } = this.#options;
-    const { ownerId, isOperator, expiresAt } = await verifier.verify(token);
-    const caller: Caller = { id: `owner:${ownerId}`, ownerId, isOperator, expiresAt };
+    const { ownerId, isOperator, expiresAt, keyId } = await verifier.verify(token);
+    const caller: Caller = { id: `owner:${ownerId}`, ownerId, isOperator, expiresAt, keyId };
     const until = Math.min(clock.now() + REMEMBER_MS, expiresAt ?? Number.POSITIVE_INFINITY);
     this.#known.set(hashOf(token), { caller, until });
     return caller;
@@ -102,9 +103,13 @@ export class Gatekeeper {
     const known = this.#known.get(key);
     if (!known) return undefined;
     this.#known.delete(key);
-    if (this.#options.clock.now() >= known.until) return undefined;
+    if (this.#options.clock.now() >= known.until || this.#isWithdrawn(known.caller)) return undefined;
     this.#known.set(key, known);
     return known.caller;
+  }
+
+  #isWithdrawn({ keyId }: Caller): boolean {
+    return keyId !== undefined && this.#options.verifier.isWithdrawn(keyId);
   }
 }
 

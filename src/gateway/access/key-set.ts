@@ -2,8 +2,9 @@ import type { JWTVerifyGetKey } from "jose";
 import { AppError } from "../../protocol/errors.ts";
 import type { Clock, Timer } from "../../protocol/ports/clock.ts";
 import type { Logger } from "../../protocol/ports/logger.ts";
+import { RecentMap } from "../../protocol/recent-map.ts";
 
-/** How often the set is fetched again, in ms. A key that was removed from it is accepted for up to this time. */
+/** How often the set is fetched again, in ms. A key that was withdrawn is accepted for up to this time. */
 const REFRESH_MS = 600_000;
 /** … and after a failed fetch. Until then the known keys stay valid. */
 const RETRY_MS = 60_000;
@@ -14,6 +15,8 @@ const RETRY_MS = 60_000;
 const FETCHES = 5;
 /** … and then once in this many ms, so that tokens with made-up keys cannot flood the identity provider. */
 const FETCH_EVERY_MS = 10_000;
+/** Withdrawn keys that are remembered, more than a provider withdraws while streams are open. */
+const MAX_WITHDRAWN = 256;
 
 export interface KeySetOptions {
   clock: Clock;
@@ -28,17 +31,26 @@ export function openKeySet(
   url: string,
   { createRemoteJWKSet, errors }: typeof import("jose"),
   { clock, log }: KeySetOptions,
-): { find: JWTVerifyGetKey; close(): void } {
+): { find: JWTVerifyGetKey; isWithdrawn(keyId: string): boolean; close(): void } {
   // This module decides when to fetch.
   const never = Number.POSITIVE_INFINITY;
   const keys = createRemoteJWKSet(new URL(url), { cooldownDuration: never, cacheMaxAge: never });
   const allowance = new Allowance(clock);
+  const withdrawn = new RecentMap<string, true>(MAX_WITHDRAWN);
+  const publishedIds = () => new Set(keys.jwks()?.keys.flatMap(({ kid }) => kid ?? []));
+  const reload = async (): Promise<void> => {
+    const before = publishedIds();
+    await keys.reload();
+    const now = publishedIds();
+    for (const kid of before) if (!now.has(kid)) withdrawn.set(kid, true);
+    for (const kid of now) withdrawn.delete(kid);
+  };
   let timer: Timer | undefined;
   let isClosed = false;
   const refresh = async (): Promise<void> => {
     let delayMs = REFRESH_MS;
     try {
-      await keys.reload();
+      await reload();
     } catch (error) {
       delayMs = RETRY_MS;
       log.warn({ err: error, url }, "the keys that tokens are signed with could not be fetched");
@@ -68,10 +80,11 @@ export function openKeySet(
         return await fetched(() => keys(header, token));
       } catch (error) {
         if (!(error instanceof errors.JWKSNoMatchingKey) || !allowance.take()) throw error;
-        await fetched(() => keys.reload());
+        await fetched(reload);
         return keys(header, token);
       }
     },
+    isWithdrawn: (keyId) => withdrawn.has(keyId),
     close() {
       isClosed = true;
       timer?.cancel();

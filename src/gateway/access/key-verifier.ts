@@ -31,6 +31,11 @@ export class KeyVerifier implements Verifier {
     return entry.verified;
   }
 
+  /** The file is read once. */
+  isWithdrawn(): boolean {
+    return false;
+  }
+
   close(): void {}
 
   #placeOf(digest: Buffer): string {

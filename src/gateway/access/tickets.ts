@@ -14,6 +14,7 @@ const Grant = z.object({
   ownerId: z.string(),
   isOperator: z.boolean(),
   expiresAt: z.number().optional(),
+  keyId: z.string().optional(),
 });
 
 /**

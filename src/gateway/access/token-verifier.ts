@@ -1,4 +1,4 @@
-import type { JWTPayload, JWTVerifyGetKey, JWTVerifyOptions } from "jose";
+import type { JWTPayload, JWTVerifyGetKey, JWTVerifyOptions, JWTVerifyResult } from "jose";
 import type { AuthSetting } from "../../config/auth-setting.ts";
 import { readBounded, whyUnreadable } from "../../config/bounded-file.ts";
 import { AppError } from "../../protocol/errors.ts";
@@ -16,6 +16,7 @@ interface Keys {
    */
   algorithms: string[];
   find: Uint8Array | JWTVerifyGetKey;
+  isWithdrawn(keyId: string): boolean;
   close(): void;
 }
 
@@ -56,7 +57,7 @@ export async function openTokenVerifier(setting: TokenSetting, options: Verifier
   const jose = await import("jose");
   const keys =
     setting.kind === "secret"
-      ? { algorithms: ["HS256"], find: await readSecret(setting.file), close() {} }
+      ? { algorithms: ["HS256"], find: await readSecret(setting.file), isWithdrawn: () => false, close() {} }
       : { algorithms: PUBLIC_ALGORITHMS, ...openKeySet(setting.url, jose, options) };
   return new TokenVerifier(jose, keys, options);
 }
@@ -73,21 +74,26 @@ class TokenVerifier implements Verifier {
   }
 
   async verify(token: string): Promise<Verified> {
-    const payload = await this.#read(token);
+    const { payload, protectedHeader } = await this.#read(token);
     const ownerId = Name.safeParse(payload.sub);
     if (!ownerId.success) throw new AppError("unauthorized", "The token's sub is not a valid name.");
     return {
       ownerId: ownerId.data,
       isOperator: scopesOf(payload).includes(OPERATOR),
       expiresAt: Math.min(Math.ceil((payload.exp! + SKEW_S) * 1_000), END_OF_TIME_MS),
+      keyId: protectedHeader.kid,
     };
+  }
+
+  isWithdrawn(keyId: string): boolean {
+    return this.#keys.isWithdrawn(keyId);
   }
 
   close(): void {
     this.#keys.close();
   }
 
-  async #read(token: string): Promise<JWTPayload> {
+  async #read(token: string): Promise<JWTVerifyResult> {
     const { issuer, audience, clock } = this.#options;
     const { algorithms, find } = this.#keys;
     const options: JWTVerifyOptions = {
@@ -100,9 +106,7 @@ class TokenVerifier implements Verifier {
     };
     const { jwtVerify, errors } = this.#jose;
     try {
-      const { payload } =
-        find instanceof Uint8Array ? await jwtVerify(token, find, options) : await jwtVerify(token, find, options);
-      return payload;
+      return find instanceof Uint8Array ? await jwtVerify(token, find, options) : await jwtVerify(token, find, options);
     } catch (error) {
       if (error instanceof AppError) throw error;
       // The cause stays on the server, because it holds the token's claims.

@@ -8,12 +8,16 @@ export interface Verified {
   isOperator: boolean;
   /** When the token expires, in ms since 1970. */
   expiresAt?: number | undefined;
+  /** The `kid` of the published key that signed the token, if it has one. */
+  keyId?: string | undefined;
 }
 
 /** Finds the identity behind a token. One implementation per kind of token. */
 export interface Verifier {
   /** @throws AppError `unauthorized` for an invalid token, `unavailable` if it cannot be verified at the moment */
   verify(token: string): Promise<Verified>;
+  /** Whether a key that this verifier knew is no longer published. What it signed is not valid any more. */
+  isWithdrawn(keyId: string): boolean;
   close(): void;
 }
 

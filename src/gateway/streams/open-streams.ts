@@ -36,6 +36,8 @@ export interface StreamsOptions {
   random: () => number;
   /** A reader was cut off because it had not drained its socket for too long. */
   onCut: () => void;
+  /** Whether a key behind the credentials of readers was withdrawn. Default: none is. */
+  isWithdrawn?: ((keyId: string) => boolean) | undefined;
 }
 
 /** All event streams of this node: heartbeats, limits and an orderly end. */
@@ -87,8 +89,10 @@ export class Streams {
 
   /** A client that has a new token by then reconnects with it. */
   #endExpired(now: number): void {
-    for (const [stream, { expiresAt }] of this.#readers) {
-      if (expiresAt !== undefined && expiresAt <= now) stream.writer.bye("token_expired", now);
+    const { isWithdrawn } = this.#options;
+    for (const [stream, { expiresAt, keyId }] of this.#readers) {
+      const isOver = (expiresAt !== undefined && expiresAt <= now) || (keyId !== undefined && isWithdrawn?.(keyId));
+      if (isOver) stream.writer.bye("token_expired", now);
     }
   }
 
@@ -100,7 +104,7 @@ export class Streams {
     }
   }
 
-  /** @param reader the caller, where callers authenticate: the stream ends when the caller's credential expires */
+  /** @param reader the caller, where callers authenticate: the stream ends with the caller's credential */
   add(stream: Stream, reader?: Caller): void {
     const { writer } = stream;
     this.#open.set(writer, stream);

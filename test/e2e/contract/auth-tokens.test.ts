@@ -223,6 +223,33 @@ describe("a token signed with a published key", () => {
     expect((await judge(await issuer.sign(first, { sub: "ann", jti: "3" }), other)).status).toBe(401);
   });
 
+  test("a token signed with a published key is refused, and its streams end, once the key is withdrawn; others go on", async () => {
+    await using issuer = await TokenIssuer.start();
+    const [old, next, newest] = [await issuer.makeKey(), await issuer.makeKey(), await issuer.makeKey()];
+    issuer.publish(old, next);
+    const other = await start(issuer);
+    const ann = new Caller(other, await issuer.sign(old, { sub: "ann" }));
+    const bob = new Caller(other, await issuer.sign(next, { sub: "bob" }));
+    const { session } = await accepted(ann.post("/session/create", { agentId: "chat" }));
+    const streams = await Promise.all(
+      ["/events", "/floors/events", `/session/${session.id}/events`].map((path) => ann.stream(path)),
+    );
+    const { ticket } = (await accepted(ann.post("/ticket"))) as unknown as { ticket: string };
+    streams.push(await other.stream(`/events?ticket=${ticket}`));
+    const lasting = await bob.stream("/events");
+    const kept = (await accepted(ann.post("/ticket"))) as unknown as { ticket: string };
+    issuer.publish(next, newest);
+    // The unknown key makes the node read the set.
+    expect((await judge(await issuer.sign(newest, { sub: "bob" }), other)).status).toBe(200);
+    for (const stream of streams) {
+      expect((await stream.end()).at(-1)).toMatchObject({ type: "bye", data: { reason: "token_expired" } });
+    }
+    expect((await refused(ann.get("/agents"))).errorCode).toBe("unauthorized");
+    expect((await other.stream(`/events?ticket=${kept.ticket}`)).status).toBe(401);
+    const made = await accepted(bob.post("/session/create", { agentId: "chat" }));
+    expect((await lasting.find("session_created")).sessionId).toBe(made.session.id);
+  });
+
   test("a token signed with a published key of an unpublished key is 401, and does not make the node fetch the key set again and again", async () => {
     await using issuer = await TokenIssuer.start();
     issuer.publish(await issuer.makeKey());

@@ -24,6 +24,7 @@ function stage(verify: (token: string) => Verified | undefined) {
       if (!verified) throw new AppError("unauthorized");
       return verified;
     },
+    isWithdrawn: () => false,
     close() {},
   };
   const nobodyCounts = async () => {};
