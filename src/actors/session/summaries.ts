@@ -153,7 +153,7 @@ export function takeSummary(step: SessionStep, command: CommandOf<"run.summary">
     dropSummary(step);
     if (result.hasMore) requestSummary(step);
   } else if (result.kind === "unneeded") {
-    giveUp(step, { message: "Nothing was said since the last summary." });
+    giveUp(step, { message: "There are no messages since the last summary." });
   } else if (result.kind === "lost") {
     if (work.attempt < MAX_ATTEMPTS) return requestSummary(step);
     giveUp(step, LOST);

@@ -86,8 +86,8 @@ describeInChromium("the sequence view", (open) => {
 
   test("says so where no floor is chosen, and where nothing was said", async () => {
     const { page } = await open(`${node.url}/#/sequence`);
-    await page.getByText("Choose a floor above to see who told what to whom.").waitFor();
+    await page.getByText("Choose a floor above to see its messages.").waitFor();
     await page.goto(`${node.url}/#/sequence/u%3Anobody-yet`);
-    await page.getByText("Nothing was said on this floor yet.").waitFor();
+    await page.getByText("There are no messages on this floor yet.").waitFor();
   });
 });

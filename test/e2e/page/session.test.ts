@@ -194,7 +194,7 @@ describeInChromium("the session view", (open) => {
       requested: "A summary is requested.",
       again: /No summary was written: .+ It is tried again at \d/,
       refused: "No summary was written: ",
-      unneeded: "Nothing was said since the last summary.",
+      unneeded: "There are no messages since the last summary.",
     },
     {
       locale: "zh-CN",
@@ -281,15 +281,15 @@ describeInChromium("the session view", (open) => {
     onTestFinished(() => program.stop());
     program.note({ state: "active", leaseMs: LEASE_MS });
     const { page, faults } = await open(address);
-    await page.getByText("Its agent plays for itself: it takes no messages.").waitFor();
+    await page.getByText("Its agent is external: it takes no messages.").waitFor();
     await expect.poll(() => page.getByLabel("Say something").count()).toBe(0);
     const left = page.locator("time", { hasText: "of its lease left" });
     const first = await left.getAttribute("datetime");
     await expect.poll(() => left.getAttribute("datetime")).not.toBe(first);
     program.stop();
-    await page.getByText("gave the floor up: its program was not heard from any more.").waitFor();
+    await page.getByText("gave the floor up: its program sent no more heartbeats.").waitFor();
     await page.getByText("It stays paused until it is resumed or spoken to.").waitFor();
-    await page.getByText(/of its lease left|its lease has run out/).waitFor({ state: "detached" });
+    await page.getByText(/of its lease left|its lease has lapsed/).waitFor({ state: "detached" });
     expect(faults).toEqual([]);
   });
 

@@ -31,12 +31,12 @@ describeInChromium("the floor, session and machine views", (open) => {
     else road.refuse();
     await page.getByText(/^No connection since /).waitFor();
     await pause.click();
-    await page.getByText("Not known yet whether it was done. It is repeated with the same key.").waitFor();
+    await page.getByText("The result is not known yet. The command is repeated with the same key.").waitFor();
     // The earlier content is still shown.
     await expect.poll(() => pause.isVisible()).toBe(true);
     road.admit();
     await expect.poll(async () => (await ann.see(session.id)).state).toBe("paused");
-    await page.getByText("Not known yet").waitFor({ state: "detached" });
+    await page.getByText("The result is not known yet").waitFor({ state: "detached" });
     const moves = (await ann.log(session.id)).filter(({ data }) => data["event"] === "pause");
     expect(moves.length).toBe(1);
   });
@@ -68,7 +68,7 @@ describeInChromium("the floor, session and machine views", (open) => {
     onTestFinished(() => after.stop());
     const again = new E2eClient(after, cay.userId);
     await again.hold("phone");
-    await page.getByText(/^Older events are no longer kept\. Read anew at \d/).waitFor();
+    await page.getByText(/^Older events are no longer kept\. Read again at \d/).waitFor();
     await page.getByRole("article", { name: "Phone: has the floor" }).waitFor();
     await page.getByText(/^(\d) of \1 events$/).waitFor();
   });

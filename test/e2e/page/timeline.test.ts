@@ -28,8 +28,8 @@ describeInChromium("the timeline", (open) => {
   test("says that a log is read, that it could not be, and that it is empty, and so does the sequence view", async () => {
     const { page } = await open(node.url);
     for (const [view, empty] of [
-      ["timeline", "Nothing happened on this floor yet."],
-      ["sequence", "Nothing was said on this floor yet."],
+      ["timeline", "There are no events on this floor yet."],
+      ["sequence", "There are no messages on this floor yet."],
     ]) {
       const floor = `u%3A${node.newUser()}`;
       const released = Promise.withResolvers<void>();
@@ -73,7 +73,7 @@ describeInChromium("the timeline", (open) => {
     await page.getByRole("navigation").getByRole("link", { name: "Floor" }).click();
     await page.getByText("The floor is free. Choose an agent to start a session.").waitFor();
     await page.goto(`${node.url}/#/session/u%3A${userId}/${music}?at=1`);
-    await page.getByText("Nothing was said yet.").waitFor();
+    await page.getByText("There are no messages yet.").waitFor();
     await page.getByRole("button", { name: "Live", exact: true }).click();
     await page.getByRole("region", { name: "Messages" }).getByText("Hello there.").waitFor();
     expect(faults).toEqual([]);
@@ -220,7 +220,7 @@ describeInChromium("the timeline", (open) => {
     const middle = page.locator("[aria-hidden=true] > span", { hasText: /\d\d:\d\d:\d\d/ }).nth(1);
     await expect.poll(() => middle.textContent()).toMatch(/^09:0/);
     await expect.poll(() => page.getByText("⋯ 2h").count()).toBe(0);
-    await page.getByRole("button", { name: "Fold the quiet" }).click();
+    await page.getByRole("button", { name: "Fold gaps" }).click();
     await page.getByText("⋯ 2h").waitFor();
     await page.waitForURL(/fold=yes/);
     const picture = page.getByRole("img", { name: /4 sessions over time/ });
@@ -230,7 +230,7 @@ describeInChromium("the timeline", (open) => {
     await page.waitForURL(/at=3\b/);
     await page.mouse.click(x + width * 0.2, y + 10);
     await page.waitForURL(/at=1\b/);
-    await page.getByRole("button", { name: "Fold the quiet" }).click();
+    await page.getByRole("button", { name: "Fold gaps" }).click();
     await expect.poll(() => page.getByText("⋯ 2h").count()).toBe(0);
   });
 

@@ -253,7 +253,9 @@ describe("a failed summary", () => {
     expect(told(stage.take({ kind: "failed", mayRepeat: false }))).toEqual([{ errorCode: "internal", message }]);
     stage.summarize();
     stage.begin();
-    expect(told(stage.take({ kind: "unneeded" }))).toEqual([{ message: "Nothing was said since the last summary." }]);
+    expect(told(stage.take({ kind: "unneeded" }))).toEqual([
+      { message: "There are no messages since the last summary." },
+    ]);
   });
 
   test("a summary whose workers were all lost says so", () => {
