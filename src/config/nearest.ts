@@ -1,9 +1,17 @@
 /** Longer names are not compared: the cost grows with the product of the lengths. */
 const MAX_LENGTH = 64;
 
-/** The known name that is most similar to `name`; undefined when none is similar enough. */
+/** A shorter name is the beginning of too many others. */
+const MIN_BEGINNING = 3;
+
+/**
+ * The known name that `name` probably means: the one that it is the beginning of, or else the most similar one; undefined
+ * when none is similar enough.
+ */
 export function nearest(name: string, known: readonly string[]): string | undefined {
   if (name.length > MAX_LENGTH) return undefined;
+  const [continued, another] = known.filter((each) => each.toLowerCase().startsWith(name.toLowerCase()));
+  if (continued !== undefined && another === undefined && name.length >= MIN_BEGINNING) return continued;
   let best: { name: string; distance: number } | undefined;
   for (const candidate of known) {
     const distance = distanceOf(name.toLowerCase(), candidate.toLowerCase());

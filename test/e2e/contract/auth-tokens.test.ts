@@ -339,7 +339,7 @@ describe("a stream", () => {
     expect((await lasting.find("session_updated")).data).toEqual({ title: "after" });
   });
 
-  test("a stream of a connection that an operator bound shows the same owner without that role no other owner's session", async () => {
+  test("a connection that an operator bound shows its owner no other owner's session once the role is gone", async () => {
     const bob = new Caller(node, await signWithSecret(SECRET, { sub: "bob" }));
     const { session } = await accepted(bob.post("/session/create", { agentId: "music", title: "bob's" }));
     const operator = new Caller(node, await signWithSecret(SECRET, { sub: "ops", scope: "operator" }));

@@ -228,12 +228,12 @@ describe("an address that others can reach", () => {
   );
 });
 
-describe("unknown keys", () => {
-  it("unknown keys is not the mark of a program that an agent started: such a program may be a node", () => {
+describe("an unknown variable or flag", () => {
+  it("the mark of a program that an agent started is no fault: such a program may be a node", () => {
     expect(faultsOf({ INTERLOCK_RUN: "12-34-56.abc.1." })).toEqual([]);
   });
 
-  it("unknown keys is a fault: variables that begin with INTERLOCK_, flags, and words in between", () => {
+  it("an unknown variable that begins with INTERLOCK_, an unknown flag, and a word in between are faults", () => {
     expect(faultsOf({ INTERLOCK_STOER: "x", INTERLOCK_LAESE: "3s", PORTS: "1" }, ["--prot", "1", "x", "-p"])).toEqual([
       "--prot: is not a flag; did you mean --port?",
       "x: is not understood: settings are given as --flag value",
@@ -247,7 +247,14 @@ describe("unknown keys", () => {
     ]);
   });
 
-  it("unknown keys is not HOST, PORT or LOG_LEVEL with the prefix of the others, which wins over the one without", () => {
+  it("the beginning of one setting's name suggests that setting, and the beginning of several suggests none", () => {
+    expect(faultsOf({ INTERLOCK_LOG: "warn", INTERLOCK_MAX: "1" })).toEqual([
+      "INTERLOCK_LOG: is not a setting of this version; did you mean INTERLOCK_LOG_LEVEL?",
+      "INTERLOCK_MAX: is not a setting of this version",
+    ]);
+  });
+
+  it("HOST, PORT and LOG_LEVEL may have the prefix of the others, and then win over the ones without", () => {
     const env = { PORT: "1", INTERLOCK_PORT: "4000", INTERLOCK_HOST: "::1", INTERLOCK_LOG_LEVEL: "warn" };
     expect(settingsOf(env)).toMatchObject({ port: 4_000, host: "::1", logLevel: "warn" });
     expect(settingsOf({ ...env, INTERLOCK_PORT: "" })).toMatchObject({ port: 1 });
@@ -255,11 +262,11 @@ describe("unknown keys", () => {
     expect(faultsOf({ INTERLOCK_PORT: "many" })).toEqual(["PORT: must be a whole number from 0 to 65535"]);
   });
 
-  it("unknown keys is not the token that other commands use", () => {
+  it("the token that other commands use is no fault", () => {
     expect(settingsOf({ INTERLOCK_TOKEN: "secret" })).toEqual(settingsOf({}));
   });
 
-  it("unknown keys is not what Kubernetes tells of a service called interlock", () => {
+  it("the variables that Kubernetes sets for a service called interlock are no faults", () => {
     const env = {
       INTERLOCK_PORT: "tcp://10.0.0.1:3000",
       INTERLOCK_SERVICE_HOST: "10.0.0.1",
