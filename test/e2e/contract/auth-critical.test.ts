@@ -39,6 +39,7 @@ describe("a session of a critical agent, with authentication", () => {
   });
 
   test("a session of a critical agent, with authentication is made by an operator for that user, who sees it", async () => {
+    await accepted(ops.post("/floor/u%3Abob/stop-all"));
     const wanted = { userId: "bob", agentId: "chime_agent", activate: true };
     const { session } = await accepted(ops.post("/session/create", wanted));
     expect((await accepted(bob.get(`/session/${session.id}`))).session).toMatchObject({ state: "active" });
@@ -52,6 +53,7 @@ describe("flags that are changed one by one", () => {
   });
 
   test("flags that are changed one by one leave the others as they are: the power manager and the gear do not wipe each other's", async () => {
+    await accepted(ops.ask("PUT", FLAGS, {}));
     await accepted(ops.ask("PATCH", FLAGS, { user_switched: false, night: true }));
     expect((await accepted(ops.ask("PATCH", FLAGS, { reverse_gear: true }))).flags).toEqual({
       ...{ user_switched: false, night: true, reverse_gear: true },

@@ -215,6 +215,7 @@ describe("a user", () => {
 
   test("a user has a floor in each zone, and sees them all", async () => {
     for (const zone of ["driver", "rear left"]) {
+      await accepted(bob.post(`${floor(`u:bob/${encodeURIComponent(zone)}`)}/stop-all`));
       const fields = { userId: "bob", zone, agentId: "chat", activate: true };
       const { session } = await accepted(bob.post("/session/create", fields));
       expect(session).toMatchObject({ ownerId: "bob", userId: "bob", zone });

@@ -220,13 +220,14 @@ describe("an import", () => {
     const ann = new E2eClient(node);
     const file = toText([FIRST, message("m"), END(1)]);
     const query = `?userId=${ann.userId}`;
-    const made = (await Promise.all([importing(file, query, "one-key"), importing(file, query, "one-key")])).map(
+    const key = node.newId("key");
+    const made = (await Promise.all([importing(file, query, key), importing(file, query, key)])).map(
       ({ body }) => body.session.id,
     );
-    made.push((await accepted(importing(file, query, "one-key"))).session.id);
+    made.push((await accepted(importing(file, query, key))).session.id);
     expect(new Set(made).size).toBe(1);
     expect(await ann.messages(made[0]!)).toHaveLength(1);
-    const other = await refused(importing(toText([FIRST, END(0)]), query, "one-key"));
+    const other = await refused(importing(toText([FIRST, END(0)]), query, key));
     expect(other.errorCode).toBe("idempotency_mismatch");
   });
 

@@ -65,7 +65,7 @@ describe("a fork", () => {
     await ann.talk(id, "hello zanzibar");
     const { session } = await accepted(node.post(`/session/${id}/fork`));
     await accepted(node.delete(`/session/${id}`));
-    const { sessions } = await accepted(node.get("/session/list?q=zanzibar"));
+    const { sessions } = await accepted(node.get(`/session/list?q=zanzibar&userId=${ann.userId}`));
     expect(sessions.map((each) => each.id)).toEqual([session.id]);
     expect(await ann.messages(session.id)).toHaveLength(2);
   });

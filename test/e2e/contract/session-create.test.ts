@@ -50,7 +50,7 @@ describe("creating a session", () => {
 
   test("creating a session answers the same id with the same content with the session there is, and logs nothing", async () => {
     const ann = new E2eClient(node);
-    const fields = { id: "again", agentId: "music", workspaceId: "w" };
+    const fields = { id: node.newId("again"), agentId: "music", workspaceId: "w" };
     const first = await accepted(ann.askToCreate(fields));
     const second = await accepted(ann.askToCreate(fields));
     expect(second.session).toEqual(first.session);
@@ -64,7 +64,7 @@ describe("creating a session", () => {
     ["workspace", { workspaceId: "other" }],
   ])("creating a session refuses the same id with another %s", async (what, other) => {
     const ann = new E2eClient(node);
-    const fields = { id: `taken-${what}`, agentId: "music", workspaceId: "w" };
+    const fields = { id: node.newId(`taken-${what}`), agentId: "music", workspaceId: "w" };
     const { session } = await accepted(ann.askToCreate(fields));
     expect((await refused(ann.askToCreate({ ...fields, ...other }))).errorCode).toBe("idempotency_mismatch");
     expect(await ann.see(session.id)).toEqual(session);
@@ -73,7 +73,7 @@ describe("creating a session", () => {
   test("creating a session sent twice at once for two users makes one session, and the other hears of a mismatch", async () => {
     const users = [new E2eClient(node), new E2eClient(node)];
     for (let round = 0; round < 5; round += 1) {
-      const id = `contested-${round}`;
+      const id = node.newId("contested");
       const answers = await Promise.all(users.map((user) => user.askToCreate({ id, agentId: "music" })));
       expect(answers.map(({ status }) => status).toSorted()).toEqual([200, 409]);
       const { body: refusal } = answers.find(({ status }) => status === 409)!;
@@ -85,7 +85,7 @@ describe("creating a session", () => {
 
   test("creating a session does not use the id of a session that was deleted again, so that late readers are not misled", async () => {
     const ann = new E2eClient(node);
-    const { id } = await ann.create("music", { id: "buried" });
+    const { id } = await ann.create("music", { id: node.newId("deleted") });
     await accepted(node.delete(`/session/${id}`));
     expect((await refused(ann.askToCreate({ id, agentId: "music" }))).errorCode).toBe("idempotency_mismatch");
     expect((await refused(node.get(`/session/${id}`))).errorCode).toBe("session_not_found");
@@ -95,7 +95,7 @@ describe("creating a session", () => {
     const ann = new E2eClient(node);
     const other = await ann.create("music");
     for (let round = 0; round < 5; round += 1) {
-      const { id } = await ann.create("music", { id: `burying-${round}` });
+      const { id } = await ann.create("music", { id: node.newId("deleted") });
       // The first command keeps the floor busy, so that the other two are in one batch.
       const [, gone, again] = await Promise.all([
         node.patch(`/session/${other.id}`, { title: "Once" }),
@@ -228,9 +228,10 @@ describe("creating with activate", () => {
   test("creating with activate that was rejected may use the id again when the floor is free", async () => {
     const ann = new E2eClient(node);
     const phone = await ann.hold("phone");
-    await refused(ann.askToCreate({ id: "later", agentId: "music", activate: true }));
+    const wanted = { id: node.newId("later"), agentId: "music", activate: true };
+    await refused(ann.askToCreate(wanted));
     await accepted(ann.on(phone.id, "archive"));
-    const { session } = await accepted(ann.askToCreate({ id: "later", agentId: "music", activate: true }));
+    const { session } = await accepted(ann.askToCreate(wanted));
     expect(session.state).toBe("active");
   });
 

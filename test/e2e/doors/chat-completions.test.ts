@@ -71,12 +71,13 @@ describe("an answer", () => {
   });
 
   test("an answer goes on in the session that the client names", async () => {
-    const metadata = { session: "kitchen" };
+    const id = node.newId("kitchen");
+    const metadata = { session: id };
     const ask = (content: string) =>
       openai.chat.completions.create({ model: "general", messages: say(content), metadata });
-    expect(sessionOf(await ask("hello"))).toBe("kitchen");
-    expect(sessionOf(await ask("nod"))).toBe("kitchen");
-    const { messages } = await accepted(node.get("/session/kitchen/messages"));
+    expect(sessionOf(await ask("hello"))).toBe(id);
+    expect(sessionOf(await ask("nod"))).toBe(id);
+    const { messages } = await accepted(node.get(`/session/${id}/messages`));
     expect(messages.map(({ content }) => content)).toEqual(["hello", "Hello there.", "nod", "Yes."]);
   });
 
@@ -173,7 +174,7 @@ describe("the floor", () => {
     const stream = await openai.chat.completions.create({
       model: "patient",
       messages: say("hello"),
-      metadata: { user: ann.userId, session: "queuing" },
+      metadata: { user: ann.userId, session: node.newId("queuing") },
       stream: true,
     });
     const seen: object[] = [];
@@ -194,7 +195,7 @@ describe("the floor", () => {
     const stream = await openai.chat.completions.create({
       model: "music",
       messages: say("count"),
-      metadata: { user: ann.userId, session: "preempted" },
+      metadata: { user: ann.userId, session: node.newId("preempted") },
       stream: true,
     });
     const states: string[] = [];
@@ -216,17 +217,18 @@ describe("the floor", () => {
 describe("hanging up", () => {
   test("hanging up in a stream aborts the run, and not the session's next one", async () => {
     const abort = new AbortController();
+    const metadata = { session: node.newId("left") };
     const stream = await openai.chat.completions.create(
-      { model: "general", messages: say("play"), metadata: { session: "left" }, stream: true },
+      { model: "general", messages: say("play"), metadata, stream: true },
       { signal: abort.signal },
     );
-    const log = await node.stream("/session/left/events");
+    const log = await node.stream(`/session/${metadata.session}/events`);
     for await (const chunk of stream) if (chunk.choices[0]?.delta.content) abort.abort();
     expect((await log.find("complete")).data).toMatchObject({ cancelled: true });
     const next = await openai.chat.completions.create({
       model: "general",
       messages: say("nod"),
-      metadata: { session: "left" },
+      metadata,
     });
     expect(next.choices[0]!.message.content).toBe("Yes.");
   });
@@ -322,8 +324,9 @@ describe("a failure", () => {
       status: 400,
       param: "messages.0.tool_call_id",
     });
+    const { session } = await accepted(node.post("/session/create"));
     await expect(
-      ask({ messages: [{ role: "tool", tool_call_id: "question.kitchen.nobody", content: "x" }] }),
+      ask({ messages: [{ role: "tool", tool_call_id: `question.${session.id}.nobody`, content: "x" }] }),
     ).rejects.toMatchObject({ status: 404, code: "interaction_not_found" });
     await expect(ask({ messages: say("x".repeat(262_145)) })).rejects.toMatchObject({ status: 413, code: "too_large" });
   });

@@ -150,6 +150,7 @@ describe("who may call it", () => {
     await expect(connect(guarded)).rejects.toThrow(/401|authent/i);
     const ann = await connect(guarded, headers("ann"));
     const bob = await connect(guarded, headers("bob"));
+    await accepted(guarded.post("/floor/u%3Aann/stop-all", {}, { headers: headers("ann") }));
     const { sessionId } = await ann.call("ask_for_floor", { agentId: "music", userId: "ann" });
     expect(await bob.call("speak", { sessionId, content: "hello" })).toMatchObject({
       error: { code: "session_not_found" },

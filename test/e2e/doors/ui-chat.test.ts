@@ -13,27 +13,30 @@ const conversation = async (id: string) =>
 
 describe("a chat", () => {
   test("a chat has a session of its id, and sends only the new message", async () => {
-    const chat = new ChatInHand(node.url, "first", { body: { agentId: "general" } });
+    const chatId = node.newId("first");
+    const chat = new ChatInHand(node.url, chatId, { body: { agentId: "general" } });
     await chat.sendMessage({ text: "hello" });
     expect(chat.text).toBe("Hello there.");
     await chat.sendMessage({ text: "nod" });
     expect(chat.text).toBe("Yes.");
     expect(chat.messages.map(({ role }) => role)).toEqual(["user", "assistant", "user", "assistant"]);
-    expect(await conversation("first")).toEqual(["hello", "Hello there.", "nod", "Yes."]);
+    expect(await conversation(chatId)).toEqual(["hello", "Hello there.", "nod", "Yes."]);
     expect(chat.errors).toEqual([]);
   });
 
   test("a chat gets a long answer piece by piece, and its usage and session as metadata", async () => {
-    const chat = new ChatInHand(node.url, "long");
+    const chatId = node.newId("long");
+    const chat = new ChatInHand(node.url, chatId);
     await chat.sendMessage({ text: "count" });
     expect(chat.text).toBe("tick ".repeat(40));
-    expect(chat.lastMessage!.metadata).toMatchObject({ sessionId: "long", usage: { total_tokens: 0 } });
+    expect(chat.lastMessage!.metadata).toMatchObject({ sessionId: chatId, usage: { total_tokens: 0 } });
   });
 
   test("a chat speaks to another agent once it names one", async () => {
-    await new ChatInHand(node.url, "other", { body: { agentId: "general" } }).sendMessage({ text: "hello" });
-    await new ChatInHand(node.url, "other", { body: { agentId: "weather" } }).sendMessage({ text: "hello" });
-    expect((await accepted(node.get("/session/other"))).session.agentId).toBe("weather");
+    const chatId = node.newId("other");
+    await new ChatInHand(node.url, chatId, { body: { agentId: "general" } }).sendMessage({ text: "hello" });
+    await new ChatInHand(node.url, chatId, { body: { agentId: "weather" } }).sendMessage({ text: "hello" });
+    expect((await accepted(node.get(`/session/${chatId}`))).session.agentId).toBe("weather");
   });
 
   test("a chat whose message is posted twice has one turn, and the same reply", async () => {
@@ -59,45 +62,48 @@ describe("a message that is answered again, or edited", () => {
     chat.messages.map(({ parts }) => parts.map((part) => (part.type === "text" ? part.text : "")).join(""));
 
   test("a message that is answered again, or edited takes the place of its former reply: the session has what the page shows", async () => {
-    const chat = new ChatInHand(node.url, "again");
+    const chatId = node.newId("again");
+    const chat = new ChatInHand(node.url, chatId);
     await chat.sendMessage({ text: "hello" });
     const first = chat.lastMessage!;
     await chat.regenerate();
     expect(chat.lastMessage!.id).not.toBe(first.id);
     expect(shown(chat)).toEqual(["hello", "Hello there."]);
-    const { session, said } = await kept("again");
+    const { session, said } = await kept(chatId);
     expect(said).toEqual(shown(chat));
     expect(chat.lastMessage!.metadata).toMatchObject({ sessionId: session.id });
-    expect(session).toMatchObject({ state: "active", origin: { by: "edit", sessionId: "again" } });
-    expect((await accepted(node.get("/session/again"))).session.state).toBe("archived");
+    expect(session).toMatchObject({ state: "active", origin: { by: "edit", sessionId: chatId } });
+    expect((await accepted(node.get(`/session/${chatId}`))).session.state).toBe("archived");
     await chat.sendMessage({ text: "nod" });
     await chat.regenerate({ messageId: chat.messages[1]!.id });
-    expect((await kept("again")).said).toEqual(shown(chat));
+    expect((await kept(chatId)).said).toEqual(shown(chat));
     expect(shown(chat)).toEqual(["hello", "Hello there."]);
   });
 
   test("a message that is answered again, or edited may be any message of the chat, also one from before an earlier edit", async () => {
-    const chat = new ChatInHand(node.url, "edited");
+    const chatId = node.newId("edited");
+    const chat = new ChatInHand(node.url, chatId);
     const edit = (index: number, text: string) => chat.sendMessage({ text, messageId: chat.messages[index]!.id });
     for (const text of ["one", "two", "three"]) await chat.sendMessage({ text });
     await edit(2, "deux");
-    expect((await kept("edited")).said).toEqual(["one", "You said: one", "deux", "You said: deux"]);
+    expect((await kept(chatId)).said).toEqual(["one", "You said: one", "deux", "You said: deux"]);
     await chat.sendMessage({ text: "four" });
     await edit(2, "zwei");
-    expect((await kept("edited")).said).toEqual(["one", "You said: one", "zwei", "You said: zwei"]);
+    expect((await kept(chatId)).said).toEqual(["one", "You said: one", "zwei", "You said: zwei"]);
     await chat.sendMessage({ text: "drei" });
     await edit(4, "trois");
     const all = ["one", "You said: one", "zwei", "You said: zwei", "trois", "You said: trois"];
-    expect((await kept("edited")).said).toEqual(all);
+    expect((await kept(chatId)).said).toEqual(all);
     expect(shown(chat)).toEqual(all);
     await edit(0, "un");
-    expect((await kept("edited")).said).toEqual(["un", "You said: un"]);
+    expect((await kept(chatId)).said).toEqual(["un", "You said: un"]);
     expect(shown(chat)).toEqual(["un", "You said: un"]);
   });
 
   test("a message that is answered again, or edited ends the reply that is under way, and is resumed and aborted by the chat's id", async () => {
+    const chatId = node.newId("under-way");
     const ann = new E2eClient(node);
-    const chat = new ChatInHand(node.url, "under-way", { body: { userId: ann.userId } });
+    const chat = new ChatInHand(node.url, chatId, { body: { userId: ann.userId } });
     const sending = chat.sendMessage({ text: "play" });
     while (chat.text === "") await new Promise((resolve) => setImmediate(resolve));
     await chat.stop();
@@ -105,76 +111,82 @@ describe("a message that is answered again, or edited", () => {
     const former = chat.lastMessage!.id;
     const editing = chat.sendMessage({ text: "play on", messageId: chat.messages[0]!.id });
     while (chat.text === "" || chat.lastMessage!.id === former) await new Promise((resolve) => setImmediate(resolve));
-    const { session, said } = await kept("under-way");
+    const { session, said } = await kept(chatId);
     expect(said[0]).toBe("play on");
     expect((await ann.floor()).holder?.id).toBe(session.id);
-    expect((await accepted(node.get("/session/under-way"))).session.state).toBe("archived");
-    const other = new ChatInHand(node.url, "under-way");
+    expect((await accepted(node.get(`/session/${chatId}`))).session.state).toBe("archived");
+    const other = new ChatInHand(node.url, chatId);
     const resuming = other.resumeStream();
     while (other.text === "") await new Promise((resolve) => setImmediate(resolve));
     expect(other.lastMessage!.id).toBe(chat.lastMessage!.id);
-    expect(await accepted(node.delete("/api/chat/under-way/stream"))).toEqual({ success: true, aborted: true });
+    expect(await accepted(node.delete(`/api/chat/${chatId}/stream`))).toEqual({ success: true, aborted: true });
     await Promise.all([editing, resuming]);
     expect((await ann.floor()).holder?.id).toBe(session.id);
   });
 
   test("a message that is answered again, or edited has ids of any kind", async () => {
+    const chatId = node.newId("own-ids");
     const id = "a page's own / id";
-    const chat = new ChatInHand(node.url, "own-ids", { generateId: () => id });
+    const chat = new ChatInHand(node.url, chatId, { generateId: () => id });
     await chat.sendMessage({ text: "hello" });
     await chat.regenerate();
-    expect((await kept("own-ids")).said).toEqual(["hello", "Hello there."]);
+    expect((await kept(chatId)).said).toEqual(["hello", "Hello there."]);
   });
 
   test("a message that is answered again, or edited that failed is answered again in the same place", async () => {
-    const chat = new ChatInHand(node.url, "failed-again");
+    const chatId = node.newId("failed-again");
+    const chat = new ChatInHand(node.url, chatId);
     await chat.sendMessage({ text: "offline" });
     expect(chat.status).toBe("error");
     await chat.regenerate();
-    expect((await kept("failed-again")).said.filter((content) => content !== "")).toEqual(["offline"]);
+    expect((await kept(chatId)).said.filter((content) => content !== "")).toEqual(["offline"]);
   });
 
   test("a message that is answered again, or edited is a new message where the floor refused it before", async () => {
+    const chatId = node.newId("refused-again");
     const ann = new E2eClient(node);
     const { id } = await ann.hold("phone");
-    const chat = new ChatInHand(node.url, "refused-again", { body: { agentId: "weather", userId: ann.userId } });
+    const chat = new ChatInHand(node.url, chatId, { body: { agentId: "weather", userId: ann.userId } });
     await chat.sendMessage({ text: "hello" });
     expect(chat.status).toBe("error");
     await accepted(ann.on(id, "archive"));
     await chat.regenerate();
     expect(chat.text).toBe("Hello there.");
-    expect((await kept("refused-again")).said).toEqual(["hello", "Hello there."]);
+    expect((await kept(chatId)).said).toEqual(["hello", "Hello there."]);
   });
 
   test("a message that is answered again, or edited that the floor refuses leaves the chat as it is", async () => {
+    const chatId = node.newId("kept");
     const ann = new E2eClient(node);
-    const chat = new ChatInHand(node.url, "kept", { body: { agentId: "weather", userId: ann.userId } });
+    const chat = new ChatInHand(node.url, chatId, { body: { agentId: "weather", userId: ann.userId } });
     await chat.sendMessage({ text: "hello" });
     await ann.hold("phone");
     await chat.regenerate();
     expect(chat.status).toBe("error");
     expect(chat.partTypes).toContain("data-arbitration");
-    const { session, said } = await kept("kept");
-    expect([session.id, said]).toEqual(["kept", ["hello", "Hello there."]]);
+    const { session, said } = await kept(chatId);
+    expect([session.id, said]).toEqual([chatId, ["hello", "Hello there."]]);
   });
 
   test("a regenerated or edited message keeps its agent, or goes to the named agent", async () => {
-    const ask = (body: object) => new ChatInHand(node.url, "agents", { body, generateId: () => "m1" });
+    const chatId = node.newId("agents");
+    const ask = (body: object) => new ChatInHand(node.url, chatId, { body, generateId: () => "m1" });
     await ask({ agentId: "music" }).sendMessage({ text: "hello" });
     const again = ask({});
     again.messages = [{ id: "m1", role: "user", parts: [{ type: "text", text: "hello" }] }];
     await again.regenerate();
-    expect((await kept("agents")).session.agentId).toBe("music");
+    expect((await kept(chatId)).session.agentId).toBe("music");
     const other = ask({ agentId: "weather" });
     other.messages = [{ id: "m1", role: "user", parts: [{ type: "text", text: "hello" }] }];
     await other.regenerate();
-    expect((await kept("agents")).session.agentId).toBe("weather");
+    expect((await kept(chatId)).session.agentId).toBe("weather");
   });
 });
 
 describe("a tool", () => {
   test("a tool is a part with its input and output, and a sub-agent's words are data", async () => {
-    const chat = new ChatInHand(node.url, "tools", {
+    const chatId = node.newId("tools");
+    const chat = new ChatInHand(node.url, chatId, {
       sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithToolCalls,
     });
     await chat.sendMessage({ text: "browse" });
@@ -194,7 +206,8 @@ describe("a tool", () => {
   });
 
   test("a tool that needs consent is approved, and the reply goes on in the same message", async () => {
-    const chat = new ChatInHand(node.url, "consent", {
+    const chatId = node.newId("consent");
+    const chat = new ChatInHand(node.url, chatId, {
       sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithApprovalResponses,
     });
     await chat.sendMessage({ text: "delete" });
@@ -211,7 +224,8 @@ describe("a tool", () => {
   });
 
   test("a tool that is rejected with a reason tells the agent so", async () => {
-    const chat = new ChatInHand(node.url, "rejected", {
+    const chatId = node.newId("rejected");
+    const chat = new ChatInHand(node.url, chatId, {
       sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithApprovalResponses,
     });
     await chat.sendMessage({ text: "delete" });
@@ -229,7 +243,8 @@ describe("a tool", () => {
 
 describe("a question", () => {
   test("a question is a tool without an output, and the page's output is the answer", async () => {
-    const chat = new ChatInHand(node.url, "question", {
+    const chatId = node.newId("question");
+    const chat = new ChatInHand(node.url, chatId, {
       sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithToolCalls,
     });
     await chat.sendMessage({ text: "ask" });
@@ -248,19 +263,20 @@ describe("a question", () => {
   });
 
   test("a question that was answered elsewhere does not end a reply that is read again", async () => {
-    const chat = new ChatInHand(node.url, "elsewhere", { body: { agentId: "music" } });
-    await accepted(node.post("/session/create", { id: "elsewhere", agentId: "music" }));
-    const log = await node.stream("/session/elsewhere/events");
+    const chatId = node.newId("elsewhere");
+    const chat = new ChatInHand(node.url, chatId, { body: { agentId: "music" } });
+    await accepted(node.post("/session/create", { id: chatId, agentId: "music" }));
+    const log = await node.stream(`/session/${chatId}/events`);
     await chat.sendMessage({ text: "ask" });
     const { requestId } = await log.find("user_question_request");
     const ann = new E2eClient(node);
-    const resumed = new ChatInHand(node.url, "elsewhere");
+    const resumed = new ChatInHand(node.url, chatId);
     const resuming = resumed.resumeStream();
     await resuming;
     expect(resumed.partTypes).toContain("dynamic-tool");
-    await accepted(ann.send({ type: "user_question_response", sessionId: "elsewhere", requestId, response: "a" }));
+    await accepted(ann.send({ type: "user_question_response", sessionId: chatId, requestId, response: "a" }));
     await log.find("complete");
-    expect((await node.get("/api/chat/elsewhere/stream")).status).toBe(204);
+    expect((await node.get(`/api/chat/${chatId}/stream`)).status).toBe(204);
   });
 });
 
@@ -272,7 +288,8 @@ async function answered(chat: ChatInHand, answer: () => unknown): Promise<void> 
 
 describe("a lost connection", () => {
   test("a lost connection in the middle of a reply is resumed: nothing is lost, and nothing comes twice", async () => {
-    const chat = new ChatInHand(node.url, "resumed");
+    const chatId = node.newId("resumed");
+    const chat = new ChatInHand(node.url, chatId);
     const sending = chat.sendMessage({ text: "count" });
     while (chat.text.length < 20) await new Promise((resolve) => setImmediate(resolve));
     // Closing the stream does not abort the run.
@@ -283,56 +300,61 @@ describe("a lost connection", () => {
     await chat.resumeStream();
     expect(chat.text).toBe("tick ".repeat(40));
     expect(chat.messages).toHaveLength(2);
-    expect(await conversation("resumed")).toEqual(["count", "tick ".repeat(40)]);
+    expect(await conversation(chatId)).toEqual(["count", "tick ".repeat(40)]);
   });
 
   test("a lost connection is resumed by another page, which has nothing of the reply", async () => {
-    const chat = new ChatInHand(node.url, "page");
+    const chatId = node.newId("page");
+    const chat = new ChatInHand(node.url, chatId);
     const sending = chat.sendMessage({ text: "count" });
     while (chat.text.length < 20) await new Promise((resolve) => setImmediate(resolve));
-    const other = new ChatInHand(node.url, "page", { messages: chat.messages.slice(0, 1) });
+    const other = new ChatInHand(node.url, chatId, { messages: chat.messages.slice(0, 1) });
     await Promise.all([other.resumeStream(), sending]);
     expect(other.text).toBe("tick ".repeat(40));
     expect(other.lastMessage!.id).toBe(chat.lastMessage!.id);
   });
 
   test("a lost connection with nothing under way resumes nothing", async () => {
-    const chat = new ChatInHand(node.url, "nothing");
+    const chatId = node.newId("nothing");
+    const chat = new ChatInHand(node.url, chatId);
     await chat.resumeStream();
     expect(chat.status).toBe("ready");
     expect(chat.messages).toEqual([]);
     await chat.sendMessage({ text: "hello" });
-    expect((await node.get("/api/chat/nothing/stream")).status).toBe(204);
+    expect((await node.get(`/api/chat/${chatId}/stream`)).status).toBe(204);
   });
 
   test("a lost connection does not end the reply; a request does", async () => {
-    const chat = new ChatInHand(node.url, "ended");
+    const chatId = node.newId("ended");
+    const chat = new ChatInHand(node.url, chatId);
     const sending = chat.sendMessage({ text: "play" });
     while (chat.text === "") await new Promise((resolve) => setImmediate(resolve));
-    expect(await accepted(node.delete("/api/chat/ended/stream"))).toEqual({ success: true, aborted: true });
+    expect(await accepted(node.delete(`/api/chat/${chatId}/stream`))).toEqual({ success: true, aborted: true });
     await sending;
     expect(chat.text).toBe("♪ ");
-    expect(await accepted(node.delete("/api/chat/ended/stream"))).toEqual({ success: true, aborted: false });
+    expect(await accepted(node.delete(`/api/chat/${chatId}/stream`))).toEqual({ success: true, aborted: false });
   });
 });
 
 describe("the floor", () => {
   test("the floor that is refused is a typed part with a sentence to speak, and the error of the chat", async () => {
+    const chatId = node.newId("refused");
     const ann = new E2eClient(node);
     await ann.hold("phone");
-    const chat = new ChatInHand(node.url, "refused", { body: { agentId: "weather", userId: ann.userId } });
+    const chat = new ChatInHand(node.url, chatId, { body: { agentId: "weather", userId: ann.userId } });
     await chat.sendMessage({ text: "hello" });
     expect(chat.status).toBe("error");
     const part = chat.lastMessage!.parts.find((each) => each.type === "data-arbitration")!;
     expect(part.data).toMatchObject({ outcome: "rejected", say: expect.any(String) });
     expect(chat.errors.map(({ message }) => message)).toEqual([part.data.say]);
-    expect((await node.get("/session/refused")).status).toBe(404);
+    expect((await node.get(`/session/${chatId}`)).status).toBe(404);
   });
 
   test("the floor that is waited for, lost and won again is shown, and no text is lost", async () => {
+    const chatId = node.newId("waiting");
     const ann = new E2eClient(node);
     const { id } = await ann.hold("phone");
-    const chat = new ChatInHand(node.url, "waiting", { body: { agentId: "patient", userId: ann.userId } });
+    const chat = new ChatInHand(node.url, chatId, { body: { agentId: "patient", userId: ann.userId } });
     const sending = chat.sendMessage({ text: "count" });
     while (!chat.partTypes.includes("data-arbitration")) await new Promise((resolve) => setImmediate(resolve));
     await accepted(ann.on(id, "archive"));
@@ -350,7 +372,8 @@ describe("the floor", () => {
 
 describe("a failure", () => {
   test("a failure of the run is typed data and the error of the chat; sending again tries again", async () => {
-    const chat = new ChatInHand(node.url, "failing");
+    const chatId = node.newId("failing");
+    const chat = new ChatInHand(node.url, chatId);
     await chat.sendMessage({ text: "flaky" });
     expect(chat.status).toBe("error");
     expect(chat.lastMessage!.parts.find((each) => each.type === "data-error")).toMatchObject({

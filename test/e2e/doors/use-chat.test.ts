@@ -68,28 +68,29 @@ else
     }
 
     test("talks, answers again and takes edits, and the session has what the page shows", async () => {
-      const { click, shows } = await openChat("talk");
+      const id = node.newId("talk");
+      const { click, shows } = await openChat(id);
       await click("hello");
       await shows("hello", "Hello there.");
       await click("again");
       await shows("hello", "Hello there.");
-      expect(await kept("talk")).toEqual(["hello", "Hello there."]);
+      expect(await kept(id)).toEqual(["hello", "Hello there."]);
       await click("nod");
       await shows("hello", "Hello there.", "nod", "Yes.");
       await click("edit");
       await shows("nod", "Yes.");
-      expect(await kept("talk")).toEqual(["nod", "Yes."]);
+      expect(await kept(id)).toEqual(["nod", "Yes."]);
     });
 
     test("goes on with a reply after the user's consent, in the same message", async () => {
-      const { click, shows } = await openChat("consent");
+      const { click, shows } = await openChat(node.newId("consent"));
       await click("delete");
       await click("approve");
       await shows("delete", "Deleted.");
     });
 
     test("resumes the reply that is under way when the page is loaded again", async () => {
-      const { page, click, shows } = await openChat("reload");
+      const { page, click, shows } = await openChat(node.newId("reload"));
       await click("count");
       await page.getByText("tick tick").waitFor();
       await page.reload();

@@ -167,6 +167,11 @@ export class NodeUnderTest {
     return `${name}${this.#users}`;
   }
 
+  /** An id that no session of this node has, so that a repeated test creates a new one. @param name the id's prefix */
+  newId(name: string): string {
+    return this.newUser(`${name}-`);
+  }
+
   get(path: string, options?: RequestOptions): Promise<Answer> {
     return this.#ask("GET", path, undefined, options);
   }
