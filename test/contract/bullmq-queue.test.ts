@@ -84,7 +84,7 @@ describeWith(redis, await chooseRedisProcess(), "the run queue over BullMQ", () 
 
   const unavailable = { name: "AppError", code: "unavailable" };
 
-  test("begins a run again elsewhere whose worker was killed", async () => {
+  test("a run whose worker was killed is restarted on another node", async () => {
     const server = await startOne();
     const queues = await openOn(server);
     const queue = await queues.open();
@@ -115,7 +115,7 @@ describeWith(redis, await chooseRedisProcess(), "the run queue over BullMQ", () 
     await work.until(during.id);
   });
 
-  test("takes the same effects again from a Redis that was emptied, waiting ones and those under way", async () => {
+  test("effects are added again to a Redis that was emptied, waiting ones and running ones", async () => {
     const server = await startOne();
     const queues = await openOn(server);
     const queue = await queues.open();
@@ -134,7 +134,7 @@ describeWith(redis, await chooseRedisProcess(), "the run queue over BullMQ", () 
     work.finish();
   });
 
-  test("takes work although its connections broke while it began to", async () => {
+  test("a queue takes work although its connections broke during the start", async () => {
     const server = await startOne();
     const admin = new Redis(server.url);
     onTestFinished(() => admin.disconnect());
@@ -151,7 +151,7 @@ describeWith(redis, await chooseRedisProcess(), "the run queue over BullMQ", () 
     }
   });
 
-  test("uses the store's time when a node's own clock is ahead: no run begins early", async () => {
+  test("a queue uses the store's time when a node's own clock is ahead: no run starts early", async () => {
     const server = await startOne();
     const queues = await openOn(server);
     const { clock } = queues;
@@ -178,7 +178,7 @@ describeWith(redis, await chooseRedisProcess(), "the run queue over BullMQ", () 
     expect(early).toEqual([false, false, false]);
   });
 
-  test("leaves nothing of a run in Redis, whether it was carried out, failed or was not wanted any more", async () => {
+  test("a run leaves no keys in Redis, whether it succeeded, failed or was no longer needed", async () => {
     const server = await startOne();
     const queues = await openOn(server);
     const queue = await queues.open();
@@ -204,7 +204,7 @@ describeWith(redis, await chooseRedisProcess(), "the run queue over BullMQ", () 
     for (const key of keys) expect(key).toMatch(new RegExp(`^${queues.epoch}:(runs|timers):`));
   });
 
-  test("keeps stores apart that meet on one Redis", async () => {
+  test("stores that share one Redis are separate", async () => {
     const server = await startOne();
     const [mine, theirs] = [await openOn(server), await openOn(server)];
     const [queue, other] = [await mine.open(), await theirs.open()];
@@ -219,7 +219,7 @@ describeWith(redis, await chooseRedisProcess(), "the run queue over BullMQ", () 
     expect([strangers.begun, work.begun]).toEqual([[foreign.id], [run.id]]);
   });
 
-  test("begins no run on a stopping node: another node gets what was on its way", async () => {
+  test("a stopping node starts no run: another node gets the runs in transit", async () => {
     const server = await startOne();
     const queues = await openOn(server);
     const [stopping, staying] = [await queues.open(), await queues.open()];
@@ -240,7 +240,7 @@ describeWith(redis, await chooseRedisProcess(), "the run queue over BullMQ", () 
     }
   });
 
-  test("stops and closes while Redis is away, when what is under way has ended", async () => {
+  test("a queue stops and closes while Redis is away, when the running work has ended", async () => {
     for (const trouble of ["freeze", "kill"] as const) {
       const server = await startOne();
       const queues = await openOn(server);

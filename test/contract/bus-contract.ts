@@ -43,7 +43,7 @@ export function busContract(name: string, open: () => Promise<BusSubject>): void
       return { heard, until, subscription };
     }
 
-    test("a bus tells every node that subscribed, the publisher's own too", async () => {
+    test("a bus delivers a message to every subscribed node, including the publisher's", async () => {
       const listeners = [await listen(one, "topic"), await listen(other, "topic")];
       await one.publish("topic", encode("hello"));
       for (const { heard, until } of listeners) {

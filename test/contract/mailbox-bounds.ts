@@ -30,7 +30,7 @@ export function mailboxBounds(name: string, open: () => Promise<BusSubject>): vo
       expect(served).toEqual(envelopes);
     });
 
-    test("a piece of it that was lost, or came twice or late, is made good by the repeat", async () => {
+    test("a piece that was lost, repeated or delayed is corrected by the repeat of the command", async () => {
       const { served } = await serveAll();
       mail.asker.bus.fates.push("repeat", "lose", "delay");
       const command = { type: "floor.what_if" as const, agentId: "a".repeat(250_000) };

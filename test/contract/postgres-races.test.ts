@@ -174,7 +174,7 @@ describeWith(POSTGRES, await chooseServer(POSTGRES), "several nodes on one Postg
     expect(new Set(await Promise.all(held))).toEqual(new Set(["committed"]));
   });
 
-  test("pruning, and moving due effects, run beside commits, on several nodes at once", async () => {
+  test("pruning, and moving due effects, run concurrently with commits, on several nodes at once", async () => {
     const { nodes, url } = await openNodes(3);
     const floors = Array.from({ length: 10 }, (_, n) => new FloorWriter(nodes[n % 3]!, `u:${n}`));
     const effectIds = (n: number, turn: number) => {

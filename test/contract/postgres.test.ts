@@ -39,7 +39,7 @@ describeWith(POSTGRES, await chooseServer(POSTGRES), "a PostgreSQL store", (star
       expect((await other.loadSession("a" as SessionId))?.session).toEqual(floor.session("a"));
     });
 
-    test("a node of the previous release continues to commit beside a newer node", async () => {
+    test("a node of the previous release continues to commit while a newer node runs", async () => {
       const url = await empty();
       const store = await openNode(url);
       const commit = `SELECT interlock.commit_floor('u:ann', 0, 0, 1, '{}', 'theirs', ${Array(8).fill("NULL").join()}) AS done`;
@@ -78,7 +78,7 @@ describeWith(POSTGRES, await chooseServer(POSTGRES), "a PostgreSQL store", (star
       expect(row).toEqual({ count: expect.any(Number) });
     });
 
-    test("a schema of that name that is not ours is refused; an empty one is used, and other tables are let be", async () => {
+    test("a schema of that name that is not ours is refused; an empty one is used, and other tables are unchanged", async () => {
       const url = await empty();
       await askDatabase(url, "CREATE SCHEMA interlock; CREATE TABLE interlock.songs (); CREATE TABLE sessions (n int)");
       await expect(openNode(url)).rejects.toThrow('has a schema "interlock", but not one of Interlock\'s');
@@ -88,7 +88,7 @@ describeWith(POSTGRES, await chooseServer(POSTGRES), "a PostgreSQL store", (star
       expect(await askDatabase(url, "SELECT * FROM public.sessions")).toEqual([]);
     });
 
-    test("a step that fails leaves nothing of itself behind, and says which it was", async () => {
+    test("a failed migration is rolled back completely, and the error names it", async () => {
       const url = await empty();
       await askDatabase(
         url,

@@ -222,7 +222,7 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
       expect(work.begun).toHaveLength(500);
     });
 
-    test("a queue that is closed takes nothing more: unavailable", async () => {
+    test("a closed queue accepts no work: unavailable", async () => {
       await queue.close();
       await expect(queue.add(runOf())).rejects.toMatchObject({ name: "AppError", code: "unavailable" });
     });

@@ -129,7 +129,7 @@ describeWith(redis, await chooseRedisProcess(), "the bus over a Redis in trouble
     await repeat(publishAll, () => missing.size === 0);
   });
 
-  test("asks again for a subscription whose acknowledgement was lost", async () => {
+  test("a subscription whose acknowledgement was lost is requested again", async () => {
     const server = await startOne();
     const bus = await busesOf([server.url]).connect();
     const admin = connectTo(server);
@@ -167,7 +167,7 @@ describeWith(redis, await chooseRedisProcess(), "the bus over a Redis in trouble
     expect(heard.slice(0, 1)).toEqual(["hello"]);
   });
 
-  test("takes a subscription that is not acknowledged back: it is unavailable, and hears nothing later", async () => {
+  test("a subscription that is not acknowledged is withdrawn: it is unavailable, and receives nothing later", async () => {
     const server = await startOne();
     const bus = await busesOf([server.url]).connect();
     server.freeze();
@@ -266,7 +266,7 @@ describeWith(redis, await chooseRedisProcess(), "the bus over a Redis in trouble
     for (const topic of topics) await untilHeard(bus, topic, beside);
   });
 
-  test("keeps stores apart that meet on it", async () => {
+  test("stores that share a Redis are separate", async () => {
     const server = await startOne();
     const [mine, theirs] = [busesOf([server.url]), busesOf([server.url])];
     const [bus, stranger] = [await mine.connect(), await theirs.connect()];
@@ -281,7 +281,7 @@ describeWith(redis, await chooseRedisProcess(), "the bus over a Redis in trouble
     for (const name of channels as string[]) expect(name).toMatch(new RegExp(`^(${mine.epoch}|${theirs.epoch})\\.`));
   });
 
-  test("drops a message that is too large, reports it, and carries on", async () => {
+  test("a message that is too large is dropped and reported, and the bus continues", async () => {
     const server = await startOne();
     const buses = busesOf([server.url]);
     const bus = await buses.connect();
@@ -294,7 +294,7 @@ describeWith(redis, await chooseRedisProcess(), "the bus over a Redis in trouble
     expect(buses.log.lines).toEqual(["a message exceeds the size limit of the bus and is lost"]);
   });
 
-  test("leaves no connection behind when it is closed", async () => {
+  test("a closed bus leaves no connection behind", async () => {
     const server = await startOne();
     const admin = connectTo(server);
     const bus = await busesOf([server.url]).connect();

@@ -51,7 +51,7 @@ describeWith(redis, await chooseRedisProcess(), "opening a bus over Redis", () =
     return folder;
   }
 
-  test("needs the password, where there is one", async () => {
+  test("opening needs the password, if there is one", async () => {
     await expectHeard((await startGuarded()).url);
   });
 
@@ -93,7 +93,7 @@ describeWith(redis, await chooseRedisProcess(), "opening a bus over Redis", () =
     expect(await refusal(server.url)).toMatch(`INTERLOCK_BUS: ${server.url} cannot be used: `);
   });
 
-  test("goes through Sentinels to their master, one of them being enough", async () => {
+  test("opening goes through Sentinels to their master, and one reachable Sentinel is enough", async () => {
     const master = await startGuarded();
     const startSentinel = async () => {
       const file = join(await makeFolder(), "sentinel.conf");

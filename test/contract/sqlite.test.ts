@@ -36,7 +36,7 @@ async function start(options?: { maxFileKib: number }): Promise<StoreProcess> {
 }
 
 describe("a store whose process is killed", () => {
-  test("a store whose process is killed has everything that was answered, and nothing by halves", async () => {
+  test("a store whose process is killed has every acknowledged change, and each change completely or not at all", async () => {
     const owner = await start();
     const floor = new FloorWriter({ commit: (change) => owner.call("commit", change) } as Store);
     const ids = Array.from({ length: 41 }, (_, n) => `m${n}`);
@@ -248,7 +248,7 @@ describe("what the writer's thread remembers of rows", () => {
     expect((await again.listSessions({ ...page, q: "third" })).total).toBe(1);
   });
 
-  test("a receipt whose key is taken, or the second of a change that is, leaves nothing of the change", async () => {
+  test("a change with a receipt whose key is taken, or with two receipts of one key, is not written", async () => {
     const store = await open();
     const ann = new FloorWriter(store);
     const bob = new FloorWriter(store, "u:bob");

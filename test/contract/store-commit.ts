@@ -25,7 +25,7 @@ export function commitContract(stage: StoreStage): void {
       expect(await store.confirm(floor.id, 1)).toBe(true);
     });
 
-    test("a change made from another version is a conflict, and nothing of it is left", async () => {
+    test("a change made from another version is a conflict, and is not written", async () => {
       const { store } = stage;
       const floor = new FloorWriter(store);
       await floor.write({ sessions: [floor.session("a")] });

@@ -11,7 +11,7 @@ export function definitionContract(stage: StoreStage): void {
     stage.store.changeDefinition({ id: A, expected, body, receipt: receipt(commandId) });
 
   describe("definitions of agents", () => {
-    test("definitions of agents are none at first, and no list of floors shows where their receipts are", async () => {
+    test("definitions of agents are empty at first, and no list of floors contains the floor of their receipts", async () => {
       const { store } = stage;
       expect([await store.listDefinitions(), await store.definitionsVersion()]).toEqual([[], 0]);
       expect(await change(0, "{}", "c")).toBe("saved");

@@ -60,7 +60,7 @@ export function pruneContract(stage: StoreStage): void {
       expect(await store.loadConnection("stays" as ConnectionId)).toBeDefined();
     });
 
-    test("only old events of archived sessions go, and the marks say so", async () => {
+    test("only old events of archived sessions are pruned, and the low-water marks rise", async () => {
       const { store } = stage;
       const floor = new FloorWriter(store);
       const events = [

@@ -51,7 +51,7 @@ describe("every page", () => {
     expect(named.filter((name) => !(name in scripts))).toEqual([]);
   });
 
-  test("every page tells of no particular machine", () => {
+  test("no page names a particular machine", () => {
     const places = /(?<![\w.:/])(?:\/(?:home|root|tmp|work|Users|private|mnt)\/|[A-Z]:\\)/;
     expect(pages.filter(({ text }) => places.test(text)).map(({ path }) => path)).toEqual([]);
     expect(places.test("see /home/ann/notes")).toBe(true);
@@ -67,7 +67,7 @@ describe("every page", () => {
   });
 });
 
-test("the house of docs/architecture.md has the files that src and page have", () => {
+test("docs/architecture.md lists the files of src and page", () => {
   const house = readPage("docs/architecture.md").blocks.find(({ text }) => text.includes("\nsrc/\n"))!;
   const names = house.text.match(/[\w*-]+\.tsx?\b/g)!;
   expect(names.length).toBeGreaterThan(40);

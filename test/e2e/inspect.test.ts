@@ -62,7 +62,7 @@ const stateOf = (event: StatelyInspectionEvent) =>
   "snapshot" in event ? (event.snapshot as unknown as { value: unknown }).value : undefined;
 
 describe("interlock inspect", () => {
-  test("interlock inspect tells a reader of Stately's package the actors that are there, and then what happens", async () => {
+  test("interlock inspect sends a reader of Stately's package the existing actors, and then the events", async () => {
     const ann = new E2eClient(node);
     const music = await ann.hold("music");
     const receiver = receive(await feed([music.floorId]));

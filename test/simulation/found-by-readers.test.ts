@@ -205,7 +205,7 @@ describe("a connection", () => {
   });
 });
 
-describe("a session that is deleted while somebody comes to read it", () => {
+describe("a session that is deleted while a reader connects", () => {
   test("a reader that connects while its session is deleted gets the session's last event", async () => {
     const store = new MemoryStore();
     const bus = new UnreliableBus();

@@ -92,7 +92,7 @@ describe("a queued session that is about to be woken when its time is up (histor
   const timersOf = (floor: FloorStage) =>
     floor.facts.flatMap((fact) => (fact.type === "effect.add" ? [fact.effect.id] : []));
 
-  test("a queued session that is about to be woken when its time is up is woken all the same", () => {
+  test("a queued session that is about to be woken when its time is up is still woken", () => {
     const floor = reserved();
     const [, wake] = timersOf(floor);
     floor.now += 1_000;

@@ -26,14 +26,14 @@ function begin() {
 }
 
 describe("a process", () => {
-  test("a process has a clock of its own, and hears what it asked for", async () => {
+  test("a process has its own clock, and gets the answers that it asked for", async () => {
     const { life, clock, heard, pass } = begin();
     expect(life.clock.now()).toBe(clock.now() + 5);
     await pass(60);
     expect(heard).toEqual(["answer 0", "answer 1"]);
   });
 
-  test("a process that is dead hears nothing, asks nothing, and leaves what it waits for undone", async () => {
+  test("a dead process receives nothing, sends nothing, and its waits never end", async () => {
     const { life, heard, asked, pass } = begin();
     await pass(15);
     life.die();
@@ -49,7 +49,7 @@ describe("a process", () => {
     expect([heard, asked, life.isDead]).toEqual([["answer 0", "answer 1"], [10, 40], true]);
   });
 
-  test("a process that sleeps hears everything when it wakes, in its order, and goes on where it stood", async () => {
+  test("a sleeping process receives everything in order when it wakes, and continues", async () => {
     const { life, heard, pass } = begin();
     await pass(15);
     life.sleep();

@@ -17,7 +17,7 @@ describe("the simulation finds a system that", () => {
 });
 
 describe("a history that breaks", () => {
-  test("a history that breaks tells its seed, its last steps, and how to play it again", async () => {
+  test("a history that breaks reports its seed, its last steps, and how to repeat it", async () => {
     const found = await playMany(1, ENOUGH, PLANTED["keeps no receipts"]);
     const told = report(found!, 5);
     expect(told).toMatch(new RegExp(`^history ${found!.seed} is broken: .* left no receipt\\n`));

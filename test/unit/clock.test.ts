@@ -134,7 +134,7 @@ describe("a jump of the wall clock", () => {
     expect(jumps).toEqual([]);
   });
 
-  test("back is not told, nor is the way forward again up to where time is", () => {
+  test("a jump back is not reported, nor is the time until the clock has caught up", () => {
     const { clock, jumps, set } = makeClock();
     set(-3_600_000);
     clock.compare();

@@ -70,7 +70,7 @@ test("a mailbox counts the asks that wait, here and elsewhere, and those that it
   expect(mailbox.underWay).toBe(0);
 });
 
-test("a follower tells how late it hears of a commit, and when the store knew more than the bus had brought", async () => {
+test("a follower reports the delay of a commit, and when the store had more than the bus delivered", async () => {
   const store = await openTemporaryStore();
   const bus = new UnreliableBus();
   const feed = new FloorFeed(store, bus);

@@ -42,7 +42,7 @@ test.each<[fault: string, env: Record<string, string>]>([
   ["OTEL_TRACES_EXPORTER", { ...ENDPOINT, OTEL_TRACES_EXPORTER: "zipkin" }],
   ["OTEL_TRACES_SAMPLER", { ...ENDPOINT, OTEL_TRACES_SAMPLER: "often" }],
   ["OTEL_TRACES_SAMPLER_ARG", { ...ENDPOINT, OTEL_TRACES_SAMPLER: "traceidratio", OTEL_TRACES_SAMPLER_ARG: "25%" }],
-])("what cannot be done is told by its name: %s", (fault, env) => {
+])("an unsupported feature is reported by its name: %s", (fault, env) => {
   expect(() => readTraceSettings(env)).toThrow(new RegExp(`^${fault} `));
 });
 

@@ -164,7 +164,7 @@ function behavesIn(evaluate: (expression: string) => Promise<string>): void {
     await expect.poll(stateNow, { timeout: 15_000 }).toBe("paused");
   });
 
-  test("a stream comes back after a cut, a 502 without leave for other origins, and a closed door; 204 ends it", async () => {
+  test("a stream reconnects after a cut, a 502 without CORS headers, and a refused connection; 204 ends it", async () => {
     await using server = await SmallServer.start(...ROAD);
     expect(JSON.parse(await evaluate(read(server.url)))).toEqual([1, 2, 3]);
     expect(server.heard.length).toBe(ROAD.length);

@@ -74,7 +74,7 @@ describe("a live session", () => {
     expect(messages.map(({ content }) => content)).toEqual((await ann.messages(id)).map(({ content }) => content));
   });
 
-  test("a live session that does not exist is refused, and says so", async () => {
+  test("a live session that does not exist is refused with a reason", async () => {
     const live = new LiveSession(createClient({ baseUrl: node.url }), "no-such-session");
     const { failure } = await until(live, ({ status }) => status === "refused");
     expect(failure?.code).toBe("session_not_found");

@@ -39,7 +39,7 @@ await describeClusters("who looks after a floor", (servers) => {
     }
   }
 
-  test("an orchestrator that is killed under load takes nothing with it, and only its own floors wait", async () => {
+  test("an orchestrator that is killed under load loses nothing, and only its own floors wait", async () => {
     const cluster = await Cluster.make(servers, { catalog: LOAD_CATALOG });
     const [gateway, , ...nodes] = await cluster.startAll(
       ["gateway"],

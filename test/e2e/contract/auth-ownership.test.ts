@@ -148,7 +148,7 @@ describe("a resource of another owner", () => {
     await Promise.all([toBob.close(), toOps.close()]);
   });
 
-  test("a resource of another owner is not bound to a stream, which says the same of what there is not", async () => {
+  test("a resource of another owner is not bound to a stream, which reports it like one that does not exist", async () => {
     const errors: unknown[] = [];
     for (const { session } of [things, NOTHING]) {
       const stream = await bob.stream(`/events?sessionId=${session}`);

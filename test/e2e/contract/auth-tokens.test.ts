@@ -314,7 +314,7 @@ describe("a stream", () => {
   const shortly = (claims: Record<string, unknown> = {}) =>
     signWithSecret(SECRET, { sub: "ann", exp: nowS() - 8, ...claims });
 
-  test("a stream ends with its token, says so, and goes on with a new one", async () => {
+  test("a stream ends with its token, reports it, and continues with a new one", async () => {
     const ann = new Caller(node, await signWithSecret(SECRET, { sub: "ann" }));
     const { session } = await accepted(ann.post("/session/create", { agentId: "chat", title: "before" }));
     const brief = new Caller(node, await shortly());

@@ -122,7 +122,7 @@ describe("a value that is not a key of the file", () => {
     );
   });
 
-  test("a value that is not a key of the file is not made good by a cookie or a ticket beside it", async () => {
+  test("a value that is not a key of the file is refused even with a valid cookie or ticket", async () => {
     const { ticket } = await newTicket(ann);
     const headers = {
       Authorization: "Bearer nonsense",
@@ -355,7 +355,7 @@ describe("every answer", () => {
     expect(headers["x-powered-by"]).toBeUndefined();
   });
 
-  test("every answer is so on streams too, beside what makes them streams", async () => {
+  test("every answer has these headers on streams too, in addition to those of a stream", async () => {
     const { headers } = await ann.stream("/events");
     expect(headers["content-security-policy"]).toBe("default-src 'none'; frame-ancestors 'none'");
     expect(headers["content-type"]).toBe("text/event-stream; charset=utf-8");

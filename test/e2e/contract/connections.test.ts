@@ -149,7 +149,7 @@ describe("?sessionId=", () => {
     }
   });
 
-  test("?sessionId= tells of one it cannot bind, and the stream opens all the same", async () => {
+  test("?sessionId= reports a session that it cannot bind, and the stream opens", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.create("music");
     const { stream } = await ann.connect(

@@ -238,7 +238,7 @@ describe("a definition", () => {
   });
 });
 
-test("the file comes before the database: an agent that it gains hides the definition, which says so", async () => {
+test("the file takes precedence over the database: a new agent of the file hides the definition, which is marked", async () => {
   const own = await NodeUnderTest.start({ agents: AGENTS.slice(0, 2) });
   try {
     const body = { name: "helper", basedOn: "general", workspaceId: "w", priority: 99 };

@@ -33,7 +33,7 @@ async function aWholeTurnLater() {
 }
 
 describe.each(["writer", "breaker"])("a session whose run writes (%s)", (agentId) => {
-  test("a session whose run writes stays gone when it is deleted: no message, no event and no word of it comes back", async () => {
+  test("a session whose run writes stays deleted: no message, event or text of it is written later", async () => {
     const ann = new E2eClient(node);
     const { id, stream } = await writing(ann, agentId);
     expect((await accepted(node.delete(`/session/${id}`))).deleted).toBe(true);
@@ -72,7 +72,7 @@ describe.each(["writer", "breaker"])("a session whose run writes (%s)", (agentId
     },
   );
 
-  test("a session whose run writes is replaced by a rollback that has nothing of the run", async () => {
+  test("a session whose run writes is replaced by a rollback without any part of the run", async () => {
     const ann = new E2eClient(node);
     const { id } = await writing(ann, agentId);
     const { session } = await accepted(node.post(`/session/${id}/rollback`));

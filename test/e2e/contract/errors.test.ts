@@ -288,7 +288,7 @@ describe("a page of another origin", () => {
 });
 
 describe("every failure", () => {
-  test("every failure has its own traceId, and says nothing of its cause", async () => {
+  test("every failure has its own traceId, and no cause", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.create("music");
     const failures = await Promise.all([

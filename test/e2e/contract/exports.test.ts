@@ -82,7 +82,7 @@ describe("an export", () => {
     expect(text).toMatch(/♪[^#]*\n_interrupted_\n/);
   });
 
-  test("an export has no turn that waits, nothing of how the session runs, and no secret", async () => {
+  test("an export has no waiting turn, no runtime state, and no secret", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("stacker");
     const stream = await ann.follow(id);

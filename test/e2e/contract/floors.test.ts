@@ -243,7 +243,7 @@ describe("a user's own priorities", () => {
 describe("what-if", () => {
   const whatIf = (ann: E2eClient, agentId: unknown) => node.post(`${ann.floorPath}/what-if`, { agentId });
 
-  test("what-if tells the decision that would be taken now", async () => {
+  test("what-if returns the decision that would be made now", async () => {
     const ann = new E2eClient(node);
     expect((await accepted(whatIf(ann, "music"))).decision).toMatchObject({ outcome: "granted", reason: "floor_free" });
     await ann.hold("navigation");

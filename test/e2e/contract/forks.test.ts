@@ -247,7 +247,7 @@ describe("a rollback", () => {
     expect((await ann.see(music.id)).state).toBe("active");
   });
 
-  test("a rollback ends the run, keeps nothing of it, and is the same when it is asked for again", async () => {
+  test("a rollback ends the run, keeps no part of it, and a repeat has the same result", async () => {
     const ann = new E2eClient(node);
     const { id } = await greeted(ann, 1);
     const stream = await ann.follow(id);

@@ -93,7 +93,7 @@ describe("a confirmation", () => {
     ["reject", "Rejected."],
     [{ type: "reject_with_reply", reason: "not now" }, "Rejected: not now"],
     [{ rejectWithReply: "not now" }, "Rejected: not now"],
-  ])("a confirmation that is answered %j tells the agent so", async (response, content) => {
+  ])("a confirmation that is answered %j gives the agent this answer", async (response, content) => {
     const events = await answer(await ask("delete"), response);
     expect(events.find(({ type }) => type === "tool_result")!.data).toMatchObject({ content, status: "error" });
     expect(lastMessage(events)).toBe("Kept it.");

@@ -94,7 +94,7 @@ describe("a chat", () => {
     expect(next).toBe(position);
   });
 
-  test("a chat is taken although its client hung up, and nothing of it is aborted", async () => {
+  test("a chat is accepted although its client disconnected, and is not aborted", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("general");
     const stream = await ann.follow(id);
@@ -243,7 +243,7 @@ describe("a chat while a run is under way", () => {
     expect((await refused(ann.say(id, "hello"))).errorCode).toBe("agent_busy");
   });
 
-  test("a chat while a run is under way interrupts the run where its agent says so, tells what survived, and is the next turn", async () => {
+  test("a chat while a run is under way interrupts the run if its agent allows it, reports what survived, and is the next turn", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("hasty");
     const first = await accepted(ann.say(id, "play"));
@@ -332,7 +332,7 @@ describe("pause, resume and archive", () => {
     ]);
   });
 
-  test("pause, resume and archive that are refused say so as the routes do", async () => {
+  test("refused pause, resume and archive return the errors of the routes", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.create("music");
     const answer = await refused(ann.send({ type: "resume", sessionId: id }));

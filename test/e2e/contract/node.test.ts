@@ -95,7 +95,7 @@ describe("/ready", () => {
   });
 });
 
-test("/ready tells of a catalogue's faults that there are some, and only operators what they are", async () => {
+test("/ready reports that a catalogue has faults, and lists them to operators only", async () => {
   const [OPS, ANN] = ["ops-key-0123456789abcdef0123456789", "ann-key-0123456789abcdef0123456789"];
   const entries = [
     { owner: "ops", key: OPS, operator: true },

@@ -42,7 +42,7 @@ describe("creating a session", () => {
     expect((await accepted(node.get("/session/my-Session_1"))).session).toEqual(session);
   });
 
-  test("creating a session tells two ids that differ in case apart", async () => {
+  test("creating a session distinguishes two ids that differ in case", async () => {
     const { session } = await accepted(node.post("/session/create", { id: "case", title: "lower" }));
     await accepted(node.post("/session/create", { id: "CASE", title: "upper" }));
     expect((await accepted(node.get("/session/case"))).session).toEqual(session);
@@ -70,7 +70,7 @@ describe("creating a session", () => {
     expect(await ann.see(session.id)).toEqual(session);
   });
 
-  test("creating a session sent twice at once for two users makes one session, and the other hears of a mismatch", async () => {
+  test("creating a session sent twice at once for two users makes one session, and the other gets a mismatch", async () => {
     const users = [new E2eClient(node), new E2eClient(node)];
     for (let round = 0; round < 5; round += 1) {
       const id = node.newId("contested");
@@ -126,7 +126,7 @@ describe("creating a session", () => {
   });
 
   test.each(["nobody", "off"])(
-    "creating a session finds no agent %s, tells which there are, and makes nothing",
+    "creating a session with the unknown agent %s is refused with the list of agents, and creates nothing",
     async (agentId) => {
       const ann = new E2eClient(node);
       for (const activate of [false, true]) {
@@ -180,7 +180,7 @@ describe("creating a session", () => {
 });
 
 describe("creating with activate", () => {
-  test("creating with activate asks for the floor in the same command, and tells the decision", async () => {
+  test("creating with activate requests the floor in the same command, and returns the decision", async () => {
     const ann = new E2eClient(node);
     const { session, decision } = await accepted(ann.askToCreate({ agentId: "music", activate: true }));
     expect(session).toMatchObject({ state: "active", activity: "idle" });

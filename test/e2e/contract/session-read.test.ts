@@ -198,7 +198,7 @@ describe("a session", () => {
     expect((await refused(node.get("/session/not%20an%20id"))).errorCode).toBe("bad_request");
   });
 
-  test("a session is renamed, says so in its log, and changes in nothing else", async () => {
+  test("a renamed session logs the change, and nothing else changes", async () => {
     const ann = new E2eClient(node);
     const before = await ann.hold("music");
     const { session } = await accepted(node.patch(`/session/${before.id}`, { title: " 上班 路上 " }));
@@ -237,7 +237,7 @@ describe("images", () => {
   const png = Buffer.from([0x89, 0x50, 0x4e, 0x47, 0, 255, 10, 13]);
   const image = { data: png.toString("base64"), mimeType: "image/png" };
 
-  test("images are stored beside their message and read back byte for byte", async () => {
+  test("images are stored with their message and read back byte for byte", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("general");
     await accepted(ann.say(id, "hello", { id: "m", type: "image", images: [image] }));
@@ -267,7 +267,7 @@ describe("images", () => {
     expect((await refused(node.get(`/session/${id}/images/${"0".repeat(64)}`))).errorCode).toBe("not_found");
   });
 
-  test("images of more than 1 MiB encoded are too large, and nothing of the message is kept", async () => {
+  test("images of more than 1 MiB encoded are too large, and the message is not kept", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("general");
     const images = [{ data: "A".repeat(1_048_580), mimeType: "image/png" }];

@@ -19,7 +19,7 @@ describe("chat", () => {
     expect(log.at(-1)!.data).toMatchObject({ event: "turn", runId });
   });
 
-  test("chat with a created session that is rejected keeps nothing of the message", async () => {
+  test("chat with a created session that is rejected does not keep the message", async () => {
     const ann = new E2eClient(node);
     await ann.hold("phone");
     const { id } = await ann.create("music");

@@ -192,7 +192,7 @@ describe("the stream of a session", () => {
     expect((await refused(node.get("/session/no%20id/events"))).errorCode).toBe("bad_request");
   });
 
-  test("the stream of a session shows a reader that joins in mid-reply what there is of it, and its end once", async () => {
+  test("the stream of a session sends a reader that joins during a reply its text so far, and its end once", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("general");
     const first = await ann.follow(id);
@@ -287,7 +287,7 @@ describe("the stream of a floor", () => {
     }
   });
 
-  test("the stream of a floor shows nothing of any other floor", async () => {
+  test("the stream of a floor contains no event of another floor", async () => {
     const [ann, bob] = [new E2eClient(node), new E2eClient(node)];
     const stream = await node.stream(`${ann.floorPath}/events`);
     await bob.hold("music");

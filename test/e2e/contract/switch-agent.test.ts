@@ -98,7 +98,7 @@ describe("switch_agent", () => {
     },
   );
 
-  test("switch_agent tells the connection that named it of its failure, and the session's other readers nothing", async () => {
+  test("switch_agent reports its failure to the connection that sent it, and not to the session's other readers", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.create("general");
     const other = await ann.follow(id);

@@ -86,7 +86,7 @@ describe("a whole turn", () => {
     expect(completes.map(({ data }) => data["tokenCount"])).toEqual([5, 5]);
   });
 
-  test("a whole turn of an agent that says nothing and counts nothing is complete all the same", async () => {
+  test("a turn of an agent without text and token counts is complete", async () => {
     const { id, answer, events } = await turn("silence");
     expect(typesOf(logged(events))).toEqual([
       "message",
@@ -117,22 +117,25 @@ describe("a turn that fails", () => {
     ["flaky", "provider_rate_limited"],
     ["offline", "provider_unreachable"],
     ["refused", "provider_refused"],
-  ])("a turn that fails like %j says so, is complete, and keeps the user's message", async (content, errorCode) => {
-    const { ann, id, answer, events } = await turn(content);
-    expect(typesOf(logged(events)).slice(-3)).toEqual(["error", "complete", "session_transition"]);
-    const [error, complete, failed] = logged(events).slice(-3);
-    expect(error!.data).toMatchObject({ errorCode, message: expect.any(String), runId: answer.runId });
-    expect(complete!.data).toMatchObject({ runId: answer.runId });
-    expect(complete!.data).not.toHaveProperty("cancelled");
-    expect(failed!.data).toMatchObject({
-      from: "active.running",
-      to: "active.failed",
-      event: "fail",
-      reason: errorCode,
-    });
-    expect(await ann.see(id)).toMatchObject({ state: "active", activity: "failed" });
-    expect(await ann.messages(id)).toMatchObject([{ role: "user", content, status: "success" }]);
-  });
+  ])(
+    "a turn that fails like %j reports the failure, is complete, and keeps the user's message",
+    async (content, errorCode) => {
+      const { ann, id, answer, events } = await turn(content);
+      expect(typesOf(logged(events)).slice(-3)).toEqual(["error", "complete", "session_transition"]);
+      const [error, complete, failed] = logged(events).slice(-3);
+      expect(error!.data).toMatchObject({ errorCode, message: expect.any(String), runId: answer.runId });
+      expect(complete!.data).toMatchObject({ runId: answer.runId });
+      expect(complete!.data).not.toHaveProperty("cancelled");
+      expect(failed!.data).toMatchObject({
+        from: "active.running",
+        to: "active.failed",
+        event: "fail",
+        reason: errorCode,
+      });
+      expect(await ann.see(id)).toMatchObject({ state: "active", activity: "failed" });
+      expect(await ann.messages(id)).toMatchObject([{ role: "user", content, status: "success" }]);
+    },
+  );
 
   test("a turn that fails is repeated by sending the message again", async () => {
     const { ann, id } = await turn("flaky");

@@ -39,7 +39,7 @@ function suite(settings: () => Promise<Record<string, string>>): void {
     ["of nothing but reasoning, cut at the limit", { reasoning: ["Hm"], ending: "length" }, "", "length"],
     ["that is whole", { text: ["Hello."] }, "Hello.", undefined],
   ] as const)(
-    "%s is a message that says so, to readers, after a restart and in the log",
+    "%s is reported in a message, to readers, after a restart and in the log",
     async (_, reply, content, finishReason) => {
       const provider = await startProviderServer();
       onTestFinished(() => provider.close());

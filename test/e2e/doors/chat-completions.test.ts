@@ -168,7 +168,7 @@ describe("the floor", () => {
     expect(error.error.decision).toMatchObject({ outcome: "rejected", say: expect.any(String) });
   });
 
-  test("the floor is waited for: the stream tells the decision, and the reply when it comes", async () => {
+  test("a turn that waits for the floor streams the decision, and the reply when it comes", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("phone");
     const stream = await openai.chat.completions.create({

@@ -127,7 +127,7 @@ describe("the MCP server", () => {
     });
   });
 
-  test("the MCP server tells failures as results that a model can read", async () => {
+  test("the MCP server returns failures as results that a model can read", async () => {
     const { call } = await connect();
     const { sessionId } = await call("ask_for_floor", { agentId: "general" });
     expect(await call("speak", { sessionId, content: "refused" })).toMatchObject({

@@ -223,7 +223,7 @@ describe("a tool", () => {
     });
   });
 
-  test("a tool that is rejected with a reason tells the agent so", async () => {
+  test("a tool that is rejected with a reason gives the agent the reason", async () => {
     const chatId = node.newId("rejected");
     const chat = new ChatInHand(node.url, chatId, {
       sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithApprovalResponses,
@@ -303,7 +303,7 @@ describe("a lost connection", () => {
     expect(await conversation(chatId)).toEqual(["count", "tick ".repeat(40)]);
   });
 
-  test("a lost connection is resumed by another page, which has nothing of the reply", async () => {
+  test("a lost connection is resumed by another page, which has no part of the reply", async () => {
     const chatId = node.newId("page");
     const chat = new ChatInHand(node.url, chatId);
     const sending = chat.sendMessage({ text: "count" });

@@ -139,7 +139,7 @@ await describeShapes("a model with tools", { catalog: () => CATALOG, settings },
     expect((await other.ended(run)).data.cancelled).toBe(true);
   });
 
-  test("a model asks the user, who answers at another node, and the model hears the answer", async () => {
+  test("a model asks the user, who answers at another node, and the model gets the answer", async () => {
     const talk = await Talk.open(shape, "reader");
     provider.willReply(calls(call("ask-user", { question: "Which?", options: ["red", "blue"] })), says("Blue it is."));
     const runId = await talk.say("paint");

@@ -53,7 +53,7 @@ describeInChromium("copies of a session", (open) => {
     expect(faults).toEqual([]);
   });
 
-  test("an edit for which the floor is refused says why beside its field, and keeps the text", async () => {
+  test("an edit for which the floor is refused shows the reason beside its field, and keeps the text", async () => {
     const { ann, session, address } = await talked("hello");
     const { page } = await open(address);
     await ofUser(page, "hello").getByRole("button", { name: "Edit" }).click();

@@ -195,7 +195,7 @@ describeInChromium("deleting a session", (open) => {
     },
   );
 
-  test.each(["active", "archived"])("a session that somebody else deletes is said to be deleted: %s", async (state) => {
+  test.each(["active", "archived"])("a session that another client deletes is shown as deleted: %s", async (state) => {
     const fay = new E2eClient(node);
     const { id, floorId } = await fay.hold("general");
     if (state === "archived") await accepted(fay.on(id, "archive"));

@@ -84,7 +84,7 @@ describeInChromium("the sequence view", (open) => {
     },
   );
 
-  test("says so where no floor is chosen, and where nothing was said", async () => {
+  test("explains a missing floor and an empty log", async () => {
     const { page } = await open(`${node.url}/#/sequence`);
     await page.getByText("Choose a floor above to see its messages.").waitFor();
     await page.goto(`${node.url}/#/sequence/u%3Anobody-yet`);

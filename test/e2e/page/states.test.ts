@@ -85,7 +85,7 @@ describeInChromium("the floor, session and machine views", (open) => {
     await list.getByRole("link", { name: /General/ }).waitFor();
   });
 
-  test.each(VIEWS)("a view that throws says so in its place, and the frame goes on: %s", async (view) => {
+  test.each(VIEWS)("a view that throws is replaced by a message, and the frame still works: %s", async (view) => {
     const eve = new E2eClient(node);
     const session = await eve.hold("general");
     const { page } = await open(node.url);

@@ -238,7 +238,7 @@ export function describeRealAgent(agent: RealAgent): void {
       expect(stage.model.requests.findLast((request) => request.includes("hello again"))).toContain("xylophone");
     });
 
-    test("a real agent whose model's provider answers 429 fails, and says so", async () => {
+    test("a real agent whose model's provider answers 429 fails with the reason", async () => {
       const stage = await Stage.open(agent);
       await stage.say("LIMITED");
       const { data } = await stage.next("error");

@@ -96,7 +96,7 @@ test("runs that do not end in time are given back, those that are held at once, 
   }
 });
 
-test("a reader that does not take its farewell goes without, and the node ends all the same", async () => {
+test("a reader that does not read the last frame is cut off, and the node still ends", async () => {
   const house = await makeHouse(CATALOG, { INTERLOCK_DRAIN: "1s" });
   const server = await house.start();
   await create(server, "a", "phone", "ann");

@@ -49,7 +49,7 @@ async function expectWhole(server: ChildServer, page: Page, sessionId: string): 
   expect(page.logOf(sessionId).map(({ seq }) => seq)).toEqual(Array.from({ length: head }, (_, n) => n + 1));
 }
 
-test("pages on a road that breaks all the time see each event once, in order, and every text right, of two zones at once", async () => {
+test("pages on connections that break all the time see each event once, in order, and every text right, of two zones at once", async () => {
   const server = await (await makeHouse(CATALOG)).start();
   // Many frames are cut in the middle; some connections break before the first.
   const proxy = await ShakyProxy.start(server.url, new Chance(11), 600, 9_000);
@@ -96,7 +96,7 @@ test("pages on a road that breaks all the time see each event once, in order, an
   }
 }, 60_000);
 
-test("pages that join in the middle of a reply are shown what there is of it, and then each further piece once", async () => {
+test("pages that join during a reply get its text so far, and then each further piece once", async () => {
   const server = await (await makeHouse(CATALOG)).start();
   await create(server, "song", "slow");
   const first = new Page(`${server.url}/session/song/events`, { mayBeSaid });

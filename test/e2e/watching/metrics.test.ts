@@ -16,7 +16,7 @@ async function read(line: string): Promise<number | undefined> {
 }
 
 describe("a node alone", () => {
-  test("a node alone tells what commits, the bus and waiting runs take", async () => {
+  test("a single node reports the durations of commits, the bus and waiting runs", async () => {
     const user = new E2eClient(node);
     const { id } = await user.hold("music");
     const stream = await user.follow(id);
@@ -44,7 +44,7 @@ describe("a node alone", () => {
     expect(await read("interlock_followers_behind_total")).toBe(0);
   });
 
-  test("a node alone tells how late its event loop is", async () => {
+  test("a single node reports the delay of its event loop", async () => {
     for (const name of ["nodejs_eventloop_lag_seconds", "nodejs_eventloop_lag_p99_seconds"]) {
       expect(await read(name), name).toBeGreaterThanOrEqual(0);
     }

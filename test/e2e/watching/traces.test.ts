@@ -19,7 +19,7 @@ async function startTraced(env: Record<string, string> = {}) {
 }
 
 describe("a traced node", () => {
-  test("a traced node tells of a turn from the caller's own trace to the run and its reports", async () => {
+  test("a traced node sends the spans of a turn from the caller's own trace to the run and its reports", async () => {
     const { collector, node, user } = await startTraced();
     const { id } = await user.hold("music");
     const stream = await user.follow(id);

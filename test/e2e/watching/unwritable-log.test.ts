@@ -60,7 +60,7 @@ test("a log whose reader is gone stops no request", async () => {
   expect(await node.metric(DROPPED)).toBeGreaterThan(0);
 });
 
-test("a node whose stdout is full listens all the same", async () => {
+test("a node whose stdout is full still listens", async () => {
   const house = await makeHouse(CATALOG);
   const port = await freePort();
   const node = house.begin({ settings: { PORT: String(port) }, redirection: ">/dev/full" });

@@ -80,7 +80,7 @@ const BY_ORDER = [
   "call_ring asks of system_sound",
 ];
 
-test("a catalogue made from Android's interaction matrix decides as Android does, but for seven cells of 144", () => {
+test("a catalogue made from Android's interaction matrix decides like Android, except in seven of 144 cells", () => {
   const { pairs } = JSON.parse(matrixText(makeAndroid(), "json")) as {
     pairs: { holder: Context; challenger: Context; effect: string }[];
   };

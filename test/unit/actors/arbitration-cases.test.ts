@@ -376,7 +376,7 @@ describe("an archived session", () => {
 });
 
 describe("what-if", () => {
-  test("what-if tells the decision that would be taken, and changes nothing", () => {
+  test("what-if returns the decision that would be made, and changes nothing", () => {
     const floor = stage();
     floor.create("navigation");
     const before = persistWhole(floor.actors);

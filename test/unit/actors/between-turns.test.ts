@@ -101,7 +101,7 @@ describe("a floor that is carried over", () => {
     expect(Object.keys(JSON.parse(persistWhole(floor.actors)).children)).toEqual(["music"]);
   });
 
-  test("a floor that is carried over keeps only the most recently used sessions warm beside the competing ones", () => {
+  test("a floor that is carried over keeps only the most recently used sessions in memory in addition to the competing ones", () => {
     const floor = playing();
     for (let index = 0; index < 40; index++) floor.create("weather", { id: `w${index}`, activate: false });
     floor.actors.release();

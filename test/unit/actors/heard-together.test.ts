@@ -162,7 +162,7 @@ describe("a prompt", () => {
     expect(car.state("M")).toBe("active.running");
   });
 
-  test("a prompt is heard in a call that lets it, and the call hears nothing of its end", () => {
+  test("a prompt is heard in a call that allows it, and its end does not affect the call", () => {
     const car = new Car();
     car.start("music_agent", "M");
     expect(car.start("phone_agent", "C").heard).toEqual(["M preempt paused", "C activate active.idle"]);

@@ -35,7 +35,7 @@ describe("a chart of a machine", () => {
     expect(activity!.arrows).toContainEqual({ from: "waiting", to: "running", guard: "hasNoInteraction" });
   });
 
-  test("a chart of a machine tells events that lead on from those that change nothing", () => {
+  test("a chart of a machine distinguishes events that change the state from those that do not", () => {
     const [lifecycle] = session.regions;
     expect(lifecycle!.arrows).toContainEqual({ from: "active", to: "paused", event: "preempt" });
     const active = lifecycle!.states.find(({ name }) => name === "active");
@@ -45,7 +45,7 @@ describe("a chart of a machine", () => {
     expect(session.anywhere).toEqual(["leave"]);
   });
 
-  test("a chart of a machine tells events that a state refuses, and with which code, from those that it accepts", () => {
+  test("a chart of a machine distinguishes events that a state refuses, with their codes, from those that it accepts", () => {
     const [created, archived] = ["created", "archived"].map((name) =>
       session.regions[0]!.states.find((state) => state.name === name),
     );

@@ -37,7 +37,7 @@ test("a floor that the release before stored is restored, and goes on as it woul
   expect(play(stage, SECOND)).toEqual(AFTER);
 });
 
-test("a snapshot of the release before without a floor is broken, and says so", () => {
+test("a snapshot of the former release without a floor is refused with the reason", () => {
   const record = { version: 1, head: 1, snapshot: SNAPSHOT.replace('"floor":', '"flor":'), format: 1 };
   expect(() => readSnapshot(record)).toThrow(BrokenSnapshot);
 });

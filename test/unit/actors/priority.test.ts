@@ -25,7 +25,7 @@ describe("an effective priority", () => {
     expect(of("music")).toEqual({ value: 20, explained: [{ step: "agent", value: 20 }] });
   });
 
-  test("an effective priority begins with the user's override, and says so", () => {
+  test("an effective priority starts with the user's override, and its explanation lists it", () => {
     expect(of("music", { userId: "ann" }).explained).toEqual([
       { step: "agent", value: 20 },
       { step: "override", value: 50 },
@@ -52,7 +52,7 @@ describe("an effective priority", () => {
     expect(of("music", { flags: { emergency: false } }).value).toBe(20);
   });
 
-  test("an effective priority is clamped to 0..100 at the end, and says so", () => {
+  test("an effective priority is clamped to 0..100 at the end, and its explanation lists it", () => {
     const night = Date.UTC(2026, 5, 1, 15);
     expect(of("phone", { flags: { emergency: true } }).explained.at(-1)).toEqual({ step: "clamp", value: 100 });
     expect(of("chat", { now: night }).value).toBe(0);

@@ -189,7 +189,7 @@ describe("a late attempt", () => {
     expect(summaries(stage.take(written(), 2))).toEqual([]);
   });
 
-  test.each(["archive", "delete"] as const)("resurrects nothing after %s, and is told to stop", (verb) => {
+  test.each(["archive", "delete"] as const)("is ignored after %s, and is told to stop", (verb) => {
     const stage = new Stage();
     stage.summarize();
     stage.begin();
@@ -258,7 +258,7 @@ describe("a failed summary", () => {
     ]);
   });
 
-  test("a summary whose workers were all lost says so", () => {
+  test("a summary whose workers were all lost reports it", () => {
     const stage = new Stage();
     stage.summarize();
     const { runId } = stage.wanted;

@@ -284,7 +284,7 @@ test("jitter takes up to half of a wait off", async () => {
   expect(stage.sleeps).toEqual([250, 500]);
 });
 
-test("a provider that is away for long is not asked again, and the user hears when to come back", async () => {
+test("a provider that is away for long is not asked again, and the user learns when to retry", async () => {
   server.willReply({ kind: "refusal", status: 503, headers: { "retry-after": "120" } });
   const stage = createRunStage();
   const { failure } = await playToFailure(model("anthropic"), turnOf(PROMPT), stage);
@@ -344,7 +344,7 @@ test("OpenAI is asked to store nothing", async () => {
   expect(JSON.parse(server.requests[0]!.body)).toMatchObject({ store: false });
 });
 
-test("an agent without its key refuses before anything leaves the house", async () => {
+test("an agent without its key refuses before it sends a request", async () => {
   const adapter = { kind: "ai-sdk", provider: "openai", model: "m", base_url: server.baseUrl };
   const catalog = makeCatalog([{ name: "subject", adapter }]);
   const agent = createRegistry({ catalog: () => catalog, env: {} }).find("subject" as AgentId)!;

@@ -114,7 +114,7 @@ describe("a call", () => {
     expect(stage.leftovers()).toEqual(NOTHING);
   });
 
-  test("a call is the last but for words: with the steps used up the model may call no more", async () => {
+  test("a call in the last step is followed by text only: the model may not call a tool again", async () => {
     const { agent } = house({ tools: ["clock"], max_steps: 2 });
     server.willReply(calls(call("clock", {})), says("Done."), says("never"));
     expect(textOf(await play(agent, turnOf("x")))).toBe("Done.");
@@ -140,7 +140,7 @@ describe("a call that has to be confirmed", () => {
     expect(results(parts)).toMatchObject([{ status: "success" }]);
   });
 
-  test("a call that has to be confirmed is not made when the user rejects it, and the model hears why", async () => {
+  test("a call that has to be confirmed is not made when the user rejects it, and the model gets the reason", async () => {
     const { agent } = house(confirmed);
     const stage = createRunStage();
     stage.willAnswer(answer("reject", "not now"));
@@ -150,7 +150,7 @@ describe("a call that has to be confirmed", () => {
     expect(server.requests[1]!.body).toContain("not now");
   });
 
-  test("a call that has to be confirmed is asked for once where the user approves always, also by calls that wait beside it", async () => {
+  test("a call that has to be confirmed is asked once if the user always approves, also for calls that wait at the same time", async () => {
     const { agent } = house(confirmed);
     const stage = createRunStage();
     stage.willAnswer(answer("approve_always"));

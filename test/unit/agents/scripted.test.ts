@@ -84,7 +84,7 @@ describe("saying", () => {
     });
   });
 
-  test("replaces what the house does not store", async () => {
+  test("text that cannot be stored is replaced", async () => {
     expect(textOf(await play(scripted({ say: "a\u0000b\ud800" }), turnOf("go")))).toBe("a\ufffdb\ufffd");
   });
 });

@@ -53,13 +53,13 @@ describe("a pulse", () => {
     expect([told, pulse.isAway]).toEqual([["away"], true]);
   });
 
-  test("a pulse that is missed on one line alone says so too", async () => {
+  test("a pulse that is missing on only one connection is reported too", async () => {
     comesBack = (line) => line === 0;
     await clock.advance(3 * BEAT_MS);
     expect([told, pulse.isAway]).toEqual([["away"], true]);
   });
 
-  test("a pulse that comes back says so at once, when the newest beat is back on every line", async () => {
+  test("a pulse that returns is reported at once, when the newest beat is back on every connection", async () => {
     comesBack = () => false;
     await clock.advance(4 * BEAT_MS);
     const newest = sent.splice(-2);

@@ -70,7 +70,7 @@ describe("an address of Redis", () => {
     "redis+sentinel://secret@one",
     "redis+sentinel://secret@one/main/0/more",
     "redis+sentinel://secret@one/main?password=secret",
-  ])("an address of Redis like %j is refused in a sentence that names the setting and shows nothing of it", (text) => {
+  ])("an address of Redis like %j is refused in a sentence that names the setting and not its value", (text) => {
     expect(() => read(text)).toThrow(/^INTERLOCK_BUS: .+ 1 of 1 /);
     expect(() => read(text)).not.toThrow(/secret/);
   });

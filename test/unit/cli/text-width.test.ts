@@ -49,6 +49,6 @@ it("a text is broken at spaces, or between characters if it has no spaces", () =
     expect(widthOf(line)).toBeLessThanOrEqual(6);
 });
 
-it("nothing of a text moves the cursor", () => {
+it("no text moves the cursor", () => {
   expect(plainLine("\u001b[2Jone\r\ntwo\u0007\u2028three\t")).toBe("[2Jone two three");
 });

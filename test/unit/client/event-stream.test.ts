@@ -108,7 +108,7 @@ it("the log of a deleted and recreated session begins again", async () => {
   expect(seqs(await all(place.events))).toEqual([8, 9, 1]);
 });
 
-it("a reader comes back when `retry:` says so", async () => {
+it("a reader reconnects after the time in `retry:`", async () => {
   await using place = await stage([
     stream(["retry: 700\n\n", frame(1)]),
     stream([frame(2)]),

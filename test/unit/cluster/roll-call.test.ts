@@ -110,7 +110,7 @@ test("requests at once share a call", async () => {
   expect(asked).toBe(1);
 });
 
-test("a single node asks nobody", async () => {
+test("a single node sends no roll call", async () => {
   const { join } = stage();
   const alone = await join("alone", new MemoryBus());
   expect((await alone.call()).map(({ node }) => node)).toEqual(["alone"]);

@@ -323,7 +323,7 @@ describe("a fault of content", () => {
       lines("agents:", "  - { name: a, adapter: { kind: external } }", "  - { name: b, sub_agents: [a] }"),
       "3:29 agents[1].sub_agents[0]: must not name a: an external agent takes no turns",
     ],
-  ])("is told at its place, and alone: %s", (_, text, fault) => {
+  ])("is reported at its place, and as the only one: %s", (_, text, fault) => {
     expect(faultsOf(text)).toEqual([expect.stringContaining(fault)]);
   });
 

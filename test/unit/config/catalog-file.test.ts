@@ -55,7 +55,7 @@ describe("the summaries of a model", () => {
     return adapter?.kind === "ai-sdk" ? adapter.summary : "none";
   };
 
-  it("the summaries of a model are off unless the entry says so, and have their defaults", () => {
+  it("the summaries of a model are off by default, and have defaults", () => {
     expect(summaryOf("")).toBeUndefined();
     expect(summaryOf(", summary: {}")).toEqual({ after: 20, keep: 4 });
     expect(summaryOf(", summary: { after: 5, keep: 0, model: n }")).toEqual({ after: 5, keep: 0, model: "n" });
@@ -107,7 +107,7 @@ describe("loading", () => {
     expect(await loadCatalog(path)).toEqual(readCatalog("agents: [{ name: a }]\n"));
   });
 
-  it("loading says so when there is no file", async () => {
+  it("loading reports a missing file", async () => {
     expect(await loadCatalog(join(folder, "none.yaml"))).toEqual({
       ok: false,
       unreadable: "missing",
@@ -115,7 +115,7 @@ describe("loading", () => {
     });
   });
 
-  it("loading says so when it is no file, not text, or too large", async () => {
+  it("loading reports a path that is not a file, not text, or too large", async () => {
     expect(await loadCatalog(folder)).toMatchObject({
       unreadable: "refused",
       faults: [{ message: "the file cannot be read: it is not a regular file" }],

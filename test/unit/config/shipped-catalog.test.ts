@@ -110,7 +110,7 @@ describe("the shipped catalogue", () => {
     expect(replyTo("music_agent", "play")?.repeat).toBeGreaterThan(100);
   });
 
-  it("the shipped catalogue lets whom it delegates to be asked", () => {
+  it("the shipped catalogue enables the agents that it delegates to", () => {
     const catalog = catalogOf(text);
     for (const { id, adapter, subAgents } of catalog.agents.values()) {
       for (const { delegate } of adapter.kind === "scripted" ? adapter.replies : []) {

@@ -124,7 +124,7 @@ describe("a connection's stream", () => {
     expect(heard.slice(-3)).toEqual(["z", "agent_list", "a"]);
   });
 
-  test("a connection's stream of an unknown connection is a new one, and says so", async () => {
+  test("a connection's stream of an unknown connection is a new one, and reports it", async () => {
     const { store, url } = await place();
     const headers = {
       "Last-Event-ID": connectionPosition({
@@ -211,7 +211,7 @@ describe("a connection's stream", () => {
     expect([gateway.followers.count, bus.memory.topicCount]).toEqual([0, 0]);
   });
 
-  test("a connection's stream tells a client that was away of sessions that were bound and ended meanwhile, each event once", async () => {
+  test("a connection's stream sends a client that was away the sessions that were bound and ended meanwhile, each event once", async () => {
     const { url, feed, connect, load } = await place();
     await feed.create("a");
     const { reader, connectionId } = await connect("", { a: 1, b: 1, c: 1 });
@@ -242,7 +242,7 @@ describe("a connection's stream", () => {
     expect(slotsOf(reader.position)).toEqual([{ slot: 0, seq: 3 }]);
   });
 
-  test("a connection's stream says so when more came and went than a position can name", async () => {
+  test("a connection's stream reports when more sessions came and went than a position can name", async () => {
     const { url, feed, connect, load } = await place();
     await feed.create("a");
     const { reader, connectionId } = await connect("", { a: 1 });

@@ -123,7 +123,7 @@ describe("a board of unfinished messages", () => {
     expect(textOf(board)).toEqual([]);
   });
 
-  test("nothing of a run comes after its end, not even a new message", () => {
+  test("a run writes nothing after its end, not even a new message", () => {
     const board = new DraftBoard();
     board.add(A, delta(0, "la"), NOON);
     board.finish(M);

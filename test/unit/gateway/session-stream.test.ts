@@ -249,7 +249,7 @@ describe("a reply that is being written", () => {
     expect([...reader.transcript.writing.keys(), ...other.transcript.writing.keys()]).toEqual([]);
   });
 
-  test("a reply that is being written is not sent again to a reader that read its end before this node heard of it", async () => {
+  test("a reply that is being written is not sent again to a reader that got its end before this node did", async () => {
     const { bus, clock, feed, read, reader: first } = await hearing();
     bus.fate = () => "lose";
     await feed.finish("a", "m", "la li");

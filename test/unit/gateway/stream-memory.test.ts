@@ -25,7 +25,7 @@ function watchRequests(): WeakRef<FastifyRequest>[] {
 }
 
 test.each(["/session/a/events", "/floor/u%3Aann/events", "/events"])(
-  "an open stream of %s keeps nothing of its request",
+  "an open stream of %s keeps no reference to its request",
   async (path) => {
     const store = await openTemporaryStore();
     const bus = new UnreliableBus();

@@ -7,13 +7,13 @@ import { fill } from "../../../page/words/sentence.ts";
 const telling = { say: (key: keyof typeof en, values = {}) => fill(en[key], values), agentName: (id: string) => id };
 const line = (type: string, data: object) => lineOf({ type, data } as unknown as LogEvent, telling);
 
-test("a message is told with its role, and a summary as a summary", () => {
+test("a message is printed with its role, and a summary as a summary", () => {
   const reply = { role: "assistant", content: "It rains." };
   expect(line("message", reply)).toEqual({ name: "assistant", text: "It rains." });
   expect(line("message", { ...reply, summary: { upTo: "m1" } })).toEqual({ name: "summary", text: "It rains." });
 });
 
-test("a transition is told with both regions, its level and its reason", () => {
+test("a transition is printed with both regions, its level and its reason", () => {
   const data = { event: "duck", from: "active.idle", to: "ducked", level: -14, by: { agentId: "phone" } };
   expect(line("session_transition", data)).toEqual({
     name: "duck",
@@ -25,7 +25,7 @@ test("a transition is told with both regions, its level and its reason", () => {
   );
 });
 
-test("a decision is told with a sign and its reason", () => {
+test("a decision is printed with a sign and its reason", () => {
   const challenger = { agentId: "chat", priority: 10 };
   const holder = { agentId: "phone", priority: 90 };
   expect(line("arbitration", { outcome: "rejected", reason: "lower_priority", challenger, holder })).toEqual({

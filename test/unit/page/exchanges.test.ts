@@ -24,7 +24,7 @@ const read = (...parts: [type: string, data: unknown, sessionId?: string][]) =>
 const ways = (...parts: Parameters<typeof read>) =>
   read(...parts).map(({ from, to }) => `${written(from)} > ${written(to)}`);
 
-describe("what a log says of who told what to whom", () => {
+describe("the exchanges of a log", () => {
   test("a decision is shown as two messages, the request and the answer", () => {
     const challenger = { sessionId: "a", agentId: "music", priority: 20 };
     expect(

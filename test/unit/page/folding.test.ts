@@ -47,7 +47,7 @@ describe("a log with its quiet folded", () => {
   });
 });
 
-test("a length is told in its largest unit, in the reader's language", () => {
+test("a duration is shown in its largest unit, in the reader's language", () => {
   expect([12_000, 120_000, 7_200_000, 200_000_000].map((ms) => lengthText(ms, "en"))).toEqual([
     "12s",
     "2m",

@@ -12,7 +12,7 @@ describe("the modes of a session", () => {
     expect(modesOf(agents, { agentId: id, mode: "work" }, true)).toEqual({ names, current: "work" });
   });
 
-  test("are none for an agent without modes", () => {
+  test("are empty for an agent without modes", () => {
     expect(modesOf(agents, { agentId: "plain" as AgentId, mode: undefined }, true)).toBeUndefined();
     expect(modesOf([], { agentId: id, mode: undefined }, true)).toBeUndefined();
   });

@@ -202,7 +202,7 @@ describe("a worker that stops", () => {
     },
   );
 
-  test("a worker that stops loses what its agent may not start again, and says so", async () => {
+  test("a worker that stops reports the runs that its agents may not restart as lost", async () => {
     const { stage, worker } = await openSinging({ agent: "once" });
     const stopped = worker.worker.stop(patience);
     await stage.clock.advance(patience.graceMs);

@@ -143,7 +143,7 @@ describe("a report", () => {
     ]);
   });
 
-  test("a report is made at once when it is wanted, even with nothing to say, and tells the floor's word on the attempt", async () => {
+  test("a report is sent at once on request, even if it is empty, and returns the floor's standing for the attempt", async () => {
     const { clock, floor, reporter, standings } = makeReporter();
     floor.standing = { standing: "hold", answers: [] };
     reporter.flush();

@@ -107,7 +107,7 @@ describe("a hold", () => {
 });
 
 describe("a stop", () => {
-  test("a stop ends an agent that waits for words, keeps what was said, and says so", async () => {
+  test("a stop ends an agent that waits for text, and keeps the text so far", async () => {
     const stage = await drive();
     stage.run.say("la");
     await stage.clock.advance(0);
@@ -195,7 +195,7 @@ describe("an attempt that is given back", () => {
     },
   );
 
-  test("an attempt that is given back is done all the same when its agent came to the end before", async () => {
+  test("an attempt that is given back counts as done if its agent ended before", async () => {
     const stage = await drive();
     stage.floor.hold();
     stage.run.end();
@@ -264,7 +264,7 @@ describe("a question", () => {
     expect(stage.floor.stills.length).toBe(after);
   });
 
-  test("a question may stand beside others, each with its own answer", async () => {
+  test("several questions may be open at once, each with its own answer", async () => {
     const stage = await drive();
     const asked = [stage.run.control.ask(question), stage.run.control.ask(question)];
     await stage.clock.advance(0);

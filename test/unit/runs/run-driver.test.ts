@@ -145,7 +145,7 @@ describe("an attempt whose agent fails", () => {
     ["provider_unreachable", {}, {}],
     ["provider_refused", { prompt: "secret" }, {}],
   ] as const)(
-    "an attempt whose agent fails with %s and %j says so, and keeps what was said",
+    "an attempt whose agent fails with %s and %j reports it, and keeps the text so far",
     async (code, facts, told) => {
       const stage = await drive();
       stage.run.say("la");
@@ -159,7 +159,7 @@ describe("an attempt whose agent fails", () => {
   );
 
   test.each([new Error("the key is sk-1234"), new AppError("internal", "the key is sk-1234"), "sk-1234", undefined])(
-    "an attempt whose agent fails in any other way is internal, and nothing of the cause is told (%s)",
+    "an attempt whose agent fails in any other way is internal, without its cause (%s)",
     async (failure) => {
       const stage = await drive();
       stage.run.fail(failure);
@@ -187,7 +187,7 @@ describe("an attempt whose agent fails", () => {
 });
 
 describe("an agent that says more than is taken", () => {
-  test("an agent that says more than is taken is not asked for more until the floor has taken what there is", async () => {
+  test("an agent that writes faster than the floor accepts is not pulled until the floor has caught up", async () => {
     const stage = await drive();
     stage.floor.hold();
     const piece = "x".repeat(32_768);
@@ -232,7 +232,7 @@ describe("the log of a run", () => {
     expect(kinds(stage).filter((kind) => kind === "open")).toHaveLength(1);
   });
 
-  test("the log of a run is cut at 1 MiB, and says so", async () => {
+  test("the log of a run is cut at 1 MiB, with a note", async () => {
     const stage = await drive();
     const piece = "x".repeat(65_536);
     const pieces = MAX_LOG_UNITS / piece.length;

@@ -95,7 +95,7 @@ describe("a run", () => {
     expect(puppet.last.turn.input.id).toBe("m-three");
   });
 
-  test("a run of an agent that no longer exists fails, and says so", async () => {
+  test("a run of an agent that no longer exists fails with the reason", async () => {
     const stage = await WorkerStage.open();
     stage.agents.delete("music");
     await stage.startWorker();
@@ -151,7 +151,7 @@ describe("a run", () => {
     expect(turn.history.map(({ content }) => content)).toEqual(["go", "la"]);
   });
 
-  test("a run whose message is gone fails, and says so", async () => {
+  test("a run whose message is missing fails with the reason", async () => {
     const stage = await WorkerStage.open();
     stage.floors.store.missing.add("findMessage");
     await stage.startWorker();
@@ -317,7 +317,7 @@ describe("a question", () => {
   const question = { kind: "question" as const, question: "Which?", options: ["a"] };
 
   test.each(["deliver", "lose"] as const)(
-    "a question is asked of the user, and answered, though the bus may %s the word of it",
+    "a question is asked of the user, and answered, although the bus may %s its messages",
     async (fate) => {
       const { stage, puppet } = await openSinging();
       const answered = puppet.last.control.ask(question);

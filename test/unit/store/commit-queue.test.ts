@@ -124,7 +124,7 @@ describe("the queue of commits", () => {
     expect(await Promise.all([commits[1], ...later])).toEqual(["committed", "committed"]);
   });
 
-  test("the queue of commits tells all of a statement that got no answer, and goes on", async () => {
+  test("the queue of commits rejects all commits of a statement without an answer, and continues", async () => {
     const { committer, commitAll } = makeBusyQueue();
     const commits = commitAll(["a", "b"]);
     committer.answer(0);

@@ -114,7 +114,7 @@ describe("the way to the writer's thread", () => {
     expect(await late).toBe("late done");
   });
 
-  test("the way to the writer's thread closes when all that was taken is answered, and takes nothing from then on", async () => {
+  test("the writer's queue closes when all accepted jobs are answered, and accepts none from then on", async () => {
     const carrier = new HeldCarrier();
     const queue = new WriteQueue(carrier);
     const add = queue.add("a");

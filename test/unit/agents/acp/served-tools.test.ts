@@ -41,7 +41,7 @@ describe("a coding agent's tools of ours", () => {
     ]);
   });
 
-  test("wait for the user's consent where the entry says so, and a rejection is a result", async () => {
+  test("wait for the user's consent if the entry requires it, and a rejection is a result", async () => {
     const stage = createRunStage();
     stage.willAnswer({ kind: "confirmation", verdict: "approve_always" });
     const clock = ["clock", {}] as [string, object];

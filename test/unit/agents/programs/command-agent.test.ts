@@ -146,7 +146,7 @@ describe("a program that is silent", () => {
   test.each([
     ["silent", { start_timeout: "1s" }, "has not begun for 1 s."],
     ["pauses", { silence_timeout: "1s" }, "has given no sign for 1 s."],
-  ])("(%s) is given up, and says so", async (behaviour, limits, sentence) => {
+  ])("(%s) is given up, and reports it", async (behaviour, limits, sentence) => {
     const { parts, failure } = await playToFailure(printing(behaviour, limits).agent, turnOf("go"));
     expect(failure).toMatchObject({ code: "provider_unreachable", message: `This agent's program ${sentence}` });
     expect(exitOf(parts)).toMatchObject([{ code: null, signal: "SIGTERM" }]);
