@@ -115,7 +115,7 @@ export function agentContract(name: string, make: () => Promise<AgentSubject>): 
       expect(textOf(await play(subject.agent, turnOf(subject.speaks())))).toBe(SPOKEN.join(""));
     });
 
-    test("an agent throws an AppError where the user should hear of a failure, and answers the next turn", async () => {
+    test("an agent throws an AppError if the user should learn of a failure, and answers the next turn", async () => {
       const stage = createRunStage();
       const { failure } = await playToFailure(subject.agent, turnOf(subject.fails()), stage);
       expect(failure).toBeInstanceOf(AppError);

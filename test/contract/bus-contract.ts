@@ -112,7 +112,7 @@ export function busContract(name: string, open: () => Promise<BusSubject>): void
       expect(heard).toEqual(["late"]);
     });
 
-    test("a bus sends nothing to a subscriber that unsubscribed, and goes on with the others", async () => {
+    test("a bus sends nothing to a subscriber that unsubscribed, and continues with the others", async () => {
       const [left, stays] = [await listen(other, "topic"), await listen(other, "topic")];
       await one.publish("topic", encode("first"));
       await left.until("first");

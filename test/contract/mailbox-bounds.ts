@@ -73,7 +73,7 @@ export function mailboxBounds(name: string, open: () => Promise<BusSubject>): vo
       expect(served).toEqual([envelope]);
     });
 
-    test("an ask that is under way when the bus goes away is unavailable at once", async () => {
+    test("an ask that is in progress when the bus goes away is unavailable at once", async () => {
       const gate = Promise.withResolvers<Reply>();
       const { until } = await serveAll(() => gate.promise);
       const asked = failureOf(mail.asker.mailbox.ask(envelopeOf()));

@@ -104,7 +104,7 @@ export function mailboxContract(name: string, open: () => Promise<BusSubject>): 
       expect(await Promise.all(asked)).toEqual(envelopes.map(({ commandId }) => replyOf(commandId)));
     });
 
-    test("two nodes that ask the same each hear their own answer", async () => {
+    test("two nodes that ask the same each get their own answer", async () => {
       const third = await startNode();
       let count = 0;
       await serveAll(async () => replyOf(`answer${++count}`));
@@ -207,7 +207,7 @@ export function mailboxContract(name: string, open: () => Promise<BusSubject>): 
       expect(replies).toEqual([]);
     });
 
-    test("an answer that cannot be parsed is ignored, and the ask goes on until a valid one comes", async () => {
+    test("an answer that cannot be parsed is ignored, and the ask continues until a valid one comes", async () => {
       const heard = new Promise<string>((resolve) => {
         void mail.server.bus.subscribe(TOPIC, (message) => resolve(new TextDecoder().decode(message)));
       });

@@ -140,7 +140,7 @@ describeWith(POSTGRES, await chooseServer(POSTGRES), "several nodes on one Postg
     expect(await askDatabase(url, "SELECT FROM interlock.receipts")).toEqual([]);
   });
 
-  test("a floor that another transaction has locked is waited for alone: others go on meanwhile", async () => {
+  test("a floor that another transaction has locked is waited for alone: others continue meanwhile", async () => {
     const { nodes, url } = await openNodes(1);
     const floors = Array.from({ length: 24 }, (_, n) => new FloorWriter(nodes[0]!, `u:${n}`));
     await Promise.all(floors.map((floor) => floor.write()));

@@ -97,7 +97,7 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
       expect(work.beginnings()).toEqual(runs.map(({ id }) => id));
     });
 
-    test("a queue takes an effect that it has already for the same: waiting, or under way", async () => {
+    test("a queue takes an effect that it has already for the same: waiting, or in progress", async () => {
       const run = runOf();
       await queue.add(run);
       await queue.add(run);
@@ -152,7 +152,7 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
       }
     });
 
-    test("a queue has no more under way than it may, and more when it may have more", async () => {
+    test("a queue has no more in progress than it may, and more when it may have more", async () => {
       const work = await carryOut("run", 2, { atOnce: false });
       const runs = [runOf(), runOf(), runOf(), runOf(), runOf()];
       for (const run of runs) await queue.add(run);
@@ -192,7 +192,7 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
       work.finish(run);
     });
 
-    test("a queue takes no more when its work is stopped, and says when all that was under way has ended", async () => {
+    test("a queue takes no more when its work is stopped, and says when all that was in progress has ended", async () => {
       const work = await carryOut("run", 1, { atOnce: false });
       const [run, never] = [runOf(), runOf()];
       for (const effect of [run, never]) await queue.add(effect);
@@ -208,7 +208,7 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
       expect(work.beginnings()).toEqual([run.id]);
     });
 
-    test("a queue has stopped at once where nothing was under way", async () => {
+    test("a queue has stopped at once where nothing was in progress", async () => {
       const work = await carryOut("run");
       await work.stop();
     });

@@ -61,7 +61,7 @@ async function readAll(store: Store) {
   };
 }
 
-test("a database of before the log had blocks keeps its logs, and goes on", async () => {
+test("a database of before the log had blocks keeps its logs, and continues", async () => {
   const { file, folder, remove } = await makeFolder();
   onTestFinished(remove);
   const store = await openStore(file);

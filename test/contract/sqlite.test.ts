@@ -64,7 +64,7 @@ describe("a store that cannot write", () => {
   const canLift = process.platform === "linux";
 
   test.skipIf(!canLift)(
-    "a store that cannot write refuses writes while the disk is full, goes on reading, and recovers (needs prlimit)",
+    "a store that cannot write refuses writes while the disk is full, continues reading, and recovers (needs prlimit)",
     async () => {
       const owner = await start({ maxFileKib: 1_024 });
       const floor = new FloorWriter({ commit: (change) => owner.call("commit", change) } as Store);
@@ -106,7 +106,7 @@ describe("a store that cannot write", () => {
     return { store, thread: threads[0]! };
   }
 
-  test("a store that cannot write refuses writes when its thread is lost, goes on reading, and starts another", async () => {
+  test("a store that cannot write refuses writes when its thread is lost, continues reading, and starts another", async () => {
     const { store, thread } = await openWithThread();
     const floor = new FloorWriter(store);
     await floor.write();

@@ -61,7 +61,7 @@ describe("the example of docs/agents.md", () => {
     ["hangs up", (response) => response.destroy(), "provider_unreachable", ""],
     ["breaks off", breakOff, "provider_unreachable", SPOKEN[0]!],
   ])(
-    "the example of docs/agents.md fails with a code for the user where the server %s, and keeps what was said",
+    "the example of docs/agents.md fails with a code for the user where the server %s, and keeps its text",
     async (_, answer, code, said) => {
       await using server = await SmallServer.start(answer);
       const { parts, failure } = await playToFailure(createHttpAgent(AGENT, server.url), turnOf("hello"));

@@ -221,7 +221,7 @@ describe("a batch that cannot be had whole (history 1850)", () => {
   });
 });
 
-describe("a worker that was given a run and reads what was said before (history 59)", () => {
+describe("a worker that was given a run and reads the earlier conversation (history 59)", () => {
   const EFFECT = {
     ...{ kind: "run", id: "effect", floorId: "u:ann", sessionId: "a", runId: "run", agentId: "music" },
     ...{ priority: 20, dueAt: NOON },
@@ -297,14 +297,14 @@ describe("a worker that was given a run and reads what was said before (history 
     expect(asked.at(-1)).toMatchObject({ type: "run.report", n: 1, parts: [], outcome: { kind: "stopped" } });
   });
 
-  test("a worker that was given a run and reads what was said before does not take a word on an attempt before for one on its own", async () => {
+  test("a worker that was given a run and reads the earlier conversation does not take a notice about an attempt before for one on its own", async () => {
     const { tell, goOn, pulls } = await reading();
     await tell({ signal: "stop", attempt: 0 });
     await goOn();
     expect(pulls()).toBe(1);
   });
 
-  test("a worker that was given a run and reads what was said before says that it drives the run", async () => {
+  test("a worker that was given a run and reads the earlier conversation says that it drives the run", async () => {
     const { bus, tell, goOn } = await reading();
     let answers = 0;
     await bus.subscribe("who", () => {

@@ -28,7 +28,7 @@ function makeClock({ at = BOOT, mayFall = false } = {}) {
 }
 
 describe("the time of a process", () => {
-  test("the time of a process is that of the wall clock, and goes on as time passes", () => {
+  test("the time of a process is that of the wall clock, and continues as time passes", () => {
     const { clock, pass } = makeClock();
     expect(clock.now()).toBe(BOOT);
     pass(1_500);
@@ -230,7 +230,7 @@ describe("a node that keeps comparing", () => {
     expect(clock.timerCount).toBe(0);
   });
 
-  test("a node that keeps comparing goes on after a comparison that failed, and compares no more once it is stopped", async () => {
+  test("a node that keeps comparing continues after a comparison that failed, and compares no more once it is stopped", async () => {
     const clock = new VirtualClock();
     const time = new DatabaseTime(0);
     const answers = [new Error("away"), 400];

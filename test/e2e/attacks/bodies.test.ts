@@ -70,7 +70,7 @@ describe("a request that is refused", () => {
     expect(await client.until(/"status":"ok"/)).toMatch(/HTTP\/1\.1 200 OK/);
   });
 
-  test("a request that is refused is cut off when its body goes on for longer than any may", async () => {
+  test("a request that is refused is cut off when its body continues for longer than any may", async () => {
     const client = await open();
     await client.send(headOf("POST", "/nothing", CHUNKED));
     while (!client.socket.destroyed) await client.send(oneByteChunks(10_000));

@@ -69,7 +69,7 @@ test("an address whose connections all read streams is refused more of them, and
   }
 });
 
-test("bytes that are no request, behind a stream that is open, end it and are not answered into it", async () => {
+test("bytes that are not a request, behind a stream that is open, end it and are not answered into it", async () => {
   const { open } = await start();
   const reader = await open();
   await reader.send(headOf("GET", "/events"));

@@ -140,7 +140,7 @@ function behavesIn(evaluate: (expression: string) => Promise<string>): void {
     expect(told).toEqual({ said: expect.stringMatching(/\w/), state: "active", grew: true });
   });
 
-  test("streams carry a ticket and no token, another one for each connection, and go on after a cut", async () => {
+  test("streams carry a ticket and no token, another one for each connection, and continue after a cut", async () => {
     const road = await CuttingProxy.start(guarded.url);
     const isOpen = once(told, "open");
     const followed = evaluate(reconnect(road.url));

@@ -60,7 +60,7 @@ describe("a live session", () => {
     expect(session?.state).toBe("archived");
   });
 
-  test("a live session goes on after a cut without losing or repeating a word", async () => {
+  test("a live session continues after a cut without losing or repeating text", async () => {
     const road = await CuttingProxy.start(node.url);
     const ann = new E2eClient(node);
     const { id } = await ann.hold("general");

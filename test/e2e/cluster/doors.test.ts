@@ -77,7 +77,7 @@ await describeClusters("the doors of several gateways", (servers) => {
     expect((await ends).map(({ status }) => status)).toEqual(["rejected", "rejected"]);
   });
 
-  test("useChat's reply goes on while its gateway shuts down, and is resumed at another", async () => {
+  test("useChat's reply continues while its gateway shuts down, and is resumed at another", async () => {
     const id = newId();
     const { gateway, chat, sending } = await begin(id);
     gateway.signal("SIGTERM");
@@ -106,7 +106,7 @@ await describeClusters("the doors of several gateways", (servers) => {
     expect(await contents(id)).toEqual(["hello", "Hello there."]);
   });
 
-  test("a confirmation that useChat was asked for at one gateway is given at another, and the reply goes on there", async () => {
+  test("a confirmation that useChat was asked for at one gateway is given at another, and the reply continues there", async () => {
     const id = newId();
     const chat = new ChatInHand(here.url, id);
     await chat.sendMessage({ text: "delete" });
@@ -136,7 +136,7 @@ await describeClusters("the doors of several gateways", (servers) => {
     expect(first![1]).toBe(WHOLE);
   });
 
-  test("hanging up a chat completion aborts its run wherever that is driven", async () => {
+  test("disconnecting a chat completion aborts its run wherever that is driven", async () => {
     const session = newId();
     const request = { model: "general", messages: say("play"), metadata: { session }, stream: true as const };
     for await (const { choices } of await openai(here).chat.completions.create(request)) {

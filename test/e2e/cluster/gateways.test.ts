@@ -117,7 +117,7 @@ await describeClusters("several gateways", (servers) => {
     expect(titles).toEqual(["hello", ...Array.from({ length: 20 }, (_, n) => `t${n}`)]);
   });
 
-  test("a session that is made at one is bound to a connection at another, which goes on anywhere", async () => {
+  test("a session that is made at one is bound to a connection at another, which continues anywhere", async () => {
     const connection = await read(here, "/events");
     const { connectionId } = (await connection.stream.next("connected")).data;
     const made = { id: "carol", userId: "carol", agentId: "counter", activate: true, connectionId };

@@ -272,7 +272,7 @@ describe("a session that waits", () => {
 });
 
 describe("stopping", () => {
-  test("an idle floor, all of it, or a session twice is no error", async () => {
+  test("an idle floor, all of it, or a session twice is not an error", async () => {
     const ann = new E2eClient(node);
     for (const verb of ["stop", "stop-all"]) {
       expect((await accepted(node.post(`${ann.floorPath}/${verb}`))).archived).toEqual([]);

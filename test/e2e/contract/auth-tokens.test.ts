@@ -207,7 +207,7 @@ describe("a token signed with a published key", () => {
     },
   );
 
-  test("a token signed with a published key goes on counting when the keys change, and so does one of the new keys at once", async () => {
+  test("a token signed with a published key continues counting when the keys change, and so does one of the new keys at once", async () => {
     await using issuer = await TokenIssuer.start();
     const [first, second, third] = [await issuer.makeKey(), await issuer.makeKey("RS256"), await issuer.makeKey()];
     issuer.publish(first);
@@ -223,7 +223,7 @@ describe("a token signed with a published key", () => {
     expect((await judge(await issuer.sign(first, { sub: "ann", jti: "3" }), other)).status).toBe(401);
   });
 
-  test("a token signed with a published key is refused, and its streams end, once the key is withdrawn; others go on", async () => {
+  test("a token signed with a published key is refused, and its streams end, once the key is withdrawn; others continue", async () => {
     await using issuer = await TokenIssuer.start();
     const [old, next, newest] = [await issuer.makeKey(), await issuer.makeKey(), await issuer.makeKey()];
     issuer.publish(old, next);
@@ -262,7 +262,7 @@ describe("a token signed with a published key", () => {
     expect(issuer.fetches).toBeLessThanOrEqual(7);
   });
 
-  test("a token signed with a published key cannot be forged with the published key: the public key is no secret", async () => {
+  test("a token signed with a published key cannot be forged with the published key: the public key is not a secret", async () => {
     await using issuer = await TokenIssuer.start();
     const key = await issuer.makeKey("RS256");
     const secretJwk = { kty: "oct", k: Buffer.from(SECRET).toString("base64url"), kid: "shared" };

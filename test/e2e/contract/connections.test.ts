@@ -202,7 +202,7 @@ describe("eight live bindings", () => {
     await untilEcho(ann, stream, sessions[7]!.id);
   });
 
-  test("eight live bindings become seven when one is archived, and the stream goes on", async () => {
+  test("eight live bindings become seven when one is archived, and the stream continues", async () => {
     const ann = new E2eClient(node);
     const { stream, connectionId, sessions } = await fill(ann);
     await accepted(ann.on(sessions[3]!.id, "archive"));

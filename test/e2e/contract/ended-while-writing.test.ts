@@ -55,7 +55,7 @@ describe.each(["writer", "breaker"])("a session whose run writes (%s)", (agentId
   });
 
   test.each(["archive", "stop"] as const)(
-    "a session whose run writes ends at %s: no event follows, and its message stays as its last words left it",
+    "a session whose run writes ends at %s: no event follows, and its message stays as its last report left it",
     async (verb) => {
       const ann = new E2eClient(node);
       const { id, stream } = await writing(ann, agentId);

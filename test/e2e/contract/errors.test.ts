@@ -123,7 +123,7 @@ describe("an address", () => {
   });
 
   test.each(["/session/%zz", "/floor/%zz", "/%zz", "/session/%E0%A4%A/messages"])(
-    "an address that is no path, as %s, is 400",
+    "an address that is not a path, as %s, is 400",
     async (path) => {
       expect((await refused(node.get(path))).errorCode).toBe("bad_request");
     },

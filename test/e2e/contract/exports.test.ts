@@ -133,7 +133,7 @@ describe("an export", () => {
 });
 
 describe("an import", () => {
-  test("an import of an export is the same conversation, under new ids, and goes on", async () => {
+  test("an import of an export is the same conversation, under new ids, and continues", async () => {
     const [ann, bob] = [new E2eClient(node), new E2eClient(node)];
     const { id, messages } = await makeSession(ann);
     const { text } = await node.send("GET", `/session/${id}/export?format=jsonl`);

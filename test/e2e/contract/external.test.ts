@@ -77,7 +77,7 @@ describe("an agent that plays for itself", () => {
 });
 
 describe("a heartbeat", () => {
-  test("a heartbeat says what the session is to do and until when it keeps its place, and is no event", async () => {
+  test("a heartbeat says what the session is to do and until when it keeps its place, and is not an event", async () => {
     const ann = new E2eClient(node);
     const { id, leaseUntil } = await ann.hold("slow_music");
     const before = await ann.log(id);

@@ -47,7 +47,7 @@ describe("a fork", () => {
     expect(typesOf(await ann.log(session.id))).toEqual(["session_created"]);
   });
 
-  test("a fork ends with the message that is named, and goes on by itself", async () => {
+  test("a fork ends with the message that is named, and continues by itself", async () => {
     const ann = new E2eClient(node);
     const { id, messages } = await greeted(ann, 2);
     const { session } = await accepted(
@@ -180,7 +180,7 @@ describe("a message of the user", () => {
     expect((await refused(node.post(`/session/${id}/messages/nothing/resend`))).errorCode).toBe("not_found");
   });
 
-  test("a message of the user is sent with other words in a copy that ends before it, and the session stays as it is", async () => {
+  test("a message of the user is sent with another text in a copy that ends before it, and the session stays as it is", async () => {
     const ann = new E2eClient(node);
     const { id, messages } = await greeted(ann, 2);
     await accepted(ann.on(id, "pause"));
@@ -197,7 +197,7 @@ describe("a message of the user", () => {
     expect(said(await ann.messages(id))).toEqual(TWO);
   });
 
-  test("a message of the user keeps its images when it is sent with other words, unless others are given", async () => {
+  test("a message of the user keeps its images when it is sent with another text, unless others are given", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("general");
     await accepted(ann.say(id, "hello", { id: "first", images: [IMAGE] }));

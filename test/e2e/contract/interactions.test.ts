@@ -53,7 +53,7 @@ describe("a confirmation", () => {
     expect((await ann.see(sessionId)).activity).toBe("waiting");
   });
 
-  test("a confirmation that is approved lets the tool run, and the turn goes on to its end", async () => {
+  test("a confirmation that is approved lets the tool run, and the turn continues to its end", async () => {
     const asked = await ask("delete");
     await asked.stream.findState(asked.sessionId, "active.waiting");
     const events = await answer(asked, "approve");
@@ -174,7 +174,7 @@ describe("an answer", () => {
     expect((await other.find("complete")).data).not.toHaveProperty("cancelled");
   });
 
-  test("an answer is taken while the session is paused, and the turn goes on when it is resumed", async () => {
+  test("an answer is taken while the session is paused, and the turn continues when it is resumed", async () => {
     const { ann, sessionId, stream, requestId } = await ask("ask");
     const phone = await ann.hold("phone");
     expect(await ann.see(sessionId)).toMatchObject({ state: "paused", activity: "waiting" });

@@ -103,7 +103,7 @@ describe("a chat", () => {
     expect((await ann.messages(id)).map(({ content }) => content)).toEqual(["hello", "Hello there."]);
   });
 
-  test("a chat keeps what the user said, with NUL and lone surrogates replaced", async () => {
+  test("a chat keeps the user's text, with NUL and lone surrogates replaced", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("general");
     await accepted(
@@ -161,7 +161,7 @@ describe("a message's id", () => {
     expect(await said(ann, id, "user")).toEqual(["hello"]);
   });
 
-  test("a message's id with the same content again is the same while its run is under way, for every when_busy", async () => {
+  test("a message's id with the same content again is the same while its run is in progress, for every when_busy", async () => {
     for (const agent of ["general", "stacker", "hasty"]) {
       const ann = new E2eClient(node);
       const { id } = await ann.hold(agent);
@@ -186,7 +186,7 @@ describe("a message's id", () => {
     expect(await said(ann, id, "user")).toEqual(["hello"]);
   });
 
-  test("a message's id with other content is a mismatch while its run is under way, too", async () => {
+  test("a message's id with other content is a mismatch while its run is in progress, too", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("general");
     await accepted(ann.say(id, "play", { id: "m1" }));
@@ -218,8 +218,8 @@ describe("a message's id", () => {
   });
 });
 
-describe("a chat while a run is under way", () => {
-  test("a chat while a run is under way waits where its agent enqueues, and runs when the run has ended, in the order of arrival", async () => {
+describe("a chat while a run is in progress", () => {
+  test("a chat while a run is in progress waits where its agent enqueues, and runs when the run has ended, in the order of arrival", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("stacker");
     await accepted(ann.say(id, "play"));
@@ -235,7 +235,7 @@ describe("a chat while a run is under way", () => {
     expect((await ann.messages(id)).filter(({ status }) => status === "queued")).toEqual([]);
   });
 
-  test("a chat while a run is under way is refused where too many wait already", async () => {
+  test("a chat while a run is in progress is refused where too many wait already", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("stacker");
     await accepted(ann.say(id, "play"));
@@ -243,7 +243,7 @@ describe("a chat while a run is under way", () => {
     expect((await refused(ann.say(id, "hello"))).errorCode).toBe("agent_busy");
   });
 
-  test("a chat while a run is under way interrupts the run if its agent allows it, reports what survived, and is the next turn", async () => {
+  test("a chat while a run is in progress interrupts the run if its agent allows it, reports what survived, and is the next turn", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("hasty");
     const first = await accepted(ann.say(id, "play"));
@@ -264,7 +264,7 @@ describe("a chat while a run is under way", () => {
     ]);
   });
 
-  test("a chat while a run is under way of a paused session interrupts nothing as long as the floor is taken", async () => {
+  test("a chat while a run is in progress of a paused session interrupts nothing as long as the floor is taken", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("hasty");
     const { runId } = await accepted(ann.say(id, "play"));

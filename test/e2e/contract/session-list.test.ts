@@ -121,7 +121,7 @@ describe("a search", () => {
     }
   });
 
-  test("a search for nothing is no search", async () => {
+  test("a search for nothing is not a search", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.create("music");
     expect(await find(ann, "")).toEqual([id]);

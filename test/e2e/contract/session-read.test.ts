@@ -30,7 +30,7 @@ describe("loading a session", () => {
     expect(position).toBe((await accepted(node.get(`/session/${id}`))).position);
   });
 
-  test("loading a session shows the session as it is, with a position from which its stream goes on", async () => {
+  test("loading a session shows the session as it is, with a position from which its stream continues", async () => {
     const ann = new E2eClient(node);
     const created = await ann.create("music");
     const { session, position } = await accepted(node.post("/session/load", { sessionId: created.id }));
@@ -164,7 +164,7 @@ describe("a queued message", () => {
 });
 
 describe("every answer that carries a session or a floor", () => {
-  test("every answer that carries a session or a floor has the position its log had then, good for the stream to go on from", async () => {
+  test("every answer that carries a session or a floor has the position its log had then, good for the stream to continue from", async () => {
     const ann = new E2eClient(node);
     const { body: created } = await ann.askToCreate({ agentId: "general", activate: true });
     const { id } = created.session;
@@ -250,7 +250,7 @@ describe("images", () => {
     expect(read.bytes).toEqual(png);
   });
 
-  test("images are a message of their own, without a word", async () => {
+  test("images are a message of their own, without text", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("general");
     const { messageId } = await accepted(ann.say(id, "", { images: [image] }));

@@ -79,7 +79,7 @@ describe("activate", () => {
 });
 
 describe("resume", () => {
-  test("resume of a created session is no command it knows, and the answer names those it does", async () => {
+  test("resume of a created session is not an accepted command, and the answer names those that are", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.create("music");
     await leavesAsItWas(ann, id, async () => {
@@ -90,7 +90,7 @@ describe("resume", () => {
     });
   });
 
-  test("resume of a queued session is no command it knows", async () => {
+  test("resume of a queued session is not an accepted command", async () => {
     const { ann, session } = await queue(node);
     await leavesAsItWas(ann, session.id, async () => {
       expect((await refused(ann.on(session.id, "resume"))).errorCode).toBe("illegal_command");
@@ -121,7 +121,7 @@ describe("resume", () => {
 });
 
 describe("pause", () => {
-  test("pause of a session that never had the floor is no command it knows", async () => {
+  test("pause of a session that never had the floor is not an accepted command", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.create("music");
     expect((await refused(ann.on(id, "pause"))).errorCode).toBe("illegal_command");

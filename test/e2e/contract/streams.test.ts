@@ -91,7 +91,7 @@ describe("the stream of a session", () => {
     expect(live.events.filter(({ seq }) => seq !== undefined)).toEqual(replayed);
   });
 
-  test("the stream of a session goes on after the position of the header or of the query; the header wins", async () => {
+  test("the stream of a session continues after the position of the header or of the query; the header wins", async () => {
     const ann = new E2eClient(node);
     const { path, epoch } = await withLog(ann, 5);
     const seqs = async (query: string, header?: string) => {
@@ -264,7 +264,7 @@ describe("the stream of a floor", () => {
     expect(places).toEqual(places.toSorted((one, other) => one - other));
   });
 
-  test("the stream of a floor goes on after a position, also that of the floor's own answer", async () => {
+  test("the stream of a floor continues after a position, also that of the floor's own answer", async () => {
     const ann = new E2eClient(node);
     await ann.hold("music");
     const { position } = await ann.floor();

@@ -68,7 +68,7 @@ describe("switch_agent", () => {
     expect(outcome.availableAgents!.length).toBeGreaterThan(0);
   });
 
-  test("switch_agent is busy before it looks for the agent: while a run is under way, and while a question waits", async () => {
+  test("switch_agent is busy before it looks for the agent: while a run is in progress, and while a question waits", async () => {
     const ann = new E2eClient(node);
     for (const content of ["play", "ask"]) {
       const { id } = await ann.hold("general");

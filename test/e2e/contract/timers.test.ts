@@ -99,7 +99,7 @@ describe("idle_timeout", () => {
     expect((await ann.log(id)).at(-1)!.data).toMatchObject({ event: "yield", reason: "idle_timeout" });
   });
 
-  test("idle_timeout does not count while a run is under way", async () => {
+  test("idle_timeout does not count while a run is in progress", async () => {
     const [ann, bob] = [new E2eClient(node), new E2eClient(node)];
     const { session } = await accepted(ann.askToCreate({ agentId: "sleepy" }));
     await accepted(ann.say(session.id, "play"));

@@ -166,7 +166,7 @@ describe("a turn that fails", () => {
 });
 
 describe("a turn that is interrupted", () => {
-  test("a turn that is interrupted is held if its agent yields by hold: no word is lost, repeated, or shown during the pause", async () => {
+  test("a turn that is interrupted is held if its agent yields by hold: no text is lost, repeated, or shown during the pause", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("music");
     const stream = await ann.follow(id);

@@ -30,7 +30,7 @@ async function play(server: ChildServer, id: string): Promise<Player> {
 const moves = (reader: SessionReader, id: string) =>
   (reader.transcript.logs.get(id) ?? []).filter(({ type }) => type === "session_transition").map(({ data }) => data);
 
-test("a program that is killed gives the floor up, and the music goes on at its own volume", async () => {
+test("a program that is killed gives the floor up, and the music continues at its own volume", async () => {
   const house = await makeHouse({ agents: PLAYERS });
   const server = await house.start();
   const music = await create(server, "song", "music", "ann");

@@ -5,7 +5,7 @@ import { makeHouse } from "../../support/nodes/child-server.ts";
 
 const CATALOG = { agents: [{ name: "general" }] };
 
-test("a second node on the same file is refused with a sentence, and the first goes on", async () => {
+test("a second node on the same file is refused with a sentence, and the first continues", async () => {
   const house = await makeHouse(CATALOG);
   const first = await house.start();
   const second = house.begin();
@@ -107,7 +107,7 @@ test("a database of a newer version is refused with a sentence, and stays as it 
   expect(second.stderr.trim().split("\n")).toHaveLength(1);
 });
 
-test("a file that is no database is refused with a sentence, and stays as it is", async () => {
+test("a file that is not a database is refused with a sentence, and stays as it is", async () => {
   const house = await makeHouse(CATALOG);
   house.leaveUnchecked();
   await writeFile(house.file, "remember the milk");

@@ -108,8 +108,8 @@ afterAll(async () => {
   for (const close of closing.reverse()) await close();
 });
 
-describe("a run that was under way when its node was killed", () => {
-  test("a run that was under way when its node was killed runs again if its agent is restartable, and its text is kept", async () => {
+describe("a run that was in progress when its node was killed", () => {
+  test("a run that was in progress when its node was killed runs again if its agent is restartable, and its text is kept", async () => {
     await completed("singer");
     const runId = runIds.get("singer");
     const answers = await answersOf("singer");
@@ -123,7 +123,7 @@ describe("a run that was under way when its node was killed", () => {
     expect((await sessionOf("singer")).activity).toBe("idle");
   });
 
-  test("a run that was under way when its node was killed fails if its agent is not restartable, reports it, and keeps its text", async () => {
+  test("a run that was in progress when its node was killed fails if its agent is not restartable, reports it, and keeps its text", async () => {
     await completed("teller");
     expect(eventsOf("teller", "error").map(({ data }) => data.errorCode)).toEqual(["run_lost"]);
     expect(eventsOf("teller", "complete").map(({ data }) => data.runId)).toEqual([runIds.get("teller")]);
@@ -140,7 +140,7 @@ describe("a run that was under way when its node was killed", () => {
   });
 
   test.each(["held", "aborted"])(
-    "a run that was under way when its node was killed goes on after a resume when it was paused (%s)",
+    "a run that was in progress when its node was killed continues after a resume when it was paused (%s)",
     async (id) => {
       expect(await sessionOf(id)).toMatchObject({ state: "paused", activity: "running" });
       expect((await server.post(`/session/${id}-phone/archive`)).status).toBe(200);
@@ -153,7 +153,7 @@ describe("a run that was under way when its node was killed", () => {
     },
   );
 
-  test("a run that was under way when its node was killed asks its question again, and accepts the answer", async () => {
+  test("a run that was in progress when its node was killed asks its question again, and accepts the answer", async () => {
     await readerOf("asker").until(() => eventsOf("asker", "user_question_request").length === 2);
     const [old, again] = eventsOf("asker", "user_question_request");
     const resolved = eventsOf("asker", "interaction_resolved");

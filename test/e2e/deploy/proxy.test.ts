@@ -76,7 +76,7 @@ describeWithNginx("nginx as deploy/nginx.conf has it", () => {
     expect((await fetch(`${proxy}/session/talk/events?lastEventId=${position}`)).status).toBe(204);
   });
 
-  test("lets an EventSource outlive its node, and go on at its position when there is one again", async () => {
+  test("lets an EventSource outlive its node, and continue at its position when there is one again", async () => {
     const { house, node, port } = await openHouse();
     const proxy = await startNginx(port);
     const session = new Page(`${proxy}/session/talk/events`, { mayBeSaid });

@@ -70,7 +70,7 @@ describe("an answer", () => {
     expect(await run.finalContent()).toBe("Hello there.");
   });
 
-  test("an answer goes on in the session that the client names", async () => {
+  test("an answer continues in the session that the client names", async () => {
     const id = node.newId("kitchen");
     const metadata = { session: id };
     const ask = (content: string) =>
@@ -118,7 +118,7 @@ describe("an answer", () => {
 });
 
 describe("a question of the agent", () => {
-  test("a question of the agent is a call of a function, and its result goes on with the run", async () => {
+  test("a question of the agent is a call of a function, and its result continues with the run", async () => {
     const messages: OpenAI.ChatCompletionMessageParam[] = say("ask");
     const asked = await openai.chat.completions.create({ model: "general", messages });
     expect(asked.choices[0]!.finish_reason).toBe("tool_calls");
@@ -132,7 +132,7 @@ describe("a question of the agent", () => {
     expect(sessionOf(answer)).toBe(sessionOf(asked));
   });
 
-  test("a question of the agent comes and goes on in a stream too; a confirmation takes a clear yes only", async () => {
+  test("a question of the agent comes and continues in a stream too; a confirmation takes a clear yes only", async () => {
     for (const [content, expected] of [
       ["approve", "Deleted."],
       ["no, thanks", "Kept it."],
@@ -214,8 +214,8 @@ describe("the floor", () => {
   });
 });
 
-describe("hanging up", () => {
-  test("hanging up in a stream aborts the run, and not the session's next one", async () => {
+describe("disconnecting", () => {
+  test("disconnecting in a stream aborts the run, and not the session's next one", async () => {
     const abort = new AbortController();
     const metadata = { session: node.newId("left") };
     const stream = await openai.chat.completions.create(
@@ -233,7 +233,7 @@ describe("hanging up", () => {
     expect(next.choices[0]!.message.content).toBe("Yes.");
   });
 
-  test("hanging up while it waits for a whole answer aborts the run", async () => {
+  test("disconnecting while it waits for a whole answer aborts the run", async () => {
     const abort = new AbortController();
     await accepted(node.post("/session/create", { id: "whole" }));
     const log = await node.stream("/session/whole/events");
@@ -247,7 +247,7 @@ describe("hanging up", () => {
     expect((await log.find("complete")).data).toMatchObject({ cancelled: true });
   });
 
-  test("hanging up withdraws a turn that has not begun", async () => {
+  test("disconnecting withdraws a turn that has not begun", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("stacker");
     const log = await ann.follow(id);

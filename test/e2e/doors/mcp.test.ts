@@ -110,7 +110,7 @@ describe("the MCP server", () => {
     expect(await call("abort", { sessionId })).toMatchObject({ aborted: false });
   });
 
-  test("the MCP server ends a reply with a question or a confirmation, and goes on with its answer", async () => {
+  test("the MCP server ends a reply with a question or a confirmation, and continues with its answer", async () => {
     const { call } = await connect();
     const { sessionId } = await call("ask_for_floor", { agentId: "general" });
     const asked = await call("speak", { sessionId, content: "ask" });

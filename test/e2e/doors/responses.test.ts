@@ -96,7 +96,7 @@ describe("a tool of the agent", () => {
     expect(whole.output.map(({ type }) => type)).toEqual(["mcp_call", "message"]);
   });
 
-  test("a tool of the agent that asks the user is a function call, and its output goes on with the run", async () => {
+  test("a tool of the agent that asks the user is a function call, and its output continues with the run", async () => {
     const run = openai.responses.stream({ model: "general", input: "ask" });
     const asked = await run.finalResponse();
     const call = find(asked.output, "function_call");

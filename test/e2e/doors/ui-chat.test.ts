@@ -100,7 +100,7 @@ describe("a message that is answered again, or edited", () => {
     expect(shown(chat)).toEqual(["un", "You said: un"]);
   });
 
-  test("a message that is answered again, or edited ends the reply that is under way, and is resumed and aborted by the chat's id", async () => {
+  test("a message that is answered again, or edited ends the reply that is in progress, and is resumed and aborted by the chat's id", async () => {
     const chatId = node.newId("under-way");
     const ann = new E2eClient(node);
     const chat = new ChatInHand(node.url, chatId, { body: { userId: ann.userId } });
@@ -184,7 +184,7 @@ describe("a message that is answered again, or edited", () => {
 });
 
 describe("a tool", () => {
-  test("a tool is a part with its input and output, and a sub-agent's words are data", async () => {
+  test("a tool is a part with its input and output, and a sub-agent's text is data", async () => {
     const chatId = node.newId("tools");
     const chat = new ChatInHand(node.url, chatId, {
       sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithToolCalls,
@@ -205,7 +205,7 @@ describe("a tool", () => {
     expect(chat.messages).toHaveLength(2);
   });
 
-  test("a tool that needs consent is approved, and the reply goes on in the same message", async () => {
+  test("a tool that needs consent is approved, and the reply continues in the same message", async () => {
     const chatId = node.newId("consent");
     const chat = new ChatInHand(node.url, chatId, {
       sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithApprovalResponses,
@@ -314,7 +314,7 @@ describe("a lost connection", () => {
     expect(other.lastMessage!.id).toBe(chat.lastMessage!.id);
   });
 
-  test("a lost connection with nothing under way resumes nothing", async () => {
+  test("a lost connection with nothing in progress resumes nothing", async () => {
     const chatId = node.newId("nothing");
     const chat = new ChatInHand(node.url, chatId);
     await chat.resumeStream();

@@ -82,14 +82,14 @@ else
       expect(await kept(id)).toEqual(["nod", "Yes."]);
     });
 
-    test("goes on with a reply after the user's consent, in the same message", async () => {
+    test("continues with a reply after the user's consent, in the same message", async () => {
       const { click, shows } = await openChat(node.newId("consent"));
       await click("delete");
       await click("approve");
       await shows("delete", "Deleted.");
     });
 
-    test("resumes the reply that is under way when the page is loaded again", async () => {
+    test("resumes the reply that is in progress when the page is loaded again", async () => {
       const { page, click, shows } = await openChat(node.newId("reload"));
       await click("count");
       await page.getByText("tick tick").waitFor();

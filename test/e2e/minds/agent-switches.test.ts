@@ -50,7 +50,7 @@ const LOSSES: Record<string, (shape: Shape) => Promise<void>> = {
 // Both coding agents keep their conversations below the worker's home.
 const settings = { XDG_STATE_HOME: folder };
 await describeShapes("a session whose agents change", { catalog: () => CATALOG, settings }, (shape) => {
-  test.each(Object.keys(LOSSES))("goes on with each where that agent was, after %s was killed too", async (lost) => {
+  test.each(Object.keys(LOSSES))("continues with each where that agent was, after %s was killed too", async (lost) => {
     const talk = await Talk.open(shape, "coder");
     expect(await speak(talk, "coder", "a red house")).toEqual(["speak of a red house"]);
     const { coder } = await conversationsOf(talk);

@@ -151,7 +151,7 @@ describeInChromium("deleting a session", (open) => {
     expect(await statusOf(id)).toBe(404);
   });
 
-  test("shows the next session that was opened while the answer was under way", async () => {
+  test("shows the next session that was opened while the answer was in progress", async () => {
     const eva = new E2eClient(node);
     await eva.create("general", { title: "next" });
     const { id, floorId } = await eva.create("general", { title: "slow" });

@@ -100,7 +100,7 @@ describeInChromium("the floor view", (open) => {
     await page.getByText("The floor is free. Choose an agent to start a session.").waitFor();
   });
 
-  test("talks to the session that has the floor, and shows what was said last", async () => {
+  test("sends messages to the session that has the floor, and shows its last message", async () => {
     const { page } = await open(addressOf(node.newUser("dov")));
     await agentButton(page, "General").click();
     await holderCard(page).getByLabel("Say something").fill("hello");

@@ -106,7 +106,7 @@ describeInChromium("the page's frame", (open) => {
     await expect.poll(connections).toBe(1);
   });
 
-  test("asks for a token where the server wants one, keeps it out of the scripts' reach, and forgets it when told", async () => {
+  test("asks for a token if the server requires one, keeps it out of the scripts' reach, and deletes it at the sign-out", async () => {
     const guarded = await guard();
     const { page } = await open(guarded.url);
     await page.getByLabel("Token").fill("not-the-key-0123456789abcdef");

@@ -175,7 +175,7 @@ describeInChromium("the page survives", (open) => {
     expect(unexpected(faults)).toEqual([]);
   });
 
-  test("a laptop's sleep, in which its connections die unseen, and goes on where it was", async () => {
+  test("a laptop's sleep, in which its connections die unseen, and continues where it was", async () => {
     const road = await CuttingProxy.start(node.url);
     const cay = new E2eClient(node);
     const session = await cay.hold("general");

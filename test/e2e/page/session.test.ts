@@ -101,7 +101,7 @@ describeInChromium("the session view", (open) => {
       .waitFor();
   });
 
-  test("folds what a sub-agent said beneath the place where it was called", async () => {
+  test("folds a sub-agent's messages beneath its call", async () => {
     const { id, address } = await makeSession("general");
     const { page } = await open(address);
     await node.post("/message", { type: "chat", sessionId: id, content: "browse" });

@@ -70,7 +70,7 @@ describeInChromium("the page whose sign-in ends", (open) => {
     return { page, watched: watch(page) };
   }
 
-  test("reports when its token expires, keeps what it shows and what was typed, and goes on after the next sign-in", async () => {
+  test("reports when its token expires, keeps what it shows and what was typed, and continues after the next sign-in", async () => {
     const secret = await writeTemporary("secret", SECRET, onTestFinished);
     const node = await NodeUnderTest.start({ pageFolder, settings: { INTERLOCK_AUTH: `jwt:${secret}` } });
     onTestFinished(() => node.stop());

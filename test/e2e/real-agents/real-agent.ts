@@ -218,7 +218,7 @@ export function describeRealAgent(agent: RealAgent): void {
       expect(await stage.reply()).toBe(SENTENCE);
     });
 
-    test("a real agent goes on with its conversation after its worker was killed in the middle of a tool", async () => {
+    test("a real agent continues with its conversation after its worker was killed in the middle of a tool", async () => {
       const stage = await Stage.open(agent);
       await stage.say("Remember the word xylophone.");
       await stage.next("complete");

@@ -66,7 +66,7 @@ test.each(["SIGTERM", "SIGINT"] as const)("a node with nothing to do ends at onc
   expect(await server.ended).toEqual({ code: 0, signal: null });
 });
 
-test("runs that do not end in time are given back, those that are held at once, and go on with the next node", async () => {
+test("runs that do not end in time are given back, those that are held at once, and continue with the next node", async () => {
   const house = await makeHouse(CATALOG, { INTERLOCK_DRAIN: "1s" });
   const first = await house.start();
   const readers = new Map<string, SessionReader>();

@@ -129,7 +129,7 @@ function upgradeSuite(name: "sqlite" | "postgres", open: (recording: Recording) 
     expect(messages.at(-1)).toMatchObject({ role: "assistant", status: "success", content: "You chose b." });
   });
 
-  test("a run that waited for a confirmation asks for it again, and goes on when it is given", async () => {
+  test("a run that waited for a confirmation asks for it again, and continues when it is given", async () => {
     const dan = client("dan");
     const confirm = { type: "tool_confirmation_response", response: "approve" };
     await answerAgain("dan-confirmation", "tool_confirmation_request", confirm);
@@ -151,7 +151,7 @@ function upgradeSuite(name: "sqlite" | "postgres", open: (recording: Recording) 
     ]);
   });
 
-  test("a run that was interrupted by the kill is under way again, and can be aborted", async () => {
+  test("a run that was interrupted by the kill is in progress again, and can be aborted", async () => {
     const fay = client("fay");
     const stream = await fay.follow("fay-running");
     await accepted(fay.send({ type: "abort", sessionId: "fay-running" }));
@@ -160,7 +160,7 @@ function upgradeSuite(name: "sqlite" | "postgres", open: (recording: Recording) 
     expect((await fay.see("fay-running")).activity).toBe("idle");
   });
 
-  test("the session that a call interrupted resumes when the call ends, and its held run goes on", async () => {
+  test("the session that a call interrupted resumes when the call ends, and its held run continues", async () => {
     const ann = client("ann");
     await accepted(ann.on("ann-call", "archive"));
     expect(await ann.see("ann-music")).toMatchObject({ state: "active", activity: "running" });

@@ -70,7 +70,7 @@ test("a silent provider ends its run in time, gets one request, and is logged", 
   expect(await countOf(node, "impatient", "provider_unreachable")).toBe(1);
 });
 
-test("a provider that fails a sub-agent leaves a line too, though the run goes on", async () => {
+test("a provider that fails a sub-agent leaves a line too, though the run continues", async () => {
   const { provider, node } = await openHouse();
   provider.willReply({ kind: "refusal", status: 429 });
   const { runId } = await play(node, "boss");

@@ -98,7 +98,7 @@ describe("a traced node", () => {
     expect(none.collector.paths).toEqual([]);
   });
 
-  test("a traced node does not tell of streams, nor of what asks how it is", async () => {
+  test("a traced node sends no spans of streams and probes", async () => {
     const { collector, node, user } = await startTraced();
     const { id } = await user.create("music");
     await (await user.follow(id)).close();
@@ -109,7 +109,7 @@ describe("a traced node", () => {
   });
 });
 
-test("a node that is not traced does not load what makes traces, and takes a caller's for nothing", async () => {
+test("a node that is not traced does not load the tracer, and ignores a caller's trace", async () => {
   const program = `
     import { registerHooks } from "node:module";
     const seen = [];

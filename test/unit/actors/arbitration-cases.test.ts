@@ -332,7 +332,7 @@ describe("a reserved floor", () => {
 });
 
 describe("stopping", () => {
-  test("an idle floor, or a stopped session, is no error", () => {
+  test("an idle floor, or a stopped session, is not an error", () => {
     const floor = stage();
     expect(floor.ask({ type: "floor.stop" })).toMatchObject({ ok: true, archived: [] });
     expect(floor.ask({ type: "floor.stop_all" })).toMatchObject({ ok: true, archived: [] });

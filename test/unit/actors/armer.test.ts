@@ -296,7 +296,7 @@ describe("a jump of the wall clock", () => {
     await expectBothOnTime(stage);
   });
 
-  test("a jump of the wall clock moves effects of commits under way, and leaves those of later commits", async () => {
+  test("a jump of the wall clock moves effects of commits in progress, and leaves those of later commits", async () => {
     const stage = await boot();
     stage.store.hold();
     const before = stage.commit(stage.timer("before", 2_000));

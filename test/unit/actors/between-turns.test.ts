@@ -77,7 +77,7 @@ describe("switching the agent", () => {
 });
 
 describe("a floor that is carried over", () => {
-  test("a floor that is carried over goes on where it was", () => {
+  test("a floor that is carried over continues where it was", () => {
     const floor = playing();
     floor.create("phone");
     floor.restart();

@@ -131,7 +131,7 @@ describe("a prompt", () => {
     expect(car.end("V").heard).toEqual(["V archive archived", "M resume active.idle"]);
   });
 
-  test("a prompt is announced with a sentence that says that the music goes on, not that it is paused", () => {
+  test("a prompt is announced with a sentence that says that the music continues, not that it is paused", () => {
     const spoken = (catalog = carCatalog()) => {
       const car = new Car(catalog);
       car.start("music_agent", "M");
@@ -190,7 +190,7 @@ describe("a prompt", () => {
     expect(heard).toEqual(["V preempt paused", "M preempt paused", "X activate active.idle"]);
   });
 
-  test("a prompt goes on beneath the driver's words although it is not interruptible", () => {
+  test("a prompt continues beneath the driver's words although it is not interruptible", () => {
     const car = new Car();
     car.start("music_agent", "M");
     car.start("prompt_agent", "V");

@@ -40,7 +40,7 @@ describe("a command that breaks the machines", () => {
     expect(await stage.store.store.loadSession("boom" as never)).toBeUndefined();
   });
 
-  test("a command that breaks the machines leaves a floor that goes on from the store", async () => {
+  test("a command that breaks the machines leaves a floor that continues from the store", async () => {
     const stage = await openFloor();
     const whole = stage.catalog;
     stage.catalog = withBomb(whole);

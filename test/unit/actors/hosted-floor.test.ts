@@ -100,7 +100,7 @@ describe("a deadline", () => {
 });
 
 describe("a repeat", () => {
-  test("a repeat of what waits or is under way joins it: one effect, one answer", async () => {
+  test("a repeat of what waits or is in progress joins it: one effect, one answer", async () => {
     const stage = await openFloor();
     stage.store.hold();
     const first = stage.rename("music", "first", { commandId: "one" });
@@ -118,7 +118,7 @@ describe("a repeat", () => {
     ]);
   });
 
-  test("a repeat with another body is a mismatch, and its original goes on", async () => {
+  test("a repeat with another body is a mismatch, and its original continues", async () => {
     const stage = await openFloor();
     stage.store.hold();
     const first = stage.rename("music", "first", { commandId: "one" });
@@ -129,7 +129,7 @@ describe("a repeat", () => {
     expect(await first).toMatchObject({ ok: true, session: { title: "first" } });
   });
 
-  test("a repeat of another caller is no repeat", async () => {
+  test("a repeat of another caller is not a repeat", async () => {
     const stage = await openFloor();
     const replies = await Promise.all([
       stage.rename("music", "hers", { commandId: "one" }),

@@ -287,7 +287,7 @@ describe("a node that was away is not taken for a participant that is", () => {
 });
 
 describe("a lease", () => {
-  test("a lease goes on over preemption, a return and a wait, with one timer at a time", () => {
+  test("a lease continues over preemption, a return and a wait, with one timer at a time", () => {
     const stage = new Leased();
     stage.create("radio");
     const [first] = stage.timers;

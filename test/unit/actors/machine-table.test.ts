@@ -196,7 +196,7 @@ describe("a machine by its table", () => {
     }
   });
 
-  test("a machine by its table leaves its input unchanged when its work throws, and goes on", () => {
+  test("a machine by its table leaves its input unchanged when its work throws, and continues", () => {
     const machine = setup({
       types: { context: {} as Counted, events: {} as { type: "go" | "fall" } },
       actions: {

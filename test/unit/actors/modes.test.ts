@@ -27,7 +27,7 @@ test("a turn keeps the mode in which it began; one that waits begins in the newe
   expect(modeOf(floor, "run-m2")).toBe("b");
 });
 
-test("choosing the mode that a session has is no event", () => {
+test("choosing the mode that a session has is not an event", () => {
   const floor = open();
   toMode(floor, "b");
   toMode(floor, "b");

@@ -26,7 +26,7 @@ test("a catalogue without the keys for hearing sessions together decides, says a
   expect(play(stage, SECOND)).toEqual(AFTER);
 });
 
-test("a floor that the release before stored is restored, and goes on as it would have there", () => {
+test("a floor that the release before stored is restored, and continues as it would have there", () => {
   const stage = new FloorStage(recordedCatalog());
   play(stage, FIRST);
   const { actors, lastNow } = readSnapshot({ version: 1, head: 1, snapshot: SNAPSHOT, format: 1 });

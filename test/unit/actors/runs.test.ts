@@ -132,7 +132,7 @@ describe("an attempt", () => {
     expect(floor.state("music")).toBe("active.running");
   });
 
-  test("an attempt that is being stopped has its last words kept: once, in order, and until it has stopped", () => {
+  test("an attempt that is being stopped has its last report kept: once, in order, and until it has stopped", () => {
     const floor = playing();
     floor.on("music", "abort");
     const last = (n: number, offset: number, text: string, outcome?: { kind: "stopped" }) => {
@@ -150,7 +150,7 @@ describe("an attempt", () => {
     expect(last(4, 11, " li")).toEqual([]);
   });
 
-  test("an attempt that is being stopped may begin messages with its last words, and nothing else", () => {
+  test("an attempt that is being stopped may begin messages with its last report, and nothing else", () => {
     const floor = playing();
     floor.on("music", "abort");
     const { facts } = floor.deliver({
@@ -174,7 +174,7 @@ describe("an attempt", () => {
   });
 
   test.each(["archive", "stop"] as const)(
-    "an attempt has its last words kept beyond %s, after which nothing is logged",
+    "an attempt has its last report kept beyond %s, after which nothing is logged",
     (verb) => {
       const floor = playing();
       floor.on("music", verb);
@@ -194,7 +194,7 @@ describe("an attempt", () => {
     },
   );
 
-  test("an attempt whose session was deleted has no last words, and no timer waits for them", () => {
+  test("an attempt whose session was deleted has no last report, and no timer waits for them", () => {
     const floor = playing();
     floor.on("music", "abort");
     const { timerId } = floor.actors.machineState("music" as never)!.context.stopping!;

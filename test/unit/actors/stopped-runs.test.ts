@@ -8,7 +8,7 @@ const signals = (facts: readonly Fact[]) =>
   );
 
 describe("a pause", () => {
-  test("a pause holds the run of an agent that can wait, and the resume lets it go on", () => {
+  test("a pause holds the run of an agent that can wait, and the resume lets it continue", () => {
     const floor = playing();
     const { facts } = floor.deliver({
       type: "session.create",
@@ -64,7 +64,7 @@ describe("a pause", () => {
 });
 
 describe("an abort", () => {
-  test("an abort ends the run and keeps its text, and without a run is no error", () => {
+  test("an abort ends the run and keeps its text, and without a run is not an error", () => {
     const floor = playing();
     const { facts } = floor.deliver({ type: "session.abort", sessionId: "music" });
     expect(facts.filter((fact) => fact.type === "event").map((fact) => fact.event.type)).toEqual([

@@ -154,7 +154,7 @@ describe("a summary", () => {
     expect(summaries(stage.take(written()))).toHaveLength(1);
   });
 
-  test("a summary goes on at once if there was more than one request holds", () => {
+  test("a summary continues at once if there was more than one request holds", () => {
     const stage = new Stage();
     stage.summarize();
     stage.begin();
@@ -215,7 +215,7 @@ describe("a late attempt", () => {
 });
 
 describe("a failed summary", () => {
-  test("a failed summary is tried again with growing pauses, three times in all; then after as much was said again", () => {
+  test("a failed summary is tried again with growing pauses, three times in all; then after as many new messages", () => {
     const stage = new Stage();
     stage.talk();
     stage.talk();

@@ -135,7 +135,7 @@ describe.each(Object.keys(WIRES) as (keyof typeof WIRES)[])("%s", (provider) => 
     expect(server.requests).toHaveLength(2);
   });
 
-  test.each([400, 401, 404])("a %i is a refusal, with the provider's word for it", async (status) => {
+  test.each([400, 401, 404])("a %i is a refusal, with the provider's own error", async (status) => {
     server.willReply({ kind: "refusal", status, error: { type: "invalid_request_error" } });
     const { failure } = await playToFailure(model(provider), turnOf(PROMPT));
     expect(failure).toMatchObject({

@@ -72,7 +72,7 @@ test("a tool that may write is confirmed, unless the operator says otherwise", a
   expect(results(await play(trusted, turnOf("x")))).toMatchObject([{ content: "wrote hi" }]);
 });
 
-test("a server that dies in a call fails that call, and the turn goes on", async () => {
+test("a server that dies in a call fails that call, and the turn continues", async () => {
   server.willReply({ kind: "stream", calls: [call("files_die")] }, { kind: "stream", text: ["Too bad."] });
   const parts = await play(agentWith(program()), turnOf("x"));
   expect(results(parts)).toMatchObject([{ status: "error" }]);

@@ -36,7 +36,7 @@ const results = (parts: readonly Part[]) => parts.flatMap((part) => (part.type =
 const kinds = (parts: readonly Part[]) => parts.map(({ type }) => type);
 
 describe.each(Object.keys(WIRES) as (keyof typeof WIRES)[])("a model of %s with tools", (provider) => {
-  test("calls a tool, gets its result, and goes on", async () => {
+  test("calls a tool, gets its result, and continues", async () => {
     const { agent } = house({ tools: ["clock"] }, [], { provider });
     server.willReply(
       { ...calls(call("clock", { timezone: "Asia/Shanghai" })), text: ["I look."] },
@@ -56,7 +56,7 @@ describe.each(Object.keys(WIRES) as (keyof typeof WIRES)[])("a model of %s with 
 });
 
 describe("a call", () => {
-  test("a call of a tool that there is not, or with arguments that do not fit, is answered, and the turn goes on", async () => {
+  test("a call of a tool that there is not, or with arguments that do not fit, is answered, and the turn continues", async () => {
     const { agent } = house({ tools: ["clock"] });
     server.willReply(
       calls(call("rm", {}, "a"), call("clock", { timezone: 7 }, "b"), { id: "c", name: "clock", arguments: "{oops" }),
@@ -100,7 +100,7 @@ describe("a call", () => {
     expect(stage.leftovers()).toEqual(NOTHING);
   });
 
-  test("a call waits while the run is held, and so does the model's next word", async () => {
+  test("a call waits while the run is held, and so does the model's next part", async () => {
     const { agent } = house({ tools: ["clock"] });
     server.willReply(calls(call("clock", {})), says("Late."));
     const stage = createRunStage();

@@ -35,7 +35,7 @@ describe("the failure behind an error of the SDK", () => {
     expect(codeOf(apiError({ statusCode }))).toBe(code);
   });
 
-  test("the provider's word decides where an error has no status", () => {
+  test("the provider's error name decides if an error has no status", () => {
     expect(codeOf(apiError({ type: "rate_limit_error" }))).toBe("provider_rate_limited");
     expect(codeOf(apiError({ code: "context_length_exceeded" }))).toBe("provider_refused");
     expect(codeOf({ message: "an object of the provider's", type: "server_error" })).toBe("provider_unreachable");
@@ -59,7 +59,7 @@ describe("the failure behind an error of the SDK", () => {
     expect(toProviderFailure(told)).toBe(told);
   });
 
-  test("the cause says what can be said: the kind, the status, the provider's word", () => {
+  test("the cause contains the kind, the status and the provider's error name", () => {
     const failure = toProviderFailure(apiError({ statusCode: 404, data: { error: { code: "model_not_found" } } }));
     expect(failure).toMatchObject({
       message: "The model's provider refused the request (404 model_not_found).",

@@ -107,7 +107,7 @@ describe("asking", () => {
     expect(stage.asked).toEqual([{ kind: "question", question: "Which one?", options: ["a", "b"], multiSelect: true }]);
   });
 
-  test("asking takes the user's own words where nothing was selected", async () => {
+  test("asking takes the user's own text if nothing was selected", async () => {
     expect(textOf(await question({ selected: [], customInput: "neither" }).parts)).toBe("You chose neither.");
     expect(textOf(await question({ selected: ["a"], customInput: "neither" }).parts)).toBe("You chose a.");
   });

@@ -107,7 +107,7 @@ it("a wait that runs out ends with a refusal", () => {
   expect(history.draw()[0]).toBe("Small talk 10  ····················✗");
 });
 
-it("a refusal has its place, also without a session, and a session that comes later goes on in its row", () => {
+it("a refusal has its place, also without a session, and a session that comes later continues in its row", () => {
   const history = new History()
     .created(0, "nav")
     .became(0, "nav", "active.idle")

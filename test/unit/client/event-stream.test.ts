@@ -52,7 +52,7 @@ it("events come typed and in their order, until the server says 204", async () =
   expect(place.server.heard[0]!.headers.accept).toBe("text/event-stream");
 });
 
-it("a stream that was cut goes on after its last event, by the query and not by a header", async () => {
+it("a stream that was cut continues after its last event, by the query and not by a header", async () => {
   await using place = await stage([stream([frame(1), frame(2)], "cut"), stream([frame(3)], "cut"), stream([frame(4)])]);
   expect(seqs(await all(place.events))).toEqual([1, 2, 3, 4]);
   const { server } = place;

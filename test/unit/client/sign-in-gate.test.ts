@@ -77,7 +77,7 @@ it("a request that is aborted does not wait any longer, and one whose sign-in is
   await expect(givenUp).rejects.toThrow("no sign-in");
 });
 
-it("a stream that is refused with 401 waits for the sign-in, and goes on after its position", async () => {
+it("a stream that is refused with 401 waits for the sign-in, and continues after its position", async () => {
   await using place = await stage(stream([frame(1)]), REFUSED, stream([frame(2)]), (response) =>
     response.writeHead(204).end(),
   );

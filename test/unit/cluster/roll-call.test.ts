@@ -85,7 +85,7 @@ test("a node that stops is gone at once", async () => {
   expect(await callWithin(a, 500)).toEqual([["a", "self", undefined]]);
 });
 
-test("what is no report is dropped, and the reports of too many nodes are", async () => {
+test("what is not a report is dropped, and the reports of too many nodes are", async () => {
   const { bus, join, callWithin } = stage();
   const a = await join("a");
   await bus.publish("e.reports.a", encode({ node: "x", roles: ["emperor"] }));

@@ -128,7 +128,7 @@ it("two agents that let all be heard beneath them, and of which neither can be, 
   expect((await check(pair(", when_preempted: duck"))).lines).toHaveLength(1);
 });
 
-it("a challenger that is heard together with a holder that cannot be interrupted is no warning", async () => {
+it("a challenger that is heard together with a holder that cannot be interrupted is not a warning", async () => {
   const { lines } = await check(`agents:
   - { name: listen, priority: 85, beneath: { prompt: -24 } }
   - { name: prompt, priority: 80, interruptible: false, when_preempted: duck }

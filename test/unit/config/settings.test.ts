@@ -229,7 +229,7 @@ describe("an address that others can reach", () => {
 });
 
 describe("an unknown variable or flag", () => {
-  it("the mark of a program that an agent started is no fault: such a program may be a node", () => {
+  it("the mark of a program that an agent started is not a fault: such a program may be a node", () => {
     expect(faultsOf({ INTERLOCK_RUN: "12-34-56.abc.1." })).toEqual([]);
   });
 
@@ -262,11 +262,11 @@ describe("an unknown variable or flag", () => {
     expect(faultsOf({ INTERLOCK_PORT: "many" })).toEqual(["PORT: must be a whole number from 0 to 65535"]);
   });
 
-  it("the token that other commands use is no fault", () => {
+  it("the token that other commands use is not a fault", () => {
     expect(settingsOf({ INTERLOCK_TOKEN: "secret" })).toEqual(settingsOf({}));
   });
 
-  it("the variables that Kubernetes sets for a service called interlock are no faults", () => {
+  it("the variables that Kubernetes sets for a service called interlock are not faults", () => {
     const env = {
       INTERLOCK_PORT: "tcp://10.0.0.1:3000",
       INTERLOCK_SERVICE_HOST: "10.0.0.1",

@@ -97,7 +97,7 @@ describe("the shipped catalogue", () => {
     }
   });
 
-  it("the shipped catalogue shows what agents can do: confirm, ask, fail, delegate, and go on until they are paused", () => {
+  it("the shipped catalogue shows what agents can do: confirm, ask, fail, delegate, and continue until they are paused", () => {
     expect(replyTo("vehicle_control_agent", "打开后备箱")).toMatchObject({
       confirm: { tool: "open_trunk", sensitive: true },
     });

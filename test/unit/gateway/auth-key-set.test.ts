@@ -49,7 +49,7 @@ describe("published keys", () => {
     expect(await judge(verifier, token)).toBe("unauthorized");
   });
 
-  test("published keys go on counting while they cannot be fetched, which is tried each minute", async () => {
+  test("published keys continue counting while they cannot be fetched, which is tried each minute", async () => {
     const { issuer, clock, log, open, claims } = await stage();
     const key = await issuer.makeKey();
     issuer.publish(key);

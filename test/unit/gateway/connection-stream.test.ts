@@ -31,7 +31,7 @@ describe("a connection's stream", () => {
     expect(slotsOf(reader.position)).toEqual([{ slot: 0, seq: 4 }]);
   });
 
-  test("a binding the bus did not tell of is carried within a second", async () => {
+  test("a binding whose bus message was lost is carried within a second", async () => {
     const { bus, clock, feed, connect, load } = await place();
     await feed.create("a");
     const { reader, connectionId } = await connect("", { a: 1 });

@@ -119,7 +119,7 @@ describe("a follower", () => {
     expect(follower.place).toBe(3);
   });
 
-  test("a follower reads again what came while it read, when the bus lost the word on more", async () => {
+  test("a follower reads again what came while it read, when the bus lost the later message", async () => {
     const { store, bus, feed, log } = await place();
     await feed.create("a");
     let isOut = false;

@@ -70,7 +70,7 @@ describe("a session's stream", () => {
     expect(reader.position).toBe(`${store.epoch}.0`);
   });
 
-  test("replays a long history in pages, and goes on live without a gap", async () => {
+  test("replays a long history in pages, and continues live without a gap", async () => {
     const { feed, read } = await place();
     const total = 3 * BOUNDS.replayPage;
     for (let n = 0; n < total; n += 64) await feed.log("a", 64);

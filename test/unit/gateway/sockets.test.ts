@@ -88,7 +88,7 @@ test("a connection takes its next request after one whose body was not read to i
   await whenHeard(2);
 });
 
-test("thirty-two requests may wait behind the one under way; one more closes the connection", async () => {
+test("thirty-two requests may wait behind the one in progress; one more closes the connection", async () => {
   const { heard, whenHeard, dial } = await open();
   const patient = await dial(GET.repeat(33));
   await whenHeard(1);

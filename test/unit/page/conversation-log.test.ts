@@ -77,7 +77,7 @@ describe("a transcript", () => {
     expect(transcriptOf(logOf(ask, over), "s").interactions).toEqual([]);
   });
 
-  test("a transcript puts what each sub-agent said beneath its caller, again for each time it was called", () => {
+  test("a transcript places each sub-agent's messages beneath each of its calls", () => {
     const tree = treeOf(
       message("m1", ["main"], 1),
       message("w1", ["main", "weather"], 2),
@@ -144,7 +144,7 @@ describe("a transcript", () => {
     expect(lastPauseOf(log, "s", 0)).toBeUndefined();
   });
 
-  test("a transcript knows what was said last before a moment, and looks back a thousand events for it", () => {
+  test("a transcript finds the last message before a moment, and looks back a thousand events for it", () => {
     const words = (sessionId: string, content: string) => ({ ...message(content, ["a"], 0), sessionId });
     const log = logOf(words("s", "u1"), words("other", "u2"), words("s", "u3"));
     expect(lastWordsOf(log, "s", 3)).toBe("u3");

@@ -13,7 +13,7 @@ test("a node's rate is that of its last two answers, also where another one was 
   expect(rateOf(readings, "b", "commands")).toBe(10);
 });
 
-test("nothing is said of a node that answered once, or never, or of one whose reader is no operator", () => {
+test("no rates are shown for a node that answered once, or never, or of one whose reader is no operator", () => {
   const readings = [{ at: 0, nodes: undefined }, reading(2_000, { node: "a", commits: 3 })];
   expect(rateOf(readings, "a", "commits")).toBeUndefined();
   expect(rateOf(readings, "c", "commits")).toBeUndefined();

@@ -7,7 +7,7 @@ const WHO_DRIVES_MS = 250;
 const SWEEP_MS = 10_000;
 
 describe("a pause", () => {
-  test("a pause holds the run, and its end lets it go on: one attempt, and not a word is lost", async () => {
+  test("a pause holds the run, and its end lets it continue: one attempt, and no text is lost", async () => {
     const { stage, worker, puppet } = await openSinging();
     const { last } = puppet;
     await stage.ring("ann");
@@ -168,7 +168,7 @@ describe("a worker that stops", () => {
     expect(await stage.answersOf("ann")).toEqual(["success la"]);
   });
 
-  test("a worker that stops gives back what does not end in time, and another goes on with it", async () => {
+  test("a worker that stops gives back what does not end in time, and another continues with it", async () => {
     const { stage, worker, puppet } = await openSinging();
     const stopped = worker.worker.stop(patience);
     const other = await stage.startWorker();

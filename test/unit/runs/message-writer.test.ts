@@ -143,7 +143,7 @@ describe("the messages of an attempt", () => {
     });
   });
 
-  test("the messages of an attempt that get too long go on in another, and no character is cut in two", () => {
+  test("the messages of an attempt that get too long continue in another, and no character is cut in two", () => {
     const { writer, parts, deltas } = makeWriter();
     const text = `x${"🎵".repeat(MAX_MESSAGE_UNITS)}`;
     writer.write("text", text);
@@ -219,7 +219,7 @@ describe("reasoning", () => {
 });
 
 describe("the summary", () => {
-  test("the summary is nothing before anything was said", () => {
+  test("the summary is empty before the first message", () => {
     const { writer } = makeWriter();
     expect(writer.summary).toBeUndefined();
     writer.write("reasoning", "hm");
@@ -227,7 +227,7 @@ describe("the summary", () => {
     expect(writer.summary).toBeUndefined();
   });
 
-  test("the summary is the beginning of what was said last, on one line", () => {
+  test("the summary is the beginning of the last message, on one line", () => {
     const { writer } = makeWriter();
     writer.write("text", "first");
     writer.close();

@@ -84,7 +84,7 @@ describe("a report", () => {
     expect(floor.reports).toMatchObject([{ n: 1, parts: [append(0, "x".repeat(4_096))] }]);
   });
 
-  test("a report is numbered, and the only one under way: what comes meanwhile goes into the next", async () => {
+  test("a report is numbered, and the only one in progress: what comes meanwhile goes into the next", async () => {
     const { clock, floor, reporter } = makeReporter();
     floor.hold();
     reporter.add(append(0, "a"));
@@ -200,7 +200,7 @@ describe("a report that is not taken", () => {
     },
   );
 
-  test("a report that is not taken for a while in between is no fault of the floor's", async () => {
+  test("a report that is not taken for a while in between is not a fault of the floor's", async () => {
     const { clock, floor, reporter, lost } = makeReporter();
     const fault = new AppError("internal");
     const away = new AppError("unavailable");
@@ -229,7 +229,7 @@ describe("room", () => {
     expect(await isDone(reporter.room(), clock)).toBe(true);
   });
 
-  test("room is taken by logs and results as by words", async () => {
+  test("logs and results take room like text", async () => {
     const { clock, floor, reporter } = makeReporter();
     floor.hold();
     const half = "x".repeat(MAX_UNACKNOWLEDGED_UNITS / 2 - 100);
@@ -281,8 +281,8 @@ describe("room", () => {
   });
 });
 
-describe("an attempt with nothing to tell", () => {
-  test("an attempt with nothing to tell asks every 5 s whether it is wanted, counted from the floor's last word", async () => {
+describe("an attempt with nothing to report", () => {
+  test("an attempt with nothing to report asks every 5 s whether it is wanted, counted from the floor's last answer", async () => {
     const { clock, floor, reporter, standings } = makeReporter();
     await clock.advance(4_999);
     expect(floor.asked).toEqual([]);
@@ -299,7 +299,7 @@ describe("an attempt with nothing to tell", () => {
     expect(floor.stills).toHaveLength(2);
   });
 
-  test("an attempt with nothing to tell asks every second while it waits", async () => {
+  test("an attempt with nothing to report asks every second while it waits", async () => {
     const { clock, floor, reporter } = makeReporter();
     await clock.advance(3_000);
     reporter.setPatience(false);
@@ -315,7 +315,7 @@ describe("an attempt with nothing to tell", () => {
     expect(floor.stills).toHaveLength(5);
   });
 
-  test("an attempt with nothing to tell asks again when it was not answered", async () => {
+  test("an attempt with nothing to report asks again when it was not answered", async () => {
     const { clock, floor, standings } = makeReporter();
     floor.fates.push(new AppError("unavailable"), new AppError("internal"), { ok: false, code: "internal" });
     await clock.advance(15_000);
@@ -324,7 +324,7 @@ describe("an attempt with nothing to tell", () => {
     expect(standings).toEqual([GO]);
   });
 
-  test("an attempt with nothing to tell waits with what it has to tell until it is answered: one ask at a time", async () => {
+  test("an attempt with nothing to report waits with its next report until the last one is answered: one ask at a time", async () => {
     const { clock, floor, reporter } = makeReporter();
     floor.hold();
     await clock.advance(5_000);
@@ -362,7 +362,7 @@ describe("the end", () => {
     expect(floor.asked).toHaveLength(length);
   });
 
-  test("the end waits for a report that is under way", async () => {
+  test("the end waits for a report that is in progress", async () => {
     const { clock, floor, reporter } = makeReporter();
     floor.hold();
     reporter.flush();
@@ -386,7 +386,7 @@ describe("the end", () => {
     expect(clock.timerCount).toBe(0);
   });
 
-  test("the end ends silently when it is closed, also while a report is under way", async () => {
+  test("the end ends silently when it is closed, also while a report is in progress", async () => {
     const { clock, floor, reporter, standings } = makeReporter();
     floor.fates.push(...Array.from({ length: 9 }, () => new AppError("unavailable")));
     const finished = reporter.finish({ kind: "done" });

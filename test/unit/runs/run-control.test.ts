@@ -9,7 +9,7 @@ describe("a hold", () => {
   const hold = { standing: "hold" as const, answers: [] };
   const go = { standing: "go" as const, answers: [] };
 
-  test("a hold stops the pulling; what came at that moment is said when it goes on", async () => {
+  test("a hold stops the pulling; what came at that moment is said when it continues", async () => {
     const stage = await drive();
     stage.run.say("la ");
     await stage.clock.advance(250);
@@ -35,13 +35,13 @@ describe("a hold", () => {
     expect(stage.floor.reports).toHaveLength(length + 1);
   });
 
-  test("said twice is said once", async () => {
+  test("is reported once if it is requested twice", async () => {
     const stage = await drive();
     for (const word of [hold, hold, go, go, go]) stage.driver.obey(word);
     expect(stage.holds).toEqual([true, false]);
   });
 
-  test("a hold whose end was lost is over within a second, by the floor's own word", async () => {
+  test("a hold whose end was lost is over within a second, by the floor's own message", async () => {
     const stage = await drive();
     stage.floor.standing = hold;
     stage.driver.obey(hold);
@@ -68,7 +68,7 @@ describe("a hold", () => {
     expect(silent.driver.isHeld).toBe(true);
   });
 
-  test("a hold that begins with a word lets no other be asked for", async () => {
+  test("a hold that begins with a part prevents the next pull", async () => {
     const agent = new Puppet();
     const stage = await drive(agent, (driver) => driver.obey(hold));
     stage.floor.standing = hold;
@@ -78,7 +78,7 @@ describe("a hold", () => {
   });
 
   test.each([[], ["la"]])(
-    "a hold does not keep an attempt from being stopped, with words to say or without (%j)",
+    "an attempt that is held can be stopped, with an unsent report or without (%j)",
     async (...words) => {
       const stage = await drive();
       stage.floor.standing = hold;
@@ -119,7 +119,7 @@ describe("a stop", () => {
     expect(stage.clock.timerCount).toBe(0);
   });
 
-  test("a stop that was lost is heard with the floor's next word", async () => {
+  test("a stop that was lost is found in the floor's next answer", async () => {
     const stage = await drive();
     stage.floor.standing = { standing: "stop", answers: [] };
     await stage.clock.advance(5_000);
@@ -159,7 +159,7 @@ describe("a stop", () => {
     expect((await failures).map(({ status }) => status)).toEqual(["rejected", "rejected"]);
   });
 
-  test("a stop before the agent's first word is a stop", async () => {
+  test("a stop before the agent's first part is a stop", async () => {
     const agent = new Puppet();
     const driving = drive(agent);
     const stage = await driving;
@@ -248,7 +248,7 @@ describe("a question", () => {
     expect(await asked).toMatchObject({ selected: ["b"] });
   });
 
-  test("a question whose answer was lost has it within a second, by the floor's own word", async () => {
+  test("a question whose answer was lost has it within a second, by the floor's own message", async () => {
     const stage = await drive();
     const asked = stage.run.control.ask(question);
     await stage.clock.advance(0);

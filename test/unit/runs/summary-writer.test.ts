@@ -86,7 +86,7 @@ test("a summary ends before a queued message, an unfinished message, and the cur
   });
 });
 
-test("a summary continues the one before, and none is made if nothing was said since", async () => {
+test("a summary continues the one before, and none is made without a new message", async () => {
   const messages = [message("user", "one"), message("assistant", "two")];
   const [, last] = messages;
   const summary = message("system", "In short.", { summary: { upTo: last!.id } });
@@ -107,7 +107,7 @@ test("a summary is made from a thousand messages and 256 KiB at most, and says t
   expect(await read([message("user", "字".repeat(100_000))])).toMatchObject({ hasMore: false });
 });
 
-test("the agent's words and tokens are reported once, with the first line as the session's", async () => {
+test("the agent's text and tokens are reported once, with the first line as the session's", async () => {
   const usage = { prompt_tokens: 5, completion_tokens: 1, total_tokens: 6 };
   const { writer, results, clock } = await write(async function* ({ messages }) {
     expect(messages.map(({ content }) => content)).toEqual(["one", "two"]);
@@ -175,7 +175,7 @@ test.each([
   expect(log.lines).toHaveLength(1);
 });
 
-test("no words are a failure", async () => {
+test("an empty text is a failure", async () => {
   const { writer, results } = await write(() => say(" \n"));
   await writer.run();
   const message = "The model wrote no summary.";

@@ -67,7 +67,7 @@ describe("a run", () => {
     expect([puppet.runs.length, worker.ended]).toEqual([1, ["music done"]]);
   });
 
-  test("a run comes with the conversation before it, and what earlier attempts said", async () => {
+  test("a run comes with the conversation before it, and the text of earlier attempts", async () => {
     const { stage, puppet } = await openSinging();
     puppet.last.end();
     await stage.clock.advance(0);
@@ -161,7 +161,7 @@ describe("a run", () => {
     expect(stage.puppet().runs).toEqual([]);
   });
 
-  test("a run whose agent fails is failed: what was said is kept, and the session goes on with the next turn", async () => {
+  test("a run whose agent fails is failed: its text is kept, and the session continues with the next turn", async () => {
     const { stage, worker, puppet } = await openSinging();
     puppet.last.fail(new AppError("provider_rate_limited", "slow down", { facts: { retryAfterMs: 900 } }));
     await stage.clock.advance(0);
@@ -259,7 +259,7 @@ describe("a run that two workers are given", () => {
     expect([puppet.last.isOver, worker.ended]).toEqual([true, ["once stopped"]]);
   });
 
-  test("a run that two workers are given starts again silently if nothing was said, restartable or not", async () => {
+  test("a run that two workers are given starts again silently if it has no text, restartable or not", async () => {
     const stage = await WorkerStage.open();
     const worker = await stage.startWorker();
     await stage.create("ann", "once");
@@ -285,8 +285,8 @@ describe("an abort", () => {
   });
 });
 
-describe("a word on an attempt", () => {
-  test("a word on an attempt that is late is for that attempt alone", async () => {
+describe("a notice about an attempt", () => {
+  test("a notice about an attempt that is late is for that attempt alone", async () => {
     const { stage, puppet } = await openSinging({ agent: "restless" });
     stage.bus.fate = (topic) => (topic.includes(".run.") ? "delay" : "deliver");
     await stage.ring("ann");
@@ -299,7 +299,7 @@ describe("a word on an attempt", () => {
     expect(puppet.runs.map(({ isOver }) => isOver)).toEqual([true, false]);
   });
 
-  test("a word on an attempt that comes before its agent was started is heard", async () => {
+  test("a notice about an attempt that comes before its agent was started is heard", async () => {
     const stage = await WorkerStage.open();
     const worker = await stage.startWorker();
     await stage.create("ann");

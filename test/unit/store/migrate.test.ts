@@ -78,7 +78,7 @@ describe("migrations", () => {
   });
 
   test.each([[["0001_a.sql", "0003_c.sql"]], [["0001_a.sql", "0001_b.sql"]], [["0002_b.sql"]]])(
-    "%j are no sequence, and are refused",
+    "%j are not sequence, and are refused",
     async (names) => {
       await expect(listMigrations(await folderOf(...names))).rejects.toThrow(/has no migration \d/);
     },

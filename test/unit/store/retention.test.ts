@@ -178,7 +178,7 @@ describe("a wall clock that has jumped", () => {
 });
 
 describe("a node that stops", () => {
-  test("prunes no more, and waits for what is under way", async () => {
+  test("prunes no more, and waits for what is in progress", async () => {
     const { retention, clock, asked, gate } = await pruning();
     let isStopped = false;
     const stopped = retention.stop().then(() => {

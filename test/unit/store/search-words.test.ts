@@ -102,7 +102,7 @@ describe("what a query asks for", () => {
     expect(query(text)).toBe(expected);
   });
 
-  test("nothing, when it has no words", () => {
+  test("nothing, when it is empty", () => {
     expect(termsOf(" … '\" ")).toEqual([]);
   });
 

@@ -152,7 +152,7 @@ describe("a conversation", () => {
     expect(text).toContain("Call me Ann.");
   });
 
-  test("a conversation that was interrupted within this very turn gets the earlier text, and a request to go on", async () => {
+  test("a conversation that was interrupted within this very turn gets the earlier text, and a request to continue", async () => {
     const said = messageOf("assistant", "One, tw", {
       agent: masterRef("subject"),
       runId: "run_1" as never,
@@ -195,7 +195,7 @@ describe("permission", () => {
     expect(later.asked).toEqual([]);
   });
 
-  test("permission that is refused is refused, whether the agent goes on or ends its turn", async () => {
+  test("permission that is refused is refused, whether the agent continues or ends its turn", async () => {
     const stage = createRunStage();
     stage.willAnswer(confirm("reject"), confirm("reject"));
     const parts = await play(talking().agent, turnOf("permit"), stage);

@@ -55,7 +55,7 @@ describe("a coding agent's tools of ours", () => {
     expect(textOf(rejected)).toBe("The user rejected this call: not now ");
   });
 
-  test("set sub-agents to work, whose words have their place in the tree", async () => {
+  test("set sub-agents to work, whose messages have their place in the tree", async () => {
     const catalog = makeCatalog([
       { name: "subject", tools: ["sub-agent"], adapter: acpAdapter() },
       { name: "helper", adapter: { kind: "scripted", replies: [{ say: ["It is ", "noon."] }] } },

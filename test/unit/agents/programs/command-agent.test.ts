@@ -19,7 +19,7 @@ describe("a prompt", () => {
     expect(textOf(await play(agent, turnOf("a; b && $(c) 'd'")))).toBe("--say=a; b && $(c) 'd'|end");
   });
 
-  test("a prompt that begins with a dash is no option", async () => {
+  test("a prompt that begins with a dash is not an option", async () => {
     const { agent } = printing("arguments", commandAdapter("arguments", "{prompt}"));
     expect(textOf(await play(agent, turnOf("--dangerous")))).toBe(" --dangerous");
   });

@@ -116,7 +116,7 @@ describe("a supervisor", () => {
 });
 
 describe("a mark", () => {
-  test("a mark of a process that lives is no orphan's, of a pid that was used again it is", () => {
+  test("a mark of a process that lives is not an orphan's, of a pid that was used again it is", () => {
     const mine = ownerName();
     const [pid, start, namespace] = mine.split("-");
     expect(isOrphaned(`${mine}.x.1.`)).toBe(false);
