@@ -62,6 +62,7 @@ export class Metrics implements HostMetrics, WorkerMetrics {
   readonly #slowReaders;
   readonly #waits;
   readonly #runs;
+  readonly #summaries;
   readonly #underWay;
 
   constructor(gauges: Gauges, identity: Identity) {
@@ -159,6 +160,14 @@ export class Metrics implements HostMetrics, WorkerMetrics {
       "outcome",
       "code",
     );
+    this.#summaries = histogram(
+      "interlock_summary_seconds",
+      "duration of attempts at a summary, by agent, outcome and, for a failure, its code",
+      LONG,
+      "agent",
+      "outcome",
+      "code",
+    );
     this.#underWay = new Gauge({
       name: "interlock_runs",
       help: "runs of this worker: driven, held, or waiting for a person",
@@ -210,6 +219,10 @@ export class Metrics implements HostMetrics, WorkerMetrics {
 
   runEnded(agent: string, outcome: string, durationMs: number, code?: string): void {
     this.#runs.observe({ agent, outcome, code: code ?? "" }, seconds(durationMs));
+  }
+
+  summaryEnded(agent: string, outcome: string, durationMs: number, code?: string): void {
+    this.#summaries.observe({ agent, outcome, code: code ?? "" }, seconds(durationMs));
   }
 
   runsUnderWay(driven: number, held: number, waiting: number): void {

@@ -6,7 +6,7 @@ import type { Command } from "../protocol/internal/command.ts";
 import type { RunEffect } from "../protocol/internal/effect.ts";
 import { runTopic } from "../protocol/internal/floor-message.ts";
 import type { Reply } from "../protocol/internal/reply.ts";
-import { RunSignal } from "../protocol/internal/run.ts";
+import { RunSignal, type SummaryResult } from "../protocol/internal/run.ts";
 import type { Logger } from "../protocol/ports/logger.ts";
 import { type ClaimOptions, claim } from "./run-claim.ts";
 import { SummaryWriter, type SummaryWriterOptions } from "./summary-writer.ts";
@@ -19,6 +19,8 @@ export interface SummaryRunsOptions extends ClaimOptions {
   store: SummaryWriterOptions["store"];
   /** Adds the ids of the work to every line. */
   logOf: (effect: RunEffect) => Logger;
+  /** Called when an attempt has ended. `code`: why it failed. */
+  onEnded: (agentId: AgentId, result: SummaryResult["kind"], durationMs: number, code: string | undefined) => void;
 }
 
 /** The summaries that a worker writes beside its runs: they hold no place that a run could have. */
@@ -51,7 +53,7 @@ export class SummaryRuns {
   }
 
   async #carryOut(effect: RunEffect, onBegun: (writer: SummaryWriter) => void): Promise<void> {
-    const { bus, epoch, agents, store, clock, ask, logOf } = this.#options;
+    const { bus, epoch, agents, store, clock, ask, logOf, onEnded } = this.#options;
     const { sessionId, runId } = effect;
     const log = logOf(effect);
     let writer: SummaryWriter | undefined;
@@ -68,7 +70,9 @@ export class SummaryRuns {
       const options = { agent: agents.find(task.agentId), task, sessionId, store, clock, log };
       writer = new SummaryWriter({ ...options, ask: (command: Command): Promise<Reply> => ask(effect, command) });
       onBegun(writer);
-      await writer.run();
+      const begunAt = clock.now();
+      const result = await writer.run();
+      onEnded(task.agentId, result.kind, clock.now() - begunAt, result.kind === "failed" ? result.code : undefined);
     } catch (error) {
       log.warn({ err: error }, "a summary could not be claimed; the next sweep offers it again");
     } finally {

@@ -48,7 +48,7 @@ export class SummaryWriter {
   }
 
   /** Never rejects. Resolves when the floor has the result, or cannot be reached. */
-  async run(): Promise<void> {
+  async run(): Promise<SummaryResult> {
     const { clock, log, task } = this.#options;
     const tooLong = clock.after(PATIENCE_MS, () => {
       log.warn({ agentId: task.agentId }, "a summary failed: it took more than five minutes");
@@ -60,6 +60,7 @@ export class SummaryWriter {
     asking.cancel();
     this.#abort.abort();
     await this.#report(result);
+    return result;
   }
 
   /** The floor does not want it any more, or it took too long. */

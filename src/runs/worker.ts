@@ -67,6 +67,7 @@ export interface WorkerOptions {
 export interface WorkerMetrics {
   /** `code`: the error code of a failed run. */
   runEnded(agentId: string, outcome: string, durationMs: number, code?: string): void;
+  summaryEnded(agentId: string, outcome: string, durationMs: number, code?: string): void;
   runsUnderWay(count: number, held: number, waiting: number): void;
 }
 
@@ -112,7 +113,13 @@ export class Worker {
     const { bus, store, clock, newId, agents, log } = options;
     this.#claiming = { bus, epoch: store.epoch, clock, newId, ask: (effect, command) => this.#ask(effect, command) };
     const logOf = (effect: RunEffect) => withFacts(log, factsOf(effect));
-    this.#summaries = new SummaryRuns({ ...this.#claiming, agents, store, logOf });
+    this.#summaries = new SummaryRuns({
+      ...this.#claiming,
+      agents,
+      store,
+      logOf,
+      onEnded: (...ended) => options.metrics.summaryEnded(...ended),
+    });
   }
 
   async start(): Promise<void> {

@@ -275,7 +275,7 @@ describe("a worker that was given a run and reads the earlier conversation (hist
       maxHeld: 1,
       holdTimeoutMs: 60_000,
       log: new KeptLog(),
-      metrics: { runEnded() {}, runsUnderWay() {} },
+      metrics: { runEnded() {}, summaryEnded() {}, runsUnderWay() {} },
     });
     await worker.start();
     const taken = take(EFFECT);

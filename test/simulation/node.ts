@@ -144,6 +144,7 @@ export class NodeProcess {
         holdTimeoutMs: 6_000,
         metrics: {
           runEnded: (_, outcome) => world.count(`runs ${outcome}`),
+          summaryEnded() {},
           runsUnderWay: (count) => {
             this.#runsUnderWay = count;
           },

@@ -156,6 +156,19 @@ function suite(settings: () => Promise<Record<string, string>>): void {
     expect(await stage.see()).toMatchObject({ summary: "Heard three.", messageCount: 6 });
   });
 
+  test("attempts at summaries are counted by agent and outcome, and a failed one by its code", async () => {
+    const stage = await open(await settings());
+    const counted = (labels: string) => stage.node.metric(`interlock_summary_seconds_count{agent="model",${labels}}`);
+    await stage.talk("one");
+    stage.provider.willReply({ kind: "stream", text: ["Heard two."] }, { kind: "refusal", status: 403 });
+    await stage.node.post("/message", { type: "chat", sessionId: stage.id, content: "two" });
+    await expect.poll(() => counted('outcome="failed",code="provider_refused"')).toBe(1);
+    expect(await counted('outcome="written",code=""')).toBe(0);
+    stage.provider.willReply({ kind: "stream", text: [SUMMARY] });
+    await stage.node.post(`/session/${stage.id}/summarize`);
+    await expect.poll(() => counted('outcome="written",code=""')).toBe(1);
+  });
+
   test("the next node writes a summary whose node was killed", async () => {
     const stage = await open(await settings());
     await stage.talk("one");

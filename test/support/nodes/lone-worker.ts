@@ -63,7 +63,7 @@ export async function startLoneWorker(
     maxHeld: 1,
     holdTimeoutMs: 1_000,
     log: new KeptLog(),
-    metrics: { runEnded() {}, runsUnderWay() {} },
+    metrics: { runEnded() {}, summaryEnded() {}, runsUnderWay() {} },
     ...rest,
   });
   await worker.start();

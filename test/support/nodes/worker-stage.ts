@@ -68,6 +68,7 @@ export class WorkerUnderTest {
     this.queue = new MemoryQueue(clock);
     const metrics: WorkerMetrics = {
       runEnded: (agentId, outcome) => void this.ended.push(`${agentId} ${outcome}`),
+      summaryEnded() {},
       runsUnderWay: (underWay, held, waiting) => {
         this.counts = { underWay, held, ...(waiting > 0 && { waiting }) };
       },
