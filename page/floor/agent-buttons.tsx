@@ -13,13 +13,13 @@ import type { WhatIf } from "./what-if.ts";
 /** The delay before a hovered button is queried, in ms: a pointer that only passes over it queries nothing. */
 const DWELL_MS = 120;
 
-interface Props {
+export interface AgentButtonsProps {
   whatIf: WhatIf | undefined;
   onWhatIf: (whatIf: WhatIf | undefined) => void;
 }
 
 /** A button for each agent of the catalogue. A press requests the floor; hovering shows the result of a request. */
-export function AgentButtons({ whatIf, onWhatIf }: Props) {
+export function AgentButtons({ whatIf, onWhatIf }: AgentButtonsProps) {
   const { say } = useWords();
   const client = useClient();
   const { agents, floorId = "", floor, isLive } = useHere();

@@ -1,17 +1,23 @@
-import { useState } from "react";
+import { lazy, Suspense, useState } from "react";
 import { useClient } from "../../src/react/provider.ts";
 import { useHere } from "../moment/here.tsx";
 import { Outcome } from "../parts/commands/outcome.tsx";
 import { floorName } from "../parts/floor-name.ts";
+import { useMedia } from "../parts/screen/use-media.ts";
 import { useAct } from "../parts/use-act.ts";
 import { useWords } from "../words/words.tsx";
 import { AgentButtons } from "./agent-buttons.tsx";
 import { Decisions } from "./decisions.tsx";
 import { Flags } from "./flags.tsx";
 import styles from "./floor.module.css";
+import { SheetBar } from "./sheet-bar.tsx";
+import { Side } from "./side.tsx";
 import { Stack } from "./stack.tsx";
 import { StartView } from "./start-view.tsx";
 import type { WhatIf } from "./what-if.ts";
+
+/** A separate script, because few screens have room for it. */
+const RecentLanes = lazy(async () => ({ default: (await import("./recent-lanes.tsx")).RecentLanes }));
 
 /** The holder, the paused and the waiting sessions of a floor with their reasons, and the commands for them. */
 export function FloorView() {
@@ -21,7 +27,11 @@ export function FloorView() {
   const [whatIf, setWhatIf] = useState<WhatIf>();
   const given = useAct();
   const { act, isBusy } = given;
+  const isNarrow = useMedia("(max-width: 700px)");
+  const isWide = useMedia("(min-width: 1800px)");
   if (floorId === undefined) return <StartView />;
+  const considered = { whatIf, onWhatIf: setWhatIf };
+  const decisions = floor?.decisions ?? [];
   return (
     <section className={styles["view"]} aria-labelledby="floor">
       <header className={styles["head"]}>
@@ -42,13 +52,18 @@ export function FloorView() {
         </button>
         <Outcome of={given} />
       </header>
-      <AgentButtons whatIf={whatIf} onWhatIf={setWhatIf} />
+      {isNarrow ? <AgentButtons {...considered} /> : <Side {...considered} />}
       <div className={styles["stack"]}>
         {!floor && <p className={styles["loading"]}>{say("floor.loading")}</p>}
         {floor && <Stack floor={floor} whatIf={whatIf} />}
         {floor && <Flags flags={floor.flags} />}
+        {floor && isWide && (
+          <Suspense>
+            <RecentLanes />
+          </Suspense>
+        )}
       </div>
-      <Decisions decisions={floor?.decisions ?? []} />
+      {isNarrow ? <SheetBar decisions={decisions} /> : <Decisions decisions={decisions} />}
     </section>
   );
 }

@@ -12,15 +12,8 @@ import type { Chart } from "./chart.ts";
 import { ChartFigure } from "./chart-figure.tsx";
 import { EventsList } from "./events-list.tsx";
 import styles from "./machine.module.css";
-import {
-  acceptedIn,
-  arbiterState,
-  statesOf,
-  type TransitionEvent,
-  takenBy,
-  transitionIndex,
-  transitionsOf,
-} from "./standing.ts";
+import { type ChartsProps, keyOf, SessionCharts, useTransitions } from "./session-charts.tsx";
+import { acceptedIn, arbiterState, statesOf } from "./standing.ts";
 
 /** The sessions in the list; other sessions are reached from the other views. */
 const MAX_CHOICES = 100;
@@ -112,49 +105,6 @@ function Choice({ session: { id, agentId, title, state }, agentName }: { session
     </option>
   );
 }
-
-interface ChartsProps {
-  machine: Chart;
-  session: Session | undefined;
-  transitions: readonly TransitionEvent[];
-}
-
-function SessionCharts({ machine, session, transitions }: ChartsProps) {
-  const { say } = useWords();
-  const states = session && statesOf(session);
-  return machine.regions.map((region) => {
-    const last = transitions.findLast(({ data }) => takenBy(region, data) !== undefined);
-    const isNewest = last !== undefined && last === transitions.at(-1);
-    const arrow = last && takenBy(region, last.data);
-    const isDucked = region.name === "lifecycle" && session?.state === "ducked" && session.level !== undefined;
-    return (
-      <ChartFigure
-        key={region.name}
-        title={say(region.name === "lifecycle" ? "machine.lifecycle" : "machine.activity")}
-        region={region}
-        state={states?.[region.name]}
-        note={isDucked ? `${session.level} dB` : undefined}
-        taken={isNewest && arrow !== undefined ? { arrow, key: keyOf(last) } : undefined}
-      />
-    );
-  });
-}
-
-const keyOf = ({ sessionId, seq }: TransitionEvent): string => `${sessionId} ${seq}`;
-
-function useTransitions(id: string | undefined): TransitionEvent[] {
-  const { log, count, isLive, recent } = useHere();
-  const { events, revision } = log;
-  const ahead = isLive ? recent : NOTHING;
-  const [index] = useState(transitionIndex);
-  // biome-ignore lint/correctness/useExhaustiveDependencies: `events` grows in place; the revision says so.
-  return useMemo(
-    () => (id === undefined ? [] : transitionsOf(id, events, index.of(events).get(id) ?? [], count, ahead)),
-    [id, index, events, count, revision, ahead],
-  );
-}
-
-const NOTHING: Here["recent"] = [];
 
 /** The arbiter's arrows are found by the states before and after, because its transitions have no events. */
 function ArbiterChart({ arbiter, floor }: { arbiter: Chart; floor: FloorPicture | undefined }) {

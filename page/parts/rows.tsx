@@ -1,6 +1,6 @@
 import { type ReactNode, useLayoutEffect, useRef, useState } from "react";
 import styles from "./rows.module.css";
-import { useViewport } from "./use-viewport.ts";
+import { useViewport } from "./screen/use-viewport.ts";
 
 interface Props<T> {
   items: readonly T[];

@@ -1,4 +1,4 @@
-import { useEffect, useEffectEvent, useMemo, useRef, useState } from "react";
+import { lazy, Suspense, useEffect, useEffectEvent, useMemo, useState } from "react";
 import type { SessionLiveView } from "../../src/client/live/live-session.ts";
 import type { ServerEvent } from "../../src/client/server-event.ts";
 import type { Message } from "../../src/protocol/message.ts";
@@ -7,6 +7,7 @@ import { useClient } from "../../src/react/provider.ts";
 import { useSession } from "../../src/react/use-session.ts";
 import { type Transcript, transcriptOf } from "../log/conversation-log.ts";
 import { useHere } from "../moment/here.tsx";
+import { useMedia } from "../parts/screen/use-media.ts";
 import { useAct } from "../parts/use-act.ts";
 import { useWords } from "../words/words.tsx";
 import { Composer } from "./composer.tsx";
@@ -17,6 +18,9 @@ import styles from "./session.module.css";
 import { SessionHead } from "./session-head.tsx";
 import { SessionList } from "./session-list.tsx";
 import { type Deleted, useDeleted } from "./use-deleted.ts";
+
+/** A separate script, because few screens have room for it and the charts are large. */
+const SessionMachine = lazy(async () => ({ default: (await import("./facts/session-machine.tsx")).SessionMachine }));
 
 /** A live conversation, and the list of all others beside it. */
 export function SessionView() {
@@ -154,11 +158,7 @@ function Shown({ session, transcript, onOlder, summaryFailure, onDelete }: Shown
   const { isLive } = useHere();
   const { messages, toolUses, interactions, error } = transcript;
   const [hasFacts, setHasFacts] = useState(false);
-  const opener = useRef<HTMLButtonElement>(null);
-  const closeFacts = () => {
-    setHasFacts(false);
-    opener.current?.focus();
-  };
+  const isWide = useMedia("(min-width: 1800px)");
   return (
     <>
       <div className={styles["conversation"]}>
@@ -169,13 +169,7 @@ function Shown({ session, transcript, onOlder, summaryFailure, onDelete }: Shown
           summaryFailure={summaryFailure}
           onDelete={onDelete}
         >
-          <button
-            ref={opener}
-            type="button"
-            className={styles["tofacts"]}
-            aria-expanded={hasFacts}
-            onClick={() => setHasFacts(!hasFacts)}
-          >
+          <button type="button" className={styles["tofacts"]} aria-haspopup="dialog" onClick={() => setHasFacts(true)}>
             {say("facts.title")}
           </button>
         </SessionHead>
@@ -188,7 +182,12 @@ function Shown({ session, transcript, onOlder, summaryFailure, onDelete }: Shown
         <Interactions sessionId={session.id} interactions={interactions} />
         {isLive && <Composer session={session} />}
       </div>
-      <SessionFacts session={session} isOpen={hasFacts} onClose={closeFacts} />
+      {isWide && (
+        <Suspense>
+          <SessionMachine session={session} />
+        </Suspense>
+      )}
+      <SessionFacts session={session} isOpen={hasFacts} onClose={() => setHasFacts(false)} />
     </>
   );
 }

@@ -106,9 +106,11 @@ function takeKey({ code, shiftKey, target }: KeyboardEvent, here: Here, shown: s
     return true;
   }
   if (code === "Slash" && !shiftKey) {
-    const search = document.querySelector<HTMLElement>(`[data-key="/"]`);
-    search?.focus();
-    return search !== null;
+    const search = () => document.querySelector<HTMLElement>(`input[data-key="/"]`);
+    // The list may be hidden: then the element with this key shows it.
+    if (!search()) document.querySelector<HTMLElement>(`[data-key="/"]`)?.click();
+    setTimeout(() => search()?.focus());
+    return document.querySelector(`[data-key="/"]`) !== null;
   }
   const button = ({ Slash: "?", KeyF: "F", KeyT: "T", KeyL: "L", KeyC: "C" } as Record<string, string>)[code];
   if (button === undefined || (button === "?") !== shiftKey) return false;

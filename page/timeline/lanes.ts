@@ -105,6 +105,10 @@ function change(lane: Lane, look: Look, at: number): void {
   lane.looks.push(look);
 }
 
+/** The lanes of the sessions that existed at some time of a span. */
+export const lanesWithin = (lanes: readonly Lane[], { from, to }: Span): Lane[] =>
+  lanes.filter(({ starts, endsAt = to }) => starts.length > 0 && starts[0]! <= to && endsAt >= from);
+
 /** The first index whose value is above `value`; the values ascend. */
 export function firstAbove(values: ArrayLike<number>, value: number): number {
   let low = 0;
@@ -143,7 +147,7 @@ export function moved({ from, to }: Span, part: number, whole: Span): Span {
   return within({ from: from + by, to: to + by }, whole);
 }
 
-/** The span that has two places at two parts of its length; it stays within the log. */
+/** The span in which two places are at two fractions of its length. It stays within the log. */
 export function pinched(places: readonly number[], parts: readonly number[], whole: Span): Span {
   const [first, last] = places.toSorted(ascending) as [number, number];
   const [left, right] = parts.toSorted(ascending) as [number, number];

@@ -4,7 +4,8 @@ import { useHere } from "../moment/here.tsx";
 import { LogFileButtons } from "../moment/log-file-buttons.tsx";
 import { LogStanding, NoEvents } from "../moment/log-standing.tsx";
 import { clockOf } from "../moment/moment-text.ts";
-import { useViewport } from "../parts/use-viewport.ts";
+import { usePaintedTheme } from "../parts/screen/use-painted-theme.ts";
+import { useViewport } from "../parts/screen/use-viewport.ts";
 import { useWords } from "../words/words.tsx";
 import { EventList } from "./event-list.tsx";
 import { lengthText } from "./folding.ts";
@@ -46,7 +47,7 @@ export function TimelineView() {
   );
 
   const rows = Math.min(seen.rows, lanes.length - seen.first);
-  const theme = useTheme();
+  const theme = usePaintedTheme();
   // biome-ignore lint/correctness/useExhaustiveDependencies: the width, the theme and the log change what is painted.
   useEffect(() => {
     const picture = { lanes, marks: marksOf, axis, span, first: seen.first, count: Math.max(0, rows), end };
@@ -183,21 +184,4 @@ export function TimelineView() {
       <EventList kind={kind} onKind={setKind} shown={places} />
     </div>
   );
-}
-
-/** Changes when the canvas must be painted again: its colours come from the page's style. */
-function useTheme(): string {
-  const [theme, setTheme] = useState("");
-  useEffect(() => {
-    const system = matchMedia("(prefers-color-scheme: dark)");
-    const look = () => setTheme(`${document.documentElement.dataset["theme"]} ${system.matches}`);
-    const watching = new MutationObserver(look);
-    watching.observe(document.documentElement, { attributes: true, attributeFilter: ["data-theme"] });
-    system.addEventListener("change", look);
-    return () => {
-      watching.disconnect();
-      system.removeEventListener("change", look);
-    };
-  }, []);
-  return theme;
 }

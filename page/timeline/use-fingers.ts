@@ -1,12 +1,12 @@
 import { type PointerEvent, useRef } from "react";
 
-/** One or two pointers that are down on an element: fingers, or a mouse with its main button pressed. */
+/** One or two pressed pointers on an element: fingers, or a mouse with its main button pressed. */
 export interface Fingers {
-  /** Where each is, in px from the element's left, in the order in which they came down. */
+  /** The current places, in px from the left edge of the element, in the order of the presses. */
   at: readonly number[];
-  /** Where each was when the last of them came down. */
+  /** The places at the time of the latest press. */
   began: readonly number[];
-  /** Of the element, in px. */
+  /** The width of the element, in px. */
   width: number;
 }
 
@@ -16,8 +16,8 @@ interface Told {
 }
 
 /**
- * Follows one or two pointers on an element, by the handlers that it gives. A third one is not followed; when one of two
- * is lifted, the other is not followed either: a pinch never ends as a drag.
+ * Handlers that follow one or two pointers on an element. A third pointer is ignored. When one of two is lifted, the other
+ * is ignored too, so that a pinch does not end as a drag.
  */
 export function useFingers({ onDown, onMove }: Told) {
   const now = useRef(new Map<number, number>());

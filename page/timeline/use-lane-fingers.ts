@@ -3,19 +3,19 @@ import { useHere } from "../moment/here.tsx";
 import { pinched, type Span } from "./lanes.ts";
 import { useFingers } from "./use-fingers.ts";
 
-/** Two fingers that begin nearer to each other stand above one another: how far they are spread says nothing, in px. */
+/** The shortest horizontal distance at the beginning of a pinch, in px. Below it the fingers are above one another. */
 const MIN_PINCH_PX = 24;
 
 interface Lanes {
-  /** The part that the lanes show, and the whole log, on the axis. */
+  /** The visible part and the whole log, on the axis. */
   span: Span;
   whole: Span;
-  /** Called with the place on the axis that one pointer is at. */
+  /** Called with the place of a single pointer on the axis. */
   onPress: (place: number) => void;
   onZoom: (span: Span) => void;
 }
 
-/** One pointer on the lanes chooses a moment; two move and zoom what they are on, and leave the moment as it was. */
+/** One pointer on the lanes chooses a moment. Two pointers move and zoom the lanes, and do not change the moment. */
 export function useLaneFingers({ span, whole, onPress, onZoom }: Lanes) {
   const { at: moment, lookAt } = useHere();
   const before = useRef({ moment, span });

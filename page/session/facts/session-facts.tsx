@@ -1,9 +1,11 @@
-import { type ReactNode, useEffect, useRef } from "react";
+import type { ReactNode } from "react";
 import type { Session } from "../../../src/protocol/session.ts";
 import { useHere } from "../../moment/here.tsx";
 import { clockOf } from "../../moment/moment-text.ts";
 import { Outcome } from "../../parts/commands/outcome.tsx";
 import { lookOf } from "../../parts/look.ts";
+import { Sheet } from "../../parts/screen/sheet.tsx";
+import { useMedia } from "../../parts/screen/use-media.ts";
 import { StateSign } from "../../parts/state-sign.tsx";
 import { useAct } from "../../parts/use-act.ts";
 import { useWords } from "../../words/words.tsx";
@@ -21,26 +23,15 @@ interface Props {
 /** The details of a session beside its conversation: its state, its agent, its tokens, and its log. */
 export function SessionFacts({ session, isOpen, onClose }: Props) {
   const { say } = useWords();
-  const closer = useRef<HTMLButtonElement>(null);
-  useEffect(() => {
-    if (isOpen) closer.current?.focus();
-  }, [isOpen]);
-  return (
+  const isNarrow = useMedia("(max-width: 1199px)");
+  if (isNarrow && !isOpen) return undefined;
+  const facts = (
     <section
       className={styles["facts"]}
-      data-open={isOpen}
       // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reachable with the keyboard.
       tabIndex={0}
       aria-label={say("facts.title")}
-      onKeyDown={(event) => {
-        if (event.key !== "Escape" || !isOpen) return;
-        event.stopPropagation();
-        onClose();
-      }}
     >
-      <button ref={closer} type="button" className={styles["close"]} onClick={onClose}>
-        {say("close")}
-      </button>
       <div>
         <State session={session} />
         <Agent session={session} />
@@ -49,6 +40,12 @@ export function SessionFacts({ session, isOpen, onClose }: Props) {
       </div>
       <SessionLog sessionId={session.id} />
     </section>
+  );
+  if (!isNarrow) return facts;
+  return (
+    <Sheet label={say("facts.title")} onClose={onClose}>
+      {facts}
+    </Sheet>
   );
 }
 

@@ -83,6 +83,12 @@ const beyondScreen = (page: Page) =>
       .filter((each) => each.getBoundingClientRect().right > innerWidth)
       .map((each) => each.cloneNode().outerHTML)`);
 
+/** Resizes a page, and waits until the parts that it shows at this size are drawn. */
+async function resize(page: Page, size: (typeof SIZES)[number]): Promise<void> {
+  await page.setViewportSize(size);
+  await page.evaluate("new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))");
+}
+
 describeInChromium("every view", (open) => {
   test.each(LOOKS)(
     "the page passes axe and fits the screen at three sizes: $colorScheme $locale",
@@ -93,14 +99,14 @@ describeInChromium("every view", (open) => {
         await page.goto(`${node.url}/#/${path(floor, asked)}`);
         await page.locator(drawn).first().waitFor();
         for (const size of SIZES) {
-          await page.setViewportSize(size);
+          await resize(page, size);
           expect(await beyondScreen(page), `${name} at ${size.width}`).toEqual([]);
         }
         // axe takes seconds: each view is checked once in each look, with the sizes distributed over the looks.
-        await page.setViewportSize(SIZES[(place + index) % SIZES.length]!);
+        await resize(page, SIZES[(place + index) % SIZES.length]!);
         const { violations } = await new AxeBuilder({ page }).analyze();
         expect(violations.map(({ id, nodes }) => `${name}: ${id}: ${nodes[0]?.html}`)).toEqual([]);
-        await page.setViewportSize(SIZES[0]!);
+        await resize(page, SIZES[0]!);
       }
       expect(faults.filter((fault) => !fault.includes("404"))).toEqual([]);
     },

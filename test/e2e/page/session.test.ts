@@ -338,8 +338,8 @@ describeInChromium("the session view", (open) => {
     const { page } = await open(address, { viewport: { width: 390, height: 844 } });
     const opener = page.getByRole("button", { name: "Facts", exact: true });
     await opener.waitFor();
-    const facts = page.getByRole("region", { name: "Facts" });
-    await expect.poll(() => facts.isVisible()).toBe(false);
+    const facts = page.getByRole("dialog", { name: "Facts" });
+    expect(await page.getByRole("region", { name: "Facts" }).count()).toBe(0);
     await opener.click();
     await facts.getByText("active · idle").waitFor();
     await page.keyboard.press("Escape");

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { LogEvent } from "../../../page/log/log-event.ts";
-import { firstAbove, laneIndex, moved, pinched, zoomed } from "../../../page/timeline/lanes.ts";
+import { firstAbove, laneIndex, lanesWithin, moved, pinched, zoomed } from "../../../page/timeline/lanes.ts";
 
 const AT = Date.parse("2026-11-22T08:00:00.000Z");
 
@@ -41,6 +41,27 @@ describe("lanes", () => {
       [undefined, "rejected", 5],
     ]);
     expect([from, to]).toEqual([AT, AT + 8_000]);
+  });
+
+  test("lanes within a span are those of the sessions that were there at some time of it", () => {
+    const lane = (sessionId: string, start: number, endsAt?: number) => ({
+      sessionId,
+      title: sessionId,
+      agentId: "",
+      starts: [start],
+      looks: ["idle" as const],
+      endsAt,
+    });
+    const all = [
+      lane("over", 0, 999),
+      lane("ends", 0, 1_000),
+      lane("stays", 500),
+      lane("begins", 2_000),
+      lane("later", 2_001),
+      { ...lane("unknown", 0), starts: [], looks: [] },
+    ];
+    const names = lanesWithin(all, { from: 1_000, to: 2_000 }).map(({ sessionId }) => sessionId);
+    expect(names).toEqual(["ends", "stays", "begins"]);
   });
 
   test("lanes of an empty log are empty, over a span that can be divided by", () => {

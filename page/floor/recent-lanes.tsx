@@ -1,0 +1,62 @@
+import { useEffect, useRef, useState } from "react";
+import { timeOf } from "../log/log-event.ts";
+import { useHere } from "../moment/here.tsx";
+import { clockOf } from "../moment/moment-text.ts";
+import { usePaintedTheme } from "../parts/screen/use-painted-theme.ts";
+import { useNow } from "../parts/use-now.ts";
+import { PLAIN_AXIS } from "../timeline/folding.ts";
+import { laneIndex, lanesWithin } from "../timeline/lanes.ts";
+import { LANE_PX, paintLanes } from "../timeline/paint-lanes.ts";
+import { useWords } from "../words/words.tsx";
+import styles from "./recent-lanes.module.css";
+
+const RECENT_MS = 5 * 60_000;
+/** Of more sessions, the newest are shown. */
+const MAX_LANES = 10;
+
+/** The sessions of the five minutes before the shown moment: which had the floor when, and which were paused. */
+export function RecentLanes() {
+  const { say, language } = useWords();
+  const { log, count, isLive, linkTo, agentName } = useHere();
+  const { events, revision } = log;
+  const [index] = useState(laneIndex);
+  const { lanes: all, marksOf } = index.of(events);
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const theme = usePaintedTheme();
+  const clock = useNow();
+  const last = count === 0 ? 0 : timeOf(events[count - 1]!);
+  const to = isLive ? Math.max(clock, last) : last;
+  const from = to - RECENT_MS;
+  const lanes = lanesWithin(all, { from, to }).slice(-MAX_LANES);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the log and the theme change what is painted; `from` goes with `to`.
+  useEffect(() => {
+    const picture = { lanes, marks: marksOf, axis: PLAIN_AXIS, span: { from, to }, first: 0, count: lanes.length };
+    if (canvas.current) paintLanes({ canvas: canvas.current, ...picture, end: to });
+  }, [lanes.length, marksOf, revision, to, theme]);
+  return (
+    <section className={styles["recent"]} aria-labelledby="recent">
+      <h2 id="recent">
+        {say("recent.title")} <a href={linkTo("timeline")}>{say("timeline.title")}</a>
+      </h2>
+      {lanes.length === 0 && <p>{say("recent.none")}</p>}
+      {lanes.length > 0 && (
+        <div className={styles["lanes"]} style={{ height: lanes.length * LANE_PX }}>
+          <ul>
+            {lanes.map(({ sessionId, agentId, title }) => (
+              <li key={sessionId} style={{ height: LANE_PX }}>
+                <a href={linkTo("session", { sessionId })} title={title}>
+                  {agentName(agentId)} <small>{title}</small>
+                </a>
+              </li>
+            ))}
+          </ul>
+          <canvas ref={canvas} role="img" aria-label={say("recent.picture", { sessions: lanes.length })} />
+        </div>
+      )}
+      <p className={styles["axis"]} aria-hidden="true">
+        <span>{clockOf(from, language)}</span>
+        <span>{clockOf(to, language)}</span>
+      </p>
+    </section>
+  );
+}

@@ -1,0 +1,145 @@
+import { AxeBuilder } from "@axe-core/playwright";
+import { afterAll, expect, test } from "vitest";
+import { buildPage } from "../../support/browsers/built-page.ts";
+import { closeChromium, describeInChromium } from "../../support/browsers/chromium.ts";
+import { E2eClient } from "../../support/clients/e2e-client.ts";
+import { saveLog } from "../../support/documents/saved-log.ts";
+import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
+
+const node = await NodeUnderTest.start({ pageFolder: await buildPage() });
+afterAll(() => node.stop());
+afterAll(closeChromium);
+
+const PHONE = { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true };
+const WIDE = { viewport: { width: 1920, height: 1080 } };
+
+/** A call paused the music, and a joke was refused. */
+async function drive() {
+  const user = new E2eClient(node);
+  const music = await user.hold("music", { title: "songs" });
+  const phone = await user.hold("phone", { title: "a call" });
+  await user.askToCreate({ agentId: "chat", activate: true });
+  const floor = encodeURIComponent(music.floorId);
+  return { music, phone, floor, address: `${node.url}/#/floor/${floor}` };
+}
+
+describeInChromium("what stands beside the floor", (open) => {
+  test("on a phone the newest decision is a line, which opens all as a sheet; Escape and a press outside close it", async () => {
+    const { address } = await drive();
+    const { page, faults } = await open(address, PHONE);
+    const opener = page.getByRole("button", { name: /^Decisions Chat \(10\) was refused/ });
+    await opener.tap();
+    const sheet = page.getByRole("dialog", { name: "Decisions", exact: true });
+    await sheet.getByText("Music (20) got the floor: it is free.").waitFor();
+    await sheet.locator("summary").first().tap();
+    await sheet.getByText("lower_priority").waitFor();
+    const { violations } = await new AxeBuilder({ page }).analyze();
+    expect(violations.map(({ id, nodes }) => `${id}: ${nodes[0]?.html}`)).toEqual([]);
+    await page.keyboard.press("Escape");
+    await sheet.waitFor({ state: "detached" });
+    await opener.and(page.locator(":focus")).waitFor();
+
+    await opener.tap();
+    await sheet.waitFor();
+    await page.touchscreen.tap(195, 40);
+    await sheet.waitFor({ state: "detached" });
+    await opener.and(page.locator(":focus")).waitFor();
+    await opener.tap();
+    await sheet.getByRole("button", { name: "Close", exact: true }).tap();
+    await sheet.waitFor({ state: "detached" });
+    await opener.and(page.locator(":focus")).waitFor();
+    expect(faults).toEqual([]);
+  });
+
+  test("on a phone the sessions are a sheet, with their search, which leads to one", async () => {
+    const { address, music } = await drive();
+    const { page, faults } = await open(address, PHONE);
+    await page.getByRole("article", { name: "Music: paused" }).waitFor();
+    expect(await page.getByRole("searchbox").count()).toBe(0);
+    await page.getByRole("button", { name: "Sessions", exact: true }).tap();
+    const sheet = page.getByRole("dialog", { name: "Sessions", exact: true });
+    await sheet.getByRole("link", { name: /^a call/ }).waitFor();
+    await sheet.getByRole("searchbox").fill("songs");
+    await sheet.getByRole("link", { name: /^a call/ }).waitFor({ state: "detached" });
+    const { violations } = await new AxeBuilder({ page }).analyze();
+    expect(violations.map(({ id, nodes }) => `${id}: ${nodes[0]?.html}`)).toEqual([]);
+    await sheet.getByRole("link", { name: /^songs/ }).tap();
+    await page.waitForURL(new RegExp(`#/session/.*/${music.id}`));
+    await page.getByRole("heading", { name: "songs", exact: true }).waitFor();
+    await sheet.waitFor({ state: "detached" });
+    expect(faults).toEqual([]);
+  });
+
+  test("with more room, tabs choose the agents or the sessions, with the arrow keys too; / leads to the search", async () => {
+    const { address } = await drive();
+    const { page, faults } = await open(address);
+    const tab = (name: string) => page.getByRole("tab", { name, exact: true });
+    const panel = (name: string) => page.getByRole("tabpanel", { name, exact: true });
+    await panel("Agents")
+      .getByRole("button", { name: /^Phone/ })
+      .waitFor();
+    await tab("Agents").focus();
+    await page.keyboard.press("ArrowRight");
+    await tab("Sessions").and(page.locator(":focus")).waitFor();
+    await panel("Sessions")
+      .getByRole("link", { name: /^songs/ })
+      .waitFor();
+    await page.keyboard.press("ArrowLeft");
+    await panel("Agents")
+      .getByRole("button", { name: /^Phone/ })
+      .waitFor();
+    await page.getByRole("heading", { level: 1 }).click();
+    await page.keyboard.press("/");
+    await panel("Sessions").getByRole("searchbox").and(page.locator(":focus")).waitFor();
+    await page.keyboard.type("a call");
+    await panel("Sessions")
+      .getByRole("link", { name: /^songs/ })
+      .waitFor({ state: "detached" });
+    expect(faults).toEqual([]);
+  });
+});
+
+describeInChromium("what a wide screen has room for", (open) => {
+  test("the five minutes before the moment, a lane for each session that was there", async () => {
+    const { page, faults } = await open(`${node.url}/#/floor`, WIDE);
+    const saved = await saveLog([0, 100, 600], afterAll);
+    await page.locator("input[type=file]").first().setInputFiles(saved);
+    await page.getByRole("navigation").getByRole("link", { name: "Floor" }).click();
+    const recent = page.getByRole("region", { name: "The last five minutes", exact: false });
+    await recent.getByRole("img", { name: /^3 sessions/ }).waitFor();
+    /** How many pixels of each lane are painted in a column: the lane's bar, and the line beneath it. */
+    const column = (part: number) =>
+      page.evaluate<number[]>(`(() => {
+        const canvas = document.querySelector("canvas[role=img]");
+        const { data } = canvas.getContext("2d").getImageData(Math.round((canvas.width - 1) * ${part}), 0, 1, 66);
+        const painted = Array.from({ length: 66 }, (_, y) => data[4 * y + 3] > 0);
+        return [0, 22, 44].map((top) => painted.slice(top, top + 22).filter(Boolean).length);
+      })()`);
+    await expect.poll(() => column(0.5)).toEqual([2 + 1, 2 + 1, 1]);
+    await page.getByRole("slider").press("Home");
+    await page.getByRole("slider").press("ArrowRight");
+    await recent.getByRole("img", { name: /^1 sessions?/ }).waitFor();
+    await page.setViewportSize({ width: 1280, height: 720 });
+    await recent.waitFor({ state: "detached" });
+    expect(faults).toEqual([]);
+  });
+
+  test("the session's machine beside its conversation, as it is and as it was", async () => {
+    const { floor, music } = await drive();
+    const { page, faults } = await open(`${node.url}/#/session/${floor}/${music.id}`, WIDE);
+    const machine = page.getByRole("region", { name: "Machine", exact: true });
+    const lit = (state: string) => machine.locator(`[data-state=${state}][data-lit=true]`);
+    await lit("paused").waitFor();
+    await lit("idle").waitFor();
+    const [left, right] = [
+      (await machine.boundingBox())!,
+      (await page.getByRole("region", { name: "Facts" }).boundingBox())!,
+    ];
+    expect(left.x + left.width).toBeLessThan(right.x);
+    await page.goto(`${node.url}/#/session/${floor}/${music.id}?at=1`);
+    await lit("created").waitFor();
+    await page.setViewportSize({ width: 1280, height: 720 });
+    await machine.waitFor({ state: "detached" });
+    expect(faults).toEqual([]);
+  });
+});
