@@ -1,8 +1,8 @@
 /**
  * What the browser remembers between visits, for all its tabs. Nothing secret is kept here: the token is an HttpOnly
- * cookie. `owner`: who is signed in.
+ * cookie. `owner`: who is signed in; `signin`: when that was last said, in ms since 1970.
  */
-export type ChoiceName = "language" | "theme" | "owner" | "keys";
+export type ChoiceName = "language" | "theme" | "owner" | "signin" | "keys";
 
 const PREFIX = "interlock.";
 
@@ -23,17 +23,27 @@ export function writeChoice(name: ChoiceName, value: string): void {
   }
 }
 
-export function forgetChoice(name: ChoiceName): void {
+/** Who is signed in with this browser; undefined: nobody, as far as it remembers. */
+export const readOwner = (): string | undefined => readChoice("owner");
+
+/** Tells the other tabs too, also if the same user signed in again. */
+export function writeOwner(ownerId: string | undefined): void {
+  if (ownerId === undefined) forgetChoice("owner");
+  else writeChoice("owner", ownerId);
+  writeChoice("signin", String(Date.now()));
+}
+
+/** Called when another tab signed in or out. */
+export function watchOwner(watcher: (ownerId: string | undefined) => void): void {
+  addEventListener("storage", ({ key }) => {
+    if (key === `${PREFIX}signin`) watcher(readOwner());
+  });
+}
+
+function forgetChoice(name: ChoiceName): void {
   try {
     localStorage.removeItem(PREFIX + name);
   } catch {
     // Nothing was kept.
   }
-}
-
-/** Another tab changed the choice, or forgot it. */
-export function watchChoice(name: ChoiceName, watcher: (value: string | undefined) => void): void {
-  addEventListener("storage", ({ key, newValue }) => {
-    if (key === PREFIX + name) watcher(newValue ?? undefined);
-  });
 }

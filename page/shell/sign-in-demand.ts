@@ -51,8 +51,8 @@ export class SignInDemand {
 
   /** Another tab signed in, or out (undefined). The tabs of a browser share the cookie. */
   readonly changedElsewhere = (ownerId: string | undefined): void => {
-    if (ownerId === this.#ownerId) return;
-    this.#beginAnew(this.#wasIn ? ownerId : undefined);
+    if (ownerId !== this.#ownerId) this.#beginAnew(this.#wasIn ? ownerId : undefined);
+    else if (this.#waiting) this.signedIn(ownerId);
   };
 
   /** A stream is open: a later 401 is the end of a sign-in, and not the first question. */

@@ -4,7 +4,7 @@ import { useClient } from "../../src/react/provider.ts";
 import { clockOf } from "../moment/moment-text.ts";
 import { useAct } from "../parts/use-act.ts";
 import { useWords } from "../words/words.tsx";
-import { forgetChoice, readChoice, writeChoice } from "./choices.ts";
+import { readOwner, writeOwner } from "./choices.ts";
 import styles from "./frame.module.css";
 
 interface SignInProps {
@@ -35,7 +35,7 @@ export function SignIn({ endedAt, onSignedIn }: SignInProps) {
     setState("busy");
     try {
       const { ownerId } = await client.signIn(token);
-      if (ownerId !== undefined) writeChoice("owner", ownerId);
+      writeOwner(ownerId);
       onSignedIn(ownerId);
     } catch (error) {
       const isRefused = error instanceof ClientError && error.status >= 400 && error.status < 500;
@@ -72,11 +72,11 @@ export function SignOut() {
   const { say } = useWords();
   const client = useClient();
   const { act, refusal, isBusy } = useAct();
-  if (readChoice("owner") === undefined) return undefined;
+  if (readOwner() === undefined) return undefined;
   const leave = () =>
     act(async () => {
       await client.signOut();
-      forgetChoice("owner");
+      writeOwner(undefined);
       location.reload();
     });
   return (

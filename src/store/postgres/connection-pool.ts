@@ -65,7 +65,7 @@ export class StatementRefused extends Error {
 /** Another transaction has kept a lock for longer than a statement waits for it. Nothing was done. */
 export class RowsLocked extends AppError {
   constructor(error: unknown) {
-    super("unavailable", "Another session of the database locks what is to be written; repeat with the same key.", {
+    super("unavailable", "Another session of the database holds a lock that this request waits for; repeat it.", {
       cause: plainError(error),
     });
     this.name = "RowsLocked";
@@ -173,7 +173,7 @@ export class PostgresPool implements Database {
     if (now - this.#lockToldAt >= LOCK_NOTE_MS) {
       this.#lockToldAt = now;
       const facts = { database: this.#where, reason: reasonOf(error) };
-      this.#log.warn(facts, "another session of the database locks rows that are to be written");
+      this.#log.warn(facts, "another session of the database holds a lock that statements of this node wait for");
     }
     return new RowsLocked(error);
   }

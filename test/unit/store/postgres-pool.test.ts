@@ -124,7 +124,7 @@ describe("a pool of connections to PostgreSQL", () => {
       await clock.advance(wait);
       await ask();
     }
-    expect(log.lines).toEqual(["another session of the database locks rows that are to be written"]);
+    expect(log.lines).toEqual(["another session of the database holds a lock that statements of this node wait for"]);
     await clock.advance(1);
     await ask();
     expect(log.lines).toHaveLength(2);
