@@ -118,8 +118,8 @@ describeWith(POSTGRES, choice, "a PostgreSQL server that fails", (start) => {
   test("while PostgreSQL answers no query, every call is unavailable; calls work again when it answers", async () => {
     const url = await makeDatabase(server());
     const proxy = await StallingProxy.start(url);
-    const road = Object.assign(new URL(url), { port: String(proxy.port) }).href;
-    const store = await openNode(road, { connections: 3 });
+    const throughProxy = Object.assign(new URL(url), { port: String(proxy.port) }).href;
+    const store = await openNode(throughProxy, { connections: 3 });
     const floor = new FloorWriter(store, "u:bob");
     await floor.write();
     proxy.stall();

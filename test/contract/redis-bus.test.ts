@@ -51,7 +51,7 @@ describeWith(redis, await chooseRedisProcess(), "the bus over a Redis in trouble
   }
 
   /** Publishes until a message arrives: a lost message is not a fault. */
-  async function untilHeard(bus: Bus, topic: string, listening: Bus = bus): Promise<void> {
+  async function untilReceived(bus: Bus, topic: string, listening: Bus = bus): Promise<void> {
     let isHeard = false;
     const subscription = await listening.subscribe(topic, () => {
       isHeard = true;
@@ -163,7 +163,7 @@ describeWith(redis, await chooseRedisProcess(), "the bus over a Redis in trouble
     server.thaw();
     await back;
     await bus.publish("topic", encode("hello"));
-    await untilHeard(bus, "topic");
+    await untilReceived(bus, "topic");
     expect(heard.slice(0, 1)).toEqual(["hello"]);
   });
 
@@ -178,7 +178,7 @@ describeWith(redis, await chooseRedisProcess(), "the bus over a Redis in trouble
     const back = untilBack(bus);
     server.thaw();
     await back;
-    await untilHeard(bus, "topic");
+    await untilReceived(bus, "topic");
     expect(heard).toEqual([]);
   });
 
@@ -251,7 +251,7 @@ describeWith(redis, await chooseRedisProcess(), "the bus over a Redis in trouble
     // The same servers in another order count as the same.
     const beside = await buses.connect([other.url, one.url]);
     const topics = Array.from({ length: 16 }, (_, index) => `topic.${index}`);
-    for (const topic of topics) await untilHeard(bus, topic, beside);
+    for (const topic of topics) await untilReceived(bus, topic, beside);
     const away = untilAway(bus);
     one.freeze();
     await away;
@@ -259,11 +259,11 @@ describeWith(redis, await chooseRedisProcess(), "the bus over a Redis in trouble
     expect(gone.length).toBeGreaterThan(0);
     expect(gone.length).toBeLessThan(topics.length);
     expect(bus.isAway()).toBe(true);
-    for (const topic of topics) if (!gone.includes(topic)) await untilHeard(bus, topic, beside);
+    for (const topic of topics) if (!gone.includes(topic)) await untilReceived(bus, topic, beside);
     const back = [untilBack(bus), beside.isAway() ? untilBack(beside) : undefined];
     one.thaw();
     await Promise.all(back);
-    for (const topic of topics) await untilHeard(bus, topic, beside);
+    for (const topic of topics) await untilReceived(bus, topic, beside);
   });
 
   test("stores that share a Redis are separate", async () => {
@@ -274,7 +274,7 @@ describeWith(redis, await chooseRedisProcess(), "the bus over a Redis in trouble
     await stranger.subscribe("topic", (message) => void heard.push(decode(message)));
     await bus.publish("topic", encode("mine"));
     await stranger.publish("topic", encode("theirs"));
-    await untilHeard(stranger, "topic");
+    await untilReceived(stranger, "topic");
     expect(heard[0]).toBe("theirs");
     const channels = await connectTo(server).pubsub("CHANNELS", "*");
     expect(channels.length).toBeGreaterThan(0);
@@ -289,7 +289,7 @@ describeWith(redis, await chooseRedisProcess(), "the bus over a Redis in trouble
     await bus.subscribe("topic", (message) => void heard.push(message.byteLength));
     await bus.publish("topic", new Uint8Array(MAX_BUS_MESSAGE + 1));
     await bus.publish("topic", new Uint8Array(MAX_BUS_MESSAGE));
-    await untilHeard(bus, "topic");
+    await untilReceived(bus, "topic");
     expect(heard[0]).toBe(MAX_BUS_MESSAGE);
     expect(buses.log.lines).toEqual(["a message exceeds the size limit of the bus and is lost"]);
   });

@@ -68,8 +68,8 @@ describe("every page", () => {
 });
 
 test("docs/architecture.md lists the files of src and page", () => {
-  const house = readPage("docs/architecture.md").blocks.find(({ text }) => text.includes("\nsrc/\n"))!;
-  const names = house.text.match(/[\w*-]+\.tsx?\b/g)!;
+  const tree = readPage("docs/architecture.md").blocks.find(({ text }) => text.includes("\nsrc/\n"))!;
+  const names = tree.text.match(/[\w*-]+\.tsx?\b/g)!;
   expect(names.length).toBeGreaterThan(40);
   const isThere = (name: string) => {
     const pattern = new RegExp(`(^|/)${name.replaceAll("*", "[\\w-]*").replaceAll(".", "\\.")}$`);

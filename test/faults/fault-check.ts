@@ -1,6 +1,11 @@
 import { expect } from "vitest";
 import { SessionReader } from "../support/clients/session-reader.ts";
-import { type AnswerBody, type ChildServer, makeHouse, type ServerHouse } from "../support/nodes/child-server.ts";
+import {
+  type AnswerBody,
+  type ChildServer,
+  type Installation,
+  makeInstallation,
+} from "../support/nodes/child-server.ts";
 import { Chance } from "../support/runner/chance.ts";
 
 const SONG = Array.from({ length: 12 }, (_, n) => `la${n} `);
@@ -109,8 +114,8 @@ class Client {
  */
 export async function checkFaults(seed: number): Promise<{ commands: number; done: number; kills: number }> {
   const chance = new Chance(seed);
-  const house = await makeHouse(CATALOG);
-  let node = await house.start();
+  const installation = await makeInstallation(CATALOG);
+  let node = await installation.start();
   const clients: Client[] = [];
   const floors: SessionReader[] = [];
   for (let user = 0; user < USERS; user++) {
@@ -131,7 +136,7 @@ export async function checkFaults(seed: number): Promise<{ commands: number; don
   const readers = [...floors, ...clients.map(({ connection }) => connection)];
   for (let round = 0; round < ROUNDS; round++) {
     await storm(node, clients, readers, chance, 40 + chance.below(60));
-    node = await restart(house, readers);
+    node = await restart(installation, readers);
   }
   const journal = clients.flatMap((client) => client.journal);
   for (const client of clients) {
@@ -182,8 +187,8 @@ async function storm(
   for (const result of results) if (result.status === "rejected") throw result.reason;
 }
 
-async function restart(house: ServerHouse, readers: readonly SessionReader[]): Promise<ChildServer> {
-  const node = await house.start();
+async function restart(installation: Installation, readers: readonly SessionReader[]): Promise<ChildServer> {
+  const node = await installation.start();
   for (const reader of readers) {
     reader.moveTo(node.url);
     await reader.open();

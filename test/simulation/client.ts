@@ -7,7 +7,7 @@ import type { Reply } from "../../src/protocol/internal/reply.ts";
 import { type Clock, sleep } from "../../src/protocol/ports/clock.ts";
 import { must } from "../support/runner/must.ts";
 import type { Cluster } from "./cluster.ts";
-import type { Wish } from "./commands.ts";
+import type { PlannedCommand } from "./commands.ts";
 import type { NodeProcess } from "./node.ts";
 import { visit } from "./visit.ts";
 import type { World } from "./world.ts";
@@ -27,8 +27,8 @@ export class Client {
   #count = 0;
   #waiting = 0;
   /** Commands that were never answered: each took effect once or not at all. */
-  readonly #unanswered: Wish[] = [];
-  readonly #answered: { wish: Wish; reply: Reply }[] = [];
+  readonly #unanswered: PlannedCommand[] = [];
+  readonly #answered: { planned: PlannedCommand; reply: Reply }[] = [];
 
   constructor(world: World, cluster: Cluster, floorId: FloorId, caller: string) {
     this.#world = world;
@@ -47,15 +47,15 @@ export class Client {
   }
 
   /** Carry out a command; resolves with its answer, or without one when the client gave up. */
-  async see(wish: Wish, commandId: string): Promise<Reply | undefined> {
+  async see(planned: PlannedCommand, commandId: string): Promise<Reply | undefined> {
     this.#waiting += 1;
-    const isLook = wish.command.type === "floor.what_if";
-    const reply = await this.#ask(wish, isLook ? undefined : this.#caller, commandId);
+    const isLook = planned.command.type === "floor.what_if";
+    const reply = await this.#ask(planned, isLook ? undefined : this.#caller, commandId);
     this.#waiting -= 1;
     if (isLook) return reply;
-    if (!reply) this.#unanswered.push(wish);
-    else this.#answered.push({ wish, reply });
-    if (reply && this.#world.chance.percent(15)) void this.#askAgain(wish, commandId, reply);
+    if (!reply) this.#unanswered.push(planned);
+    else this.#answered.push({ planned, reply });
+    if (reply && this.#world.chance.percent(15)) void this.#askAgain(planned, commandId, reply);
     return reply;
   }
 
@@ -65,13 +65,13 @@ export class Client {
     for (const { mark } of this.#unanswered) {
       if (mark) must(watch.countOf(mark) <= 1, () => `${mark}: done ${watch.countOf(mark)} times`);
     }
-    for (const { wish, reply } of this.#answered) this.#mustBeDone(wish, reply);
+    for (const { planned, reply } of this.#answered) this.#mustBeDone(planned, reply);
   }
 
-  async #ask(wish: Wish, caller: string | undefined, commandId: string): Promise<Reply | undefined> {
+  async #ask(planned: PlannedCommand, caller: string | undefined, commandId: string): Promise<Reply | undefined> {
     const { chance, clock, trace } = this.#world;
     const { floorId } = this;
-    const { command } = wish;
+    const { command } = planned;
     const envelope = { floorId, commandId, bodyHash: "hash", command, ...(caller !== undefined && { caller }) };
     let fairTries = 0;
     // A repeat may join its original, which started at that time.
@@ -84,7 +84,7 @@ export class Client {
         const { reply } = outcome;
         if (reply.ok && command.type === "session.answer") this.#world.count("questions answered");
         this.#world.expect(() =>
-          caller === undefined ? this.#mustBeTrue(reply, askedAt) : this.#mustBeOnRecord(wish, reply, commandId),
+          caller === undefined ? this.#mustBeTrue(reply, askedAt) : this.#mustBeOnRecord(planned, reply, commandId),
         );
         return reply;
       }
@@ -101,12 +101,18 @@ export class Client {
   }
 
   /** The same key again at another node: the same answer; with another body: a refusal. */
-  async #askAgain(wish: Wish, commandId: string, reply: Reply): Promise<void> {
+  async #askAgain(planned: PlannedCommand, commandId: string, reply: Reply): Promise<void> {
     const { chance, clock } = this.#world;
     const { floorId } = this;
     await sleep(clock as Clock, chance.below(3_000));
     const bodyHash = chance.percent(80) ? "hash" : "another";
-    const outcome = await this.#request({ floorId, commandId, bodyHash, caller: this.#caller, command: wish.command });
+    const outcome = await this.#request({
+      floorId,
+      commandId,
+      bodyHash,
+      caller: this.#caller,
+      command: planned.command,
+    });
     if (typeof outcome !== "object" || !("reply" in outcome || outcome.failed === "idempotency_mismatch")) return;
     this.#world.expect(() => {
       if (bodyHash !== "hash") {
@@ -131,7 +137,7 @@ export class Client {
   }
 
   /** An answer is given after its commit, and is the only one. */
-  #mustBeOnRecord(wish: Wish, reply: Reply, commandId: string): void {
+  #mustBeOnRecord(planned: PlannedCommand, reply: Reply, commandId: string): void {
     const { memory } = this.#world;
     const receipt = memory.receiptOf({ caller: this.#caller, commandId });
     must(receipt !== undefined, () => `${commandId} was answered and left no receipt`);
@@ -139,10 +145,10 @@ export class Client {
       isSame(JSON.parse(receipt.reply), reply),
       () => `${commandId} was answered ${JSON.stringify(reply)}, its receipt says ${receipt.reply}`,
     );
-    this.#mustBeDone(wish, reply);
+    this.#mustBeDone(planned, reply);
   }
 
-  #mustBeDone({ mark, sessionId, command }: Wish, reply: Reply): void {
+  #mustBeDone({ mark, sessionId, command }: PlannedCommand, reply: Reply): void {
     if (mark === undefined) return;
     const { watch } = this.#world;
     const count = watch.countOf(mark);

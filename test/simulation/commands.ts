@@ -5,7 +5,7 @@ import { AGENTS, RESTRICTING } from "./catalogue.ts";
 import type { World } from "./world.ts";
 
 /** A command, and the event that shows that it was executed. */
-export interface Wish {
+export interface PlannedCommand {
   command: Command;
   /** Counted by the watch: once if it was accepted, never if it was refused. */
   mark?: string | undefined;
@@ -20,16 +20,16 @@ const HEAVY_MORE = 150_000;
 const VERBS = ["activate", "activate", "resume", "resume", "pause", "archive", "stop", "abort", "delete"] as const;
 
 /** A client's next command, mostly a useful one. Ids are derived from the command's id. */
-export function drawWish(world: World, floorId: FloorId, commandId: string): Wish {
+export function drawCommand(world: World, floorId: FloorId, commandId: string): PlannedCommand {
   const { chance, memory, theme } = world;
   const sessions = memory.sessionsOf(floorId);
   const living = sessions.filter(({ state }) => state !== "archived");
   if (living.length === 0 || (living.length < 4 && chance.percent(20))) return create(world, floorId, commandId);
   const { id } = chance.percent(95) ? chance.pick(living) : chance.pick(sessions);
-  return KINDS[chance.pick(theme.wishes)](world, floorId, commandId, id);
+  return KINDS[chance.pick(theme.commandKinds)](world, floorId, commandId, id);
 }
 
-function create(world: World, floorId: FloorId, commandId: string): Wish {
+function create(world: World, floorId: FloorId, commandId: string): PlannedCommand {
   const { chance } = world;
   const session = newSession(world, floorId, commandId);
   const { sessionId } = session;
@@ -54,13 +54,13 @@ const turnOf = ({ chance }: World, commandId: string) => ({
   content: `words of ${commandId} `.repeat(chance.percent(0.5) ? 4_500 : 1),
 });
 
-function chat(world: World, _: FloorId, commandId: string, sessionId: SessionId): Wish {
+function chat(world: World, _: FloorId, commandId: string, sessionId: SessionId): PlannedCommand {
   const turn = turnOf(world, commandId);
   return { command: { type: "session.chat", sessionId, turn }, mark: `message ${turn.messageId}`, sessionId };
 }
 
 /** A turn larger than a page of a log, or nearly: a history has room for a few of them. */
-function heavy(world: World, floorId: FloorId, commandId: string, sessionId: SessionId): Wish {
+function heavy(world: World, floorId: FloorId, commandId: string, sessionId: SessionId): PlannedCommand {
   const { chance } = world;
   if (!world.takeHeavy()) return chat(world, floorId, commandId, sessionId);
   const words = `words of ${commandId} `;
@@ -69,16 +69,16 @@ function heavy(world: World, floorId: FloorId, commandId: string, sessionId: Ses
   return { command: { type: "session.chat", sessionId, turn }, mark: `message ${turn.messageId}`, sessionId };
 }
 
-function verb({ chance }: World, _: FloorId, __: string, sessionId: SessionId): Wish {
+function verb({ chance }: World, _: FloorId, __: string, sessionId: SessionId): PlannedCommand {
   return { command: { type: `session.${chance.pick(VERBS)}`, sessionId } };
 }
 
-export function rename(_: World, __: FloorId, commandId: string, sessionId: SessionId): Wish {
+export function rename(_: World, __: FloorId, commandId: string, sessionId: SessionId): PlannedCommand {
   const title = `title ${commandId}`;
   return { command: { type: "session.rename", sessionId, title }, mark: `title ${title}`, sessionId };
 }
 
-function ofFloor({ chance }: World, _: FloorId, commandId: string): Wish {
+function ofFloor({ chance }: World, _: FloorId, commandId: string): PlannedCommand {
   const what = chance.below(9);
   if (what === 0) return { command: { type: "floor.stop" } };
   if (what === 1) return { command: { type: "floor.stop_all" } };
@@ -93,17 +93,17 @@ function ofFloor({ chance }: World, _: FloorId, commandId: string): Wish {
 }
 
 /** It changes nothing, so a node with an outdated state would not notice. */
-function look({ chance }: World): Wish {
+function look({ chance }: World): PlannedCommand {
   return { command: { type: "floor.what_if", agentId: chance.pick(AGENTS) } };
 }
 
-export function flag(commandId: string): Wish {
+export function flag(commandId: string): PlannedCommand {
   const flags = { [`flag-${commandId}`]: true };
   return { command: { type: "floor.flags", flags }, mark: `flags ${JSON.stringify({ flags })}` };
 }
 
 /** An answer to a question, a change of agents, or a rollback. */
-function other(world: World, floorId: FloorId, commandId: string, sessionId: SessionId): Wish {
+function other(world: World, floorId: FloorId, commandId: string, sessionId: SessionId): PlannedCommand {
   const { chance, memory } = world;
   const { run } = JSON.parse(memory.rowOf(sessionId)!.memory) as Pick<SessionContext, "run">;
   const asked = run?.interactions[0]?.interaction.requestId;

@@ -4,7 +4,7 @@ import { must } from "../support/runner/must.ts";
 import { bindMade } from "./binder.ts";
 import { Client } from "./client.ts";
 import { Cluster } from "./cluster.ts";
-import { drawWish, flag, rename } from "./commands.ts";
+import { drawCommand, flag, rename } from "./commands.ts";
 import { ConnectionReading } from "./connection-reading.ts";
 import { LogReading } from "./log-reading.ts";
 import { BEAT_MS, Participants } from "./participants.ts";
@@ -101,7 +101,7 @@ class History {
         work();
       }
     };
-    for (const client of this.#clients) void every(paceMs, () => void this.#wish(client));
+    for (const client of this.#clients) void every(paceMs, () => void this.#planned(client));
     for (const floorId of floorIds) {
       if (this.#world.catalog.hasLeases) void every(BEAT_MS / 2, () => this.#participants.takeTurn(floorId));
       const reading = new ConnectionReading(floorId, this.#world);
@@ -126,7 +126,7 @@ class History {
     await this.#pass(Math.max(4_500, databaseClock.mayErrAt - clock.now()));
     strike(this.#world, this.#cluster, "clockErrs");
     for (let round = 0; round < 4; round++) {
-      for (const client of this.#clients) void this.#wish(client);
+      for (const client of this.#clients) void this.#planned(client);
       await this.#pass(2_000);
     }
   }
@@ -140,7 +140,7 @@ class History {
     this.#world.count("orchestrators that only the store did not answer");
     cutOff.add(nodeName);
     await this.#pass(TAKEN_OVER_MS);
-    for (const client of this.#clients) void this.#wish(client);
+    for (const client of this.#clients) void this.#planned(client);
     for (let looks = 0; looks < ANSWERED_LOOKS; looks++) {
       await this.#pass(LOOK_MS);
       if (this.#world.broken || this.#clients.every(({ waiting }) => waiting === 0)) break;
@@ -156,7 +156,7 @@ class History {
     // Without further events, no later event repairs what the storm left behind.
     if (chance.percent(25)) return;
     this.#promptness.begin();
-    for (const client of this.#clients) void this.#wish(client);
+    for (const client of this.#clients) void this.#planned(client);
     for (let round = 0; round < 3; round++) {
       const client = chance.pick(this.#clients);
       const readers = this.#readers.filter(({ reading }) => reading.floorId === client.floorId);
@@ -178,8 +178,8 @@ class History {
     if (chance.percent(50) || (sessionId !== undefined && watch.endOf(sessionId) !== undefined)) return;
     clock.after(chance.below(40), () => {
       const commandId = client.newCommandId();
-      const wish = sessionId === undefined ? flag(commandId) : rename(this.#world, floorId, commandId, sessionId);
-      void client.see(wish, commandId);
+      const planned = sessionId === undefined ? flag(commandId) : rename(this.#world, floorId, commandId, sessionId);
+      void client.see(planned, commandId);
     });
   }
 
@@ -271,14 +271,14 @@ class History {
     }
   }
 
-  async #wish(client: Client): Promise<void> {
+  async #planned(client: Client): Promise<void> {
     const commandId = client.newCommandId();
-    const wish = drawWish(this.#world, client.floorId, commandId);
-    const reply = await client.see(wish, commandId);
-    if (!reply?.ok || !wish.mark?.startsWith("created")) return;
+    const planned = drawCommand(this.#world, client.floorId, commandId);
+    const reply = await client.see(planned, commandId);
+    if (!reply?.ok || !planned.mark?.startsWith("created")) return;
     const { chance, theme } = this.#world;
-    if (!chance.percent(theme.binds)) this.#read(client.floorId, wish.sessionId);
-    else void bindMade(this.#world, this.#cluster, this.#connections.get(client.floorId)!, wish.sessionId!);
+    if (!chance.percent(theme.binds)) this.#read(client.floorId, planned.sessionId);
+    else void bindMade(this.#world, this.#cluster, this.#connections.get(client.floorId)!, planned.sessionId!);
   }
 
   #read(floorId: FloorId, sessionId?: SessionId): void {

@@ -14,7 +14,7 @@ export class Life {
   #state: "awake" | "asleep" | "dead" = "awake";
   #arrivals: Arrival[] = [];
   /** The number of outputs after which it dies. */
-  #deedsLeft = Number.POSITIVE_INFINITY;
+  #outputsLeft = Number.POSITIVE_INFINITY;
   readonly #timers = new Set<object>();
   readonly #onDeath: (() => void)[] = [];
   /** The process's own time. */
@@ -56,8 +56,8 @@ export class Life {
   /** Whether an output gets out. */
   acts(): boolean {
     if (this.#state === "dead") return false;
-    this.#deedsLeft -= 1;
-    if (this.#deedsLeft >= 0) return true;
+    this.#outputsLeft -= 1;
+    if (this.#outputsLeft >= 0) return true;
     this.die();
     return false;
   }
@@ -74,13 +74,13 @@ export class Life {
   }
 
   /** Let it die at this output. */
-  dieAfter(deeds: number): void {
-    this.#deedsLeft = Math.min(this.#deedsLeft, deeds);
+  dieAfter(outputs: number): void {
+    this.#outputsLeft = Math.min(this.#outputsLeft, outputs);
   }
 
   /** Cancel that. */
   live(): void {
-    this.#deedsLeft = Number.POSITIVE_INFINITY;
+    this.#outputsLeft = Number.POSITIVE_INFINITY;
   }
 
   die(): void {

@@ -8,7 +8,7 @@ export interface Theme {
   stormMs: [from: number, to: number];
   /** The interval between a client's commands, in ms. */
   paceMs: number[];
-  wishes: Kind[];
+  commandKinds: Kind[];
   /** The interval between faults, in ms. */
   strikeMs: number[];
   blows: BlowKind[];
@@ -39,7 +39,7 @@ const STUFF_MS = 2_000;
 const BUSY: Theme = {
   stormMs: [1_500, 4_000],
   paceMs: [150, 300, 600],
-  wishes: ["chat", "chat", "chat", "verb", "verb", "verb", "rename", "ofFloor", "look", "other", "other"],
+  commandKinds: ["chat", "chat", "chat", "verb", "verb", "verb", "rename", "ofFloor", "look", "other", "other"],
   strikeMs: [700, 1_500, 4_000],
   blows: ["crash", "crash", "sleep", "sleep", "breakBus", "breakBus", "split", "storeGoes", "forgetJobs"],
   hitsDrivers: 50,
@@ -54,7 +54,7 @@ const BUSY: Theme = {
 const WORKING: Theme = {
   stormMs: [5_000, 9_000],
   paceMs: [900, 1_500],
-  wishes: ["chat", "chat", "chat", "chat", "verb", "other"],
+  commandKinds: ["chat", "chat", "chat", "chat", "verb", "other"],
   strikeMs: [500, 1_000],
   blows: ["sleep", "sleep", "sleep", "sleep", "breakBus", "breakBus", "crash", "split"],
   hitsDrivers: 85,
@@ -69,7 +69,7 @@ const WORKING: Theme = {
 const PARTED: Theme = {
   stormMs: [2_000, 4_000],
   paceMs: [150, 300],
-  wishes: ["verb", "verb", "verb", "look", "look", "look", "chat", "ofFloor"],
+  commandKinds: ["verb", "verb", "verb", "look", "look", "look", "chat", "ofFloor"],
   strikeMs: [500, 1_000],
   blows: ["split", "split", "split", "split", "breakBus", "sleep"],
   hitsDrivers: 20,
@@ -84,7 +84,7 @@ const PARTED: Theme = {
 const ABSENT: Theme = {
   stormMs: [4_000, 7_000],
   paceMs: [150, 300],
-  wishes: ["verb", "verb", "verb", "verb", "rename", "chat", "ofFloor", "other"],
+  commandKinds: ["verb", "verb", "verb", "verb", "rename", "chat", "ofFloor", "other"],
   strikeMs: [1_500, 4_000],
   blows: ["crash", "breakBus", "storeGoes", "sleep"],
   hitsDrivers: 20,
@@ -108,7 +108,7 @@ const ISOLATED: Theme = {
 const SLOW: Theme = {
   stormMs: [4_000, 7_000],
   paceMs: [150],
-  wishes: ["chat", "verb", "rename", "rename", "ofFloor", "other"],
+  commandKinds: ["chat", "verb", "rename", "rename", "ofFloor", "other"],
   strikeMs: [1_500, 4_000],
   blows: ["crash", "breakBus", "sleep"],
   hitsDrivers: 20,
@@ -133,7 +133,7 @@ const ERRING: Theme = {
 const HEAVY: Theme = {
   stormMs: [3_000, 5_000],
   paceMs: [300, 600],
-  wishes: ["heavy", "heavy", "chat", "verb", "ofFloor", "other"],
+  commandKinds: ["heavy", "heavy", "chat", "verb", "ofFloor", "other"],
   strikeMs: [1_500, 4_000],
   blows: ["crash", "breakBus", "storeGoes", "sleep"],
   hitsDrivers: 20,
@@ -148,7 +148,7 @@ const HEAVY: Theme = {
 const TOGETHER: Theme = {
   ...BUSY,
   paceMs: [150, 300],
-  wishes: ["chat", "chat", "verb", "verb", "verb", "ofFloor", "ofFloor", "ofFloor", "look", "other"],
+  commandKinds: ["chat", "chat", "verb", "verb", "verb", "ofFloor", "ofFloor", "ofFloor", "look", "other"],
   shares: true,
 };
 

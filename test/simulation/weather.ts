@@ -46,9 +46,9 @@ const crash: Blow = ({ trace, chance, clock }, cluster) => {
     trace.add(life.name, "dies");
     life.die();
   } else {
-    const deeds = chance.below(12);
-    trace.add(life.name, `will die with the deed after ${deeds}`);
-    life.dieAfter(deeds);
+    const outputs = chance.below(12);
+    trace.add(life.name, `will die at the output after ${outputs}`);
+    life.dieAfter(outputs);
   }
   clock.after(chance.below(RESTART_MS), () => cluster.restartDead());
 };

@@ -141,11 +141,11 @@ function behavesIn(evaluate: (expression: string) => Promise<string>): void {
   });
 
   test("streams carry a ticket and no token, another one for each connection, and continue after a cut", async () => {
-    const road = await CuttingProxy.start(guarded.url);
+    const proxy = await CuttingProxy.start(guarded.url);
     const isOpen = once(told, "open");
-    const followed = evaluate(reconnect(road.url));
+    const followed = evaluate(reconnect(proxy.url));
     await isOpen;
-    road.cut();
+    proxy.cut();
     const { isSame, opened } = JSON.parse(await followed) as {
       isSame: boolean;
       opened: { ticket: string | null; authorization: string | null }[];

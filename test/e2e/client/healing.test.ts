@@ -13,8 +13,8 @@ test("views whose positions the server has lost read the state again, and drop t
   // A store in memory: the node that replaces this one starts another log.
   const settings = { PORT: String(await freePort()) };
   const before = await NodeUnderTest.start({ settings });
-  const road = await CuttingProxy.start(before.url);
-  const client = createClient({ baseUrl: road.url });
+  const proxy = await CuttingProxy.start(before.url);
+  const client = createClient({ baseUrl: proxy.url });
   const ann = new E2eClient(before);
   const { id, floorId } = await ann.hold("general");
   await ann.talk(id, "hello");
@@ -30,14 +30,14 @@ test("views whose positions the server has lost read the state again, and drop t
   const left = (await other.hold("general")).floorId;
   await until(floors, (view) => view.floors.some((each) => each.floorId === left));
 
-  road.refuse();
+  proxy.refuse();
   await before.stop();
   const after = await NodeUnderTest.start({ settings });
   onTestFinished(() => after.stop());
   const again = new E2eClient(after, ann.userId);
   await again.hold("general", { id, title: "anew" });
   await again.talk(id, "nod");
-  road.admit();
+  proxy.admit();
 
   const healed = await until(session, ({ messages }) => messages.some(({ content }) => content === "Yes."));
   expect(healed.messages.map(({ content }) => content)).toEqual(["nod", "Yes."]);

@@ -61,15 +61,15 @@ describe("a live session", () => {
   });
 
   test("a live session continues after a cut without losing or repeating text", async () => {
-    const road = await CuttingProxy.start(node.url);
+    const proxy = await CuttingProxy.start(node.url);
     const ann = new E2eClient(node);
     const { id } = await ann.hold("general");
-    const live = new LiveSession(createClient({ baseUrl: road.url }), id);
+    const live = new LiveSession(createClient({ baseUrl: proxy.url }), id);
     await until(live, ({ status }) => status === "open");
-    road.refuse();
+    proxy.refuse();
     await until(live, ({ status }) => status === "waiting");
     await ann.talk(id, "hello");
-    road.admit();
+    proxy.admit();
     const { messages } = await until(live, (view) => view.messages.length === 2 && view.status === "open");
     expect(messages.map(({ content }) => content)).toEqual((await ann.messages(id)).map(({ content }) => content));
   });
@@ -111,10 +111,10 @@ describe("streams by ticket", () => {
     const file = await writeTemporary("keys.yaml", keysFile([{ owner: "ann", key }]), afterAll);
     const guarded = await NodeUnderTest.start({ settings: { INTERLOCK_AUTH: `keys:${file}` } });
     afterAll(() => guarded.stop());
-    const road = await CuttingProxy.start(guarded.url);
+    const proxy = await CuttingProxy.start(guarded.url);
     const opened: { ticket: string | null; authorization: string | null }[] = [];
     const client = createClient({
-      baseUrl: road.url,
+      baseUrl: proxy.url,
       headers: { Authorization: `Bearer ${key}` },
       streamsBy: "ticket",
       fetch: (input, init) => {
@@ -126,7 +126,7 @@ describe("streams by ticket", () => {
     });
     const live = new LiveConnection(client);
     const first = await until(live, ({ status, connectionId }) => status === "open" && connectionId !== undefined);
-    road.cut();
+    proxy.cut();
     await until(live, ({ status }) => status === "waiting");
     const again = await until(live, ({ status }) => status === "open");
     expect(again.connectionId).toBe(first.connectionId);
@@ -195,16 +195,16 @@ describe("a lease", () => {
 
   test("a lease is kept by a participant's view while the stream comes and goes, and a hidden page does not end it", async () => {
     const players = await NodeUnderTest.start({ agents: PLAYERS });
-    const road = await CuttingProxy.start(players.url);
+    const proxy = await CuttingProxy.start(players.url);
     onTestFinished(async () => {
       await players.stop();
     });
     const [ann, bob] = [new E2eClient(players), new E2eClient(players)];
     const { id } = await ann.hold("music");
-    const views = new LiveViews(createClient({ baseUrl: road.url }));
+    const views = new LiveViews(createClient({ baseUrl: proxy.url }));
     await until(views.participant(id), ({ status }) => status === "open");
     views.suspend();
-    road.cut();
+    proxy.cut();
     for (let dead = 0; dead < 2; dead += 1) {
       const other = await bob.hold("music");
       await (await bob.follow(other.id)).findState(other.id, "paused");

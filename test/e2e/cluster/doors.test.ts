@@ -3,7 +3,7 @@ import { lastAssistantMessageIsCompleteWithApprovalResponses } from "ai";
 import OpenAI from "openai";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { scripted } from "../../support/catalogs/e2e-catalog.ts";
-import { ChatInHand } from "../../support/clients/chat-in-hand.ts";
+import { HeadlessChat } from "../../support/clients/headless-chat.ts";
 import type { ChildServer } from "../../support/nodes/child-server.ts";
 import { Cluster, describeClusters } from "../../support/nodes/cluster.ts";
 
@@ -42,7 +42,7 @@ await describeClusters("the doors of several gateways", (servers) => {
   /** A chat whose reply has started, at its own gateway. */
   async function begin(id: string) {
     const gateway = await cluster.start(["gateway"]);
-    const chat = new ChatInHand(gateway.url, id, { body: { agentId: "slow" } });
+    const chat = new HeadlessChat(gateway.url, id, { body: { agentId: "slow" } });
     const sending = chat.sendMessage({ text: "speak" });
     await until(() => chat.text !== "");
     return { gateway, chat, sending };
@@ -54,7 +54,7 @@ await describeClusters("the doors of several gateways", (servers) => {
     await gateway.kill();
     await sending;
     expect(chat.status).toBe("error");
-    const other = new ChatInHand(there.url, id, { messages: chat.messages });
+    const other = new HeadlessChat(there.url, id, { messages: chat.messages });
     await other.resumeStream();
     expect(other.text).toBe(ALL);
     expect(other.messages.map(({ role }) => role)).toEqual(["user", "assistant"]);
@@ -83,7 +83,7 @@ await describeClusters("the doors of several gateways", (servers) => {
     gateway.signal("SIGTERM");
     await sending;
     expect(chat.errors.map(({ message }) => message)).toEqual(["This node is shutting down. The run goes on."]);
-    const other = new ChatInHand(there.url, id, { messages: chat.messages });
+    const other = new HeadlessChat(there.url, id, { messages: chat.messages });
     await other.resumeStream();
     expect(other.text).toBe(ALL);
     expect(await contents(id)).toEqual(["speak", ALL]);
@@ -108,10 +108,10 @@ await describeClusters("the doors of several gateways", (servers) => {
 
   test("a confirmation that useChat was asked for at one gateway is given at another, and the reply continues there", async () => {
     const id = newId();
-    const chat = new ChatInHand(here.url, id);
+    const chat = new HeadlessChat(here.url, id);
     await chat.sendMessage({ text: "delete" });
     const part = chat.lastMessage!.parts.find((each) => each.type === "dynamic-tool")!;
-    const other = new ChatInHand(there.url, id, {
+    const other = new HeadlessChat(there.url, id, {
       messages: chat.messages,
       sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithApprovalResponses,
     });
@@ -205,7 +205,7 @@ await describeClusters("the doors of several gateways", (servers) => {
     for (const node of [here, there]) {
       const refusal = openai(node).chat.completions.create({ model: "general", messages: say("hello"), metadata });
       await expect(refusal).rejects.toMatchObject({ status: 409, code: "rejected" });
-      const chat = new ChatInHand(node.url, newId(), { body: { agentId: "general", userId: user } });
+      const chat = new HeadlessChat(node.url, newId(), { body: { agentId: "general", userId: user } });
       await chat.sendMessage({ text: "hello" });
       expect(chat.partTypes).toContain("data-arbitration");
       expect(chat.errors).toHaveLength(1);

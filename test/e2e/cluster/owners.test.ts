@@ -63,7 +63,7 @@ await describeClusters("who looks after a floor", (servers) => {
     for (const user of load.users) {
       if (!orphans.includes(user)) expect(load.failures.get(user)!.filter(isUnheard), user).toEqual([]);
     }
-    console.info(`floors of a killed orchestrator answered after ${tookMs} ms; ${load.deeds.length} commands`);
+    console.info(`floors of a killed orchestrator answered after ${tookMs} ms; ${load.tracked.length} commands`);
     await load.audit(cluster, [gateway]);
     await checkUnbroken(...nodes.filter((node) => node !== dying));
   }, 90_000);

@@ -88,6 +88,6 @@ await describeClusters("nodes that are replaced one after the other", (servers) 
       reader.check();
     }
     await load.audit(cluster, nodes);
-    console.info(`${load.deeds.length} commands, ${[...load.failures.values()].flat().length} repeated`);
+    console.info(`${load.tracked.length} commands, ${[...load.failures.values()].flat().length} repeated`);
   }, 120_000);
 });

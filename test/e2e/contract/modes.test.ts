@@ -1,5 +1,5 @@
 import { describe, expect, onTestFinished, test } from "vitest";
-import { makeHouse } from "../../support/nodes/child-server.ts";
+import { makeInstallation } from "../../support/nodes/child-server.ts";
 import { makeDatabase, serverOf } from "../../support/servers/postgres-place.ts";
 import { POSTGRES } from "../../support/servers/postgres-server.ts";
 import { startProviderServer } from "../../support/servers/provider-server.ts";
@@ -30,8 +30,8 @@ async function open(settings: Record<string, string>) {
     },
     { name: "plain", tools: ["clock"], adapter },
   ];
-  const house = await makeHouse({ agents }, settings);
-  let node = await house.start();
+  const installation = await makeInstallation({ agents }, settings);
+  let node = await installation.start();
   const create = async (fields: object = {}) =>
     (await node.post("/session/create", { agentId: "model", activate: true, ...fields })).body;
   const asked = (index = -1): Asked => JSON.parse(provider.requests.at(index)!.body);
@@ -44,7 +44,7 @@ async function open(settings: Record<string, string>) {
     },
     async restart() {
       await node.kill();
-      node = await house.start();
+      node = await installation.start();
     },
     /** The names of the agent's tools in a turn, and its instructions. */
     async turn(sessionId: string) {

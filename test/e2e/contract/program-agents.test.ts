@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { gone } from "../../support/agents/processes.ts";
 import { acpAdapter, commandAdapter } from "../../support/agents/programs.ts";
 import { SessionReader } from "../../support/clients/session-reader.ts";
-import { makeHouse } from "../../support/nodes/child-server.ts";
+import { makeInstallation } from "../../support/nodes/child-server.ts";
 
 /** A node whose agents are programs, with a session of each and a reader in it. */
 async function open(adapters: Record<string, object>) {
@@ -12,8 +12,8 @@ async function open(adapters: Record<string, object>) {
     name,
     adapter: { ...adapter, env: ["THE_KEY"], set: { TEST_TAG: tag } },
   }));
-  const house = await makeHouse({ agents }, { THE_KEY: "sk-very-secret-1234" });
-  const server = await house.start();
+  const installation = await makeInstallation({ agents }, { THE_KEY: "sk-very-secret-1234" });
+  const server = await installation.start();
   const play = async (agentId: string, content: string) => {
     await server.post("/session/create", { id: agentId, agentId, userId: agentId, activate: true });
     const reader = await new SessionReader(`${server.url}/session/${agentId}/events`).open();

@@ -1,5 +1,5 @@
 import { describe, expect, onTestFinished, test } from "vitest";
-import { makeHouse, type ToldEvent } from "../../support/nodes/child-server.ts";
+import { makeInstallation, type ToldEvent } from "../../support/nodes/child-server.ts";
 import { makeDatabase, serverOf } from "../../support/servers/postgres-place.ts";
 import { POSTGRES } from "../../support/servers/postgres-server.ts";
 import { startProviderServer } from "../../support/servers/provider-server.ts";
@@ -14,8 +14,11 @@ async function open(settings: Record<string, string>, summary: object = { after:
   const provider = await startProviderServer();
   onTestFinished(() => provider.close());
   const adapter = { kind: "ai-sdk", provider: "openai-compatible", model: "large", base_url: provider.baseUrl };
-  const house = await makeHouse({ agents: [{ name: "model", adapter: { ...adapter, summary } }] }, settings);
-  let node = await house.start();
+  const installation = await makeInstallation(
+    { agents: [{ name: "model", adapter: { ...adapter, summary } }] },
+    settings,
+  );
+  let node = await installation.start();
   const { id } = (await node.post("/session/create", { agentId: "model", activate: true })).body.session;
 
   const talk = async (content: string, text = `Heard ${content}.`) => {
@@ -40,7 +43,7 @@ async function open(settings: Record<string, string>, summary: object = { after:
     },
     async restart() {
       await node.kill();
-      node = await house.start();
+      node = await installation.start();
     },
     see: async () => (await node.ask("GET", `/session/${id}`)).body.session,
     messages: async (of = id) => (await node.ask("GET", `/session/${of}/messages`)).body.messages,

@@ -1,7 +1,7 @@
 import { describe, expect, onTestFinished, test } from "vitest";
 import type { Message } from "../../../src/protocol/message.ts";
 import { commandAdapter } from "../../support/agents/programs.ts";
-import { type ChildServer, makeHouse } from "../../support/nodes/child-server.ts";
+import { type ChildServer, makeInstallation } from "../../support/nodes/child-server.ts";
 import { makeDatabase, serverOf } from "../../support/servers/postgres-place.ts";
 import { POSTGRES } from "../../support/servers/postgres-server.ts";
 import { startProviderServer } from "../../support/servers/provider-server.ts";
@@ -44,8 +44,8 @@ function suite(settings: () => Promise<Record<string, string>>): void {
       const provider = await startProviderServer();
       onTestFinished(() => provider.close());
       const adapter = { kind: "ai-sdk", provider: "openai-compatible", model: "m", base_url: provider.baseUrl };
-      const house = await makeHouse({ agents: [{ name: "model", adapter }] }, await settings());
-      const node = await house.start();
+      const installation = await makeInstallation({ agents: [{ name: "model", adapter }] }, await settings());
+      const node = await installation.start();
       provider.willReply({ kind: "stream", ...reply });
       const { sessionId, runId, told, types } = await ask(node, "model");
       const shown = [expect.objectContaining({ content, status: "success", ...(finishReason && { finishReason }) })];
@@ -57,7 +57,7 @@ function suite(settings: () => Promise<Record<string, string>>): void {
       // The log arrives through a separate pipe, so it may be read after the events.
       await expect.poll(lines, { timeout: 15_000 }).toEqual(finishReason ? [line] : []);
       await node.kill();
-      const next = await house.start();
+      const next = await installation.start();
       const kept = await keptOf(next, sessionId);
       expect(kept).toEqual(shown);
       expect(kept[0]!.finishReason).toBe(finishReason);
@@ -69,7 +69,7 @@ function suite(settings: () => Promise<Record<string, string>>): void {
       { name: "mute", adapter: commandAdapter("mute") },
       { name: "short", adapter: { ...commandAdapter("short"), format: "jsonl" } },
     ];
-    const node = await (await makeHouse({ agents }, await settings())).start();
+    const node = await (await makeInstallation({ agents }, await settings())).start();
     const mute = await ask(node, "mute");
     expect(mute.told).toMatchObject([{ content: "", status: "success", finishReason: "empty" }]);
     const short = await ask(node, "short");

@@ -1,7 +1,7 @@
 import { DatabaseSync } from "node:sqlite";
 import { expect, onTestFinished, test } from "vitest";
 import { EventStream } from "../../support/clients/event-stream.ts";
-import { makeHouse, type ServerHouse } from "../../support/nodes/child-server.ts";
+import { type Installation, makeInstallation } from "../../support/nodes/child-server.ts";
 
 const CATALOG = {
   agents: [
@@ -11,23 +11,23 @@ const CATALOG = {
 };
 
 /** Change a row of the file while no node uses it. */
-function tamper(house: ServerHouse, sql: string, ...values: string[]): void {
-  const db = new DatabaseSync(house.file);
+function tamper(installation: Installation, sql: string, ...values: string[]): void {
+  const db = new DatabaseSync(installation.file);
   expect(db.prepare(sql).run(...values).changes).toBe(1);
   db.close();
 }
 
-function snapshotOf(house: ServerHouse, floorId: string): string {
-  const db = new DatabaseSync(house.file);
+function snapshotOf(installation: Installation, floorId: string): string {
+  const db = new DatabaseSync(installation.file);
   const row = db.prepare("SELECT snapshot FROM floors WHERE id = ?").get(floorId) as { snapshot: string };
   db.close();
   return row.snapshot;
 }
 
 test("floors whose rows are broken, alien or from another world are out of order, and no other is", async () => {
-  const house = await makeHouse(CATALOG);
-  house.leaveUnchecked();
-  const first = await house.start();
+  const installation = await makeInstallation(CATALOG);
+  installation.leaveUnchecked();
+  const first = await installation.start();
   const users = ["text", "alien", "hollow", "removed", "children", "well"];
   for (const userId of users) {
     const body = { id: userId, agentId: "singer", userId, activate: true };
@@ -35,7 +35,7 @@ test("floors whose rows are broken, alien or from another world are out of order
     await first.post("/message", { type: "chat", sessionId: userId, content: "go" });
   }
   await first.kill();
-  const whole = JSON.parse(snapshotOf(house, "u:well"));
+  const whole = JSON.parse(snapshotOf(installation, "u:well"));
   const broken: Record<string, unknown> = {
     text: "this is no JSON",
     alien: { ...whole, machine: "toaster" },
@@ -46,10 +46,10 @@ test("floors whose rows are broken, alien or from another world are out of order
   };
   for (const [userId, snapshot] of Object.entries(broken)) {
     const text = typeof snapshot === "string" ? snapshot : JSON.stringify(snapshot);
-    tamper(house, "UPDATE floors SET snapshot = ? WHERE id = ?", text, `u:${userId}`);
+    tamper(installation, "UPDATE floors SET snapshot = ? WHERE id = ?", text, `u:${userId}`);
   }
 
-  const second = await house.start();
+  const second = await installation.start();
   for (const userId of Object.keys(broken)) {
     const answer = await second.post(`/session/${userId}/pause`);
     expect(answer, userId).toMatchObject({ status: 500, body: { errorCode: "internal" } });
@@ -76,33 +76,33 @@ test("floors whose rows are broken, alien or from another world are out of order
 });
 
 test("a session whose row is broken does not affect others on its floor", async () => {
-  const house = await makeHouse(CATALOG);
-  house.leaveUnchecked();
-  const first = await house.start();
+  const installation = await makeInstallation(CATALOG);
+  installation.leaveUnchecked();
+  const first = await installation.start();
   for (const id of ["broken", "sound", "holder"]) await first.post("/session/create", { id, userId: "ann" });
   await first.post("/session/holder/activate");
   await first.kill();
-  tamper(house, "UPDATE sessions SET memory = ? WHERE id = ?", "{", "broken");
-  const second = await house.start();
+  tamper(installation, "UPDATE sessions SET memory = ? WHERE id = ?", "{", "broken");
+  const second = await installation.start();
   const answers = await Promise.all(["broken", "sound", "holder"].map((id) => second.post(`/session/${id}/archive`)));
   expect(answers.map(({ status }) => status)).toEqual([500, 200, 200]);
   expect((await second.ask("GET", "/floor/u%3Aann")).body.holder).toBeNull();
 });
 
 test("a floor that a newer release wrote is left to that release", async () => {
-  const house = await makeHouse(CATALOG);
-  house.leaveUnchecked();
-  const first = await house.start();
+  const installation = await makeInstallation(CATALOG);
+  installation.leaveUnchecked();
+  const first = await installation.start();
   await first.post("/session/create", { id: "a", userId: "ann", activate: true });
   await first.kill();
-  const before = snapshotOf(house, "u:ann");
-  tamper(house, "UPDATE floors SET format = 99 WHERE id = ?", "u:ann");
-  const second = await house.start();
+  const before = snapshotOf(installation, "u:ann");
+  tamper(installation, "UPDATE floors SET format = 99 WHERE id = ?", "u:ann");
+  const second = await installation.start();
   expect(await second.post("/session/a/pause", {}, "key-1")).toMatchObject({
     status: 503,
     body: { errorCode: "unavailable", retryable: true, commandId: "key-1" },
   });
   expect((await second.ask("GET", "/session/a")).body.session.state).toBe("active");
   await second.kill();
-  expect(snapshotOf(house, "u:ann")).toBe(before);
+  expect(snapshotOf(installation, "u:ann")).toBe(before);
 });

@@ -3,7 +3,7 @@ import { rename, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
-import { type LogLine, makeHouse } from "../../support/nodes/child-server.ts";
+import { type LogLine, makeInstallation } from "../../support/nodes/child-server.ts";
 
 const run = promisify(execFile);
 const OLD = { agents: [{ name: "general" }] };
@@ -13,9 +13,9 @@ const isFault = ({ msg }: LogLine) => msg.startsWith("the catalogue has faults")
 const isReplaced = ({ msg }: LogLine) => msg === "the catalogue was replaced";
 
 test("a named pipe in the catalogue's place is a fault, and stops neither the next catalogue nor the node's end", async () => {
-  const house = await makeHouse(OLD);
-  const catalogue = join(dirname(house.file), "agents.yaml");
-  const node = await house.start();
+  const installation = await makeInstallation(OLD);
+  const catalogue = join(dirname(installation.file), "agents.yaml");
+  const node = await installation.start();
   const putPipe = async () => {
     await run("mkfifo", [`${catalogue}.pipe`]);
     await rename(`${catalogue}.pipe`, catalogue);
@@ -34,9 +34,9 @@ test("a named pipe in the catalogue's place is a fault, and stops neither the ne
 test.skipIf(process.platform !== "linux")(
   "a catalogue that could not be read for a while is read when it can be, without another change (needs prlimit)",
   async () => {
-    const house = await makeHouse(OLD);
-    const catalogue = join(dirname(house.file), "agents.yaml");
-    const node = await house.start();
+    const installation = await makeInstallation(OLD);
+    const catalogue = join(dirname(installation.file), "agents.yaml");
+    const node = await installation.start();
     // No further file: every attempt to open one fails with EMFILE.
     await run("prlimit", ["--pid", String(node.pid), "--nofile=3:"]);
     await writeFile(catalogue, NEW);

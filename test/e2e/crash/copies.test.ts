@@ -1,14 +1,14 @@
 import { DatabaseSync } from "node:sqlite";
 import { expect, onTestFinished, test } from "vitest";
 import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
-import { makeHouse } from "../../support/nodes/child-server.ts";
+import { makeInstallation } from "../../support/nodes/child-server.ts";
 import { copyingSuite } from "../../support/nodes/copying-nodes.ts";
 import { KeptLog, StandingClock } from "../../support/stores/sqlite-place.ts";
 
 copyingSuite("a node", ["begins", "is almost done"], async () => {
-  const house = await makeHouse({ agents: [{ name: "general" }] });
-  let node = await house.start();
-  const db = new DatabaseSync(house.file, { readOnly: true });
+  const installation = await makeInstallation({ agents: [{ name: "general" }] });
+  let node = await installation.start();
+  const db = new DatabaseSync(installation.file, { readOnly: true });
   onTestFinished(() => db.close());
   const count = (sql: string) => Number(db.prepare(`SELECT count(*) AS n FROM ${sql}`).get()!["n"]);
   return {
@@ -16,12 +16,12 @@ copyingSuite("a node", ["begins", "is almost done"], async () => {
     staged: () => count("messages WHERE session_key IN (SELECT session_key FROM sessions WHERE state = 'staged')"),
     async kill() {
       await node.kill();
-      node = await house.start();
+      node = await installation.start();
       return node;
     },
     async openStore() {
       await node.kill();
-      return await openSqliteStore({ file: house.file, clock: new StandingClock(), log: new KeptLog() });
+      return await openSqliteStore({ file: installation.file, clock: new StandingClock(), log: new KeptLog() });
     },
     rows: async () => ({
       messages: count("messages"),
@@ -32,9 +32,9 @@ copyingSuite("a node", ["begins", "is almost done"], async () => {
 });
 
 test("a node that is killed between the commit of a copy and the end of its source completes it with a repeat", async () => {
-  const house = await makeHouse({ agents: [{ name: "general" }] });
-  let node = await house.start();
-  const db = new DatabaseSync(house.file, { readOnly: true });
+  const installation = await makeInstallation({ agents: [{ name: "general" }] });
+  let node = await installation.start();
+  const db = new DatabaseSync(installation.file, { readOnly: true });
   onTestFinished(() => db.close());
   const copyOf = db.prepare("SELECT id FROM sessions WHERE json_extract(view, '$.origin.sessionId') = ?");
   const stateOf = db.prepare("SELECT state FROM sessions WHERE id = ?");
@@ -54,7 +54,7 @@ test("a node that is killed between the commit of a copy and the end of its sour
     await asking;
     await node.ended;
     const isBetween = copyOf.get(source) !== undefined && stateOf.get(source)!["state"] === "active";
-    node = await house.start();
+    node = await installation.start();
     if (!isBetween) continue;
     const copy = String(copyOf.get(source)!["id"]);
     expect((await back()).body.session).toMatchObject({ id: copy, messageCount: 0 });

@@ -2,7 +2,7 @@ import { stat } from "node:fs/promises";
 import { expect, onTestFinished, test } from "vitest";
 import { EventStream } from "../../support/clients/event-stream.ts";
 import { SessionReader } from "../../support/clients/session-reader.ts";
-import { type ChildServer, makeHouse } from "../../support/nodes/child-server.ts";
+import { type ChildServer, makeInstallation } from "../../support/nodes/child-server.ts";
 
 const CATALOG = { agents: [{ name: "general", when_busy: "enqueue" }] };
 /** The free space of the disk. */
@@ -10,14 +10,14 @@ const ROOM_KIB = 3_072;
 const HEAVY = "x".repeat(8_000);
 
 test("a full disk refuses writes and nothing else, and all is well when there is room again", async () => {
-  const house = await makeHouse(CATALOG);
-  const first = await house.start();
+  const installation = await makeInstallation(CATALOG);
+  const first = await installation.start();
   await first.post("/session/create", { id: "a", userId: "ann", activate: true });
   first.signal("SIGTERM");
   await first.ended;
 
-  const maxFileKib = Math.ceil((await stat(house.file)).size / 1_024) + ROOM_KIB;
-  const full = await house.start({ maxFileKib });
+  const maxFileKib = Math.ceil((await stat(installation.file)).size / 1_024) + ROOM_KIB;
+  const full = await installation.start({ maxFileKib });
   const reader = new SessionReader(`${full.url}/session/a/events`);
   onTestFinished(() => reader.close());
   await reader.open();
@@ -64,7 +64,7 @@ test("a full disk refuses writes and nothing else, and all is well when there is
   full.signal("SIGTERM");
   expect(await full.ended).toEqual({ code: 0, signal: null });
 
-  const free = await house.start();
+  const free = await installation.start();
   reader.moveTo(free.url);
   await reader.open();
   // Send every key again, like a client without an answer: each has exactly one effect.

@@ -1,6 +1,6 @@
 import { describe, expect, onTestFinished, test } from "vitest";
 import { SessionReader } from "../../support/clients/session-reader.ts";
-import { type AnswerBody, type ChildServer, makeHouse } from "../../support/nodes/child-server.ts";
+import { type AnswerBody, type ChildServer, makeInstallation } from "../../support/nodes/child-server.ts";
 import { Chance } from "../../support/runner/chance.ts";
 
 const SONG = Array.from({ length: 20 }, (_, n) => `la${n} `);
@@ -103,8 +103,8 @@ class Client {
 describe("a node that is killed under load", () => {
   test("a node that is killed under load has everything that it acknowledged, exactly once, and its readers get every event once", async () => {
     const chance = new Chance(11);
-    const house = await makeHouse(CATALOG);
-    let server = await house.start();
+    const installation = await makeInstallation(CATALOG);
+    let server = await installation.start();
     const read = async (path: string) => {
       const reader = new SessionReader(`${server.url}${path}`);
       onTestFinished(() => reader.close());
@@ -149,7 +149,7 @@ describe("a node that is killed under load", () => {
         }
       });
       await Promise.all(working);
-      server = await house.start();
+      server = await installation.start();
       for (const reader of readers) {
         reader.moveTo(server.url);
         await reader.open();

@@ -1,6 +1,6 @@
 import { expect, onTestFinished, test } from "vitest";
 import { SessionReader } from "../../support/clients/session-reader.ts";
-import { type ChildServer, makeHouse } from "../../support/nodes/child-server.ts";
+import { type ChildServer, makeInstallation } from "../../support/nodes/child-server.ts";
 import { Player } from "../../support/nodes/player.ts";
 import { PLAYERS } from "../../support/nodes/players.ts";
 import { freePort } from "../../support/servers/free-port.ts";
@@ -31,8 +31,8 @@ const moves = (reader: SessionReader, id: string) =>
   (reader.transcript.logs.get(id) ?? []).filter(({ type }) => type === "session_transition").map(({ data }) => data);
 
 test("a program that is killed gives the floor up, and the music continues at its own volume", async () => {
-  const house = await makeHouse({ agents: PLAYERS });
-  const server = await house.start();
+  const installation = await makeInstallation({ agents: PLAYERS });
+  const server = await installation.start();
   const music = await create(server, "song", "music", "ann");
   await play(server, "song");
   const prompt = await create(server, "turn-left", "prompt", "ann");
@@ -46,14 +46,14 @@ test("a program that is killed gives the floor up, and the music continues at it
 }, 60_000);
 
 test("a node that is killed is not taken for programs that are: those that still beat keep their place", async () => {
-  const house = await makeHouse({ agents: PLAYERS }, { PORT: String(await freePort()) });
-  const first = await house.start();
+  const installation = await makeInstallation({ agents: PLAYERS }, { PORT: String(await freePort()) });
+  const first = await installation.start();
   const living = await create(first, "living", "music");
   await play(first, "living");
   const dead = await create(first, "dead", "music");
   await ask(first, "/session/dead/activate");
   await first.kill();
-  const second = await house.start();
+  const second = await installation.start();
   expect(second.url).toBe(first.url);
   for (const reader of [living, dead]) await reader.open();
   await dead.until(() => moves(dead, "dead").at(-1)?.to === "paused");

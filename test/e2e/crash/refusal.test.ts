@@ -1,35 +1,35 @@
 import { link, open, readFile, rename, rm, symlink, writeFile } from "node:fs/promises";
 import { DatabaseSync } from "node:sqlite";
 import { expect, test } from "vitest";
-import { makeHouse } from "../../support/nodes/child-server.ts";
+import { makeInstallation } from "../../support/nodes/child-server.ts";
 
 const CATALOG = { agents: [{ name: "general" }] };
 
 test("a second node on the same file is refused with a sentence, and the first continues", async () => {
-  const house = await makeHouse(CATALOG);
-  const first = await house.start();
-  const second = house.begin();
+  const installation = await makeInstallation(CATALOG);
+  const first = await installation.start();
+  const second = installation.begin();
   expect(await second.ended).toEqual({ code: 1, signal: null });
   expect(second.stderr).toBe(
-    `interlock: ${house.file} is in use by another Interlock: a SQLite store has one owner at a time\n`,
+    `interlock: ${installation.file} is in use by another Interlock: a SQLite store has one owner at a time\n`,
   );
   expect((await first.post("/session/create", { userId: "ann" })).status).toBe(200);
   await first.kill();
   // The lock of a killed process is free.
-  const third = await house.start();
+  const third = await installation.start();
   expect((await third.ask("GET", "/session/list")).status).toBe(200);
 });
 
 test("a second node that opens the file by a link of either kind is refused, and the first continues", async () => {
-  const [house, other] = [await makeHouse(CATALOG), await makeHouse(CATALOG)];
-  for (const each of [house, other]) each.leaveUnchecked();
-  const first = await house.start();
-  await symlink(house.file, other.file);
+  const [installation, other] = [await makeInstallation(CATALOG), await makeInstallation(CATALOG)];
+  for (const each of [installation, other]) each.leaveUnchecked();
+  const first = await installation.start();
+  await symlink(installation.file, other.file);
   const bySymlink = other.begin();
   expect(await bySymlink.ended).toEqual({ code: 1, signal: null });
-  expect(bySymlink.stderr).toContain(`${house.file} is in use by another Interlock`);
+  expect(bySymlink.stderr).toContain(`${installation.file} is in use by another Interlock`);
   await rm(other.file);
-  await link(house.file, other.file);
+  await link(installation.file, other.file);
   const byHardLink = other.begin();
   expect(await byHardLink.ended).toEqual({ code: 1, signal: null });
   expect(byHardLink.stderr).toContain(`${other.file} has 2 names (hard links)`);
@@ -37,42 +37,42 @@ test("a second node that opens the file by a link of either kind is refused, and
 });
 
 test("a node whose database is moved away is unavailable, and acknowledges nothing that a restart does not find", async () => {
-  const house = await makeHouse(CATALOG);
-  const first = await house.start();
+  const installation = await makeInstallation(CATALOG);
+  const first = await installation.start();
   expect((await first.post("/session/create", { id: "a", userId: "ann" })).status).toBe(200);
-  await rename(house.file, `${house.file}.away`);
+  await rename(installation.file, `${installation.file}.away`);
   const refused = await first.post("/session/create", { id: "b", userId: "ann" }, "key-b");
   expect([refused.status, refused.body.errorCode]).toEqual([503, "unavailable"]);
   expect(first.stderr).toContain("was moved, removed or replaced while it was open");
-  await rename(`${house.file}.away`, house.file);
+  await rename(`${installation.file}.away`, installation.file);
   expect((await first.post("/session/create", { id: "b", userId: "ann" }, "key-b")).status).toBe(200);
   await first.kill();
-  const second = await house.start();
+  const second = await installation.start();
   for (const id of ["a", "b"]) expect((await second.ask("GET", `/session/${id}`)).status).toBe(200);
 });
 
 test("a damaged database is refused with the fault and the remedy", async () => {
-  const house = await makeHouse(CATALOG);
-  house.leaveUnchecked();
-  const first = await house.start();
+  const installation = await makeInstallation(CATALOG);
+  installation.leaveUnchecked();
+  const first = await installation.start();
   for (let n = 0; n < 20; n++) await first.post("/session/create", { userId: "ann", title: "x".repeat(150) });
   first.signal("SIGTERM");
   await first.ended;
-  const bytes = await readFile(house.file);
-  await writeFile(house.file, bytes.fill(0xa5, 8_192, 40_960));
-  const node = house.begin();
+  const bytes = await readFile(installation.file);
+  await writeFile(installation.file, bytes.fill(0xa5, 8_192, 40_960));
+  const node = installation.begin();
   expect(await node.ended).toEqual({ code: 1, signal: null });
   expect(node.stderr).toMatch(/^interlock: \S+ is damaged \(.+\): keep a copy of it, and restore a backup; .+\n$/);
 });
 
 test("a damaged database over 64 MiB is served, while the log and /ready say that it is damaged", async () => {
-  const house = await makeHouse(CATALOG);
-  house.leaveUnchecked();
-  const first = await house.start();
+  const installation = await makeInstallation(CATALOG);
+  installation.leaveUnchecked();
+  const first = await installation.start();
   await first.post("/session/create", { id: "a", userId: "ann" });
   first.signal("SIGTERM");
   await first.ended;
-  const db = new DatabaseSync(house.file);
+  const db = new DatabaseSync(installation.file);
   const where = db.prepare("PRAGMA page_count").get() as { page_count: number };
   db.prepare("INSERT INTO blobs (session_id, hash, mime_type, created_at, bytes) VALUES ('a', 'h', 'm', ?, ?)").run(
     Date.now(),
@@ -80,11 +80,13 @@ test("a damaged database over 64 MiB is served, while the log and /ready say tha
   );
   db.close();
   // A page of the new row, which no request reads.
-  const handle = await open(house.file, "r+");
+  const handle = await open(installation.file, "r+");
   await handle.write(Buffer.alloc(4_096, 0xa5), 0, 4_096, (where.page_count + 100) * 4_096);
   await handle.close();
-  const node = await house.start();
-  await node.logged(({ msg }) => msg.startsWith(`${house.file} is damaged (`) && msg.includes("restore a backup"));
+  const node = await installation.start();
+  await node.logged(
+    ({ msg }) => msg.startsWith(`${installation.file} is damaged (`) && msg.includes("restore a backup"),
+  );
   const ready = await node.ask("GET", "/ready");
   expect([ready.status, ready.body]).toMatchObject([503, { missing: [expect.stringContaining("is damaged")] }]);
   expect((await node.ask("GET", "/session/a")).status).toBe(200);
@@ -92,33 +94,33 @@ test("a damaged database over 64 MiB is served, while the log and /ready say tha
 });
 
 test("a database of a newer version is refused with a sentence, and stays as it is", async () => {
-  const house = await makeHouse(CATALOG);
-  house.leaveUnchecked();
-  const first = await house.start();
+  const installation = await makeInstallation(CATALOG);
+  installation.leaveUnchecked();
+  const first = await installation.start();
   await first.post("/session/create", { id: "a", userId: "ann" });
   first.signal("SIGTERM");
   await first.ended;
-  const db = new DatabaseSync(house.file);
+  const db = new DatabaseSync(installation.file);
   db.exec("PRAGMA user_version = 99");
   db.close();
-  const second = house.begin();
+  const second = installation.begin();
   expect(await second.ended).toEqual({ code: 1, signal: null });
   expect(second.stderr).toMatch(/^interlock: \S+ has version 99, newer than the \d+ this program knows: run a newer /);
   expect(second.stderr.trim().split("\n")).toHaveLength(1);
 });
 
 test("a file that is not a database is refused with a sentence, and stays as it is", async () => {
-  const house = await makeHouse(CATALOG);
-  house.leaveUnchecked();
-  await writeFile(house.file, "remember the milk");
-  const node = house.begin();
+  const installation = await makeInstallation(CATALOG);
+  installation.leaveUnchecked();
+  await writeFile(installation.file, "remember the milk");
+  const node = installation.begin();
   expect(await node.ended).toEqual({ code: 1, signal: null });
-  expect(node.stderr).toBe(`interlock: ${house.file} is not a SQLite database\n`);
+  expect(node.stderr).toBe(`interlock: ${installation.file} is not a SQLite database\n`);
 });
 
 test("a port that is taken is a refusal too, and leaves the file to others", async () => {
-  const [house, other] = [await makeHouse(CATALOG), await makeHouse(CATALOG)];
-  const first = await house.start();
+  const [installation, other] = [await makeInstallation(CATALOG), await makeInstallation(CATALOG)];
+  const first = await installation.start();
   const second = other.begin({ settings: { PORT: new URL(first.url).port } });
   expect(await second.ended).toEqual({ code: 1, signal: null });
   expect(second.stderr).toMatch(/^interlock: port \d+ of 127\.0\.0\.1 is in use/);

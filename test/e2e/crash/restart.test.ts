@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { SessionReader } from "../../support/clients/session-reader.ts";
-import { type ChildServer, makeHouse } from "../../support/nodes/child-server.ts";
+import { type ChildServer, makeInstallation } from "../../support/nodes/child-server.ts";
 
 const SONG = Array.from({ length: 50 }, (_, n) => `la${n} `);
 const WHOLE = SONG.join("");
@@ -66,8 +66,12 @@ async function sing(id: string, agentId: string): Promise<void> {
 }
 
 beforeAll(async () => {
-  const house = await makeHouse(CATALOG, { INTERLOCK_INTERACTION_TIMEOUT: "20s" }, (close) => void closing.push(close));
-  server = await house.start();
+  const installation = await makeInstallation(
+    CATALOG,
+    { INTERLOCK_INTERACTION_TIMEOUT: "20s" },
+    (close) => void closing.push(close),
+  );
+  server = await installation.start();
   connection = await new SessionReader(`${server.url}/events`).open();
   connectionId = (await connection.stream.next("connected")).data.connectionId;
   // With a second connection open, sessions that name no connection are not bound to the first.
@@ -96,7 +100,7 @@ beforeAll(async () => {
   await Promise.all([sing("singer", "singer"), sing("teller", "teller")]);
   await server.kill();
 
-  server = await house.start();
+  server = await installation.start();
   for (const reader of [...readers.values(), connection]) {
     reader.moveTo(server.url);
     await reader.open();

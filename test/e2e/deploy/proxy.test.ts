@@ -5,7 +5,7 @@ import { readPage } from "../../docs/page.ts";
 import { closeChromium, describeInChromium } from "../../support/browsers/chromium.ts";
 import { keysFile, writeTemporary } from "../../support/clients/callers.ts";
 import { Page } from "../../support/clients/page.ts";
-import { type ChildServer, makeHouse, type ServerHouse } from "../../support/nodes/child-server.ts";
+import { type ChildServer, type Installation, makeInstallation } from "../../support/nodes/child-server.ts";
 import { freePort } from "../../support/servers/free-port.ts";
 import { describeWithNginx, startNginx } from "../../support/servers/nginx.ts";
 import { type Answer, SmallServer } from "../../support/servers/small-server.ts";
@@ -20,14 +20,14 @@ const emptyPage: Answer = (response) =>
 afterAll(closeChromium);
 
 /** Nodes that listen on the same port, one after the other, and a session with one turn. */
-async function openHouse(settings: Record<string, string> = {}, key?: string) {
+async function openInstallation(settings: Record<string, string> = {}, key?: string) {
   const port = await freePort();
-  const house = await makeHouse(CATALOG, { PORT: String(port), ...settings });
-  const node = await house.start();
+  const installation = await makeInstallation(CATALOG, { PORT: String(port), ...settings });
+  const node = await installation.start();
   const client = createClient({ baseUrl: node.url, ...(key !== undefined && { headers: bearer(key) }) });
   await client.createSession({ id: "talk", userId: "ann", activate: true });
   await say(node, key);
-  return { house, node, port };
+  return { installation, node, port };
 }
 
 async function say(node: ChildServer, key?: string): Promise<string> {
@@ -39,8 +39,8 @@ async function say(node: ChildServer, key?: string): Promise<string> {
 const bearer = (key: string) => ({ authorization: `Bearer ${key}` });
 
 /** Start another node in place of the stopped one, and run a turn on it. */
-async function goOn(house: ServerHouse, key?: string): Promise<{ node: ChildServer; runId: string }> {
-  const node = await house.start();
+async function goOn(installation: Installation, key?: string): Promise<{ node: ChildServer; runId: string }> {
+  const node = await installation.start();
   return { node, runId: await say(node, key) };
 }
 
@@ -67,7 +67,7 @@ describeWithNginx("nginx as deploy/nginx.conf has it", () => {
   });
 
   test("hands on what the node says: its refusals of a stream, the end of one, and a stream as it comes", async () => {
-    const { node, port } = await openHouse();
+    const { node, port } = await openInstallation();
     const proxy = await startNginx(port);
     expect((await fetch(`${proxy}/session/nobody/events`)).status).toBe(404);
     expect((await fetch(`${proxy}/events`, { headers: { accept: "text/html" } })).status).toBe(406);
@@ -77,7 +77,7 @@ describeWithNginx("nginx as deploy/nginx.conf has it", () => {
   });
 
   test("lets an EventSource outlive its node, and continue at its position when there is one again", async () => {
-    const { house, node, port } = await openHouse();
+    const { installation, node, port } = await openInstallation();
     const proxy = await startNginx(port);
     const session = new Page(`${proxy}/session/talk/events`, { mayBeSaid });
     await session.until(() => session.logOf("talk").some(({ type }) => type === "complete"));
@@ -88,7 +88,7 @@ describeWithNginx("nginx as deploy/nginx.conf has it", () => {
     await node.kill();
     // Each reader got the empty stream at least once.
     for (const page of [session, connection]) await page.until(() => page.opens >= 2);
-    const { node: next, runId } = await goOn(house);
+    const { node: next, runId } = await goOn(installation);
     for (const page of [session, connection]) {
       await page.until(() => page.logOf("talk").some(({ type, data }) => type === "complete" && data.runId === runId));
       expect(page.faults).toEqual([]);
@@ -103,7 +103,7 @@ describeWithNginx("nginx as deploy/nginx.conf has it", () => {
   test.each([false, true])(
     "loses no reader of the client, which comes back after 502 too (plain: %s)",
     async (isPlain) => {
-      const { house, node, port } = await openHouse();
+      const { installation, node, port } = await openInstallation();
       const proxy = await startNginx(port, { isPlain });
       const waits: (string | undefined)[] = [];
       const waited = Promise.withResolvers<void>();
@@ -125,7 +125,7 @@ describeWithNginx("nginx as deploy/nginx.conf has it", () => {
         }
       })();
       await waited.promise;
-      const { node: next, runId } = await goOn(house);
+      const { node: next, runId } = await goOn(installation);
       isOver = isEnd(runId);
       await reading;
       expect(waits).toContain(isPlain ? "unavailable" : undefined);
@@ -160,14 +160,14 @@ describeWithNginx("nginx as deploy/nginx.conf has it", () => {
 
     test("follows a stream as docs/protocol.md shows it behind a plain 502, which closes an EventSource for good", async () => {
       await using blank = await SmallServer.start(emptyPage);
-      const { house, node, port } = await openHouse({ INTERLOCK_ORIGINS: blank.url });
+      const { installation, node, port } = await openInstallation({ INTERLOCK_ORIGINS: blank.url });
       const proxy = await startNginx(port, { isPlain: true });
       const { page } = await open(blank.url);
       await page.evaluate(follow("undefined", `${proxy}/session/talk/events`));
       await page.waitForFunction("heard.some(({ type }) => type === 'complete')");
       await node.kill();
       await page.waitForFunction("gaveUp >= 1");
-      const { node: next, runId } = await goOn(house);
+      const { node: next, runId } = await goOn(installation);
       await page.waitForFunction(told(runId));
       const places = await page.evaluate<number[]>(seqs);
       expect(places).toEqual(seqsUpTo(places.length));
@@ -182,7 +182,7 @@ describeWithNginx("nginx as deploy/nginx.conf has it", () => {
       const entries = [{ owner: "ann", key: KEY }];
       const keys = await writeTemporary("keys.yaml", keysFile(entries), onTestFinished);
       const settings = { INTERLOCK_ORIGINS: blank.url, INTERLOCK_AUTH: `keys:${keys}` };
-      const { house, node, port } = await openHouse(settings, KEY);
+      const { installation, node, port } = await openInstallation(settings, KEY);
       const proxy = await startNginx(port);
       const { page } = await open(blank.url);
       const newTicket = `async () => {
@@ -195,7 +195,7 @@ describeWithNginx("nginx as deploy/nginx.conf has it", () => {
       await page.waitForFunction("heard.some(({ type }) => type === 'complete')");
       await node.kill();
       await node.ended;
-      const { runId } = await goOn(house, KEY);
+      const { runId } = await goOn(installation, KEY);
       await page.waitForFunction(told(runId));
       const places = await page.evaluate<number[]>(seqs);
       expect(places).toEqual(seqsUpTo(places.length));
@@ -204,7 +204,7 @@ describeWithNginx("nginx as deploy/nginx.conf has it", () => {
 
     test("learns that a stream is refused for good, and does not reconnect", async () => {
       await using blank = await SmallServer.start(emptyPage);
-      const { port } = await openHouse({ INTERLOCK_ORIGINS: blank.url });
+      const { port } = await openInstallation({ INTERLOCK_ORIGINS: blank.url });
       const { page } = await open(blank.url);
       await page.evaluate(follow("undefined", `http://127.0.0.1:${port}/session/nobody/events`));
       await page.waitForFunction("refused.length > 0");
@@ -213,7 +213,7 @@ describeWithNginx("nginx as deploy/nginx.conf has it", () => {
 
     test("a connection is carried over by the browser alone", async () => {
       await using blank = await SmallServer.start(emptyPage);
-      const { house, node, port } = await openHouse({ INTERLOCK_ORIGINS: blank.url });
+      const { installation, node, port } = await openInstallation({ INTERLOCK_ORIGINS: blank.url });
       const proxy = await startNginx(port);
       const { page } = await open(blank.url);
       await page.evaluate(`
@@ -224,7 +224,7 @@ describeWithNginx("nginx as deploy/nginx.conf has it", () => {
       await page.waitForFunction("heard.length > 0");
       await node.kill();
       await page.waitForFunction("opens >= 2");
-      const { runId } = await goOn(house);
+      const { runId } = await goOn(installation);
       await page.waitForFunction(`heard.some(({ type, data }) => type === "complete" && data.runId === "${runId}")`);
       const seqs = await page.evaluate<number[]>("heard.flatMap(({ seq }) => seq === undefined ? [] : [seq])");
       expect(seqs).toEqual(seqsUpTo(seqs.length));

@@ -1,7 +1,7 @@
 import { lastAssistantMessageIsCompleteWithApprovalResponses, lastAssistantMessageIsCompleteWithToolCalls } from "ai";
 import { afterAll, describe, expect, test } from "vitest";
-import { ChatInHand } from "../../support/clients/chat-in-hand.ts";
 import { accepted, E2eClient } from "../../support/clients/e2e-client.ts";
+import { HeadlessChat } from "../../support/clients/headless-chat.ts";
 import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
 /** The AI SDK's own chat and transport with a real node. */
@@ -14,7 +14,7 @@ const conversation = async (id: string) =>
 describe("a chat", () => {
   test("a chat has a session of its id, and sends only the new message", async () => {
     const chatId = node.newId("first");
-    const chat = new ChatInHand(node.url, chatId, { body: { agentId: "general" } });
+    const chat = new HeadlessChat(node.url, chatId, { body: { agentId: "general" } });
     await chat.sendMessage({ text: "hello" });
     expect(chat.text).toBe("Hello there.");
     await chat.sendMessage({ text: "nod" });
@@ -26,7 +26,7 @@ describe("a chat", () => {
 
   test("a chat gets a long answer piece by piece, and its usage and session as metadata", async () => {
     const chatId = node.newId("long");
-    const chat = new ChatInHand(node.url, chatId);
+    const chat = new HeadlessChat(node.url, chatId);
     await chat.sendMessage({ text: "count" });
     expect(chat.text).toBe("tick ".repeat(40));
     expect(chat.lastMessage!.metadata).toMatchObject({ sessionId: chatId, usage: { total_tokens: 0 } });
@@ -34,8 +34,8 @@ describe("a chat", () => {
 
   test("a chat speaks to another agent once it names one", async () => {
     const chatId = node.newId("other");
-    await new ChatInHand(node.url, chatId, { body: { agentId: "general" } }).sendMessage({ text: "hello" });
-    await new ChatInHand(node.url, chatId, { body: { agentId: "weather" } }).sendMessage({ text: "hello" });
+    await new HeadlessChat(node.url, chatId, { body: { agentId: "general" } }).sendMessage({ text: "hello" });
+    await new HeadlessChat(node.url, chatId, { body: { agentId: "weather" } }).sendMessage({ text: "hello" });
     expect((await accepted(node.get(`/session/${chatId}`))).session.agentId).toBe("weather");
   });
 
@@ -58,12 +58,12 @@ describe("a message that is answered again, or edited", () => {
   }
 
   /** The messages on the page. */
-  const shown = (chat: ChatInHand) =>
+  const shown = (chat: HeadlessChat) =>
     chat.messages.map(({ parts }) => parts.map((part) => (part.type === "text" ? part.text : "")).join(""));
 
   test("a message that is answered again, or edited takes the place of its former reply: the session has what the page shows", async () => {
     const chatId = node.newId("again");
-    const chat = new ChatInHand(node.url, chatId);
+    const chat = new HeadlessChat(node.url, chatId);
     await chat.sendMessage({ text: "hello" });
     const first = chat.lastMessage!;
     await chat.regenerate();
@@ -82,7 +82,7 @@ describe("a message that is answered again, or edited", () => {
 
   test("a message that is answered again, or edited may be any message of the chat, also one from before an earlier edit", async () => {
     const chatId = node.newId("edited");
-    const chat = new ChatInHand(node.url, chatId);
+    const chat = new HeadlessChat(node.url, chatId);
     const edit = (index: number, text: string) => chat.sendMessage({ text, messageId: chat.messages[index]!.id });
     for (const text of ["one", "two", "three"]) await chat.sendMessage({ text });
     await edit(2, "deux");
@@ -103,7 +103,7 @@ describe("a message that is answered again, or edited", () => {
   test("a message that is answered again, or edited ends the reply that is in progress, and is resumed and aborted by the chat's id", async () => {
     const chatId = node.newId("under-way");
     const ann = new E2eClient(node);
-    const chat = new ChatInHand(node.url, chatId, { body: { userId: ann.userId } });
+    const chat = new HeadlessChat(node.url, chatId, { body: { userId: ann.userId } });
     const sending = chat.sendMessage({ text: "play" });
     while (chat.text === "") await new Promise((resolve) => setImmediate(resolve));
     await chat.stop();
@@ -115,7 +115,7 @@ describe("a message that is answered again, or edited", () => {
     expect(said[0]).toBe("play on");
     expect((await ann.floor()).holder?.id).toBe(session.id);
     expect((await accepted(node.get(`/session/${chatId}`))).session.state).toBe("archived");
-    const other = new ChatInHand(node.url, chatId);
+    const other = new HeadlessChat(node.url, chatId);
     const resuming = other.resumeStream();
     while (other.text === "") await new Promise((resolve) => setImmediate(resolve));
     expect(other.lastMessage!.id).toBe(chat.lastMessage!.id);
@@ -127,7 +127,7 @@ describe("a message that is answered again, or edited", () => {
   test("a message that is answered again, or edited has ids of any kind", async () => {
     const chatId = node.newId("own-ids");
     const id = "a page's own / id";
-    const chat = new ChatInHand(node.url, chatId, { generateId: () => id });
+    const chat = new HeadlessChat(node.url, chatId, { generateId: () => id });
     await chat.sendMessage({ text: "hello" });
     await chat.regenerate();
     expect((await kept(chatId)).said).toEqual(["hello", "Hello there."]);
@@ -135,7 +135,7 @@ describe("a message that is answered again, or edited", () => {
 
   test("a message that is answered again, or edited that failed is answered again in the same place", async () => {
     const chatId = node.newId("failed-again");
-    const chat = new ChatInHand(node.url, chatId);
+    const chat = new HeadlessChat(node.url, chatId);
     await chat.sendMessage({ text: "offline" });
     expect(chat.status).toBe("error");
     await chat.regenerate();
@@ -146,7 +146,7 @@ describe("a message that is answered again, or edited", () => {
     const chatId = node.newId("refused-again");
     const ann = new E2eClient(node);
     const { id } = await ann.hold("phone");
-    const chat = new ChatInHand(node.url, chatId, { body: { agentId: "weather", userId: ann.userId } });
+    const chat = new HeadlessChat(node.url, chatId, { body: { agentId: "weather", userId: ann.userId } });
     await chat.sendMessage({ text: "hello" });
     expect(chat.status).toBe("error");
     await accepted(ann.on(id, "archive"));
@@ -158,7 +158,7 @@ describe("a message that is answered again, or edited", () => {
   test("a message that is answered again, or edited that the floor refuses leaves the chat as it is", async () => {
     const chatId = node.newId("kept");
     const ann = new E2eClient(node);
-    const chat = new ChatInHand(node.url, chatId, { body: { agentId: "weather", userId: ann.userId } });
+    const chat = new HeadlessChat(node.url, chatId, { body: { agentId: "weather", userId: ann.userId } });
     await chat.sendMessage({ text: "hello" });
     await ann.hold("phone");
     await chat.regenerate();
@@ -170,7 +170,7 @@ describe("a message that is answered again, or edited", () => {
 
   test("a regenerated or edited message keeps its agent, or goes to the named agent", async () => {
     const chatId = node.newId("agents");
-    const ask = (body: object) => new ChatInHand(node.url, chatId, { body, generateId: () => "m1" });
+    const ask = (body: object) => new HeadlessChat(node.url, chatId, { body, generateId: () => "m1" });
     await ask({ agentId: "music" }).sendMessage({ text: "hello" });
     const again = ask({});
     again.messages = [{ id: "m1", role: "user", parts: [{ type: "text", text: "hello" }] }];
@@ -186,7 +186,7 @@ describe("a message that is answered again, or edited", () => {
 describe("a tool", () => {
   test("a tool is a part with its input and output, and a sub-agent's text is data", async () => {
     const chatId = node.newId("tools");
-    const chat = new ChatInHand(node.url, chatId, {
+    const chat = new HeadlessChat(node.url, chatId, {
       sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithToolCalls,
     });
     await chat.sendMessage({ text: "browse" });
@@ -207,7 +207,7 @@ describe("a tool", () => {
 
   test("a tool that needs consent is approved, and the reply continues in the same message", async () => {
     const chatId = node.newId("consent");
-    const chat = new ChatInHand(node.url, chatId, {
+    const chat = new HeadlessChat(node.url, chatId, {
       sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithApprovalResponses,
     });
     await chat.sendMessage({ text: "delete" });
@@ -225,7 +225,7 @@ describe("a tool", () => {
 
   test("a tool that is rejected with a reason gives the agent the reason", async () => {
     const chatId = node.newId("rejected");
-    const chat = new ChatInHand(node.url, chatId, {
+    const chat = new HeadlessChat(node.url, chatId, {
       sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithApprovalResponses,
     });
     await chat.sendMessage({ text: "delete" });
@@ -244,7 +244,7 @@ describe("a tool", () => {
 describe("a question", () => {
   test("a question is a tool without an output, and the page's output is the answer", async () => {
     const chatId = node.newId("question");
-    const chat = new ChatInHand(node.url, chatId, {
+    const chat = new HeadlessChat(node.url, chatId, {
       sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithToolCalls,
     });
     await chat.sendMessage({ text: "ask" });
@@ -264,13 +264,13 @@ describe("a question", () => {
 
   test("a question that was answered elsewhere does not end a reply that is read again", async () => {
     const chatId = node.newId("elsewhere");
-    const chat = new ChatInHand(node.url, chatId, { body: { agentId: "music" } });
+    const chat = new HeadlessChat(node.url, chatId, { body: { agentId: "music" } });
     await accepted(node.post("/session/create", { id: chatId, agentId: "music" }));
     const log = await node.stream(`/session/${chatId}/events`);
     await chat.sendMessage({ text: "ask" });
     const { requestId } = await log.find("user_question_request");
     const ann = new E2eClient(node);
-    const resumed = new ChatInHand(node.url, chatId);
+    const resumed = new HeadlessChat(node.url, chatId);
     const resuming = resumed.resumeStream();
     await resuming;
     expect(resumed.partTypes).toContain("dynamic-tool");
@@ -281,7 +281,7 @@ describe("a question", () => {
 });
 
 /** Wait for the reply that continues after an answer. */
-async function answered(chat: ChatInHand, answer: () => unknown): Promise<void> {
+async function answered(chat: HeadlessChat, answer: () => unknown): Promise<void> {
   await answer();
   while (chat.status !== "ready" && chat.status !== "error") await new Promise((resolve) => setImmediate(resolve));
 }
@@ -289,7 +289,7 @@ async function answered(chat: ChatInHand, answer: () => unknown): Promise<void> 
 describe("a lost connection", () => {
   test("a lost connection in the middle of a reply is resumed: nothing is lost, and nothing comes twice", async () => {
     const chatId = node.newId("resumed");
-    const chat = new ChatInHand(node.url, chatId);
+    const chat = new HeadlessChat(node.url, chatId);
     const sending = chat.sendMessage({ text: "count" });
     while (chat.text.length < 20) await new Promise((resolve) => setImmediate(resolve));
     // Closing the stream does not abort the run.
@@ -305,10 +305,10 @@ describe("a lost connection", () => {
 
   test("a lost connection is resumed by another page, which has no part of the reply", async () => {
     const chatId = node.newId("page");
-    const chat = new ChatInHand(node.url, chatId);
+    const chat = new HeadlessChat(node.url, chatId);
     const sending = chat.sendMessage({ text: "count" });
     while (chat.text.length < 20) await new Promise((resolve) => setImmediate(resolve));
-    const other = new ChatInHand(node.url, chatId, { messages: chat.messages.slice(0, 1) });
+    const other = new HeadlessChat(node.url, chatId, { messages: chat.messages.slice(0, 1) });
     await Promise.all([other.resumeStream(), sending]);
     expect(other.text).toBe("tick ".repeat(40));
     expect(other.lastMessage!.id).toBe(chat.lastMessage!.id);
@@ -316,7 +316,7 @@ describe("a lost connection", () => {
 
   test("a lost connection with nothing in progress resumes nothing", async () => {
     const chatId = node.newId("nothing");
-    const chat = new ChatInHand(node.url, chatId);
+    const chat = new HeadlessChat(node.url, chatId);
     await chat.resumeStream();
     expect(chat.status).toBe("ready");
     expect(chat.messages).toEqual([]);
@@ -326,7 +326,7 @@ describe("a lost connection", () => {
 
   test("a lost connection does not end the reply; a request does", async () => {
     const chatId = node.newId("ended");
-    const chat = new ChatInHand(node.url, chatId);
+    const chat = new HeadlessChat(node.url, chatId);
     const sending = chat.sendMessage({ text: "play" });
     while (chat.text === "") await new Promise((resolve) => setImmediate(resolve));
     expect(await accepted(node.delete(`/api/chat/${chatId}/stream`))).toEqual({ success: true, aborted: true });
@@ -341,7 +341,7 @@ describe("the floor", () => {
     const chatId = node.newId("refused");
     const ann = new E2eClient(node);
     await ann.hold("phone");
-    const chat = new ChatInHand(node.url, chatId, { body: { agentId: "weather", userId: ann.userId } });
+    const chat = new HeadlessChat(node.url, chatId, { body: { agentId: "weather", userId: ann.userId } });
     await chat.sendMessage({ text: "hello" });
     expect(chat.status).toBe("error");
     const part = chat.lastMessage!.parts.find((each) => each.type === "data-arbitration")!;
@@ -354,7 +354,7 @@ describe("the floor", () => {
     const chatId = node.newId("waiting");
     const ann = new E2eClient(node);
     const { id } = await ann.hold("phone");
-    const chat = new ChatInHand(node.url, chatId, { body: { agentId: "patient", userId: ann.userId } });
+    const chat = new HeadlessChat(node.url, chatId, { body: { agentId: "patient", userId: ann.userId } });
     const sending = chat.sendMessage({ text: "count" });
     while (!chat.partTypes.includes("data-arbitration")) await new Promise((resolve) => setImmediate(resolve));
     await accepted(ann.on(id, "archive"));
@@ -373,7 +373,7 @@ describe("the floor", () => {
 describe("a failure", () => {
   test("a failure of the run is typed data and the error of the chat; sending again tries again", async () => {
     const chatId = node.newId("failing");
-    const chat = new ChatInHand(node.url, chatId);
+    const chat = new HeadlessChat(node.url, chatId);
     await chat.sendMessage({ text: "flaky" });
     expect(chat.status).toBe("error");
     expect(chat.lastMessage!.parts.find((each) => each.type === "data-error")).toMatchObject({

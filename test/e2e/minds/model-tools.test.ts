@@ -5,7 +5,7 @@ import { fileURLToPath } from "node:url";
 import { afterAll, beforeEach, describe, expect, test } from "vitest";
 import type { AgentRef } from "../../../src/protocol/message.ts";
 import { gone, running } from "../../support/agents/processes.ts";
-import type { HeardEvent } from "../../support/clients/event-stream.ts";
+import type { ReceivedEvent } from "../../support/clients/event-stream.ts";
 import { describeShapes, Talk } from "../../support/nodes/shapes.ts";
 import { type ProviderReply, startProviderServer } from "../../support/servers/provider-server.ts";
 
@@ -64,8 +64,8 @@ const call = (name: string, input: unknown, id = "c1"): Call => ({ id, name, arg
 const calls = (...all: Call[]): ProviderReply => ({ kind: "stream", calls: all });
 const says = (...text: string[]): ProviderReply => ({ kind: "stream", text });
 
-const agentOf = ({ data }: HeardEvent) => data["agent"] as AgentRef;
-const results = (events: readonly HeardEvent[]) => events.filter(({ type }) => type === "tool_result");
+const agentOf = ({ data }: ReceivedEvent) => data["agent"] as AgentRef;
+const results = (events: readonly ReceivedEvent[]) => events.filter(({ type }) => type === "tool_result");
 const lastRequest = () => provider.requests.at(-1)!.body;
 
 const settings = { GIVEN_THERE: "given", SECRET: "never" };

@@ -77,15 +77,15 @@ describeInChromium("the page's frame", (open) => {
   });
 
   test("says that the connection is lost, keeps what it shows, and comes back by itself", async () => {
-    const road = await CuttingProxy.start(node.url);
-    const { page } = await open(`${road.url}/#/floor/u%3Aroad`);
+    const proxy = await CuttingProxy.start(node.url);
+    const { page } = await open(`${proxy.url}/#/floor/u%3Aroad`);
     await page.getByRole("listitem").first().waitFor();
     await page.getByText("Connected", { exact: true }).waitFor();
-    road.refuse();
+    proxy.refuse();
     await page.getByText("Disconnected", { exact: true }).waitFor();
     await page.getByText(/No connection since \d+:\d+:\d+.*\. Trying again in \d+ s\./).waitFor();
     await expect.poll(() => page.getByRole("listitem").count()).toBeGreaterThan(0);
-    road.admit();
+    proxy.admit();
     await page.getByText("Connected", { exact: true }).waitFor();
   });
 

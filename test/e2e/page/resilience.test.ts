@@ -159,16 +159,16 @@ describeInChromium("the page survives", (open) => {
   });
 
   test("a proxy that answers 502 for a while, and shows what happened behind it", async () => {
-    const road = await CuttingProxy.start(node.url);
+    const proxy = await CuttingProxy.start(node.url);
     const ben = new E2eClient(node);
     const session = await ben.hold("general");
-    const { page, faults } = await open(`${road.url}/${pathOf(session)}`);
+    const { page, faults } = await open(`${proxy.url}/${pathOf(session)}`);
     await page.getByText("Connected", { exact: true }).waitFor();
-    road.answer502();
+    proxy.answer502();
     await page.getByText("Disconnected", { exact: true }).waitFor();
     await ben.talk(session.id, "hello");
     await ben.hold("phone");
-    road.admit();
+    proxy.admit();
     await messages(page).getByText("Hello there.").waitFor();
     await page.getByRole("button", { name: "Resume", exact: true }).waitFor();
     await expectWhole(page, node.url, session.floorId);
@@ -176,17 +176,17 @@ describeInChromium("the page survives", (open) => {
   });
 
   test("a laptop's sleep, in which its connections die unseen, and continues where it was", async () => {
-    const road = await CuttingProxy.start(node.url);
+    const proxy = await CuttingProxy.start(node.url);
     const cay = new E2eClient(node);
     const session = await cay.hold("general");
-    const { page, faults } = await open(`${road.url}/${pathOf(session)}`);
+    const { page, faults } = await open(`${proxy.url}/${pathOf(session)}`);
     await page.getByText("Connected", { exact: true }).waitFor();
     const devtools = await page.context().newCDPSession(page);
     await devtools.send("Page.setWebLifecycleState", { state: "frozen" });
-    road.refuse();
+    proxy.refuse();
     await cay.talk(session.id, "hello");
     await cay.hold("phone");
-    road.admit();
+    proxy.admit();
     await devtools.send("Page.setWebLifecycleState", { state: "active" });
     await messages(page).getByText("Hello there.").waitFor();
     await page.getByRole("button", { name: "Resume", exact: true }).waitFor();

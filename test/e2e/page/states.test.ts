@@ -20,21 +20,21 @@ const connected = (page: Page) => page.getByText("Connected", { exact: true }).w
 
 describeInChromium("the floor, session and machine views", (open) => {
   test.each(VIEWS)("say that an outcome is not known while the server is away, and obey once: %s", async (view) => {
-    const road = await CuttingProxy.start(node.url);
+    const proxy = await CuttingProxy.start(node.url);
     const ann = new E2eClient(node);
     const session = await ann.hold("music");
-    const { page } = await open(addressOf(road.url, view, session));
+    const { page } = await open(addressOf(proxy.url, view, session));
     await connected(page);
     const pause = page.locator('main [data-key="P"]').first();
     await pause.waitFor();
-    if (view === "machine") road.answer502();
-    else road.refuse();
+    if (view === "machine") proxy.answer502();
+    else proxy.refuse();
     await page.getByText(/^No connection since /).waitFor();
     await pause.click();
     await page.getByText("The result is not known yet. The command is repeated with the same key.").waitFor();
     // The earlier content is still shown.
     await expect.poll(() => pause.isVisible()).toBe(true);
-    road.admit();
+    proxy.admit();
     await expect.poll(async () => (await ann.see(session.id)).state).toBe("paused");
     await page.getByText("The result is not known yet").waitFor({ state: "detached" });
     const moves = (await ann.log(session.id)).filter(({ data }) => data["event"] === "pause");

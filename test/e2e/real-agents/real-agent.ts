@@ -5,9 +5,9 @@ import { fileURLToPath } from "node:url";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { BARE_ENV } from "../../support/agents/bare-env.ts";
 import { gone, running } from "../../support/agents/processes.ts";
-import type { HeardEvent } from "../../support/clients/event-stream.ts";
+import type { ReceivedEvent } from "../../support/clients/event-stream.ts";
 import { SessionReader } from "../../support/clients/session-reader.ts";
-import { type ChildServer, makeHouse } from "../../support/nodes/child-server.ts";
+import { type ChildServer, makeInstallation } from "../../support/nodes/child-server.ts";
 import { reportUntested } from "../../support/runner/untested.ts";
 import { type ModelServer, SENTENCE, startModelServer } from "../../support/servers/model-server.ts";
 import { makeFolder } from "../../support/stores/sqlite-place.ts";
@@ -74,11 +74,11 @@ class Stage {
       set: { ...BARE_ENV, HOME: home, [homeVariable]: home, TEST_TAG: tag },
       start_timeout: "2m",
     };
-    const house = await makeHouse(
+    const installation = await makeInstallation(
       { agents: [{ name: "coder", tools: [{ name: "clock", confirm: true }], adapter }] },
       env,
     );
-    const begin = () => house.start();
+    const begin = () => installation.start();
     const server = await begin();
     await server.post("/session/create", { id: "s", activate: true });
     const reader = await new SessionReader(`${server.url}/session/s/events`).open();
@@ -113,7 +113,7 @@ class Stage {
    * Answer every request of a turn: those for a tool of Interlock, and the agent's requests for permission. @returns
    * its events
    */
-  async answerAll(ofClock: string): Promise<HeardEvent[]> {
+  async answerAll(ofClock: string): Promise<ReceivedEvent[]> {
     const from = this.#seen;
     for (;;) {
       const { type, requestId, data } = await this.next("tool_confirmation_request", "complete");
@@ -190,7 +190,7 @@ export function describeRealAgent(agent: RealAgent): void {
     test("a real agent calls a tool of Interlock where the user consents", async () => {
       const stage = await Stage.open(agent);
       const call = 'CALL clock {"timezone":"Asia/Shanghai"}';
-      const resultOf = (events: readonly HeardEvent[]) =>
+      const resultOf = (events: readonly ReceivedEvent[]) =>
         events.find(({ type, data }) => type === "tool_result" && data["toolName"] === "clock")?.data;
       await stage.say(call);
       const result = resultOf(await stage.answerAll("approve"));

@@ -1,7 +1,7 @@
 import { expect, onTestFinished, test } from "vitest";
 import { EventStream } from "../../support/clients/event-stream.ts";
 import { SessionReader } from "../../support/clients/session-reader.ts";
-import { type ChildServer, makeHouse } from "../../support/nodes/child-server.ts";
+import { type ChildServer, makeInstallation } from "../../support/nodes/child-server.ts";
 
 const SONG = Array.from({ length: 24 }, (_, n) => `la${n} `);
 const CATALOG = {
@@ -24,8 +24,8 @@ async function open(server: ChildServer, path: string): Promise<EventStream> {
 }
 
 test("a stopping node disconnects its readers one by one, and exits with code 0", async () => {
-  const house = await makeHouse(CATALOG, { INTERLOCK_DRAIN: "4s" });
-  const server = await house.start();
+  const installation = await makeInstallation(CATALOG, { INTERLOCK_DRAIN: "4s" });
+  const server = await installation.start();
   await create(server, "a", "phone", "ann");
   const paths = ["/events", "/session/a/events", "/floor/u%3Aann/events"];
   const streams = await Promise.all(Array.from({ length: STREAMS }, (_, n) => open(server, paths[n % 3]!)));
@@ -61,14 +61,14 @@ test("a stopping node disconnects its readers one by one, and exits with code 0"
 });
 
 test.each(["SIGTERM", "SIGINT"] as const)("a node with nothing to do ends at once on %s", async (signal) => {
-  const server = await (await makeHouse(CATALOG)).start();
+  const server = await (await makeInstallation(CATALOG)).start();
   server.signal(signal);
   expect(await server.ended).toEqual({ code: 0, signal: null });
 });
 
 test("runs that do not end in time are given back, those that are held at once, and continue with the next node", async () => {
-  const house = await makeHouse(CATALOG, { INTERLOCK_DRAIN: "1s" });
-  const first = await house.start();
+  const installation = await makeInstallation(CATALOG, { INTERLOCK_DRAIN: "1s" });
+  const first = await installation.start();
   const readers = new Map<string, SessionReader>();
   for (const id of ["driven", "held"]) {
     await create(first, id, "singer", id);
@@ -83,7 +83,7 @@ test("runs that do not end in time are given back, those that are held at once, 
   first.signal("SIGTERM");
   expect(await first.ended).toEqual({ code: 0, signal: null });
 
-  const second = await house.start();
+  const second = await installation.start();
   await second.post("/session/call/archive");
   for (const [id, reader] of readers) {
     reader.moveTo(second.url);
@@ -97,8 +97,8 @@ test("runs that do not end in time are given back, those that are held at once, 
 });
 
 test("a reader that does not read the last frame is cut off, and the node still ends", async () => {
-  const house = await makeHouse(CATALOG, { INTERLOCK_DRAIN: "1s" });
-  const server = await house.start();
+  const installation = await makeInstallation(CATALOG, { INTERLOCK_DRAIN: "1s" });
+  const server = await installation.start();
   await create(server, "a", "phone", "ann");
   const stream = await open(server, "/session/a/events");
   await stream.next("session_created");

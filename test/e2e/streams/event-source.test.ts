@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { Page } from "../../support/clients/page.ts";
 import { ShakyProxy } from "../../support/networks/shaky-proxy.ts";
-import { type ChildServer, makeHouse } from "../../support/nodes/child-server.ts";
+import { type ChildServer, makeInstallation } from "../../support/nodes/child-server.ts";
 import { Chance } from "../../support/runner/chance.ts";
 
 const SONG = Array.from({ length: 60 }, (_, n) => `la${n} `);
@@ -50,7 +50,7 @@ async function expectWhole(server: ChildServer, page: Page, sessionId: string): 
 }
 
 test("pages on connections that break all the time see each event once, in order, and every text right, of two zones at once", async () => {
-  const server = await (await makeHouse(CATALOG)).start();
+  const server = await (await makeInstallation(CATALOG)).start();
   // Many frames are cut in the middle; some connections break before the first.
   const proxy = await ShakyProxy.start(server.url, new Chance(11), 600, 9_000);
   const connection = new Page(`${proxy.url}/events`, { mayBeSaid, floorOf: zoneOf });
@@ -97,7 +97,7 @@ test("pages on connections that break all the time see each event once, in order
 }, 60_000);
 
 test("pages that join during a reply get its text so far, and then each further piece once", async () => {
-  const server = await (await makeHouse(CATALOG)).start();
+  const server = await (await makeInstallation(CATALOG)).start();
   await create(server, "song", "slow");
   const first = new Page(`${server.url}/session/song/events`, { mayBeSaid });
   const runId = await say(server, "song", "sing");
@@ -140,8 +140,8 @@ test("pages that join during a reply get its text so far, and then each further 
 }, 60_000);
 
 test("a page continues by itself when its node stops and another starts at the same address", async () => {
-  const house = await makeHouse(CATALOG, { INTERLOCK_DRAIN: "1s" });
-  const first = await house.start();
+  const installation = await makeInstallation(CATALOG, { INTERLOCK_DRAIN: "1s" });
+  const first = await installation.start();
   const connection = new Page(`${first.url}/events`, { mayBeSaid });
   await connection.until(() => connection.heard.length >= 2);
   const { connectionId } = connection.heard[0]!.data;
@@ -160,7 +160,7 @@ test("a page continues by itself when its node stops and another starts at the s
     expect(reconnectInMs).toBeGreaterThanOrEqual(1_000);
     expect(reconnectInMs).toBeLessThanOrEqual(5_000);
   }
-  const second = await house.start({ settings: { PORT: new URL(first.url).port } });
+  const second = await installation.start({ settings: { PORT: new URL(first.url).port } });
   expect(second.url).toBe(first.url);
   const runId = await say(second, "song", "sing");
   for (const page of pages) {

@@ -3,7 +3,7 @@ import { connect } from "node:net";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { expect, onTestFinished, test } from "vitest";
 import { SessionReader } from "../../support/clients/session-reader.ts";
-import { type ChildServer, makeHouse } from "../../support/nodes/child-server.ts";
+import { type ChildServer, makeInstallation } from "../../support/nodes/child-server.ts";
 
 const CATALOG = {
   agents: [{ name: "listener", adapter: { kind: "scripted", replies: [{ say: "ok", delay: "0ms" }] } }],
@@ -44,7 +44,7 @@ async function readSlowly(server: ChildServer, last: number): Promise<void> {
 }
 
 test("a log of heavy messages that slow readers read from the beginning delays no other request", async () => {
-  const server = await (await makeHouse(CATALOG)).start();
+  const server = await (await makeInstallation(CATALOG)).start();
   const last = await fillSession(server);
   let isOver = false;
   const readers = Promise.all(Array.from({ length: READERS }, () => readSlowly(server, last)));

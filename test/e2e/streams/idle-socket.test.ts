@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { access } from "node:fs/promises";
 import { connect, type Socket } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
-import { type ChildServer, makeHouse } from "../../support/nodes/child-server.ts";
+import { type ChildServer, makeInstallation } from "../../support/nodes/child-server.ts";
 
 const CATALOG = { agents: [{ name: "general" }] };
 
@@ -32,25 +32,25 @@ test.each([
     "POST /message HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{",
   ],
 ])("a socket %s does not delay a stopping node", async (_, said) => {
-  const house = await makeHouse(CATALOG, { INTERLOCK_DRAIN: "1s" });
-  const server = await house.start();
+  const installation = await makeInstallation(CATALOG, { INTERLOCK_DRAIN: "1s" });
+  const server = await installation.start();
   const { closed } = await open(server, said);
   // The text has arrived: what followed it was answered.
   expect((await server.post("/session/create", { userId: "ann" })).status).toBe(200);
   server.signal("SIGTERM");
-  await expectGoodOrder(server, house.file);
+  await expectGoodOrder(server, installation.file);
   await closed;
 });
 
 test("idle kept-alive sockets do not delay a stopping node", async () => {
-  const house = await makeHouse(CATALOG, { INTERLOCK_DRAIN: "1s" });
-  const server = await house.start();
+  const installation = await makeInstallation(CATALOG, { INTERLOCK_DRAIN: "1s" });
+  const server = await installation.start();
   const request = "GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
   const sockets = await Promise.all(Array.from({ length: 50 }, (_, n) => open(server, n % 2 ? request : "")));
   for (const [n, { socket }] of sockets.entries()) if (n % 2) await once(socket, "data");
   expect((await server.post("/session/create", { userId: "ann" })).status).toBe(200);
-  await access(`${house.file}-wal`);
+  await access(`${installation.file}-wal`);
   server.signal("SIGTERM");
-  await expectGoodOrder(server, house.file);
+  await expectGoodOrder(server, installation.file);
   await Promise.all(sockets.map(({ closed }) => closed));
 });

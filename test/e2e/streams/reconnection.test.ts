@@ -1,10 +1,10 @@
 import { EventSource } from "eventsource";
 import { expect, onTestFinished, test } from "vitest";
-import type { HeardEvent } from "../../support/clients/event-stream.ts";
+import type { ReceivedEvent } from "../../support/clients/event-stream.ts";
 import { SessionReader } from "../../support/clients/session-reader.ts";
 import { Transcript } from "../../support/clients/transcript.ts";
 import { CuttingProxy } from "../../support/networks/cutting-proxy.ts";
-import { type ChildServer, makeHouse } from "../../support/nodes/child-server.ts";
+import { type ChildServer, makeInstallation } from "../../support/nodes/child-server.ts";
 import { Chance } from "../../support/runner/chance.ts";
 
 const SONG = Array.from({ length: 40 }, (_, n) => `la${n} `);
@@ -44,7 +44,7 @@ const hasEnded = (runId: string) => (transcript: Transcript) =>
 
 test("readers that are cut off all the time have every event once, in order, and every text right", async () => {
   const chance = new Chance(3);
-  const server = await (await makeHouse(CATALOG)).start();
+  const server = await (await makeInstallation(CATALOG)).start();
   const faults: string[] = [];
   const open = async (path: string, transcript = new Transcript()) => {
     const reader = new SessionReader(`${server.url}${path}`, transcript);
@@ -95,25 +95,25 @@ test("readers that are cut off all the time have every event once, in order, and
 }, 60_000);
 
 test("a browser's own EventSource comes back by itself, and misses and repeats nothing", async () => {
-  const server = await (await makeHouse(CATALOG)).start();
+  const server = await (await makeInstallation(CATALOG)).start();
   const proxy = await CuttingProxy.start(server.url);
   const faults: string[] = [];
 
   /** Receives events like a page: with `onmessage` only. */
   function listen(path: string): {
     transcript: Transcript;
-    heard: HeardEvent[];
+    heard: ReceivedEvent[];
     until: (holds: () => boolean) => Promise<void>;
   } {
     const transcript = new Transcript();
     mindText(transcript, faults);
     const source = new EventSource(`${proxy.url}${path}`);
     onTestFinished(() => source.close());
-    const heard: HeardEvent[] = [];
+    const heard: ReceivedEvent[] = [];
     let changed = Promise.withResolvers<void>();
     source.onopen = () => transcript.reconnect();
     source.onmessage = ({ data }) => {
-      const event = JSON.parse(data) as HeardEvent;
+      const event = JSON.parse(data) as ReceivedEvent;
       heard.push(event);
       try {
         transcript.take(event);

@@ -1,19 +1,19 @@
 import { DatabaseSync } from "node:sqlite";
 import { expect, test } from "vitest";
-import { makeHouse } from "../../support/nodes/child-server.ts";
+import { makeInstallation } from "../../support/nodes/child-server.ts";
 
 test("a failure is found in the log by the answer's traceId, and from there by its command, floor and session", async () => {
-  const house = await makeHouse({ agents: [{ name: "general" }] });
+  const installation = await makeInstallation({ agents: [{ name: "general" }] });
   // Its floor is damaged on purpose.
-  house.leaveUnchecked();
-  const first = await house.start();
+  installation.leaveUnchecked();
+  const first = await installation.start();
   await first.post("/session/create", { id: "broken", userId: "ann", activate: true });
   await first.kill();
-  const db = new DatabaseSync(house.file);
+  const db = new DatabaseSync(installation.file);
   db.prepare("UPDATE floors SET snapshot = 'no JSON'").run();
   db.close();
 
-  const second = await house.start();
+  const second = await installation.start();
   const { status, body } = await second.post("/session/broken/pause", {}, "my-key");
   expect(status).toBe(500);
   const lines: object[] = second.log;

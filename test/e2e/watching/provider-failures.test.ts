@@ -1,10 +1,10 @@
 import { expect, onTestFinished, test } from "vitest";
-import { type ChildServer, makeHouse } from "../../support/nodes/child-server.ts";
+import { type ChildServer, makeInstallation } from "../../support/nodes/child-server.ts";
 import { startProviderServer } from "../../support/servers/provider-server.ts";
 
 const ABOUT_RUNS = "a run failed";
 
-async function openHouse() {
+async function openInstallation() {
   const provider = await startProviderServer();
   onTestFinished(() => provider.close());
   const adapter = { kind: "ai-sdk", provider: "openai-compatible", model: "m", base_url: provider.baseUrl };
@@ -18,7 +18,7 @@ async function openHouse() {
       adapter: { kind: "scripted", replies: [{ delegate: { name: "sound", task: "go" }, say: ["Done."] }] },
     },
   ];
-  const node = await (await makeHouse({ agents })).start();
+  const node = await (await makeInstallation({ agents })).start();
   return { provider, node };
 }
 
@@ -39,7 +39,7 @@ const countOf = (node: ChildServer, agent: string, code: string) =>
   node.metric(`interlock_run_seconds_count{agent="${agent}",outcome="failed",code="${code}"}`);
 
 test("a provider that refuses leaves its agent, run, code and reason in the log, and its code in the metrics", async () => {
-  const { provider, node } = await openHouse();
+  const { provider, node } = await openInstallation();
   provider.willReply({ kind: "refusal", status: 401, error: { type: "invalid_request_error" } });
   const about = await play(node, "sound");
   expect(node.log).toContainEqual(
@@ -55,7 +55,7 @@ test("a provider that refuses leaves its agent, run, code and reason in the log,
 });
 
 test("a silent provider ends its run in time, gets one request, and is logged", async () => {
-  const { provider, node } = await openHouse();
+  const { provider, node } = await openInstallation();
   provider.willReply({ kind: "stream", ending: "never" });
   const about = await play(node, "impatient");
   expect(node.log).toContainEqual(
@@ -71,7 +71,7 @@ test("a silent provider ends its run in time, gets one request, and is logged", 
 });
 
 test("a provider that fails a sub-agent leaves a line too, though the run continues", async () => {
-  const { provider, node } = await openHouse();
+  const { provider, node } = await openInstallation();
   provider.willReply({ kind: "refusal", status: 429 });
   const { runId } = await play(node, "boss");
   expect(node.log).toContainEqual(
@@ -80,7 +80,7 @@ test("a provider that fails a sub-agent leaves a line too, though the run contin
 });
 
 test("an agent whose key is missing is named when the node starts", async () => {
-  const { node } = await openHouse();
+  const { node } = await openInstallation();
   expect(node.log).toContainEqual(
     expect.objectContaining({
       msg: "an agent cannot answer",

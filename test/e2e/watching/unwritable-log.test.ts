@@ -1,6 +1,6 @@
 import { DatabaseSync } from "node:sqlite";
 import { expect, test } from "vitest";
-import { type ChildServer, makeHouse, type StartOptions } from "../../support/nodes/child-server.ts";
+import { type ChildServer, makeInstallation, type StartOptions } from "../../support/nodes/child-server.ts";
 import { freePort } from "../../support/servers/free-port.ts";
 
 const CATALOG = { agents: [{ name: "general" }] };
@@ -10,16 +10,16 @@ const LINES = 1_200;
 
 /** A file with a floor whose every command writes a log line, and a node on it. */
 async function startWordy(options: StartOptions): Promise<ChildServer> {
-  const house = await makeHouse(CATALOG);
+  const installation = await makeInstallation(CATALOG);
   // Its floors are damaged on purpose.
-  house.leaveUnchecked();
-  const first = await house.start();
+  installation.leaveUnchecked();
+  const first = await installation.start();
   await first.post("/session/create", { id: "broken", userId: "ann", activate: true });
   await first.kill();
-  const db = new DatabaseSync(house.file);
+  const db = new DatabaseSync(installation.file);
   db.prepare("UPDATE floors SET snapshot = 'no JSON'").run();
   db.close();
-  return await house.start(options);
+  return await installation.start(options);
 }
 
 /** Every answer arrives, also that of another floor. */
@@ -61,9 +61,9 @@ test("a log whose reader is gone stops no request", async () => {
 });
 
 test("a node whose stdout is full still listens", async () => {
-  const house = await makeHouse(CATALOG);
+  const installation = await makeInstallation(CATALOG);
   const port = await freePort();
-  const node = house.begin({ settings: { PORT: String(port) }, redirection: ">/dev/full" });
+  const node = installation.begin({ settings: { PORT: String(port) }, redirection: ">/dev/full" });
   const isThere = () =>
     fetch(`http://127.0.0.1:${port}/health`).then(
       ({ ok }) => ok,

@@ -2,7 +2,7 @@ import type { Delta } from "../../../src/protocol/event.ts";
 import type { SessionId } from "../../../src/protocol/ids.ts";
 import type { RunOutcome } from "../../../src/protocol/internal/run.ts";
 import { RunDriver } from "../../../src/runs/run-driver.ts";
-import { FloorInHand } from "../floors/floor-in-hand.ts";
+import { ControlledFloor } from "../floors/controlled-floor.ts";
 import { VirtualClock } from "../runner/virtual-clock.ts";
 import { KeptLog } from "../stores/sqlite-place.ts";
 import { Puppet, type PuppetRun } from "./puppet.ts";
@@ -11,7 +11,7 @@ import { turnOf } from "./run-stage.ts";
 /** One attempt run by a driver, with a controlled agent, floor and clock. */
 export interface DriverStage {
   clock: VirtualClock;
-  floor: FloorInHand;
+  floor: ControlledFloor;
   log: KeptLog;
   driver: RunDriver;
   run: PuppetRun;
@@ -30,7 +30,7 @@ export async function drive(
   home?: string,
 ): Promise<DriverStage> {
   const clock = new VirtualClock();
-  const floor = new FloorInHand();
+  const floor = new ControlledFloor();
   const log = new KeptLog();
   const deltas: Delta[] = [];
   const holds: boolean[] = [];

@@ -8,7 +8,7 @@ export interface Entry {
 }
 
 /** A log whose entries a test can await; each entry is returned once. */
-export class HeardLog {
+export class ReceivedLog {
   readonly all: Entry[] = [];
   #unread: Entry[] = [];
   #wake: () => void = () => {};

@@ -27,7 +27,7 @@ export interface EventData {
 }
 
 /** An event as a client receives it. */
-export interface HeardEvent {
+export interface ReceivedEvent {
   /** The position sent with the event. */
   id?: string;
   type: string;
@@ -43,7 +43,7 @@ const KEYS = new Set(["type", "data", "timestamp", "sessionId", "seq", "requestI
 
 /** A client of event streams that checks the protocol: any deviation fails the test that waits for the stream. */
 export class EventStream {
-  readonly events: HeardEvent[] = [];
+  readonly events: ReceivedEvent[] = [];
   /** The `retry:` values, in order. */
   readonly retries: number[] = [];
   comments = 0;
@@ -54,7 +54,7 @@ export class EventStream {
   /** How the stream ended: by the server's regular end, or cut off. */
   ending: "clean" | "cut" | undefined;
   /** Called with each event when it arrives. */
-  onEvent: (event: HeardEvent) => void = () => {};
+  onEvent: (event: ReceivedEvent) => void = () => {};
   #request: ClientRequest;
   #response: IncomingMessage | undefined;
   #fault: Error | undefined;
@@ -105,7 +105,7 @@ export class EventStream {
   }
 
   /** The first event of this type, past or future. */
-  async next(type: string, matches: (event: HeardEvent) => boolean = () => true): Promise<HeardEvent> {
+  async next(type: string, matches: (event: ReceivedEvent) => boolean = () => true): Promise<ReceivedEvent> {
     const find = () => this.events.find((event) => event.type === type && matches(event));
     await this.until(() => find() !== undefined);
     return find()!;
@@ -169,7 +169,7 @@ export class EventStream {
     }
   }
 
-  #takeEvent(event: HeardEvent, id: string | undefined): void {
+  #takeEvent(event: ReceivedEvent, id: string | undefined): void {
     must(
       Object.keys(event).every((key) => KEYS.has(key)),
       `unknown keys: ${Object.keys(event)}`,

@@ -1,4 +1,4 @@
-import type { EventData, HeardEvent } from "./event-stream.ts";
+import type { EventData, ReceivedEvent } from "./event-stream.ts";
 
 /**
  * The state that a client derives from its sessions' events, over all its connections. Throws an Error for a violation
@@ -6,7 +6,7 @@ import type { EventData, HeardEvent } from "./event-stream.ts";
  */
 export class Transcript {
   /** Logged events by session. */
-  readonly logs = new Map<string, HeardEvent[]>();
+  readonly logs = new Map<string, ReceivedEvent[]>();
   /** Finished messages by id. */
   readonly finished = new Map<string, string>();
   /** Unfinished messages, as far as this connection received them. */
@@ -36,7 +36,7 @@ export class Transcript {
     return this.#states.get(sessionId);
   }
 
-  take(event: HeardEvent): void {
+  take(event: ReceivedEvent): void {
     const { type, data, sessionId, seq } = event;
     if (sessionId !== undefined && seq !== undefined) {
       const last = this.seqOf(sessionId);

@@ -11,8 +11,8 @@ import type { Reply } from "../../../src/protocol/internal/reply.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { EXAMPLE_AGENTS, makeCatalog } from "../catalogs/catalog.ts";
 import { VirtualClock } from "../runner/virtual-clock.ts";
+import { ControlledStore } from "../stores/controlled-store.ts";
 import { KeptLog } from "../stores/sqlite-place.ts";
-import { StoreInHand } from "../stores/store-in-hand.ts";
 import { openTemporaryStore } from "../stores/temporary-store.ts";
 import type { LooseCommand } from "./floor-stage.ts";
 
@@ -66,7 +66,7 @@ class KeptMetrics implements HostMetrics {
 /** A host over a real store. The test controls the commits, the clock, the catalogue and the arming of effects. */
 export class HostStage {
   readonly host: Host;
-  readonly store: StoreInHand;
+  readonly store: ControlledStore;
   readonly clock: VirtualClock;
   readonly bus: Bus;
   readonly log = new KeptLog();
@@ -87,7 +87,7 @@ export class HostStage {
     this.#beneath = beneath;
     this.clock = clock;
     this.bus = bus;
-    this.store = new StoreInHand(beneath);
+    this.store = new ControlledStore(beneath);
     this.host = new Host({
       store: this.store.store,
       bus,

@@ -39,7 +39,7 @@ export const closed = (facts: readonly Fact[]) =>
   facts.flatMap((fact) => (fact.type === "draft.close" ? [`${fact.messageId} ${fact.close.status}`] : []));
 
 /** The runs that a step requested. */
-export const wishes = (facts: readonly Fact[]) =>
+export const requestedRuns = (facts: readonly Fact[]) =>
   facts.flatMap((fact) => (fact.type === "effect.add" && fact.effect.kind === "run" ? [fact.effect] : []));
 
 /** The ids of the effects that a step removed. */

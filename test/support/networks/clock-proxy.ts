@@ -1,6 +1,6 @@
 import type { Socket } from "node:net";
 import { askDatabase } from "../servers/postgres-place.ts";
-import { Road } from "./road.ts";
+import { TcpProxy } from "./tcp-proxy.ts";
 
 /** The query with which a node reads the database's time, and the query that this proxy puts in its place. */
 const ASKED = "clock_timestamp()";
@@ -10,7 +10,7 @@ const PARSE = 0x50;
 const LENGTH_BYTES = 4;
 
 /** A proxy to PostgreSQL that shifts the clock its clients see by `offsetMs`. */
-export class ClockProxy extends Road {
+export class ClockProxy extends TcpProxy {
   readonly #url: string;
 
   private constructor(url: string) {

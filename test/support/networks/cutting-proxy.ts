@@ -1,5 +1,5 @@
 import type { Socket } from "node:net";
-import { Road } from "./road.ts";
+import { TcpProxy } from "./tcp-proxy.ts";
 
 const PAGE = "<h1>Bad Gateway</h1>";
 const BAD_GATEWAY = [
@@ -12,7 +12,7 @@ const BAD_GATEWAY = [
 ].join("\r\n");
 
 /** A proxy to a server that breaks connections when the test says so. */
-export class CuttingProxy extends Road {
+export class CuttingProxy extends TcpProxy {
   /** Connections accepted so far. */
   connections = 0;
 

@@ -1,5 +1,5 @@
 import type { Socket } from "node:net";
-import { Road } from "./road.ts";
+import { TcpProxy } from "./tcp-proxy.ts";
 
 /** While set, messages published on channels with this suffix are dropped. */
 type Lost = string | undefined;
@@ -7,7 +7,7 @@ type Lost = string | undefined;
 const NEWLINE = "\r\n";
 
 /** A proxy to Redis that drops the messages of one channel; neither side notices. */
-export class DeafProxy extends Road {
+export class DeafProxy extends TcpProxy {
   lost: Lost;
   /** Dropped messages. */
   count = 0;

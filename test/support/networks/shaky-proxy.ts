@@ -1,6 +1,6 @@
 import type { Socket } from "node:net";
 import type { Chance } from "../runner/chance.ts";
-import { Road } from "./road.ts";
+import { TcpProxy } from "./tcp-proxy.ts";
 
 /** The server's reconnection delay, and the shorter one of the same length that replaces it. */
 const RETRY = /retry: (\d+)\n/g;
@@ -10,7 +10,7 @@ const HASTE_MS = "20";
  * A proxy to a server that breaks each connection after some bytes, at any byte. It shortens the reconnection delay
  * that the server sends.
  */
-export class ShakyProxy extends Road {
+export class ShakyProxy extends TcpProxy {
   /** Bytes after which the next connection breaks; undefined: it stays open. */
   nextCut: () => number | undefined = () => undefined;
   /** Connections that it broke. */

@@ -1,11 +1,11 @@
 import type { Socket } from "node:net";
-import { Road } from "./road.ts";
+import { TcpProxy } from "./tcp-proxy.ts";
 
 /**
  * A proxy to a server that can stall: it accepts connections, forwards nothing in either direction, and neither side is
  * notified.
  */
-export class StallingProxy extends Road {
+export class StallingProxy extends TcpProxy {
   #isStalled = false;
 
   static start(target: string): Promise<StallingProxy> {

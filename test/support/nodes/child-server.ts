@@ -33,7 +33,7 @@ export interface Exit {
   signal: NodeJS.Signals | null;
 }
 
-export interface ServerHouse {
+export interface Installation {
   readonly file: string;
   /** Do not check the floors at the end: the test damages the database, or changes the catalogue. */
   leaveUnchecked(): void;
@@ -61,11 +61,11 @@ export interface StartOptions {
  * of the file is checked, unless the catalogue was changed meanwhile.
  * @param atEnd registers a function for the end, last registered first called; default: the end of the test
  */
-export async function makeHouse(
+export async function makeInstallation(
   catalog: Catalog,
   settings: Record<string, string> = {},
   atEnd: (close: () => Promise<void>) => void = onTestFinished,
-): Promise<ServerHouse> {
+): Promise<Installation> {
   const { folder, file, remove } = await makeFolder();
   atEnd(remove);
   const config = join(folder, "agents.yaml");

@@ -7,7 +7,7 @@ import { chooseRedisProcess, type RedisProcess, redis } from "../servers/redis-s
 import { chooseServer, describeWith } from "../servers/server-choice.ts";
 import { KeptLog, StandingClock } from "../stores/sqlite-place.ts";
 import { checkStoredFloors } from "../stores/stored-floors-check.ts";
-import { type ChildServer, makeHouse, type ServerHouse } from "./child-server.ts";
+import { type ChildServer, type Installation, makeInstallation } from "./child-server.ts";
 
 /** The nodes of this file. When a test fails, it prints this much of their logs. */
 const begun: ChildServer[] = [];
@@ -45,7 +45,7 @@ export async function describeClusters(
 }
 
 export type Role = "gateway" | "orchestrator" | "worker";
-type Catalog = Parameters<typeof makeHouse>[0];
+type Catalog = Parameters<typeof makeInstallation>[0];
 type AtEnd = (close: () => Promise<void>) => void;
 
 export interface ClusterOptions {
@@ -69,11 +69,11 @@ async function checkDatabase(url: string, catalog: string): Promise<void> {
 /** Nodes in separate processes, over a separate database. All of them end with the test. */
 export class Cluster {
   readonly storeUrl: string;
-  readonly #house: ServerHouse;
+  readonly #installation: Installation;
 
-  private constructor(storeUrl: string, house: ServerHouse) {
+  private constructor(storeUrl: string, installation: Installation) {
     this.storeUrl = storeUrl;
-    this.#house = house;
+    this.#installation = installation;
   }
 
   static async make(
@@ -84,12 +84,12 @@ export class Cluster {
     atEnd(drop);
     atEnd(() => checkDatabase(url, JSON.stringify(catalog)));
     const shared = { INTERLOCK_STORE: url, INTERLOCK_BUS: bus().url, LOG_LEVEL: "warn", ...settings };
-    return new Cluster(url, await makeHouse(catalog, shared, atEnd));
+    return new Cluster(url, await makeInstallation(catalog, shared, atEnd));
   }
 
   /** Starts a node. */
   begin(roles: readonly Role[], settings: Record<string, string> = {}): ChildServer {
-    const node = this.#house.begin({ settings: { INTERLOCK_ROLES: roles.join(), ...settings } });
+    const node = this.#installation.begin({ settings: { INTERLOCK_ROLES: roles.join(), ...settings } });
     begun.push(node);
     return node;
   }

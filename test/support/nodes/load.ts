@@ -2,7 +2,7 @@ import { expect } from "vitest";
 import { type Client, createClient } from "../../../src/client/client.ts";
 import { ClientError } from "../../../src/client/client-error.ts";
 import { Chance } from "../runner/chance.ts";
-import { checkDeeds, checkLog, readStoreLog, unfinishedRuns } from "../stores/store-log.ts";
+import { checkLog, checkRequests, readStoreLog, unfinishedRuns } from "../stores/store-log.ts";
 import type { ChildServer } from "./child-server.ts";
 import type { Cluster } from "./cluster.ts";
 
@@ -11,7 +11,7 @@ const SETTLE_MS = 25_000;
 const LOOK_MS = 200;
 
 /** A request, its key and its outcome. */
-export interface Deed {
+export interface TrackedRequest {
   kind: "create" | "chat" | "rename" | "pause" | "resume" | "archive";
   sessionId: string;
   key: string;
@@ -67,7 +67,7 @@ export function clientOf(nodes: () => readonly ChildServer[], onFailure: (why: s
 export class LoadClient {
   readonly name: string;
   readonly userId: string;
-  readonly deeds: Deed[] = [];
+  readonly tracked: TrackedRequest[] = [];
   readonly #chance: Chance;
   readonly #client: Client;
   #sessionId: string | undefined;
@@ -80,19 +80,19 @@ export class LoadClient {
   }
 
   /** Send the next request, or repeat the last one. */
-  async step(): Promise<Deed> {
-    const last = this.deeds.at(-1);
-    const deed = last && !last.outcome ? last : this.#next();
-    if (deed !== last) this.deeds.push(deed);
-    const outcome = await this.ask(deed);
-    if (outcome) deed.outcome = outcome;
-    return deed;
+  async step(): Promise<TrackedRequest> {
+    const last = this.tracked.at(-1);
+    const request = last && !last.outcome ? last : this.#next();
+    if (request !== last) this.tracked.push(request);
+    const outcome = await this.ask(request);
+    if (outcome) request.outcome = outcome;
+    return request;
   }
 
   /** @returns undefined while the outcome is unknown; anything but an answer or a refusal is thrown */
-  async ask(deed: Deed, client = this.#client): Promise<Outcome | undefined> {
+  async ask(request: TrackedRequest, client = this.#client): Promise<Outcome | undefined> {
     try {
-      return { ok: true, answer: await this.#send(deed, client) };
+      return { ok: true, answer: await this.#send(request, client) };
     } catch (error) {
       if (!(error instanceof ClientError) || error.code === "internal" || error.code === "unexpected_answer")
         throw error;
@@ -111,7 +111,7 @@ export class LoadClient {
     });
   }
 
-  #send({ kind, sessionId, key }: Deed, client: Client) {
+  #send({ kind, sessionId, key }: TrackedRequest, client: Client) {
     const { userId } = this;
     const options = { idempotencyKey: key };
     switch (kind) {
@@ -132,10 +132,10 @@ export class LoadClient {
     }
   }
 
-  #next(): Deed {
-    const key = `${this.name}-${this.deeds.length}`;
+  #next(): TrackedRequest {
+    const key = `${this.name}-${this.tracked.length}`;
     if (this.#sessionId === undefined) {
-      this.#sessionId = `${this.name}-s${this.deeds.length}`;
+      this.#sessionId = `${this.name}-s${this.tracked.length}`;
       return { kind: "create", sessionId: this.#sessionId, key };
     }
     const sessionId = this.#sessionId;
@@ -180,8 +180,8 @@ export class Load {
     }
   }
 
-  get deeds(): Deed[] {
-    return this.clients.flatMap((client) => client.deeds);
+  get tracked(): TrackedRequest[] {
+    return this.clients.flatMap((client) => client.tracked);
   }
 
   begin(): void {
@@ -241,13 +241,13 @@ export class Load {
     // No run is lost: every holder finishes its turns.
     await expect.poll(() => countRunning(cluster), { timeout: SETTLE_MS, interval: LOOK_MS }).toBe(0);
     for (const each of this.clients) await each.leave(client);
-    const { deeds } = this;
+    const { tracked } = this;
     await expect
-      .poll(async () => unfinishedRuns(deeds, await readStoreLog(cluster)), { timeout: SETTLE_MS, interval: LOOK_MS })
+      .poll(async () => unfinishedRuns(tracked, await readStoreLog(cluster)), { timeout: SETTLE_MS, interval: LOOK_MS })
       .toEqual([]);
     const log = await readStoreLog(cluster);
     checkLog(log);
-    checkDeeds(deeds, log);
+    checkRequests(tracked, log);
   }
 }
 
@@ -258,13 +258,13 @@ async function countRunning(cluster: Cluster): Promise<number> {
   return row!["count"] as number;
 }
 
-const answersOf = ({ deeds }: LoadClient): number => deeds.length - (deeds.at(-1)?.outcome ? 0 : 1);
+const answersOf = ({ tracked }: LoadClient): number => tracked.length - (tracked.at(-1)?.outcome ? 0 : 1);
 
 async function repeatAll(each: LoadClient, client: Client): Promise<void> {
-  for (const deed of each.deeds) {
-    const again = await each.ask(deed, client);
-    expect(again, `${deed.key} is not decided`).toBeDefined();
-    deed.outcome ??= again!;
-    expect(again, `${deed.key} again`).toEqual(deed.outcome);
+  for (const request of each.tracked) {
+    const again = await each.ask(request, client);
+    expect(again, `${request.key} is not decided`).toBeDefined();
+    request.outcome ??= again!;
+    expect(again, `${request.key} again`).toEqual(request.outcome);
   }
 }

@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, describe, expect, onTestFinished } from "vitest";
-import type { HeardEvent } from "../clients/event-stream.ts";
+import type { ReceivedEvent } from "../clients/event-stream.ts";
 import { SessionReader } from "../clients/session-reader.ts";
-import { type ChildServer, makeHouse, type ServerHouse } from "./child-server.ts";
+import { type ChildServer, type Installation, makeInstallation } from "./child-server.ts";
 import { Cluster, describeClusters } from "./cluster.ts";
 
-type Catalog = Parameters<typeof makeHouse>[0];
+type Catalog = Parameters<typeof makeInstallation>[0];
 
 /** Real nodes that answer clients, in one of the two shapes. */
 export interface Shape {
@@ -60,12 +60,12 @@ interface Started {
 type Start = (options: ShapeOptions, atEnd: (close: () => Promise<void>) => void) => Promise<Started>;
 
 const embedded: Start = async ({ catalog, settings = {} }, atEnd) => {
-  const house: ServerHouse = await makeHouse(await catalog(), settings, atEnd);
+  const installation: Installation = await makeInstallation(await catalog(), settings, atEnd);
   const one = async (): Promise<Nodes> => {
-    const node = await house.start();
+    const node = await installation.start();
     return [node, node, node, node];
   };
-  return { nodes: await one(), restart: one, worker: () => house.start() };
+  return { nodes: await one(), restart: one, worker: () => installation.start() };
 };
 
 function suiteOver(options: ShapeOptions, start: Start, suite: (shape: Shape) => void): void {
@@ -128,11 +128,11 @@ export class Talk {
   }
 
   /** The received part of its log. */
-  get events(): readonly HeardEvent[] {
+  get events(): readonly ReceivedEvent[] {
     return this.#reader.transcript.logs.get(this.id) ?? [];
   }
 
-  eventsOf(type: string): HeardEvent[] {
+  eventsOf(type: string): ReceivedEvent[] {
     return this.events.filter((event) => event.type === type);
   }
 
@@ -163,20 +163,20 @@ export class Talk {
   }
 
   /** Run a turn to its end. */
-  async ask(content: string): Promise<HeardEvent[]> {
+  async ask(content: string): Promise<ReceivedEvent[]> {
     const from = this.events.length;
     await this.ended(await this.say(content));
     return this.events.slice(from);
   }
 
-  async ended(runId: string): Promise<HeardEvent> {
+  async ended(runId: string): Promise<ReceivedEvent> {
     const complete = () => this.eventsOf("complete").find(({ data }) => data.runId === runId);
     await this.until(() => complete() !== undefined);
     return complete()!;
   }
 
   /** The pending question or confirmation. */
-  async asked(type: "tool_confirmation_request" | "user_question_request"): Promise<HeardEvent> {
+  async asked(type: "tool_confirmation_request" | "user_question_request"): Promise<ReceivedEvent> {
     const open = () => {
       const settled = new Set(this.eventsOf("interaction_resolved").map(({ requestId }) => requestId));
       return this.eventsOf(type).find(({ requestId }) => !settled.has(requestId));
@@ -186,7 +186,7 @@ export class Talk {
   }
 
   /** Answer a question or confirmation at the other node. */
-  async answer({ type, requestId }: HeardEvent, response: unknown): Promise<void> {
+  async answer({ type, requestId }: ReceivedEvent, response: unknown): Promise<void> {
     await this.send({ type: type.replace("_request", "_response"), requestId, response }, this.#shape.there);
   }
 
@@ -200,7 +200,7 @@ export class Talk {
   }
 
   /** Its whole log, read by a client without a position. */
-  async replay(): Promise<readonly HeardEvent[]> {
+  async replay(): Promise<readonly ReceivedEvent[]> {
     const reader = await new SessionReader(`${this.#shape.here.url}/session/${this.id}/events`).open();
     const head = this.events.at(-1)!.seq!;
     await reader.until((transcript) => transcript.seqOf(this.id) >= head);

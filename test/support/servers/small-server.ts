@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
 
-export interface HeardRequest {
+export interface ReceivedRequest {
   method: string;
   /** Path and query. */
   url: string;
@@ -11,11 +11,11 @@ export interface HeardRequest {
   body: string;
 }
 
-export type Answer = (response: ServerResponse, request: HeardRequest) => unknown;
+export type Answer = (response: ServerResponse, request: ReceivedRequest) => unknown;
 
 /** A real HTTP server with given answers: each request takes the next one, and the last one is repeated. */
 export class SmallServer {
-  readonly heard: HeardRequest[] = [];
+  readonly heard: ReceivedRequest[] = [];
   readonly #server: Server;
   readonly #answers: Answer[];
   readonly #waiting: { count: number; resolve: () => void }[] = [];
@@ -37,7 +37,7 @@ export class SmallServer {
   }
 
   /** Resolves when `count` requests have arrived. */
-  whenHeard(count: number): Promise<void> {
+  whenReceived(count: number): Promise<void> {
     if (this.heard.length >= count) return Promise.resolve();
     return new Promise((resolve) => this.#waiting.push({ count, resolve }));
   }
@@ -51,7 +51,7 @@ export class SmallServer {
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const { method = "", url = "", headers } = request;
     const answer = this.#answers[Math.min(this.heard.length, this.#answers.length - 1)]!;
-    const heard: HeardRequest = { method, url, headers, body: "" };
+    const heard: ReceivedRequest = { method, url, headers, body: "" };
     this.heard.push(heard);
     heard.body = await text(request).catch(() => "");
     for (const { count, resolve } of this.#waiting) if (this.heard.length >= count) resolve();

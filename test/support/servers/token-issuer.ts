@@ -48,7 +48,7 @@ export class TokenIssuer {
   }
 
   whenFetched(times: number): Promise<void> {
-    return this.#server.whenHeard(times);
+    return this.#server.whenReceived(times);
   }
 
   /** A key that is not published yet. */

@@ -1,6 +1,6 @@
 import { expect } from "vitest";
 import type { Cluster } from "../nodes/cluster.ts";
-import type { Deed } from "../nodes/load.ts";
+import type { TrackedRequest } from "../nodes/load.ts";
 
 /** A logged event as the database stores it. */
 export interface StoredEvent {
@@ -69,7 +69,7 @@ export function checkLog(log: readonly StoredEvent[]): void {
 }
 
 /** Each answered command is in the log once, and each refused one is not. */
-export function checkDeeds(deeds: readonly Deed[], log: readonly StoredEvent[]): void {
+export function checkRequests(tracked: readonly TrackedRequest[], log: readonly StoredEvent[]): void {
   const counts = new Map<string, number>();
   const count = (name: string) => counts.set(name, (counts.get(name) ?? 0) + 1);
   for (const { type, data } of log) {
@@ -77,7 +77,7 @@ export function checkDeeds(deeds: readonly Deed[], log: readonly StoredEvent[]):
     if (type === "message" && data.role === "user") count(`chat ${data.content}`);
     if (type === "session_updated" && data.title) count(`rename ${data.title}`);
   }
-  for (const { kind, key, sessionId, outcome } of deeds) {
+  for (const { kind, key, sessionId, outcome } of tracked) {
     if (kind !== "create" && kind !== "chat" && kind !== "rename") continue;
     const name = `${kind} ${kind === "create" ? sessionId : key}`;
     expect(counts.get(name) ?? 0, name).toBe(outcome?.ok ? 1 : 0);
@@ -85,9 +85,9 @@ export function checkDeeds(deeds: readonly Deed[], log: readonly StoredEvent[]):
 }
 
 /** Every accepted run has ended. */
-export function unfinishedRuns(deeds: readonly Deed[], log: readonly StoredEvent[]): string[] {
+export function unfinishedRuns(tracked: readonly TrackedRequest[], log: readonly StoredEvent[]): string[] {
   const ended = new Set(log.filter(({ type }) => type === "complete").map(({ data }) => data.runId));
-  return deeds.flatMap(({ outcome }) => {
+  return tracked.flatMap(({ outcome }) => {
     const runId = outcome?.ok ? outcome.answer.runId : undefined;
     return runId === undefined || ended.has(runId) ? [] : [runId];
   });

@@ -7,9 +7,9 @@ import { floorHash } from "../../../src/protocol/internal/floor-hash.ts";
 import { Armer } from "../../../src/queue/armer.ts";
 import { MemoryQueue } from "../../../src/queue/memory-queue.ts";
 import { VirtualClock } from "../../support/runner/virtual-clock.ts";
+import { ControlledStore } from "../../support/stores/controlled-store.ts";
 import { DAY, FloorWriter, HOUR, NOON } from "../../support/stores/floor-writer.ts";
 import { KeptLog } from "../../support/stores/sqlite-place.ts";
-import { StoreInHand } from "../../support/stores/store-in-hand.ts";
 import { openTemporaryStore } from "../../support/stores/temporary-store.ts";
 
 const SWEEP_MS = 10_000;
@@ -20,7 +20,7 @@ const JUMP_MS = NOON - 60_000;
 /** An armer over a real store. Its floor only removes the effects of timers that fire. */
 class ArmerStage {
   readonly clock: VirtualClock;
-  readonly store: StoreInHand;
+  readonly store: ControlledStore;
   readonly queue: MemoryQueue;
   readonly armer: Armer;
   readonly writer: FloorWriter;
@@ -31,7 +31,7 @@ class ArmerStage {
   /** The results of the next timers; later ones are accepted. */
   readonly failures: Error[] = [];
 
-  private constructor(clock: VirtualClock, store: StoreInHand, floorHashes?: readonly number[]) {
+  private constructor(clock: VirtualClock, store: ControlledStore, floorHashes?: readonly number[]) {
     this.clock = clock;
     this.store = store;
     this.queue = new MemoryQueue(clock);
@@ -52,7 +52,7 @@ class ArmerStage {
 
   static async open({ now = NOON, floorHashes }: { now?: number; floorHashes?: number[] } = {}): Promise<ArmerStage> {
     const clock: VirtualClock = new VirtualClock({ now, settle: () => store.idle() });
-    const store = new StoreInHand(await openTemporaryStore(clock));
+    const store = new ControlledStore(await openTemporaryStore(clock));
     return new ArmerStage(clock, store, floorHashes);
   }
 

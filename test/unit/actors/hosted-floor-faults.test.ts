@@ -5,7 +5,7 @@ import type { HostStage } from "../../support/floors/host-stage.ts";
 import { openFloor } from "../../support/floors/hosted-floor.ts";
 
 /** A catalogue that throws in the machine that reads this agent. */
-function withBomb(catalog: Catalog): Catalog {
+function withThrowing(catalog: Catalog): Catalog {
   const agents = new Map(catalog.agents);
   const get = agents.get.bind(agents);
   agents.get = (id) => {
@@ -18,7 +18,7 @@ function withBomb(catalog: Catalog): Catalog {
 describe("a command that breaks the machines", () => {
   test("a command that breaks the machines alone is answered with internal, and the others of its batch succeed", async () => {
     const stage = await openFloor();
-    stage.catalog = withBomb(stage.catalog);
+    stage.catalog = withThrowing(stage.catalog);
     const asked = [
       stage.rename("music", "before"),
       stage.failureOf(stage.create("boom", "bomb", { commandId: "boom" })),
@@ -43,7 +43,7 @@ describe("a command that breaks the machines", () => {
   test("a command that breaks the machines leaves a floor that continues from the store", async () => {
     const stage = await openFloor();
     const whole = stage.catalog;
-    stage.catalog = withBomb(whole);
+    stage.catalog = withThrowing(whole);
     expect(await stage.failureOf(stage.create("boom", "bomb"))).toBe("internal");
     stage.catalog = whole;
     expect(await stage.create("weather", "weather")).toMatchObject({ ok: true, decision: { reason: "preempted" } });

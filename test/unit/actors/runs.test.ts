@@ -5,9 +5,9 @@ import {
   author,
   closed,
   playing,
+  requestedRuns,
   say,
   scripted,
-  wishes,
   withdrawn,
   withMusic,
 } from "../../support/floors/playing-floor.ts";
@@ -236,7 +236,7 @@ describe("an attempt", () => {
 
   test("an attempt that its worker gives back is requested again, under a new id", () => {
     const floor = playing();
-    const first = wishes(floor.facts)[0]!;
+    const first = requestedRuns(floor.facts)[0]!;
     const { facts } = floor.deliver({
       type: "run.report",
       sessionId: "music",
@@ -246,8 +246,8 @@ describe("an attempt", () => {
       parts: [],
       outcome: { kind: "lost", yielded: false },
     });
-    expect(wishes(facts)).toHaveLength(1);
-    expect(wishes(facts)[0]!.id).not.toBe(first.id);
+    expect(requestedRuns(facts)).toHaveLength(1);
+    expect(requestedRuns(facts)[0]!.id).not.toBe(first.id);
     expect(withdrawn(facts)).toContain(first.id);
   });
 });
@@ -311,7 +311,7 @@ describe("reports", () => {
       outcome: { kind: "done" },
     });
     floor.chat("music", "m2");
-    expect(wishes(floor.facts).at(-1)).toMatchObject({ runId: "run-m2", home: "here" });
+    expect(requestedRuns(floor.facts).at(-1)).toMatchObject({ runId: "run-m2", home: "here" });
     expect(floor.claim("music", "run-m2")).toMatchObject({
       task: { providerSessionId: "p-1", providerHome: "here", heardUpTo: "m1" },
     });
@@ -320,8 +320,8 @@ describe("reports", () => {
     expect([context.agentSessions, context.agentHomes]).toEqual([{}, undefined]);
     expect(floor.events("session_updated")).toContainEqual({ agentSessions: {} });
     floor.chat("music", "m3");
-    expect(wishes(floor.facts).at(-1)).toMatchObject({ runId: "run-m3" });
-    expect(wishes(floor.facts).at(-1)).not.toHaveProperty("home");
+    expect(requestedRuns(floor.facts).at(-1)).toMatchObject({ runId: "run-m3" });
+    expect(requestedRuns(floor.facts).at(-1)).not.toHaveProperty("home");
   });
 
   test("reports of a failure keep the text and let the user try again", () => {

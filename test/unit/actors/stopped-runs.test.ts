@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { Fact } from "../../../src/actors/facts.ts";
-import { closed, playing, scripted, wishes, withdrawn } from "../../support/floors/playing-floor.ts";
+import { closed, playing, requestedRuns, scripted, withdrawn } from "../../support/floors/playing-floor.ts";
 
 const signals = (facts: readonly Fact[]) =>
   facts.flatMap((fact) =>
@@ -19,9 +19,9 @@ describe("a pause", () => {
     expect(signals(facts)).toEqual(["hold 1"]);
     const resumed = floor.deliver({ type: "session.archive", sessionId: "phone" }).facts;
     expect(signals(resumed)).toEqual(["go 1"]);
-    expect(wishes(resumed)).toMatchObject([{ dueAt: floor.now + 2_000 }]);
+    expect(requestedRuns(resumed)).toMatchObject([{ dueAt: floor.now + 2_000 }]);
     expect(floor.state("music")).toBe("active.running");
-    const nudge = wishes(resumed)[0]!.id;
+    const nudge = requestedRuns(resumed)[0]!.id;
     const next = floor.deliver({
       type: "run.report",
       sessionId: "music",
@@ -40,7 +40,7 @@ describe("a pause", () => {
     expect(closed(paused)).toEqual(["a1 interrupted"]);
     expect(floor.events("complete")).toEqual([]);
     const resumed = floor.deliver({ type: "session.resume", sessionId: "music" }).facts;
-    expect(wishes(resumed)).toEqual([]);
+    expect(requestedRuns(resumed)).toEqual([]);
     const stopped = floor.deliver({
       type: "run.report",
       sessionId: "music",
@@ -50,7 +50,7 @@ describe("a pause", () => {
       parts: [],
       outcome: { kind: "stopped" },
     }).facts;
-    expect(wishes(stopped)).toHaveLength(1);
+    expect(requestedRuns(stopped)).toHaveLength(1);
     expect(floor.claim("music", "run-m1", "next")).toMatchObject({ task: { attempt: 2 } });
   });
 
@@ -59,7 +59,7 @@ describe("a pause", () => {
     floor.on("music", "pause");
     expect(floor.claim("music", "run-m1", "other")).not.toHaveProperty("task");
     const { facts } = floor.deliver({ type: "session.resume", sessionId: "music" });
-    expect(wishes(facts)).toMatchObject([{ dueAt: floor.now }]);
+    expect(requestedRuns(facts)).toMatchObject([{ dueAt: floor.now }]);
   });
 });
 
@@ -88,10 +88,10 @@ describe("an abort", () => {
     const floor = playing();
     floor.on("music", "abort");
     floor.chat("music", "m2");
-    expect(wishes(floor.facts)).toHaveLength(1);
+    expect(requestedRuns(floor.facts)).toHaveLength(1);
     const { stopping } = floor.actors.machineState("music" as never)!.context;
     floor.ask({ type: "timer", sessionId: "music", timerId: stopping!.timerId });
-    expect(wishes(floor.facts)).toHaveLength(2);
+    expect(requestedRuns(floor.facts)).toHaveLength(2);
   });
 });
 

@@ -259,7 +259,7 @@ describe("an event that a state does not know is ignored silently", () => {
 
 describe("a throw within a machine kills the actor for good, and perhaps the process", () => {
   /** A catalogue that throws for one agent. */
-  function withBomb(agentId: string): Catalog {
+  function withThrowing(agentId: string): Catalog {
     const agents = new Map(CATALOG.agents);
     const get = (id: string) => {
       if (id === agentId) throw new Error("it went off");
@@ -273,10 +273,10 @@ describe("a throw within a machine kills the actor for good, and perhaps the pro
     ["the arbiter", "alarm", ring],
     ["a session that the arbiter tells", "stacker", ring],
     ["a session that is asked directly", "stacker", (floor: FloorStage) => floor.on("stacker", "pause")],
-  ])("so it ends the actors of its floor and nothing else: thrown by %s", (_, bomb, ask) => {
+  ])("so it ends the actors of its floor and nothing else: thrown by %s", (_, throwing, ask) => {
     const floor = busyFloor();
     const persisted = persistWhole(floor.actors);
-    floor.catalog = withBomb(bomb);
+    floor.catalog = withThrowing(throwing);
     expect(() => ask(floor)).toThrow(BrokenActors);
     // The actors are unusable afterwards and report it; the command is not written.
     const warn = vi.spyOn(console, "warn");

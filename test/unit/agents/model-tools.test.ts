@@ -17,7 +17,11 @@ afterEach(() => server.close());
 
 const NOTHING = { sleepers: 0, listeners: 0 };
 
-function house(agent: object, others: object[] = [], { adapter: more = {}, provider = "openai-compatible" } = {}) {
+function modelWithTools(
+  agent: object,
+  others: object[] = [],
+  { adapter: more = {}, provider = "openai-compatible" } = {},
+) {
   const adapter = { kind: "ai-sdk", provider, model: "m", base_url: server.baseUrl, api_key_env: "KEY", ...more };
   const catalog = makeCatalog([{ name: "master", adapter, ...agent }, ...others.map((other) => ({ ...other }))]);
   const faults: unknown[] = [];
@@ -37,7 +41,7 @@ const kinds = (parts: readonly Part[]) => parts.map(({ type }) => type);
 
 describe.each(Object.keys(WIRES) as (keyof typeof WIRES)[])("a model of %s with tools", (provider) => {
   test("calls a tool, gets its result, and continues", async () => {
-    const { agent } = house({ tools: ["clock"] }, [], { provider });
+    const { agent } = modelWithTools({ tools: ["clock"] }, [], { provider });
     server.willReply(
       { ...calls(call("clock", { timezone: "Asia/Shanghai" })), text: ["I look."] },
       says("It is late."),
@@ -57,7 +61,7 @@ describe.each(Object.keys(WIRES) as (keyof typeof WIRES)[])("a model of %s with 
 
 describe("a call", () => {
   test("a call of a tool that there is not, or with arguments that do not fit, is answered, and the turn continues", async () => {
-    const { agent } = house({ tools: ["clock"] });
+    const { agent } = modelWithTools({ tools: ["clock"] });
     server.willReply(
       calls(call("rm", {}, "a"), call("clock", { timezone: 7 }, "b"), { id: "c", name: "clock", arguments: "{oops" }),
       says("Sorry."),
@@ -75,7 +79,7 @@ describe("a call", () => {
   });
 
   test("a call that asks the user is answered with what the user says", async () => {
-    const { agent } = house({ tools: ["ask-user"] });
+    const { agent } = modelWithTools({ tools: ["ask-user"] });
     const stage = createRunStage();
     stage.willAnswer({ kind: "question", selected: ["red"] });
     server.willReply(calls(call("ask-user", { question: "Which?", options: ["red"] })), says("Red it is."));
@@ -86,7 +90,7 @@ describe("a call", () => {
   });
 
   test("a call that waits for a person costs the provider no patience, and ends with the run", async () => {
-    const { agent } = house({ tools: ["ask-user"] });
+    const { agent } = modelWithTools({ tools: ["ask-user"] });
     server.willReply(calls(call("ask-user", { question: "Which?" })));
     const stage = createRunStage({ time: "stands" });
     const asked = stage.next("question");
@@ -101,7 +105,7 @@ describe("a call", () => {
   });
 
   test("a call waits while the run is held, and so does the model's next part", async () => {
-    const { agent } = house({ tools: ["clock"] });
+    const { agent } = modelWithTools({ tools: ["clock"] });
     server.willReply(calls(call("clock", {})), says("Late."));
     const stage = createRunStage();
     stage.hold();
@@ -115,7 +119,7 @@ describe("a call", () => {
   });
 
   test("a call in the last step is followed by text only: the model may not call a tool again", async () => {
-    const { agent } = house({ tools: ["clock"], max_steps: 2 });
+    const { agent } = modelWithTools({ tools: ["clock"], max_steps: 2 });
     server.willReply(calls(call("clock", {})), says("Done."), says("never"));
     expect(textOf(await play(agent, turnOf("x")))).toBe("Done.");
     expect(JSON.parse(server.requests[1]!.body).tool_choice).toBe("none");
@@ -129,7 +133,7 @@ describe("a call that has to be confirmed", () => {
     ({ kind: "confirmation", verdict, ...(reason && { reason }) }) as const;
 
   test("a call that has to be confirmed is made when the user approves", async () => {
-    const { agent } = house(confirmed);
+    const { agent } = modelWithTools(confirmed);
     const stage = createRunStage();
     stage.willAnswer(answer("approve"));
     server.willReply(calls(call("clock", {})), says("ok"));
@@ -141,7 +145,7 @@ describe("a call that has to be confirmed", () => {
   });
 
   test("a call that has to be confirmed is not made when the user rejects it, and the model gets the reason", async () => {
-    const { agent } = house(confirmed);
+    const { agent } = modelWithTools(confirmed);
     const stage = createRunStage();
     stage.willAnswer(answer("reject", "not now"));
     server.willReply(calls(call("clock", {})), says("ok"));
@@ -151,7 +155,7 @@ describe("a call that has to be confirmed", () => {
   });
 
   test("a call that has to be confirmed is asked once if the user always approves, also for calls that wait at the same time", async () => {
-    const { agent } = house(confirmed);
+    const { agent } = modelWithTools(confirmed);
     const stage = createRunStage();
     stage.willAnswer(answer("approve_always"));
     const many = Array.from({ length: 5 }, (_, n) => call("clock", {}, `c${n}`));
@@ -162,7 +166,7 @@ describe("a call that has to be confirmed", () => {
   });
 
   test("a call that has to be confirmed is not asked for where the session approved the tool before", async () => {
-    const { agent } = house(confirmed);
+    const { agent } = modelWithTools(confirmed);
     const stage = createRunStage();
     server.willReply(calls(call("clock", {})), says("ok"));
     await play(agent, turnOf("x", { approvedTools: ["clock"] }), stage);
@@ -177,7 +181,7 @@ describe("sub-agents of a model", () => {
   });
 
   test("forty at once keep their paths, order, results and usage apart", async () => {
-    const { agent } = house({ tools: ["sub-agent"] }, [speaker("helper", "one ", "two ", "three")]);
+    const { agent } = modelWithTools({ tools: ["sub-agent"] }, [speaker("helper", "one ", "two ", "three")]);
     const many = Array.from({ length: 40 }, (_, n) =>
       call("sub-agent", { name: "helper", task: `task ${n}` }, `c${n}`),
     );
@@ -203,7 +207,7 @@ describe("sub-agents of a model", () => {
 
   test("sub-agents of a model may be models that ask further ones, and each knows its place", async () => {
     const adapter = { kind: "ai-sdk", provider: "openai-compatible", model: "m2", base_url: server.baseUrl };
-    const { agent } = house({ tools: ["sub-agent"] }, [
+    const { agent } = modelWithTools({ tools: ["sub-agent"] }, [
       { name: "middle", adapter, tools: ["sub-agent"] },
       speaker("low", "deep"),
     ]);
@@ -222,7 +226,7 @@ describe("sub-agents of a model", () => {
   });
 
   test("sub-agents of a model that are refused are answers to the model, each with its code", async () => {
-    const { agent } = house({ tools: ["sub-agent"], sub_agents: ["a"], max_depth: 1 }, [
+    const { agent } = modelWithTools({ tools: ["sub-agent"], sub_agents: ["a"], max_depth: 1 }, [
       speaker("a", "x"),
       speaker("b", "x"),
     ]);
@@ -240,7 +244,7 @@ describe("sub-agents of a model", () => {
 
   test("sub-agents of a model end with the run that is aborted, and leave nothing behind", async () => {
     const slow = { name: "slow", adapter: { kind: "scripted", replies: [{ say: ["first", "never"], delay: "1h" }] } };
-    const { agent } = house({ tools: ["sub-agent"] }, [slow]);
+    const { agent } = modelWithTools({ tools: ["sub-agent"] }, [slow]);
     server.willReply(calls(call("sub-agent", { name: "slow", task: "t" })));
     const stage = createRunStage({ time: "stands" });
     const parts = agent.run(turnOf("x"), stage.control)[Symbol.asyncIterator]();
@@ -267,7 +271,7 @@ describe("a reply that floods", () => {
     await new Promise<void>((resolve) => flood.listen(0, "127.0.0.1", resolve));
     try {
       const base_url = `http://127.0.0.1:${(flood.address() as AddressInfo).port}/v1`;
-      const { agent } = house({}, [], { adapter: { base_url } });
+      const { agent } = modelWithTools({}, [], { adapter: { base_url } });
       const { failure } = await playToFailure(agent, turnOf("x"));
       expect(failure).toMatchObject({ code: "too_large" });
     } finally {

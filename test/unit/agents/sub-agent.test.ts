@@ -11,7 +11,7 @@ import { makeCatalog } from "../../support/catalogs/catalog.ts";
 type Run = Agent["run"];
 
 /** Several agents: some of the catalogue's own kinds, some controlled by the test. */
-function makeHouse(agents: object[], runs: Record<string, Run> = {}) {
+function makeAgents(agents: object[], runs: Record<string, Run> = {}) {
   const catalog = makeCatalog(agents.map((agent) => ({ ...agent })));
   const registry = createRegistry({ catalog: () => catalog, env: {} });
   const faults: unknown[] = [];
@@ -28,12 +28,12 @@ function makeHouse(agents: object[], runs: Record<string, Run> = {}) {
 
 /** Let `caller` ask `name`; `caller` is the session's agent. */
 async function ask(
-  house: ReturnType<typeof makeHouse>,
+  setup: ReturnType<typeof makeAgents>,
   caller: string,
   name: string,
   stage: RunStage = createRunStage(),
 ): Promise<{ parts: Part[]; result: DelegationResult }> {
-  const delegation = house.delegateOf(caller)({ name, task: "t", toolCallId: "call_1" }, turnOf("hi"), stage.control);
+  const delegation = setup.delegateOf(caller)({ name, task: "t", toolCallId: "call_1" }, turnOf("hi"), stage.control);
   const parts: Part[] = [];
   for (;;) {
     const next = await delegation.next();
@@ -51,8 +51,8 @@ const speaking = (name: string, ...say: string[]) => ({ name, adapter: { kind: "
 
 describe("a sub-agent that works", () => {
   test("its parts carry their author, and its text is the result", async () => {
-    const house = makeHouse([{ name: "master" }, speaking("browser", "It is ", "raining.")]);
-    const { parts, result } = await ask(house, "master", "browser");
+    const setup = makeAgents([{ name: "master" }, speaking("browser", "It is ", "raining.")]);
+    const { parts, result } = await ask(setup, "master", "browser");
     const agent = { kind: "sub", name: "browser", depth: 1, path: ["master", "browser"], calls: ["call_1"] };
     expect(parts).toEqual([
       { type: "text", text: "It is ", agent },
@@ -63,20 +63,20 @@ describe("a sub-agent that works", () => {
 
   test("it gets the task alone, in the same run and under the name of the call", async () => {
     let seen: unknown;
-    const house = makeHouse([{ name: "master" }, { name: "browser" }], {
+    const setup = makeAgents([{ name: "master" }, { name: "browser" }], {
       async *browser(turn) {
         seen = turn;
         yield { type: "text", text: "ok" };
       },
     });
-    await ask(house, "master", "browser");
+    await ask(setup, "master", "browser");
     expect(seen).toMatchObject({ runId: "run_1", attempt: 1, sessionId: "session_1", history: [] });
     expect(seen).toMatchObject({ input: { id: "call_1", role: "user", content: "t" } });
   });
 
   test("the result is its own text, each message apart", async () => {
     const other: AgentRef = { kind: "sub", name: "x", depth: 2, path: ["master", "browser", "x"] };
-    const house = makeHouse([{ name: "master" }, { name: "browser" }], {
+    const setup = makeAgents([{ name: "master" }, { name: "browser" }], {
       async *browser() {
         yield { type: "reasoning", text: "hm" };
         yield { type: "text", text: "Let me " };
@@ -88,21 +88,21 @@ describe("a sub-agent that works", () => {
         yield { type: "provider-session", id: "of nobody's use" };
       },
     });
-    const { parts, result } = await ask(house, "master", "browser");
+    const { parts, result } = await ask(setup, "master", "browser");
     expect(result).toEqual({ ok: true, result: "Let me see.\n\nA whole message.\n\nDone." });
     expect(parts.find((part) => part.agent?.depth === 2)?.agent).toEqual(other);
     expect(parts.map(({ type }) => type)).not.toContain("provider-session");
   });
 
   test("the result has a bound, and cuts no character in two", async () => {
-    const house = makeHouse([{ name: "master" }, speaking("browser", "x", ...Array(10).fill("🎵".repeat(4_000)))]);
-    const { result } = await ask(house, "master", "browser");
+    const setup = makeAgents([{ name: "master" }, speaking("browser", "x", ...Array(10).fill("🎵".repeat(4_000)))]);
+    const { result } = await ask(setup, "master", "browser");
     expect(result.ok && result.result.length).toBe(16_383);
     expect(result.ok && result.result.isWellFormed()).toBe(true);
   });
 
   test("it asks the user through the run it works in", async () => {
-    const house = makeHouse([
+    const setup = makeAgents([
       { name: "master" },
       {
         name: "browser",
@@ -111,12 +111,12 @@ describe("a sub-agent that works", () => {
     ]);
     const stage = createRunStage();
     stage.willAnswer({ kind: "question", selected: ["here"] });
-    expect((await ask(house, "master", "browser", stage)).result).toEqual({ ok: true, result: "Near here." });
+    expect((await ask(setup, "master", "browser", stage)).result).toEqual({ ok: true, result: "Near here." });
   });
 
   test("agents below agents: every part has its place in the chain of calls", async () => {
-    const house = makeHouse([delegating("one", "two"), delegating("two", "three"), speaking("three", "deep")]);
-    const { parts, result } = await ask(house, "one", "two");
+    const setup = makeAgents([delegating("one", "two"), delegating("two", "three"), speaking("three", "deep")]);
+    const { parts, result } = await ask(setup, "one", "two");
     expect(result).toEqual({ ok: true, result: "deep" });
     expect(parts.map(({ type, agent }) => `${type} ${agent?.path.join(">")} ${agent?.depth}`)).toEqual([
       "tool-call one>two 1",
@@ -128,20 +128,20 @@ describe("a sub-agent that works", () => {
 });
 
 describe("a call that is refused", () => {
-  const codeOf = async (house: ReturnType<typeof makeHouse>, caller: string, name: string) => {
-    const { parts, result } = await ask(house, caller, name);
+  const codeOf = async (setup: ReturnType<typeof makeAgents>, caller: string, name: string) => {
+    const { parts, result } = await ask(setup, caller, name);
     expect(parts).toEqual([]);
     return result.ok ? undefined : result.error.code;
   };
 
   test("an agent does not call itself, before anything else is looked at", async () => {
-    const house = makeHouse([{ name: "one", enabled: true, sub_agents: ["two"] }, { name: "two" }]);
-    expect(await codeOf(house, "one", "one")).toBe("RECURSION");
+    const setup = makeAgents([{ name: "one", enabled: true, sub_agents: ["two"] }, { name: "two" }]);
+    expect(await codeOf(setup, "one", "one")).toBe("RECURSION");
   });
 
   test("a sub-agent cannot call an agent that waits for it further up", async () => {
-    const house = makeHouse([delegating("one", "two"), delegating("two", "one")]);
-    const { parts, result } = await ask(house, "one", "two");
+    const setup = makeAgents([delegating("one", "two"), delegating("two", "one")]);
+    const { parts, result } = await ask(setup, "one", "two");
     expect(parts.find((part) => part.type === "tool-result")).toMatchObject({
       status: "error",
       content: expect.stringContaining("RECURSION"),
@@ -150,34 +150,34 @@ describe("a call that is refused", () => {
   });
 
   test("the session's agent says how deep it goes, before allow-lists are looked at", async () => {
-    const house = makeHouse([
+    const setup = makeAgents([
       delegating("one", "two", { max_depth: 1 }),
       delegating("two", "three", { sub_agents: ["four"], max_depth: 9 }),
       speaking("three", "deep"),
       { name: "four" },
     ]);
-    const { parts } = await ask(house, "one", "two");
+    const { parts } = await ask(setup, "one", "two");
     expect(parts.find((part) => part.type === "tool-result")).toMatchObject({
       content: expect.stringContaining("MAX_DEPTH"),
     });
   });
 
   test("an agent calls only the sub-agents on its list, if it has one", async () => {
-    const house = makeHouse([
+    const setup = makeAgents([
       { name: "one", sub_agents: ["two"] },
       speaking("two", "ok"),
       { name: "three", enabled: false },
     ]);
-    expect(await codeOf(house, "one", "three")).toBe("NOT_ALLOWED");
-    expect(await codeOf(house, "one", "nobody")).toBe("NOT_ALLOWED");
-    expect((await ask(house, "one", "two")).result).toEqual({ ok: true, result: "ok" });
+    expect(await codeOf(setup, "one", "three")).toBe("NOT_ALLOWED");
+    expect(await codeOf(setup, "one", "nobody")).toBe("NOT_ALLOWED");
+    expect((await ask(setup, "one", "two")).result).toEqual({ ok: true, result: "ok" });
   });
 
   test("an agent that is unknown or disabled is not found", async () => {
-    const house = makeHouse([{ name: "one" }, { name: "two", enabled: false }]);
-    expect(await codeOf(house, "one", "nobody")).toBe("NOT_FOUND");
-    expect(await codeOf(house, "one", "two")).toBe("NOT_FOUND");
-    expect(await codeOf(house, "one", "__proto__")).toBe("NOT_FOUND");
+    const setup = makeAgents([{ name: "one" }, { name: "two", enabled: false }]);
+    expect(await codeOf(setup, "one", "nobody")).toBe("NOT_FOUND");
+    expect(await codeOf(setup, "one", "two")).toBe("NOT_FOUND");
+    expect(await codeOf(setup, "one", "__proto__")).toBe("NOT_FOUND");
   });
 
   test("a task has 1 to 6000 characters", () => {
@@ -189,7 +189,7 @@ describe("a call that is refused", () => {
 
 describe("calls side by side", () => {
   test("concurrent sub-agents have separate stacks, in any order of pulls", async () => {
-    const house = makeHouse([
+    const setup = makeAgents([
       { name: "one" },
       delegating("two", "three"),
       delegating("three", "four"),
@@ -198,7 +198,7 @@ describe("calls side by side", () => {
     const turn = turnOf("hi");
     const { control } = createRunStage();
     const calls = ["two", "three", "two"].map((name, index) =>
-      house.delegateOf("one")({ name, task: "t", toolCallId: `call_${index}` }, turn, control),
+      setup.delegateOf("one")({ name, task: "t", toolCallId: `call_${index}` }, turn, control),
     );
     const paths: string[][] = [[], [], []];
     const ids = new Set<string>();
@@ -222,21 +222,21 @@ describe("calls side by side", () => {
   test("the caller's stack is restored when the call has ended", async () => {
     const twice: Run = async function* (turn, control) {
       for (const toolCallId of ["call_a", "call_b"]) {
-        yield* house.delegateOf("one")({ name: "two", task: "t", toolCallId }, turn, control);
+        yield* setup.delegateOf("one")({ name: "two", task: "t", toolCallId }, turn, control);
       }
     };
-    const house = makeHouse([{ name: "master" }, { name: "one" }, speaking("two", "ok")], { one: twice });
-    const { parts } = await ask(house, "master", "one");
+    const setup = makeAgents([{ name: "master" }, { name: "one" }, speaking("two", "ok")], { one: twice });
+    const { parts } = await ask(setup, "master", "one");
     expect(parts.map(({ agent }) => agent?.path.join(">"))).toEqual(["master>one>two", "master>one>two"]);
   });
 
   test("a run that was set off by a sub-agent of another run has a stack of its own too", async () => {
     let other: Awaited<ReturnType<typeof ask>> | undefined;
-    const house = makeHouse([delegating("one", "two"), { name: "two" }, speaking("three", "ok")], {
+    const setup = makeAgents([delegating("one", "two"), { name: "two" }, speaking("three", "ok")], {
       async *two(_, control) {
         const turn = turnOf("hi", { runId: "run_2" as RunId });
         const call = { name: "three", task: "t", toolCallId: "c" };
-        const delegation = house.delegateOf("one")(call, turn, control);
+        const delegation = setup.delegateOf("one")(call, turn, control);
         const parts: Part[] = [];
         for (let next = await delegation.next(); ; next = await delegation.next()) {
           if (next.done) {
@@ -248,7 +248,7 @@ describe("calls side by side", () => {
         yield { type: "text", text: "done" };
       },
     });
-    await ask(house, "one", "two");
+    await ask(setup, "one", "two");
     expect(other!.result).toEqual({ ok: true, result: "ok" });
     expect(other!.parts[0]!.agent!.path).toEqual(["one", "three"]);
   });
@@ -256,13 +256,13 @@ describe("calls side by side", () => {
 
 describe("a sub-agent that fails", () => {
   test("its failure is the answer, with the code, after its text", async () => {
-    const house = makeHouse([{ name: "master" }, { name: "browser" }], {
+    const setup = makeAgents([{ name: "master" }, { name: "browser" }], {
       async *browser() {
         yield { type: "text", text: "Let me" };
         throw new AppError("provider_rate_limited");
       },
     });
-    const { parts, result } = await ask(house, "master", "browser");
+    const { parts, result } = await ask(setup, "master", "browser");
     expect(parts).toHaveLength(1);
     expect(result).toEqual({
       ok: false,
@@ -272,52 +272,52 @@ describe("a sub-agent that fails", () => {
 
   test("an internal error is reported without its text, and logged", async () => {
     const fault = new TypeError("secret.undefined is not a function");
-    const house = makeHouse([{ name: "master" }, { name: "browser" }], {
+    const setup = makeAgents([{ name: "master" }, { name: "browser" }], {
       // biome-ignore lint/correctness/useYield: it fails before it yields
       async *browser() {
         throw fault;
       },
     });
-    const { result } = await ask(house, "master", "browser");
+    const { result } = await ask(setup, "master", "browser");
     expect(result).toEqual({
       ok: false,
       error: { code: "internal", message: "Something failed on the server." },
     });
-    expect(house.faults).toEqual([fault]);
+    expect(setup.faults).toEqual([fault]);
   });
 });
 
 describe("the end of the master", () => {
   test("an abort ends the sub-agent and then the master, as an abort", async () => {
-    const house = makeHouse([
+    const setup = makeAgents([
       { name: "master" },
       { name: "radio", adapter: { kind: "scripted", replies: [{ say: "♪", repeat: 100, delay: "1h" }] } },
     ]);
     const stage = createRunStage({ time: "stands" });
     const call = { name: "radio", task: "t", toolCallId: "c" };
-    const delegation = house.delegateOf("master")(call, turnOf("hi"), stage.control);
+    const delegation = setup.delegateOf("master")(call, turnOf("hi"), stage.control);
     await delegation.next();
     const next = delegation.next();
     stage.abort();
     await expect(next).rejects.toThrow("aborted by the test");
     expect(stage.leftovers()).toEqual({ sleepers: 0, listeners: 0 });
-    expect(house.faults).toEqual([]);
+    expect(setup.faults).toEqual([]);
   });
 
   test("a sub-agent that ends quietly on an abort has no result either", async () => {
     const stage = createRunStage();
-    const house = makeHouse([{ name: "master" }, { name: "quiet" }], {
+    const setup = makeAgents([{ name: "master" }, { name: "quiet" }], {
       async *quiet() {
         yield { type: "text", text: "half" };
         stage.abort();
       },
     });
-    await expect(ask(house, "master", "quiet", stage)).rejects.toThrow("aborted by the test");
+    await expect(ask(setup, "master", "quiet", stage)).rejects.toThrow("aborted by the test");
   });
 
   test("a caller that returns early ends the sub-agent", async () => {
     let hasEnded = false;
-    const house = makeHouse([{ name: "master" }, { name: "browser" }], {
+    const setup = makeAgents([{ name: "master" }, { name: "browser" }], {
       async *browser() {
         try {
           yield { type: "text", text: "a" };
@@ -328,21 +328,21 @@ describe("the end of the master", () => {
       },
     });
     const call = { name: "browser", task: "t", toolCallId: "c" };
-    const delegation = house.delegateOf("master")(call, turnOf("hi"), createRunStage().control);
+    const delegation = setup.delegateOf("master")(call, turnOf("hi"), createRunStage().control);
     await delegation.next();
     await delegation.return({ ok: true, result: "" });
     expect(hasEnded).toBe(true);
   });
 
   test("the master fails a message of its own, not by the sub-agent's doing", async () => {
-    const house = makeHouse([
+    const setup = makeAgents([
       {
         name: "master",
         adapter: { kind: "scripted", replies: [{ delegate: { name: "sick", task: "t" }, otherwise: "Sorry." }] },
       },
       { name: "sick", adapter: { kind: "scripted", replies: [{ fail: { code: "provider_unreachable" } }] } },
     ]);
-    const master = house.registry.find("master" as AgentId)!;
+    const master = setup.registry.find("master" as AgentId)!;
     const turn = turnOf("hi", { history: [messageOf("user", "before")] });
     const parts = await Array.fromAsync(master.run(turn, createRunStage().control));
     expect(parts.at(-1)).toEqual({ type: "text", text: "Sorry." });

@@ -44,7 +44,7 @@ it("requests that are refused together ask for one sign-in", async () => {
   await using place = await stage(REFUSED, REFUSED, OK);
   const { server, client, asked } = place;
   const both = [client.getSession("s"), client.getSession("t")];
-  await server.whenHeard(2);
+  await server.whenReceived(2);
   await settle();
   asked[0]!.resolve();
   await Promise.all(both);

@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { Catalog } from "../../../src/config/catalog/catalog.ts";
 import { loadCatalog, readCatalog } from "../../../src/config/catalog/catalog-file.ts";
 import { type WatchedCatalog, type WatchOptions, watchCatalog } from "../../../src/config/catalog/watched-catalog.ts";
-import { HandClock, HeardLog, POLL_MS, RealClock, SETTLE_MS } from "../../support/catalogs/watched-file.ts";
+import { HandClock, POLL_MS, RealClock, ReceivedLog, SETTLE_MS } from "../../support/catalogs/watched-file.ts";
 
 const A = "agents: [{ name: a }]\n";
 const AB = "agents: [{ name: a }, { name: b }]\n";
@@ -24,13 +24,13 @@ function catalogOf(text: string): Catalog {
 
 let folder: string;
 let path: string;
-let log: HeardLog;
+let log: ReceivedLog;
 let watched: WatchedCatalog | undefined;
 
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), "interlock-watch-"));
   path = join(folder, "agents.yaml");
-  log = new HeardLog();
+  log = new ReceivedLog();
 });
 
 afterEach(async () => {

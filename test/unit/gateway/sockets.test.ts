@@ -49,23 +49,23 @@ async function open({ max = 100, maxPerAddress = 100, proxies = [] as string[], 
     if (said !== "") await socket.send(said);
     return socket;
   };
-  const whenHeard = async (count: number) => {
+  const whenReceived = async (count: number) => {
     while (heard.length < count) {
       await new Promise<void>((resolve) => {
         wake = resolve;
       });
     }
   };
-  return { clock, heard, whenHeard, dial, url, cuts: () => cuts, made: () => made };
+  return { clock, heard, whenReceived, dial, url, cuts: () => cuts, made: () => made };
 }
 
 const ALIVE = /alive$/;
 
 test("requests that come together are worked on one after another, and answered in their order", async () => {
-  const { heard, whenHeard, dial } = await open();
+  const { heard, whenReceived, dial } = await open();
   const client = await dial(["/a", "/b", "/c"].map((path) => headOf("GET", path)).join(""));
   for (const count of [1, 2, 3]) {
-    await whenHeard(count);
+    await whenReceived(count);
     expect(heard).toHaveLength(count);
     heard[count - 1]!.response.end(`answer ${count}.`);
     await client.until(new RegExp(`answer ${count}\\.$`));
@@ -74,9 +74,9 @@ test("requests that come together are worked on one after another, and answered 
 });
 
 test("a connection takes its next request after one whose body was not read to its end", async () => {
-  const { heard, whenHeard, dial } = await open();
+  const { heard, whenReceived, dial } = await open();
   const client = await dial(headOf("POST", "/a", { "Content-Length": "4" }));
-  await whenHeard(1);
+  await whenReceived(1);
   const [{ response }] = heard as [(typeof heard)[0]];
   await client.send("text");
   for await (const _piece of response.req) break;
@@ -85,15 +85,15 @@ test("a connection takes its next request after one whose body was not read to i
   response.end("answer 1.");
   await client.until(/answer 1\.$/);
   await client.send(headOf("GET", "/b"));
-  await whenHeard(2);
+  await whenReceived(2);
 });
 
 test("thirty-two requests may wait behind the one in progress; one more closes the connection", async () => {
-  const { heard, whenHeard, dial } = await open();
+  const { heard, whenReceived, dial } = await open();
   const patient = await dial(GET.repeat(33));
-  await whenHeard(1);
+  await whenReceived(1);
   for (let count = 1; count <= 33; count++) {
-    await whenHeard(count);
+    await whenReceived(count);
     heard[count - 1]!.response.end(`answer ${count}.`);
     await patient.until(new RegExp(`answer ${count}\\.$`));
   }
@@ -110,7 +110,7 @@ test("a request waits for its turn, and a probe that comes after it does not", a
       waiting.push(begin);
     }
   }
-  const { dial, heard, whenHeard } = await open({ pace: new HeldPace() });
+  const { dial, heard, whenReceived } = await open({ pace: new HeldPace() });
   const slow = await dial(GET);
   for (const path of ["/health", "/health"]) {
     const probe = await dial(headOf("GET", path));
@@ -118,7 +118,7 @@ test("a request waits for its turn, and a probe that comes after it does not", a
   }
   expect([heard.length, waiting.length]).toEqual([0, 1]);
   waiting[0]!();
-  await whenHeard(1);
+  await whenReceived(1);
   heard[0]!.response.end("answer.");
   expect(await slow.until(/answer\.$/)).toMatch(/^HTTP\/1\.1 200/);
 });
@@ -134,9 +134,9 @@ test("the parser makes no request of what follows one too many in the same bytes
 const CHUNKED = headOf("POST", "/slow", { "Transfer-Encoding": "chunked" });
 
 test("a chunked body is accepted first on a connection, and closes it behind another request", async () => {
-  const { dial, heard, whenHeard } = await open();
+  const { dial, heard, whenReceived } = await open();
   const only = await dial(`${CHUNKED}${oneByteChunks(10)}0\r\n\r\n`);
-  await whenHeard(1);
+  await whenReceived(1);
   heard[0]!.response.end("answer.");
   expect(await only.until(/answer\.$/)).toMatch(/^HTTP\/1\.1 200/);
 
@@ -146,13 +146,13 @@ test("a chunked body is accepted first on a connection, and closes it behind ano
 });
 
 test("sixteen chunked bodies of an address arrive at once; a further one closes its connection, and other requests pass", async () => {
-  const { dial, heard, whenHeard } = await open();
+  const { dial, heard, whenReceived } = await open();
   for (let count = 1; count <= 16; count++) await dial(CHUNKED);
-  await whenHeard(16);
+  await whenReceived(16);
   const further = await dial(CHUNKED);
   await further.closed;
   const other = await dial(CHUNKED, "127.0.0.2");
-  await whenHeard(17);
+  await whenReceived(17);
   other.destroy();
   const plain = await dial(headOf("GET", "/health"));
   expect(await plain.until(ALIVE)).toMatch(/^HTTP\/1\.1 200/);
@@ -161,14 +161,14 @@ test("sixteen chunked bodies of an address arrive at once; a further one closes 
   heard[0]!.response.end("answer.");
   await isOver;
   await dial(CHUNKED);
-  await whenHeard(18);
+  await whenReceived(18);
 });
 
 test("an answer that a client does not read for fifteen seconds is cut off; a slowly read answer is not", async () => {
-  const { clock, heard, whenHeard, url, cuts } = await open();
+  const { clock, heard, whenReceived, url, cuts } = await open();
   const deaf = await RawSocket.open(url, { reads: false });
   await deaf.send(GET);
-  await whenHeard(1);
+  await whenReceived(1);
   const { response } = heard[0]!;
   response.end(Buffer.alloc(64 * 1_024 * 1_024));
   const closed = once(response, "close");
@@ -204,10 +204,10 @@ test("half-sent heads of many addresses leave room for a request too", async () 
 test.each([{ max: 2 }, { maxPerAddress: 2 }])(
   "while all connections are busy (%o), probes are answered and other requests are not",
   async (bounds) => {
-    const { whenHeard, dial, heard } = await open(bounds);
+    const { whenReceived, dial, heard } = await open(bounds);
     await dial(GET);
     await dial(GET);
-    await whenHeard(2);
+    await whenReceived(2);
     const other = await dial(GET);
     await other.closed;
     expect([other.text, heard.length]).toEqual(["", 2]);
@@ -221,21 +221,21 @@ test.each([{ max: 2 }, { maxPerAddress: 2 }])(
 );
 
 test("a connection that is over leaves its place to one other", async () => {
-  const { heard, whenHeard, dial } = await open({ maxPerAddress: 1 });
+  const { heard, whenReceived, dial } = await open({ maxPerAddress: 1 });
   const first = await dial(GET);
-  await whenHeard(1);
+  await whenReceived(1);
   const closed = once(heard[0]!.response, "close");
   first.destroy();
   await closed;
   await dial(GET);
-  await whenHeard(2);
+  await whenReceived(2);
   const third = await dial(GET);
   await third.closed;
   expect([third.text, heard.length]).toEqual(["", 2]);
 });
 
 test("a trusted proxy has connections for all its clients", async () => {
-  const { whenHeard, dial } = await open({ maxPerAddress: 1, proxies: ["127.0.0.8/30"] });
+  const { whenReceived, dial } = await open({ maxPerAddress: 1, proxies: ["127.0.0.8/30"] });
   for (let index = 0; index < 4; index++) await dial(GET, "127.0.0.9");
-  await whenHeard(4);
+  await whenReceived(4);
 });

@@ -3,7 +3,7 @@ import { AppError } from "../../../src/protocol/errors.ts";
 import type { MessageId, RequestId, RunId, SessionId } from "../../../src/protocol/ids.ts";
 import type { ReportPart, Standing } from "../../../src/protocol/internal/run.ts";
 import { Reporter } from "../../../src/runs/reporter.ts";
-import { FloorInHand } from "../../support/floors/floor-in-hand.ts";
+import { ControlledFloor } from "../../support/floors/controlled-floor.ts";
 import { VirtualClock } from "../../support/runner/virtual-clock.ts";
 
 const MAX_UNACKNOWLEDGED_UNITS = 262_144;
@@ -13,7 +13,7 @@ const GO: Standing = { standing: "go", answers: [] };
 
 function makeReporter() {
   const clock = new VirtualClock();
-  const floor = new FloorInHand();
+  const floor = new ControlledFloor();
   const standings: Standing[] = [];
   const lost: unknown[] = [];
   const reporter = new Reporter({

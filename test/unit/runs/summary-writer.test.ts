@@ -7,7 +7,7 @@ import type { Message } from "../../../src/protocol/message.ts";
 import { readSummaryWork } from "../../../src/runs/summary-reader.ts";
 import { SummaryWriter } from "../../../src/runs/summary-writer.ts";
 import { messageOf } from "../../support/agents/run-stage.ts";
-import { FloorInHand } from "../../support/floors/floor-in-hand.ts";
+import { ControlledFloor } from "../../support/floors/controlled-floor.ts";
 import { VirtualClock } from "../../support/runner/virtual-clock.ts";
 import { FloorWriter } from "../../support/stores/floor-writer.ts";
 import { KeptLog } from "../../support/stores/sqlite-place.ts";
@@ -45,7 +45,7 @@ async function read(messages: Message[], more: Partial<SummaryTask> = {}) {
 
 /** A writer whose agent runs `play`. */
 async function write(play: (request: SummaryRequest, control: RunControl) => AsyncIterable<Part>) {
-  const floor = new FloorInHand();
+  const floor = new ControlledFloor();
   const clock = new VirtualClock();
   const log = new KeptLog();
   const store = await storeWith([message("user", "one"), message("assistant", "two")]);

@@ -8,7 +8,7 @@ import { KeptLog } from "../../support/stores/sqlite-place.ts";
 const ASKED = { name: "asked", text: "SELECT" };
 
 /** The driver's pool, as far as it is used here: its requests wait until the test settles them. */
-class PoolInHand extends EventEmitter {
+class ControlledPool extends EventEmitter {
   readonly connecting: PromiseWithResolvers<unknown>[] = [];
   readonly queries: ({ asked: Record<string, unknown> } & PromiseWithResolvers<{ rows: unknown[] }>)[] = [];
   /** For each returned connection, whether it is to be closed. */
@@ -40,7 +40,7 @@ class PoolInHand extends EventEmitter {
 }
 
 function open() {
-  const driver = new PoolInHand();
+  const driver = new ControlledPool();
   const clock = new VirtualClock();
   const log = new KeptLog();
   return { driver, clock, log, pool: new PostgresPool(driver as unknown as Pool, "the database", clock, log) };

@@ -25,7 +25,7 @@ class PlainState implements ChatState<InterlockMessage> {
 }
 
 /** `useChat` without React: the AI SDK's own chat and transport, with plain values as state. */
-export class ChatInHand extends AbstractChat<InterlockMessage> {
+export class HeadlessChat extends AbstractChat<InterlockMessage> {
   readonly errors: Error[] = [];
 
   constructor(url: string, id: string, rest: Partial<ChatInit<InterlockMessage>> & { body?: object } = {}) {

@@ -7,7 +7,7 @@ import { withMethods } from "./temporary-store.ts";
 type CommitFate = "commit" | { refuseWith: unknown } | { loseAnswerWith: unknown } | "conflict";
 
 /** A real store whose commits the test can hold and let fail. */
-export class StoreInHand {
+export class ControlledStore {
   /** The store for a host. */
   readonly store: Store;
   /** Every requested change, in order. */

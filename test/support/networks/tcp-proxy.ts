@@ -6,7 +6,7 @@ import { onTestFinished } from "vitest";
  * A TCP proxy to a server on another port, which is closed when the test ends. Subclasses decide what is forwarded, and
  * how.
  */
-export abstract class Road {
+export abstract class TcpProxy {
   /** Both ends of every open connection. */
   protected readonly sockets = new Set<Socket>();
   readonly #server: Server;

@@ -3,7 +3,7 @@ import type { Reply } from "../../../src/protocol/internal/reply.ts";
 import type { ReportPart, Standing } from "../../../src/protocol/internal/run.ts";
 
 /** The floor that a worker asks: it accepts every report unless a test decides otherwise. */
-export class FloorInHand {
+export class ControlledFloor {
   /** All asks, including repeats. */
   readonly asked: Command[] = [];
   /** The results of the next asks, one each: a failure, or another answer. Later asks get the default answer. */
