@@ -65,6 +65,7 @@ export function guardOrigins(app: FastifyInstance, options: OriginOptions, log: 
   });
   app.addHook("onRequest", (request, _reply, done) => {
     const { host = "", origin } = request.headers;
+    if (hasSeveralHosts(request)) return done(new AppError("bad_request", "The request has more than one Host."));
     if (!isOurs(host)) return done(new AppError("forbidden", "Unknown Host."));
     if (origin !== undefined && origin !== ownOrigin(request)) {
       if (!options.origins.includes(origin)) {
@@ -83,6 +84,15 @@ export function guardOrigins(app: FastifyInstance, options: OriginOptions, log: 
     }
     done(origin === undefined && isFromAnotherSite(request) ? new AppError("forbidden", "Foreign Origin.") : undefined);
   });
+}
+
+/** Whether a proxy before this node may have read another `Host` than this node does (RFC 9112, section 3.2). */
+function hasSeveralHosts({ raw: { rawHeaders } }: FastifyRequest): boolean {
+  let hosts = 0;
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    if (rawHeaders[index]!.length === 4 && rawHeaders[index]!.toLowerCase() === "host") hosts += 1;
+  }
+  return hosts > 1;
 }
 
 /** Cached results by header. Clients use few values, and more of them gain an attacker nothing. */

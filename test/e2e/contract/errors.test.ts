@@ -215,6 +215,18 @@ describe("the name a node is called by", () => {
     },
   );
 
+  test.each([
+    ["127.0.0.1", "evil.example"],
+    ["evil.example", "127.0.0.1"],
+    ["127.0.0.1", "127.0.0.1"],
+  ])("the name a node is called by is 400 if it is given twice, as %s and %s", async (first, second) => {
+    const client = await RawSocket.open(node.url);
+    await client.send(`GET /agents HTTP/1.1\r\nHost: ${first}\r\nhOST: ${second}\r\nConnection: close\r\n\r\n`);
+    await client.closed;
+    expect(client.text).toMatch(/^HTTP\/1\.1 400 /);
+    expect(client.text).toContain('"errorCode":"bad_request"');
+  });
+
   test.each(["evil.example", "127.0.0.1.evil.example", "localhost.evil.example", "10.0.0.1", "car.local@evil", "a b"])(
     "the name a node is called by may not be %j: 403, for a read, a write and a stream",
     async (host) => {
