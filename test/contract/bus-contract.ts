@@ -27,28 +27,28 @@ export function busContract(name: string, open: () => Promise<BusSubject>): void
 
     /** Subscribes to a topic; `until` awaits a message and returns those before it. */
     async function listen(bus: Bus, topic: string) {
-      const heard: string[] = [];
+      const received: string[] = [];
       let wake = () => {};
       const subscription = await bus.subscribe(topic, (message) => {
-        heard.push(decode(message));
+        received.push(decode(message));
         wake();
       });
       const until = async (last: string) => {
-        while (!heard.includes(last)) {
+        while (!received.includes(last)) {
           await new Promise<void>((resolve) => {
             wake = resolve;
           });
         }
       };
-      return { heard, until, subscription };
+      return { received, until, subscription };
     }
 
     test("a bus delivers a message to every subscribed node, including the publisher's", async () => {
       const listeners = [await listen(one, "topic"), await listen(other, "topic")];
       await one.publish("topic", encode("hello"));
-      for (const { heard, until } of listeners) {
+      for (const { received, until } of listeners) {
         await until("hello");
-        expect(heard).toEqual(["hello"]);
+        expect(received).toEqual(["hello"]);
       }
     });
 
@@ -74,29 +74,29 @@ export function busContract(name: string, open: () => Promise<BusSubject>): void
       for (const topic of topics) listeners.push(await listen(other, topic));
       for (const topic of topics) await one.publish(topic, encode(topic));
       for (const [index, { until }] of listeners.entries()) await until(topics[index]!);
-      expect(listeners.map(({ heard }) => heard)).toEqual(topics.map((topic) => [topic]));
+      expect(listeners.map(({ received }) => received)).toEqual(topics.map((topic) => [topic]));
     });
 
     test("a bus brings the messages of one publisher in the order in which they were published", async () => {
-      const { heard, until } = await listen(other, "order");
+      const { received, until } = await listen(other, "order");
       const sent = Array.from({ length: 200 }, (_, index) => String(index));
       for (const text of sent) void one.publish("order", encode(text));
       await until("199");
-      expect(heard).toEqual(sent);
+      expect(received).toEqual(sent);
     });
 
     test("a bus never delivers within the call that publishes or subscribes", async () => {
       let isInside = false;
       const wasInside: boolean[] = [];
-      const heard = Promise.withResolvers<void>();
+      const received = Promise.withResolvers<void>();
       await one.subscribe("later", () => {
         wasInside.push(isInside);
-        heard.resolve();
+        received.resolve();
       });
       isInside = true;
       void one.publish("later", encode("x"));
       isInside = false;
-      await heard.promise;
+      await received.promise;
       expect(wasInside).toEqual([false]);
     });
 
@@ -106,10 +106,10 @@ export function busContract(name: string, open: () => Promise<BusSubject>): void
       const echo = await listen(one, "nobody");
       await one.publish("nobody", encode("echo"));
       await echo.until("echo");
-      const { heard, until } = await listen(other, "nobody");
+      const { received, until } = await listen(other, "nobody");
       await one.publish("nobody", encode("late"));
       await until("late");
-      expect(heard).toEqual(["late"]);
+      expect(received).toEqual(["late"]);
     });
 
     test("a bus sends nothing to a subscriber that unsubscribed, and continues with the others", async () => {
@@ -120,8 +120,8 @@ export function busContract(name: string, open: () => Promise<BusSubject>): void
       left.subscription.end();
       await one.publish("topic", encode("second"));
       await stays.until("second");
-      expect(left.heard).toEqual(["first"]);
-      expect(stays.heard).toEqual(["first", "second"]);
+      expect(left.received).toEqual(["first"]);
+      expect(stays.received).toEqual(["first", "second"]);
     });
 
     test("a bus delivers everything published after a subscription is confirmed, the first time and again", async () => {
@@ -133,7 +133,7 @@ export function busContract(name: string, open: () => Promise<BusSubject>): void
         const again = await listen(other, "moment");
         void one.publish("moment", encode("2"));
         await again.until("2");
-        expect([...first.heard, ...again.heard]).toEqual(["1", "2"]);
+        expect([...first.received, ...again.received]).toEqual(["1", "2"]);
         again.subscription.end();
       }
     });
@@ -143,12 +143,12 @@ export function busContract(name: string, open: () => Promise<BusSubject>): void
       const listeners = await Promise.all(topics.map((topic) => listen(other, topic)));
       for (const topic of topics) void one.publish(topic, encode(topic));
       for (const [index, { until }] of listeners.entries()) await until(topics[index]!);
-      expect(listeners.map(({ heard }) => heard)).toEqual(topics.map((topic) => [topic]));
+      expect(listeners.map(({ received }) => received)).toEqual(topics.map((topic) => [topic]));
     });
 
     test("a bus takes the same listener twice as two subscriptions", async () => {
-      const heard: string[] = [];
-      const listener = (message: Uint8Array) => void heard.push(decode(message));
+      const received: string[] = [];
+      const listener = (message: Uint8Array) => void received.push(decode(message));
       const subscription = await other.subscribe("twice", listener);
       await other.subscribe("twice", listener);
       const witness = await listen(other, "twice");
@@ -158,24 +158,24 @@ export function busContract(name: string, open: () => Promise<BusSubject>): void
       await one.publish("twice", encode("one"));
       await one.publish("twice", encode("end"));
       await witness.until("end");
-      expect(heard).toEqual(["both", "both", "one", "end"]);
+      expect(received).toEqual(["both", "both", "one", "end"]);
     });
 
     test("a bus lets listeners subscribe and unsubscribe while they listen", async () => {
       const witness = await listen(other, "within");
-      const heard: string[] = [];
+      const received: string[] = [];
       const subscribed = Promise.withResolvers<unknown>();
       const subscription = await other.subscribe("within", (message) => {
-        heard.push(decode(message));
+        received.push(decode(message));
         subscription.end();
-        subscribed.resolve(other.subscribe("within", (next) => void heard.push(`again ${decode(next)}`)));
+        subscribed.resolve(other.subscribe("within", (next) => void received.push(`again ${decode(next)}`)));
       });
       await one.publish("within", encode("1"));
       await subscribed.promise;
       await one.publish("within", encode("2"));
       await one.publish("within", encode("end"));
       await witness.until("end");
-      expect(heard).toEqual(["1", "again 2", "again end"]);
+      expect(received).toEqual(["1", "again 2", "again end"]);
     });
 
     test("a bus reports that a topic with a subscriber is heard", async () => {
@@ -196,11 +196,11 @@ export function busContract(name: string, open: () => Promise<BusSubject>): void
     });
 
     test("a bus that is closed delivers nothing more, and publishing to it still does not fail", async () => {
-      const { heard } = await listen(other, "end");
+      const { received } = await listen(other, "end");
       await other.close();
       await one.publish("end", encode("too late"));
       await other.publish("end", encode("too late"));
-      expect(heard).toEqual([]);
+      expect(received).toEqual([]);
     });
   });
 }

@@ -208,13 +208,13 @@ export function mailboxContract(name: string, open: () => Promise<BusSubject>): 
     });
 
     test("an answer that cannot be parsed is ignored, and the ask continues until a valid one comes", async () => {
-      const heard = new Promise<string>((resolve) => {
+      const received = new Promise<string>((resolve) => {
         void mail.server.bus.subscribe(TOPIC, (message) => resolve(new TextDecoder().decode(message)));
       });
       mail.asker.bus.fates.push("repeat");
       const envelope = envelopeOf();
       const asked = mail.asker.mailbox.ask(envelope);
-      const { replyTo, askId } = JSON.parse(await heard);
+      const { replyTo, askId } = JSON.parse(await received);
       const answers = [
         "nonsense",
         "null",

@@ -109,8 +109,8 @@ describeWith(POSTGRES, choice, "a PostgreSQL server that fails", (start) => {
       const codes = new Set(writers.flatMap((writer) => [...writer.codes]));
       expect(codes).toEqual(new Set(["unavailable"]));
       // Logged when the server went away and when it came back, and not with every statement between.
-      const told = ["the database does not answer statements", "the database answers statements again"];
-      expect(new Set(log.lines)).toEqual(new Set(told));
+      const logged = ["the database does not answer statements", "the database answers statements again"];
+      expect(new Set(log.lines)).toEqual(new Set(logged));
       expect(log.lines.length).toBeLessThan(20);
     }, 60_000);
   }
@@ -145,8 +145,8 @@ describeWith(POSTGRES, choice, "a PostgreSQL server that fails", (start) => {
         (reason: Error) => reason,
       );
       expect(error).toMatchObject({ code: "unavailable" });
-      const told = JSON.stringify([error, error.message, error.stack, error.cause, (error.cause as Error).stack]);
-      expect(told).not.toContain(decodeURIComponent(new URL(url).password));
+      const logged = JSON.stringify([error, error.message, error.stack, error.cause, (error.cause as Error).stack]);
+      expect(logged).not.toContain(decodeURIComponent(new URL(url).password));
     }
     await store.close();
     expect(log.lines).toEqual(["the database does not answer statements"]);

@@ -79,8 +79,8 @@ class PlannedDatabase implements Database {
     client.on("notice", ({ message = "" }) => {
       const start = message.indexOf("{");
       if (!message.startsWith("duration:") || start < 0) return;
-      const told = JSON.parse(message.slice(start)) as { "Query Text": string; Plan: PlanNode };
-      this.plans.push({ query: told["Query Text"], plan: told.Plan });
+      const explained = JSON.parse(message.slice(start)) as { "Query Text": string; Plan: PlanNode };
+      this.plans.push({ query: explained["Query Text"], plan: explained.Plan });
     });
   }
 

@@ -131,8 +131,8 @@ describeWith(POSTGRES, await chooseServer(POSTGRES), "several nodes on one Postg
     ];
     for (const faults of rounds) {
       const outcomes = await Promise.allSettled(floors.map((floor, n) => floor.write(faults[n]?.change)));
-      const told = outcomes.map((outcome) => (outcome.status === "rejected" ? outcome.reason.fault : outcome.value));
-      expect(told).toEqual(floors.map((_, n) => faults[n]?.told ?? "committed"));
+      const results = outcomes.map((outcome) => (outcome.status === "rejected" ? outcome.reason.fault : outcome.value));
+      expect(results).toEqual(floors.map((_, n) => faults[n]?.told ?? "committed"));
     }
     const stored = await Promise.all(floors.map(({ id }) => nodes[0]!.loadFloor(id)));
     const versions: Record<number, number> = { 9: 0, 12: 1, 15: 1 };

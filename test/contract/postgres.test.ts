@@ -126,8 +126,8 @@ describeWith(POSTGRES, await chooseServer(POSTGRES), "a PostgreSQL store", (star
           (reason: Error) => reason,
         );
         expect(error.message).toMatch(sentence);
-        const told = JSON.stringify([error.message, error.stack, error.cause, String(error.cause)]);
-        for (const secret of secrets) expect(told).not.toContain(secret);
+        const errorText = JSON.stringify([error.message, error.stack, error.cause, String(error.cause)]);
+        for (const secret of secrets) expect(errorText).not.toContain(secret);
       }
     });
 

@@ -76,10 +76,10 @@ describeWith(redis, await chooseRedisProcess(), "the bus over a Redis in trouble
     const server = await startOne();
     const bus = await busesOf([server.url]).connect();
     const texts = Array.from({ length: 20 }, (_, n) => `gathered ${n}`);
-    const heard: string[] = [];
+    const received: string[] = [];
     const hearsAll = Promise.withResolvers<void>();
     await bus.subscribe("topic", (message) => {
-      if (heard.push(decode(message)) === texts.length) hearsAll.resolve();
+      if (received.push(decode(message)) === texts.length) hearsAll.resolve();
     });
     const writes: string[] = [];
     const note = (chunks: unknown[]) => {
@@ -99,7 +99,7 @@ describeWith(redis, await chooseRedisProcess(), "the bus over a Redis in trouble
     for (const [chunks] of several.mock.calls) note(chunks);
     expect(writes).toHaveLength(2);
     expect(writes[0]).toContain("gathered 0");
-    expect(heard).toEqual(texts);
+    expect(received).toEqual(texts);
   });
 
   test("a bus whose subscribers are cut off repeatedly receives everything after the cuts stop", async () => {
@@ -151,8 +151,8 @@ describeWith(redis, await chooseRedisProcess(), "the bus over a Redis in trouble
   test("a frozen bus is away: commands are unavailable and nothing waits; it works again afterwards", async () => {
     const server = await startOne();
     const bus = await busesOf([server.url]).connect();
-    const heard: string[] = [];
-    await bus.subscribe("topic", (message) => void heard.push(decode(message)));
+    const received: string[] = [];
+    await bus.subscribe("topic", (message) => void received.push(decode(message)));
     const away = untilAway(bus);
     server.freeze();
     await away;
@@ -164,22 +164,22 @@ describeWith(redis, await chooseRedisProcess(), "the bus over a Redis in trouble
     await back;
     await bus.publish("topic", encode("hello"));
     await untilReceived(bus, "topic");
-    expect(heard.slice(0, 1)).toEqual(["hello"]);
+    expect(received.slice(0, 1)).toEqual(["hello"]);
   });
 
   test("a subscription that is not acknowledged is withdrawn: it is unavailable, and receives nothing later", async () => {
     const server = await startOne();
     const bus = await busesOf([server.url]).connect();
     server.freeze();
-    const heard: string[] = [];
-    await expect(bus.subscribe("topic", (message) => void heard.push(decode(message)))).rejects.toMatchObject({
+    const received: string[] = [];
+    await expect(bus.subscribe("topic", (message) => void received.push(decode(message)))).rejects.toMatchObject({
       code: "unavailable",
     });
     const back = untilBack(bus);
     server.thaw();
     await back;
     await untilReceived(bus, "topic");
-    expect(heard).toEqual([]);
+    expect(received).toEqual([]);
   });
 
   test("a command that is in transit when the bus freezes is answered, and never executed late", async () => {
@@ -227,8 +227,8 @@ describeWith(redis, await chooseRedisProcess(), "the bus over a Redis in trouble
     const server = await startOne();
     const buses = busesOf([server.url]);
     const bus = await buses.connect();
-    const heard = Promise.withResolvers<string>();
-    await bus.subscribe("topic", (message) => heard.resolve(decode(message)));
+    const received = Promise.withResolvers<string>();
+    await bus.subscribe("topic", (message) => received.resolve(decode(message)));
     const away = untilAway(bus);
     await server.kill();
     await away;
@@ -237,7 +237,7 @@ describeWith(redis, await chooseRedisProcess(), "the bus over a Redis in trouble
     await server.restart();
     await back;
     await bus.publish("topic", encode("hello"));
-    expect(await heard.promise).toBe("hello");
+    expect(await received.promise).toBe("hello");
     expect(buses.log.lines).toEqual([
       "Redis is away: commands are refused, reads continue",
       "Redis is reachable again",
@@ -270,12 +270,12 @@ describeWith(redis, await chooseRedisProcess(), "the bus over a Redis in trouble
     const server = await startOne();
     const [mine, theirs] = [busesOf([server.url]), busesOf([server.url])];
     const [bus, stranger] = [await mine.connect(), await theirs.connect()];
-    const heard: string[] = [];
-    await stranger.subscribe("topic", (message) => void heard.push(decode(message)));
+    const received: string[] = [];
+    await stranger.subscribe("topic", (message) => void received.push(decode(message)));
     await bus.publish("topic", encode("mine"));
     await stranger.publish("topic", encode("theirs"));
     await untilReceived(stranger, "topic");
-    expect(heard[0]).toBe("theirs");
+    expect(received[0]).toBe("theirs");
     const channels = await connectTo(server).pubsub("CHANNELS", "*");
     expect(channels.length).toBeGreaterThan(0);
     for (const name of channels as string[]) expect(name).toMatch(new RegExp(`^(${mine.epoch}|${theirs.epoch})\\.`));
@@ -285,12 +285,12 @@ describeWith(redis, await chooseRedisProcess(), "the bus over a Redis in trouble
     const server = await startOne();
     const buses = busesOf([server.url]);
     const bus = await buses.connect();
-    const heard: number[] = [];
-    await bus.subscribe("topic", (message) => void heard.push(message.byteLength));
+    const received: number[] = [];
+    await bus.subscribe("topic", (message) => void received.push(message.byteLength));
     await bus.publish("topic", new Uint8Array(MAX_BUS_MESSAGE + 1));
     await bus.publish("topic", new Uint8Array(MAX_BUS_MESSAGE));
     await untilReceived(bus, "topic");
-    expect(heard[0]).toBe(MAX_BUS_MESSAGE);
+    expect(received[0]).toBe(MAX_BUS_MESSAGE);
     expect(buses.log.lines).toEqual(["a message exceeds the size limit of the bus and is lost"]);
   });
 

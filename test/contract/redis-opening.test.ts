@@ -32,10 +32,10 @@ describeWith(redis, await chooseRedisProcess(), "opening a bus over Redis", () =
     const buses = new RedisBuses(urls);
     onTestFinished(() => buses.close());
     const bus = await buses.connect();
-    const heard = Promise.withResolvers<string>();
-    await bus.subscribe("topic", (message) => heard.resolve(decode(message)));
+    const received = Promise.withResolvers<string>();
+    await bus.subscribe("topic", (message) => received.resolve(decode(message)));
     await bus.publish("topic", encode("hello"));
-    expect(await heard.promise).toBe("hello");
+    expect(await received.promise).toBe("hello");
   }
 
   /** The error when a bus on these servers cannot be opened. */

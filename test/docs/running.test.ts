@@ -100,19 +100,19 @@ test("docs/protocol.md has every route, and its fields", async () => {
   const url = await startNode();
   const { paths } = OpenApiDocument.parse(await (await fetch(`${url}/openapi.json`)).json());
   const [rows] = tablesOf(readPage("docs/protocol.md"), "route", "body or query", "answer");
-  const told = new Map(rows!.map(([route, takes]) => [codeOf(route!)[0]!, takes!]));
-  told.delete("GET /openapi.json");
+  const documented = new Map(rows!.map(([route, takes]) => [codeOf(route!)[0]!, takes!]));
+  documented.delete("GET /openapi.json");
   const operations = Object.entries(paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]) => ({ route: `${method.toUpperCase()} ${path}`, operation })),
   );
-  expect([...told.keys()].sort()).toEqual(operations.map(({ route }) => route).sort());
+  expect([...documented.keys()].sort()).toEqual(operations.map(({ route }) => route).sort());
   for (const { route, operation } of operations) {
     const queries = (operation.parameters ?? []).filter((parameter) => parameter.in === "query");
     const schema = operation.requestBody?.content["application/json"]?.schema as { properties?: object } | undefined;
     const fields = Object.keys(schema?.properties ?? {}).filter((name) => name !== "commandId");
     const names = [...queries.map(({ name }) => name), ...fields];
     expect(
-      names.filter((name) => !mentions(told.get(route)!, name)),
+      names.filter((name) => !mentions(documented.get(route)!, name)),
       route,
     ).toEqual([]);
   }

@@ -66,9 +66,9 @@ describe("docs/protocol.md", () => {
 
   test("docs/protocol.md describes a session and a message with all their fields", () => {
     for (const [word, { shape }] of [["Session", Session] as const, ["Message", Message] as const]) {
-      const told = paragraphOn(word);
+      const documented = paragraphOn(word);
       expect(
-        Object.keys(shape).filter((field) => !mentions(told, field)),
+        Object.keys(shape).filter((field) => !mentions(documented, field)),
         word,
       ).toEqual([]);
     }
@@ -118,8 +118,8 @@ describe("docs/arbitration.md", () => {
 describe("docs/operations.md", () => {
   test("docs/operations.md has every setting, with its flag, its default and its meaning", () => {
     const rows = only(tablesOf(operations, "variable", "flag", "default"));
-    const told = rows.map(([name, flag, fallback, meaning]) => [name, flag, fallback, meaning]);
-    expect(told).toEqual(
+    const documented = rows.map(([name, flag, fallback, meaning]) => [name, flag, fallback, meaning]);
+    expect(documented).toEqual(
       SETTINGS.map(({ name, flag, default: fallback, meaning }) => [
         `\`${name}\``,
         `\`${flag}\``,
@@ -160,7 +160,7 @@ describe("docs/operations.md", () => {
     ["a user's message, an image, images", MAX_CONTENT, MAX_IMAGE, MAX_IMAGES],
   ])("docs/operations.md has the bound: %s", (bound, ...values) => {
     const row = only(tablesOf(operations, "bound", "value")).find(([name]) => name === bound);
-    const told = ((row?.[1] ?? "").match(/\d[\d,]*/g) ?? []).map((digits) => Number(digits.replaceAll(",", "")));
-    expect(told).toEqual(values);
+    const documented = ((row?.[1] ?? "").match(/\d[\d,]*/g) ?? []).map((digits) => Number(digits.replaceAll(",", "")));
+    expect(documented).toEqual(values);
   });
 });

@@ -6,10 +6,10 @@ import { testWithSound } from "../support/agents/sound-programs.ts";
 
 testWithSound("a drive in the car of the example is heard as loud as the states of its sessions say", async () => {
   await using car = await Car.open();
-  const told: string[] = [];
-  const { heard, measurements } = await playDrive(car, (line) => told.push(line));
+  const printed: string[] = [];
+  const { heard, measurements } = await playDrive(car, (line) => printed.push(line));
 
-  expect(heard, told.join("\n")).toEqual(["call home", "hang up", "what is the weather like"]);
+  expect(heard, printed.join("\n")).toEqual(["call home", "hang up", "what is the weather like"]);
   const levelOf = (when: string, sink: string) =>
     measurements.find((measurement) => measurement.when === when && measurement.sink === sink)?.level;
   expect(levelOf("alone", "music")).toBeCloseTo(SONG_LEVEL, 0);

@@ -160,9 +160,9 @@ test.each([["drive"], ["check"]])("%s whose reader leaves ends quietly", async (
 test("an older Node prints the required version, in a sentence", async () => {
   const older = 'Object.defineProperty(process, "versions", { value: { ...process.versions, node: "20.20.0" } })';
   const pretending = [process.execPath, "--import", `data:text/javascript,${encodeURIComponent(older)}`];
-  const told = await ending(begin(["serve"], {}, pretending));
-  expect(told).toMatchObject({ code: 1, stdout: "" });
-  expect(told.stderr).toMatch(/^interlock: needs Node 24 or newer, and this is Node 20\.20\.0\.\n.+\n$/);
+  const printed = await ending(begin(["serve"], {}, pretending));
+  expect(printed).toMatchObject({ code: 1, stdout: "" });
+  expect(printed.stderr).toMatch(/^interlock: needs Node 24 or newer, and this is Node 20\.20\.0\.\n.+\n$/);
 });
 
 /** The machine's own Node, if it is an older one: only a real old version shows that it can parse the file. */
@@ -170,7 +170,7 @@ const own = "/usr/bin/node";
 const isOlder =
   existsSync(own) && Number((await ending(spawn(own, ["-p", "process.versions.node.split('.')[0]"]))).stdout) < 24;
 test.runIf(isOlder)("a real older Node can read the entry", async () => {
-  const told = await ending(begin(["serve"], {}, [own]));
-  expect(told).toMatchObject({ code: 1, stdout: "" });
-  expect(told.stderr).toMatch(/^interlock: needs Node 24 or newer, and this is Node \d+\.\d+\.\d+\.\n.+\n$/);
+  const printed = await ending(begin(["serve"], {}, [own]));
+  expect(printed).toMatchObject({ code: 1, stdout: "" });
+  expect(printed.stderr).toMatch(/^interlock: needs Node 24 or newer, and this is Node \d+\.\d+\.\d+\.\n.+\n$/);
 });

@@ -26,19 +26,19 @@ async function feed(floorIds: string[] = []): Promise<string> {
 
 /** The package's own receiver. */
 function receive(server: string) {
-  const heard: StatelyInspectionEvent[] = [];
+  const received: StatelyInspectionEvent[] = [];
   let changed = Promise.withResolvers<void>();
   const receiver = createWebSocketReceiver({ server });
   receiver.subscribe((event) => {
-    heard.push(event);
+    received.push(event);
     changed.resolve();
     changed = Promise.withResolvers();
   });
   return {
-    heard,
+    received,
     async find(holds: (event: StatelyInspectionEvent) => boolean): Promise<StatelyInspectionEvent> {
       for (;;) {
-        const found = heard.find(holds);
+        const found = received.find(holds);
         if (found) return found;
         await changed.promise;
       }
@@ -69,11 +69,13 @@ describe("interlock inspect", () => {
     const actor = await receiver.find(({ type, sessionId }) => type === "@xstate.actor" && sessionId === music.id);
     expect(actor).toMatchObject({ parentId: music.floorId, rootId: music.floorId });
     expect(stateOf(actor)).toEqual({ lifecycle: "active", activity: "idle" });
-    expect(receiver.heard[0]).toMatchObject({ type: "@xstate.actor", sessionId: music.floorId });
+    expect(receiver.received[0]).toMatchObject({ type: "@xstate.actor", sessionId: music.floorId });
     const phone = await ann.hold("phone");
     const paused = await receiver.find(({ type, sessionId }) => type === "@xstate.snapshot" && sessionId === music.id);
     expect(stateOf(paused)).toEqual({ lifecycle: "paused", activity: "idle" });
-    const preempted = receiver.heard.find(({ type, sessionId }) => type === "@xstate.event" && sessionId === music.id);
+    const preempted = receiver.received.find(
+      ({ type, sessionId }) => type === "@xstate.event" && sessionId === music.id,
+    );
     expect(preempted).toMatchObject({ sourceId: phone.id, event: { type: "preempt" } });
     await accepted(ann.on(phone.id, "archive"));
     await receiver.find(
@@ -86,7 +88,7 @@ describe("interlock inspect", () => {
     const ann = new E2eClient(node);
     const { id, floorId } = await ann.hold("music");
     await receiver.find(({ type, sessionId }) => type === "@xstate.actor" && sessionId === id);
-    expect(receiver.heard.some(({ sessionId }) => sessionId === floorId)).toBe(true);
+    expect(receiver.received.some(({ sessionId }) => sessionId === floorId)).toBe(true);
   });
 
   test("interlock inspect admits requests with the token, and no page of another origin", async () => {

@@ -243,8 +243,8 @@ async function audit(node: ChildServer, clients: readonly Client[], floors: read
     }
     const transitions = log.filter(({ type }) => type === "session_transition").map(({ seq }) => seq);
     const seenByFloor = floors.flatMap(({ transcript }) => transcript.logs.get(id) ?? []);
-    const told = seenByFloor.filter(({ type }) => type === "session_transition").map(({ seq }) => seq);
-    expect(told, id).toEqual(transitions);
+    const seqs = seenByFloor.filter(({ type }) => type === "session_transition").map(({ seq }) => seq);
+    expect(seqs, id).toEqual(transitions);
   }
 }
 

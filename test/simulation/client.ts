@@ -78,8 +78,8 @@ export class Client {
     const askedAt = clock.now();
     for (;;) {
       const outcome = await this.#request(envelope);
-      const told = () => `${commandId} ${command.type}: ${JSON.stringify(outcome).slice(0, 200)}`;
-      trace.add(this.#caller, told);
+      const describe = () => `${commandId} ${command.type}: ${JSON.stringify(outcome).slice(0, 200)}`;
+      trace.add(this.#caller, describe);
       if (typeof outcome === "object" && "reply" in outcome) {
         const { reply } = outcome;
         if (reply.ok && command.type === "session.answer") this.#world.count("questions answered");
@@ -90,11 +90,11 @@ export class Client {
       }
       this.#world.count("answers that were lost");
       const isPassing = outcome === "cut" || outcome.failed === "unavailable" || outcome.failed === "busy";
-      if (!isPassing) this.#world.break(`an answer that may not be: ${told()}`);
+      if (!isPassing) this.#world.break(`an answer that may not be: ${describe()}`);
       if (this.#world.broken) return undefined;
       if (this.#world.isFair) {
         fairTries += 1;
-        if (fairTries > MAX_FAIR_TRIES) this.#world.break(`no answer in fair weather: ${told()}`);
+        if (fairTries > MAX_FAIR_TRIES) this.#world.break(`no answer in fair weather: ${describe()}`);
       } else if (chance.percent(10)) return undefined;
       await sleep(clock as Clock, 50 + chance.below(600));
     }
@@ -155,19 +155,20 @@ export class Client {
     const isGone = sessionId !== undefined && watch.endOf(sessionId) === "deleted";
     const least = reply.ok && !isGone ? 1 : 0;
     const most = reply.ok ? 1 : 0;
-    const told = () => `${command.type} was answered ${reply.ok ? "ok" : reply.code} and done ${count} times: ${mark}`;
-    must(count >= least && count <= most, told);
+    const describe = () =>
+      `${command.type} was answered ${reply.ok ? "ok" : reply.code} and done ${count} times: ${mark}`;
+    must(count >= least && count <= most, describe);
   }
 
   /** An answer without a receipt was true at some time between request and answer. */
   #mustBeTrue(reply: Reply, askedAt: number): void {
     // A restriction is checked before the other sessions of the floor.
     if (!reply.ok || !reply.decision || reply.decision.reason === "restricted") return;
-    const told: Decision["holder"] = reply.decision.holder;
+    const named: Decision["holder"] = reply.decision.holder;
     const holders = this.#world.watch.floor(this.floorId).holdersBetween(askedAt, this.#world.clock.now());
     must(
-      holders === undefined || holders.has(told?.sessionId),
-      () => `what-if was told that ${told?.sessionId} holds the floor; then it was ${[...holders!]}`,
+      holders === undefined || holders.has(named?.sessionId),
+      () => `what-if answered that ${named?.sessionId} holds the floor; then it was ${[...holders!]}`,
     );
   }
 }

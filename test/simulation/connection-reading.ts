@@ -119,19 +119,19 @@ export class ConnectionReading implements Reading {
     const { type, data, sessionId, seq } = JSON.parse(text) as Frame;
     if (type === "reset" && sessionId === undefined) return this.#skip();
     const bound = this.#bound.get(sessionId);
-    const told = () => `${this.standing} and was given ${id} ${text.slice(0, 300)}`;
-    must(bound !== undefined && !bound.hasEnd && seq > bound.seq, told);
+    const describe = () => `${this.standing} and was given ${id} ${text.slice(0, 300)}`;
+    must(bound !== undefined && !bound.hasEnd && seq > bound.seq, describe);
     const log = watch.logOf(sessionId);
     const entry = log.find((each) => each.seq === seq);
-    must(entry ? watch.textOf(entry) === text : watch.isGoneAt(sessionId, seq), told);
+    must(entry ? watch.textOf(entry) === text : watch.isGoneAt(sessionId, seq), describe);
     const isHole = seq > bound.seq + 1;
-    must(!isHole || watch.endOf(sessionId) === "deleted", told);
+    must(!isHole || watch.endOf(sessionId) === "deleted", describe);
     bound.seq = seq;
     this.#follow(bound, type, data);
     const position = parseConnectionPosition(id);
-    must(position !== undefined && position.connectionId === this.#id, told);
+    must(position !== undefined && position.connectionId === this.#id, describe);
     const isNamed = position.slots.some((slot) => slot.seq === seq);
-    must(isNamed || bound.hasEnd, () => `${told()}, and its place is not named`);
+    must(isNamed || bound.hasEnd, () => `${describe()}, and its place is not named`);
   }
 
   /** More sessions ended while it was away than a position can name; which of them are left out is not visible. */

@@ -79,8 +79,8 @@ function openSide(replace: (store: MemoryStore) => Partial<Store> = () => ({})) 
     void open(wire);
     await pass();
     const placesOf = (session: string) => {
-      const told = heard.matchAll(new RegExp(`"sessionId":"${session}","seq":(\\d+)`, "g"));
-      return [...told].map(([, seq]) => Number(seq));
+      const matches = heard.matchAll(new RegExp(`"sessionId":"${session}","seq":(\\d+)`, "g"));
+      return [...matches].map(([, seq]) => Number(seq));
     };
     const position = () => [...heard.matchAll(/^id: (.*)$/gm)].at(-1)?.[1];
     return { heard: () => heard, placesOf, position, leave: () => wire.leave() };

@@ -7,7 +7,7 @@ function begin() {
   const clock = new SimClock();
   const life = new Life("n1", clock, 5);
   const begunAt = clock.now();
-  const heard: string[] = [];
+  const received: string[] = [];
   const asked: number[] = [];
   const ask = (what: string) =>
     life.call<string>((done) => {
@@ -17,72 +17,72 @@ function begin() {
   const live = async () => {
     for (let turn = 0; ; turn++) {
       await new Promise<void>((resolve) => void life.clock.after(10, resolve));
-      heard.push(await ask(`answer ${turn}`));
+      received.push(await ask(`answer ${turn}`));
     }
   };
   void live();
   const pass = (ms: number) => clock.runUntil(clock.now() + ms, () => false);
-  return { life, clock, begunAt, heard, asked, pass };
+  return { life, clock, begunAt, received, asked, pass };
 }
 
 describe("a process", () => {
   test("a process has its own clock, and gets the answers that it asked for", async () => {
-    const { life, clock, heard, pass } = begin();
+    const { life, clock, received, pass } = begin();
     expect(life.clock.now()).toBe(clock.now() + 5);
     await pass(60);
-    expect(heard).toEqual(["answer 0", "answer 1"]);
+    expect(received).toEqual(["answer 0", "answer 1"]);
   });
 
   test("a dead process receives nothing, sends nothing, and its waits never end", async () => {
-    const { life, heard, asked, pass } = begin();
+    const { life, received, asked, pass } = begin();
     await pass(15);
     life.die();
     life.wake({ losesMessages: false });
     await pass(1_000);
-    expect([heard, asked]).toEqual([[], [10]]);
+    expect([received, asked]).toEqual([[], [10]]);
   });
 
   test("a process dies in the middle of what it does: what it had done before is done", async () => {
-    const { life, heard, asked, pass } = begin();
+    const { life, received, asked, pass } = begin();
     life.dieAfter(2);
     await pass(1_000);
-    expect([heard, asked, life.isDead]).toEqual([["answer 0", "answer 1"], [10, 40], true]);
+    expect([received, asked, life.isDead]).toEqual([["answer 0", "answer 1"], [10, 40], true]);
   });
 
   test("a sleeping process receives everything in order when it wakes, and continues", async () => {
-    const { life, heard, pass } = begin();
+    const { life, received, pass } = begin();
     await pass(15);
     life.sleep();
-    for (const name of ["first", "second"]) life.enter(() => heard.push(name), true);
+    for (const name of ["first", "second"]) life.enter(() => received.push(name), true);
     await pass(1_000);
-    expect(heard).toEqual([]);
+    expect(received).toEqual([]);
     life.wake({ losesMessages: false });
     await pass(5);
-    expect(heard).toEqual(["first", "second", "answer 0"]);
+    expect(received).toEqual(["first", "second", "answer 0"]);
     await pass(40);
-    expect(heard).toHaveLength(4);
+    expect(received).toHaveLength(4);
   });
 
   test("a process may have lost its messages meanwhile, and nothing else", async () => {
-    const { life, heard, pass } = begin();
+    const { life, received, pass } = begin();
     await pass(15);
     life.sleep();
-    life.enter(() => heard.push("message"), true);
+    life.enter(() => received.push("message"), true);
     await pass(100);
     life.wake({ losesMessages: true });
     await pass(5);
-    expect(heard).toEqual(["answer 0"]);
+    expect(received).toEqual(["answer 0"]);
   });
 
   test("a process does not call back a timer that it cancelled before it woke", async () => {
-    const { life, pass, heard } = begin();
-    const timer = life.clock.after(5, () => heard.push("timer"));
+    const { life, pass, received } = begin();
+    const timer = life.clock.after(5, () => received.push("timer"));
     life.sleep();
     await pass(100);
     timer.cancel();
     life.wake({ losesMessages: false });
     await pass(5);
-    expect(heard).toEqual([]);
+    expect(received).toEqual([]);
   });
 });
 

@@ -19,11 +19,11 @@ describe("the simulation finds a system that", () => {
 describe("a history that breaks", () => {
   test("a history that breaks reports its seed, its last steps, and how to repeat it", async () => {
     const found = await playMany(1, ENOUGH, PLANTED["keeps no receipts"]);
-    const told = report(found!, 5);
-    expect(told).toMatch(new RegExp(`^history ${found!.seed} is broken: .* left no receipt\\n`));
-    expect(told.split("\n")).toHaveLength(7);
-    expect(told.split("\n").at(-2)).toMatch(/^ +\d+\.\d{3} {2}!!! +.* left no receipt$/);
-    expect(told.split("\n").at(-1)).toBe(
+    const printed = report(found!, 5);
+    expect(printed).toMatch(new RegExp(`^history ${found!.seed} is broken: .* left no receipt\\n`));
+    expect(printed.split("\n")).toHaveLength(7);
+    expect(printed.split("\n").at(-2)).toMatch(/^ +\d+\.\d{3} {2}!!! +.* left no receipt$/);
+    expect(printed.split("\n").at(-1)).toBe(
       `play it again: npm run test:simulation -- --seed ${found!.seed} --theme busy`,
     );
   });

@@ -39,8 +39,9 @@ export class Promptness {
       clock.after(PROMPT_MS, () => {
         if (reader.connections !== connections || reader.openSince === undefined) return;
         this.#world.expect(() => {
-          const told = () => `${reader.standing} ${PROMPT_MS} ms after ${entry.floorSeq} was committed on ${floorId}`;
-          must(!reader.reading.lacks(floorId, entry), told);
+          const describe = () =>
+            `${reader.standing} ${PROMPT_MS} ms after ${entry.floorSeq} was committed on ${floorId}`;
+          must(!reader.reading.lacks(floorId, entry), describe);
         });
       });
     }

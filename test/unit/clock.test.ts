@@ -146,11 +146,11 @@ describe("a jump of the wall clock", () => {
 
   test("a jump of the wall clock is reported after the clock has moved, so that its listeners read the new time", () => {
     const { clock, set } = makeClock();
-    const heard: number[] = [];
-    clock.onJump(() => heard.push(clock.now()));
+    const ticks: number[] = [];
+    clock.onJump(() => ticks.push(clock.now()));
     set(10_000);
     clock.compare();
-    expect(heard).toEqual([BOOT + 10_000]);
+    expect(ticks).toEqual([BOOT + 10_000]);
   });
 });
 

@@ -115,9 +115,9 @@ test("a follower reports the delay of a commit, and when the store had more than
 
 test("a host says when a commit was durable, by its own clock", async () => {
   const stage = await HostStage.open();
-  const told = await stage.hear();
+  const published = await stage.hear();
   await stage.clock.advance(1_234);
   await stage.create("a", "music");
   await turn();
-  expect(told[0]).toMatchObject({ kind: "commit", at: stage.clock.now() });
+  expect(published[0]).toMatchObject({ kind: "commit", at: stage.clock.now() });
 });

@@ -49,11 +49,11 @@ test.each<[fault: string, env: Record<string, string>]>([
 test("a failing trace collector is logged once, and its recovery once", async () => {
   const refuse = json({}, 400);
   await using server = await SmallServer.start(refuse, refuse, json({}));
-  const told: string[] = [];
+  const warnings: string[] = [];
   const sentAgain = Promise.withResolvers<void>();
-  const tell = (_: object, message: string) => void told.push(message);
+  const tell = (_: object, message: string) => void warnings.push(message);
   const info = (_: object, message: string) => {
-    told.push(message);
+    warnings.push(message);
     sentAgain.resolve();
   };
   const settings = readTraceSettings({ OTEL_EXPORTER_OTLP_ENDPOINT: server.url })!;
@@ -63,7 +63,7 @@ test("a failing trace collector is logged once, and its recovery once", async ()
   await sentAgain.promise;
   await tracing.close();
   expect(server.heard).toHaveLength(3);
-  expect(told).toEqual(["traces cannot be sent; they are lost", "traces are sent again"]);
+  expect(warnings).toEqual(["traces cannot be sent; they are lost", "traces are sent again"]);
 });
 
 test("a malformed trace is ignored, and its command is accepted", () => {

@@ -20,9 +20,9 @@ const MAX_HOOKS = 13;
 const bundle = await bundleForBrowsers("client/interlock-client");
 const html = '<!doctype html><meta charset="utf-8"><title>client</title>';
 /** What the pages report to this test, by the test's name. */
-const told = new EventEmitter();
+const reports = new EventEmitter();
 const pages = createServer((request, response) => {
-  if (request.url?.startsWith("/told/")) told.emit(request.url.slice("/told/".length));
+  if (request.url?.startsWith("/told/")) reports.emit(request.url.slice("/told/".length));
   const isScript = request.url === "/client.js";
   response.writeHead(200, { "Content-Type": isScript ? "text/javascript" : "text/html" }).end(isScript ? bundle : html);
 });
@@ -136,13 +136,13 @@ const ROAD: Answer[] = [
 
 function behavesIn(evaluate: (expression: string) => Promise<string>): void {
   test("a session is followed, and its answer is put together while it is written", async () => {
-    const told = JSON.parse(await evaluate(talk(node.url)));
-    expect(told).toEqual({ said: expect.stringMatching(/\w/), state: "active", grew: true });
+    const reports = JSON.parse(await evaluate(talk(node.url)));
+    expect(reports).toEqual({ said: expect.stringMatching(/\w/), state: "active", grew: true });
   });
 
   test("streams carry a ticket and no token, another one for each connection, and continue after a cut", async () => {
     const proxy = await CuttingProxy.start(guarded.url);
-    const isOpen = once(told, "open");
+    const isOpen = once(reports, "open");
     const followed = evaluate(reconnect(proxy.url));
     await isOpen;
     proxy.cut();

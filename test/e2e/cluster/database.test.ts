@@ -58,8 +58,8 @@ async function suite(servers: Parameters<Parameters<typeof describeClusters>[1]>
 
       await client.renameSession("watched", "still watched");
       for (const reader of readers) {
-        const told = reader.until(({ logs }) => logs.get("watched")?.at(-1)?.data.title === "still watched");
-        await within(BACK_MS, "hearing of it", told);
+        const updated = reader.until(({ logs }) => logs.get("watched")?.at(-1)?.data.title === "still watched");
+        await within(BACK_MS, "hearing of it", updated);
       }
       await load.audit(cluster, nodes);
     },

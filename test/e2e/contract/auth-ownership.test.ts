@@ -142,8 +142,8 @@ describe("a resource of another owner", () => {
     // Both get the result of one read of the floors, Ann's before Bob's.
     await toBob.find(about("u:bob"));
     await toOps.find(about("u:bob"));
-    const told = toBob.frames.flatMap((frame) => (frame.kind === "event" ? [frame.event] : []));
-    expect(told.flatMap(({ type, data }) => (type === "floor" ? [data["floorId"]] : []))).toEqual(["u:bob"]);
+    const events = toBob.frames.flatMap((frame) => (frame.kind === "event" ? [frame.event] : []));
+    expect(events.flatMap(({ type, data }) => (type === "floor" ? [data["floorId"]] : []))).toEqual(["u:bob"]);
     await accepted(bob.post(`/session/${session.id}/archive`));
     await Promise.all([toBob.close(), toOps.close()]);
   });

@@ -71,8 +71,8 @@ describe("GET /floors/events", () => {
     const phone = await accepted(ann.post("/session/create", { agentId: "phone", userId: "ann", activate: true }));
     const changed = (event: StreamEvent) => about("u:ann")(event) && event.data["paused"] === 1;
     expect(await toAnn.find(changed)).toMatchObject({ data: { holder: { sessionId: phone.session.id }, paused: 1 } });
-    const heard = toAnn.frames.flatMap((frame) => (frame.kind === "event" ? [frame.event] : []));
-    expect(heard.filter(about("u:bob"))).toEqual([]);
+    const events = toAnn.frames.flatMap((frame) => (frame.kind === "event" ? [frame.event] : []));
+    expect(events.filter(about("u:bob"))).toEqual([]);
   });
 
   test("GET /floors/events gives a later reader the current state", async () => {

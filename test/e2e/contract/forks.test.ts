@@ -237,10 +237,12 @@ describe("a rollback", () => {
     expect(session.origin).toEqual({ by: "rollback", sessionId: id, messageId: messages[1]!.id });
     expect(said(await ann.messages(session.id))).toEqual(ONE);
     expect((await ann.see(id)).state).toBe("archived");
-    const told = await floor.until(({ sessionId, data }) => sessionId === session.id && data["event"] === "activate");
-    expect(told.filter(({ sessionId }) => sessionId === music.id)).toEqual([]);
-    expect(transitionsOf(told.slice(-3))).toEqual(["active.idle→archived", "created→active.idle"]);
-    const end = told.find(({ sessionId, type }) => sessionId === id && type === "session_transition")!;
+    const activated = await floor.until(
+      ({ sessionId, data }) => sessionId === session.id && data["event"] === "activate",
+    );
+    expect(activated.filter(({ sessionId }) => sessionId === music.id)).toEqual([]);
+    expect(transitionsOf(activated.slice(-3))).toEqual(["active.idle→archived", "created→active.idle"]);
+    const end = activated.find(({ sessionId, type }) => sessionId === id && type === "session_transition")!;
     expect(end.data).toMatchObject({ reason: "superseded", by: { sessionId: session.id, agentId: "general" } });
     await ann.talk(session.id, "nod");
     await accepted(ann.on(session.id, "stop"));

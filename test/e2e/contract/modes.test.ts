@@ -70,8 +70,8 @@ function suite(settings: () => Promise<Record<string, string>>): void {
     expect(await stage.turn(id)).toEqual(inWork);
     await stage.restart();
     expect(await stage.turn(id)).toEqual(inWork);
-    const told = await stage.node.follow(id, ({ data }) => data["mode"] === "work");
-    expect(told).toContainEqual(expect.objectContaining({ type: "session_updated", data: { mode: "work" } }));
+    const updated = await stage.node.follow(id, ({ data }) => data["mode"] === "work");
+    expect(updated).toContainEqual(expect.objectContaining({ type: "session_updated", data: { mode: "work" } }));
   });
 
   test("a mode that the agent lacks is refused, and so is any of an archived session", async () => {

@@ -20,10 +20,10 @@ async function ask(node: ChildServer, agentId: string) {
     if (text.includes('"type":"complete"')) break;
   }
   const events = text.split("\n").flatMap((line) => (line.startsWith("data: ") ? [JSON.parse(line.slice(6))] : []));
-  const told: Shown[] = events
+  const streamed: Shown[] = events
     .filter(({ type, data }) => type === "message" && !data.streaming)
     .map(({ data }) => data);
-  return { sessionId: session.id, runId, told: told.slice(1), types: events.map(({ type }) => type) };
+  return { sessionId: session.id, runId, streamed: streamed.slice(1), types: events.map(({ type }) => type) };
 }
 
 async function keptOf(node: ChildServer, sessionId: string): Promise<Shown[]> {
@@ -47,10 +47,10 @@ function suite(settings: () => Promise<Record<string, string>>): void {
       const installation = await makeInstallation({ agents: [{ name: "model", adapter }] }, await settings());
       const node = await installation.start();
       provider.willReply({ kind: "stream", ...reply });
-      const { sessionId, runId, told, types } = await ask(node, "model");
+      const { sessionId, runId, streamed, types } = await ask(node, "model");
       const shown = [expect.objectContaining({ content, status: "success", ...(finishReason && { finishReason }) })];
-      expect(told).toEqual(shown);
-      expect(told[0]!.finishReason).toBe(finishReason);
+      expect(streamed).toEqual(shown);
+      expect(streamed[0]!.finishReason).toBe(finishReason);
       expect(types.filter((type) => type === "error")).toEqual([]);
       const lines = () => node.log.filter(({ msg }) => msg === "a reply is incomplete");
       const line = expect.objectContaining({ agentId: "model", sessionId, runId, finishReason });
@@ -71,9 +71,9 @@ function suite(settings: () => Promise<Record<string, string>>): void {
     ];
     const node = await (await makeInstallation({ agents }, await settings())).start();
     const mute = await ask(node, "mute");
-    expect(mute.told).toMatchObject([{ content: "", status: "success", finishReason: "empty" }]);
+    expect(mute.streamed).toMatchObject([{ content: "", status: "success", finishReason: "empty" }]);
     const short = await ask(node, "short");
-    expect(short.told).toMatchObject([{ content: "Once upon a ", status: "success", finishReason: "length" }]);
+    expect(short.streamed).toMatchObject([{ content: "Once upon a ", status: "success", finishReason: "length" }]);
     expect(await keptOf(node, short.sessionId)).toMatchObject([{ finishReason: "length" }]);
   });
 }

@@ -61,8 +61,8 @@ test("floors whose rows are broken, alien or from another world are out of order
     onTestFinished(() => stream.cut());
     await stream.next("message");
   }
-  const told = second.log.filter(({ msg }) => msg === "a command broke its floor");
-  expect(new Set(told.map(({ floorId }) => floorId))).toEqual(new Set(Object.keys(broken).map((id) => `u:${id}`)));
+  const logged = second.log.filter(({ msg }) => msg === "a command broke its floor");
+  expect(new Set(logged.map(({ floorId }) => floorId))).toEqual(new Set(Object.keys(broken).map((id) => `u:${id}`)));
   expect(await second.metric('interlock_floors_broken_total{what="snapshot"}')).toBeGreaterThanOrEqual(5);
 
   // Other floors work: an older one, whose run continues, and a new one.

@@ -55,12 +55,12 @@ describeInChromium("the sequence view", (open) => {
     await page.getByRole("navigation").getByRole("link", { name: "Sequence" }).click();
     await page.getByText(/messages · .* to /).waitFor();
     const address = page.url();
-    const told = await page.getByText(/messages · /).textContent();
-    const [shown, all] = told!.match(/\d+/g)!.map(Number) as [number, number];
+    const shownCount = await page.getByText(/messages · /).textContent();
+    const [shown, all] = shownCount!.match(/\d+/g)!.map(Number) as [number, number];
     expect(shown).toBeLessThan(all);
     await page.goto("about:blank");
     await page.goto(address);
-    await page.getByText(told!, { exact: true }).waitFor();
+    await page.getByText(shownCount!, { exact: true }).waitFor();
     await page.getByRole("button", { name: "Whole log" }).click();
     await page.getByText(`${all} of ${all} messages`).waitFor();
   });

@@ -194,9 +194,9 @@ export class EventStream {
   }
 
   #tell(): void {
-    const told = this.#changed;
+    const changed = this.#changed;
     this.#changed = Promise.withResolvers();
-    told.resolve();
+    changed.resolve();
   }
 }
 

@@ -88,8 +88,8 @@ export class Page {
   }
 
   #tellChange(): void {
-    const told = this.#changed;
+    const changed = this.#changed;
     this.#changed = Promise.withResolvers();
-    told.resolve();
+    changed.resolve();
   }
 }

@@ -106,7 +106,7 @@ export class FloorLogCheck {
   }
 
   #decide(decision: Decision, loggedIn: SessionId | undefined): void {
-    const told = () => JSON.stringify(decision);
+    const describe = () => JSON.stringify(decision);
     this.end(Number.NEGATIVE_INFINITY);
     this.#decision = decision;
     this.#due = [...(decision.effects ?? [])];
@@ -117,19 +117,25 @@ export class FloorLogCheck {
       this.#priorities.set(challenger.sessionId, challenger.priority);
     must(
       outcome !== "rejected" || loggedIn === undefined || loggedIn !== holder?.sessionId,
-      () => `6: the holder's log tells of a rejection: ${told()}`,
+      () => `6: the holder's log tells of a rejection: ${describe()}`,
     );
     if (!this.#catalog.isShared) {
-      must(!decision.effects && level === undefined && (rule ?? 0) <= 8, () => `12: a decision by new keys: ${told()}`);
+      must(
+        !decision.effects && level === undefined && (rule ?? 0) <= 8,
+        () => `12: a decision by new keys: ${describe()}`,
+      );
       return;
     }
     const isKnown = reason !== "unknown_agent" && reason !== "agent_disabled";
-    must(!agent?.critical || outcome === "granted" || !isKnown, () => `11: a critical session is refused: ${told()}`);
-    must((reason === "beneath") === (level !== undefined), () => `a level without a place beneath: ${told()}`);
+    must(
+      !agent?.critical || outcome === "granted" || !isKnown,
+      () => `11: a critical session is refused: ${describe()}`,
+    );
+    must((reason === "beneath") === (level !== undefined), () => `a level without a place beneath: ${describe()}`);
     if (!agent) return;
     const isRestricted = restrictionOn({ agentId: agent.id, ...criticalOf(agent) }, this.#rules) !== undefined;
-    must(!isRestricted || outcome !== "granted", () => `13: a restricted session is granted: ${told()}`);
-    must(isRestricted || reason !== "restricted", () => `13: nothing restricts it: ${told()}`);
+    must(!isRestricted || outcome !== "granted", () => `13: a restricted session is granted: ${describe()}`);
+    must(isRestricted || reason !== "restricted", () => `13: nothing restricts it: ${describe()}`);
   }
 
   #step(id: SessionId, transition: Transition, { at, floorSeq }: Entry): void {
@@ -187,21 +193,24 @@ export class FloorLogCheck {
   /** 2′: only a decision that says so and may do so, a restriction, or a change of agents silences a session. */
   #preemptionIsLawful(id: SessionId, { reason, by }: Transition): void {
     const decision = this.#decision;
-    const told = () => `2′: ${id} was preempted (${reason}) by ${by?.sessionId}: ${JSON.stringify(decision)}`;
+    const describe = () => `2′: ${id} was preempted (${reason}) by ${by?.sessionId}: ${JSON.stringify(decision)}`;
     const agent = this.#agents.get(id);
     if (reason === "restricted") {
-      return must(agent === undefined || restrictionOn(hearingOf(agent), this.#rules) !== undefined, told);
+      return must(agent === undefined || restrictionOn(hearingOf(agent), this.#rules) !== undefined, describe);
     }
-    must(agent?.critical !== true, () => `11: ${told()}`);
+    must(agent?.critical !== true, () => `11: ${describe()}`);
     if (this.#hasSwitched) return;
-    must(decision?.outcome === "granted" && decision.challenger.sessionId === by?.sessionId, told);
+    must(decision?.outcome === "granted" && decision.challenger.sessionId === by?.sessionId, describe);
     const { challenger, holder } = decision;
     if (!this.#catalog.isShared) {
-      must(decision.reason === "preempted" && holder?.sessionId === id, told);
-      must(challenger.priority >= holder!.priority, told);
+      must(decision.reason === "preempted" && holder?.sessionId === id, describe);
+      must(challenger.priority >= holder!.priority, describe);
     }
     if (!agent || this.#catalog.agents.get(challenger.agentId)?.critical) return;
-    must(agent.interruptible || challenger.priority >= (agent.preemptionThreshold ?? Number.POSITIVE_INFINITY), told);
+    must(
+      agent.interruptible || challenger.priority >= (agent.preemptionThreshold ?? Number.POSITIVE_INFINITY),
+      describe,
+    );
   }
 
   /** 15: no session is in front longer than its `max_hold` plus a timer's lateness. */

@@ -174,10 +174,10 @@ export class HostStage {
 
   /** What followers of a floor receive from now on. */
   async hear(floorId = "u:ann"): Promise<FloorMessage[]> {
-    const heard: FloorMessage[] = [];
+    const received: FloorMessage[] = [];
     const topic = floorTopic(this.#beneath.epoch, floorId as FloorId);
-    await this.bus.subscribe(topic, (message) => void heard.push(decodeFloorMessage(message)));
-    return heard;
+    await this.bus.subscribe(topic, (message) => void received.push(decodeFloorMessage(message)));
+    return received;
   }
 
   /** Resolves when nothing more can happen without the held commits. */

@@ -223,15 +223,15 @@ export class ChildServer {
   /** A session's log from its beginning, up to an event that matches. */
   async follow(sessionId: string, fits: (event: ToldEvent) => boolean): Promise<ToldEvent[]> {
     const stream = await fetch(`${this.url}/session/${sessionId}/events?lastEventId=`);
-    const told: ToldEvent[] = [];
+    const events: ToldEvent[] = [];
     let rest = "";
     for await (const chunk of stream.body!.pipeThrough(new TextDecoderStream())) {
       const lines = (rest + chunk).split("\n");
       rest = lines.pop()!;
-      for (const line of lines) if (line.startsWith("data: ")) told.push(JSON.parse(line.slice(6)));
-      if (told.some(fits)) return told;
+      for (const line of lines) if (line.startsWith("data: ")) events.push(JSON.parse(line.slice(6)));
+      if (events.some(fits)) return events;
     }
-    throw new Error(`the stream ended after ${told.map(({ type }) => type)}`);
+    throw new Error(`the stream ended after ${events.map(({ type }) => type)}`);
   }
 
   /** The value of a metric; 0 if it is absent. */

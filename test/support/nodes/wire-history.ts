@@ -103,20 +103,20 @@ export async function playWire(): Promise<string> {
   const app = createApp({ settings: reading.settings, env: {} });
   const { url } = await app.start();
   try {
-    const heard: string[] = [];
+    const lines: string[] = [];
     for (const step of STEPS) {
       const [asked, completes] = "asks" in step ? [step.asks, step.completes] : [step, undefined];
-      heard.push(await ask(url, asked));
+      lines.push(await ask(url, asked));
       if (completes !== undefined)
         await read(`${url}/session/${completes}/events`, (text) => /"type":"complete"/.test(text));
     }
     const floor = await readPosition(url, FLOOR);
-    heard.push(`stream of the floor\n${await readTo(`${url}${FLOOR}/events`, floor)}`);
+    lines.push(`stream of the floor\n${await readTo(`${url}${FLOOR}/events`, floor)}`);
     for (const id of SESSIONS) {
       const position = await readPosition(url, `/session/${id}`);
-      heard.push(`stream of ${id}\n${await readTo(`${url}/session/${id}/events`, position)}`);
+      lines.push(`stream of ${id}\n${await readTo(`${url}/session/${id}/events`, position)}`);
     }
-    return masked(heard.join("\n\n"), floor.split(".")[0]!);
+    return masked(lines.join("\n\n"), floor.split(".")[0]!);
   } finally {
     await app.stop();
     await rm(folder, { recursive: true });
@@ -137,7 +137,7 @@ async function readPosition(url: string, path: string): Promise<string> {
 
 /** The frames of events up to a position. */
 async function readTo(url: string, position: string): Promise<string> {
-  const text = await read(url, (heard) => heard.includes(`id: ${position}\n`) && heard.endsWith("\n\n"));
+  const text = await read(url, (lines) => lines.includes(`id: ${position}\n`) && lines.endsWith("\n\n"));
   const frames = text.split("\n\n").filter((frame) => frame.startsWith("id: "));
   return frames.slice(0, frames.findIndex((frame) => frame.startsWith(`id: ${position}\n`)) + 1).join("\n\n");
 }

@@ -51,11 +51,11 @@ export class SmallServer {
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const { method = "", url = "", headers } = request;
     const answer = this.#answers[Math.min(this.heard.length, this.#answers.length - 1)]!;
-    const heard: ReceivedRequest = { method, url, headers, body: "" };
-    this.heard.push(heard);
-    heard.body = await text(request).catch(() => "");
+    const received: ReceivedRequest = { method, url, headers, body: "" };
+    this.heard.push(received);
+    received.body = await text(request).catch(() => "");
     for (const { count, resolve } of this.#waiting) if (this.heard.length >= count) resolve();
-    await answer(response, heard);
+    await answer(response, received);
   }
 }
 

@@ -37,7 +37,7 @@ describe("what a commit asks for", () => {
     const stage = await openStage();
     await stage.create("music", "music");
     await stage.run("music", "r1");
-    const heard = await stage.hear();
+    const messages = await stage.hear();
     const signals: unknown[] = [];
     const { epoch } = stage.store.store;
     await stage.bus.subscribe(runTopic(epoch, "r1"), (message) => {
@@ -48,14 +48,14 @@ describe("what a commit asks for", () => {
     const asked = stage.create("idler", "idler");
     await stage.store.asked(4);
     await stage.settle();
-    expect([heard, signals, stage.armed]).toEqual([[], [], []]);
+    expect([messages, signals, stage.armed]).toEqual([[], [], []]);
 
     stage.store.release();
     await asked;
     await stage.settle();
     const change = stage.store.changes.at(-1)!;
-    expect(heard).toMatchObject([{ kind: "commit", prev: change.events[0]!.floorSeq - 1, last: change.head }]);
-    expect(heard[0]).toHaveProperty("entries.length", change.events.length);
+    expect(messages).toMatchObject([{ kind: "commit", prev: change.events[0]!.floorSeq - 1, last: change.head }]);
+    expect(messages[0]).toHaveProperty("entries.length", change.events.length);
     expect(signals).toEqual([{ signal: "hold", attempt: 1 }]);
     expect(stage.armed).toEqual(change.effectsAdded);
     expect(stage.armed).toMatchObject([{ kind: "timer", sessionId: "idler", dueAt: stage.clock.now() + 600_000 }]);
@@ -67,31 +67,31 @@ describe("what a commit asks for", () => {
   ])("what a commit asks for is not done for a commit that %s", async (_, fate, told) => {
     const stage = await openStage();
     await stage.create("music", "music");
-    const heard = await stage.hear();
+    const messages = await stage.hear();
     stage.store.fates.push(fate);
     await stage.failureOf(stage.create("idler", "idler"));
     await stage.settle();
     // An event that was delivered again is sent once.
-    expect([heard.length, stage.armed.length]).toEqual([told, told]);
+    expect([messages.length, stage.armed.length]).toEqual([told, told]);
   });
 
   test("an answer that changes nothing publishes nothing", async () => {
     const stage = await openStage();
     await stage.create("music", "music");
-    const heard = await stage.hear();
+    const messages = await stage.hear();
     await stage.ask({ type: "run.still", sessionId: "music", runId: "r0", attempt: 1 }, { caller: null });
     await stage.settle();
-    expect(heard).toEqual([]);
+    expect(messages).toEqual([]);
   });
 
   test("commits are published in order, each from the end of the previous one", async () => {
     const stage = await openStage();
-    const heard = await stage.hear();
+    const messages = await stage.hear();
     await stage.create("music", "music");
     await Promise.all([stage.rename("music", "a"), stage.create("phone", "phone")]);
     await stage.on("phone", "archive");
     await stage.settle();
-    const places = heard.map((message) => message.kind === "commit" && [message.prev, message.last]);
+    const places = messages.map((message) => message.kind === "commit" && [message.prev, message.last]);
     const heads = stage.store.changes.map(({ head }) => head);
     expect(places).toEqual([
       [0, heads[0]],
@@ -103,21 +103,21 @@ describe("what a commit asks for", () => {
   test("a commit is published without its events if they are too large for the bus", async () => {
     const stage = await openStage();
     await stage.create("music", "music");
-    const heard = await stage.hear();
+    const messages = await stage.hear();
     await stage.rename("music", "x".repeat(48_000));
     await stage.rename("music", "x".repeat(49_152));
     await stage.settle();
-    expect(heard.map((message) => message.kind === "commit" && message.entries?.length)).toEqual([1, undefined]);
+    expect(messages.map((message) => message.kind === "commit" && message.entries?.length)).toEqual([1, undefined]);
   });
 
   test("a commit of text only is published as a checkpoint with the stored length", async () => {
     const stage = await openStage();
     await stage.create("music", "music");
     await stage.run("music", "r1");
-    const heard = await stage.hear();
+    const messages = await stage.hear();
     await stage.ask(report("la la"), { caller: null });
     await stage.settle();
-    expect(heard).toEqual([
+    expect(messages).toEqual([
       { kind: "checkpoint", floorId: "u:ann", sessionId: "music", messageId: "a1", runId: "r1", length: 5 },
     ]);
   });

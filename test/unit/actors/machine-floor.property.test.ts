@@ -246,8 +246,8 @@ describe("every state of a session", () => {
       for (const child of Object.values(states)) walk(child as never);
     };
     walk(sessionMachine.root);
-    const told = new Set(SESSION_EVENTS.map(({ type }) => type as string));
-    expect([...known].filter((type) => !told.has(type))).toEqual([]);
+    const sessionTypes = new Set(SESSION_EVENTS.map(({ type }) => type as string));
+    expect([...known].filter((type) => !sessionTypes.has(type))).toEqual([]);
     expect(SESSION.table.configurations.length).toBe(
       Object.keys(sessionMachine.root.states["lifecycle"]!.states).length *
         Object.keys(sessionMachine.root.states["activity"]!.states).length,

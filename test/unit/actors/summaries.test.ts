@@ -238,22 +238,23 @@ describe("a failed summary", () => {
     stage.talk();
     stage.summarize();
     const because = { kind: "failed", mayRepeat: true, code: "provider_unreachable", message: "No answer." };
-    const told = (facts: Fact[]) => stage.events("session_updated", facts).map(({ summaryFailure }) => summaryFailure);
+    const failuresIn = (facts: Fact[]) =>
+      stage.events("session_updated", facts).map(({ summaryFailure }) => summaryFailure);
     const failure = { errorCode: "provider_unreachable", message: "No answer." };
     stage.begin();
-    expect(told(stage.take(because))).toEqual([{ ...failure, retryAt: stage.now + 30_000 }]);
+    expect(failuresIn(stage.take(because))).toEqual([{ ...failure, retryAt: stage.now + 30_000 }]);
     stage.begin();
-    expect(told(stage.take(because, 2))).toEqual([{ ...failure, retryAt: stage.now + 60_000 }]);
+    expect(failuresIn(stage.take(because, 2))).toEqual([{ ...failure, retryAt: stage.now + 60_000 }]);
     stage.begin();
-    expect(told(stage.take(because, 3))).toEqual([failure]);
+    expect(failuresIn(stage.take(because, 3))).toEqual([failure]);
     stage.summarize();
     stage.begin();
     // As a worker of an older release reports it.
     const message = "Something failed on the server.";
-    expect(told(stage.take({ kind: "failed", mayRepeat: false }))).toEqual([{ errorCode: "internal", message }]);
+    expect(failuresIn(stage.take({ kind: "failed", mayRepeat: false }))).toEqual([{ errorCode: "internal", message }]);
     stage.summarize();
     stage.begin();
-    expect(told(stage.take({ kind: "unneeded" }))).toEqual([
+    expect(failuresIn(stage.take({ kind: "unneeded" }))).toEqual([
       { message: "There are no messages since the last summary." },
     ]);
   });

@@ -243,9 +243,9 @@ describe.each(Object.keys(WIRES) as (keyof typeof WIRES)[])("%s", (provider) => 
       ] as const) {
         server.willReply(reply);
         const { failure } = await playToFailure(model(provider), turnOf(PROMPT));
-        const told = inspect(failure, { depth: 20, showHidden: true });
-        expect(told).not.toContain(KEY);
-        expect(told).not.toContain(PROMPT);
+        const inspected = inspect(failure, { depth: 20, showHidden: true });
+        expect(inspected).not.toContain(KEY);
+        expect(inspected).not.toContain(PROMPT);
       }
       expect(spies.flatMap((spy) => spy.mock.calls as unknown[])).toEqual([]);
     } finally {
@@ -269,12 +269,12 @@ test("several providers answer side by side in one process, each at its address 
   for (const _ of providers) server.willReply({ kind: "stream", text: ["ok"] });
   const turns = providers.map((provider) => play(registry.find(provider as AgentId)!, turnOf(`to ${provider}`)));
   expect((await Promise.all(turns)).map((parts) => textOf(parts))).toEqual(providers.map(() => "ok"));
-  const heard = server.requests.map(({ headers, body }) => {
+  const received = server.requests.map(({ headers, body }) => {
     const { authorization, "x-api-key": anthropic, "x-goog-api-key": google } = headers;
     const key = String(authorization ?? anthropic ?? google).replace("Bearer ", "");
     return [key, providers.find((provider) => body.includes(`to ${provider}"`))];
   });
-  expect(heard.toSorted()).toEqual(providers.map((provider) => [keyOf(provider), provider]).toSorted());
+  expect(received.toSorted()).toEqual(providers.map((provider) => [keyOf(provider), provider]).toSorted());
 });
 
 test("jitter takes up to half of a wait off", async () => {

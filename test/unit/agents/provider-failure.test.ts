@@ -55,8 +55,8 @@ describe("the failure behind an error of the SDK", () => {
   test("an AppError and an unknown error are passed on unchanged", () => {
     const fault = new TypeError("x is undefined");
     expect(toProviderFailure(fault)).toBe(fault);
-    const told = new AppError("provider_refused", "The model's provider filtered the reply.");
-    expect(toProviderFailure(told)).toBe(told);
+    const stated = new AppError("provider_refused", "The model's provider filtered the reply.");
+    expect(toProviderFailure(stated)).toBe(stated);
   });
 
   test("the cause contains the kind, the status and the provider's error name", () => {

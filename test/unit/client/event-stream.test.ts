@@ -318,10 +318,10 @@ it("a connection on which nothing comes is dead", async () => {
 });
 
 it("a stream reports its status", async () => {
-  const told: string[] = [];
-  await using place = await stage([cut, stream([frame(1)])], { onStatus: (status) => told.push(status) });
+  const reported: string[] = [];
+  await using place = await stage([cut, stream([frame(1)])], { onStatus: (status) => reported.push(status) });
   await all(place.events);
-  expect(told.join(" ")).toBe("connecting waiting connecting open waiting connecting");
+  expect(reported.join(" ")).toBe("connecting waiting connecting open waiting connecting");
 });
 
 it("it is read once", async () => {

@@ -82,11 +82,11 @@ it("a stream that is refused with 401 waits for the sign-in, and continues after
     response.writeHead(204).end(),
   );
   const { server, client, asked } = place;
-  const told: [StreamStatus, StreamState?][] = [];
-  const onStatus = (...each: [StreamStatus, StreamState?]) => void told.push(each);
+  const reported: [StreamStatus, StreamState?][] = [];
+  const onStatus = (...each: [StreamStatus, StreamState?]) => void reported.push(each);
   const reading = Array.fromAsync(client.openSession("s", { onStatus }));
   await expect.poll(() => asked.length).toBe(1);
-  expect(told.at(-1)).toEqual(["waiting", { failure: expect.objectContaining({ status: 401 }) }]);
+  expect(reported.at(-1)).toEqual(["waiting", { failure: expect.objectContaining({ status: 401 }) }]);
   await settle();
   expect(server.heard).toHaveLength(2);
   asked[0]!.resolve();

@@ -335,12 +335,12 @@ describe("closing", () => {
     await replaceFile(ABC);
     await close();
     const kept = names(current());
-    const told = log.all.length;
+    const loggedCount = log.all.length;
     await replaceFile(A);
     expect(await countWatches()).toBe(before);
     expect(clock.pending.size).toBe(0);
     expect(names(current())).toEqual(kept);
-    expect(log.all).toHaveLength(told);
+    expect(log.all).toHaveLength(loggedCount);
   });
 
   it("a catalogue's watch may be closed at once after the start, and twice", async () => {

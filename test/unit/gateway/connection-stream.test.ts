@@ -120,8 +120,8 @@ describe("a connection's stream", () => {
     gates["u:zoe"].resolve();
     await feed.log("a");
     await reader.until(has("a", 2));
-    const heard = reader.stream.events.map(({ type, sessionId }) => sessionId ?? type);
-    expect(heard.slice(-3)).toEqual(["z", "agent_list", "a"]);
+    const received = reader.stream.events.map(({ type, sessionId }) => sessionId ?? type);
+    expect(received.slice(-3)).toEqual(["z", "agent_list", "a"]);
   });
 
   test("a connection's stream of an unknown connection is a new one, and reports it", async () => {
@@ -161,15 +161,15 @@ describe("a connection's stream", () => {
     await stream.next("session_updated", ({ sessionId, seq }) => sessionId === "b" && seq === 4);
     await feed.log("a");
     await stream.next("session_updated", ({ sessionId }) => sessionId === "a");
-    const heard = stream.events.filter(({ sessionId }) => sessionId !== undefined);
-    expect(heard.map(({ type, sessionId, seq }) => `${type} ${sessionId} ${seq ?? ""}`)).toEqual([
+    const received = stream.events.filter(({ sessionId }) => sessionId !== undefined);
+    expect(received.map(({ type, sessionId, seq }) => `${type} ${sessionId} ${seq ?? ""}`)).toEqual([
       "reset a ",
       "session_updated b 3",
       "session_updated b 4",
       "session_updated a 5",
     ]);
-    expect(heard[0]!.data).toEqual({ sessionId: "a", from: 4 });
-    expect(slotsOf(heard[0]!.id)).toEqual([
+    expect(received[0]!.data).toEqual({ sessionId: "a", from: 4 });
+    expect(slotsOf(received[0]!.id)).toEqual([
       { slot: 0, seq: 4 },
       { slot: 1, seq: 2 },
     ]);

@@ -182,13 +182,13 @@ describe("a reply that is being written", () => {
     feed.delta("a", "m", 6, "lu ");
     feed.delta("a", "m", 9, "lo");
     await reader.until(() => textNow(reader) === "la li lu lo");
-    const told = reader.stream.events.filter(({ type, data }) => type === "message" || data.messageId === "m");
-    expect(told.map(({ type, data }) => `${type} ${data.content ?? data.text}`)).toEqual([
+    const received = reader.stream.events.filter(({ type, data }) => type === "message" || data.messageId === "m");
+    expect(received.map(({ type, data }) => `${type} ${data.content ?? data.text}`)).toEqual([
       "message la li ",
       "delta lu ",
       "delta lo",
     ]);
-    expect(told[0]!.data).toMatchObject({ id: "m", streaming: true, status: "running" });
+    expect(received[0]!.data).toMatchObject({ id: "m", streaming: true, status: "running" });
   });
 
   test("a reply that is being written continues after the first checkpoint for a reader that joined before it", async () => {

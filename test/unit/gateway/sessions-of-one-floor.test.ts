@@ -59,8 +59,8 @@ describe("several sessions of one floor", () => {
     await reader.open();
     await reader.until(has("b", 3));
     await reader.until(has("a", 4));
-    const told = reader.stream.events.filter(({ type }) => type === "session_transition");
-    expect(told.map(({ sessionId, data }) => `${sessionId} ${data.to}`)).toEqual([
+    const transitions = reader.stream.events.filter(({ type }) => type === "session_transition");
+    expect(transitions.map(({ sessionId, data }) => `${sessionId} ${data.to}`)).toEqual([
       "a paused",
       "b active.idle",
       "b paused",

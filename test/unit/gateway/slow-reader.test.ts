@@ -62,8 +62,8 @@ describe("a reader that does not read", () => {
     slow.stream.read();
     await slow.until(({ writing }) => writing.get("m") === text);
     expect(slow.transcript.seqOf("a")).toBe(feed.writer.head);
-    const told = slow.stream.events.filter(({ type }) => type === "delta" || type === "message");
-    expect(told.map(({ type }) => type)).toEqual(["delta", "message"]);
+    const received = slow.stream.events.filter(({ type }) => type === "delta" || type === "message");
+    expect(received.map(({ type }) => type)).toEqual(["delta", "message"]);
     feed.delta("a", "m", text.length, "end");
     await slow.until(({ writing }) => writing.get("m") === `${text}end`);
   });

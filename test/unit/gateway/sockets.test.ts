@@ -13,7 +13,7 @@ const HALF = "GET /health HTTP/1.1\r\nHost: 127";
 /** A server whose answers the test controls; `/health` is answered at once. */
 async function open({ max = 100, maxPerAddress = 100, proxies = [] as string[], pace = new TurnPace() } = {}) {
   const clock = new VirtualClock();
-  const heard: { path: string; response: ServerResponse }[] = [];
+  const received: { path: string; response: ServerResponse }[] = [];
   let wake = () => {};
   let cuts = 0;
   const onCut = () => {
@@ -29,7 +29,7 @@ async function open({ max = 100, maxPerAddress = 100, proxies = [] as string[], 
   }
   const serve = (request: IncomingMessage, response: ServerResponse) => {
     if (request.url === "/health") return void response.end("alive");
-    heard.push({ path: request.url!, response });
+    received.push({ path: request.url!, response });
     wake();
   };
   const server = sockets.serve(serve, { IncomingMessage: CountedRequest as typeof IncomingMessage });
@@ -50,34 +50,34 @@ async function open({ max = 100, maxPerAddress = 100, proxies = [] as string[], 
     return socket;
   };
   const whenReceived = async (count: number) => {
-    while (heard.length < count) {
+    while (received.length < count) {
       await new Promise<void>((resolve) => {
         wake = resolve;
       });
     }
   };
-  return { clock, heard, whenReceived, dial, url, cuts: () => cuts, made: () => made };
+  return { clock, received, whenReceived, dial, url, cuts: () => cuts, made: () => made };
 }
 
 const ALIVE = /alive$/;
 
 test("requests that come together are worked on one after another, and answered in their order", async () => {
-  const { heard, whenReceived, dial } = await open();
+  const { received, whenReceived, dial } = await open();
   const client = await dial(["/a", "/b", "/c"].map((path) => headOf("GET", path)).join(""));
   for (const count of [1, 2, 3]) {
     await whenReceived(count);
-    expect(heard).toHaveLength(count);
-    heard[count - 1]!.response.end(`answer ${count}.`);
+    expect(received).toHaveLength(count);
+    received[count - 1]!.response.end(`answer ${count}.`);
     await client.until(new RegExp(`answer ${count}\\.$`));
   }
-  expect(heard.map(({ path }) => path)).toEqual(["/a", "/b", "/c"]);
+  expect(received.map(({ path }) => path)).toEqual(["/a", "/b", "/c"]);
 });
 
 test("a connection takes its next request after one whose body was not read to its end", async () => {
-  const { heard, whenReceived, dial } = await open();
+  const { received, whenReceived, dial } = await open();
   const client = await dial(headOf("POST", "/a", { "Content-Length": "4" }));
   await whenReceived(1);
-  const [{ response }] = heard as [(typeof heard)[0]];
+  const [{ response }] = received as [(typeof received)[0]];
   await client.send("text");
   for await (const _piece of response.req) break;
   // Node.js detaches the socket from a request that is destroyed before its end.
@@ -89,12 +89,12 @@ test("a connection takes its next request after one whose body was not read to i
 });
 
 test("thirty-two requests may wait behind the one in progress; one more closes the connection", async () => {
-  const { heard, whenReceived, dial } = await open();
+  const { received, whenReceived, dial } = await open();
   const patient = await dial(GET.repeat(33));
   await whenReceived(1);
   for (let count = 1; count <= 33; count++) {
     await whenReceived(count);
-    heard[count - 1]!.response.end(`answer ${count}.`);
+    received[count - 1]!.response.end(`answer ${count}.`);
     await patient.until(new RegExp(`answer ${count}\\.$`));
   }
 
@@ -110,16 +110,16 @@ test("a request waits for its turn, and a probe that comes after it does not", a
       waiting.push(begin);
     }
   }
-  const { dial, heard, whenReceived } = await open({ pace: new HeldPace() });
+  const { dial, received, whenReceived } = await open({ pace: new HeldPace() });
   const slow = await dial(GET);
   for (const path of ["/health", "/health"]) {
     const probe = await dial(headOf("GET", path));
     expect(await probe.until(ALIVE)).toMatch(/^HTTP\/1\.1 200/);
   }
-  expect([heard.length, waiting.length]).toEqual([0, 1]);
+  expect([received.length, waiting.length]).toEqual([0, 1]);
   waiting[0]!();
   await whenReceived(1);
-  heard[0]!.response.end("answer.");
+  received[0]!.response.end("answer.");
   expect(await slow.until(/answer\.$/)).toMatch(/^HTTP\/1\.1 200/);
 });
 
@@ -134,10 +134,10 @@ test("the parser makes no request of what follows one too many in the same bytes
 const CHUNKED = headOf("POST", "/slow", { "Transfer-Encoding": "chunked" });
 
 test("a chunked body is accepted first on a connection, and closes it behind another request", async () => {
-  const { dial, heard, whenReceived } = await open();
+  const { dial, received, whenReceived } = await open();
   const only = await dial(`${CHUNKED}${oneByteChunks(10)}0\r\n\r\n`);
   await whenReceived(1);
-  heard[0]!.response.end("answer.");
+  received[0]!.response.end("answer.");
   expect(await only.until(/answer\.$/)).toMatch(/^HTTP\/1\.1 200/);
 
   const second = await dial(`${GET}${CHUNKED}${oneByteChunks(10)}`);
@@ -146,7 +146,7 @@ test("a chunked body is accepted first on a connection, and closes it behind ano
 });
 
 test("sixteen chunked bodies of an address arrive at once; a further one closes its connection, and other requests pass", async () => {
-  const { dial, heard, whenReceived } = await open();
+  const { dial, received, whenReceived } = await open();
   for (let count = 1; count <= 16; count++) await dial(CHUNKED);
   await whenReceived(16);
   const further = await dial(CHUNKED);
@@ -157,19 +157,19 @@ test("sixteen chunked bodies of an address arrive at once; a further one closes 
   const plain = await dial(headOf("GET", "/health"));
   expect(await plain.until(ALIVE)).toMatch(/^HTTP\/1\.1 200/);
 
-  const isOver = once(heard[0]!.response, "close");
-  heard[0]!.response.end("answer.");
+  const isOver = once(received[0]!.response, "close");
+  received[0]!.response.end("answer.");
   await isOver;
   await dial(CHUNKED);
   await whenReceived(18);
 });
 
 test("an answer that a client does not read for fifteen seconds is cut off; a slowly read answer is not", async () => {
-  const { clock, heard, whenReceived, url, cuts } = await open();
+  const { clock, received, whenReceived, url, cuts } = await open();
   const deaf = await RawSocket.open(url, { reads: false });
   await deaf.send(GET);
   await whenReceived(1);
-  const { response } = heard[0]!;
+  const { response } = received[0]!;
   response.end(Buffer.alloc(64 * 1_024 * 1_024));
   const closed = once(response, "close");
   await clock.advance(5_000);
@@ -204,13 +204,13 @@ test("half-sent heads of many addresses leave room for a request too", async () 
 test.each([{ max: 2 }, { maxPerAddress: 2 }])(
   "while all connections are busy (%o), probes are answered and other requests are not",
   async (bounds) => {
-    const { whenReceived, dial, heard } = await open(bounds);
+    const { whenReceived, dial, received } = await open(bounds);
     await dial(GET);
     await dial(GET);
     await whenReceived(2);
     const other = await dial(GET);
     await other.closed;
-    expect([other.text, heard.length]).toEqual(["", 2]);
+    expect([other.text, received.length]).toEqual(["", 2]);
     const probe = await dial(headOf("GET", "/health"));
     expect(await probe.until(ALIVE)).toMatch(/^HTTP\/1\.1 200/);
     // Regardless of the number of silent connections opened in between.
@@ -221,17 +221,17 @@ test.each([{ max: 2 }, { maxPerAddress: 2 }])(
 );
 
 test("a connection that is over leaves its place to one other", async () => {
-  const { heard, whenReceived, dial } = await open({ maxPerAddress: 1 });
+  const { received, whenReceived, dial } = await open({ maxPerAddress: 1 });
   const first = await dial(GET);
   await whenReceived(1);
-  const closed = once(heard[0]!.response, "close");
+  const closed = once(received[0]!.response, "close");
   first.destroy();
   await closed;
   await dial(GET);
   await whenReceived(2);
   const third = await dial(GET);
   await third.closed;
-  expect([third.text, heard.length]).toEqual(["", 2]);
+  expect([third.text, received.length]).toEqual(["", 2]);
 });
 
 test("a trusted proxy has connections for all its clients", async () => {

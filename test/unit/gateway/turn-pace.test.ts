@@ -56,16 +56,16 @@ test("requests wait while connections are being accepted, and then begin in orde
 
 test("the promises of a request are settled before the next request begins", async () => {
   const { pace } = stage();
-  const heard: string[] = [];
+  const started: string[] = [];
   pace.noteConnection();
   for (const name of ["one", "two", "three"]) {
     pace.request(() => {
-      heard.push(`${name} begins`);
-      void Promise.resolve().then(() => heard.push(`${name} goes on`));
+      started.push(`${name} begins`);
+      void Promise.resolve().then(() => started.push(`${name} goes on`));
     });
   }
-  while (heard.length < 6) await turn();
-  expect(heard).toEqual(["one", "two", "three"].flatMap((name) => [`${name} begins`, `${name} goes on`]));
+  while (started.length < 6) await turn();
+  expect(started).toEqual(["one", "two", "three"].flatMap((name) => [`${name} begins`, `${name} goes on`]));
 });
 
 test("a request that comes in the turn after a connection waits for one turn at most", async () => {

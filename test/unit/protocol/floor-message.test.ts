@@ -65,10 +65,10 @@ describe("what travels on a floor's topic", () => {
 
   test("a message on a floor's topic contains frames as they are written to readers", () => {
     const frame = dataFrame('{"type":"delta","text":"你好\\n"}');
-    const heard = decodeFloorMessage(travelled(encodeFloorMessage({ kind: "delta", floorId, sessionId, frame })));
-    if (heard.kind !== "delta") throw new Error("it was a delta");
-    expect(Buffer.from(heard.frame).toString()).toBe('data: {"type":"delta","text":"你好\\n"}\n\n');
-    expect(parseFrame(heard.frame)).toEqual({ type: "delta", text: "你好\n" });
+    const decoded = decodeFloorMessage(travelled(encodeFloorMessage({ kind: "delta", floorId, sessionId, frame })));
+    if (decoded.kind !== "delta") throw new Error("it was a delta");
+    expect(Buffer.from(decoded.frame).toString()).toBe('data: {"type":"delta","text":"你好\\n"}\n\n');
+    expect(parseFrame(decoded.frame)).toEqual({ type: "delta", text: "你好\n" });
   });
 
   test("a message on a floor's topic names each event's subject, regardless of the order of keys in its data", () => {
@@ -88,8 +88,8 @@ describe("what travels on a floor's topic", () => {
     ];
     for (const [entry, subject] of cases) {
       const sent: FloorMessage = { kind: "commit", floorId, prev: 0, last: 1, entries: [toWire(entry)] };
-      const heard = decodeFloorMessage(travelled(encodeFloorMessage(sent)));
-      expect(heard.kind === "commit" && heard.entries![0]!.subject, entry.type).toEqual(subject);
+      const decoded = decodeFloorMessage(travelled(encodeFloorMessage(sent)));
+      expect(decoded.kind === "commit" && decoded.entries![0]!.subject, entry.type).toEqual(subject);
     }
   });
 

@@ -26,7 +26,7 @@ async function openElsewhere() {
 describe("a run", () => {
   test("a run is claimed, driven and ended; what its agent says reaches readers at once, and the store soon", async () => {
     const stage = await WorkerStage.open();
-    const heard = await stage.floors.hear();
+    const messages = await stage.floors.hear();
     const worker = await stage.startWorker();
     await stage.create("ann");
     await stage.chat("ann");
@@ -35,11 +35,11 @@ describe("a run", () => {
     expect(last.turn.input).toMatchObject({ id: "m-run-ann", content: "go" });
     expect(worker.counts).toEqual({ underWay: 1, held: 0 });
 
-    heard.length = 0;
+    messages.length = 0;
     last.say("la ");
     await stage.clock.advance(0);
-    expect(heard.map((message) => message.kind)).toEqual(["delta"]);
-    const [delta] = heard.map((message) => message.kind === "delta" && parseFrame(message.frame));
+    expect(messages.map((message) => message.kind)).toEqual(["delta"]);
+    const [delta] = messages.map((message) => message.kind === "delta" && parseFrame(message.frame));
     expect(delta).toMatchObject({ type: "delta", sessionId: "ann", data: { text: "la ", offset: 0, attempt: 1 } });
     expect(await stage.answersOf("ann")).toEqual([]);
     await stage.clock.advance(250);
@@ -88,10 +88,10 @@ describe("a run", () => {
       puppet.last.end();
       await stage.clock.advance(0);
     }
-    const told = puppet.runs.map(({ turn }) =>
+    const conversations = puppet.runs.map(({ turn }) =>
       turn.history.map(({ id, content }) => (content === "go" ? id : content)),
     );
-    expect(told).toEqual([[], ["m-one", "about one"], ["m-one", "about one", "m-two", "about two"]]);
+    expect(conversations).toEqual([[], ["m-one", "about one"], ["m-one", "about one", "m-two", "about two"]]);
     expect(puppet.last.turn.input.id).toBe("m-three");
   });
 

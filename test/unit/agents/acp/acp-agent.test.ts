@@ -22,8 +22,8 @@ const sessionsOf = (parts: readonly Part[]) => ofType(parts, "provider-session")
 /** The prompt that the agent received, as it reports it. */
 async function echo(subject: ReturnType<typeof talking>, rest = {}, stage?: RunStage) {
   const parts = await play(subject.agent, turnOf("echo", rest), stage);
-  const told = JSON.parse(textOf(parts)) as { prompt: { text?: string }[]; session: object; before: string[] };
-  return { ...told, parts, text: told.prompt.map(({ text }) => text ?? "").join("") };
+  const prompted = JSON.parse(textOf(parts)) as { prompt: { text?: string }[]; session: object; before: string[] };
+  return { ...prompted, parts, text: prompted.prompt.map(({ text }) => text ?? "").join("") };
 }
 
 describe("what an agent does", () => {
