@@ -94,7 +94,7 @@ test("a catalogue made from Android's interaction matrix decides like Android, e
   }
 });
 
-test("those seven are all the pairs in which Android's answer depends on the order", () => {
+test("the seven differing cells are all the pairs in which Android's answer depends on the order", () => {
   const pairs = CONTEXTS.flatMap((holder) => CONTEXTS.map((challenger) => [holder, challenger] as const));
   const byOrder = pairs.filter(([holder, challenger]) => pairOf(holder, challenger) === "EC");
   expect(byOrder.map(([holder, challenger]) => `${challenger} asks of ${holder}`)).toEqual(BY_ORDER);

@@ -66,13 +66,13 @@ describe("a request", () => {
     expect(floor.state("navigation")).toBe("paused");
   });
 
-  test("a request of vehicle control during planning is rejected as lower", () => {
+  test("a request of vehicle control during planning is rejected for its lower priority", () => {
     const floor = stage();
     floor.create("planner");
     expect(decisionOf(floor.create("vehicle"))).toMatchObject({ outcome: "rejected", reason: "lower_priority" });
   });
 
-  test("a request of an equal is rejected, and with ties: newest pauses the first", () => {
+  test("a request of equal priority is rejected, and with ties: newest it pauses the holder", () => {
     const strict = stage();
     strict.create("music", { id: "first" });
     expect(decisionOf(strict.create("music", { id: "second" }))).toMatchObject({ reason: "equal_priority", rule: 6 });
@@ -82,7 +82,7 @@ describe("a request", () => {
     expect(newest.state("first")).toBe("paused");
   });
 
-  test("a request of the holder itself changes and logs nothing", () => {
+  test("a request of the holder changes nothing and logs nothing", () => {
     const floor = stage();
     floor.create("music");
     const { facts, reply } = floor.deliver({ type: "session.activate", sessionId: "music" });
@@ -98,7 +98,7 @@ describe("a request", () => {
     }
   });
 
-  test("a request of a session whose agent was switched off or left is rejected by the first rule", () => {
+  test("a request of a session whose agent was disabled or removed is rejected by the first rule", () => {
     const floor = stage();
     floor.create("chat", { activate: false });
     floor.catalog = makeCatalog(withAgent("chat", { enabled: false }));
@@ -107,7 +107,7 @@ describe("a request", () => {
     expect(decisionOf(floor.on("chat", "activate"))).toMatchObject({ reason: "unknown_agent", rule: 1 });
   });
 
-  test("a request that would pause one too many is rejected, and the holder is untouched", () => {
+  test("a request that would exceed the limit of paused sessions is rejected, and the holder is unaffected", () => {
     const floor = stage({ policy: { max_paused: 1 } });
     floor.create("chat");
     floor.create("music");
@@ -116,7 +116,7 @@ describe("a request", () => {
   });
 });
 
-describe("a release", () => {
+describe("releasing the floor", () => {
   test("a release gives the floor back to the paused session", () => {
     const floor = stage();
     floor.create("music");
@@ -125,7 +125,7 @@ describe("a release", () => {
     expect(floor.state("music")).toBe("active.idle");
   });
 
-  test("a release of a stack resumes one after the other, and only those", () => {
+  test("releases resume a stack of interrupted sessions one after the other, and no other session", () => {
     const floor = stage();
     for (const agent of ["chat", "weather", "planner", "phone"]) floor.create(agent);
     for (const [ended, resumed] of [
@@ -138,7 +138,7 @@ describe("a release", () => {
     }
   });
 
-  test("a release skips a session that was archived while it was paused, without an event on the holder's log", () => {
+  test("a release skips a session that was archived while paused, and adds no event to the holder's log", () => {
     const floor = stage();
     for (const agent of ["chat", "planner", "phone"]) floor.create(agent);
     const { facts } = floor.deliver({ type: "session.archive", sessionId: "planner" });
@@ -147,7 +147,7 @@ describe("a release", () => {
     expect(floor.state("chat")).toBe("active.idle");
   });
 
-  test("a release resumes no session that was stopped meanwhile", () => {
+  test("a release does not resume a session that was stopped meanwhile", () => {
     const floor = stage();
     floor.create("music");
     floor.create("phone");
@@ -157,7 +157,7 @@ describe("a release", () => {
     expect(floor.actors.context.floor.holder).toBeUndefined();
   });
 
-  test("a release never wakes what the user paused", () => {
+  test("a release never wakes a session that its user paused", () => {
     const floor = stage();
     floor.create("music");
     floor.on("music", "pause");
@@ -166,7 +166,7 @@ describe("a release", () => {
     expect(floor.state("music")).toBe("paused");
   });
 
-  test("a release wakes the best: highest priority, a paused one before a queued one, the first of two that wait", () => {
+  test("a release wakes the highest priority, a paused session before a queued one, and the one that waited longest", () => {
     const agents = EXAMPLE_AGENTS.map((agent) => ({ ...agent, when_blocked: "queue" }));
     const floor = stage({}, agents);
     floor.create("music", { id: "paused" });
@@ -186,7 +186,7 @@ describe("a release", () => {
     expect(woken).toEqual(["first", "second", "paused", "queued", "low"]);
   });
 
-  test("a release leaves a session whose agent resumes by hand where it is", () => {
+  test("a release leaves a session paused whose agent resumes by hand", () => {
     const floor = stage({}, withAgent("music", { resume: "manual" }));
     floor.create("music");
     floor.create("phone");
@@ -197,7 +197,7 @@ describe("a release", () => {
 });
 
 describe("an explicit resume", () => {
-  test("an explicit resume is a request like any other: rejected, the session stays paused", () => {
+  test("an explicit resume is arbitrated like any other request: if rejected, the session stays paused", () => {
     const floor = stage();
     floor.create("weather");
     floor.create("phone");
@@ -225,7 +225,7 @@ describe("an explicit resume", () => {
 describe("a queue", () => {
   const queueing = withAgent("chat", { when_blocked: "queue", queue_timeout: "30s" });
 
-  test("a queue holds a blocked session until the floor is free, and grants it once", () => {
+  test("a queue keeps a blocked session until the floor is free, and grants it the floor once", () => {
     const floor = stage({}, queueing);
     floor.create("phone");
     expect(decisionOf(floor.create("chat"))).toMatchObject({ outcome: "queued", reason: "lower_priority" });
@@ -244,7 +244,7 @@ describe("a queue", () => {
     expect(floor.state("chat")).toBe("archived");
   });
 
-  test("a queue keeps the place of a session that asks again", () => {
+  test("a session that asks again keeps its place in the queue", () => {
     const floor = stage({}, queueing);
     floor.create("phone");
     floor.create("chat");
@@ -253,13 +253,13 @@ describe("a queue", () => {
     expect(facts).toEqual([]);
   });
 
-  test("a queue that is full rejects", () => {
+  test("a full queue rejects a further session", () => {
     const floor = stage({ policy: { max_queued: 0 } }, queueing);
     floor.create("phone");
     expect(decisionOf(floor.create("chat"))).toMatchObject({ outcome: "rejected", reason: "queue_full" });
   });
 
-  test("a queue lets go of one whose time is up: it stays created, and the turn that waited with it ends", () => {
+  test("a queued session whose queue_timeout has passed stays created, and the turn that waited with it ends", () => {
     const floor = stage({}, queueing);
     floor.create("phone");
     floor.create("chat", { activate: false });
@@ -290,7 +290,7 @@ describe("a reserved floor", () => {
     expect(floor.state("weather")).toBe("active.idle");
   });
 
-  test("a reserved floor is granted to what outranks the reserved session, without a second pause", () => {
+  test("a reserved floor is granted to a session that outranks the reserved one, without a second pause", () => {
     const floor = stage(delayed);
     floor.create("weather");
     floor.create("phone");
@@ -311,7 +311,7 @@ describe("a reserved floor", () => {
     expect(floor.state("weather")).toBe("active.idle");
   });
 
-  test("a reserved floor is granted at once to the reserved session when it asks itself", () => {
+  test("a reserved floor is granted at once to the reserved session when it asks for the floor", () => {
     const floor = stage(delayed);
     floor.create("weather");
     floor.create("phone");
@@ -319,7 +319,7 @@ describe("a reserved floor", () => {
     expect(decisionOf(floor.on("weather", "resume"))).toMatchObject({ reason: "floor_free", rule: 2 });
   });
 
-  test("a reserved floor goes to the next when the reserved session ends first", () => {
+  test("a reserved floor goes to the next session when the reserved session ends first", () => {
     const floor = stage(delayed);
     floor.create("music");
     floor.create("weather");
@@ -332,7 +332,7 @@ describe("a reserved floor", () => {
 });
 
 describe("stopping", () => {
-  test("an idle floor, or a stopped session, is not an error", () => {
+  test("stopping an idle floor or a stopped session is not an error", () => {
     const floor = stage();
     expect(floor.ask({ type: "floor.stop" })).toMatchObject({ ok: true, archived: [] });
     expect(floor.ask({ type: "floor.stop_all" })).toMatchObject({ ok: true, archived: [] });
@@ -341,7 +341,7 @@ describe("stopping", () => {
     expect(floor.on("music", "stop").ok).toBe(true);
   });
 
-  test("the floor archives the holder and wakes the next", () => {
+  test("stopping the floor archives the holder and wakes the next session", () => {
     const floor = stage();
     floor.create("music");
     floor.create("phone");
@@ -349,7 +349,7 @@ describe("stopping", () => {
     expect(floor.state("music")).toBe("active.idle");
   });
 
-  test("all archives every competing session and resumes none", () => {
+  test("stopping with all archives every competing session and resumes none", () => {
     const floor = stage({}, withAgent("chat", { when_blocked: "queue" }));
     floor.create("weather", { id: "mine" });
     floor.on("mine", "pause");
@@ -363,7 +363,7 @@ describe("stopping", () => {
 });
 
 describe("an archived session", () => {
-  test("an archived session refuses what would bring it back", () => {
+  test("an archived session refuses every command that would reactivate it", () => {
     const floor = stage();
     floor.create("music");
     floor.on("music", "archive");
@@ -376,7 +376,7 @@ describe("an archived session", () => {
 });
 
 describe("what-if", () => {
-  test("what-if returns the decision that would be made, and changes nothing", () => {
+  test("what-if returns the decision that a request would get, and changes nothing", () => {
     const floor = stage();
     floor.create("navigation");
     const before = persistWhole(floor.actors);

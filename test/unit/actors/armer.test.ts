@@ -89,7 +89,7 @@ class ArmerStage {
 }
 
 describe("a timer", () => {
-  test("a timer that was committed fires when its time has come, once, as a command of the system's own", async () => {
+  test("a committed timer fires once when it is due, as a command of the system", async () => {
     const stage = await ArmerStage.open();
     await stage.armer.start();
     await stage.commit({ ...stage.timer("soon", 3_000), sessionId: "s" as SessionId });
@@ -109,7 +109,7 @@ describe("a timer", () => {
     expect(stage.fired).toEqual(["soon"]);
   });
 
-  test("a timer that a former node left behind fires when it is due, at once where that has passed", async () => {
+  test("a timer that a former node left behind fires when it is due, at once if that time has passed", async () => {
     const stage = await ArmerStage.open();
     const effects = [stage.timer("past", -DAY), stage.timer("soon", 1_000), stage.timer("later", HOUR)];
     await stage.writer.write({ effectsAdded: effects });
@@ -124,7 +124,7 @@ describe("a timer", () => {
     expect(stage.fired).toEqual(["past", "soon", "later"]);
   });
 
-  test("a timer that is due later is not armed before it has to be: nothing waits for weeks", async () => {
+  test("a timer due far in the future is not armed early: no timer waits for weeks", async () => {
     const stage = await ArmerStage.open();
     await stage.armer.start();
     await stage.clock.advance(0);
@@ -133,7 +133,7 @@ describe("a timer", () => {
     expect(stage.clock.timerCount).toBe(timerCount);
   });
 
-  test("a timer that is armed twice, by its commit and by a sweep, fires once", async () => {
+  test("a timer armed twice, by its commit and by a sweep, fires once", async () => {
     const stage = await ArmerStage.open();
     await stage.armer.start();
     await stage.commit(stage.timer("soon", SWEEP_MS + 5_000));
@@ -142,7 +142,7 @@ describe("a timer", () => {
     expect(stage.fired).toEqual(["soon"]);
   });
 
-  test("a timer whose floor cannot be had is fired again after the next sweep", async () => {
+  test("a timer whose floor is unavailable fires again after the next sweep", async () => {
     const stage = await ArmerStage.open();
     await stage.armer.start();
     stage.failures.push(new AppError("unavailable"));
@@ -153,7 +153,7 @@ describe("a timer", () => {
     expect(stage.fired).toEqual(["soon"]);
   });
 
-  test("a timer that the queue has no place for is armed by the next sweep", async () => {
+  test("a timer that the queue has no room for is armed by the next sweep", async () => {
     const stage = await ArmerStage.open();
     await stage.armer.start();
     const { add } = stage.queue;
@@ -168,7 +168,7 @@ describe("a timer", () => {
 });
 
 describe("a sweep", () => {
-  test("a sweep reads all there is, in pages", async () => {
+  test("a sweep reads all waiting effects, in pages", async () => {
     const stage = await ArmerStage.open();
     const effects = Array.from({ length: 2 * PAGE + 1 }, (_, n) => stage.timer(`t${n}`, -1_000));
     await stage.writer.write({ effectsAdded: effects });
@@ -179,7 +179,7 @@ describe("a sweep", () => {
     expect(added.sort()).toEqual(effects.map(({ id }) => id as string).sort());
   });
 
-  test("a sweep gives runs to the queue, where a worker takes them", async () => {
+  test("a sweep hands runs to the queue, where a worker takes them", async () => {
     const stage = await ArmerStage.open();
     await stage.writer.write({ effectsAdded: [stage.run("run")] });
     await stage.armer.start();
@@ -202,7 +202,7 @@ describe("a sweep", () => {
     expect(stage.fired).toEqual(["soon"]);
   });
 
-  test("a sweep asked for while another reads is made when that is done", async () => {
+  test("a sweep requested while another reads starts when that one has ended", async () => {
     const stage = await ArmerStage.open();
     const gate = Promise.withResolvers<void>();
     stage.store.waiting.set("dueEffects", gate.promise);
@@ -216,7 +216,7 @@ describe("a sweep", () => {
     expect(stage.store.callsOf("dueEffects")).toBe(3);
   });
 
-  test("a sweep reads the effects of this node's floors alone", async () => {
+  test("a sweep reads only the effects of this node's floors", async () => {
     const mine = floorHash("u:ann" as never);
     const other = await ArmerStage.open({ floorHashes: [mine + 1] });
     await other.writer.write({ effectsAdded: [other.timer("soon", 0)] });
@@ -230,7 +230,7 @@ describe("a sweep", () => {
     expect(owner.fired).toEqual(["soon"]);
   });
 
-  test("a sweep is the last one when the armer stops", async () => {
+  test("no sweep follows once the armer stops", async () => {
     const stage = await ArmerStage.open();
     await stage.armer.start();
     await stage.clock.advance(0);
@@ -275,7 +275,7 @@ describe("a jump of the wall clock", () => {
     await expectBothOnTime(stage);
   }
 
-  test("a jump of the wall clock lets what waits wait as long as before", async () => {
+  test("a jump of the wall clock leaves the remaining wait of an effect unchanged", async () => {
     const stage = await boot();
     jump(stage);
     await stage.clock.advance(0);
@@ -283,7 +283,7 @@ describe("a jump of the wall clock", () => {
     await expectNoneEarly(stage);
   });
 
-  test("a jump of the wall clock lets it wait, too, while the store has not yet moved it: no sweep takes 1970 for past", async () => {
+  test("a jump of the wall clock does not fire an effect before the store has moved its due time", async () => {
     const stage = await boot();
     stage.store.hold();
     jump(stage);
@@ -296,7 +296,7 @@ describe("a jump of the wall clock", () => {
     await expectBothOnTime(stage);
   });
 
-  test("a jump of the wall clock moves effects of commits in progress, and leaves those of later commits", async () => {
+  test("a jump of the wall clock moves effects of commits in progress, but not those of later commits", async () => {
     const stage = await boot();
     stage.store.hold();
     const before = stage.commit(stage.timer("before", 2_000));
@@ -313,7 +313,7 @@ describe("a jump of the wall clock", () => {
     expect(stage.fired).toEqual(["before", "after"]);
   });
 
-  test("a jump of the wall clock after another moves what waits by both", async () => {
+  test("two jumps of the wall clock move an effect by their sum", async () => {
     const stage = await boot();
     stage.store.hold();
     jump(stage, HOUR);
@@ -324,7 +324,7 @@ describe("a jump of the wall clock", () => {
     await expectNoneEarly(stage);
   });
 
-  test("a jump of the wall clock is waited for, though another has been moved", async () => {
+  test("a second jump of the wall clock is waited for although the first has been moved", async () => {
     const stage = await boot();
     jump(stage, HOUR);
     stage.store.away.add("shiftEffects");
@@ -337,7 +337,7 @@ describe("a jump of the wall clock", () => {
     expect(await stage.dueIn()).toEqual([HOUR - 15_000]);
   });
 
-  test("a jump of the wall clock is moved as soon as the store can, and nothing is armed by instants before that", async () => {
+  test("effects are moved as soon as the store is available, and nothing is armed by old due times before that", async () => {
     const stage = await boot();
     stage.store.away.add("shiftEffects");
     jump(stage);
@@ -353,7 +353,7 @@ describe("a jump of the wall clock", () => {
     expect(stage.fired).toEqual(["armed"]);
   });
 
-  test("a jump of the wall clock does not outlive the armer", async () => {
+  test("a jump of the wall clock is not handled after the armer has stopped", async () => {
     const stage = await boot();
     stage.store.away.add("shiftEffects");
     jump(stage);

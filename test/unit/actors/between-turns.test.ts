@@ -49,7 +49,7 @@ describe("switching the agent", () => {
     return reply.ok ? reply.outcome : reply;
   };
 
-  test("switching the agent is checked in the contract's order, and a failure leaves the agent as it is", () => {
+  test("a switch of the agent is checked in the contract's order, and a failure leaves the agent unchanged", () => {
     const floor = playing();
     expect(outcome(floor, " ")).toMatchObject({ errorCode: "invalid_agent_id" });
     expect(outcome(floor, "Agent@1")).toMatchObject({ errorCode: "invalid_agent_id_format" });
@@ -62,7 +62,7 @@ describe("switching the agent", () => {
     expect(floor.actors.machineState("music" as never)!.context.claim.agentId).toBe("music");
   });
 
-  test("switching the agent changes the session's priority and preempts no session", () => {
+  test("a switch of the agent changes the session's priority and preempts no session", () => {
     const floor = new FloorStage(withMusic({}));
     floor.create("music");
     floor.create("weather");
@@ -76,8 +76,8 @@ describe("switching the agent", () => {
   });
 });
 
-describe("a floor that is carried over", () => {
-  test("a floor that is carried over continues where it was", () => {
+describe("a floor that is restored", () => {
+  test("a restored floor continues where it was", () => {
     const floor = playing();
     floor.create("phone");
     floor.restart();
@@ -88,7 +88,7 @@ describe("a floor that is carried over", () => {
     expect(floor.state("music")).toBe("active.idle");
   });
 
-  test("a floor that is carried over is written without sessions that do not compete and have nothing running", () => {
+  test("a floor is stored without sessions that do not compete and have nothing running", () => {
     const floor = playing();
     floor.create("weather", { activate: false });
     floor.on("music", "pause");
@@ -101,7 +101,7 @@ describe("a floor that is carried over", () => {
     expect(Object.keys(JSON.parse(persistWhole(floor.actors)).children)).toEqual(["music"]);
   });
 
-  test("a floor that is carried over keeps only the most recently used sessions in memory in addition to the competing ones", () => {
+  test("a floor keeps only its competing sessions and the most recently used others in memory", () => {
     const floor = playing();
     for (let index = 0; index < 40; index++) floor.create("weather", { id: `w${index}`, activate: false });
     floor.actors.release();
@@ -111,7 +111,7 @@ describe("a floor that is carried over", () => {
     expect(floor.on("w39", "archive").ok).toBe(true);
   });
 
-  test("a floor that is carried over is written as XState itself would write it", () => {
+  test("a floor is stored in the format that XState itself would write", () => {
     const floor = playing();
     floor.create("phone");
     const before = persistWhole(floor.actors);

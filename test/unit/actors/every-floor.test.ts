@@ -33,14 +33,14 @@ const MIXED = [
 const QUIET = [{ name: "quiet", when: "quiet", allow: ["firm20", "over50duck", "duck20", "over20"] }];
 
 describe("every reachable state of a small floor", () => {
-  test("every reachable state of a small floor of the car with its restrictions and four sessions holds the invariants", () => {
+  test("every reachable state of the car's floor, with restrictions and four sessions, satisfies the invariants", () => {
     const { states, steps } = new FloorExplorer(makeCatalog(CAR, { restrictions: RESTRICTIONS }), 4).explore(checkStep);
     expect(states).toBeGreaterThan(300);
     expect(steps).toBeGreaterThan(states);
   });
 
   test.each(["reject", "newest"])(
-    "every reachable state of a small floor of agents that mix all keys, with ties: %s, holds the invariants",
+    "every reachable state of a floor of agents that combine all keys, with ties: %s, satisfies the invariants",
     (ties) => {
       const catalog = makeCatalog(MIXED, { restrictions: QUIET, policy: { ties } });
       const { states } = new FloorExplorer(catalog, 3).explore(checkStep);
@@ -83,7 +83,7 @@ describe("a catalogue without the new keys", () => {
   );
 });
 
-describe("the checker finds", () => {
+describe("the checker", () => {
   const ungranted = (decision: Decision) => decision.outcome === "rejected";
   const PLANTED: [fault: string, invariant: string, faulty: Faulty][] = [
     [
@@ -179,7 +179,7 @@ describe("the checker finds", () => {
     ],
   ];
 
-  test.each(PLANTED)("%s, by invariant %s", (_, invariant, faulty) => {
+  test.each(PLANTED)("the checker finds %s, by invariant %s", (_, invariant, faulty) => {
     const catalogs = [
       [makeCatalog(CAR, { restrictions: RESTRICTIONS }), 4],
       [makeCatalog(MIXED, { restrictions: QUIET }), 3],

@@ -51,7 +51,7 @@ const PLAIN = [
   { name: "music", priority: 20 },
 ];
 
-test("a log as it should be is sound", () => {
+test("a correct log has no fault", () => {
   check([
     ...MUSIC_PLAYS,
     created("phone"),
@@ -166,6 +166,6 @@ test.each<[what: string, invariant: string, told: Told[], agents?: object[]]>([
     "a decision did not do what it says",
     [...MUSIC_PLAYS, created("phone"), decided("granted", "preempted", "phone", 90, CALL)],
   ],
-])("%s is found", (_, invariant, told, agents) => {
+])("the check of a floor's log finds %s", (_, invariant, told, agents) => {
   expect(() => check(told, agents)).toThrow(invariant);
 });

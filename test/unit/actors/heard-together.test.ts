@@ -38,7 +38,7 @@ class Car extends TimedFloor {
   }
 }
 
-describe("a session that becomes a critical agent", () => {
+describe("a session whose agent becomes critical", () => {
   const agents = [
     { name: "phone", priority: 90, interruptible: false },
     { name: "chat", priority: 10, when_blocked: "queue", queue_timeout: "30s" },
@@ -50,7 +50,7 @@ describe("a session that becomes a critical agent", () => {
     expect(reply).toMatchObject({ ok: true, outcome: { currentAgentId: agentId } });
   };
 
-  test("a session that becomes a critical agent while it waits in the queue gets the floor at once, and waits no longer", () => {
+  test("a queued session whose agent becomes critical gets the floor at once, and leaves the queue", () => {
     const floor = new FloorStage(makeCatalog(agents));
     floor.create("phone");
     floor.create("chat");
@@ -60,7 +60,7 @@ describe("a session that becomes a critical agent", () => {
     expect(floor.actors.context.floor.queued).toEqual([]);
   });
 
-  test("a session that becomes a critical agent while another has silenced it is heard again at once", () => {
+  test("a silenced session whose agent becomes critical is heard again at once", () => {
     const floor = new FloorStage(makeCatalog(agents));
     floor.create("music");
     floor.create("phone");
@@ -69,7 +69,7 @@ describe("a session that becomes a critical agent", () => {
     expect(floor.actors.context.floor.ducked).toMatchObject([{ level: 0 }]);
   });
 
-  test("a session that becomes a critical agent while another has silenced it gets the floor where it would silence one that is heard", () => {
+  test("a silenced session whose agent becomes critical gets the floor if it would silence a session that is heard", () => {
     const heard = { when_preempted: "duck", when_blocked: "duck", interruptible: false };
     const floor = new FloorStage(
       makeCatalog([
@@ -86,7 +86,7 @@ describe("a session that becomes a critical agent", () => {
     expect(floor.state("music")).toBe("active.idle");
   });
 
-  test("a session that becomes a critical agent while it is ducked is as loud as its own volume, even while the floor is reserved", () => {
+  test("a ducked session whose agent becomes critical has its own volume, even while the floor is reserved", () => {
     const floor = new FloorStage(
       makeCatalog(
         [
@@ -106,7 +106,7 @@ describe("a session that becomes a critical agent", () => {
     expect(floor.actors.machineState("dialog" as never)?.context.level).toBe(0);
   });
 
-  test("a session that becomes a critical agent while its user keeps it paused stays paused", () => {
+  test("a session that its user paused stays paused when its agent becomes critical", () => {
     const floor = new FloorStage(makeCatalog(agents));
     floor.create("music");
     floor.on("music", "pause");
@@ -117,7 +117,7 @@ describe("a session that becomes a critical agent", () => {
 });
 
 describe("a prompt", () => {
-  test("a prompt ducks the music that can, and the music is as loud as before when it ends", () => {
+  test("a prompt ducks music that can be ducked, and the music returns to its volume when the prompt ends", () => {
     const car = new Car();
     car.start("music_agent", "M");
     const { decision, heard } = car.start("prompt_agent", "V");
@@ -131,7 +131,7 @@ describe("a prompt", () => {
     expect(car.end("V").heard).toEqual(["V archive archived", "M resume active.idle"]);
   });
 
-  test("a prompt is announced with a sentence that says that the music continues, not that it is paused", () => {
+  test("the sentence for a prompt says that the music continues, not that it is paused", () => {
     const spoken = (catalog = carCatalog()) => {
       const car = new Car(catalog);
       car.start("music_agent", "M");
@@ -148,7 +148,7 @@ describe("a prompt", () => {
     expect(silenced.start("phone_agent", "P").decision?.say).toBe("Music Agent is paused for Phone Agent.");
   });
 
-  test("a prompt leaves the music's run alone: it is neither held nor ended nor started again", () => {
+  test("a prompt leaves the music's run unchanged: the run is not held, ended or restarted", () => {
     const car = new Car();
     car.start("music_agent", "M");
     car.chat("M", "m1");
@@ -162,7 +162,7 @@ describe("a prompt", () => {
     expect(car.state("M")).toBe("active.running");
   });
 
-  test("a prompt is heard in a call that allows it, and its end does not affect the call", () => {
+  test("a prompt is heard during a call that allows it, and its end does not affect the call", () => {
     const car = new Car();
     car.start("music_agent", "M");
     expect(car.start("phone_agent", "C").heard).toEqual(["M preempt paused", "C activate active.idle"]);
@@ -173,7 +173,7 @@ describe("a prompt", () => {
     expect(car.state("M")).toBe("paused");
   });
 
-  test("a prompt is rejected by a call that does not let it, and nothing else happens", () => {
+  test("a prompt is rejected during a call that does not allow it, and nothing else changes", () => {
     const car = new Car();
     car.start("music_agent", "M");
     car.start("plain_phone", "X");
@@ -182,7 +182,7 @@ describe("a prompt", () => {
     expect(heard).toEqual([]);
   });
 
-  test("a prompt goes silent with the music for a call at its threshold that lets neither be heard", () => {
+  test("a prompt and the music are both silenced by a call at the prompt's threshold that allows neither", () => {
     const car = new Car();
     car.start("music_agent", "M");
     car.start("prompt_agent", "V");
@@ -190,7 +190,7 @@ describe("a prompt", () => {
     expect(heard).toEqual(["V preempt paused", "M preempt paused", "X activate active.idle"]);
   });
 
-  test("a prompt continues beneath the driver's words although it is not interruptible", () => {
+  test("a prompt continues ducked beneath the driver's words although it is not interruptible", () => {
     const car = new Car();
     car.start("music_agent", "M");
     car.start("prompt_agent", "V");
@@ -201,7 +201,7 @@ describe("a prompt", () => {
   });
 });
 
-test("without keys for hearing sessions together, the music is paused before the prompt and resumes after it", () => {
+test("without the keys for hearing sessions together, the music is paused before the prompt and resumes after it", () => {
   const car = new Car();
   car.start("plain_music", "M");
   expect(car.start("prompt_agent", "V").heard).toEqual(["M preempt paused", "V activate active.idle"]);
@@ -222,7 +222,7 @@ test("an agent that replaces another ends the other's session, regardless of tie
 });
 
 describe("a critical session", () => {
-  test("a critical session pauses a holder that is not interruptible, and keeps all other sessions away", () => {
+  test("a critical session pauses a holder that is not interruptible, and blocks all other sessions", () => {
     const car = new Car();
     car.start("music_agent", "M");
     car.start("navigation", "N");
@@ -234,7 +234,7 @@ describe("a critical session", () => {
     expect(car.state("M")).toBe("paused");
   });
 
-  test("a critical session that lets all be heard leaves a call where it is", () => {
+  test("a critical session that allows every other session leaves a call where it is", () => {
     const car = new Car();
     car.start("music_agent", "M");
     car.start("quiet_phone", "X");
@@ -242,7 +242,7 @@ describe("a critical session", () => {
     expect(car.end("B").heard.at(-1)).toBe("X resume active.idle");
   });
 
-  test("a critical session starts beneath one that is above it, and comes forward when that one ends", () => {
+  test("a critical session starts ducked beneath a session of higher priority, and takes the floor when that one ends", () => {
     const car = new Car();
     car.start("ecall_agent", "E");
     const { decision, heard } = car.start("chime_agent", "B");
@@ -252,7 +252,7 @@ describe("a critical session", () => {
   });
 });
 
-describe("a participant that plays for itself", () => {
+describe("a participant that plays its own audio", () => {
   const leased = [
     ...[
       {
@@ -290,7 +290,7 @@ describe("a participant that plays for itself", () => {
     expect(car.actors.context.floor.holder).toBeUndefined();
   });
 
-  test("a participant that plays for itself stays where it is when it was the node that died, for a minute", () => {
+  test("a participant keeps its place for a minute when its node died and not the participant", () => {
     const car = begin();
     car.restart();
     expect(car.hear(() => car.pass(60_000, 60_000)).heard).toEqual([]);
@@ -298,7 +298,7 @@ describe("a participant that plays for itself", () => {
 });
 
 describe("a restriction", () => {
-  test("a restriction pauses the music while it is on, refuses others, and lets the music back when it is off", () => {
+  test("a restriction pauses the music while it is on, refuses other sessions, and resumes the music when it is off", () => {
     const car = new Car();
     car.start("music_agent", "M");
     expect(car.flags({ reverse_gear: true }).heard).toEqual(["M preempt paused"]);
@@ -314,7 +314,7 @@ describe("a restriction", () => {
     expect(car.flags({}).heard).toEqual(["M resume active.idle"]);
   });
 
-  test("a restriction that stops the others ends every session that is heard, but no critical one", () => {
+  test("a restriction that ends other sessions ends every session that is heard except critical ones", () => {
     const car = new Car();
     car.start("music_agent", "M");
     car.start("prompt_agent", "V");
@@ -333,7 +333,7 @@ describe("a ducked session", () => {
     return car;
   };
 
-  test("a ducked session that asks for the front is rejected and stays ducked", () => {
+  test("a ducked session that requests the floor is rejected and stays ducked", () => {
     const car = ducked();
     const { decision, heard } = car.hear(() => car.on("M", "activate"));
     expect(decision).toMatchObject({ outcome: "rejected", reason: "lower_priority" });
@@ -341,7 +341,7 @@ describe("a ducked session", () => {
     expect(car.state("M")).toBe("ducked.idle");
   });
 
-  test("a ducked session takes a turn where it is", () => {
+  test("a ducked session takes a turn without changing its place", () => {
     const car = ducked();
     expect(car.chat("M", "m1")).toMatchObject({ ok: true });
     expect(car.state("M")).toBe("ducked.running");
@@ -367,7 +367,7 @@ describe("a ducked session", () => {
   });
 });
 
-test("no more sessions are ducked on a floor than max_paused says", () => {
+test("a floor ducks no more sessions than max_paused allows", () => {
   const agents = [
     { name: "front", priority: 50, beneath: { all: -14 } },
     { name: "low", priority: 20, beneath: { all: 0 }, when_preempted: "duck", when_blocked: "duck" },

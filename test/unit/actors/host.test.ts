@@ -32,8 +32,8 @@ const report = (text: string): LooseCommand => ({
   ],
 });
 
-describe("what a commit asks for", () => {
-  test("a commit's events, effects and signals are sent when it is durable, and not before", async () => {
+describe("effects of a commit", () => {
+  test("a commit's events, effects and signals are sent only once it is durable", async () => {
     const stage = await openStage();
     await stage.create("music", "music");
     await stage.run("music", "r1");
@@ -64,7 +64,7 @@ describe("what a commit asks for", () => {
   test.each([
     ["met a conflict", "conflict" as const, 1],
     ["failed", { refuseWith: new AppError("unavailable") }, 0],
-  ])("what a commit asks for is not done for a commit that %s", async (_, fate, told) => {
+  ])("events, effects and signals are not sent for a commit that %s", async (_, fate, told) => {
     const stage = await openStage();
     await stage.create("music", "music");
     const messages = await stage.hear();
@@ -75,7 +75,7 @@ describe("what a commit asks for", () => {
     expect([messages.length, stage.armed.length]).toEqual([told, told]);
   });
 
-  test("an answer that changes nothing publishes nothing", async () => {
+  test("a command that changes nothing publishes nothing", async () => {
     const stage = await openStage();
     await stage.create("music", "music");
     const messages = await stage.hear();
@@ -84,7 +84,7 @@ describe("what a commit asks for", () => {
     expect(messages).toEqual([]);
   });
 
-  test("commits are published in order, each from the end of the previous one", async () => {
+  test("commits are published in order, each starting at the end of the previous one", async () => {
     const stage = await openStage();
     const messages = await stage.hear();
     await stage.create("music", "music");
@@ -123,8 +123,8 @@ describe("what a commit asks for", () => {
   });
 });
 
-describe("floors that are kept warm", () => {
-  test("the number of floors in memory is limited: the least recently used one is dropped, and loaded again unchanged", async () => {
+describe("floors kept in memory", () => {
+  test("the number of floors in memory is limited: the least recently used one is dropped, and later loaded unchanged", async () => {
     const stage = await openStage({ maxFloors: 2 });
     for (const user of ["ann", "bob"]) await stage.create(user, "music", { floorId: `u:${user}` });
     // Makes ann's floor the most recently used.
@@ -142,7 +142,7 @@ describe("floors that are kept warm", () => {
     expect(stage.store.callsOf("loadFloor")).toBe(loads + 2);
   });
 
-  test("floors that are kept warm are not let go of while commands wait there: a further floor is busy", async () => {
+  test("a floor with waiting commands is not dropped from memory: a further floor gets busy", async () => {
     const stage = await openStage({ maxFloors: 2 });
     for (const user of ["ann", "bob"]) await stage.create(user, "music", { floorId: `u:${user}` });
     stage.store.hold();
@@ -160,7 +160,7 @@ describe("floors that are kept warm", () => {
     expect(stage.host.floorCount).toBe(2);
   });
 
-  test("floors that are kept warm are passed over where they are busy: the next idle one makes room", async () => {
+  test("busy floors are skipped when a floor is dropped from memory: the next idle one is dropped", async () => {
     const stage = await openStage({ maxFloors: 2 });
     for (const user of ["ann", "bob"]) await stage.create(user, "music", { floorId: `u:${user}` });
     stage.store.hold();
@@ -180,7 +180,7 @@ describe("floors that are kept warm", () => {
     expect(stage.store.callsOf("loadFloor")).toBe(loads);
   });
 
-  test("floors that are kept warm are all let go of in the end, and nothing is lost by that", async () => {
+  test("all floors are dropped from memory at the end, and no data is lost", async () => {
     const stage = await openStage();
     for (const user of ["ann", "bob"]) await stage.create(user, "music", { floorId: `u:${user}` });
     await stage.settle();
@@ -212,7 +212,7 @@ describe("an invalid command", () => {
     "",
   ];
 
-  test.each(events)("an invalid command is not let in: %j", async (type) => {
+  test.each(events)("an invalid command is refused: %j", async (type) => {
     const stage = await openStage();
     await stage.create("music", "music");
     await stage.create("waiting", "music", { activate: false });

@@ -15,8 +15,8 @@ function withThrowing(catalog: Catalog): Catalog {
   return { ...catalog, agents };
 }
 
-describe("a command that breaks the machines", () => {
-  test("a command that breaks the machines alone is answered with internal, and the others of its batch succeed", async () => {
+describe("a command that makes the machines throw", () => {
+  test("a command that makes the machines throw is answered with internal, and the others of its batch succeed", async () => {
     const stage = await openFloor();
     stage.catalog = withThrowing(stage.catalog);
     const asked = [
@@ -40,7 +40,7 @@ describe("a command that breaks the machines", () => {
     expect(await stage.store.store.loadSession("boom" as never)).toBeUndefined();
   });
 
-  test("a command that breaks the machines leaves a floor that continues from the store", async () => {
+  test("a floor continues from the store after a command made the machines throw", async () => {
     const stage = await openFloor();
     const whole = stage.catalog;
     stage.catalog = withThrowing(whole);
@@ -50,7 +50,7 @@ describe("a command that breaks the machines", () => {
     expect(stage.store.callsOf("loadFloor")).toBe(2);
   });
 
-  test("a command that breaks the machines breaks them also where a session throws, and not the arbiter", async () => {
+  test("a command that makes a session throw, and not the arbiter, is answered with internal too", async () => {
     const stage = await openFloor();
     await stage.run("music", "r1");
     const { catalog } = stage;
@@ -68,7 +68,7 @@ describe("a command that breaks the machines", () => {
 });
 
 describe("a conflict", () => {
-  test("a conflict drops the actors: what another host committed is loaded, and the command delivered again", async () => {
+  test("a conflict drops the actors: the other host's commit is loaded, and the command is delivered again", async () => {
     const stage = await openFloor();
     const other = stage.neighbour();
     await other.rename("music", "by another");
@@ -81,7 +81,7 @@ describe("a conflict", () => {
     expect(log.entries.map(({ floorSeq }) => floorSeq)).toEqual(Array.from({ length: head }, (_, n) => n + 1));
   });
 
-  test("a conflict with another host that had the same command is answered from its receipt", async () => {
+  test("a command in conflict is answered from its receipt if another host committed the same command", async () => {
     const stage = await openFloor();
     const other = stage.neighbour();
     const theirs = await other.create("weather", "weather", { commandId: "shared" });
@@ -99,7 +99,7 @@ describe("a conflict", () => {
     expect(created.map(({ sessionId }) => sessionId)).toEqual(["music", "weather"]);
   });
 
-  test("a conflict that does not end is given up: the outcome is unknown", async () => {
+  test("a conflict that repeats is given up: the outcome is unknown", async () => {
     const stage = await openFloor();
     stage.store.fates.push(...Array.from({ length: 50 }, () => "conflict" as const));
     expect(await stage.failureOf(stage.rename("music", "in vain"))).toBe("unavailable");
@@ -109,7 +109,7 @@ describe("a conflict", () => {
 });
 
 describe("a commit that fails", () => {
-  test("a commit that fails answers no command, and leaves nothing in memory", async () => {
+  test("a failed commit answers no command, and leaves nothing in memory", async () => {
     const stage = await openFloor();
     stage.store.fates.push({ refuseWith: new AppError("unavailable") });
     const asked = [stage.rename("music", "lost"), stage.create("call", "phone")];
@@ -135,7 +135,7 @@ describe("a commit that fails", () => {
   });
 
   test.each(["alone", "with others"])(
-    "a commit that fails with an unknown outcome, after it was written, is answered from the receipt (%s)",
+    "a commit with an unknown outcome that was written is answered from the receipt (%s)",
     async (how) => {
       const stage = await openFloor();
       stage.store.fates.push({ loseAnswerWith: new Error("the answer made no sense") });
@@ -159,7 +159,7 @@ describe("a commit that fails", () => {
   });
 });
 
-describe("a floor whose row cannot be read here", () => {
+describe("a floor whose row is unreadable", () => {
   /** The next load of the floor reads this row. */
   async function withRow(over: { format?: number; rewrite?: (snapshot: string) => string }): Promise<HostStage> {
     const stage = await openFloor();
@@ -176,7 +176,7 @@ describe("a floor whose row cannot be read here", () => {
   const edit = (change: (whole: { actors: Record<string, unknown> }) => object) => (snapshot: string) =>
     JSON.stringify(change(JSON.parse(snapshot)));
 
-  test("a floor whose row cannot be read here because a newer release wrote it is left to that release: unavailable", async () => {
+  test("a floor that a newer release wrote is left to that release: unavailable", async () => {
     const stage = await withRow({ format: 99 });
     const asked = [stage.rename("music", "a"), stage.rename("music", "b")];
     expect(await Promise.all(asked.map((each) => stage.failureOf(each)))).toEqual(["unavailable", "unavailable"]);
@@ -195,7 +195,7 @@ describe("a floor whose row cannot be read here", () => {
     ["lacks its time", edit((whole) => ({ ...whole, lastNow: "noon" }))],
     ["has no actors", edit((whole) => ({ ...whole, actors: {} }))],
     ["has a state that was removed", edit((whole) => ({ ...whole, actors: { ...whole.actors, value: "levitating" } }))],
-  ])("because it %s is out of order, and no other floor is", async (_, rewrite) => {
+  ])("a floor whose row %s is out of order, and no other floor is", async (_, rewrite) => {
     await checkOutOfOrder(await withRow({ rewrite }));
   });
 
@@ -216,7 +216,7 @@ describe("a floor whose row cannot be read here", () => {
       withChild({ src: "session", snapshot: { ...snapshot, value: { lifecycle: "levitating", activity: "idle" } } }),
     ],
     ["has a session of another machine", withChild({ src: "toaster", snapshot })],
-  ])("because an older release wrote it and it %s is out of order, and no other floor is", async (_, rewrite) => {
+  ])("a floor that an older release wrote is out of order if its row %s, and no other floor is", async (_, rewrite) => {
     await checkOutOfOrder(await withRow({ rewrite, format: 2 }));
   });
 
@@ -229,7 +229,7 @@ describe("a floor whose row cannot be read here", () => {
     expect((await stage.store.store.loadFloor("u:ann" as never))!.snapshot).toBe(snapshot);
   }
 
-  test("a floor whose row cannot be read here unless another node wrote it meanwhile: a session that is deleted between the two reads is a conflict", async () => {
+  test("a session that another node deletes between the two reads of a floor is a conflict, not a fault", async () => {
     const stage = await openFloor();
     const other = stage.neighbour();
     const deleted = Promise.withResolvers<void>();

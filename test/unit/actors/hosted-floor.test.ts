@@ -6,7 +6,7 @@ import { openFloor } from "../../support/floors/hosted-floor.ts";
 const names = (count: number, prefix = "s") => Array.from({ length: count }, (_, n) => `${prefix}${n}`);
 
 describe("one batch at a time", () => {
-  test("commands that arrive during a commit enter no actor, and share the next commits, 64 to each", async () => {
+  test("commands that arrive during a commit reach no actor, and share the next commits, 64 in each", async () => {
     const stage = await openFloor();
     stage.store.hold();
     const first = stage.create("first", "chat", { activate: false });
@@ -50,7 +50,7 @@ describe("one batch at a time", () => {
     expect(second).toBe(first! + 1);
   });
 
-  test("a floor that has all it can keep waiting is busy, and takes more when it has come further", async () => {
+  test("a floor with a full queue of commands is busy, and accepts more after its next commits", async () => {
     const stage = await openFloor();
     stage.store.hold();
     const first = stage.rename("music", "first");
@@ -65,7 +65,7 @@ describe("one batch at a time", () => {
 });
 
 describe("a deadline", () => {
-  test("a deadline that has passed while the command waited is its end: it never begins", async () => {
+  test("a command whose deadline passes while it waits is never begun", async () => {
     const stage = await openFloor();
     stage.store.hold();
     const before = stage.rename("music", "before");
@@ -81,7 +81,7 @@ describe("a deadline", () => {
     expect(stage.store.changes.flatMap(({ events }) => events).some(({ json }) => json.includes("late"))).toBe(false);
   });
 
-  test("a deadline that has passed when the command is to be delivered again is its end, too", async () => {
+  test("a command whose deadline has passed before a second delivery is never begun again", async () => {
     const stage = await openFloor();
     stage.store.hold();
     stage.store.fates.push("conflict");
@@ -93,14 +93,14 @@ describe("a deadline", () => {
     expect(stage.store.changes).toHaveLength(2);
   });
 
-  test("a deadline is the last instant at which it may begin", async () => {
+  test("a command may still begin at the instant of its deadline", async () => {
     const stage = await openFloor();
     expect((await stage.rename("music", "just so", { deadline: stage.clock.now() })).ok).toBe(true);
   });
 });
 
-describe("a repeat", () => {
-  test("a repeat of what waits or is in progress joins it: one effect, one answer", async () => {
+describe("a repeated command", () => {
+  test("a repeat of a waiting or running command joins it: one effect, one answer", async () => {
     const stage = await openFloor();
     stage.store.hold();
     const first = stage.rename("music", "first", { commandId: "one" });
@@ -118,7 +118,7 @@ describe("a repeat", () => {
     ]);
   });
 
-  test("a repeat with another body is a mismatch, and its original continues", async () => {
+  test("a repeat with another body is a mismatch, and the original command continues", async () => {
     const stage = await openFloor();
     stage.store.hold();
     const first = stage.rename("music", "first", { commandId: "one" });
@@ -129,7 +129,7 @@ describe("a repeat", () => {
     expect(await first).toMatchObject({ ok: true, session: { title: "first" } });
   });
 
-  test("a repeat of another caller is not a repeat", async () => {
+  test("the same key of another caller is not a repeat", async () => {
     const stage = await openFloor();
     const replies = await Promise.all([
       stage.rename("music", "hers", { commandId: "one" }),
@@ -138,7 +138,7 @@ describe("a repeat", () => {
     expect(replies.map((reply) => reply.ok && reply.session?.title)).toEqual(["hers", "his"]);
   });
 
-  test("a repeat after the answer is answered from the receipt, word for word, although other commands followed", async () => {
+  test("a repeat after the answer gets the receipt's answer unchanged, although other commands followed", async () => {
     const stage = await openFloor();
     const first = await stage.rename("music", "first", { commandId: "one" });
     await stage.rename("music", "second");
@@ -149,7 +149,7 @@ describe("a repeat", () => {
     expect(title).toBe("second");
   });
 
-  test("a repeat of a refusal is refused again, though it would be granted by now", async () => {
+  test("a repeat of a refused command is refused again, although it would be granted by now", async () => {
     const stage = await openFloor();
     await stage.create("call", "phone");
     const refused = await stage.on("music", "resume", { commandId: "one" });
@@ -158,7 +158,7 @@ describe("a repeat", () => {
     expect(await stage.on("music", "resume", { commandId: "one" })).toEqual(refused);
   });
 
-  test("a repeat of a key that was used on another floor is a mismatch, and changes nothing here", async () => {
+  test("a repeat of a key that was used on another floor is a mismatch, and changes nothing on this floor", async () => {
     const stage = await openFloor();
     await stage.create("other", "music", { floorId: "u:bob", commandId: "one" });
     const reply = await stage.rename("music", "first", { commandId: "one" });
@@ -167,10 +167,10 @@ describe("a repeat", () => {
   });
 });
 
-describe("an answer that changes nothing", () => {
+describe("a command that changes nothing", () => {
   const still = { type: "run.still" as const, sessionId: "music", runId: "r1", attempt: 1 };
 
-  test("an answer that changes nothing is not given from memory alone: a host that is behind asks the store first", async () => {
+  test("a command that changes nothing is not answered from memory alone: a host that is behind reads the store first", async () => {
     const stage = await openFloor();
     await stage.run("music", "r1");
     expect(await stage.ask(still, { caller: null })).toMatchObject({ standing: { standing: "go" } });
@@ -179,7 +179,7 @@ describe("an answer that changes nothing", () => {
     expect(stage.metrics.conflicts).toBe(1);
   });
 
-  test("an answer that changes nothing writes nothing", async () => {
+  test("a command that changes nothing writes nothing", async () => {
     const stage = await openFloor();
     await stage.run("music", "r1");
     const before = stage.store.changes.length;

@@ -59,13 +59,13 @@ function play(setting: World, steps: Step[]): void {
 }
 
 describe("for any commands to a floor, in any order", () => {
-  test("every invariant holds after every step", () => {
+  test("every invariant is true after every step", () => {
     fc.assert(fc.property(world, fc.array(step, { minLength: 1, maxLength: 60, size: "max" }), play), {
       numRuns: Number(process.env["FLOOR_HISTORIES"] ?? 1_000),
     });
   }, 120_000);
 
-  test("a paused session's aborted run is logged as a change of its activity", () => {
+  test("the aborted run of a paused session is logged as a change of its activity", () => {
     const agent = {
       priority: 10,
       interruptible: true,

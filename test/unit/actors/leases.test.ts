@@ -37,8 +37,8 @@ const moves = (stage: Leased, from: number) =>
     return [`${fact.event.sessionId} ${event} ${to} ${reason}`];
   });
 
-describe("a session that is not heard from", () => {
-  test("a silent session loses the floor after 1.5 leases, and the best other session gets it in the same step", () => {
+describe("a session whose lease lapses", () => {
+  test("a session without heartbeats loses the floor after 1.5 leases, and the next session gets it in the same step", () => {
     const stage = new Leased();
     stage.create("music");
     stage.create("prompt");
@@ -53,7 +53,7 @@ describe("a session that is not heard from", () => {
     expect(stage.view("prompt")).not.toHaveProperty("leaseUntil");
   });
 
-  test("a session that is not heard from lapses no earlier than one lease after its last sign of life, even if that one was not committed", () => {
+  test("a session's lease lapses no earlier than one lease after its last sign of life, even an uncommitted one", () => {
     const stage = new Leased();
     stage.create("radio");
     stage.beatAt("radio", 2_500, 4_499);
@@ -65,7 +65,7 @@ describe("a session that is not heard from", () => {
     expect(stage.state("radio")).toBe("paused");
   });
 
-  test("a session that is not heard from comes back with the same session: a resume asks for the floor as before, and its lease begins again", () => {
+  test("a session whose lease lapsed can resume: it requests the floor as before, and its lease begins again", () => {
     const stage = new Leased();
     stage.create("music");
     stage.create("prompt");
@@ -76,7 +76,7 @@ describe("a session that is not heard from", () => {
     expect(stage.view("prompt")).toMatchObject({ leaseMs: 3_000, leaseUntil: stage.now + 3_000 });
   });
 
-  test("a session that is not heard from is silenced beneath another too, and is not woken when that one ends", () => {
+  test("a ducked session whose lease lapses is silenced, and is not woken when the holder ends", () => {
     const stage = new Leased();
     stage.create("music");
     stage.create("prompt");
@@ -92,7 +92,7 @@ describe("a session that is not heard from", () => {
     expect(stage.actors.context.floor).toMatchObject({ holder: undefined, paused: [] });
   });
 
-  test("a session that is not heard from stays paused if it was, gets an event, and is woken by no release", () => {
+  test("a paused session whose lease lapses stays paused, gets an event, and is woken by no release", () => {
     const stage = new Leased();
     stage.create("radio");
     stage.create("call");
@@ -105,7 +105,7 @@ describe("a session that is not heard from", () => {
     expect(stage.actors.context.floor.holder).toBeUndefined();
   });
 
-  test("a session that is not heard from leaves the queue, with a decision that says why, and stays created", () => {
+  test("a queued session whose lease lapses leaves the queue with a decision that gives the reason, and stays created", () => {
     const stage = new Leased();
     stage.create("call");
     stage.create("news");
@@ -123,7 +123,7 @@ describe("a session that is not heard from", () => {
     expect(stage.state("news")).toBe("created");
   });
 
-  test("a session that is not heard from loses the floor that is reserved for it to the next waiting session", () => {
+  test("a session whose lease lapses loses the floor that is reserved for it to the next waiting session", () => {
     for (const reserved of ["radio", "news"]) {
       const stage = new Leased({ policy: { resume_delay: "1h" } });
       if (reserved === "radio") stage.create("radio");
@@ -137,7 +137,7 @@ describe("a session that is not heard from", () => {
     }
   });
 
-  test("a session that is not heard from has nothing to lose once its user paused it: there is no timer, and a heartbeat is welcome", () => {
+  test("a session that its user paused has no lease timer, and its heartbeats are accepted", () => {
     const stage = new Leased();
     stage.create("radio");
     stage.on("radio", "pause");
@@ -147,7 +147,7 @@ describe("a session that is not heard from", () => {
 });
 
 describe("a sign of life", () => {
-  test("a sign of life is committed only when half a lease has passed since the last that was", () => {
+  test("a sign of life is committed only if half a lease has passed since the last committed one", () => {
     const stage = new Leased();
     stage.create("radio");
     const changes: number[] = [];
@@ -161,7 +161,7 @@ describe("a sign of life", () => {
     expect(stage.state("radio")).toBe("active.idle");
   });
 
-  test("a sign of life is no change of the session as its readers see it: no event, and the time of its last change stays", () => {
+  test("a sign of life adds no event to the session, and leaves the time of its last change", () => {
     const stage = new Leased();
     stage.create("radio");
     const before = stage.view("radio")!;
@@ -170,7 +170,7 @@ describe("a sign of life", () => {
     expect(stage.view("radio")).toEqual({ ...before, leaseUntil: before.leaseUntil! + 2_000 });
   });
 
-  test("a sign of life is every command of the session itself, refused ones too", () => {
+  test("every command of the session itself is a sign of life, including refused ones", () => {
     const stage = new Leased();
     stage.create("radio");
     for (const does of [
@@ -186,7 +186,7 @@ describe("a sign of life", () => {
     expect(stage.state("radio")).toBe("active.idle");
   });
 
-  test("a sign of life of a session that is archived, or unknown, is an error; of one without a lease it means nothing", () => {
+  test("a heartbeat is an error for an archived or unknown session, and has no effect for a session without a lease", () => {
     const stage = new Leased();
     stage.create("chat");
     expect(stage.beat("chat")).toMatchObject({ facts: [], reply: { ok: true } });
@@ -197,8 +197,8 @@ describe("a sign of life", () => {
   });
 });
 
-describe("a node that was away is not taken for a participant that is", () => {
-  test("a node that was away is not taken for a participant that is for a minute, in which no timer fired and no heartbeat came: every lease begins again", () => {
+describe("a node that was away", () => {
+  test("every lease begins again after a minute in which the node was away and no timer or heartbeat came", () => {
     const stage = new Leased();
     stage.create("music");
     stage.create("prompt");
@@ -209,7 +209,7 @@ describe("a node that was away is not taken for a participant that is", () => {
     expect(stage.state("music")).toBe("ducked.idle");
   });
 
-  test("a node that was away is not taken for a participant that is for any shorter time, whenever that begins, with a participant that beats every third of its lease", () => {
+  test("a participant that beats every third of its lease survives any shorter absence of the node", () => {
     for (let awayMs = 100; awayMs <= 9_000; awayMs += 100) {
       for (let begins = 0; begins <= 8_000; begins += 250) {
         const stage = new Leased();
@@ -270,7 +270,7 @@ describe("a node that was away is not taken for a participant that is", () => {
     }
   });
 
-  test("a node that was away is not taken for a participant that is while the clock stands still because it was set back, live participants keep their place and dead ones lose it", () => {
+  test("while a clock that was set back stands still, live participants keep their place and dead ones lose it", () => {
     const stage = new Leased();
     stage.create("radio");
     stage.create("other_news");
@@ -297,7 +297,7 @@ describe("a lease", () => {
     expect(stage.state("radio")).toBe("active.idle");
   });
 
-  test("a lease is that of the session's agent: another agent's lease begins at once, and an agent without a lease ends it", () => {
+  test("a switch of the agent starts the new agent's lease at once, and an agent without a lease ends it", () => {
     const stage = new Leased();
     stage.create("radio");
     stage.pass(1_000);
@@ -310,7 +310,7 @@ describe("a lease", () => {
     expect(stage.timers).toEqual([]);
   });
 
-  test("a lease ends with its session, for every way a session can end", () => {
+  test("a lease ends with its session, for every way in which a session can end", () => {
     for (const verb of ["archive", "stop", "delete"] as const) {
       const stage = new Leased();
       stage.create("radio");
@@ -319,7 +319,7 @@ describe("a lease", () => {
     }
   });
 
-  test("a lease ends when a new catalogue removes it, and takes a new catalogue's length", () => {
+  test("a lease ends when a new catalogue removes it, and takes the length that a new catalogue gives it", () => {
     const stage = new Leased();
     stage.create("radio");
     const lease = (length: object) =>

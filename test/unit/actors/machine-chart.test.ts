@@ -10,7 +10,7 @@ const [arbiter, session] = charts as [(typeof charts)[number], (typeof charts)[n
 const waysOf = ({ arrows }: (typeof arbiter)["regions"][number]) => arrows.map(({ from, to }) => `${from} ${to}`);
 
 describe("a chart of a machine", () => {
-  test("a chart of a machine has every state of each region, and where it begins", () => {
+  test("a chart has every state of each region, and its initial state", () => {
     expect(
       arbiter.regions.map(({ name, initial, states }) => [name, initial, states.map((state) => state.name)]),
     ).toEqual([["arbiter", "free", ["free", "held", "reserved"]]]);
@@ -26,7 +26,7 @@ describe("a chart of a machine", () => {
     }
   });
 
-  test("a chart of a machine has the ways that no event takes, with the names of their guards", () => {
+  test("a chart has the transitions that no event causes, with the names of their guards", () => {
     expect(new Set(waysOf(arbiter.regions[0]!))).toEqual(
       new Set(["free held", "free reserved", "held reserved", "held free", "reserved held", "reserved free"]),
     );
@@ -35,7 +35,7 @@ describe("a chart of a machine", () => {
     expect(activity!.arrows).toContainEqual({ from: "waiting", to: "running", guard: "hasNoInteraction" });
   });
 
-  test("a chart of a machine distinguishes events that change the state from those that do not", () => {
+  test("a chart distinguishes events that change the state from those that do not", () => {
     const [lifecycle] = session.regions;
     expect(lifecycle!.arrows).toContainEqual({ from: "active", to: "paused", event: "preempt" });
     const active = lifecycle!.states.find(({ name }) => name === "active");
@@ -45,7 +45,7 @@ describe("a chart of a machine", () => {
     expect(session.anywhere).toEqual(["leave"]);
   });
 
-  test("a chart of a machine distinguishes events that a state refuses, with their codes, from those that it accepts", () => {
+  test("a chart distinguishes events that a state refuses, with their codes, from those that it accepts", () => {
     const [created, archived] = ["created", "archived"].map((name) =>
       session.regions[0]!.states.find((state) => state.name === name),
     );
@@ -58,7 +58,7 @@ describe("a chart of a machine", () => {
     expect(archived!.stays).toContain("session.stop");
   });
 
-  test("a chart of a machine is refused if it has something that cannot be shown", () => {
+  test("a chart is refused for a machine with a feature that a chart cannot show", () => {
     const nested = setup({}).createMachine({ initial: "a", states: { a: { initial: "b", states: { b: {} } } } });
     expect(() => chartOf(nested)).toThrow("has substates");
     const nameless = setup({}).createMachine({
@@ -69,7 +69,7 @@ describe("a chart of a machine", () => {
   });
 });
 
-test("a diagram has one arrow from state to state, with all that leads along it", () => {
+test("a diagram has one arrow from state to state, labelled with all its transitions", () => {
   const text = mermaidOf({
     id: "lamp",
     anywhere: [],

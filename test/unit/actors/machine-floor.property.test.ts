@@ -84,8 +84,8 @@ function playBoth(setting: World, steps: Step[]): void {
   for (const id of SESSIONS) if (floor.state(id)) carryOut({ type: "session.stop", sessionId: id });
 }
 
-describe("a floor that is played by tables", () => {
-  test("a floor that is played by tables emits, answers and writes what XState's own actors would, in any history", () => {
+describe("a floor that is run by machine tables", () => {
+  test("a floor run by machine tables emits, answers and writes what XState's own actors would, in any history", () => {
     fc.assert(fc.property(world, fc.array(step, { minLength: 1, maxLength: 60, size: "max" }), playBoth), {
       numRuns: Number(process.env["FLOOR_HISTORIES"] ?? 300),
     });
@@ -239,7 +239,7 @@ function playByTable(value: unknown, context: SessionContext, event: SessionEven
 }
 
 describe("every state of a session", () => {
-  test("every state of a session gets every kind of event", () => {
+  test("every state of a session is tested with every kind of event", () => {
     const known = new Set<string>();
     const walk = ({ ownEvents, states }: typeof sessionMachine.root) => {
       for (const type of ownEvents) known.add(type);
@@ -255,7 +255,7 @@ describe("every state of a session", () => {
   });
 
   test.each(SESSION.table.configurations.map(({ value }) => [JSON.stringify(value), value] as const))(
-    "makes of any event what XState makes of it: %s",
+    "a session's table gives the same result as XState for any event: %s",
     (_, value) => {
       for (const context of Object.values(CONTEXTS)) {
         for (const event of SESSION_EVENTS) {
@@ -301,31 +301,34 @@ describe("every state of an arbiter", () => {
     ARBITER.table.configurations.flatMap(({ value }) =>
       Object.entries(FLOORS).map(([name, floor]) => [value as string, name, floor] as const),
     ),
-  )("makes of any event what XState makes of it: %s, with a floor that is %s", (value, _, floor) => {
-    for (const event of ARBITER_EVENTS) {
-      const context = { floorId: FLOOR, floor, flags: {} } as never;
-      const snapshot = arbiterMachine.resolveState({ value, context } as never);
-      const byXstate = outcomeOf(() => {
-        const [next, actions] = transition(arbiterMachine, snapshot, event as never);
-        const emitted = actions.flatMap(({ type, params }: { type: string; params?: unknown }) =>
-          type === "xstate.emit" ? [(params as { event: Emitted }).event] : [],
-        );
-        return { value: next.value, context: next.context, emitted };
-      });
-      const byTable = outcomeOf(() => {
-        const { state, emitted, orders } = ARBITER.step(ARBITER.restore(value, context), event as never);
-        const missing = orders.find(
-          (order) =>
-            order.kind === "send" &&
-            typeof order.to === "object" &&
-            !orders.some((other) => other.kind === "spawn" && other.id === (order.to as { id: string }).id),
-        );
-        if (missing) throw new Error("XState sends to no child that is not there");
-        return { value: state.at.value, context: state.context, emitted };
-      });
-      expect(byTable, event.type).toEqual(byXstate);
-    }
-  });
+  )(
+    "an arbiter's table gives the same result as XState for any event: %s, with a floor that is %s",
+    (value, _, floor) => {
+      for (const event of ARBITER_EVENTS) {
+        const context = { floorId: FLOOR, floor, flags: {} } as never;
+        const snapshot = arbiterMachine.resolveState({ value, context } as never);
+        const byXstate = outcomeOf(() => {
+          const [next, actions] = transition(arbiterMachine, snapshot, event as never);
+          const emitted = actions.flatMap(({ type, params }: { type: string; params?: unknown }) =>
+            type === "xstate.emit" ? [(params as { event: Emitted }).event] : [],
+          );
+          return { value: next.value, context: next.context, emitted };
+        });
+        const byTable = outcomeOf(() => {
+          const { state, emitted, orders } = ARBITER.step(ARBITER.restore(value, context), event as never);
+          const missing = orders.find(
+            (order) =>
+              order.kind === "send" &&
+              typeof order.to === "object" &&
+              !orders.some((other) => other.kind === "spawn" && other.id === (order.to as { id: string }).id),
+          );
+          if (missing) throw new Error("XState sends to no child that is not there");
+          return { value: state.at.value, context: state.context, emitted };
+        });
+        expect(byTable, event.type).toEqual(byXstate);
+      }
+    },
+  );
 });
 
 function outcomeOf<T>(work: () => T): T | "it threw" {
@@ -336,6 +339,6 @@ function outcomeOf<T>(work: () => T): T | "it threw" {
   }
 }
 
-test("a machine without states of its own is one state", () => {
+test("a machine without child states has one state", () => {
   expect(new MachinePlayer(createMachine({ id: "lone" })).table.configurations.map(({ value }) => value)).toEqual([{}]);
 });

@@ -164,8 +164,8 @@ function byTable(machine: AnyStateMachine, events: readonly string[]): unknown[]
   ];
 }
 
-describe("a machine by its table", () => {
-  test("a machine by its table equals XState in states, context and emitted events, for any machine and events", () => {
+describe("a machine run by its table", () => {
+  test("a machine run by its table equals XState in states, context and emitted events, for any machine and events", () => {
     let moves = 0;
     const play = (config: Parameters<typeof build>[0], events: string[]) => {
       const machine = build(config);
@@ -179,7 +179,7 @@ describe("a machine by its table", () => {
     expect(moves).toBeGreaterThan(800);
   });
 
-  test("a machine by its table is the very same state when an event changes nothing", () => {
+  test("a machine's table returns the same state object when an event changes nothing", () => {
     const player = new MachinePlayer(
       kit.createMachine({ id: "m", context: { n: 0 }, initial: "A", states: { A: {} } }),
     );
@@ -187,7 +187,7 @@ describe("a machine by its table", () => {
     expect(player.step(state, { type: "go" }).state).toBe(state);
   });
 
-  test("a machine by its table is not restored in a state that it has not", () => {
+  test("a machine's table does not restore a state that the machine lacks", () => {
     const player = new MachinePlayer(
       kit.createMachine({ id: "m", context: { n: 0 }, initial: "A", states: { A: {} } }),
     );
@@ -196,7 +196,7 @@ describe("a machine by its table", () => {
     }
   });
 
-  test("a machine by its table leaves its input unchanged when its work throws, and continues", () => {
+  test("a machine's table leaves its input unchanged when an action throws, and continues", () => {
     const machine = setup({
       types: { context: {} as Counted, events: {} as { type: "go" | "fall" } },
       actions: {
@@ -213,7 +213,7 @@ describe("a machine by its table", () => {
     expect(player.step(state, { type: "go" }).state.context).toEqual({ n: 1 });
   });
 
-  test("a machine by its table stops endless always-steps with an error", () => {
+  test("a machine's table stops endless always-transitions with an error", () => {
     const machine = kit.createMachine({
       id: "m",
       context: { n: 0 },
@@ -226,7 +226,7 @@ describe("a machine by its table", () => {
   });
 });
 
-describe("what the table does not support is refused by name", () => {
+describe("an unsupported feature of a machine is refused by name", () => {
   const one = (state: object) => ({ initial: "A", states: { A: state, B: {} } });
   test.each<[string, object]>([
     ["m.A: the table does not support after", one({ after: { 10: "B" } })],
@@ -278,7 +278,7 @@ describe("what the table does not support is refused by name", () => {
       "m.A: the table does not support a transition with several targets",
       one({ on: { go: { target: ["#m.A", "#m.B"] } } }),
     ],
-  ])("%s", (message, config) => {
+  ])("a machine's table refuses by name: %s", (message, config) => {
     const machine = createMachine({ id: "m", ...config } as never).provide({
       guards: { isEven: () => true, isBoth: and(["isEven"]) },
       actions: { add: enqueueActions(() => {}), keep: assign({}), plain: () => {} },
@@ -286,19 +286,19 @@ describe("what the table does not support is refused by name", () => {
     expect(() => compileMachine(machine)).toThrow(message);
   });
 
-  test("also where only a wildcard leads to it", () => {
+  test("an unsupported feature is also found where only a wildcard leads to it", () => {
     const machine = createMachine({ id: "m", initial: "A", states: { A: { on: { "*": { actions: "nothing" } } } } });
     expect(() => compileMachine(machine)).toThrow("the action nothing, which is not implemented");
   });
 
-  test("a machine with more states than a table should have", () => {
+  test("a machine with more states than a table may have is refused", () => {
     const states = Object.fromEntries(Array.from({ length: 17 }, (_, n) => [`s${n}`, {}]));
     const region = { initial: "s0", states };
     const machine = createMachine({ id: "m", type: "parallel", states: { a: region, b: region, c: region } });
     expect(() => compileMachine(machine)).toThrow("m: the table does not support machines with more than 4096 states");
   });
 
-  test("a function where a value is assigned, or an event to an actor that is not named by its id", () => {
+  test("a function as an assigned value, or an event to an actor without an id, is refused", () => {
     const play = (work: Parameters<typeof enqueueActions>[0]) => {
       const machine = createMachine({ id: "m", context: {}, on: { go: { actions: "work" } } });
       const player = new MachinePlayer(machine.provide({ actions: { work: enqueueActions(work as never) } } as never));

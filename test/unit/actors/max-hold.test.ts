@@ -32,7 +32,7 @@ function begin() {
 }
 
 describe("max_hold", () => {
-  test("a holder yields after max_hold, and the best other session gets the floor", () => {
+  test("a holder yields after max_hold, and the next session gets the floor", () => {
     const { stage, timer, fire } = begin();
     expect(timer.dueAt).toBe(stage.now + 20_000);
     fire();
@@ -57,7 +57,7 @@ describe("max_hold", () => {
     expect(next!.id).not.toBe(timer.id);
   });
 
-  test("max_hold goes with its session, and with its agent", () => {
+  test("a timer of max_hold ends with its session, and changes with its agent", () => {
     const { stage } = begin();
     stage.ask({ type: "session.switch_agent", sessionId: "prompt", agentId: "call" });
     expect(timersOf(stage.facts)).toEqual([]);

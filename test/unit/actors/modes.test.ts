@@ -16,7 +16,7 @@ const modeOf = (floor: FloorStage, runId: string) => {
   return reply.ok && reply.task ? reply.task.mode : "no task";
 };
 
-test("a turn keeps the mode in which it began; one that waits begins in the newest", () => {
+test("a turn keeps the mode in which it began; a waiting turn begins in the newest mode", () => {
   const floor = open();
   floor.chat("model", "m1");
   floor.chat("model", "m2");
@@ -27,14 +27,14 @@ test("a turn keeps the mode in which it began; one that waits begins in the newe
   expect(modeOf(floor, "run-m2")).toBe("b");
 });
 
-test("choosing the mode that a session has is not an event", () => {
+test("choosing the mode that a session already has adds no event", () => {
   const floor = open();
   toMode(floor, "b");
   toMode(floor, "b");
   expect(floor.events("session_updated")).toEqual([{ mode: "b" }]);
 });
 
-test("a mode that a reload has removed leaves the session in the first", () => {
+test("a session whose mode a reload removed gets the first mode", () => {
   const floor = open();
   toMode(floor, "b");
   floor.catalog = makeCatalog([{ name: "model", modes: modes("a"), adapter }]);

@@ -20,13 +20,13 @@ const BEFORE = RECORDED.slice(0, FIRST.length);
 const AFTER = RECORDED.slice(FIRST.length + 1);
 const { snapshot: SNAPSHOT } = JSON.parse(RECORDED[FIRST.length]!) as { snapshot: string };
 
-test("a catalogue without the keys for hearing sessions together decides, says and answers what it did before", () => {
+test("a catalogue without the keys for hearing sessions together decides and answers as it did before", () => {
   const stage = new FloorStage(recordedCatalog());
   expect(play(stage, FIRST)).toEqual(BEFORE);
   expect(play(stage, SECOND)).toEqual(AFTER);
 });
 
-test("a floor that the release before stored is restored, and continues as it would have there", () => {
+test("a floor that the previous release stored is restored, and continues as it would have there", () => {
   const stage = new FloorStage(recordedCatalog());
   play(stage, FIRST);
   const { actors, lastNow } = readSnapshot({ version: 1, head: 1, snapshot: SNAPSHOT, format: 1 });

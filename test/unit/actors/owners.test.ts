@@ -41,21 +41,18 @@ const FOREIGN: LooseCommand[] = [
   { type: "session.withdraw", sessionId: "call", messageId: "m" },
 ] as LooseCommand[];
 
-describe("a session whose id was another's once", () => {
-  test.each(FOREIGN)(
-    "a session whose id was another's once is not there for its former owner: $type",
-    async (command) => {
-      const stage = await handOver();
-      const before = await stage.store.store.viewSession(SESSION.sessionId as never, 10);
-      expect(await stage.ask(command, asAnn)).toMatchObject({ ok: false, code: "session_not_found" });
-      // Also refused where the session must be loaded from its row first.
-      expect(await stage.neighbour().ask(command, asAnn)).toMatchObject({ ok: false, code: "session_not_found" });
-      expect(await stage.store.store.viewSession(SESSION.sessionId as never, 10)).toEqual(before);
-    },
-  );
+describe("a session whose id formerly belonged to another owner", () => {
+  test.each(FOREIGN)("a session whose id was another owner's is not found for that owner: $type", async (command) => {
+    const stage = await handOver();
+    const before = await stage.store.store.viewSession(SESSION.sessionId as never, 10);
+    expect(await stage.ask(command, asAnn)).toMatchObject({ ok: false, code: "session_not_found" });
+    // Also refused where the session must be loaded from its row first.
+    expect(await stage.neighbour().ask(command, asAnn)).toMatchObject({ ok: false, code: "session_not_found" });
+    expect(await stage.store.store.viewSession(SESSION.sessionId as never, 10)).toEqual(before);
+  });
 
   test.each(["floor.stop", "floor.stop_all"])(
-    "a session whose id was another's once keeps its floor from its former owner: %s",
+    "a session whose id was another owner's keeps its floor from that owner: %s",
     async (type) => {
       const stage = await handOver();
       expect(await stage.ask({ type } as LooseCommand, asAnn)).toMatchObject({ ok: false, code: "not_found" });
@@ -63,13 +60,13 @@ describe("a session whose id was another's once", () => {
     },
   );
 
-  test("a session whose id was another's once inherits no flags", async () => {
+  test("a session whose id was another owner's inherits no flags", async () => {
     const stage = await handOver();
     const { flags } = await stage.store.store.viewFloor(FLOOR as never, { sessions: 1, decisions: 1 });
     expect(flags).toEqual({});
   });
 
-  test("a session whose id was another's once obeys its owner, and operators", async () => {
+  test("a session whose id was another owner's obeys its present owner, and operators", async () => {
     const stage = await handOver();
     const rename = { type: "session.rename", sessionId: "call", title: "mine" } as LooseCommand;
     expect(await stage.ask(rename, asBob)).toMatchObject({ ok: true });

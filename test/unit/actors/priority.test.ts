@@ -21,11 +21,11 @@ const of = (agent: string, context: { now?: number; userId?: string; flags?: Rec
   effectivePriority(catalog.agents.get(agent)!, catalog, { now: noon, userId: undefined, flags: {}, ...context });
 
 describe("an effective priority", () => {
-  test("an effective priority is the agent's own where nothing else applies", () => {
+  test("the effective priority is the agent's own if no rule applies", () => {
     expect(of("music")).toEqual({ value: 20, explained: [{ step: "agent", value: 20 }] });
   });
 
-  test("an effective priority starts with the user's override, and its explanation lists it", () => {
+  test("the effective priority starts with the user's override, and its explanation lists it", () => {
     expect(of("music", { userId: "ann" }).explained).toEqual([
       { step: "agent", value: 20 },
       { step: "override", value: 50 },
@@ -33,7 +33,7 @@ describe("an effective priority", () => {
     expect(of("music", { userId: "bob" }).value).toBe(20);
   });
 
-  test("an effective priority follows the time of day of the rule's own zone: the start is inside, the end is not", () => {
+  test("the effective priority follows the time of day in the rule's zone, including its start and excluding its end", () => {
     const shanghai = (hour: number, minute = 0) => Date.UTC(2026, 5, 1, hour - 8, minute);
     expect(of("music", { now: shanghai(21, 59) }).value).toBe(20);
     expect(of("music", { now: shanghai(22) }).value).toBe(10);
@@ -42,7 +42,7 @@ describe("an effective priority", () => {
     expect(of("phone", { now: shanghai(22) }).value).toBe(90);
   });
 
-  test("an effective priority follows the floor's flags, and adds up in the order of the file", () => {
+  test("the effective priority adds the rules of the floor's flags in the order of the file", () => {
     const night = Date.UTC(2026, 5, 1, 15);
     expect(of("music", { now: night, flags: { emergency: true } }).explained).toEqual([
       { step: "agent", value: 20 },
@@ -52,7 +52,7 @@ describe("an effective priority", () => {
     expect(of("music", { flags: { emergency: false } }).value).toBe(20);
   });
 
-  test("an effective priority is clamped to 0..100 at the end, and its explanation lists it", () => {
+  test("the effective priority is clamped to 0..100 at the end, and its explanation lists that", () => {
     const night = Date.UTC(2026, 5, 1, 15);
     expect(of("phone", { flags: { emergency: true } }).explained.at(-1)).toEqual({ step: "clamp", value: 100 });
     expect(of("chat", { now: night }).value).toBe(0);

@@ -27,7 +27,7 @@ describe("a turn", () => {
     expect(floor.state("music")).toBe("active.running");
   });
 
-  test("a turn on a session that is not active asks for the floor first, and rejected leaves nothing", () => {
+  test("a turn of a session that is not active requests the floor first, and leaves nothing if it is rejected", () => {
     const floor = new FloorStage(withMusic({}));
     floor.create("music", { activate: false });
     floor.create("phone");
@@ -43,7 +43,7 @@ describe("a turn", () => {
     expect(floor.state("music")).toBe("active.running");
   });
 
-  test("a turn that would create a session leaves no session behind when it is rejected", () => {
+  test("a rejected turn that would create a session leaves no session behind", () => {
     const floor = new FloorStage(withMusic({}));
     floor.create("phone");
     const reply = floor.ask({
@@ -56,7 +56,7 @@ describe("a turn", () => {
     expect(floor.state("new")).toBeUndefined();
   });
 
-  test("a turn while another runs is refused, queued or takes over, as the agent says", () => {
+  test("a turn while another runs is refused, queued or takes over, as its agent is configured", () => {
     expect(playing().chat("music", "m2")).toMatchObject({ ok: false, code: "agent_busy" });
 
     const queueing = playing({ when_busy: "enqueue" });
@@ -99,13 +99,13 @@ describe("an attempt", () => {
     expect(floor.claim("music", "run-m1", "other")).toMatchObject({ task: { attempt: 2 } });
   });
 
-  test("an attempt that lives is not replaced before the run's topic was asked for its driver", () => {
+  test("a live attempt is not replaced before its driver was asked for on the run's topic", () => {
     const floor = playing();
     expect(floor.claim("music", "run-m1", "other", false)).toMatchObject({ isClaimed: true });
     expect(floor.report("music", "run-m1", 2)).toMatchObject({ standing: { standing: "go" } });
   });
 
-  test("an attempt that was held too long is given back without being lost", () => {
+  test("an attempt that was held too long is given back, and its run is not lost", () => {
     const floor = playing({ adapter: scripted({ restartable: false }) });
     floor.on("music", "pause");
     floor.report("music", "run-m1", 2, { outcome: { kind: "lost", yielded: true } });
@@ -115,7 +115,7 @@ describe("an attempt", () => {
     expect(floor.claim("music", "run-m1", "other", false)).toMatchObject({ task: { attempt: 2 } });
   });
 
-  test("an attempt of an older attempt changes nothing, and the attempt has to stop", () => {
+  test("a report of a replaced attempt changes nothing, and its answer stops the attempt", () => {
     const floor = playing();
     floor.claim("music", "run-m1", "other");
     const { facts, reply } = floor.deliver({
@@ -132,7 +132,7 @@ describe("an attempt", () => {
     expect(floor.state("music")).toBe("active.running");
   });
 
-  test("an attempt that is being stopped has its last report kept: once, in order, and until it has stopped", () => {
+  test("the last report of an attempt that is being stopped is kept: once, in order, and until it has stopped", () => {
     const floor = playing();
     floor.on("music", "abort");
     const last = (n: number, offset: number, text: string, outcome?: { kind: "stopped" }) => {
@@ -150,7 +150,7 @@ describe("an attempt", () => {
     expect(last(4, 11, " li")).toEqual([]);
   });
 
-  test("an attempt that is being stopped may begin messages with its last report, and nothing else", () => {
+  test("the last report of an attempt that is being stopped may only begin messages", () => {
     const floor = playing();
     floor.on("music", "abort");
     const { facts } = floor.deliver({
@@ -174,7 +174,7 @@ describe("an attempt", () => {
   });
 
   test.each(["archive", "stop"] as const)(
-    "an attempt has its last report kept beyond %s, after which nothing is logged",
+    "the last report of an attempt is kept until %s, after which nothing is logged",
     (verb) => {
       const floor = playing();
       floor.on("music", verb);
@@ -194,7 +194,7 @@ describe("an attempt", () => {
     },
   );
 
-  test("an attempt whose session was deleted has no last report, and no timer waits for them", () => {
+  test("an attempt whose session was deleted has no last report, and leaves no timer", () => {
     const floor = playing();
     floor.on("music", "abort");
     const { timerId } = floor.actors.machineState("music" as never)!.context.stopping!;
@@ -214,7 +214,7 @@ describe("an attempt", () => {
     expect(closed(facts)).toEqual(["a1 interrupted"]);
   });
 
-  test("an attempt that spoke is not repeated unless its agent may be: the run is lost, and the session failed", () => {
+  test("an attempt with output is not repeated unless its agent is restartable: the run is lost, and the session failed", () => {
     const floor = playing({ adapter: scripted({ restartable: false }) });
     const reply = floor.claim("music", "run-m1", "other");
     expect(reply).not.toHaveProperty("task");
@@ -253,7 +253,7 @@ describe("an attempt", () => {
 });
 
 describe("reports", () => {
-  test("reports count once and in order: an old one is ignored, a gap is asked for", () => {
+  test("reports count once and in order: an old one is ignored, and a gap is requested", () => {
     const floor = playing();
     expect(say(floor, 1, "again")).toMatchObject({ standing: { standing: "go" } });
     expect(floor.facts.filter((fact) => fact.type === "draft.append")).toHaveLength(1);
@@ -304,7 +304,7 @@ describe("reports", () => {
     }
   });
 
-  test("reports go where the provider's session lies, until that session is lost", () => {
+  test("a run goes to the worker that has the provider's session, until that session is lost", () => {
     const floor = playing();
     floor.report("music", "run-m1", 2, {
       parts: [{ kind: "provider_session", id: "p-1", home: "here" }],
@@ -324,7 +324,7 @@ describe("reports", () => {
     expect(requestedRuns(floor.facts).at(-1)).not.toHaveProperty("home");
   });
 
-  test("reports of a failure keep the text and let the user try again", () => {
+  test("a report of a failure keeps the text and lets the user try again", () => {
     const floor = playing();
     floor.report("music", "run-m1", 2, {
       outcome: { kind: "failed", code: "provider_rate_limited", message: "slow down", retryAfterMs: 900 },

@@ -8,7 +8,7 @@ const signals = (facts: readonly Fact[]) =>
   );
 
 describe("a pause", () => {
-  test("a pause holds the run of an agent that can wait, and the resume lets it continue", () => {
+  test("a pause holds the run of an agent that supports it, and the resume lets it continue", () => {
     const floor = playing();
     const { facts } = floor.deliver({
       type: "session.create",
@@ -64,7 +64,7 @@ describe("a pause", () => {
 });
 
 describe("an abort", () => {
-  test("an abort ends the run and keeps its text, and without a run is not an error", () => {
+  test("an abort ends the run and keeps its text, and is not an error without a run", () => {
     const floor = playing();
     const { facts } = floor.deliver({ type: "session.abort", sessionId: "music" });
     expect(facts.filter((fact) => fact.type === "event").map((fact) => fact.event.type)).toEqual([
@@ -84,7 +84,7 @@ describe("an abort", () => {
     expect(floor.actors.machineState("music" as never)?.value.activity).toBe("idle");
   });
 
-  test("an abort frees the session for a next run after ten seconds, even if the worker never says that it stopped", () => {
+  test("an abort frees the session for the next run after ten seconds, even if the worker never confirms the stop", () => {
     const floor = playing();
     floor.on("music", "abort");
     floor.chat("music", "m2");
@@ -119,7 +119,7 @@ describe("an interaction", () => {
     });
   });
 
-  test("an interaction runs out: the run fails with interaction_timeout and its complete", () => {
+  test("an interaction that times out fails the run with interaction_timeout and complete", () => {
     const floor = asking();
     const { interactions } = floor.actors.machineState("music" as never)!.context.run!;
     floor.ask({ type: "timer", sessionId: "music", timerId: interactions[0]!.timerId });
@@ -129,7 +129,7 @@ describe("an interaction", () => {
     expect(floor.state("music")).toBe("active.failed");
   });
 
-  test("an interaction approved for always needs no asking for the rest of the session", () => {
+  test("a tool that is approved for always needs no confirmation for the rest of the session", () => {
     const floor = playing();
     const toolCall = { toolCallId: "t1", function: { name: "open_trunk", arguments: "{}" } };
     const interaction = { kind: "confirmation" as const, requestId: "q1", toolCall, isSensitive: true };

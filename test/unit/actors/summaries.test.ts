@@ -134,7 +134,7 @@ describe("a summary", () => {
     expect(isWanted(stage.talk("a".repeat(65_536)))).toBe(true);
   });
 
-  test("a summary is not wanted of an agent whose entry has none, and asking for it is refused", () => {
+  test("an agent without summaries requests none, and a request for one is refused", () => {
     const floor = new FloorStage(CATALOG);
     floor.create("plain");
     expect(floor.ask({ type: "session.summarize", sessionId: "plain" })).toMatchObject({
@@ -154,7 +154,7 @@ describe("a summary", () => {
     expect(summaries(stage.take(written()))).toHaveLength(1);
   });
 
-  test("a summary continues at once if there was more than one request holds", () => {
+  test("a summary is continued at once if there are more messages than one request holds", () => {
     const stage = new Stage();
     stage.summarize();
     stage.begin();
@@ -175,7 +175,7 @@ describe("a summary", () => {
 });
 
 describe("a late attempt", () => {
-  test("a late attempt changes nothing once another attempt was begun", () => {
+  test("a late attempt at a summary changes nothing once another attempt has begun", () => {
     const stage = new Stage();
     stage.summarize();
     stage.begin("one");
@@ -189,22 +189,25 @@ describe("a late attempt", () => {
     expect(summaries(stage.take(written(), 2))).toEqual([]);
   });
 
-  test.each(["archive", "delete"] as const)("is ignored after %s, and is told to stop", (verb) => {
-    const stage = new Stage();
-    stage.summarize();
-    stage.begin();
-    stage.on("writer", verb);
-    expect(stage.facts).toContainEqual({ type: "effect.remove", id: stage.wanted.id });
-    expect(stage.facts).toContainEqual({
-      type: "signal",
-      runId: stage.wanted.runId,
-      signal: { signal: "stop", attempt: 1 },
-    });
-    expect(summaries(stage.take(written()))).toEqual([]);
-    expect(stage.state("writer")).toBe(verb === "archive" ? "archived" : "deleted");
-  });
+  test.each(["archive", "delete"] as const)(
+    "a report of a late attempt is ignored after %s, and its answer stops the attempt",
+    (verb) => {
+      const stage = new Stage();
+      stage.summarize();
+      stage.begin();
+      stage.on("writer", verb);
+      expect(stage.facts).toContainEqual({ type: "effect.remove", id: stage.wanted.id });
+      expect(stage.facts).toContainEqual({
+        type: "signal",
+        runId: stage.wanted.runId,
+        signal: { signal: "stop", attempt: 1 },
+      });
+      expect(summaries(stage.take(written()))).toEqual([]);
+      expect(stage.state("writer")).toBe(verb === "archive" ? "archived" : "deleted");
+    },
+  );
 
-  test("a late attempt is known after a restart of the floor", () => {
+  test("a late attempt is recognised after a restart of the floor", () => {
     const stage = new Stage();
     stage.talk();
     stage.summarize();
@@ -215,7 +218,7 @@ describe("a late attempt", () => {
 });
 
 describe("a failed summary", () => {
-  test("a failed summary is tried again with growing pauses, three times in all; then after as many new messages", () => {
+  test("a failed summary is retried with growing pauses, three times in all, and then after as many new messages", () => {
     const stage = new Stage();
     stage.talk();
     stage.talk();
@@ -233,7 +236,7 @@ describe("a failed summary", () => {
     expect(isWanted(stage.talk())).toBe(true);
   });
 
-  test("each failed attempt at a summary says why and when the next one begins, the last one that none does", () => {
+  test("each failed attempt at a summary logs the reason and the time of the next attempt, if there is one", () => {
     const stage = new Stage();
     stage.talk();
     stage.summarize();
@@ -259,7 +262,7 @@ describe("a failed summary", () => {
     ]);
   });
 
-  test("a summary whose workers were all lost reports it", () => {
+  test("a summary whose workers were all lost is reported as failed", () => {
     const stage = new Stage();
     stage.summarize();
     const { runId } = stage.wanted;
@@ -269,7 +272,7 @@ describe("a failed summary", () => {
     expect(stage.events("session_updated", facts)).toMatchObject([{ summaryFailure: { errorCode: "run_lost" } }]);
   });
 
-  test("a failed summary waits as long as the provider says, within an hour", () => {
+  test("a failed summary waits as long as the provider requests, up to an hour", () => {
     const stage = new Stage();
     stage.summarize();
     stage.begin();
@@ -280,7 +283,7 @@ describe("a failed summary", () => {
     expect(stage.wanted.dueAt - stage.now).toBe(3_600_000);
   });
 
-  test("a failed summary is not tried again if that is in vain; its tokens count", () => {
+  test("a summary whose failure is permanent is not retried, and its tokens are counted", () => {
     const stage = new Stage();
     stage.summarize();
     stage.begin();
@@ -289,7 +292,7 @@ describe("a failed summary", () => {
     expect(stage.context.tokenUsage.used).toBe(10);
   });
 
-  test("a failed summary is tried by another worker at once if the first one shuts down, and no more than three times", () => {
+  test("a summary whose worker shuts down is retried at once by another worker, at most three times", () => {
     const stage = new Stage();
     stage.summarize();
     stage.begin();
