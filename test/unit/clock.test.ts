@@ -28,14 +28,14 @@ function makeClock({ at = BOOT, mayFall = false } = {}) {
 }
 
 describe("the time of a process", () => {
-  test("the time of a process is that of the wall clock, and continues as time passes", () => {
+  test("the process's time starts at the wall clock, and advances", () => {
     const { clock, pass } = makeClock();
     expect(clock.now()).toBe(BOOT);
     pass(1_500);
     expect(clock.now()).toBe(BOOT + 1_500);
   });
 
-  test("the time of a process is in whole ms", () => {
+  test("the process's time is in whole milliseconds", () => {
     const { clock, pass } = makeClock();
     pass(0.7);
     expect(clock.now()).toBe(BOOT);
@@ -43,7 +43,7 @@ describe("the time of a process", () => {
     expect(clock.now()).toBe(BOOT + 1);
   });
 
-  test("the time of a process does not follow the wall clock before the two are compared", () => {
+  test("the process's time does not follow the wall clock before the two are compared", () => {
     const { clock, set } = makeClock();
     set(3_600_000);
     expect(clock.now()).toBe(BOOT);
@@ -51,7 +51,7 @@ describe("the time of a process", () => {
     expect(clock.now()).toBe(BOOT + 3_600_000);
   });
 
-  test("the time of a process never goes back: a wall clock that is behind is waited for", () => {
+  test("the process's time never goes back: it waits for a wall clock that is behind", () => {
     const { clock, jumps, pass, set } = makeClock();
     set(-60_000);
     clock.compare();
@@ -68,7 +68,7 @@ describe("the time of a process", () => {
     expect(jumps).toEqual([]);
   });
 
-  test("the time of a process goes back where it may, when the wall clock had been ahead by more than 5 s, and by no less", () => {
+  test("the process's time may go back only if the wall clock had been ahead by more than 5 s", () => {
     const { clock, jumps, pass, set } = makeClock({ mayFall: true });
     set(600_000);
     clock.compare();
@@ -82,7 +82,7 @@ describe("the time of a process", () => {
     expect(jumps).toEqual([600_000]);
   });
 
-  test("the time of a process starts at the given time if the wall clock is behind it, and follows the wall clock once it is ahead", () => {
+  test("the process's time starts at the given time if the wall clock is behind it, and follows the wall clock once it is ahead", () => {
     const { clock, jumps, pass, set } = makeClock({ at: Date.UTC(1970, 0, 1) });
     clock.startAt(BOOT);
     expect(clock.now()).toBe(BOOT);
@@ -96,7 +96,7 @@ describe("the time of a process", () => {
     expect(jumps).toEqual([3_600_000]);
   });
 
-  test("the time of a process does not go back to the given start", () => {
+  test("the process's time does not go back to the given start", () => {
     const { clock } = makeClock();
     clock.startAt(BOOT - 1);
     clock.startAt(0);
@@ -105,7 +105,7 @@ describe("the time of a process", () => {
 });
 
 describe("a jump of the wall clock", () => {
-  test("forward by more than 5 s is reported to all listeners, with its length", () => {
+  test("a jump forward by more than 5 s is reported to all listeners, with its length", () => {
     const { clock, jumps, set } = makeClock();
     const others: number[] = [];
     clock.onJump((byMs) => others.push(byMs));
@@ -158,7 +158,7 @@ describe("the real clock", () => {
   beforeEach(() => void vi.useFakeTimers());
   afterEach(() => void vi.useRealTimers());
 
-  test("compares the two each second while it runs, and not afterwards", () => {
+  test("the real clock compares the two clocks each second while it runs, and not afterwards", () => {
     const { clock, jumps, set } = makeClock();
     clock.start();
     set(60_000);
@@ -173,7 +173,7 @@ describe("the real clock", () => {
     expect(vi.getTimerCount()).toBe(0);
   });
 
-  test("calls back once, and not when that is cancelled", () => {
+  test("the real clock calls back once, and not if the timer was cancelled", () => {
     const { clock } = makeClock();
     const called: string[] = [];
     clock.after(100, () => called.push("kept"));
@@ -192,8 +192,8 @@ test("the clock of this machine goes forward", () => {
   expect(clock.now()).toBeGreaterThanOrEqual(before);
 });
 
-describe("how far the database's clock is ahead", () => {
-  test("follows small changes at once, and a jump when the next comparison shows it too", () => {
+describe("the offset of the database's clock", () => {
+  test("the offset follows small changes at once, and a jump when the next comparison confirms it", () => {
     const time = new DatabaseTime(100);
     expect([time.compare(-4_000), time.offsetMs]).toEqual([true, -4_000]);
     expect([time.compare(600_000), time.offsetMs]).toEqual([false, -4_000]);
@@ -206,8 +206,8 @@ describe("how far the database's clock is ahead", () => {
   });
 });
 
-describe("a node that keeps comparing", () => {
-  test("an error of the clock that passes within the pause affects only one comparison, also with a slow database", async () => {
+describe("a node that compares its clock repeatedly", () => {
+  test("a short error of the clock affects only one comparison, also with a slow database", async () => {
     const clock = new VirtualClock();
     const time = new DatabaseTime(0);
     let errorMs = 0;
@@ -230,7 +230,7 @@ describe("a node that keeps comparing", () => {
     expect(clock.timerCount).toBe(0);
   });
 
-  test("a node that keeps comparing continues after a comparison that failed, and compares no more once it is stopped", async () => {
+  test("a node continues after a failed comparison, and compares no more once it is stopped", async () => {
     const clock = new VirtualClock();
     const time = new DatabaseTime(0);
     const answers = [new Error("away"), 400];

@@ -47,7 +47,7 @@ function busyFloor(): FloorStage {
   return floor;
 }
 
-describe("a delay or a piece of work that a machine asks XState for does not survive a restore", () => {
+describe("XState does not restore a machine's delays or invoked work", () => {
   /** Every `after` and `invoke` of a machine, by its state. */
   function asksOf(machine: AnyStateMachine): string[] {
     const asks: string[] = [];
@@ -60,7 +60,7 @@ describe("a delay or a piece of work that a machine asks XState for does not sur
     return asks;
   }
 
-  test("so the machines request no delays", () => {
+  test("the machines request no delays", () => {
     expect([...asksOf(sessionMachine), ...asksOf(arbiterMachine)]).toEqual([]);
     const sinful = createMachine({
       initial: "a",
@@ -69,7 +69,7 @@ describe("a delay or a piece of work that a machine asks XState for does not sur
     expect(asksOf(sinful)).toEqual(["(machine).a after", "(machine).b invoke"]);
   });
 
-  test("the machines' actions send nothing later and start only sessions", () => {
+  test("the machines' actions schedule nothing and start only sessions", () => {
     const folder = new URL("../../../src/actors/", import.meta.url);
     const sins = /\b(?:fromPromise|fromCallback|fromObservable|fromTransition|waitFor|setTimeout)\b|\bdelay:/;
     expect(sins.test('raise({ type: "later" }, { delay: 10 })')).toBe(true);
@@ -97,7 +97,7 @@ describe("a delay or a piece of work that a machine asks XState for does not sur
   });
 });
 
-describe("a snapshot of anything else is accepted silently", () => {
+describe("XState accepts any snapshot silently", () => {
   type Persisted = { value: unknown; context: object; children: Record<string, { src: string; snapshot: object }> };
 
   /** The persisted state of the machines, with a change. */
@@ -121,7 +121,7 @@ describe("a snapshot of anything else is accepted silently", () => {
     ["a session that is over", ({ children }) => Object.assign(children["music"]!.snapshot, { status: "done" })],
     ["no session where the floor names one", ({ children }) => delete children["stacker"]],
     ["no session where the queue names one", ({ children }) => delete children["patient"]],
-  ])("so %s is refused", (_, change) => {
+  ])("a snapshot with %s is refused", (_, change) => {
     expect(() => new FloorActors(FLOOR, changed(change))).toThrow(BrokenActors);
   });
 
@@ -129,12 +129,12 @@ describe("a snapshot of anything else is accepted silently", () => {
     ["an arbiter in a state there is none", (persisted) => Object.assign(persisted, { value: "levitating" })],
     ["an arbiter that is over", (persisted) => Object.assign(persisted, { status: "done" })],
     ["a floor that remembers nothing", (persisted) => Object.assign(persisted, { context: {} })],
-  ])("so %s is refused, too", (_, change) => {
+  ])("a snapshot with %s is refused at its restore", (_, change) => {
     expect(() => new FloorActors(FLOOR, changed(change))).toThrow();
   });
 });
 
-describe("an event that a state does not know is ignored silently", () => {
+describe("XState silently ignores an event that a state does not handle", () => {
   const about = { sessionId: "s" };
   const attempt = { ...about, runId: "run-m1", attempt: 1 };
   const COMMANDS: LooseCommand[] = [
@@ -215,7 +215,7 @@ describe("an event that a state does not know is ignored silently", () => {
   };
 
   test.each(Object.entries(STATES))(
-    "so every command has its answer, and one only, where the session is %s",
+    "every command gets exactly one answer if the session is %s",
     (_, make) => {
       for (const command of COMMANDS) {
         const floor = make();
@@ -245,7 +245,7 @@ describe("an event that a state does not know is ignored silently", () => {
   });
 
   test.each(["xstate.stop", "xstate.done.actor.s", "xstate.error.actor.s", "xstate.init", "leave", "left", "nonsense"])(
-    "so a malformed command, %s, breaks the actors that get it instead of being obeyed",
+    "a malformed command, %s, breaks the actors that get it instead of being obeyed",
     (type) => {
       const floor = STATES["active.idle"]!();
       const before = persistWhole(floor.actors);
@@ -257,7 +257,7 @@ describe("an event that a state does not know is ignored silently", () => {
   );
 });
 
-describe("a throw within a machine kills the actor for good, and perhaps the process", () => {
+describe("an exception within a machine stops the XState actor for good, and perhaps the process", () => {
   /** A catalogue that throws for one agent. */
   function withThrowing(agentId: string): Catalog {
     const agents = new Map(CATALOG.agents);
@@ -273,7 +273,7 @@ describe("a throw within a machine kills the actor for good, and perhaps the pro
     ["the arbiter", "alarm", ring],
     ["a session that the arbiter tells", "stacker", ring],
     ["a session that is asked directly", "stacker", (floor: FloorStage) => floor.on("stacker", "pause")],
-  ])("so it ends the actors of its floor and nothing else: thrown by %s", (_, throwing, ask) => {
+  ])("an exception ends the actors of its floor and nothing else: thrown by %s", (_, throwing, ask) => {
     const floor = busyFloor();
     const persisted = persistWhole(floor.actors);
     floor.catalog = withThrowing(throwing);
@@ -290,8 +290,8 @@ describe("a throw within a machine kills the actor for good, and perhaps the pro
   });
 });
 
-describe("a snapshot grows with what a machine remembers", () => {
-  test("so it remembers no more after six hundred turns than after three hundred", () => {
+describe("an XState snapshot grows with the machine's context", () => {
+  test("a session's snapshot is no larger after six hundred turns than after three hundred", () => {
     const floor = new FloorStage(makeCatalog([{ name: "music", when_busy: "enqueue" }]));
     floor.create("music");
     const sizes: number[] = [];

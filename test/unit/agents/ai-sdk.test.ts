@@ -104,12 +104,12 @@ describe.each(Object.keys(WIRES) as (keyof typeof WIRES)[])("%s", (provider) => 
     expect(stage.sleeps).toEqual([500, 1_000]);
   });
 
-  test("a failure that a further try resolved is not reported", async () => {
+  test("a failure that a retry resolved is not reported", async () => {
     server.willReply({ kind: "cut" }, { kind: "stream", ending: "cut" }, { kind: "stream", text: ["Hello"] });
     expect(textOf(await play(model(provider), turnOf(PROMPT)))).toBe("Hello");
   });
 
-  test.each(["cut", "early"] as const)("a reply that has begun is not tried again when it is %s", async (ending) => {
+  test.each(["cut", "early"] as const)('a reply that has begun is not retried when it ends by "%s"', async (ending) => {
     server.willReply({ kind: "stream", text: ["Hel"], ending });
     const { parts, failure } = await playToFailure(model(provider), turnOf(PROMPT));
     expect(parts).toEqual([{ type: "text", text: "Hel" }]);
@@ -135,16 +135,19 @@ describe.each(Object.keys(WIRES) as (keyof typeof WIRES)[])("%s", (provider) => 
     expect(server.requests).toHaveLength(2);
   });
 
-  test.each([400, 401, 404])("a %i is a refusal, with the provider's own error", async (status) => {
-    server.willReply({ kind: "refusal", status, error: { type: "invalid_request_error" } });
-    const { failure } = await playToFailure(model(provider), turnOf(PROMPT));
-    expect(failure).toMatchObject({
-      code: "provider_refused",
-      message: `The model's provider refused the request (${status} invalid_request_error).`,
-      retryable: false,
-    });
-    expect(server.requests).toHaveLength(1);
-  });
+  test.each([400, 401, 404])(
+    "a response with status %i is a refusal, with the provider's own error",
+    async (status) => {
+      server.willReply({ kind: "refusal", status, error: { type: "invalid_request_error" } });
+      const { failure } = await playToFailure(model(provider), turnOf(PROMPT));
+      expect(failure).toMatchObject({
+        code: "provider_refused",
+        message: `The model's provider refused the request (${status} invalid_request_error).`,
+        retryable: false,
+      });
+      expect(server.requests).toHaveLength(1);
+    },
+  );
 
   test("a completely filtered reply is a refusal; a partly filtered reply is a reply", async () => {
     server.willReply({ kind: "stream", ending: "filtered" });
@@ -182,7 +185,7 @@ describe.each(Object.keys(WIRES) as (keyof typeof WIRES)[])("%s", (provider) => 
   test.each([
     ["before a word of its answer", { kind: "stream", ending: "never" }, ""],
     ["in the middle of it", { kind: "stream", text: ["Hel"], ending: "never" }, "Hel"],
-  ] as const)("a provider that falls silent %s is given up, and not asked again", async (_, reply, said) => {
+  ] as const)("a provider that falls silent %s is abandoned, and not asked again", async (_, reply, said) => {
     server.willReply(reply);
     const stage = createRunStage({ time: "stands" });
     const patient = { first_token_timeout: "20s", next_token_timeout: "5s" };
@@ -216,7 +219,7 @@ describe.each(Object.keys(WIRES) as (keyof typeof WIRES)[])("%s", (provider) => 
     expect(stage.leftovers()).toEqual({ sleepers: 0, listeners: 0 });
   });
 
-  test("time in which no part is requested does not count as the provider's silence", async () => {
+  test("time in which no part is pulled does not count as the provider's silence", async () => {
     server.willReply({ kind: "stream", text: ["Hel", "lo"] });
     const stage = createRunStage({ time: "stands" });
     const parts = model(provider).run(turnOf(PROMPT), stage.control)[Symbol.asyncIterator]();
@@ -254,7 +257,7 @@ describe.each(Object.keys(WIRES) as (keyof typeof WIRES)[])("%s", (provider) => 
   });
 });
 
-test("several providers answer side by side in one process, each at its address with its own key", async () => {
+test("several providers answer concurrently in one process, each at its address with its own key", async () => {
   const providers = Object.keys(WIRES) as (keyof typeof WIRES)[];
   const keyOf = (provider: string) => `key-of-${provider}`;
   const variable = (provider: string) => `KEY_${provider.replaceAll("-", "_")}`;
@@ -277,14 +280,14 @@ test("several providers answer side by side in one process, each at its address 
   expect(received.toSorted()).toEqual(providers.map((provider) => [keyOf(provider), provider]).toSorted());
 });
 
-test("jitter takes up to half of a wait off", async () => {
+test("jitter shortens a delay by up to half", async () => {
   server.willReply({ kind: "cut" }, { kind: "cut" }, { kind: "stream", text: ["ok"] });
   const stage = createRunStage();
   await play(model("openai", { random: 1 }), turnOf(PROMPT), stage);
   expect(stage.sleeps).toEqual([250, 500]);
 });
 
-test("a provider that is away for long is not asked again, and the user learns when to retry", async () => {
+test("a provider that asks for a long delay is not retried, and the user learns when to retry", async () => {
   server.willReply({ kind: "refusal", status: 503, headers: { "retry-after": "120" } });
   const stage = createRunStage();
   const { failure } = await playToFailure(model("anthropic"), turnOf(PROMPT), stage);
@@ -292,14 +295,14 @@ test("a provider that is away for long is not asked again, and the user learns w
   expect(stage.sleeps).toEqual([]);
 });
 
-test("a provider that is away for a moment is asked when it wants to be", async () => {
+test("a provider that asks for a short delay is retried after it", async () => {
   server.willReply({ kind: "refusal", status: 503, headers: { "retry-after": "3" } }, { kind: "stream", text: ["ok"] });
   const stage = createRunStage();
   await play(model("anthropic"), turnOf(PROMPT), stage);
   expect(stage.sleeps).toEqual([3_000]);
 });
 
-test("an abort between two tries ends the run without another", async () => {
+test("an abort between two attempts ends the run without another", async () => {
   server.willReply({ kind: "cut" }, { kind: "cut" });
   const stage = createRunStage({ time: "stands" });
   const asleep = stage.next("sleep");
@@ -329,7 +332,7 @@ test("a compatible server without a key gets no Authorization header", async () 
   expect(server.requests[0]!.body).toContain('"include_usage":true');
 });
 
-test("token counts are whole and not negative, for any count of the server", async () => {
+test("token counts are whole and not negative, whatever the server reports", async () => {
   server.willReply({ kind: "stream", text: ["ok"], usage: { input: 10.6, output: -1 } });
   const parts = await play(model("openai-compatible"), turnOf(PROMPT));
   expect(parts.at(-1)).toEqual({

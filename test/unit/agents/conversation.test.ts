@@ -11,8 +11,8 @@ const read = (history: Message[], input = "now") =>
 const linesOf = async (history: Message[], input = "now") =>
   (await read(history, input)).map(({ role, content }) => `${role}: ${content}`);
 
-describe("what a model receives of a conversation", () => {
-  test("the conversation so far, and then the user's message", async () => {
+describe("the messages that a model receives", () => {
+  test("a model receives the conversation so far, and then the user's message", async () => {
     expect(await linesOf([messageOf("user", "one"), messageOf("assistant", "two")])).toEqual([
       "user: one",
       "assistant: two",
@@ -20,12 +20,12 @@ describe("what a model receives of a conversation", () => {
     ]);
   });
 
-  test("also a reply that was interrupted", async () => {
+  test("a model receives a reply that was interrupted", async () => {
     const history = [messageOf("user", "one"), messageOf("assistant", "tw", { status: "interrupted" })];
     expect(await linesOf(history)).toContain("assistant: tw");
   });
 
-  test("no failed, queued, system, tool, empty or sub-agent messages", async () => {
+  test("a model receives no failed, queued, system, tool, empty or sub-agent messages", async () => {
     const sub = { kind: "sub", name: "s", depth: 1, path: ["m", "s"] } as const;
     const history = [
       messageOf("user", "one"),
@@ -40,12 +40,12 @@ describe("what a model receives of a conversation", () => {
     expect(await linesOf(history)).toEqual(["user: one", "assistant: two", "user: now"]);
   });
 
-  test("messages of one role in a row become one: a turn that failed left a message without a reply", async () => {
+  test("consecutive messages of one role become one message, as after a failed turn without a reply", async () => {
     const history = [messageOf("user", "one"), messageOf("assistant", "no", { status: "error" })];
     expect(await linesOf(history)).toEqual(["user: one\n\nnow"]);
   });
 
-  test("the user's message once, also where the history has it already", async () => {
+  test("a model receives the user's message once, even if the history already contains it", async () => {
     const turn = turnOf("now");
     const messages = await toModelMessages({ ...turn, history: [turn.input] }, createRunStage().control.loadImage);
     expect(messages).toEqual([{ role: "user", content: "now" }]);
@@ -64,8 +64,8 @@ describe("what a model receives of a conversation", () => {
   });
 });
 
-describe("how much of it", () => {
-  test("the newest 200 messages, the user's first", async () => {
+describe("the limits of a conversation", () => {
+  test("a model receives the newest 200 messages, beginning with the user's", async () => {
     const history = Array.from({ length: 501 }, (_, n) => messageOf(n % 2 ? "assistant" : "user", `${n}`));
     const messages = await read([...history, messageOf("assistant", "501")]);
     expect(messages[0]).toEqual({ role: "user", content: "302" });
@@ -89,12 +89,12 @@ describe("how much of it", () => {
     expect(messages.map(({ content }) => content.length)).toEqual([60_000, 3, 3]);
   });
 
-  test("the user's message whole, however long", async () => {
+  test("a model receives the user's whole message, whatever its length", async () => {
     const long = "x".repeat(1_000_000);
     expect(await read([messageOf("user", "one"), messageOf("assistant", "two")], long)).toHaveLength(3);
   });
 
-  test("the newest eight images, and no byte of the others", async () => {
+  test("a model receives the newest eight images, and no bytes of the others", async () => {
     const stage = createRunStage();
     const loaded: string[] = [];
     const images = Array.from({ length: 10 }, (_, n) => stage.storeImage(Buffer.from([n]), "image/png"));
@@ -115,7 +115,7 @@ describe("how much of it", () => {
   });
 });
 
-describe("what a summary stands for", () => {
+describe("a summary in a conversation", () => {
   const history = [
     messageOf("user", "one"),
     messageOf("assistant", "two"),

@@ -46,7 +46,7 @@ const program = (...args: string[]) => ({
 const call = (name: string, id = "c1") => ({ id, name, arguments: '{"text":"hi"}' });
 const results = (parts: readonly Part[]) => parts.flatMap((part) => (part.type === "tool-result" ? [part] : []));
 
-test("a server's tools are called, see the variables that are listed for them alone, and end with the turn", async () => {
+test("a server's tools are called, see only the variables that are listed for them, and end with the turn", async () => {
   const agent = agentWith(program());
   server.willReply(
     { kind: "stream", calls: [call("files_echo"), call("files_fail", "c2")] },
@@ -60,7 +60,7 @@ test("a server's tools are called, see the variables that are listed for them al
   expect(textOf(parts)).toBe("ok");
 });
 
-test("a tool that may write is confirmed, unless the operator says otherwise", async () => {
+test("a tool that may write is confirmed, unless the operator configured otherwise", async () => {
   const stage = createRunStage();
   stage.willAnswer({ kind: "confirmation", verdict: "reject" });
   server.willReply({ kind: "stream", calls: [call("files_write")] }, { kind: "stream", text: ["ok"] });
@@ -72,14 +72,14 @@ test("a tool that may write is confirmed, unless the operator says otherwise", a
   expect(results(await play(trusted, turnOf("x")))).toMatchObject([{ content: "wrote hi" }]);
 });
 
-test("a server that dies in a call fails that call, and the turn continues", async () => {
+test("a server that dies during a call fails that call, and the turn continues", async () => {
   server.willReply({ kind: "stream", calls: [call("files_die")] }, { kind: "stream", text: ["Too bad."] });
   const parts = await play(agentWith(program()), turnOf("x"));
   expect(results(parts)).toMatchObject([{ status: "error" }]);
   expect(textOf(parts)).toBe("Too bad.");
 });
 
-test("a call that hangs ends at its timeout, and what the server started ends with the turn", async () => {
+test("a call that hangs ends at its timeout, and the processes of the server end with the turn", async () => {
   const agent = agentWith(program(), [{ name: "mcp:files/*", timeout: "200ms" }]);
   server.willReply({ kind: "stream", calls: [call("files_hang")] }, { kind: "stream", text: ["ok"] });
   const stage = createRunStage({ time: "stands" });
@@ -91,7 +91,7 @@ test("a call that hangs ends at its timeout, and what the server started ends wi
 });
 
 test.each(["silent", "flood"])(
-  "a server that is %s costs the turn its tools, not the turn, and leaves no process",
+  "a turn continues without the tools of a server that is %s, and leaves no process",
   async (how) => {
     const agent = agentWith({ ...program(how), connect_timeout: "2s" });
     server.willReply({ kind: "stream", text: ["Without tools."] });

@@ -15,7 +15,7 @@ describe("Retry-After", () => {
     ["nonsense", { "retry-after": "soon", date: NOW }, undefined],
     ["less than nothing", { "retry-after": "-5" }, undefined],
     ["nothing", {}, undefined],
-  ])("%s", (_, headers, ms) => {
+  ])("Retry-After is read as %s", (_, headers, ms) => {
     expect(readRetryAfter(headers as Record<string, string>)).toBe(ms);
   });
 });
@@ -31,7 +31,7 @@ describe("the failure behind an error of the SDK", () => {
     [529, "provider_unreachable"],
     // A body that was cut off, or that is not the provider's.
     [200, "provider_unreachable"],
-  ])("status %i", (statusCode, code) => {
+  ])("an error with status %i has its error code", (statusCode, code) => {
     expect(codeOf(apiError({ statusCode }))).toBe(code);
   });
 
@@ -48,7 +48,7 @@ describe("the failure behind an error of the SDK", () => {
     );
   });
 
-  test("a connection that fetch itself gave up is unreachable", () => {
+  test("a connection that fetch itself abandoned is unreachable", () => {
     expect(codeOf(new TypeError("terminated"))).toBe("provider_unreachable");
   });
 

@@ -10,7 +10,7 @@ const aiSdk = (name: string, adapter: object = {}) => ({
 });
 
 describe("finding an agent", () => {
-  test("an agent conducts itself as its entry says", () => {
+  test("an agent behaves as its catalogue entry says", () => {
     const catalog = makeCatalog([
       { name: "song" },
       aiSdk("model"),
@@ -28,7 +28,7 @@ describe("finding an agent", () => {
     ]);
   });
 
-  test("it is the same agent as long as the catalogue keeps its entry, and a new one after", () => {
+  test("an agent stays the same object while the catalogue keeps its entry, and is a new one afterwards", () => {
     let catalog = makeCatalog([{ name: "a" }, { name: "b" }]);
     const registry = createRegistry({ catalog: () => catalog, env: {} });
     const [a, b] = [registry.find(id("a")), registry.find(id("b"))];
@@ -40,7 +40,7 @@ describe("finding an agent", () => {
     expect(registry.find(id("b"))!.yields).toBe("abort");
   });
 
-  test("an unknown agent is not found, a disabled one is: its session may have a turn to end", () => {
+  test("an unknown agent is not found; a disabled one is, so that its session can end its turn", () => {
     const catalog = makeCatalog([{ name: "a" }, { name: "off", enabled: false }]);
     const registry = createRegistry({ catalog: () => catalog, env: {} });
     expect(registry.find(id("nobody"))).toBeUndefined();
@@ -85,7 +85,7 @@ describe("availability", () => {
     expect(problemsOf(false)).toEqual([undefined, undefined, undefined, undefined]);
   });
 
-  test("an agent is available when it is enabled and its key is there", () => {
+  test("an agent is available if it is enabled and its key is set", () => {
     expect(problems({})).toEqual({
       off: "it is disabled",
       named: "the environment variable MY_KEY is not set",
@@ -99,7 +99,7 @@ describe("availability", () => {
     ]);
   });
 
-  test("an empty key, or a key that no header can contain, counts as missing", () => {
+  test("an empty key, or a key that a header cannot contain, counts as missing", () => {
     expect(problems({ MY_KEY: " \n" })["named"]).toBe("the environment variable MY_KEY is not set");
     expect(problems({ MY_KEY: "one\ntwo" })["named"]).toBe(
       "the environment variable MY_KEY contains characters that a key cannot have",

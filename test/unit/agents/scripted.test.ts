@@ -17,14 +17,14 @@ const textsOf = (parts: readonly Part[]) => parts.flatMap((part) => (part.type =
 const callsOf = (parts: readonly Part[]) => parts.flatMap((part) => (part.type === "tool-call" ? [part.call] : []));
 const resultsOf = (parts: readonly Part[]) => parts.flatMap((part) => (part.type === "tool-result" ? [part] : []));
 
-describe("which rule is played", () => {
-  test("the first match wins, regardless of case", async () => {
+describe("choosing a rule", () => {
+  test("the first matching rule is used, regardless of case", async () => {
     const agent = scripted({ match: "天气|weather", say: "Sunny." }, { match: "weather", say: "Rain." });
     expect(textOf(await play(agent, turnOf("The WEATHER, please")))).toBe("Sunny.");
     expect(textOf(await play(agent, turnOf("今天天气怎么样")))).toBe("Sunny.");
   });
 
-  test("a rule without a pattern fits every message", async () => {
+  test("a rule without a pattern matches every message", async () => {
     expect(textOf(await play(scripted({ say: "Yes." }), turnOf("anything")))).toBe("Yes.");
   });
 
@@ -34,7 +34,7 @@ describe("which rule is played", () => {
     ]);
   });
 
-  test("a long message is echoed in pieces that cut no character in two", async () => {
+  test("a long message is echoed in pieces that split no character", async () => {
     const message = "🎵".repeat(10_000);
     const texts = textsOf(await play(scripted(), turnOf(message)));
     expect(texts.join("")).toBe(`You said: ${message}`);
@@ -42,15 +42,15 @@ describe("which rule is played", () => {
     expect(texts.every((text) => text.isWellFormed())).toBe(true);
   });
 
-  test("a pattern sees the beginning of a message: it shall not search megabytes", async () => {
+  test("a pattern is matched against the beginning of a message, so that it never searches megabytes", async () => {
     const agent = scripted({ match: "needle", say: "Found." });
     expect(textOf(await play(agent, turnOf(`${"x".repeat(1_000)} needle`)))).toBe("Found.");
     expect(textOf(await play(agent, turnOf(`${"x".repeat(1_024)} needle`)))).toMatch(/^You said: /);
   });
 });
 
-describe("saying", () => {
-  test("a say rule waits between the texts, not before the first and not after the last", async () => {
+describe("a say rule", () => {
+  test("a say rule waits between the texts, not before the first or after the last", async () => {
     const stage = createRunStage();
     await play(scripted({ say: ["a", "b", "c"], delay: "30ms" }), turnOf("go"), stage);
     expect(stage.sleeps).toEqual([30, 30]);
@@ -89,7 +89,7 @@ describe("saying", () => {
   });
 });
 
-describe("asking", () => {
+describe("an ask rule", () => {
   const agent = scripted({
     ask: { question: "Which one?", options: ["a", "b"], multi_select: true },
     say: "You chose {answer}.",
@@ -101,28 +101,28 @@ describe("asking", () => {
     return { stage, parts: play(agent, turnOf("which"), stage) };
   };
 
-  test("asking puts the question and says the answer", async () => {
+  test("an ask rule asks the question and says the answer", async () => {
     const { stage, parts } = question({ selected: ["a", "b"] });
     expect(textOf(await parts)).toBe("You chose a, b.");
     expect(stage.asked).toEqual([{ kind: "question", question: "Which one?", options: ["a", "b"], multiSelect: true }]);
   });
 
-  test("asking takes the user's own text if nothing was selected", async () => {
+  test("an ask rule says the user's own text if nothing was selected", async () => {
     expect(textOf(await question({ selected: [], customInput: "neither" }).parts)).toBe("You chose neither.");
     expect(textOf(await question({ selected: ["a"], customInput: "neither" }).parts)).toBe("You chose a.");
   });
 
-  test("asking leaves an answer unchanged, even if it looks like a placeholder", async () => {
+  test("an ask rule says an answer unchanged, even if it looks like a placeholder", async () => {
     expect(textOf(await question({ selected: ["$& {result} {answer}"] }).parts)).toBe(
       "You chose $& {result} {answer}.",
     );
   });
 
-  test("asking says otherwise when the user cancels", async () => {
+  test('an ask rule says its "otherwise" text when the user cancels', async () => {
     expect(textOf(await question({ selected: [], cancelled: true }).parts)).toBe("Never mind.");
   });
 
-  test("asking ends with the run when no answer comes", async () => {
+  test("an ask rule ends with the run when no answer comes", async () => {
     const stage = createRunStage();
     const asked = stage.next("question");
     const end = playToFailure(agent, turnOf("which"), stage);
@@ -132,7 +132,7 @@ describe("asking", () => {
   });
 });
 
-describe("confirming", () => {
+describe("a confirm rule", () => {
   const agent = scripted({
     confirm: { tool: "delete_file", arguments: { path: "a.txt" } },
     say: "Deleted.",
@@ -161,7 +161,7 @@ describe("confirming", () => {
     ]);
   });
 
-  test("a confirm rule says otherwise when the user rejects, and keeps the user's reply in the result", async () => {
+  test('a confirm rule says its "otherwise" text when the user rejects, and keeps the user\'s reply in the result', async () => {
     const { parts } = await decide({ verdict: "reject", reason: "it is mine" });
     expect(resultsOf(parts)[0]).toMatchObject({ content: "Rejected: it is mine", status: "error" });
     expect(textOf(parts)).toBe("Kept it.");
@@ -181,7 +181,7 @@ describe("confirming", () => {
     expect(parts.map(({ type }) => type)).toEqual(["tool-call", "tool-result", "text"]);
   });
 
-  test("a rejected rule without otherwise says nothing", async () => {
+  test('a confirm rule without "otherwise" says nothing when the user rejects', async () => {
     const stage = createRunStage();
     stage.willAnswer({ kind: "confirmation", verdict: "reject" });
     const parts = await play(scripted({ confirm: { tool: "t" }, say: "done" }), turnOf("go"), stage);
@@ -201,13 +201,13 @@ describe("confirming", () => {
   });
 });
 
-describe("failing", () => {
+describe("a fail rule", () => {
   const agent = scripted(
     { match: "flaky", fail: { code: "provider_rate_limited", times: 2, message: "Not yet." }, say: "Better now." },
     { say: "fine" },
   );
 
-  test("failing fails the configured number of times in a session, by the history alone", async () => {
+  test("a fail rule fails the configured number of times in a session, counted from the history", async () => {
     const turn = turnOf("flaky");
     const { parts, failure } = await playToFailure(agent, turn);
     expect(parts).toEqual([]);
@@ -218,20 +218,20 @@ describe("failing", () => {
     expect(textOf(await play(agent, { ...turn, history: twice }))).toBe("Better now.");
   });
 
-  test("failing does not count the message that it is answering", async () => {
+  test("a fail rule does not count the message that it is answering", async () => {
     const turn = turnOf("flaky");
     const history = [messageOf("user", "flaky"), turn.input];
     expect((await playToFailure(agent, { ...turn, history })).failure).toBeDefined();
   });
 
-  test("failing has the sentence of its code unless the rule gives one", async () => {
+  test("a fail rule has the sentence of its code unless the rule gives one", async () => {
     const { failure } = await playToFailure(scripted({ fail: { code: "provider_refused" } }), turnOf("go"));
     expect(failure).toMatchObject({ message: "The model's provider refused the request." });
   });
 });
 
-describe("several acts in one rule", () => {
-  test("several acts in one rule are done in the order fail, ask, confirm, delegate, say", async () => {
+describe("a rule with several actions", () => {
+  test("the actions of a rule are done in the order fail, ask, confirm, delegate, say", async () => {
     const agent = scripted({
       fail: { code: "provider_unreachable" },
       say: "{answer}: {result}",
@@ -261,7 +261,7 @@ describe("several acts in one rule", () => {
     expect(textOf(parts)).toBe("here: It is raining.");
   });
 
-  test("several acts in one rule end with an abort, also where nothing had to be waited for", async () => {
+  test("the actions of a rule end with an abort, even if none of them waits", async () => {
     const stage = createRunStage();
     const turn = turnOf("go", { approvedTools: ["t"] });
     const parts = scripted({ confirm: { tool: "t" }, say: "Done." })
@@ -273,7 +273,7 @@ describe("several acts in one rule", () => {
     await expect(parts.next()).rejects.toThrow("aborted by the test");
   });
 
-  test("several acts in one rule end with the first no", async () => {
+  test("the actions of a rule end with the first rejection", async () => {
     const agent = scripted({
       ask: { question: "Sure?" },
       confirm: { tool: "t" },
@@ -285,14 +285,14 @@ describe("several acts in one rule", () => {
     expect(await play(agent, turnOf("go"), stage)).toEqual([{ type: "text", text: "Then not." }]);
   });
 
-  test("a sub-agent that the user confirms is two calls", async () => {
+  test("a delegation that the user confirms is two calls", async () => {
     const args = { name: "browser", task: "t" };
     const agent = scripted({ confirm: { tool: "sub-agent", arguments: args }, delegate: args });
     const calls = callsOf(await play(agent, turnOf("go", { approvedTools: ["sub-agent"] })));
     expect(new Set(calls.map(({ toolCallId }) => toolCallId)).size).toBe(2);
   });
 
-  test("several acts in one rule say otherwise where the sub-agent has no result", async () => {
+  test('a rule says its "otherwise" text if the sub-agent has no result', async () => {
     const agent = scripted({ delegate: { name: "nobody", task: "t" }, say: "{result}", otherwise: "No luck." });
     const parts = await play(agent, turnOf("go"));
     const [call] = callsOf(parts);

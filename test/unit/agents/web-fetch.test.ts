@@ -49,7 +49,7 @@ describe("web-fetch", () => {
     expect(outcome).toEqual({ content: "Hello & welcome\n你好", isError: false });
   });
 
-  test("web-fetch asks no host and no port that is not listed", async () => {
+  test("web-fetch requests no host and no port that is not listed", async () => {
     let asked = 0;
     const port = await serve((_, response) => {
       asked += 1;
@@ -102,7 +102,7 @@ describe("web-fetch", () => {
     expect(asked).toBe(0);
   });
 
-  test("web-fetch gives up after five redirects, and on what is not text", async () => {
+  test("web-fetch stops after five redirects, and at content that is not text", async () => {
     const port = await serve(({ url }, response) => {
       if (url === "/image") response.writeHead(200, { "content-type": "image/png" }).end("x");
       else response.writeHead(302, { location: "/again" }).end();
@@ -112,7 +112,7 @@ describe("web-fetch", () => {
     expect((await read(`http://127.0.0.1:${port}/image`, options)).content).toContain("image/png");
   });
 
-  test("web-fetch reads no more of an endless page than its limit, and closes the connection", async () => {
+  test("web-fetch reads an endless page only up to its limit, and closes the connection", async () => {
     const { promise: closed, resolve } = Promise.withResolvers<void>();
     const port = await serve((_, response) => {
       response.once("close", resolve);
@@ -159,7 +159,7 @@ test.each([
   ["2002:a00:1::", false],
   ["2606:4700::1111", true],
   ["nonsense", false],
-])("whether %s is public: %s", (address, isPublic) => {
+])("the address check says whether %s is public: %s", (address, isPublic) => {
   expect(createAddressCheck([])(address)).toBe(isPublic);
 });
 

@@ -4,7 +4,7 @@ import { VirtualClock } from "../../support/runner/virtual-clock.ts";
 
 const BEAT_MS = 500;
 
-describe("a pulse", () => {
+describe("the detector of bus outages", () => {
   let clock: VirtualClock;
   let pulse: OutageDetector;
   let told: string[];
@@ -29,12 +29,12 @@ describe("a pulse", () => {
     pulse.start();
   });
 
-  test("a pulse that comes back says nothing", async () => {
+  test("a beat that comes back reports nothing", async () => {
     await clock.advance(100 * BEAT_MS);
     expect([told, pulse.isAway]).toEqual([[], false]);
   });
 
-  test("a pulse that is missed once says nothing: a process that was busy reads late", async () => {
+  test("a beat that is missed once reports nothing, since a busy process reads late", async () => {
     for (let round = 0; round < 10; round++) {
       comesBack = () => false;
       await clock.advance(BEAT_MS);
@@ -44,7 +44,7 @@ describe("a pulse", () => {
     expect(told).toEqual([]);
   });
 
-  test("a pulse that is missed twice says that the bus is away, within a second and a half of when it went", async () => {
+  test("a beat that is missed twice reports the bus as away, within 1.5 s of the outage", async () => {
     await clock.advance(10);
     comesBack = () => false;
     await clock.advance(3 * BEAT_MS - 11);
@@ -53,13 +53,13 @@ describe("a pulse", () => {
     expect([told, pulse.isAway]).toEqual([["away"], true]);
   });
 
-  test("a pulse that is missing on only one connection is reported too", async () => {
+  test("a beat that is missing on only one connection reports the bus as away", async () => {
     comesBack = (line) => line === 0;
     await clock.advance(3 * BEAT_MS);
     expect([told, pulse.isAway]).toEqual([["away"], true]);
   });
 
-  test("a pulse that returns is reported at once, when the newest beat is back on every connection", async () => {
+  test("the bus is reported as back at once when the newest beat is back on every connection", async () => {
     comesBack = () => false;
     await clock.advance(4 * BEAT_MS);
     const newest = sent.splice(-2);
@@ -74,7 +74,7 @@ describe("a pulse", () => {
     expect(told).toEqual(["away", "back"]);
   });
 
-  test("a pulse that stays out gives lines up again and again, each for itself", async () => {
+  test("a connection without beats is reported as hopeless again and again, each connection separately", async () => {
     comesBack = (line) => line === 0;
     await clock.advance(11 * BEAT_MS);
     expect(told).toEqual(["away", "hopeless 1"]);
@@ -83,14 +83,14 @@ describe("a pulse", () => {
     expect(told).toEqual(["away", "hopeless 1", "hopeless 1", "hopeless 0"]);
   });
 
-  test("a pulse takes nonsense for nothing", async () => {
+  test("malformed beats are ignored", async () => {
     comesBack = () => false;
     await clock.advance(3 * BEAT_MS);
     for (const text of ["", "nonsense", "-1", "NaN", "0"]) for (const line of [0, 1]) pulse.hear(line, text);
     expect(pulse.isAway).toBe(true);
   });
 
-  test("a pulse that is stopped leaves no timer", () => {
+  test("a stopped detector leaves no timer", () => {
     pulse.stop();
     expect(clock.timerCount).toBe(0);
   });

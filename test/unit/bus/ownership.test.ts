@@ -76,8 +76,8 @@ class Cluster {
   }
 }
 
-describe("which node looks after which floors", () => {
-  test("a node that is alone answers for all floors and arms all effects", async () => {
+describe("the ownership of floors", () => {
+  test("a single node owns all floors and arms all effects", async () => {
     const cluster = new Cluster();
     const node = await cluster.node("a");
     expect(FLOORS.every((floor) => node.serves(floor) && cluster.whoAnswers(floor).join() === "a")).toBe(true);
@@ -102,7 +102,7 @@ describe("which node looks after which floors", () => {
     for (const node of [first, second]) expect(node.partitionsOf).toEqual(partitions);
   });
 
-  test("a node that stops hands over at once: no floor is without an owner in between", async () => {
+  test("a node that stops hands over its floors at once: no floor is without an owner in between", async () => {
     const cluster = new Cluster();
     const first = await cluster.node("a");
     await cluster.node("b");
@@ -159,7 +159,7 @@ describe("which node looks after which floors", () => {
     expect(FLOORS.map((floor) => cluster.whoAnswers(floor).length)).toEqual(FLOORS.map(() => 1));
   });
 
-  test("a successor that never says that it serves is believed to after a lease", async () => {
+  test("a successor that never announces itself is taken for the owner after one lease", async () => {
     const cluster = new Cluster();
     const first = await cluster.node("a");
     const silentNode = cluster.members.of("silent");
@@ -181,8 +181,8 @@ describe("which node looks after which floors", () => {
   });
 });
 
-describe("a node that is cut off from the store alone", () => {
-  test("a node that the store does not answer logs it and leaves its floors to others, until the store answers again", async () => {
+describe("a node that alone is cut off from the store", () => {
+  test("a node that the store does not answer logs it and leaves its floors to others until the store answers again", async () => {
     const cluster = new Cluster();
     await cluster.node("a");
     await cluster.node("b");
@@ -197,7 +197,7 @@ describe("a node that is cut off from the store alone", () => {
     expect(cluster.watches.get("a")!.isCutOff).toBe(false);
   });
 
-  test("a node that is cut off from the store alone keeps its floors if the store answers no other node either, and no node is reported as cut off", async () => {
+  test("a node keeps its floors if the store answers no other node either, and no node is reported as cut off", async () => {
     const cluster = new Cluster();
     await cluster.node("a");
     await cluster.node("b");

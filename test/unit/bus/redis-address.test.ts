@@ -4,7 +4,7 @@ import { readRedisAddresses } from "../../../src/bus/redis-address.ts";
 const read = (text: string) => readRedisAddresses([text])[0]!;
 
 describe("an address of Redis", () => {
-  test("an address of Redis names host, port and database", () => {
+  test("an address of Redis contains host, port and database", () => {
     expect(read("redis://cache")).toEqual({ label: "redis://cache", options: { host: "cache", port: 6379, db: 0 } });
     expect(read("redis://127.0.0.1:7000/3")).toEqual({
       label: "redis://127.0.0.1:7000/3",
@@ -19,14 +19,14 @@ describe("an address of Redis", () => {
     });
   });
 
-  test("an address of Redis has user and password, percent-encoded, and shows neither", () => {
+  test("an address of Redis may contain user and password, percent-encoded, and displays neither", () => {
     const { label, options } = read("redis://ann:p%40ss%2Fw%3Ard@cache:7000");
     expect(options).toMatchObject({ username: "ann", password: "p@ss/w:rd", host: "cache", port: 7000 });
     expect(label).toBe("redis://cache:7000");
     expect(read("redis://:secret@cache").options).toEqual({ password: "secret", host: "cache", port: 6379, db: 0 });
   });
 
-  test("an address of Redis names Sentinels and their master, each with credentials of their own", () => {
+  test("an address of Redis may list Sentinels and their master, each with its own credentials", () => {
     expect(read("redis+sentinel://:secret@one:7001,two/main/2?sentinel-password=other")).toEqual({
       label: "redis+sentinel://one:7001,two/main",
       options: {
@@ -70,12 +70,12 @@ describe("an address of Redis", () => {
     "redis+sentinel://secret@one",
     "redis+sentinel://secret@one/main/0/more",
     "redis+sentinel://secret@one/main?password=secret",
-  ])("an address of Redis like %j is refused in a sentence that names the setting and not its value", (text) => {
+  ])("an invalid address of Redis, %j, is refused in a sentence that names the setting and not its value", (text) => {
     expect(() => read(text)).toThrow(/^INTERLOCK_BUS: .+ 1 of 1 /);
     expect(() => read(text)).not.toThrow(/secret/);
   });
 
-  test("an address of Redis is one of several, on which nodes agree regardless of order", () => {
+  test("nodes agree on the servers of several addresses of Redis, regardless of their order", () => {
     const labels = (urls: string[]) => readRedisAddresses(urls).map(({ label }) => label);
     expect(labels(["redis://b", "redis://:x@a"])).toEqual(["redis://a", "redis://b"]);
     expect(labels(["redis://:y@a", "redis://b"])).toEqual(["redis://a", "redis://b"]);

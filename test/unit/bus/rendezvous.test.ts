@@ -4,11 +4,11 @@ import { ownersOf } from "../../../src/bus/rendezvous.ts";
 const tally = (owners: readonly string[]) => Object.groupBy(owners, (owner) => owner);
 
 describe("rendezvous hashing", () => {
-  test("all nodes come to the same answer, regardless of the order in which they see each other", () => {
+  test("all nodes compute the same owner, regardless of the order in which they list the nodes", () => {
     expect(ownersOf(["c", "a", "b"], 256)).toEqual(ownersOf(["a", "b", "c", "a"], 256));
   });
 
-  test("every partition has one owner, and no owner has nearly all or nearly nothing", () => {
+  test("every partition has one owner, and the partitions are spread over all nodes", () => {
     const partitions = tally(ownersOf(["node-1", "node-2", "node-3", "node-4"], 256));
     const sizes = Object.values(partitions).map((owned) => owned!.length);
     expect(sizes.reduce((sum, size) => sum + size)).toBe(256);
@@ -25,7 +25,7 @@ describe("rendezvous hashing", () => {
     expect(moved).toHaveLength(before.filter((owner) => owner === "b").length);
   });
 
-  test("rendezvous hashing without nodes no floor has an owner", () => {
+  test("without nodes no floor has an owner", () => {
     expect(ownersOf([], 256)).toEqual([]);
   });
 });

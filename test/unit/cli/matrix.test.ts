@@ -25,7 +25,7 @@ async function print(path: string, format: MatrixFormat) {
   return { code, printed };
 }
 
-test("each pair is what a floor does when the one asks while the other has it", () => {
+test("each pair shows what a floor does when one agent requests it while the other has it", () => {
   const catalog = carCatalog();
   const pairs = pairsOf(catalog);
   expect(pairs).toHaveLength(catalog.agents.size ** 2);
@@ -48,7 +48,7 @@ test("each pair is what a floor does when the one asks while the other has it", 
   }
 });
 
-test("a session that waits is one of a queue, and disabled agents are left out", () => {
+test("a session that would wait is shown as queued, and disabled agents are left out", () => {
   const pairs = pairsOf(
     makeCatalog([
       { name: "call", priority: 90 },
@@ -100,7 +100,7 @@ test("a matrix of too many agents is refused with a sentence", async () => {
   });
 });
 
-test("the matrix of a faulty file is the list of its faults", async () => {
+test("the matrix of a faulty file lists its faults", async () => {
   const { printed, code } = await print("/nowhere/agents.yaml", "json");
   expect({ printed, code }).toEqual({ code: 2, printed: "/nowhere/agents.yaml: there is no such file\n" });
 });

@@ -25,7 +25,7 @@ function tell(heard: ServerEvent[], floor: ServerEvent[] = []): string[] {
   return lines.map(({ agentId, mark, text }) => `${agentId} ${mark} ${text}`);
 }
 
-it("a granted request is narrated with its reason after its commit", () => {
+it("a granted request is narrated with its reason, after its commit", () => {
   const lines = tell([
     created("m", "music"),
     created("c", "chat"),
@@ -68,7 +68,7 @@ it("a failed run is narrated", () => {
   expect(tell([created("m", "music"), failure])).toEqual(["music ✗ fails: The run was lost. (run_lost)"]);
 });
 
-it("a refusal that left no session is put where it happened", () => {
+it("a refusal that left no session is narrated where it happened", () => {
   const before = [created("m", "music"), said("m", 0, "one")];
   const refusal = decided("rejected", "lower_priority", { holder: { ...HOLDER, priority: 20 } });
   const after = [said("m", 3, " two")];
@@ -109,7 +109,7 @@ it("an expired lease is narrated for the holder, and for the session that would 
   ]);
 });
 
-it("a ducked session is narrated with its level, and with why others went silent or ended", () => {
+it("a ducked session is narrated with its level, and a silenced or ended one with the reason", () => {
   const by = { sessionId: "c", agentId: "chat" };
   const lines = tell([
     created("m", "music"),

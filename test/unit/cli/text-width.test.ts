@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { cutToWidth, fitToWidth, plainLine, widthOf, wrapToWidth } from "../../../src/cli/text-width.ts";
 
 describe("the width of a text", () => {
-  it("the width of a text counts two columns for Chinese and its punctuation, full-width forms and emoji", () => {
+  it("a text's width counts two columns for Chinese and its punctuation, full-width forms and emoji", () => {
     for (const [text, width] of [
       ["", 0],
       ["abc é", 5],
@@ -19,7 +19,7 @@ describe("the width of a text", () => {
     }
   });
 
-  it("the width of a text counts nothing for marks that stand on another character, or by themselves", () => {
+  it("a text's width counts no column for combining marks", () => {
     expect(widthOf("e\u0301")).toBe(1);
     expect(widthOf("\u200b")).toBe(0);
   });
@@ -33,13 +33,13 @@ it("a text is cut with an ellipsis, never in the middle of a character", () => {
   expect(cutToWidth("abc", 0)).toBe("");
 });
 
-it("a text is made to fit a column", () => {
+it("a text is padded or cut to the width of its column", () => {
   expect(fitToWidth("音乐", 6)).toBe("音乐  ");
   expect(fitToWidth("电话通信", 5)).toBe("电话…");
   expect(fitToWidth("电话通信", 6)).toBe("电话… ");
 });
 
-it("a text is broken at spaces, or between characters if it has no spaces", () => {
+it("a text is wrapped at spaces, or between characters if it has no spaces", () => {
   expect(wrapToWidth("one two three", 7)).toEqual(["one two", "three"]);
   expect(wrapToWidth("one two three", 8)).toEqual(["one two", "three"]);
   expect(wrapToWidth("导航中暂时无法闲聊", 9)).toEqual(["导航中暂", "时无法闲", "聊"]);

@@ -48,7 +48,7 @@ const call = () =>
     .became(2_000, "music", "active.running")
     .became(3_000, "music", "archived");
 
-it("a session is drawn as spans, by the events' own times", () => {
+it("a session is drawn as spans, at the times of its events", () => {
   const { durationMs, rows } = readTimeline(call().events);
   expect(durationMs).toBe(3_000);
   expect(rows).toEqual([
@@ -98,7 +98,7 @@ it("a queued session is marked until its turn, and an open span lasts to the end
   ]);
 });
 
-it("a wait that runs out ends with a refusal", () => {
+it("a wait that times out ends with a refusal", () => {
   const history = new History()
     .created(0, "chat")
     .decided(0, "chat", "queued", "chat")
@@ -107,7 +107,7 @@ it("a wait that runs out ends with a refusal", () => {
   expect(history.draw()[0]).toBe("Small talk 10  ····················✗");
 });
 
-it("a refusal has its place, also without a session, and a session that comes later continues in its row", () => {
+it("a refusal is shown even without a session, and a session created later continues in its row", () => {
   const history = new History()
     .created(0, "nav")
     .became(0, "nav", "active.idle")
@@ -123,7 +123,7 @@ it("a refusal has its place, also without a session, and a session that comes la
   ]);
 });
 
-it("a span shorter than a column is shown nevertheless", () => {
+it("a span shorter than a column is still shown", () => {
   const history = new History()
     .created(0, "music")
     .became(0, "music", "active.idle")
@@ -150,12 +150,12 @@ it("a longer timeline has longer columns, and no line exceeds the width", () => 
   }
 });
 
-it("nothing that happened is an empty chart", () => {
+it("an empty log gives an empty chart", () => {
   expect(readTimeline([])).toEqual({ durationMs: 0, rows: [] });
   expect(drawTimeline(readTimeline([]), { width: 40, nameOf })).toHaveLength(2);
 });
 
-it("colours are for terminals whose owner did not refuse them", () => {
+it("colours are used only on terminals whose user did not disable them", () => {
   const [bare] = call().draw();
   expect(call().draw(60, paintFor({}, {}))[0]).toBe(bare);
   expect(call().draw(60, paintFor({ isTTY: true }, { NO_COLOR: "1" }))[0]).toBe(bare);
@@ -166,7 +166,7 @@ it("colours are for terminals whose owner did not refuse them", () => {
   expect(drawLegend()).toBe("█ active   ▒ ducked   ░ paused   · waiting   ✗ refused");
 });
 
-it("a session that is heard beneath another has a mark of its own", () => {
+it("a session that is heard beneath another has its own symbol", () => {
   const lines = new History()
     .created(0, "music")
     .became(0, "music", "active.idle")

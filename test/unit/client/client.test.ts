@@ -29,7 +29,7 @@ async function failure(promise: Promise<unknown>): Promise<ClientError> {
 const OK = json({ success: true });
 const KEY = /^[0-9a-f]{32}$/;
 
-it("every route has a method that asks it as the protocol says", async () => {
+it("every route has a method that sends the request of the protocol", async () => {
   await using place = await stage([OK]);
   const { client, server } = place;
   const calls: [() => Promise<unknown>, string, string?][] = [
@@ -102,7 +102,7 @@ it("every route has a method that asks it as the protocol says", async () => {
   expect(new Set(keys).size).toBe(keys.length);
 });
 
-it("an answer is given as it came", async () => {
+it("an answer is returned unchanged", async () => {
   await using place = await stage([json({ success: true, session: { id: "s" }, position: "e.3" })]);
   expect(await place.client.createSession()).toEqual({ success: true, session: { id: "s" }, position: "e.3" });
 });
@@ -119,7 +119,7 @@ it("an invalid address is refused at once", () => {
   }
 });
 
-it("an id that would climb out of its path is never sent", async () => {
+it("an id that would escape from its path is never sent", async () => {
   await using place = await stage([OK]);
   for (const id of ["", ".", ".."]) {
     expect(await failure(place.client.getSession(id))).toMatchObject({ code: "bad_request", status: 0 });
@@ -128,7 +128,7 @@ it("an id that would climb out of its path is never sent", async () => {
   expect(place.server.heard.map(({ url }) => url)).toEqual(["/session/..%2Fagents"]);
 });
 
-it("a write that met busy, unavailable, a broken connection and a proxy's page is repeated with its key until it is answered", async () => {
+it("a write that got busy, unavailable, a broken connection or a proxy's page is repeated with its key until it is answered", async () => {
   const page: Answer = (response) => response.writeHead(502).end("<h1>Bad gateway</h1>");
   await using place = await stage([problem("busy", 503), problem("unavailable", 503), cut, page, OK]);
   await place.client.send({ type: "chat", content: "once" });
@@ -149,13 +149,13 @@ it("a broken answer counts as no answer", async () => {
   expect(place.server.heard[1]!.headers["idempotency-key"]).toBe(place.server.heard[0]!.headers["idempotency-key"]);
 });
 
-it("waits are spread over the upper half", async () => {
+it("delays are random within their upper half", async () => {
   await using place = await stage([problem("busy", 503), OK], { random: () => 0 });
   await place.client.pauseSession("s");
   expect(place.waits).toEqual([100]);
 });
 
-it("the last failure is thrown after five attempts, with the key to repeat", async () => {
+it("the last failure is thrown after five attempts, with the key for a repeat", async () => {
   await using place = await stage([problem("busy", 503, { commandId: "theirs" })]);
   const error = await failure(place.client.send({ type: "abort", sessionId: "s" }, { idempotencyKey: "mine" }));
   expect(error).toMatchObject({
@@ -167,7 +167,7 @@ it("the last failure is thrown after five attempts, with the key to repeat", asy
   expect(place.server.heard.map(({ headers }) => headers["idempotency-key"])).toEqual(Array(5).fill("mine"));
 });
 
-it("a patient client repeats a write beyond five attempts, with its key, and a read no more often than others", async () => {
+it("a patient client repeats a write beyond five attempts, with its key, but a read no more often than others", async () => {
   await using place = await stage([...Array(8).fill(cut), OK], { patienceMs: 60_000 });
   await place.client.pauseSession("s");
   expect(new Set(place.server.heard.map(({ headers }) => headers["idempotency-key"])).size).toBe(1);
@@ -177,7 +177,7 @@ it("a patient client repeats a write beyond five attempts, with its key, and a r
   expect(silent.server.heard.length).toBe(5);
 });
 
-it("the failure says that nothing listens at the address", async () => {
+it("the failure says that no server listens at the address", async () => {
   const server = await SmallServer.start(OK);
   const { url } = server;
   await server[Symbol.asyncDispose]();
@@ -187,14 +187,14 @@ it("the failure says that nothing listens at the address", async () => {
   expect(error.facts.commandId).toMatch(KEY);
 });
 
-it("a server that keeps silent is asked again", async () => {
+it("a server that does not answer is asked again", async () => {
   await using place = await stage([() => {}, OK], { timeoutMs: 50 });
   await place.client.createSession();
   const [first, second] = place.server.heard;
   expect(second!.headers["idempotency-key"]).toBe(first!.headers["idempotency-key"]);
 });
 
-it("a refusal is thrown at once, with what the server says about it", async () => {
+it("a refusal is thrown at once, with the server's details", async () => {
   const decision = { outcome: "rejected", reason: "lower_priority", say: "导航中" };
   await using place = await stage([problem("rejected", 409, { decision })]);
   const error = await failure(place.client.createSession({ activate: true }));
@@ -203,13 +203,13 @@ it("a refusal is thrown at once, with what the server says about it", async () =
   expect(place.server.heard).toHaveLength(1);
 });
 
-it("a code of a newer server is thrown as it is, and not repeated", async () => {
+it("an error code of a newer server is thrown unchanged, and the request is not repeated", async () => {
   await using place = await stage([problem("not_on_sundays", 503)]);
   expect(await failure(place.client.getSession("s"))).toMatchObject({ code: "not_on_sundays", status: 503 });
   expect(place.server.heard).toHaveLength(1);
 });
 
-it("too many requests wait as long as the server asks, unless that is too long", async () => {
+it("a rate-limited request waits as long as the server asks, unless that is too long", async () => {
   const wait = (seconds: number) => problem("too_many_requests", 429, {}, { "retry-after": String(seconds) });
   await using place = await stage([wait(3), wait(11)]);
   expect(await failure(place.client.listAgents())).toMatchObject({ code: "too_many_requests", retryAfterMs: 11_000 });
@@ -225,13 +225,13 @@ it("an answer that is not Interlock's is recognised", async () => {
   expect(place.server.heard).toHaveLength(2);
 });
 
-it("a node that is not ready names what is missing", async () => {
+it("a node that is not ready reports what is missing", async () => {
   await using place = await stage([json({ status: "not_ready", missing: ["store"] }, 503)]);
   expect(await place.client.getReadiness()).toEqual({ status: "not_ready", missing: ["store"] });
   expect(place.server.heard).toHaveLength(1);
 });
 
-it("headers are asked for at each try", async () => {
+it("headers are computed at each attempt", async () => {
   let asked = 0;
   await using place = await stage([problem("busy", 503), OK], {
     headers: async () => ({ authorization: `Bearer ${++asked}` }),

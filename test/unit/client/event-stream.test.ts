@@ -36,7 +36,7 @@ async function all(events: EventStream): Promise<ServerEvent[]> {
 const seqs = (events: ServerEvent[]) => events.map(({ seq }) => seq);
 const urls = ({ heard }: SmallServer) => heard.map(({ url }) => url);
 
-it("events come typed and in their order, until the server says 204", async () => {
+it("events arrive typed and in order, until the server answers 204", async () => {
   await using place = await stage([stream(["retry: 10\n\n", frame(1), ":\n\n", frame(2)])]);
   const events = await all(place.events);
   expect(events).toEqual([
@@ -61,13 +61,13 @@ it("a stream that was cut continues after its last event, by the query and not b
   expect(place.events.position).toBe("e.4");
 });
 
-it("a position without an event counts, and so does one from before", async () => {
+it("a position without an event counts, and so does a position of an earlier stream", async () => {
   await using place = await stage([stream(["id: e.7\n\n"], "cut")], { position: "e.5" });
   expect(await all(place.events)).toEqual([]);
   expect(urls(place.server)).toEqual(["/events?lastEventId=e.5", "/events?lastEventId=e.7"]);
 });
 
-it("half an event is not delivered: it comes whole the next time", async () => {
+it("an incomplete event is not delivered: it arrives complete after the reconnection", async () => {
   await using place = await stage([stream([frame(1), frame(2).slice(0, -1)], "cut"), stream([frame(2)])]);
   expect(seqs(await all(place.events))).toEqual([1, 2]);
   expect(urls(place.server)[1]).toBe("/events?lastEventId=e.1");
@@ -83,7 +83,7 @@ it("an event that is sent repeatedly is delivered once", async () => {
   expect(events.map(({ sessionId, seq }) => `${sessionId}${seq}`)).toEqual(["s1", "t1", "s2", "s3"]);
 });
 
-it("a floor's own events are known by their position", async () => {
+it("a floor's own events are identified by their position", async () => {
   const flags = (id: string) => liveFrame("floor_updated", { flags: {} }, id);
   await using place = await stage([stream([flags("e.4"), flags("e.6")], "cut"), stream([flags("e.6"), flags("e.9")])]);
   expect(await all(place.events)).toHaveLength(3);
@@ -124,7 +124,7 @@ it("the stream reconnects after two seconds plus a random delay if the server se
   expect(place.waits).toEqual([2_500]);
 });
 
-it("a server that drains, or is overloaded, is left for as long as it says", async () => {
+it("a draining or overloaded server is left alone for as long as it says", async () => {
   const reasons: (string | undefined)[] = [];
   const answers = [
     stream([frame(1), bye({ reason: "draining", reconnectInMs: 1_234 })]),
@@ -141,18 +141,18 @@ it("a server that drains, or is overloaded, is left for as long as it says", asy
   expect(urls(place.server)[2]).toBe("/events?lastEventId=e.1");
 });
 
-it("a bye that says ended ends it: the server is not asked again", async () => {
+it('a bye with the reason "ended" ends the stream: the server is not asked again', async () => {
   await using place = await stage([stream([frame(1), bye({ reason: "ended" })])]);
   expect((await all(place.events)).map(({ type }) => type)).toEqual(["session_updated", "bye"]);
   expect(place.server.heard).toHaveLength(1);
 });
 
-it("204 at once is an empty stream", async () => {
+it("an immediate 204 is an empty stream", async () => {
   await using place = await stage([]);
   expect(await all(place.events)).toEqual([]);
 });
 
-it("a refusal for good is thrown", async () => {
+it("a permanent refusal is thrown", async () => {
   await using place = await stage([stream([frame(1)]), problem("session_not_found", 404)]);
   const seen: unknown[] = [];
   const reading = (async () => {
@@ -163,7 +163,7 @@ it("a refusal for good is thrown", async () => {
   expect(place.server.heard).toHaveLength(2);
 });
 
-it("a page instead of a stream is thrown", async () => {
+it("an HTML page instead of a stream is thrown", async () => {
   const page: Answer = (response) => response.writeHead(200, { "content-type": "text/html" }).end("<h1>Hello</h1>");
   await using place = await stage([page]);
   await expect(all(place.events)).rejects.toMatchObject({ code: "unexpected_answer", status: 200 });
@@ -176,7 +176,7 @@ it("temporary failures are retried with growing delays, which reset after a succ
   expect(place.waits).toEqual([2_000, 4_000, 8_000, 16_000, 30_000, 2_500, 2_000]);
 });
 
-it("headers that cannot be had end it with their own error", async () => {
+it("headers that cannot be computed end the stream with their own error", async () => {
   await using place = await stage([], {
     headers: () => {
       throw new Error("log in first");
@@ -213,7 +213,7 @@ it("an event of an unknown type is skipped, and its position kept", async () => 
   expect(seqs(await all(place.events))).toEqual([2]);
 });
 
-it("an event beyond every bound ends it", async () => {
+it("an event beyond the size limit ends the stream", async () => {
   const huge: Answer = (response) => {
     response.writeHead(200, { "content-type": "text/event-stream" });
     response.on("error", () => {});
@@ -223,7 +223,7 @@ it("an event beyond every bound ends it", async () => {
   await expect(all(place.events)).rejects.toMatchObject({ code: "unexpected_answer" });
 });
 
-it("nothing is read on while the reader is behind, and all of it comes in the end", async () => {
+it("the stream is not read further while the reader is behind, and delivers everything in the end", async () => {
   const count = 300;
   const title = "x".repeat(65_000);
   let written = 0;
@@ -266,7 +266,7 @@ it("nothing is read on while the reader is behind, and all of it comes in the en
   expect(seqs(rest).slice(0, -1)).toEqual(Array.from({ length: count - 1 }, (_, index) => index + 2));
 });
 
-it("an abort ends it quietly, while it waits for an event and while it waits to come back", async () => {
+it("an abort ends the stream silently, while it waits for an event or for a reconnection", async () => {
   const stopping = new AbortController();
   await using place = await stage([stream([frame(1)], "open")], { signal: stopping.signal });
   const events = place.events[Symbol.asyncIterator]();
@@ -281,7 +281,7 @@ it("an abort ends it quietly, while it waits for an event and while it waits to 
   expect(waiting.server.heard).toHaveLength(1);
 });
 
-it("closing ends the wait for an event, and releases the connection", async () => {
+it("closing the stream ends the wait for an event, and releases the connection", async () => {
   const { promise: isGone, resolve: gone } = Promise.withResolvers<void>();
   const open: Answer = (response) => {
     response.on("close", gone);
@@ -312,7 +312,7 @@ it("leaving the loop releases the connection", async () => {
   await isGone;
 });
 
-it("a connection on which nothing comes is dead", async () => {
+it("a connection without any bytes for too long counts as dead", async () => {
   await using place = await stage([() => {}, stream([frame(1)], "open"), stream([frame(2)])], { silenceMs: 40 });
   expect(seqs(await all(place.events))).toEqual([1, 2]);
 });
@@ -324,13 +324,13 @@ it("a stream reports its status", async () => {
   expect(reported.join(" ")).toBe("connecting waiting connecting open waiting connecting");
 });
 
-it("it is read once", async () => {
+it("a stream can be read only once", async () => {
   await using place = await stage([]);
   await all(place.events);
   expect(() => place.events[Symbol.asyncIterator]()).toThrow(TypeError);
 });
 
-it("each kind of stream asks at its own address, and binds sessions only when it has no position", async () => {
+it("each kind of stream requests its own address, and binds sessions only if it has no position", async () => {
   await using server = await SmallServer.start(stream([frame(1)], "cut"), noMore);
   const client = createClient({ baseUrl: server.url, delay: async () => {} });
   await all(client.openConnection({ sessionIds: ["a", "b"], userId: "安 n", zone: "z" }));

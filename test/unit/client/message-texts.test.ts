@@ -34,7 +34,7 @@ function follow(...events: ServerEvent[]): (string | undefined)[] {
 }
 
 describe("the text of a message", () => {
-  it("the text of a message grows by deltas, in UTF-16 units, and ends with the message", () => {
+  it("a message's text grows by deltas, in UTF-16 units, and is complete with the message", () => {
     expect(follow(delta(0, "导航🚗"), delta(4, "，右转"), message("导航🚗，右转。", false))).toEqual([
       "导航🚗",
       "导航🚗，右转",
@@ -42,7 +42,7 @@ describe("the text of a message", () => {
     ]);
   });
 
-  it("applies only the new part of a delta", () => {
+  it("only the new part of an overlapping delta is applied", () => {
     expect(follow(delta(0, "abcd"), delta(0, "abcd"), delta(2, "cd"), delta(2, "cdef"), delta(0, "abcdefg"))).toEqual([
       "abcd",
       undefined,
@@ -52,7 +52,7 @@ describe("the text of a message", () => {
     ]);
   });
 
-  it("the text of a message has no holes: what comes too early waits for the message", () => {
+  it("a message's text has no gaps: an early delta waits for the missing text", () => {
     expect(follow(delta(3, "d"), delta(0, "ab"), delta(3, "d"), message("abcd", true), delta(4, "e"))).toEqual([
       undefined,
       "ab",
@@ -62,11 +62,11 @@ describe("the text of a message", () => {
     ]);
   });
 
-  it("the text of a message is joined in its middle", () => {
+  it("a reader can join a message in the middle of its text", () => {
     expect(follow(message("so far", true), delta(6, " good"))).toEqual(["so far", "so far good"]);
   });
 
-  it("the text of a message does not shrink when a node is a little behind", () => {
+  it("a message's text does not shrink when a node is slightly behind", () => {
     expect(follow(delta(0, "abcdef"), message("abc", true), delta(3, "def"), delta(6, "g"))).toEqual([
       "abcdef",
       undefined,
@@ -75,15 +75,15 @@ describe("the text of a message", () => {
     ]);
   });
 
-  it("the text of a message is what the server says where the two differ", () => {
+  it("a message's text is the server's where the two differ", () => {
     expect(follow(delta(0, "abc"), message("xyz", true), delta(3, "!"))).toEqual(["abc", "xyz", "xyz!"]);
   });
 
-  it("the text of a message is finished once: nothing late brings it back", () => {
+  it("a message's text is finished once: no late delta reopens it", () => {
     expect(follow(message("all", false), delta(0, "all"), message("a", true))).toEqual(["all", undefined, undefined]);
   });
 
-  it("the text of a message is kept apart from reasoning, which has offsets of its own", () => {
+  it("a message's text is separate from its reasoning, which has its own offsets", () => {
     const texts = new MessageTexts();
     texts.take(delta(0, "hm", { kind: "reasoning" }));
     texts.take(delta(0, "yes"));
@@ -92,7 +92,7 @@ describe("the text of a message", () => {
     expect(texts.take(message("yes", true, { parts }))).toMatchObject({ text: "yes", reasoning: "hmm!" });
   });
 
-  it("the text of a message of an attempt that was given up is gone, and stays gone", () => {
+  it("the text of an abandoned attempt is removed, and stays removed", () => {
     const texts = new MessageTexts();
     texts.take(delta(0, "first"));
     texts.take(delta(0, "second", { messageId: "m2", attempt: 2 }));
@@ -104,7 +104,7 @@ describe("the text of a message", () => {
 describe("an unfinished message", () => {
   const idsOf = (texts: MessageTexts) => texts.unfinished.map(({ messageId }: MessageText) => messageId);
 
-  it("an unfinished message ends with its run, of that session alone", () => {
+  it("an unfinished message ends with its run, in that session alone", () => {
     const texts = new MessageTexts();
     texts.take(delta(0, "a"));
     texts.take({ ...delta(0, "b"), sessionId: "t" });
@@ -112,7 +112,7 @@ describe("an unfinished message", () => {
     expect(texts.unfinished).toMatchObject([{ sessionId: "t", text: "b", isStreaming: true }]);
   });
 
-  it("an unfinished message is forgotten at a reset, of one session or of all", () => {
+  it("an unfinished message is dropped at a reset, of one session or of all", () => {
     const texts = new MessageTexts();
     texts.take(delta(0, "a"));
     texts.take(event("reset", { sessionId: "other", from: 3 }));
@@ -121,7 +121,7 @@ describe("an unfinished message", () => {
     expect(idsOf(texts)).toEqual([]);
   });
 
-  it("an unfinished message has a bound: the oldest is given up", () => {
+  it("the number of unfinished messages is limited: the oldest is dropped", () => {
     const texts = new MessageTexts();
     for (let index = 0; index < 300; index += 1) texts.take(delta(0, "x", { messageId: `m${index}` }));
     expect(idsOf(texts)).toHaveLength(256);

@@ -28,7 +28,7 @@ test("each deadline is called at its instant, in any order of addition", async (
   expect(passed).toEqual(["early", "between", "late"]);
 });
 
-test("a deadline that has passed already is called in a later turn, not by the caller's own call", async () => {
+test("a deadline that has already passed is called in a later turn, not within the caller's call", async () => {
   add("past", -1);
   expect(passed).toEqual([]);
   await clock.advance(0);
@@ -53,7 +53,7 @@ test("any number of deadlines share one timer, which ends with the last of them"
   expect(clock.timerCount).toBe(0);
 });
 
-test("a clock that went back delays a deadline and does not lose it", async () => {
+test("a clock that went back delays a deadline but does not lose it", async () => {
   add("one", 100);
   clock.jump(-50);
   await clock.advance(100);

@@ -41,7 +41,7 @@ function stage() {
   return { clock, bus, join, callWithin };
 }
 
-test("every node is in the answer, the one that was asked first", async () => {
+test("the answer has every node, beginning with the one that was asked", async () => {
   const { join, callWithin } = stage();
   const [b] = [await join("b"), await join("c"), await join("a")];
   expect(await callWithin(b!, 500)).toEqual([
@@ -51,7 +51,7 @@ test("every node is in the answer, the one that was asked first", async () => {
   ]);
 });
 
-test("once all known nodes have answered, nothing more is waited for, and a new node is in the next answer", async () => {
+test("the roll call ends once all known nodes have answered, and a new node is in the next answer", async () => {
   const { join, callWithin } = stage();
   const a = await join("a");
   await join("b");
@@ -76,7 +76,7 @@ test("a node that does not answer is shown as silent for a minute, and then forg
   expect(await callWithin(a, 500)).toEqual([["a", "self", undefined]]);
 });
 
-test("a node that stops is gone at once", async () => {
+test("a node that stops is removed at once", async () => {
   const { join, callWithin } = stage();
   const a = await join("a");
   const b = await join("b");
@@ -85,7 +85,7 @@ test("a node that stops is gone at once", async () => {
   expect(await callWithin(a, 500)).toEqual([["a", "self", undefined]]);
 });
 
-test("what is not a report is dropped, and the reports of too many nodes are", async () => {
+test("malformed reports are dropped, and so are reports beyond the limit of nodes", async () => {
   const { bus, join, callWithin } = stage();
   const a = await join("a");
   await bus.publish("e.reports.a", encode({ node: "x", roles: ["emperor"] }));
@@ -97,7 +97,7 @@ test("what is not a report is dropped, and the reports of too many nodes are", a
   expect((await callWithin(a, 500)).length).toBe(1_001);
 });
 
-test("requests at once share a call", async () => {
+test("concurrent requests share a roll call", async () => {
   const { clock, bus, join } = stage();
   const a = await join("a");
   let asked = 0;

@@ -38,7 +38,7 @@ describe("INTERLOCK_AUTH", () => {
     },
   );
 
-  it("INTERLOCK_AUTH may not fetch keys by other ways than HTTP, or with a password", () => {
+  it("INTERLOCK_AUTH may fetch keys only by HTTP, and without a password", () => {
     for (const text of ["jwt:ftp://id.example/keys", "jwt:file:///etc/keys", "jwt:https://"]) {
       expect(faultsOf({ INTERLOCK_AUTH: text })).toEqual(["INTERLOCK_AUTH: must name a key set by http or https"]);
     }
@@ -47,20 +47,20 @@ describe("INTERLOCK_AUTH", () => {
     ]);
   });
 
-  it("INTERLOCK_AUTH lets a node listen on an address that others can reach, unless it is off", () => {
+  it("INTERLOCK_AUTH allows a node to listen on a public address, unless it is off", () => {
     for (const auth of [JWT, KEYS]) expect(settingsOf({ ...auth, HOST: "0.0.0.0" }).host).toBe("0.0.0.0");
     expect(faultsOf({ HOST: "0.0.0.0" })).toHaveLength(1);
   });
 });
 
 describe("INTERLOCK_RATE_LIMITS", () => {
-  it("INTERLOCK_RATE_LIMITS are off without authentication, and the defaults with it", () => {
+  it("INTERLOCK_RATE_LIMITS is off without authentication, and has its defaults with it", () => {
     expect(settingsOf({}).rateLimits).toEqual({});
     expect(settingsOf(KEYS).rateLimits).toEqual(USUAL_RATE_LIMITS);
     expect(parseRateLimits(USUAL_RATE_LIMITS_TEXT)).toEqual({ value: USUAL_RATE_LIMITS });
   });
 
-  it("INTERLOCK_RATE_LIMITS may be named one by one; the others stay as usual", () => {
+  it("INTERLOCK_RATE_LIMITS may set single limits; the others keep their defaults", () => {
     const { rateLimits } = settingsOf({ ...KEYS, INTERLOCK_RATE_LIMITS: "refused=5/10s, address=off" });
     const { owner } = USUAL_RATE_LIMITS;
     expect(rateLimits).toEqual({ owner, refused: { max: 5, windowMs: 10_000 } });
@@ -99,12 +99,12 @@ describe("INTERLOCK_PROXIES", () => {
   );
 });
 
-describe("a setting that would do nothing", () => {
+describe("a setting without effect", () => {
   it.each([
     [{ INTERLOCK_ISSUER: "me" }, "INTERLOCK_ISSUER: has no effect without INTERLOCK_AUTH=jwt:…"],
     [{ ...KEYS, INTERLOCK_AUDIENCE: "me" }, "INTERLOCK_AUDIENCE: has no effect without INTERLOCK_AUTH=jwt:…"],
     [{ INTERLOCK_RATE_LIMITS: "off" }, "INTERLOCK_RATE_LIMITS: has no effect without INTERLOCK_AUTH=jwt:… or keys:…"],
-  ])("a setting that would do nothing is a fault: %o", (env, fault) => {
+  ])("a setting that would have no effect is a fault: %o", (env, fault) => {
     expect(faultsOf(env as unknown as Record<string, string>)).toEqual([fault]);
     expect(faultsOf({ ...JWT, ...env, INTERLOCK_AUTH: JWT.INTERLOCK_AUTH })).toEqual([]);
   });

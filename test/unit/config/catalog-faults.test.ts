@@ -36,7 +36,7 @@ describe("a fault of syntax", () => {
     expect(faultsOf(text)).toEqual([expect.stringContaining(fault)]);
   });
 
-  it("a fault of syntax leaves what comes before it to be judged, and nothing after it", () => {
+  it("the text before a fault of syntax is checked, and nothing after it", () => {
     const text = lines(
       "agents:",
       "  - name: a",
@@ -323,7 +323,7 @@ describe("a fault of content", () => {
       lines("agents:", "  - { name: a, adapter: { kind: external } }", "  - { name: b, sub_agents: [a] }"),
       "3:29 agents[1].sub_agents[0]: must not name a: an external agent takes no turns",
     ],
-  ])("is reported at its place, and as the only one: %s", (_, text, fault) => {
+  ])("a fault of content is reported at its place, and as the only one: %s", (_, text, fault) => {
     expect(faultsOf(text)).toEqual([expect.stringContaining(fault)]);
   });
 
@@ -335,7 +335,7 @@ describe("a fault of content", () => {
     ]);
   });
 
-  it("a fault of content never shows more than the beginning of a long value", () => {
+  it("a fault of content shows only the beginning of a long value", () => {
     const [fault] = faultsOf(lines("agents:", "  - name: a", `    priority: ${"9x".repeat(500)}`));
     expect(fault).toBe(`3:15 agents[0].priority: must be a number, not the text "${"9x".repeat(20)}…"`);
   });
@@ -371,7 +371,7 @@ describe("all faults of a file", () => {
     ]);
   });
 
-  it("all faults of a file are a hundred at most, and the last says that there are more", () => {
+  it("at most a hundred faults of a file are reported, and the last says that there are more", () => {
     const faults = faultsOf(`agents:\n${"  - 5\n".repeat(300)}`);
     expect(faults).toHaveLength(101);
     expect(faults.at(-1)).toBe("102:5 : there are more faults from here on");

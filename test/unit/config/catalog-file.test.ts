@@ -21,7 +21,7 @@ describe("a valid file", () => {
     expect(reading.ok && reading.catalog.defaultAgentId).toBe("music_agent");
   });
 
-  it("a valid file is named by the first 12 hex digits of its text's SHA-256", () => {
+  it("a valid file's version is the first 12 hex digits of its text's SHA-256", () => {
     const text = "agents: [{ name: a }]\n";
     const reading = readCatalog(text);
     const hash = createHash("sha256").update(text).digest("hex").slice(0, 12);
@@ -55,7 +55,7 @@ describe("the summaries of a model", () => {
     return adapter?.kind === "ai-sdk" ? adapter.summary : "none";
   };
 
-  it("the summaries of a model are off by default, and have defaults", () => {
+  it("summaries of an agent with a model are off by default, and have defaults", () => {
     expect(summaryOf("")).toBeUndefined();
     expect(summaryOf(", summary: {}")).toEqual({ after: 20, keep: 4 });
     expect(summaryOf(", summary: { after: 5, keep: 0, model: n }")).toEqual({ after: 5, keep: 0, model: "n" });
@@ -70,7 +70,7 @@ describe("a file that is not a catalogue", () => {
     ["is a text", "\nhello\n", '2:1 : must be a map of keys and values, not the text "hello"'],
     ["lacks the agents", "policy: {}\n", "1:1 agents: is missing; it must be a list"],
     ["is too large", `# ${"x".repeat(1_048_576)}`, "1:1 : the file is larger than 1 MiB"],
-  ])("%s: one clear fault", (_, text, fault) => {
+  ])("a file that %s has one clear fault", (_, text, fault) => {
     expect(faultsOf(text)).toEqual([fault]);
   });
 });
@@ -86,7 +86,7 @@ describe("a hostile file", () => {
     ]);
   });
 
-  it("a hostile file is refused for nesting without end", () => {
+  it("a hostile file is refused for excessive nesting", () => {
     expect(faultsOf(`agents: ${"[".repeat(100_000)}`)).toEqual([expect.stringContaining("nested too deeply here")]);
     expect(faultsOf(`a: ${"[".repeat(80)}${"]".repeat(80)}`)).toEqual([
       expect.stringMatching(/^1:67 a\[0\].*deeper than 64$/),
@@ -101,7 +101,7 @@ describe("loading", () => {
   });
   afterEach(() => rm(folder, { recursive: true }));
 
-  it("loading gives what reading the text gives", async () => {
+  it("loading a file gives the same result as reading its text", async () => {
     const path = join(folder, "agents.yaml");
     await writeFile(path, "agents: [{ name: a }]\n");
     expect(await loadCatalog(path)).toEqual(readCatalog("agents: [{ name: a }]\n"));

@@ -28,7 +28,7 @@ it("a valid file is reported in one line, with exit code 0", async () => {
   });
 });
 
-it("every fault is a line with its place, with exit code 1", async () => {
+it("every fault is printed on a line with its place, with exit code 1", async () => {
   expect(await check("agents:\n  - name: a\n    priority: 101\ndefault_agent: b\n")).toEqual({
     code: 1,
     lines: [
@@ -42,7 +42,7 @@ it("every fault is a line with its place, with exit code 1", async () => {
   });
 });
 
-it("no file is a sentence, with exit code 2", async () => {
+it("a missing file is reported in a sentence, with exit code 2", async () => {
   expect(await check()).toEqual({ code: 2, lines: ["FILE: there is no such file"] });
 });
 
@@ -69,7 +69,7 @@ it("a pair in which the more important agent is refused is a warning", async () 
   ]);
 });
 
-it("no warning where a threshold was set, where both are equal, or where one of the two is disabled", async () => {
+it("no warning is printed where a threshold was set, both agents are equal, or one is disabled", async () => {
   const { lines } = await check(`agents:
   - { name: top, priority: 90 }
   - { name: same, priority: 90, interruptible: false }
@@ -79,7 +79,7 @@ it("no warning where a threshold was set, where both are equal, or where one of 
   expect(lines).toHaveLength(1);
 });
 
-it("a session that is not interruptible and that a critical one silences is a warning, until it can be ducked", async () => {
+it("an uninterruptible agent that a critical one silences is a warning, unless it can be ducked", async () => {
   const car = (phone: string) => `agents:
   - { name: chime, priority: 95, critical: true, beneath: { all: 0 } }
   - { name: phone, priority: 90, interruptible: false${phone} }
@@ -116,7 +116,7 @@ it("an agent that may wait forever causes a warning that names the holder, unles
   expect((await check(pair("", ", idle_timeout: 1m"))).lines).toHaveLength(1);
 });
 
-it("two agents that let all be heard beneath them, and of which neither can be, are a warning", async () => {
+it("two agents that allow all others beneath them, but neither of which can be ducked, are a warning", async () => {
   const pair = (other: string) => `agents:
   - { name: radio, priority: 20, beneath: { all: -14 } }
   - { name: news, priority: 30, beneath: { all: -14 }${other} }
@@ -128,7 +128,7 @@ it("two agents that let all be heard beneath them, and of which neither can be, 
   expect((await check(pair(", when_preempted: duck"))).lines).toHaveLength(1);
 });
 
-it("a challenger that is heard together with a holder that cannot be interrupted is not a warning", async () => {
+it("no warning is printed for a challenger that is heard together with an uninterruptible holder", async () => {
   const { lines } = await check(`agents:
   - { name: listen, priority: 85, beneath: { prompt: -24 } }
   - { name: prompt, priority: 80, interruptible: false, when_preempted: duck }
@@ -137,7 +137,7 @@ it("a challenger that is heard together with a holder that cannot be interrupted
   expect(lines).toHaveLength(1);
 });
 
-it("many warnings are cut off with their number", async () => {
+it("a long list of warnings is cut off with their number", async () => {
   const agents = Array.from(
     { length: 12 },
     (_, index) => `{ name: a${index}, priority: ${index}, interruptible: false }`,

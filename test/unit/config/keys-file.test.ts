@@ -22,7 +22,7 @@ async function fileOf(content: string | Uint8Array): Promise<string> {
 }
 
 describe("a file of keys", () => {
-  it("a file of keys says whose each is, and who is an operator", async () => {
+  it("a file of keys names the owner of each key, and the operators", async () => {
     const text = `keys:\n  - owner: ann\n    sha256: ${HASH}\n  - { owner: "the ops", operator: true, sha256: ${OTHER} }\n`;
     expect(await loadKeys(await fileOf(text))).toEqual([
       { owner: "ann", sha256: HASH, operator: false },
@@ -30,7 +30,7 @@ describe("a file of keys", () => {
     ]);
   });
 
-  it("a file of keys may give one owner several keys, so that one can be replaced", () => {
+  it("a file of keys may give one owner several keys, so that a key can be replaced", () => {
     expect(readKeys(`keys:\n- {owner: a, sha256: ${HASH}}\n- {owner: a, sha256: ${OTHER}}`).ok).toBe(true);
   });
 

@@ -23,7 +23,7 @@ const MODEL = CATALOG.agents.get("model")!;
 const shown = ({ tools, instructions }: typeof MODEL) => ({ tools: tools.map(({ name }) => name), instructions });
 
 describe("an agent in a mode", () => {
-  test("has the mode's tools, with their limits, and its instructions", () => {
+  test("an agent in a mode has the mode's tools, with their limits, and its instructions", () => {
     expect(shown(inMode(MODEL, "work"))).toEqual({
       tools: ["clock", "web-fetch"],
       instructions: "Be brief.\n\nLook it up.",
@@ -31,13 +31,13 @@ describe("an agent in a mode", () => {
     expect(inMode(MODEL, "work").tools.at(-1)).toMatchObject({ hosts: ["example.com"] });
   });
 
-  test("has the first mode's without one of that name, and all of its tools if it has no modes", () => {
+  test("an agent without the given mode has its first mode's tools, or all its tools if it has no modes", () => {
     const first = { tools: ["ask-user"], instructions: "Be brief." };
     expect([undefined, "gone"].map((mode) => shown(inMode(MODEL, mode)))).toEqual([first, first]);
     expect(shown(inMode(CATALOG.agents.get("plain")!, "work"))).toEqual({ tools: ["clock"], instructions: undefined });
   });
 
-  test("that is defined in the database has no tool that its definition lacks", () => {
+  test("an agent that is defined in the database has no tool that its definition lacks, in any mode", () => {
     const definition = { name: "mine" as AgentId, workspaceId: "w", basedOn: "model" as AgentId, enabled: true };
     const { agents } = withDefinitions(CATALOG, [{ ...definition, tools: ["clock"] }]);
     const mine = [...agents.values()].at(-1)!;
@@ -59,7 +59,7 @@ test.each([
   ],
   ["a name that is none", "modes: [{ name: A B }]", "modes[0].name: must be 1 to 64 of a-z 0-9 _ -"],
   ["a key that modes lack", "modes: [{ name: a, model: m }]", "modes[0].model: is not a known key"],
-])("%s is a fault at its place", (_, keys, fault) => {
+])("a mode with %s is a fault at its place", (_, keys, fault) => {
   const reading = readCatalog(
     `agents:\n  - { name: a, ${keys}, adapter: { kind: ai-sdk, provider: openai, model: m } }\n`,
   );

@@ -33,12 +33,12 @@ describe("a pattern of the catalogue", () => {
     ["СТОП", "стоп", true],
     ["^.$", "😀", true],
     ["(?<word>stop|halt)!", "HALT!", true],
-  ])("%s in %j: %j, as in JavaScript", (source, text, found) => {
+  ])("the pattern %s matches %j as in JavaScript: %j", (source, text, found) => {
     expect(new RegExp(source, "iu").test(text)).toBe(found);
     expect(compilePattern(source).test(text)).toBe(found);
   });
 
-  test("a pattern of the catalogue finds what JavaScript finds, for any pattern of letters, classes, groups and counts", () => {
+  test("a pattern matches what JavaScript matches, for any pattern of letters, classes, groups and counts", () => {
     const atom = fc.constantFrom("a", "b", "导", ".", "[ab]", "[^a]", "\\d", "\\w", "\\b", "a|b", "^", "$");
     const { pattern } = fc.letrec<{ pattern: string }>((tie) => ({
       pattern: fc.oneof(
@@ -56,7 +56,7 @@ describe("a pattern of the catalogue", () => {
     );
   });
 
-  test("a pattern of the catalogue with nested quantifiers runs in linear time", () => {
+  test("a pattern with nested quantifiers runs in linear time", () => {
     const text = `${"a".repeat(1_000)}!`;
     const patterns = ["(a+)+$", "^(a|a)*$", "(.*a){12}b", "^(([a-z])+.)+[A-Z]([a-z])+$", "(?:a?){500}a{500}$"];
     const { signal, found } = findInChild(patterns.map((pattern) => [pattern, text] as const));
@@ -71,11 +71,11 @@ describe("a pattern of the catalogue", () => {
     ["(a)\\1", "uses “\\1”, which is not supported"],
     ["a{1001}", "uses “{1001}”, which is not supported"],
     ["(?:[a-z]?){1000}(?:[a-z]?){1000}(?:[a-z]?){1000}", "is too large: reduce its repetitions"],
-  ])("%s is a fault that says why", (source, reason) => {
+  ])("the pattern %s is a fault with its reason", (source, reason) => {
     expect(() => compilePattern(source)).toThrow(reason);
   });
 
-  test("a pattern of the catalogue that is invalid is reported with its place in the file", () => {
+  test("an invalid pattern is reported with its place in the file", () => {
     const text = 'agents:\n  - name: a\n    adapter: { kind: scripted, replies: [{ match: "(?=a)b" }] }\n';
     const reading = readCatalog(text);
     expect(reading).toMatchObject({

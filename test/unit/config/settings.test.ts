@@ -14,7 +14,7 @@ function faultsOf(env: Record<string, string>, flags: string[] = []): string[] {
 }
 
 describe("without any setting", () => {
-  it("a node is the embedded shape on loopback", () => {
+  it("without any setting a node runs the embedded shape on loopback", () => {
     expect(settingsOf({ PATH: "/bin", HOME: "/root" })).toEqual({
       host: "127.0.0.1",
       port: 3000,
@@ -79,7 +79,7 @@ describe("the table of settings", () => {
     for (const { name, meaning } of SETTINGS) expect(meaning, name).toMatch(/^[A-Z].*\.$/);
   });
 
-  it("the table of settings has defaults that mean what is done without them", () => {
+  it("the table's defaults describe what a node does without the settings", () => {
     const unset = /CONFIG|ISSUER|AUDIENCE|RATE_LIMITS|PROXIES|ORIGINS|HOSTS|RETENTION/;
     const spelt = SETTINGS.filter(({ name }) => !unset.test(name)).map((row) => [row.name, row.default]);
     expect(settingsOf(Object.fromEntries(spelt))).toEqual(settingsOf({}));
@@ -117,19 +117,19 @@ describe("a variable or its flag", () => {
     ["INTERLOCK_MAX_HELD", "--max-held", "0", { maxHeld: 0 }],
     ["INTERLOCK_HOLD_TIMEOUT", "--hold-timeout", "90s", { holdTimeoutMs: 90_000 }],
     ["LOG_LEVEL", "--log-level", "debug", { logLevel: "debug" }],
-  ])("%s or %s may be %s", (name, flag, text, settings) => {
+  ])("the setting %s or %s may be %s", (name, flag, text, settings) => {
     expect(settingsOf({ [name]: text })).toEqual({ ...settingsOf({}), ...settings });
     expect(settingsOf({}, [flag, text])).toEqual({ ...settingsOf({}), ...settings });
     expect(settingsOf({}, [`${flag}=${text}`])).toEqual({ ...settingsOf({}), ...settings });
   });
 
-  it("a variable or its flag may stand side by side, and the flag wins", () => {
+  it("a variable and its flag may both be given, and the flag takes precedence", () => {
     expect(settingsOf({ PORT: "4000" }, ["--port", "5000"]).port).toBe(5000);
     expect(settingsOf({ PORT: "no number" }, ["--port", "5000"]).port).toBe(5000);
   });
 });
 
-describe("a value that cannot be", () => {
+describe("an invalid value", () => {
   it.each([
     ["HOST", "127.0.0.1:3000", "must be an IP address or a host name, without a port"],
     ["PORT", "65536", "must be a whole number from 0 to 65535"],
@@ -159,7 +159,7 @@ describe("a value that cannot be", () => {
     ["INTERLOCK_DRAIN", "1d", "must be at most 10m"],
     ["INTERLOCK_MAX_HELD", "-1", "must be a whole number from 0 to 100000"],
     ["LOG_LEVEL", "loud", 'must be fatal, error, warn, info, debug, trace or silent, not the text "loud"'],
-  ])("a value that cannot be is a fault of %s: %s", (name, text, message) => {
+  ])("an invalid value is a fault of %s: %s", (name, text, message) => {
     expect(faultsOf({ [name]: text })).toEqual([expect.stringContaining(`${name}: `)]);
     expect(faultsOf({ [name]: text })[0]).toContain(message);
   });
@@ -168,22 +168,22 @@ describe("a value that cannot be", () => {
     ["INTERLOCK_STORE", "postgres://user:secret@:x/y"],
     ["INTERLOCK_BUS", "redis://:secret@a b"],
     ["INTERLOCK_AUTH", "jwt:https://user:secret@keys/"],
-  ])("a value that cannot be is never repeated, since it may hold a password: %s", (name, text) => {
+  ])("an invalid value is never repeated, since it may contain a password: %s", (name, text) => {
     expect(faultsOf({ [name]: text })).toEqual([expect.not.stringContaining("secret")]);
   });
 });
 
-describe("settings that do not go together", () => {
+describe("settings that conflict", () => {
   const redis = { INTERLOCK_BUS: "redis://cache" };
   const postgres = { INTERLOCK_STORE: "postgres://db/x" };
 
-  it("settings that do not go together are a fault: SQLite and a bus of several nodes", () => {
+  it("SQLite and a bus of several nodes are a fault together", () => {
     expect(faultsOf(redis)).toEqual([
       expect.stringMatching(/^INTERLOCK_BUS: cannot be Redis while the store is SQLite/),
     ]);
   });
 
-  it("settings that do not go together are a fault: some of the roles, and no bus to reach the others", () => {
+  it("a subset of the roles without a bus to reach the others is a fault", () => {
     expect(faultsOf({ INTERLOCK_ROLES: "gateway" })).toEqual([
       expect.stringMatching(/^INTERLOCK_ROLES: leaves work to other nodes.* set INTERLOCK_STORE=.* and INTERLOCK_BUS=/),
     ]);
@@ -204,15 +204,15 @@ describe("settings that do not go together", () => {
   });
 });
 
-describe("an address that others can reach", () => {
-  it("an address that others can reach is refused without authentication", () => {
+describe("an address that other machines can reach", () => {
+  it("a public address is refused without authentication", () => {
     const fault = '"none" would admit all clients that can reach 0.0.0.0: without authentication HOST must be loopback';
     expect(faultsOf({ HOST: "0.0.0.0" })).toEqual([`INTERLOCK_AUTH: ${fault}`]);
     expect(faultsOf({}, ["--host", "0.0.0.0", "--auth", "none"])).toEqual([`--auth (INTERLOCK_AUTH): ${fault}`]);
   });
 
   it.each(["127.0.0.1", "127.8.8.8", "::1", "0:0:0:0:0:0:0:1", "::ffff:127.0.0.1", "localhost", "LocalHost"])(
-    "an address that others can reach is not %s",
+    "an address that is not public: %s",
     (address) => {
       expect(isLoopback(address)).toBe(true);
       expect(settingsOf({ HOST: address }).host).toBe(address);
@@ -220,7 +220,7 @@ describe("an address that others can reach", () => {
   );
 
   it.each(["0.0.0.0", "::", "10.0.0.1", "128.0.0.1", "::ffff:10.0.0.1", "fe80::1", "localhost.example", "car"])(
-    "an address that others can reach is %s",
+    "an address that is public: %s",
     (address) => {
       expect(isLoopback(address)).toBe(false);
       expect(faultsOf({ HOST: address })).toHaveLength(1);
@@ -229,7 +229,7 @@ describe("an address that others can reach", () => {
 });
 
 describe("an unknown variable or flag", () => {
-  it("the mark of a program that an agent started is not a fault: such a program may be a node", () => {
+  it("the mark of a program that an agent started is not a fault, since such a program may be a node", () => {
     expect(faultsOf({ INTERLOCK_RUN: "12-34-56.abc.1." })).toEqual([]);
   });
 
@@ -254,7 +254,7 @@ describe("an unknown variable or flag", () => {
     ]);
   });
 
-  it("HOST, PORT and LOG_LEVEL may have the prefix of the others, and then win over the ones without", () => {
+  it("HOST, PORT and LOG_LEVEL may have the prefix INTERLOCK_, and then override those without it", () => {
     const env = { PORT: "1", INTERLOCK_PORT: "4000", INTERLOCK_HOST: "::1", INTERLOCK_LOG_LEVEL: "warn" };
     expect(settingsOf(env)).toMatchObject({ port: 4_000, host: "::1", logLevel: "warn" });
     expect(settingsOf({ ...env, INTERLOCK_PORT: "" })).toMatchObject({ port: 1 });
@@ -280,13 +280,13 @@ describe("an unknown variable or flag", () => {
     expect(settingsOf(env)).toEqual(settingsOf({}));
   });
 
-  it("includes names that every object has", () => {
+  it("the name of a property that every object has is an unknown flag", () => {
     expect(faultsOf({}, ["--constructor", "1"])).toEqual([expect.stringContaining("--constructor: is not a flag")]);
   });
 });
 
 describe("a flag", () => {
-  it("a flag needs a value, and may be given once", () => {
+  it("a flag needs a value, and may be given only once", () => {
     expect(faultsOf({}, ["--port"])).toEqual(["--port: needs a value"]);
     expect(faultsOf({}, ["--port="])).toEqual(["--port: needs a value"]);
     expect(faultsOf({}, ["--port", "--host", "::1"])).toEqual(["--port: needs a value"]);

@@ -9,13 +9,13 @@ import { CAR, RESTRICTIONS } from "../../support/catalogs/car-catalog.ts";
 const PATH = fileURLToPath(new URL("../../../config/car.yaml", import.meta.url));
 const FILE = parse(readFileSync(PATH, "utf8"));
 
-test("the shipped car has no faults, and nothing that its author may not expect", async () => {
+test("the shipped car has no faults and no warnings", async () => {
   let printed = "";
   expect(await checkCatalog(PATH, { write: (text) => (printed += text) }, {})).toBe(0);
   expect(printed).toMatch(/^\S+car\.yaml: 8 agents, no faults, hash \w{12}\n$/);
 });
 
-test("decides as the car of the tests does: the cases of docs/arbitration.md hold for it", () => {
+test("the shipped car decides as the car of the tests does: the cases of docs/arbitration.md apply to it", () => {
   const decides = [
     ...["name", "priority", "interruptible", "preemption_threshold", "critical", "when_preempted", "when_blocked"],
     ...["beneath", "replaces"],
@@ -34,7 +34,7 @@ test("decides as the car of the tests does: the cases of docs/arbitration.md hol
   expect(restrictions).toEqual(RESTRICTIONS);
 });
 
-test("watches every program, and gives every session that is in front for its own sake a limit", async () => {
+test("the shipped car gives every program a lease, and every session that takes the floor itself a limit", async () => {
   const reading = await loadCatalog(PATH);
   if (!reading.ok) throw new Error(JSON.stringify(reading.faults));
   const agents = [...reading.catalog.agents.values()];

@@ -42,7 +42,7 @@ describe("the shipped catalogue", () => {
     expect(await loadCatalog(path)).toMatchObject({ ok: true });
   });
 
-  it("the shipped catalogue has the seven agents of the car with their priorities, and who may be interrupted", () => {
+  it("the shipped catalogue has the seven agents of the car, with their priorities and whether they are interruptible", () => {
     const numbers = ["phone", "navigation", "planner", "vehicle_control", "weather", "music", "chat"].map((name) => {
       const { priority, interruptible, preemptionThreshold } = agentOf(`${name}_agent`);
       return [name, priority, interruptible, preemptionThreshold];
@@ -58,7 +58,7 @@ describe("the shipped catalogue", () => {
     ]);
   });
 
-  it("the shipped catalogue has the three built-in agents, under their names, and general answers first", () => {
+  it("the shipped catalogue has the three built-in agents, under their names, and general is the default", () => {
     const catalog = catalogOf(text);
     expect(catalog.defaultAgentId).toBe("general");
     expect(agentOf("general")).toMatchObject({ label: "General", description: "通用主代理" });
@@ -70,7 +70,7 @@ describe("the shipped catalogue", () => {
     expect(catalog.agents.size).toBe(10);
   });
 
-  it("the shipped catalogue runs without any key: every agent is scripted and has an answer to anything", () => {
+  it("the shipped catalogue works without any key: every agent is scripted and answers every message", () => {
     for (const { id, adapter } of catalogOf(text).agents.values()) {
       expect(adapter.kind).toBe("scripted");
       expect(replyTo(id, "xyzzy")?.say?.length, id).toBeGreaterThan(0);
@@ -97,7 +97,7 @@ describe("the shipped catalogue", () => {
     }
   });
 
-  it("the shipped catalogue shows what agents can do: confirm, ask, fail, delegate, and continue until they are paused", () => {
+  it("the shipped catalogue shows what agents can do: confirm, ask, fail, delegate, and continue until paused", () => {
     expect(replyTo("vehicle_control_agent", "打开后备箱")).toMatchObject({
       confirm: { tool: "open_trunk", sensitive: true },
     });
@@ -110,7 +110,7 @@ describe("the shipped catalogue", () => {
     expect(replyTo("music_agent", "play")?.repeat).toBeGreaterThan(100);
   });
 
-  it("the shipped catalogue enables the agents that it delegates to", () => {
+  it("the agents that the shipped catalogue delegates to are enabled", () => {
     const catalog = catalogOf(text);
     for (const { id, adapter, subAgents } of catalog.agents.values()) {
       for (const { delegate } of adapter.kind === "scripted" ? adapter.replies : []) {
@@ -137,7 +137,7 @@ describe("the car's scenarios", () => {
     });
   });
 
-  it("a window is not closed while a plan is made", () => {
+  it("a window is not closed while a plan is being made", () => {
     expect(meet("planner_agent", "vehicle_control_agent")).toMatchObject({
       outcome: "rejected",
       reason: "lower_priority",
@@ -148,16 +148,16 @@ describe("the car's scenarios", () => {
     expect(meet("music_agent", "weather_agent")).toMatchObject({ outcome: "granted", reason: "preempted" });
   });
 
-  it("even a call is refused during navigation, as nothing else was set", () => {
+  it("a call is refused during navigation too, without further settings", () => {
     expect(meet("navigation_agent", "phone_agent")).toMatchObject({ outcome: "rejected", reason: "not_interruptible" });
   });
 });
 
-describe("its examples in comments", () => {
+describe("the shipped catalogue's examples in comments", () => {
   const uncomment = (source: string, from: RegExp): string =>
     source.replace(from, (block) => block.replaceAll(/^(\s*)# ?/gm, "$1"));
 
-  it("its examples in comments are valid when they are taken out of the comments", () => {
+  it("the catalogue's examples are valid once they are uncommented", () => {
     const rules = uncomment(text, /^# priority_rules:\n(#.+\n)+/m);
     const all = uncomment(rules, /^# user_preferences:\n(#.+\n)+/m);
     const catalog = catalogOf(all);
@@ -170,7 +170,7 @@ describe("its examples in comments", () => {
     );
   });
 
-  it("let a call interrupt the navigation", () => {
+  it("the catalogue's example of a threshold lets a call interrupt the navigation", () => {
     const catalog = catalogOf(uncomment(text, /^ +# preemption_threshold: 90$/m));
     expect(agentOf("navigation_agent", catalog).preemptionThreshold).toBe(90);
   });

@@ -62,7 +62,7 @@ async function replaceFile(text: string): Promise<void> {
 }
 
 describe("a file that cannot be read for a while", () => {
-  it("a file that is unreadable for a while is read when it becomes readable, also without a new signature", async () => {
+  it("a file that is unreadable for a while is read once it is readable, even without a new signature", async () => {
     await writeFile(path, AB);
     const clock = new HandClock();
     let isReadable = false;
@@ -82,7 +82,7 @@ describe("a file that cannot be read for a while", () => {
 });
 
 describe("a valid file", () => {
-  it("written in place replaces the catalogue whole, and the log says what changed", async () => {
+  it("a valid file that is written in place replaces the whole catalogue, and the log says what changed", async () => {
     await writeFile(path, A);
     const seen: Catalog[] = [];
     const { current, status } = follow({ onChange: (catalog) => seen.push(catalog) });
@@ -96,7 +96,7 @@ describe("a valid file", () => {
     expect(status()).toEqual({ hash: catalogOf(ABC).hash, loadedAt: expect.any(Number) });
   });
 
-  it("renamed into place is seen, each time", async () => {
+  it("a valid file that is renamed into place is noticed, each time", async () => {
     await writeFile(path, A);
     const { current } = follow();
     for (const text of [AB, ABC, AB]) {
@@ -106,7 +106,7 @@ describe("a valid file", () => {
     }
   });
 
-  it("a valid file that appears when a link is switched is seen, as in a mounted ConfigMap", async () => {
+  it("a valid file that appears when a link is switched is noticed, as in a mounted ConfigMap", async () => {
     for (const [version, text] of [["v1", A] as const, ["v2", AB] as const, ["v3", ABC] as const]) {
       await mkdir(join(folder, version));
       await writeFile(join(folder, version, "agents.yaml"), text);
@@ -122,14 +122,14 @@ describe("a valid file", () => {
     }
   });
 
-  it("a valid file that changed between boot and the watch is seen", async () => {
+  it("a valid file that changed between boot and the watch is noticed", async () => {
     await writeFile(path, AB);
     const { current } = follow();
     expect(await log.next()).toMatchObject({ text: REPLACED });
     expect(names(current())).toEqual(["a", "b"]);
   });
 
-  it("a valid file serves although a listener fails", async () => {
+  it("a valid file takes effect although a listener throws", async () => {
     await writeFile(path, A);
     const { current } = follow({
       onChange: () => {
@@ -150,7 +150,7 @@ describe("a file that is written in parts", () => {
     ["a valid catalogue", AB],
     ["faulty", "agents: [{ name: a"],
     ["empty", ""],
-  ])("is read when it stays the same, although a part of it is %s", async (_, part) => {
+  ])("a file that is written in parts is read once it stays the same, although a part of it is %s", async (_, part) => {
     await writeFile(path, A);
     const clock = new HandClock();
     const seen: Catalog[] = [];
@@ -169,7 +169,7 @@ describe("a file that is written in parts", () => {
     expect(log.all).toMatchObject([{ text: REPLACED }]);
   });
 
-  it("is read when it stays the same, although the clock was set back", async () => {
+  it("a file that is written in parts is read once it stays the same, although the clock was set back", async () => {
     await writeFile(path, A);
     const clock = new HandClock();
     const { current } = follow({ clock, settleMs: SETTLE_MS, pollMs: POLL_MS });
@@ -184,7 +184,7 @@ describe("a file that is written in parts", () => {
 });
 
 describe("a file with faults", () => {
-  it("a file with faults changes nothing; its faults are logged, and kept until a valid one comes", async () => {
+  it("a faulty file changes nothing; its faults are logged, and kept until a valid one replaces it", async () => {
     await writeFile(path, A);
     const { current, status } = follow();
     const before = current();
@@ -213,7 +213,7 @@ describe("a file with faults", () => {
   });
 });
 
-describe("a file that is away", () => {
+describe("a missing file", () => {
   it("a file that is missing for a moment is not a fault", async () => {
     await writeFile(path, A);
     const clock = new HandClock();
@@ -246,7 +246,7 @@ describe("a file that is away", () => {
 });
 
 describe("polling", () => {
-  it("polling sees a change behind a link into another folder", async () => {
+  it("polling notices a change behind a link into another folder", async () => {
     const elsewhere = await mkdtemp(join(tmpdir(), "interlock-elsewhere-"));
     try {
       await writeFile(join(elsewhere, "real.yaml"), A);
@@ -296,8 +296,8 @@ async function countWatches(): Promise<number | undefined> {
     .filter((line) => line.startsWith("inotify")).length;
 }
 
-describe("a folder in which other files are written all the time", () => {
-  it("hardly wakes the watch until the file is checked, and changes of the file are still noticed", async () => {
+describe("a folder in which other files are written continuously", () => {
+  it("a busy folder rarely wakes the watch until the file is checked, and changes of the file are still noticed", async () => {
     await writeFile(path, A);
     const clock = new HandClock();
     let events = 0;
@@ -322,7 +322,7 @@ describe("a folder in which other files are written all the time", () => {
 });
 
 describe("closing", () => {
-  it("leaves no watch and no timer, and nothing changes any more", async () => {
+  it("a closed watch leaves no watcher and no timer, and changes nothing afterwards", async () => {
     await writeFile(path, A);
     const before = await countWatches();
     const clock = new RealClock();
@@ -343,7 +343,7 @@ describe("closing", () => {
     expect(log.all).toHaveLength(loggedCount);
   });
 
-  it("a catalogue's watch may be closed at once after the start, and twice", async () => {
+  it("a catalogue's watch may be closed directly after its start, and twice", async () => {
     await writeFile(path, AB);
     const clock = new RealClock();
     const { close } = follow({ clock });

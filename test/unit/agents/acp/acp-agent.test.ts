@@ -26,8 +26,8 @@ async function echo(subject: ReturnType<typeof talking>, rest = {}, stage?: RunS
   return { ...prompted, parts, text: prompted.prompt.map(({ text }) => text ?? "").join("") };
 }
 
-describe("what an agent does", () => {
-  test("a coding agent's output becomes parts in its order, and its tokens are counted", async () => {
+describe("the output of a coding agent", () => {
+  test("a coding agent's output becomes parts in order, and its tokens are counted", async () => {
     const parts = await play(talking().agent, turnOf("works"));
     const [session, ...said] = parts.filter(({ type }) => type !== "log");
     expect(session).toMatchObject({ type: "provider-session", isLocal: true });
@@ -51,7 +51,7 @@ describe("what an agent does", () => {
     ]);
   });
 
-  test("cached tokens count as tokens of the prompt", async () => {
+  test("cached tokens are counted as prompt tokens", async () => {
     const [usage] = ofType(await play(talking().agent, turnOf("speak")), "usage");
     expect(usage!.usage).toEqual({
       prompt_tokens: 8,
@@ -95,7 +95,7 @@ describe("what an agent does", () => {
 });
 
 describe("a conversation", () => {
-  test("a conversation is begun with the instructions, the earlier messages, the message and its images", async () => {
+  test("a conversation begins with the instructions, the earlier messages, the message and its images", async () => {
     const subject = talking(acpAdapter(), { instructions: "Be brief." });
     const stage = createRunStage();
     const image = stage.storeImage(new Uint8Array([1, 2, 3]), "image/png");
@@ -106,7 +106,7 @@ describe("a conversation", () => {
     expect(prompt[1]).toEqual({ type: "image", mimeType: "image/png", data: "AQID" });
   });
 
-  test("a conversation has its instructions apart where the agent takes them so", async () => {
+  test("a conversation has its instructions separately if the agent accepts them so", async () => {
     const { text, session } = await echo(talking(acpAdapter("instructed"), { instructions: "Be brief." }));
     expect(text).toBe("echo");
     expect(session).toMatchObject({ systemPrompt: { mode: "append", content: [{ type: "text", text: "Be brief." }] } });
@@ -152,7 +152,7 @@ describe("a conversation", () => {
     expect(text).toContain("Call me Ann.");
   });
 
-  test("a conversation that was interrupted within this very turn gets the earlier text, and a request to continue", async () => {
+  test("a conversation that was interrupted in this turn gets the earlier text, and a request to continue", async () => {
     const said = messageOf("assistant", "One, tw", {
       agent: masterRef("subject"),
       runId: "run_1" as never,
@@ -162,7 +162,7 @@ describe("a conversation", () => {
     expect(text).toMatch(/^echo\n\n.*Go on where you stopped.*\n\nOne, tw$/s);
   });
 
-  test("a conversation is in the mode of its entry, and in its folder", async () => {
+  test("a conversation has the mode and the folder of its catalogue entry", async () => {
     const { session } = await echo(talking({ ...acpAdapter(), mode: "plan", cwd: "/" }));
     expect(session).toMatchObject({ mode: "plan", cwd: "/" });
   });
@@ -172,7 +172,7 @@ describe("permission", () => {
   const confirm = (verdict: "approve" | "approve_always" | "reject", reason?: string) =>
     ({ kind: "confirmation", verdict, ...(reason && { reason }) }) as const;
 
-  test("permission is requested from the user, after the call was reported, and given once", async () => {
+  test("permission is requested from the user once the call was reported, and is given once", async () => {
     const stage = createRunStage();
     stage.willAnswer(confirm("approve"));
     const parts = await play(talking().agent, turnOf("permit"), stage);
@@ -183,7 +183,7 @@ describe("permission", () => {
     expect(textOf(parts)).toBe("first: once");
   });
 
-  test("permission that is given for the session is kept here, and given once each time", async () => {
+  test("permission for the whole session is kept by Interlock, and given to the agent once each time", async () => {
     const stage = createRunStage();
     stage.willAnswer(confirm("approve_always"));
     expect(textOf(await play(talking().agent, turnOf("twice"), stage))).toBe("first: once, second: once");
@@ -195,7 +195,7 @@ describe("permission", () => {
     expect(later.asked).toEqual([]);
   });
 
-  test("permission that is refused is refused, whether the agent continues or ends its turn", async () => {
+  test("permission is refused if the user refuses it, whether the agent continues or ends its turn", async () => {
     const stage = createRunStage();
     stage.willAnswer(confirm("reject"), confirm("reject"));
     const parts = await play(talking().agent, turnOf("permit"), stage);
@@ -205,14 +205,14 @@ describe("permission", () => {
     expect(ofType(halted, "exit")).toHaveLength(1);
   });
 
-  test("permission that is refused with a reply is followed by the reply, in the same run", async () => {
+  test("a refusal of permission with a reply is followed by the reply, in the same run", async () => {
     const stage = createRunStage();
     stage.willAnswer(confirm("reject", "speak instead"));
     const parts = await play(talking().agent, turnOf("permit"), stage);
     expect(textOf(parts)).toBe("first: noOne, two, three.");
   });
 
-  test("permission that is not given before the run ends is cancelled, and nothing is left", async () => {
+  test("a request for permission is cancelled when the run ends first, and leaves nothing", async () => {
     const subject = talking();
     const stage = createRunStage();
     const parts = subject.agent.run(turnOf("permit"), stage.control)[Symbol.asyncIterator]();
@@ -239,13 +239,16 @@ describe("a question of an agent", () => {
       { action: "accept", content: { q0_custom: "green" } },
     ],
     [{ kind: "question", selected: [], cancelled: true }, { action: "decline" }],
-  ] as const)("a question of an agent is asked of the user: %j", async (answer, expected) => {
-    const stage = createRunStage();
-    stage.willAnswer({ ...answer, selected: [...answer.selected] });
-    const parts = await play(talking().agent, turnOf("asks"), stage);
-    expect(stage.asked).toEqual([{ kind: "question", question: "Colour", options: ["red", "blue"] }]);
-    expect(JSON.parse(textOf(parts))).toEqual(expected);
-  });
+  ] as const)(
+    "a question of a coding agent reaches the user, and its answer the agent: %j",
+    async (answer, expected) => {
+      const stage = createRunStage();
+      stage.willAnswer({ ...answer, selected: [...answer.selected] });
+      const parts = await play(talking().agent, turnOf("asks"), stage);
+      expect(stage.asked).toEqual([{ kind: "question", question: "Colour", options: ["red", "blue"] }]);
+      expect(JSON.parse(textOf(parts))).toEqual(expected);
+    },
+  );
 });
 
 describe("a failure", () => {
@@ -258,14 +261,17 @@ describe("a failure", () => {
     ["refuses", "provider_refused", "This agent failed: it refused to answer"],
     ["unasked", "provider_unreachable", "This agent failed: it cancelled its turn"],
     ["dies", "provider_unreachable", "This agent's program ended with code 7 in the middle of its turn."],
-  ])("a failure is a failure, though the agent (%s) may call it a success", async (behaviour, code, message) => {
-    const { parts, failure } = await playToFailure(talking().agent, turnOf(behaviour));
-    expect(failure).toBeInstanceOf(AppError);
-    expect(failure).toMatchObject({ code, message });
-    expect(ofType(parts, "exit")).toHaveLength(1);
-  });
+  ])(
+    "a failed turn is reported as a failure, even if the agent (%s) reports success",
+    async (behaviour, code, message) => {
+      const { parts, failure } = await playToFailure(talking().agent, turnOf(behaviour));
+      expect(failure).toBeInstanceOf(AppError);
+      expect(failure).toMatchObject({ code, message });
+      expect(ofType(parts, "exit")).toHaveLength(1);
+    },
+  );
 
-  test("a failure shows no secret", async () => {
+  test("a failure contains no secret", async () => {
     const subject = talking({ ...acpAdapter(), env: ["THE_KEY"] }, {}, { THE_KEY: "sk-very-secret-1234" });
     const { failure } = await playToFailure(subject.agent, turnOf("broken"));
     expect(String(failure)).toContain("it broke with [THE_KEY]");
@@ -274,7 +280,7 @@ describe("a failure", () => {
   test.each([
     ["hangs", "go", { start_timeout: "1s" }],
     ["resumes", "mute", { silence_timeout: "1s" }],
-  ])("a failure is an agent that says nothing (%s, %s), and it is ended", async (ability, behaviour, limits) => {
+  ])("a silent agent (%s, %s) is a failure, and its program is ended", async (ability, behaviour, limits) => {
     const subject = talking({ ...acpAdapter(ability), ...limits });
     const { failure } = await playToFailure(subject.agent, turnOf(behaviour));
     expect(failure).toMatchObject({ code: "provider_unreachable" });
@@ -283,7 +289,7 @@ describe("a failure", () => {
 });
 
 describe("a cancel", () => {
-  test("a cancel while the agent starts ends it", async () => {
+  test("a cancel while the agent starts ends the program", async () => {
     const subject = talking(acpAdapter("hangs"));
     const stage = createRunStage();
     const pulling = play(subject.agent, turnOf("speak"), stage).catch(() => {});
@@ -310,7 +316,7 @@ describe("a cancel", () => {
     },
   );
 
-  test("a cancel that the agent ignores still ends it", { timeout: 60_000 }, async () => {
+  test("a cancel that the agent ignores still ends the program", { timeout: 60_000 }, async () => {
     const subject = talking(acpAdapter("stays"));
     const stage = createRunStage();
     const parts = subject.agent.run(turnOf("stubborn"), stage.control)[Symbol.asyncIterator]();

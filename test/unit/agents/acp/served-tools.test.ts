@@ -13,18 +13,18 @@ const ofType = <T extends Part["type"]>(parts: readonly Part[], type: T) =>
 const withTools = (...tools: unknown[]) => talking(acpAdapter(), { tools });
 const calls = (...list: [name: string, input: object][]) => turnOf(`calls ${JSON.stringify(list)}`);
 
-describe("a coding agent's tools of ours", () => {
-  test("a coding agent's tools of ours are those of its entry, for its program alone", async () => {
+describe("the tools that Interlock serves to a coding agent", () => {
+  test("a coding agent is served the tools of its catalogue entry, for its program alone", async () => {
     const parts = await play(withTools("clock", "ask-user").agent, turnOf("lists"));
     expect(JSON.parse(textOf(parts))).toEqual({ tools: ["clock", "ask-user"], stranger: { refused: 401 } });
   });
 
-  test("a coding agent's tools of ours are not served where the entry names none", async () => {
+  test("a coding agent is served no tools if its entry names none", async () => {
     const parts = await play(talking().agent, turnOf("lists"));
     expect(JSON.parse(textOf(parts))).toEqual({ stranger: { refused: "no server" } });
   });
 
-  test("ask the user, after the log has shown the call", async () => {
+  test("a served tool asks the user after the log has shown the call", async () => {
     const stage = createRunStage();
     stage.willAnswer({ kind: "question", selected: ["b"] });
     const parts = await play(
@@ -41,7 +41,7 @@ describe("a coding agent's tools of ours", () => {
     ]);
   });
 
-  test("wait for the user's consent if the entry requires it, and a rejection is a result", async () => {
+  test("a served tool waits for the user's consent if the entry requires it, and a rejection is its result", async () => {
     const stage = createRunStage();
     stage.willAnswer({ kind: "confirmation", verdict: "approve_always" });
     const clock = ["clock", {}] as [string, object];
@@ -55,7 +55,7 @@ describe("a coding agent's tools of ours", () => {
     expect(textOf(rejected)).toBe("The user rejected this call: not now ");
   });
 
-  test("set sub-agents to work, whose messages have their place in the tree", async () => {
+  test("a served tool starts sub-agents, whose messages have their place in the tree", async () => {
     const catalog = makeCatalog([
       { name: "subject", tools: ["sub-agent"], adapter: acpAdapter() },
       { name: "helper", adapter: { kind: "scripted", replies: [{ say: ["It is ", "noon."] }] } },
@@ -80,7 +80,7 @@ describe("a coding agent's tools of ours", () => {
     }
   });
 
-  test("a coding agent's tools of ours end with the run: its token opens nothing afterwards", async () => {
+  test("the served tools end with the run: its token is refused afterwards", async () => {
     const parts = await play(withTools("clock").agent, turnOf("keeps"));
     const [server] = JSON.parse(textOf(parts)) as { url: string; headers: { name: string; value: string }[] }[];
     const headers = Object.fromEntries(server!.headers.map(({ name, value }) => [name, value]));
@@ -89,7 +89,7 @@ describe("a coding agent's tools of ours", () => {
     expect(new URL(server!.url).hostname).toBe("127.0.0.1");
   });
 
-  test("a coding agent's tools of ours end with an abort, in the middle of a question", async () => {
+  test("the served tools end with an abort, in the middle of a question", async () => {
     const stage = createRunStage();
     const playing = play(withTools("ask-user").agent, calls(["ask-user", { question: "Which?" }]), stage);
     await stage.next("question");
@@ -98,7 +98,7 @@ describe("a coding agent's tools of ours", () => {
     expect(stage.leftovers()).toEqual({ sleepers: 0, listeners: 0 });
   });
 
-  test("a coding agent's tools of ours that fail, or do not exist, are answers to the program", async () => {
+  test("a served tool that fails or does not exist is answered with an error", async () => {
     const parts = await play(withTools("clock").agent, calls(["nothing", {}], ["clock", { zone: 7 }]));
     expect(ofType(parts, "tool-result").map(({ status }) => status)).toEqual(["error", "error"]);
     expect(textOf(parts)).toContain("There is no tool nothing.");

@@ -5,7 +5,7 @@ import { createRunStage, play, turnOf } from "../../../support/agents/run-stage.
 test.each([
   ["command", commandAdapter("stubborn"), "go"],
   ["acp", acpAdapter(), "stall"],
-])("the end of a program whose run is aborted is in the node's log, once (%s)", async (_, adapter, content) => {
+])("the exit of a program whose run is aborted is logged by the node, once (%s)", async (_, adapter, content) => {
   const { agent, logged } = talking(adapter);
   const stage = createRunStage();
   const parts = agent.run(turnOf(content), stage.control)[Symbol.asyncIterator]();

@@ -19,7 +19,7 @@ describe("a prompt", () => {
     expect(textOf(await play(agent, turnOf("a; b && $(c) 'd'")))).toBe("--say=a; b && $(c) 'd'|end");
   });
 
-  test("a prompt that begins with a dash is not an option", async () => {
+  test("a prompt that begins with a dash is not parsed as an option", async () => {
     const { agent } = printing("arguments", commandAdapter("arguments", "{prompt}"));
     expect(textOf(await play(agent, turnOf("--dangerous")))).toBe(" --dangerous");
   });
@@ -30,7 +30,7 @@ describe("a prompt", () => {
     expect([(failure as AppError).code, parts]).toEqual(["too_large", []]);
   });
 
-  test("a prompt comes with the conversation where the entry wants that", async () => {
+  test("a prompt includes the conversation if the catalogue entry requires it", async () => {
     const history = [messageOf("user", "Call me Ann."), messageOf("assistant", "Hello Ann.")];
     const text = textOf(await play(printing("echo", { history: true }).agent, turnOf("Who am I?", { history })));
     expect(text).toContain("User: Call me Ann.\n\nAssistant: Hello Ann.\n\nWho am I?");
@@ -38,7 +38,7 @@ describe("a prompt", () => {
   });
 });
 
-describe("what a program prints", () => {
+describe("the output of a program", () => {
   test("a program's output is text, line by line, without the last line break", async () => {
     const parts = await play(printing("lines").agent, turnOf("go"));
     expect(parts.flatMap((part) => (part.type === "text" ? [part.text] : []))).toEqual(["one", "\n\ntwo", "\nthree"]);
@@ -58,7 +58,7 @@ describe("what a program prints", () => {
     ]);
   });
 
-  test("a piece of a long line, or of the log, never splits a character", async () => {
+  test("a long line, or the log, is never cut within a character", async () => {
     const parts = await play(printing("cars").agent, turnOf("go"));
     const line = `x${"🚗".repeat(5_000)}`;
     expect(textOf(parts)).toBe(line);
@@ -68,7 +68,7 @@ describe("what a program prints", () => {
     expect(pieces.filter((text) => !text.isWellFormed())).toEqual([]);
   });
 
-  test("a character that is split over two lines of JSON stays whole", async () => {
+  test("a character that is split over two lines of JSON is put together", async () => {
     const parts = await play(printing("halves", { format: "jsonl" }).agent, turnOf("go"));
     expect(textOf(parts)).toBe("A 🚗 drives.");
   });
@@ -114,7 +114,7 @@ describe("the end of a program", () => {
     ["1", "provider_unreachable"],
     ["75", "provider_rate_limited"],
     ["77", "provider_refused"],
-  ])("the end of a program with code %s is the failure %s, behind what it said", async (code, expected) => {
+  ])("a program that ends with code %s is the failure %s, after the text so far", async (code, expected) => {
     const { agent } = printing("code", commandAdapter("code", code));
     const { parts, failure } = await playToFailure(agent, turnOf("go"));
     expect(textOf(parts)).toBe("Half");
@@ -122,13 +122,13 @@ describe("the end of a program", () => {
     expect(failure).toMatchObject({ code: expected, message: `This agent's program ended with code ${code}.` });
   });
 
-  test("the end of a program ends what it had started, though that moved to a session of its own", async () => {
+  test("the end of a program ends all processes it started, even in another process session", async () => {
     const subject = printing("leaves");
     expect(textOf(await play(subject.agent, turnOf("go")))).toBe("Bye");
     await gone(subject.tag);
   });
 
-  test("the end of a program comes, when it is aborted, although it ignores every request to end", {
+  test("an aborted program is ended although it ignores every request to end", {
     timeout: 60_000,
   }, async () => {
     const subject = printing("stubborn");
@@ -146,7 +146,7 @@ describe("a program that is silent", () => {
   test.each([
     ["silent", { start_timeout: "1s" }, "has not begun for 1 s."],
     ["pauses", { silence_timeout: "1s" }, "has given no sign for 1 s."],
-  ])("(%s) is given up, and reports it", async (behaviour, limits, sentence) => {
+  ])("a program that is silent (%s) is ended, and the run reports it", async (behaviour, limits, sentence) => {
     const { parts, failure } = await playToFailure(printing(behaviour, limits).agent, turnOf("go"));
     expect(failure).toMatchObject({ code: "provider_unreachable", message: `This agent's program ${sentence}` });
     expect(exitOf(parts)).toMatchObject([{ code: null, signal: "SIGTERM" }]);
@@ -154,14 +154,14 @@ describe("a program that is silent", () => {
 });
 
 describe("a program's environment", () => {
-  test("a program's environment has the basic and the listed variables, and no other of the worker's", async () => {
+  test("a program's environment has the basic and the listed variables, and no others of the worker's", async () => {
     const env = { HOME: "/nowhere", LISTED: "listed", HIDDEN: "hidden", OTHER: "other" };
     const { agent } = printing("environment", { env: ["LISTED", "MINE=OTHER", "UNSET"], set: { PLAIN: "p" } }, env);
     const names = textOf(await play(agent, turnOf("go"))).split(" ");
     expect(names).toEqual(["HOME", "INTERLOCK_RUN", "LISTED", "MINE", "PATH", "PLAIN", "TEST_TAG"]);
   });
 
-  test("a program's environment without the program, the run is refused with a sentence, and nothing ran", async () => {
+  test("a run whose program is not found is refused with a sentence, and starts nothing", async () => {
     const { agent } = printing("echo", { command: "no-such-program-anywhere" });
     const { parts, failure } = await playToFailure(agent, turnOf("go"));
     expect(parts).toEqual([]);

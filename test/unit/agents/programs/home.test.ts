@@ -10,7 +10,7 @@ async function openHome(): Promise<string> {
   return folder;
 }
 
-test("workers that share a home folder give it one name, and it keeps the name", async () => {
+test("workers that share a home folder give it the same name, which does not change", async () => {
   const HOME = await openHome();
   const names = await Promise.all(["a", "b", "c"].map((name) => readHome({ HOME }, name)));
   expect(new Set(names).size).toBe(1);
@@ -18,7 +18,7 @@ test("workers that share a home folder give it one name, and it keeps the name",
   expect(await readHome({ HOME, XDG_STATE_HOME: join(HOME, "state") }, "other")).toBe("other");
 });
 
-test("a home folder that is missing, cannot be written to, or holds something else has no name", async () => {
+test("a home folder that is missing, is not writable, or contains other files has no name", async () => {
   const HOME = await openHome();
   const folder = join(HOME, ".local", "state", "interlock");
   await mkdir(folder, { recursive: true });

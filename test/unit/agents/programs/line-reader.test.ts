@@ -11,12 +11,12 @@ async function linesOf(text: string, size: number, maxUnits = 100): Promise<Line
 
 const LINES = ["grüße", "你好", "🚗🚙", "e\u0301"];
 
-test.each([1, 2, 3, 5, 7])("characters whose bytes come in chunks of %i stay whole", async (size) => {
+test.each([1, 2, 3, 5, 7])("characters whose bytes arrive in chunks of %i are put together", async (size) => {
   const expected = LINES.map((text) => ({ text, isEnd: true }));
   expect(await linesOf(LINES.join("\n"), size)).toEqual(expected);
 });
 
-test.each([2, 3, 4, 5])("no piece of at most %i units ends in the middle of a character", async (maxUnits) => {
+test.each([2, 3, 4, 5])("no piece of at most %i units ends within a character", async (maxUnits) => {
   for (const size of [1, 3, 64]) {
     const lines = await linesOf("a🚗🚙🚌b🚗\n🚗", size, maxUnits);
     const pieces = lines.map(({ text }) => text);
@@ -25,19 +25,19 @@ test.each([2, 3, 4, 5])("no piece of at most %i units ends in the middle of a ch
   }
 });
 
-test("bytes that are not UTF-8 become U+FFFD, and what follows them is read", async () => {
+test("bytes that are not UTF-8 become U+FFFD, and the following bytes are read", async () => {
   const bytes = Buffer.concat([Buffer.from([0xf0, 0x9f]), Buffer.from("a\nb"), Buffer.from([0xe4, 0xbd])]);
   const lines = await Array.fromAsync(readLines(chunksOf(bytes, 1), 100));
   expect(lines.map(({ text }) => text)).toEqual(["\uFFFDa", "b\uFFFD"]);
 });
 
-test("lines are put together from chunks, with either kind of end, and the last without any", async () => {
+test("lines are put together from chunks, with either line end, and the last line without one", async () => {
   const textsOf = async (text: string) => (await linesOf(text, 3)).map((line) => line.text);
   expect(await textsOf("one\ntwo\r\n\nthree")).toEqual(["one", "two", "", "three"]);
   expect([await textsOf(""), await textsOf("\n")]).toEqual([[], [""]]);
 });
 
-test("a line of many chunks is searched once: twenty million characters without an end are read at once", async () => {
+test("a line of many chunks is searched once: twenty million characters without a line end are read quickly", async () => {
   const text = "x".repeat(20_000_000);
   const lines = await linesOf(`${text}\n`, 10_000, 30_000_000);
   expect(lines.map((line) => line.text.length)).toEqual([20_000_000]);

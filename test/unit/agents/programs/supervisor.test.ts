@@ -59,7 +59,7 @@ describe("a worker that is killed with SIGKILL", () => {
     await gone(tag);
   });
 
-  test("if the watchdog was killed before its worker, the next worker's start ends the remaining processes", async () => {
+  test("if the watchdog was killed before its worker, the start of the next worker ends the remaining processes", async () => {
     const { worker, tag } = await startWorker();
     worker.kill("SIGSTOP");
     const watchdog = watchdogOf(worker);
@@ -86,7 +86,7 @@ describe("a supervisor", () => {
     env: { PATH: process.env["PATH"]!, TEST_TAG: tag },
   });
 
-  test("a supervisor that closes ends all its programs, starts no other, and leaves another supervisor's alone", async () => {
+  test("a supervisor that closes ends all its programs, starts no other, and leaves another supervisor's running", async () => {
     const [one, other] = [open(), open()];
     const [mine, theirs] = [`tag-${randomUUID()}`, `tag-${randomUUID()}`];
     await Promise.all([one.start(programOf(mine)), other.start(programOf(theirs))]);
@@ -97,7 +97,7 @@ describe("a supervisor", () => {
     await expect(one.start(programOf(mine))).rejects.toThrow("shutting down");
   });
 
-  test("a supervisor starts its watchdog again when that is killed", async () => {
+  test("a supervisor restarts its watchdog when the watchdog is killed", async () => {
     const supervisor = open();
     const tag = `tag-${randomUUID()}`;
     await supervisor.start(programOf(tag));
@@ -109,14 +109,14 @@ describe("a supervisor", () => {
       .toBe(before.length);
   });
 
-  test("a supervisor says that a program cannot be started, without its arguments", async () => {
+  test("a supervisor reports that a program cannot be started, without its arguments", async () => {
     const start = open().start({ ...programOf("x"), file: "/nowhere/at-all", args: ["secret"] });
     await expect(start).rejects.toThrow(/^the program cannot be started: ENOENT$/);
   });
 });
 
-describe("a mark", () => {
-  test("a mark of a process that lives is not an orphan's, of a pid that was used again it is", () => {
+describe("the mark of a process", () => {
+  test("a mark is an orphan's if its owner's pid is unused or used again, and not while the owner lives", () => {
     const mine = ownerName();
     const [pid, start, namespace] = mine.split("-");
     expect(isOrphaned(`${mine}.x.1.`)).toBe(false);
@@ -124,13 +124,13 @@ describe("a mark", () => {
     expect(isOrphaned(`4194999-1-${namespace}.x.1.`)).toBe(true);
   });
 
-  test("a mark of another container, or that makes no sense, is left alone", () => {
+  test("a mark of another container, or a malformed one, is left alone", () => {
     const [pid, start, namespace] = ownerName().split("-");
     expect(isOrphaned(`${pid}-${Number(start) - 1}-${Number(namespace) + 1}.x.1.`)).toBe(false);
     expect([isOrphaned(""), isOrphaned("nonsense"), isOrphaned(`${pid}-${start}`)]).toEqual([false, false, false]);
   });
 
-  test("a mark that no process has kills nothing", async () => {
+  test("a mark that no process has ends no process", async () => {
     expect(await killMarked(`none-${randomUUID()}`)).toEqual({ killed: 0, left: 0 });
   });
 });
