@@ -16,7 +16,7 @@ import { openTemporaryStore } from "../support/stores/temporary-store.ts";
 
 const ANN = "u:ann" as FloorId;
 
-test("a floor's commands count as waiting until they are committed", async () => {
+test("a floor's commands are counted as waiting until they are committed", async () => {
   const stage = await HostStage.open();
   stage.store.hold();
   const asked = [stage.create("a", "music"), stage.create("b", "music")];
@@ -30,7 +30,7 @@ test("a floor's commands count as waiting until they are committed", async () =>
   expect(stage.host.waitingCount).toBe(0);
 });
 
-test("a mailbox counts the asks that wait, here and elsewhere, and those that it repeats", async () => {
+test("a mailbox counts the waiting requests to this node and to others, and those that it repeats", async () => {
   const bus = new FaultyBus(new UnreliableBus());
   const clock = new VirtualClock();
   let ids = 0;
@@ -70,7 +70,7 @@ test("a mailbox counts the asks that wait, here and elsewhere, and those that it
   expect(mailbox.underWay).toBe(0);
 });
 
-test("a follower reports the delay of a commit, and when the store had more than the bus delivered", async () => {
+test("a follower reports the delay of a commit, and that the store had more events than the bus delivered", async () => {
   const store = await openTemporaryStore();
   const bus = new UnreliableBus();
   const feed = new FloorFeed(store, bus);
@@ -113,7 +113,7 @@ test("a follower reports the delay of a commit, and when the store had more than
   expect(behind).toBe(2);
 });
 
-test("a host says when a commit was durable, by its own clock", async () => {
+test("a host reports when a commit was durable, by its own clock", async () => {
   const stage = await HostStage.open();
   const published = await stage.hear();
   await stage.clock.advance(1_234);

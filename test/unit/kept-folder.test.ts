@@ -20,7 +20,7 @@ function keeper() {
   return { keep, made };
 }
 
-test("a kept folder is made once for a key, and again for another key", async () => {
+test("a cached folder is made once for each key", async () => {
   const { keep, made } = keeper();
   const first = await keep(["a", "b"]);
   expect(await keep(["a", "b"])).toBe(first);

@@ -13,7 +13,7 @@ import { FloorWriter } from "../support/stores/floor-writer.ts";
 import { KeptLog } from "../support/stores/sqlite-place.ts";
 import { openTemporaryStore } from "../support/stores/temporary-store.ts";
 
-test("due effects are armed again as soon as a bus is back that may have lost them", async () => {
+test("due effects are armed again as soon as a bus returns that may have lost them", async () => {
   const clock = new SystemClock();
   const store = await openTemporaryStore(clock);
   const queue = new MemoryQueue(clock);

@@ -31,7 +31,7 @@ async function run(settings: object): Promise<string> {
   });
 }
 
-test("a run names each test that was tried again, at its end, with the failure of the first try", async () => {
+test("a test run lists each test that was retried, at its end, with the failure of the first attempt", async () => {
   const printed = await run({});
   const end = printed.slice(printed.indexOf("REPEATED"));
   expect(end).toMatch(/^REPEATED {2}tests that failed and ran again: 2\n/);
@@ -40,7 +40,7 @@ test("a run names each test that was tried again, at its end, with the failure o
   expect(end).not.toContain("steady");
 });
 
-test("TEST_SECOND_TRY lets the first try of each test fail, so that the second one counts", async () => {
+test("TEST_SECOND_TRY makes the first attempt of each test fail, so that the second one counts", async () => {
   const printed = await run({ setupFiles: [join(root, "test/support/runner/failing-first-try.ts")] });
   expect(printed).toContain("a.test.js > steady (try 2 passed; the first: the first try fails on purpose)");
 });

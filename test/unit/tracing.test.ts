@@ -31,7 +31,7 @@ test.each<[what: string, env: Record<string, string>, read: unknown]>([
     { ...ENDPOINT, OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: "http/json", OTEL_EXPORTER_OTLP_PROTOCOL: "grpc" },
     { url: "http://127.0.0.1:4318/v1/traces", sampler: USUAL },
   ],
-])("what OpenTelemetry's variables say is understood: %s", (_, env, read) => {
+])("OpenTelemetry's variables are read: %s", (_, env, read) => {
   expect(readTraceSettings(env)).toEqual(read);
 });
 
@@ -46,7 +46,7 @@ test.each<[fault: string, env: Record<string, string>]>([
   expect(() => readTraceSettings(env)).toThrow(new RegExp(`^${fault} `));
 });
 
-test("a failing trace collector is logged once, and its recovery once", async () => {
+test("a failing trace collector is logged once, and so is its recovery", async () => {
   const refuse = json({}, 400);
   await using server = await SmallServer.start(refuse, refuse, json({}));
   const warnings: string[] = [];

@@ -214,19 +214,16 @@ describe("XState silently ignores an event that a state does not handle", () => 
     deleted: () => through(running(), (floor) => floor.on("s", "delete")),
   };
 
-  test.each(Object.entries(STATES))(
-    "every command gets exactly one answer if the session is %s",
-    (_, make) => {
-      for (const command of COMMANDS) {
-        const floor = make();
-        // Throws if the command is not answered, or answered twice.
-        const { reply } = floor.deliver(command);
-        expect(reply, command.type).toHaveProperty("ok");
-        // The actors still work: the next command is answered.
-        expect(floor.ask({ type: "floor.what_if", agentId: "phone" })).toMatchObject({ ok: true });
-      }
-    },
-  );
+  test.each(Object.entries(STATES))("every command gets exactly one answer if the session is %s", (_, make) => {
+    for (const command of COMMANDS) {
+      const floor = make();
+      // Throws if the command is not answered, or answered twice.
+      const { reply } = floor.deliver(command);
+      expect(reply, command.type).toHaveProperty("ok");
+      // The actors still work: the next command is answered.
+      expect(floor.ask({ type: "floor.what_if", agentId: "phone" })).toMatchObject({ ok: true });
+    }
+  });
 
   test("a command that a state does not allow is refused with the list of allowed commands", () => {
     const commandOf = new Map(COMMANDS.map((command) => [command.type.replace("session.", ""), command]));

@@ -40,7 +40,7 @@ const results = (parts: readonly Part[]) => parts.flatMap((part) => (part.type =
 const kinds = (parts: readonly Part[]) => parts.map(({ type }) => type);
 
 describe.each(Object.keys(WIRES) as (keyof typeof WIRES)[])("a model of %s with tools", (provider) => {
-  test("calls a tool, gets its result, and continues", async () => {
+  test("a model calls a tool, gets its result, and continues", async () => {
     const { agent } = modelWithTools({ tools: ["clock"] }, [], { provider });
     server.willReply(
       { ...calls(call("clock", { timezone: "Asia/Shanghai" })), text: ["I look."] },
@@ -60,7 +60,7 @@ describe.each(Object.keys(WIRES) as (keyof typeof WIRES)[])("a model of %s with 
 });
 
 describe("a call", () => {
-  test("a call of a tool that there is not, or with arguments that do not fit, is answered, and the turn continues", async () => {
+  test("a call of an unknown tool, or with invalid arguments, is answered with an error, and the turn continues", async () => {
     const { agent } = modelWithTools({ tools: ["clock"] });
     server.willReply(
       calls(call("rm", {}, "a"), call("clock", { timezone: 7 }, "b"), { id: "c", name: "clock", arguments: "{oops" }),
@@ -78,7 +78,7 @@ describe("a call", () => {
     ).toEqual(ids.toSorted());
   });
 
-  test("a call that asks the user is answered with what the user says", async () => {
+  test("a call that asks the user returns the user's answer", async () => {
     const { agent } = modelWithTools({ tools: ["ask-user"] });
     const stage = createRunStage();
     stage.willAnswer({ kind: "question", selected: ["red"] });
@@ -89,7 +89,7 @@ describe("a call", () => {
     expect(textOf(parts)).toBe("Red it is.");
   });
 
-  test("a call that waits for a person costs the provider no patience, and ends with the run", async () => {
+  test("a call that waits for a person does not count as the provider's silence, and ends with the run", async () => {
     const { agent } = modelWithTools({ tools: ["ask-user"] });
     server.willReply(calls(call("ask-user", { question: "Which?" })));
     const stage = createRunStage({ time: "stands" });
@@ -118,7 +118,7 @@ describe("a call", () => {
     expect(stage.leftovers()).toEqual(NOTHING);
   });
 
-  test("a call in the last step is followed by text only: the model may not call a tool again", async () => {
+  test("a call in the last step is followed by text only: the model may call no further tool", async () => {
     const { agent } = modelWithTools({ tools: ["clock"], max_steps: 2 });
     server.willReply(calls(call("clock", {})), says("Done."), says("never"));
     expect(textOf(await play(agent, turnOf("x")))).toBe("Done.");
@@ -127,12 +127,12 @@ describe("a call", () => {
   });
 });
 
-describe("a call that has to be confirmed", () => {
+describe("a call that needs confirmation", () => {
   const confirmed = { tools: [{ name: "clock", confirm: true }] };
   const answer = (verdict: "approve" | "approve_always" | "reject", reason?: string) =>
     ({ kind: "confirmation", verdict, ...(reason && { reason }) }) as const;
 
-  test("a call that has to be confirmed is made when the user approves", async () => {
+  test("a call that needs confirmation is made when the user approves", async () => {
     const { agent } = modelWithTools(confirmed);
     const stage = createRunStage();
     stage.willAnswer(answer("approve"));
@@ -144,7 +144,7 @@ describe("a call that has to be confirmed", () => {
     expect(results(parts)).toMatchObject([{ status: "success" }]);
   });
 
-  test("a call that has to be confirmed is not made when the user rejects it, and the model gets the reason", async () => {
+  test("a call that needs confirmation is not made when the user rejects it, and the model gets the reason", async () => {
     const { agent } = modelWithTools(confirmed);
     const stage = createRunStage();
     stage.willAnswer(answer("reject", "not now"));
@@ -154,7 +154,7 @@ describe("a call that has to be confirmed", () => {
     expect(server.requests[1]!.body).toContain("not now");
   });
 
-  test("a call that has to be confirmed is asked once if the user always approves, also for calls that wait at the same time", async () => {
+  test("a call is confirmed once if the user always approves, also for calls that wait at the same time", async () => {
     const { agent } = modelWithTools(confirmed);
     const stage = createRunStage();
     stage.willAnswer(answer("approve_always"));
@@ -165,7 +165,7 @@ describe("a call that has to be confirmed", () => {
     expect(results(parts).map(({ status }) => status)).toEqual(Array(5).fill("success"));
   });
 
-  test("a call that has to be confirmed is not asked for where the session approved the tool before", async () => {
+  test("a call needs no confirmation if the session approved its tool before", async () => {
     const { agent } = modelWithTools(confirmed);
     const stage = createRunStage();
     server.willReply(calls(call("clock", {})), says("ok"));
@@ -180,7 +180,7 @@ describe("sub-agents of a model", () => {
     adapter: { kind: "scripted", replies: [{ say, usage: { input: 1, output: 2 } }] },
   });
 
-  test("forty at once keep their paths, order, results and usage apart", async () => {
+  test("forty concurrent sub-agents have separate paths, order, results and usage", async () => {
     const { agent } = modelWithTools({ tools: ["sub-agent"] }, [speaker("helper", "one ", "two ", "three")]);
     const many = Array.from({ length: 40 }, (_, n) =>
       call("sub-agent", { name: "helper", task: `task ${n}` }, `c${n}`),
@@ -205,7 +205,7 @@ describe("sub-agents of a model", () => {
     expect(textOf(parts)).toBe("All done.");
   });
 
-  test("sub-agents of a model may be models that ask further ones, and each knows its place", async () => {
+  test("sub-agents of a model may be models with sub-agents, and each knows its place in the tree", async () => {
     const adapter = { kind: "ai-sdk", provider: "openai-compatible", model: "m2", base_url: server.baseUrl };
     const { agent } = modelWithTools({ tools: ["sub-agent"] }, [
       { name: "middle", adapter, tools: ["sub-agent"] },
@@ -225,7 +225,7 @@ describe("sub-agents of a model", () => {
     expect(textOf(parts)).toBe("so it is");
   });
 
-  test("sub-agents of a model that are refused are answers to the model, each with its code", async () => {
+  test("a refused call of a sub-agent is answered to the model with its error code", async () => {
     const { agent } = modelWithTools({ tools: ["sub-agent"], sub_agents: ["a"], max_depth: 1 }, [
       speaker("a", "x"),
       speaker("b", "x"),
@@ -242,7 +242,7 @@ describe("sub-agents of a model", () => {
     ]);
   });
 
-  test("sub-agents of a model end with the run that is aborted, and leave nothing behind", async () => {
+  test("sub-agents of a model end when the run is aborted, and leave nothing behind", async () => {
     const slow = { name: "slow", adapter: { kind: "scripted", replies: [{ say: ["first", "never"], delay: "1h" }] } };
     const { agent } = modelWithTools({ tools: ["sub-agent"] }, [slow]);
     server.willReply(calls(call("sub-agent", { name: "slow", task: "t" })));
@@ -257,8 +257,8 @@ describe("sub-agents of a model", () => {
   });
 });
 
-describe("a reply that floods", () => {
-  test("a reply that floods with one endless event is cut, with a clear failure", async () => {
+describe("a reply that is too long", () => {
+  test("a reply that is one endless event is cut, with a clear failure", async () => {
     const flood = createServer((_, response) => {
       response.writeHead(200, { "content-type": "text/event-stream" });
       const chunk = Buffer.alloc(1_048_576, "x");

@@ -50,7 +50,7 @@ const delegating = (name: string, to: string, rest: object = {}) => ({
 const speaking = (name: string, ...say: string[]) => ({ name, adapter: { kind: "scripted", replies: [{ say }] } });
 
 describe("a sub-agent that works", () => {
-  test("its parts carry their author, and its text is the result", async () => {
+  test("a sub-agent's parts name it as their author, and its text is the result", async () => {
     const setup = makeAgents([{ name: "master" }, speaking("browser", "It is ", "raining.")]);
     const { parts, result } = await ask(setup, "master", "browser");
     const agent = { kind: "sub", name: "browser", depth: 1, path: ["master", "browser"], calls: ["call_1"] };
@@ -61,7 +61,7 @@ describe("a sub-agent that works", () => {
     expect(result).toEqual({ ok: true, result: "It is raining." });
   });
 
-  test("it gets the task alone, in the same run and under the name of the call", async () => {
+  test("a sub-agent gets the task alone, in the same run and under the name of the call", async () => {
     let seen: unknown;
     const setup = makeAgents([{ name: "master" }, { name: "browser" }], {
       async *browser(turn) {
@@ -74,7 +74,7 @@ describe("a sub-agent that works", () => {
     expect(seen).toMatchObject({ input: { id: "call_1", role: "user", content: "t" } });
   });
 
-  test("the result is its own text, each message apart", async () => {
+  test("a sub-agent's result is its own text, with its messages separated", async () => {
     const other: AgentRef = { kind: "sub", name: "x", depth: 2, path: ["master", "browser", "x"] };
     const setup = makeAgents([{ name: "master" }, { name: "browser" }], {
       async *browser() {
@@ -94,14 +94,14 @@ describe("a sub-agent that works", () => {
     expect(parts.map(({ type }) => type)).not.toContain("provider-session");
   });
 
-  test("the result has a bound, and cuts no character in two", async () => {
+  test("a sub-agent's result is limited, and splits no character", async () => {
     const setup = makeAgents([{ name: "master" }, speaking("browser", "x", ...Array(10).fill("🎵".repeat(4_000)))]);
     const { result } = await ask(setup, "master", "browser");
     expect(result.ok && result.result.length).toBe(16_383);
     expect(result.ok && result.result.isWellFormed()).toBe(true);
   });
 
-  test("it asks the user through the run it works in", async () => {
+  test("a sub-agent asks the user through the run in which it works", async () => {
     const setup = makeAgents([
       { name: "master" },
       {
@@ -114,7 +114,7 @@ describe("a sub-agent that works", () => {
     expect((await ask(setup, "master", "browser", stage)).result).toEqual({ ok: true, result: "Near here." });
   });
 
-  test("agents below agents: every part has its place in the chain of calls", async () => {
+  test("every part of nested sub-agents names its place in the chain of calls", async () => {
     const setup = makeAgents([delegating("one", "two"), delegating("two", "three"), speaking("three", "deep")]);
     const { parts, result } = await ask(setup, "one", "two");
     expect(result).toEqual({ ok: true, result: "deep" });
@@ -134,12 +134,12 @@ describe("a call that is refused", () => {
     return result.ok ? undefined : result.error.code;
   };
 
-  test("an agent does not call itself, before anything else is looked at", async () => {
+  test("an agent cannot call itself, and this is checked first", async () => {
     const setup = makeAgents([{ name: "one", enabled: true, sub_agents: ["two"] }, { name: "two" }]);
     expect(await codeOf(setup, "one", "one")).toBe("RECURSION");
   });
 
-  test("a sub-agent cannot call an agent that waits for it further up", async () => {
+  test("a sub-agent cannot call an agent that waits for it further up the chain", async () => {
     const setup = makeAgents([delegating("one", "two"), delegating("two", "one")]);
     const { parts, result } = await ask(setup, "one", "two");
     expect(parts.find((part) => part.type === "tool-result")).toMatchObject({
@@ -149,7 +149,7 @@ describe("a call that is refused", () => {
     expect(result).toEqual({ ok: true, result: "no" });
   });
 
-  test("the session's agent says how deep it goes, before allow-lists are looked at", async () => {
+  test("the session's agent limits the depth of calls, which is checked before allow-lists", async () => {
     const setup = makeAgents([
       delegating("one", "two", { max_depth: 1 }),
       delegating("two", "three", { sub_agents: ["four"], max_depth: 9 }),
@@ -187,7 +187,7 @@ describe("a call that is refused", () => {
   });
 });
 
-describe("calls side by side", () => {
+describe("concurrent calls", () => {
   test("concurrent sub-agents have separate stacks, in any order of pulls", async () => {
     const setup = makeAgents([
       { name: "one" },
@@ -230,7 +230,7 @@ describe("calls side by side", () => {
     expect(parts.map(({ agent }) => agent?.path.join(">"))).toEqual(["master>one>two", "master>one>two"]);
   });
 
-  test("a run that was set off by a sub-agent of another run has a stack of its own too", async () => {
+  test("a run that a sub-agent of another run caused has a stack of its own", async () => {
     let other: Awaited<ReturnType<typeof ask>> | undefined;
     const setup = makeAgents([delegating("one", "two"), { name: "two" }, speaking("three", "ok")], {
       async *two(_, control) {
@@ -255,7 +255,7 @@ describe("calls side by side", () => {
 });
 
 describe("a sub-agent that fails", () => {
-  test("its failure is the answer, with the code, after its text", async () => {
+  test("a sub-agent's failure is the result of its call: its text, then the error code", async () => {
     const setup = makeAgents([{ name: "master" }, { name: "browser" }], {
       async *browser() {
         yield { type: "text", text: "Let me" };
@@ -287,8 +287,8 @@ describe("a sub-agent that fails", () => {
   });
 });
 
-describe("the end of the master", () => {
-  test("an abort ends the sub-agent and then the master, as an abort", async () => {
+describe("the end of the calling agent", () => {
+  test("an abort ends the sub-agent and then its caller, as an abort", async () => {
     const setup = makeAgents([
       { name: "master" },
       { name: "radio", adapter: { kind: "scripted", replies: [{ say: "♪", repeat: 100, delay: "1h" }] } },
@@ -304,7 +304,7 @@ describe("the end of the master", () => {
     expect(setup.faults).toEqual([]);
   });
 
-  test("a sub-agent that ends quietly on an abort has no result either", async () => {
+  test("a sub-agent that ends silently on an abort has no result either", async () => {
     const stage = createRunStage();
     const setup = makeAgents([{ name: "master" }, { name: "quiet" }], {
       async *quiet() {
@@ -334,7 +334,7 @@ describe("the end of the master", () => {
     expect(hasEnded).toBe(true);
   });
 
-  test("the master fails a message of its own, not by the sub-agent's doing", async () => {
+  test("a caller continues with its own text after its sub-agent failed", async () => {
     const setup = makeAgents([
       {
         name: "master",

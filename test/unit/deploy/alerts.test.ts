@@ -9,7 +9,7 @@ interface Rules {
 const { groups } = documentsOf("alerts.yaml")[0] as Rules;
 const rules = groups.flatMap((group) => group.rules);
 
-test("every alert asks for metrics that a node has, with labels they have", async () => {
+test("every alert queries metrics that a node has, with labels that they have", async () => {
   const metrics = stillMetrics();
   metrics.command("session.chat", "unavailable");
   metrics.broken("commit");

@@ -45,7 +45,7 @@ const nodes: [name: string, service: Service, settings: Settings][] = Object.ent
   });
 const countOf = ({ deploy }: Service) => deploy?.replicas ?? 1;
 
-test("every node of compose.yaml has settings that a node accepts, and there are two of each role", () => {
+test("every node of compose.yaml has valid settings, and there are two nodes of each role", () => {
   const roles = nodes.flatMap(([, service, settings]) => Array(countOf(service)).fill(settings.roles.join()));
   expect(roles.sort()).toEqual(["gateway", "gateway", "orchestrator", "orchestrator", "worker", "worker"]);
   for (const [name, , settings] of nodes) {
@@ -56,7 +56,7 @@ test("every node of compose.yaml has settings that a node accepts, and there are
   }
 });
 
-test("they are what the Dockerfile makes, wait for their servers, and have time to end", () => {
+test("the nodes use the Dockerfile's image, wait for their servers, and have time to shut down", () => {
   for (const [name, service, { drainMs }] of nodes) {
     expect(service.build, name).toEqual({ context: "..", dockerfile: "deploy/Dockerfile" });
     expect(service.image).toBe("interlock");
@@ -71,7 +71,7 @@ test("they are what the Dockerfile makes, wait for their servers, and have time 
   expect(Object.keys(volumes)).toEqual([services["postgres"]!.volumes![0]!.split(":")[0]]);
 });
 
-test("PostgreSQL has room for all their connections, and Redis forgets nothing that is in use", () => {
+test("PostgreSQL allows all the nodes' connections, and Redis evicts nothing that is in use", () => {
   const count = nodes.reduce((sum, [, service]) => sum + countOf(service), 0);
   const { command: postgres } = services["postgres"]!;
   const room = Number(postgres!.find((word) => word.startsWith("max_connections="))!.split("=")[1]);
@@ -81,7 +81,7 @@ test("PostgreSQL has room for all their connections, and Redis forgets nothing t
   expect(redis![redis!.indexOf("--maxmemory-policy") + 1]).toBe("noeviction");
 });
 
-test("the proxy knows the gateways, is believed by them, and spoils no stream", () => {
+test("the proxy knows the gateways, is trusted by them, and does not buffer streams", () => {
   const config = deployed("nginx.conf");
   const asked = [...config.matchAll(/^ {2}server (\S+):(\d+)/gm)].map(([, host, port]) => [host, Number(port)]);
   const gateways = nodes.filter(([, , { roles }]) => roles.includes("gateway"));

@@ -90,7 +90,7 @@ function settingsIn(deployment: Deployment): Settings {
   return settingsOf(env);
 }
 
-test("every file is YAML without a fault, and kustomization.yaml has them all but the example of a secret", () => {
+test("every file is valid YAML, and kustomization.yaml lists all of them except the example of a secret", () => {
   expect(files.length).toBeGreaterThan(5);
   const { resources } = all.find(({ kind }) => kind === "Kustomization")!;
   const expected = files.map((path) => path.slice("kubernetes/".length));
@@ -101,7 +101,7 @@ test("every file is YAML without a fault, and kustomization.yaml has them all bu
   for (const path of files) expect(deployed(path), path).not.toMatch(/^\s+namespace:/m);
 });
 
-test("there is a deployment for each role, whose settings a node accepts", () => {
+test("there is a deployment for each role, with valid settings", () => {
   const settings = deployments.map(settingsIn);
   expect(settings.map(({ roles }) => roles.join())).toEqual(["gateway", "orchestrator", "worker"]);
   for (const { host, auth, hosts } of settings) {
@@ -112,7 +112,7 @@ test("there is a deployment for each role, whose settings a node accepts", () =>
 });
 
 test.each(deployments.map((each) => [each.metadata.name, each] as const))(
-  "%s is asked at the port it listens on, by a name it answers to",
+  "%s is probed at the port on which it listens, by a host name that it accepts",
   (_, deployment) => {
     const { ports, startupProbe, livenessProbe, readinessProbe } = containerOf(deployment);
     expect(ports).toEqual([{ name: "http", containerPort: settingsIn(deployment).port }]);
@@ -129,7 +129,7 @@ test.each(deployments.map((each) => [each.metadata.name, each] as const))(
 );
 
 test.each(deployments.map((each) => [each.metadata.name, each] as const))(
-  "%s has the time it needs to end, and no more rights and memory than it needs",
+  "%s has enough time to shut down, and only the rights and memory that it needs",
   (_, deployment) => {
     const { spec } = deployment.spec.template;
     const { lifecycle, resources, securityContext } = containerOf(deployment);
@@ -145,7 +145,7 @@ test.each(deployments.map((each) => [each.metadata.name, each] as const))(
   },
 );
 
-test("labels lead from every selector to its pods", () => {
+test("every selector matches the labels of its pods", () => {
   const isPart = (part: Labels, whole: Labels) => Object.entries(part).every(([key, value]) => whole[key] === value);
   const leadTo = (labels: Labels) =>
     deployments
@@ -163,7 +163,7 @@ test("labels lead from every selector to its pods", () => {
   expect(ports.map(({ targetPort }) => targetPort)).toEqual(["http"]);
 });
 
-test("all run one image, and find their files where their settings say", () => {
+test("all deployments run one image, and mount their files where their settings expect them", () => {
   expect(new Set(deployments.map((each) => containerOf(each).image))).toEqual(new Set(["interlock"]));
   for (const deployment of deployments) {
     const { configPath, auth } = settingsIn(deployment);
@@ -189,7 +189,7 @@ test("the keys of providers are on nodes that drive agents or report their avail
   expect(Object.keys(named("Secret", "interlock-providers").stringData!)).toEqual(["OPENAI_API_KEY"]);
 });
 
-test("the catalogue is one, and the example's keys are read", () => {
+test("there is one catalogue, and the example's keys are valid", () => {
   const { data } = named("ConfigMap", "interlock-catalogue");
   expect(readCatalog(data!["agents_config.yaml"]!)).toMatchObject({ ok: true });
   const { stringData } = named("Secret", "interlock");

@@ -44,8 +44,8 @@ function stage(verify: (token: string) => Verified | undefined) {
   return { clock, asked, tickets, enter, show: (token: string) => enter({ authorization: `Bearer ${token}` }) };
 }
 
-describe("a token that counted", () => {
-  test("a token that counted is not looked at again for a minute", async () => {
+describe("a token that was accepted", () => {
+  test("an accepted token is not verified again for a minute", async () => {
     const { clock, asked, show } = stage(() => ({ ownerId: "ann", isOperator: false }));
     const caller = { id: "owner:ann", ownerId: "ann", isOperator: false, expiresAt: undefined };
     expect(await show("a")).toEqual(caller);
@@ -57,7 +57,7 @@ describe("a token that counted", () => {
     expect(asked).toEqual(["a", "a"]);
   });
 
-  test("a token that counted counts no longer than it says", async () => {
+  test("an accepted token is not accepted beyond its expiry", async () => {
     const { clock, show } = stage(() => ({ ownerId: "ann", isOperator: false, expiresAt: clock.now() + 5_000 }));
     const until = clock.now() + 5_000;
     expect((await show("a")).expiresAt).toBe(until);
@@ -67,7 +67,7 @@ describe("a token that counted", () => {
     expect((await show("a")).expiresAt).toBe(until + 5_000);
   });
 
-  test("a token that counted is not mistaken for another, and an invalid one is verified each time", async () => {
+  test("an accepted token is not mistaken for another, and an invalid one is verified each time", async () => {
     const { asked, show } = stage((token) => (token === "right" ? { ownerId: "ann", isOperator: true } : undefined));
     await show("right");
     for (const wrong of ["right1", "Right", "wrong", "wrong"]) {
@@ -76,7 +76,7 @@ describe("a token that counted", () => {
     expect(asked).toEqual(["right", "right1", "Right", "wrong", "wrong"]);
   });
 
-  test("a token that counted makes room for others when there are very many, the one seen longest ago first", async () => {
+  test("the number of remembered tokens is limited: the least recently used one is dropped", async () => {
     const { asked, show } = stage((ownerId) => ({ ownerId, isOperator: false }));
     for (let index = 0; index < 10_000; index++) await show(`token-${index}`);
     await show("token-0");
@@ -91,7 +91,7 @@ describe("a token that counted", () => {
 describe("a ticket", () => {
   const ann: Caller = { id: "owner:ann", ownerId: "ann", isOperator: false };
 
-  test("a ticket is who it was given to, for half a minute and once", async () => {
+  test("a ticket authenticates the caller that it was given to, for half a minute and once", async () => {
     const { clock, tickets, enter } = stage(() => undefined);
     const [first, late] = [await tickets.issue(ann), await tickets.issue(ann)];
     expect(first.expiresAt).toBe(clock.now() + 30_000);

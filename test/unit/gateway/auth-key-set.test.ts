@@ -49,7 +49,7 @@ describe("published keys", () => {
     expect(await judge(verifier, token)).toBe("unauthorized");
   });
 
-  test("published keys continue counting while they cannot be fetched, which is tried each minute", async () => {
+  test("published keys stay valid while they cannot be fetched, and the fetch is retried each minute", async () => {
     const { issuer, clock, log, open, claims } = await stage();
     const key = await issuer.makeKey();
     issuer.publish(key);
@@ -82,7 +82,7 @@ describe("published keys", () => {
     expect(issuer.fetches).toBe(7);
   });
 
-  test("published keys that are invalid make no token valid, and are reported as the server's fault, not the client's", async () => {
+  test("invalid published keys make no token valid, and are reported as the server's fault, not the client's", async () => {
     const { issuer, open, claims } = await stage();
     const key = await issuer.makeKey();
     issuer.published = "nonsense" as never;
@@ -90,7 +90,7 @@ describe("published keys", () => {
     expect(await judge(verifier, await issuer.sign(key, claims))).toBe("unavailable");
   });
 
-  test("published keys are not fetched any more once they are closed", async () => {
+  test("published keys are not fetched once the key set is closed", async () => {
     const { clock, open } = await stage();
     const verifier = await open();
     while (clock.timerCount === 0) await turn();

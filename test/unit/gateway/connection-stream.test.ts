@@ -10,7 +10,7 @@ import { turn } from "../../support/runner/virtual-clock.ts";
 import { DAY } from "../../support/stores/floor-writer.ts";
 
 describe("a connection's stream", () => {
-  test("a connection's stream says who it is and which agents there are before anything else", async () => {
+  test("a connection's stream begins with its id and the list of agents", async () => {
     const { connect } = await place();
     const { reader } = await connect();
     await reader.stream.next("agent_list");
@@ -31,7 +31,7 @@ describe("a connection's stream", () => {
     expect(slotsOf(reader.position)).toEqual([{ slot: 0, seq: 4 }]);
   });
 
-  test("a binding whose bus message was lost is carried within a second", async () => {
+  test("a session whose binding message was lost is carried within a second", async () => {
     const { bus, clock, feed, connect, load } = await place();
     await feed.create("a");
     const { reader, connectionId } = await connect("", { a: 1 });
@@ -42,7 +42,7 @@ describe("a connection's stream", () => {
     await reader.until(has("a", 2));
   });
 
-  test("bindings made while no client is connected are there on return", async () => {
+  test("sessions bound while no client is connected are carried on its return", async () => {
     const { feed, connect, load } = await place();
     await feed.create("a");
     await feed.create("b");
@@ -61,7 +61,7 @@ describe("a connection's stream", () => {
     expect(slotsOf(reader.position)?.map(({ slot }) => slot)).toEqual([0, 1]);
   });
 
-  test("a connection's stream names every live slot in its position, also while the others are still being carried", async () => {
+  test("a connection's stream names every live slot in its position, also while other slots are still being read", async () => {
     let gate: Promise<void> | undefined;
     const { store, bus, feed, connect, load } = await place((own) => ({
       heads: async (ids) => {
@@ -94,7 +94,7 @@ describe("a connection's stream", () => {
     await reader.until(has("a", 3));
   });
 
-  test("a connection's stream takes up one binding after another, however many are made meanwhile", async () => {
+  test("a connection's stream adds one binding after another, however many are made at once", async () => {
     const gates = { "u:yan": Promise.withResolvers<void>(), "u:zoe": Promise.withResolvers<void>() };
     const { store, bus, feed, connect, load } = await place((own) => ({
       heads: async (ids) => {
@@ -124,7 +124,7 @@ describe("a connection's stream", () => {
     expect(received.slice(-3)).toEqual(["z", "agent_list", "a"]);
   });
 
-  test("a connection's stream of an unknown connection is a new one, and reports it", async () => {
+  test("a position of an unknown connection starts a new connection, with a reset", async () => {
     const { store, url } = await place();
     const headers = {
       "Last-Event-ID": connectionPosition({
@@ -142,7 +142,7 @@ describe("a connection's stream", () => {
     expect(stream.typesHeard()).toEqual(["connected", "agent_list", "reset"]);
   });
 
-  test("a connection's stream resets the one slot whose place cannot be, and no other", async () => {
+  test("a connection's stream resets only the slot whose position is invalid", async () => {
     const { feed, store, url, connect, load } = await place();
     for (const id of ["a", "b"]) await feed.create(id);
     const { reader, connectionId } = await connect();
@@ -175,7 +175,7 @@ describe("a connection's stream", () => {
     ]);
   });
 
-  test("a connection's stream keeps its row as long as a client reads it, and for a day after", async () => {
+  test("a connection's row is kept while a client reads its stream, and for a day after", async () => {
     const { clock, feed, store, connect, load, rowOf } = await place();
     await feed.create("a");
     const { reader, connectionId } = await connect("", { a: 1 });
@@ -190,7 +190,7 @@ describe("a connection's stream", () => {
     expect((await rowOf(connectionId)).expiresAt).toBeGreaterThan(clock.now() + DAY / 3);
   });
 
-  test("a connection's stream leaves no follower behind when its client goes while a floor is being opened", async () => {
+  test("a connection's stream leaves no follower behind when its client disconnects while a floor is being opened", async () => {
     let held: { asked: PromiseWithResolvers<void>; goOn: PromiseWithResolvers<void> } | undefined;
     const { bus, feed, gateway, connect, load } = await place((own) => ({
       heads: async (ids) => {
@@ -211,7 +211,7 @@ describe("a connection's stream", () => {
     expect([gateway.followers.count, bus.memory.topicCount]).toEqual([0, 0]);
   });
 
-  test("a connection's stream sends a client that was away the sessions that were bound and ended meanwhile, each event once", async () => {
+  test("a returning client gets the events of sessions that were bound and ended meanwhile, each once", async () => {
     const { url, feed, connect, load } = await place();
     await feed.create("a");
     const { reader, connectionId } = await connect("", { a: 1, b: 1, c: 1 });
@@ -242,7 +242,7 @@ describe("a connection's stream", () => {
     expect(slotsOf(reader.position)).toEqual([{ slot: 0, seq: 3 }]);
   });
 
-  test("a connection's stream reports when more sessions came and went than a position can name", async () => {
+  test("a connection's stream resets when more sessions were bound and ended than a position can name", async () => {
     const { url, feed, connect, load } = await place();
     await feed.create("a");
     const { reader, connectionId } = await connect("", { a: 1 });
@@ -266,7 +266,7 @@ describe("a connection's stream", () => {
     expect(slotsOf(reader.position)).toEqual([{ slot: 0, seq: 3 }]);
   });
 
-  test("a connection's stream is not lost when the wall clock jumps ahead", async () => {
+  test("a connection survives a jump ahead of the wall clock", async () => {
     const { clock, feed, connect, load } = await place();
     await feed.create("a");
     const { reader, connectionId } = await connect("", { a: 1 });
@@ -293,9 +293,9 @@ describe("a position", () => {
   });
 });
 
-describe("a stream that cannot be had just now", () => {
+describe("a stream that is temporarily unavailable", () => {
   test.each(["/events", "/session/a/events", "/floor/u%3Aann/events"])(
-    "a stream that cannot be had just now of %s is sent away, not refused",
+    "a stream of %s that is temporarily unavailable is ended with a delay to retry, not refused",
     async (path) => {
       let isOut = true;
       const out = () => (isOut ? Promise.reject(new AppError("unavailable")) : undefined);

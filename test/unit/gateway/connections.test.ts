@@ -17,7 +17,7 @@ async function open() {
   return { connections, row, slots };
 }
 
-test("a created session is bound once, also when its request is repeated much later", async () => {
+test("a created session is bound once, even if its request is repeated much later", async () => {
   const { connections, row, slots } = await open();
   await connections.bindMade(row, SONG);
   await connections.bindMade(row, SONG);
@@ -27,7 +27,7 @@ test("a created session is bound once, also when its request is repeated much la
   expect(await slots()).toEqual([{ ...SONG, from: 0, ended: true }]);
 });
 
-test("a session that has ended here is bound again when a client asks for that", async () => {
+test("a session whose binding has ended is bound again when a client requests it", async () => {
   const { connections, row, slots } = await open();
   await connections.bindMade(row, SONG);
   await connections.bind(ID, undefined, { ...SONG, from: 3 });

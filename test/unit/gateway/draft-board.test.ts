@@ -21,7 +21,7 @@ function stored(content: string, of: Partial<Message> = {}): Message {
 const textOf = (board: DraftBoard) => board.of(A).map(({ text }) => text);
 
 describe("a board of unfinished messages", () => {
-  test("a board of unfinished messages grows only by deltas that continue its text", () => {
+  test("a draft grows only by deltas that continue its text", () => {
     const board = new DraftBoard();
     expect(board.add(A, delta(0, "la "), NOON)).toBe(true);
     expect(board.add(A, delta(3, "li "), NOON)).toBe(true);
@@ -31,7 +31,7 @@ describe("a board of unfinished messages", () => {
     expect(textOf(board)).toEqual(["la li "]);
   });
 
-  test("a board of unfinished messages counts in UTF-16 units", () => {
+  test("a draft's text is counted in UTF-16 units", () => {
     const board = new DraftBoard();
     board.add(A, delta(0, "🎷"), NOON);
     expect(board.add(A, delta(1, "x"), NOON)).toBe(false);
@@ -39,7 +39,7 @@ describe("a board of unfinished messages", () => {
     expect(textOf(board)).toEqual(["🎷x"]);
   });
 
-  test("a board of unfinished messages takes what a checkpoint has and it has not, with the deltas that waited for it", () => {
+  test("a draft takes a checkpoint's additional text, and then the deltas that waited for it", () => {
     const board = new DraftBoard();
     expect(board.add(A, delta(6, "lu "), NOON)).toBe(false);
     expect(board.add(A, delta(9, "lo "), NOON)).toBe(false);
@@ -50,7 +50,7 @@ describe("a board of unfinished messages", () => {
     expect(board.lacks(M, RUN, 12)).toBe(false);
   });
 
-  test("deltas that waited are put in order, and those beyond a further hole wait on", () => {
+  test("waiting deltas are put in order, and those beyond a further gap keep waiting", () => {
     const board = new DraftBoard();
     for (const [offset, text] of [
       [12, "e"],
@@ -67,7 +67,7 @@ describe("a board of unfinished messages", () => {
     expect(textOf(board)).toEqual(["---ab12345d1e"]);
   });
 
-  test("no more text waits than it may", () => {
+  test("the amount of waiting text is limited", () => {
     const board = new DraftBoard();
     for (let n = 0; n < 100; n++) board.add(A, delta(10 + n * 1_000, "x".repeat(1_000)), NOON);
     board.restore(stored("0123456789"));
@@ -76,14 +76,14 @@ describe("a board of unfinished messages", () => {
     expect(board.restore(stored("y".repeat(200_000)))).toBe(true);
   });
 
-  test("a board of unfinished messages keeps its text when the checkpoint is older", () => {
+  test("a draft keeps its text when a checkpoint is older", () => {
     const board = new DraftBoard();
     board.add(A, delta(0, "la li lu"), NOON);
     expect(board.restore(stored("la li"))).toBe(false);
     expect(textOf(board)).toEqual(["la li lu"]);
   });
 
-  test("a board of unfinished messages drops all further text of an older attempt", () => {
+  test("a draft drops all further text of an older attempt", () => {
     const board = new DraftBoard();
     board.add(A, delta(0, "old"), NOON);
     expect(board.add(A, delta(0, "new", { messageId: "m2", attempt: 2 }), NOON)).toBe(true);
@@ -92,7 +92,7 @@ describe("a board of unfinished messages", () => {
     expect(board.add(A, delta(0, "another", { messageId: "m3" }), NOON)).toBe(false);
   });
 
-  test("text of a newer attempt from the store stays when the attempt's first delta arrives late", () => {
+  test("a newer attempt's text from the store stays when the attempt's first delta arrives late", () => {
     const board = new DraftBoard();
     board.add(A, delta(0, "la "), NOON);
     board.finish(M);
@@ -103,7 +103,7 @@ describe("a board of unfinished messages", () => {
     expect(textOf(board)).toEqual(["li lu lo"]);
   });
 
-  test("an older attempt stays out when its message is finished", () => {
+  test("an older attempt stays excluded when its message is finished", () => {
     const board = new DraftBoard();
     board.add(A, delta(0, "old"), NOON);
     board.add(A, delta(0, "new", { messageId: "m2", attempt: 2 }), NOON);
@@ -112,7 +112,7 @@ describe("a board of unfinished messages", () => {
     expect(board.add(A, delta(0, "more", { messageId: "m4", attempt: 2 }), NOON)).toBe(true);
   });
 
-  test("a finished message does not come back, by a delta, a checkpoint or a row", () => {
+  test("a finished message does not reappear by a late delta, checkpoint or row", () => {
     const board = new DraftBoard();
     board.add(A, delta(0, "la"), NOON);
     board.finish(M);
@@ -123,7 +123,7 @@ describe("a board of unfinished messages", () => {
     expect(textOf(board)).toEqual([]);
   });
 
-  test("a run writes nothing after its end, not even a new message", () => {
+  test("a run adds nothing after its end, not even a new message", () => {
     const board = new DraftBoard();
     board.add(A, delta(0, "la"), NOON);
     board.finish(M);
@@ -134,7 +134,7 @@ describe("a board of unfinished messages", () => {
     expect(textOf(board)).toEqual(["alive"]);
   });
 
-  test("a session that lost the floor is silent until it has it again", () => {
+  test("a session that lost the floor adds nothing until it has it again", () => {
     const board = new DraftBoard();
     board.add(A, delta(0, "la "), NOON);
     board.setActive(A, false);
@@ -144,7 +144,7 @@ describe("a board of unfinished messages", () => {
     expect(textOf(board)).toEqual(["la li "]);
   });
 
-  test("nothing is left of a session that has ended", () => {
+  test("nothing is kept of a session that has ended", () => {
     const board = new DraftBoard();
     board.add(A, delta(0, "la"), NOON);
     board.forget(A);
@@ -152,7 +152,7 @@ describe("a board of unfinished messages", () => {
     expect(board.add(A, delta(2, "li"), NOON)).toBe(false);
   });
 
-  test("a board of unfinished messages shows a message as streaming, with separate reasoning", () => {
+  test("a draft is shown as a streaming message, with separate reasoning", () => {
     const board = new DraftBoard();
     board.add(A, delta(0, "hm", { kind: "reasoning" }), NOON);
     board.add(A, delta(0, "yes"), NOON);

@@ -6,7 +6,7 @@ import { turn } from "../../support/runner/virtual-clock.ts";
 import { DAY } from "../../support/stores/floor-writer.ts";
 
 describe("a slot whose session ends", () => {
-  test("a slot whose session ends is freed before the last event is sent, and named no more", async () => {
+  test("the slot of an ended session is freed before its last event is sent, and is no longer in the position", async () => {
     const saving = Promise.withResolvers<void>();
     const goOn = Promise.withResolvers<void>();
     const { feed, connect, load, rowOf } = await place((own) => ({
@@ -32,7 +32,7 @@ describe("a slot whose session ends", () => {
     expect((await rowOf(connectionId)).slots.map(({ ended }) => ended)).toEqual([true, undefined]);
   });
 
-  test("the end of a slot's session is sent again only to a client that was cut off before it received it", async () => {
+  test("the last event of a slot's session is sent again only to a client that was cut off before it received it", async () => {
     const { feed, url, connect, load, rowOf } = await place();
     for (const id of ["a", "b"]) await feed.create(id);
     const { reader, connectionId } = await connect("", { a: 1, b: 1 });
@@ -57,7 +57,7 @@ describe("a slot whose session ends", () => {
     expect(reader.stream.events.some(({ sessionId }) => sessionId === "a")).toBe(false);
   });
 
-  test("a slot whose session ends ends also when the session is deleted, here or while no client is connected", async () => {
+  test("a slot ends when its session is deleted, here or while no client is connected", async () => {
     const { feed, connect, load } = await place();
     for (const id of ["a", "b", "c"]) await feed.create(id);
     const { reader, connectionId } = await connect("", { a: 1, b: 1, c: 1 });
@@ -79,7 +79,7 @@ describe("a slot whose session ends", () => {
     expect(slotsOf(reader.position)).toEqual([{ slot: 2, seq: 3 }]);
   });
 
-  test("a slot whose session ends ends also when the session is deleted between its being found and its being followed", async () => {
+  test("a slot ends when its session is deleted between the lookup and the start of following", async () => {
     let held: { asked: PromiseWithResolvers<void>; goOn: PromiseWithResolvers<void> } | undefined;
     const { feed, connect, load, rowOf } = await place((own) => ({
       heads: async (ids) => {
@@ -99,7 +99,7 @@ describe("a slot whose session ends", () => {
     expect((await rowOf(connectionId)).slots[0]!.ended).toBe(true);
   });
 
-  test("a slot whose session ends is freed in silence when even the memory of its session is gone", async () => {
+  test("a slot is freed without an event when the deleted session's last event is also gone", async () => {
     const { clock, feed, store, connect, load, rowOf } = await place();
     for (const id of ["a", "b"]) await feed.create(id);
     const { reader, connectionId } = await connect("", { a: 1, b: 1 });
@@ -116,7 +116,7 @@ describe("a slot whose session ends", () => {
     expect((await rowOf(connectionId)).slots[0]!.ended).toBe(true);
   });
 
-  test("a slot whose session ends makes room: eight live sessions fit, a ninth does not, and archived ones do not count", async () => {
+  test("ended slots leave room: eight live sessions fit, a ninth does not, and archived ones do not count", async () => {
     const { feed, connect, load, rowOf } = await place();
     const ids = Array.from({ length: 30 }, (_, n) => `s${n}`);
     for (const id of ids) await feed.create(id);
@@ -139,7 +139,7 @@ describe("a slot whose session ends", () => {
     expect(slotsOf(reader.position)).toHaveLength(7);
   });
 
-  test("a slot whose session ends is not bound once more when a browser comes back with the query it began with", async () => {
+  test("an ended session is not bound again when a browser reconnects with its original query", async () => {
     const { feed, connect, rowOf } = await place();
     for (const id of ["a", "b"]) await feed.create(id);
     const { reader, connectionId } = await connect("?sessionId=a&sessionId=b", { a: 1, b: 1 });

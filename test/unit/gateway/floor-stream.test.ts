@@ -20,7 +20,7 @@ async function place() {
   return { store, feed: new FloorFeed(store, bus), open };
 }
 
-test("a floor's stream shows who has it and why, and no messages", async () => {
+test("a floor's stream shows the holder and the reasons, and no messages", async () => {
   const { feed, open, store } = await place();
   await feed.create("a");
   const stream = await open();
@@ -57,7 +57,7 @@ test("a reader of a floor resumes at its position, past events that the stream d
   expect(again.events.map(({ type, id }) => `${type} ${id}`)).toEqual([`session_transition ${store.epoch}.5`]);
 });
 
-test("a place on the floor that cannot be is answered with a reset", async () => {
+test("an invalid position on a floor is answered with a reset", async () => {
   const { feed, open, store } = await place();
   await feed.create("a");
   const stream = await open({ "Last-Event-ID": `${store.epoch}.9` });

@@ -61,7 +61,7 @@ async function follow(store: Store, bus: UnreliableBus, log = new KeptLog()): Pr
 const upTo = (last: number, from = 1) => Array.from({ length: last - from + 1 }, (_, n) => from + n);
 
 describe("a follower", () => {
-  test("forwards commits from the moment it was opened", async () => {
+  test("a follower forwards commits from the moment it was opened", async () => {
     const { store, bus, feed } = await place();
     await feed.create("a");
     const follower = await follow(store, bus);
@@ -72,7 +72,7 @@ describe("a follower", () => {
     expect(follower.place).toBe(4);
   });
 
-  test("a follower hands on each event once and in order, although the bus loses, repeats and reorders messages", async () => {
+  test("a follower delivers each event once and in order, although the bus loses, repeats and reorders messages", async () => {
     const store = await openTemporaryStore();
     for (let seed = 1; seed <= 40; seed++) {
       const chance = new Chance(seed);
@@ -119,7 +119,7 @@ describe("a follower", () => {
     expect(follower.place).toBe(3);
   });
 
-  test("a follower reads again what came while it read, when the bus lost the later message", async () => {
+  test("a follower reads again what was committed during its read if the bus lost the later message", async () => {
     const { store, bus, feed, log } = await place();
     await feed.create("a");
     let isOut = false;
@@ -164,7 +164,7 @@ describe("a follower", () => {
     expect(reading.places).toEqual([7, 8, 9]);
   });
 
-  test("a follower keeps the newest events only, and says which are gone", async () => {
+  test("a follower keeps only the newest events, and reports which are gone", async () => {
     const { store, bus, feed } = await place();
     await feed.create("a");
     const follower = await follow(store, bus);
@@ -191,7 +191,7 @@ describe("a follower", () => {
     expect(follower.at(follower.indexAfter(follower.keptFrom))?.floorSeq).toBe(kept[0]);
   });
 
-  test("a follower keeps nothing that every listener has", async () => {
+  test("a follower drops events that every listener has received", async () => {
     const { store, bus, feed } = await place();
     await feed.create("a");
     const follower = await follow(store, bus);
@@ -204,7 +204,7 @@ describe("a follower", () => {
     expect(listener.places).toEqual([2, 3, 4]);
   });
 
-  test("a message that makes no sense is logged, and the next is heard", async () => {
+  test("a malformed message is logged, and the next one is processed", async () => {
     const { store, bus, feed, log } = await place();
     await feed.create("a");
     const follower = await follow(store, bus, log);
@@ -215,7 +215,7 @@ describe("a follower", () => {
     expect(follower.place).toBe(2);
   });
 
-  test("a follower that cannot be opened leaves nothing behind", async () => {
+  test("a follower that fails to open leaves nothing behind", async () => {
     const { store, bus } = await place();
     const out = withMethods(store, { heads: () => Promise.reject(new AppError("unavailable")) });
     await expect(follow(out, bus)).rejects.toThrow(AppError);
@@ -232,7 +232,7 @@ describe("the followers of a node", () => {
     return { clock, followers };
   }
 
-  test("the followers of a node mend a lost last message within a second", async () => {
+  test("the followers of a node recover a lost last message within a second", async () => {
     const { store, bus, feed } = await place();
     await feed.create("a");
     const { clock, followers } = await node(store, bus);
@@ -245,7 +245,7 @@ describe("the followers of a node", () => {
     expect(reading.places).toEqual([2]);
   });
 
-  test("the followers of a node mend at once when the bus is there again", async () => {
+  test("the followers of a node catch up at once when the bus is back", async () => {
     const { store, bus, feed } = await place();
     await feed.create("a");
     const { followers } = await node(store, bus);
@@ -257,7 +257,7 @@ describe("the followers of a node", () => {
     expect(reading.places).toEqual([2]);
   });
 
-  test("ask the store for a thousand floors at a time, and come round to each", async () => {
+  test("the followers of a node poll the store for a thousand floors at a time, and reach every floor", async () => {
     const { store, bus } = await place();
     const asked: number[] = [];
     const seen = new Set<FloorId>();
@@ -278,7 +278,7 @@ describe("the followers of a node", () => {
     expect(seen.size).toBe(2_500);
   });
 
-  test("the followers of a node follow a floor once for all its readers, and let go of it with the last", async () => {
+  test("the followers of a node follow a floor once for all its readers, and release it with the last", async () => {
     const { store, bus, feed } = await place();
     const { followers } = await node(store, bus);
     const [one, other] = await Promise.all([followers.join(feed.id), followers.join(feed.id)]);
@@ -305,7 +305,7 @@ describe("the followers of a node", () => {
     expect(followers.count).toBe(1);
   });
 
-  test("a follower that is left while it opens is closed when it is open", async () => {
+  test("a follower whose last reader leaves while it opens is closed once it is open", async () => {
     const { store, bus, feed } = await place();
     const { followers } = await node(store, bus);
     const joining = followers.join(feed.id);
@@ -330,7 +330,7 @@ describe("the followers of a node", () => {
     expect(texts).toEqual(["0 ", "1 ", "2 ", "3 ", "4 "]);
   });
 
-  test("a floor whose follower cannot be opened keeps no other from being mended", async () => {
+  test("a floor whose follower cannot be opened does not prevent others from catching up", async () => {
     const { store, bus, feed } = await place();
     await feed.create("a");
     const other = new FloorWriter(store, "u:aaa");

@@ -4,7 +4,7 @@ import { openGateway } from "../../support/nodes/gateway-stage.ts";
 import { VirtualClock } from "../../support/runner/virtual-clock.ts";
 import { openTemporaryStore } from "../../support/stores/temporary-store.ts";
 
-test("a client that sends slowly is bounded", async () => {
+test("the gateway limits the time that a slow client may take for a request", async () => {
   const store = await openTemporaryStore();
   const { gateway } = await openGateway({ store, bus: new MemoryBus(), clock: new VirtualClock() });
   const { headersTimeout, requestTimeout, keepAliveTimeout } = gateway.app.server;

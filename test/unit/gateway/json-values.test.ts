@@ -10,8 +10,8 @@ function countValues(value: unknown): number {
 
 const isMore = (text: string, max: number) => hasMoreValues(Buffer.from(text), max);
 
-describe("the values of a JSON text", () => {
-  test("the values of a JSON text are counted from its bytes as they are after parsing", () => {
+describe("counting the values of a JSON text", () => {
+  test("the values of a JSON text are counted from its bytes as they would be after parsing", () => {
     const json = fc.jsonValue({ maxDepth: 4 });
     fc.assert(
       fc.property(json, fc.constantFrom(0, 2), (value, indent) => {
@@ -24,7 +24,7 @@ describe("the values of a JSON text", () => {
     );
   });
 
-  test("the values of a JSON text are not the commas, brackets and quotes of a string", () => {
+  test("commas, brackets and quotes within a string are not counted as values", () => {
     const text = JSON.stringify([`[{",\\"`.repeat(500)]);
     expect([isMore(text, 2), isMore(text, 1)]).toEqual([false, true]);
   });

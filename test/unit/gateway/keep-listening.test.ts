@@ -53,8 +53,8 @@ const listen = async (bus: MoodyBus) => {
   return { subscription, late: () => lateCount };
 };
 
-describe("a topic that is listened to for as long as it takes", () => {
-  test("a topic that is listened to for as long as it takes is heard at once where the bus is there, and later recoveries are not its business", async () => {
+describe("a persistent subscription", () => {
+  test("a persistent subscription starts at once while the bus is available, and ignores later recoveries of the bus", async () => {
     const bus = new MoodyBus();
     const { subscription, late } = await listen(bus);
     await bus.recover();
@@ -77,7 +77,7 @@ describe("a topic that is listened to for as long as it takes", () => {
     expect(bus.listening).toEqual([]);
   });
 
-  test("a topic that is listened to for as long as it takes is tried again when the bus came back while it was being tried", async () => {
+  test("a persistent subscription is tried again if the bus came back during the previous attempt", async () => {
     const bus = new MoodyBus();
     const refused = Promise.withResolvers<void>();
     bus.tries.push(refused.promise);
@@ -88,7 +88,7 @@ describe("a topic that is listened to for as long as it takes", () => {
     expect([bus.tried, bus.listening.length, bus.waiting]).toEqual([2, 1, 0]);
   });
 
-  test("a stopped listener receives nothing, also when the bus confirms late", async () => {
+  test("a stopped subscription receives nothing, even if the bus confirms it late", async () => {
     const bus = new MoodyBus();
     const answered = Promise.withResolvers<void>();
     bus.tries.push("away", answered.promise);
@@ -101,7 +101,7 @@ describe("a topic that is listened to for as long as it takes", () => {
     expect([bus.tried, bus.listening.length, bus.waiting, late()]).toEqual([2, 0, 0, 0]);
   });
 
-  test("an error other than the absence of the bus is thrown, and nothing is left behind", async () => {
+  test("an error other than an unavailable bus is thrown, and nothing is left behind", async () => {
     const bus = new MoodyBus();
     bus.tries.push("broken");
     await expect(listen(bus)).rejects.toThrow("broken");

@@ -7,21 +7,21 @@ const CALL = "call" as SessionId;
 const place = (ownerId: string) => ({ sessionId: CALL, floorId: `u:${ownerId}` as FloorId, ownerId });
 const HOUR_MS = 3_600_000;
 
-test("a place is overwritten by the session that has the id now", () => {
+test("a cached place is overwritten by the session that has the id now", () => {
   const places = new KnownPlaces(new VirtualClock());
   places.set(place("ann"));
   places.set(place("bob"));
   expect(places.get(CALL)).toMatchObject(place("bob"));
 });
 
-test("a place is forgotten when its session is deleted", () => {
+test("a cached place is dropped when its session is deleted", () => {
   const places = new KnownPlaces(new VirtualClock());
   places.set(place("ann"));
   places.delete(CALL);
   expect(places.get(CALL)).toBeUndefined();
 });
 
-test("a place is forgotten before the id may stand for another session: another node may have deleted it", async () => {
+test("a cached place is dropped before its id may be used again, since another node may have deleted the session", async () => {
   const clock = new VirtualClock();
   const places = new KnownPlaces(clock);
   places.set(place("ann"));

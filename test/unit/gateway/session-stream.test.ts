@@ -49,7 +49,7 @@ async function hearing(): Promise<Place & { reader: SessionReader }> {
 const textNow = (reader: SessionReader, id = "m") => reader.transcript.writing.get(id);
 
 describe("a session's stream", () => {
-  test("a session's stream begins with a position, and then the first event", async () => {
+  test("a session's stream begins with a position, followed by the first event", async () => {
     const { feed, read, store } = await place();
     await feed.log("a", 2);
     const reader = await read();
@@ -70,7 +70,7 @@ describe("a session's stream", () => {
     expect(reader.position).toBe(`${store.epoch}.0`);
   });
 
-  test("replays a long history in pages, and continues live without a gap", async () => {
+  test("a session's stream replays a long history in pages, and continues live without a gap", async () => {
     const { feed, read } = await place();
     const total = 3 * BOUNDS.replayPage;
     for (let n = 0; n < total; n += 64) await feed.log("a", 64);
@@ -81,7 +81,7 @@ describe("a session's stream", () => {
     }
   });
 
-  test("a session's stream knows no other session's events", async () => {
+  test("a session's stream contains no event of another session", async () => {
     const { feed, read } = await place();
     await feed.create("b");
     const reader = await read("b");
@@ -107,7 +107,7 @@ describe("a session's stream", () => {
     expect((await stream.next("session_updated")).seq).toBe(6);
   });
 
-  test("a session's stream ends with the session's last event and bye; a reader that comes back then has every event", async () => {
+  test("a session's stream ends with the last event and bye; a reader that reconnects then has every event", async () => {
     const { feed, read, store, url } = await place();
     const reader = await read();
     await feed.transit("a", "created", "archived");
@@ -121,7 +121,7 @@ describe("a session's stream", () => {
     expect(fresh.typesHeard()).toEqual(["session_created", "session_transition", "bye"]);
   });
 
-  test("a session's stream of a deleted session sends its last event to readers that lack it", async () => {
+  test("a deleted session's stream sends its last event to readers that lack it", async () => {
     const { feed, store, url } = await place();
     await feed.log("a", 2);
     await feed.delete("a");
@@ -135,7 +135,7 @@ describe("a session's stream", () => {
     expect(again.status).toBe(204);
   });
 
-  test("a session's stream ends also when the session is deleted between its being found and its being followed", async () => {
+  test("a session's stream ends when the session is deleted between the lookup and the start of following", async () => {
     const found = Promise.withResolvers<void>();
     const goOn = Promise.withResolvers<void>();
     const { feed, url } = await place((own) => ({
@@ -157,7 +157,7 @@ describe("a session's stream", () => {
 });
 
 describe("a reply that is being written", () => {
-  test("an unfinished reply is sent in pieces, and then as a whole", async () => {
+  test("an unfinished reply is sent in pieces, and then as a whole message", async () => {
     const { feed, read } = await place();
     const reader = await read();
     await reader.until((transcript) => transcript.seqOf("a") === 1);
@@ -172,7 +172,7 @@ describe("a reply that is being written", () => {
     expect(texts).toEqual(["la ", "la li ", "la li lu", "la li lu"]);
   });
 
-  test("a reply that is being written is sent whole, once, to a reader that joins in the middle, and continues by deltas", async () => {
+  test("a reader that joins during a reply gets its text so far once, and then deltas", async () => {
     const { feed, read } = await place();
     await feed.open("a", "m");
     feed.delta("a", "m", 0, "la li ");
@@ -191,7 +191,7 @@ describe("a reply that is being written", () => {
     expect(received[0]!.data).toMatchObject({ id: "m", streaming: true, status: "running" });
   });
 
-  test("a reply that is being written continues after the first checkpoint for a reader that joined before it", async () => {
+  test("a reader that joined before the first checkpoint gets the rest of the reply after it", async () => {
     const { feed, read } = await place();
     await feed.open("a", "m");
     // Sent while no follower was there, and not stored yet.
@@ -204,7 +204,7 @@ describe("a reply that is being written", () => {
     await reader.until(() => textNow(reader) === "la li lu");
   });
 
-  test("a reply that is being written of which a piece was lost is mended by the next checkpoint", async () => {
+  test("a lost piece of a reply is recovered by the next checkpoint", async () => {
     const { bus, feed, reader } = await hearing();
     bus.fate = () => "lose";
     feed.delta("a", "m", 3, "li ");
@@ -216,7 +216,7 @@ describe("a reply that is being written", () => {
     await reader.until(() => textNow(reader) === "la li lu lo");
   });
 
-  test("a reply that is being written of which the last was lost with the bus is shown when there is a bus again, also if no more is said (history 3007586)", async () => {
+  test("the lost last piece of a reply is sent when the bus is back, even without further text (history 3007586)", async () => {
     const { bus, feed, reader } = await hearing();
     bus.fate = () => "lose";
     feed.delta("a", "m", 3, "li ");
@@ -249,7 +249,7 @@ describe("a reply that is being written", () => {
     expect([...reader.transcript.writing.keys(), ...other.transcript.writing.keys()]).toEqual([]);
   });
 
-  test("a reply that is being written is not sent again to a reader that got its end before this node did", async () => {
+  test("a finished reply is not sent again to a reader that received its end before this node did", async () => {
     const { bus, clock, feed, read, reader: first } = await hearing();
     bus.fate = () => "lose";
     await feed.finish("a", "m", "la li");
@@ -278,7 +278,7 @@ describe("a reply that is being written", () => {
     expect([...reader.transcript.writing.keys()]).toEqual(["m2"]);
   });
 
-  test("a reply that is being written of a session that lost the floor is silent", async () => {
+  test("no text is sent of a session that lost the floor", async () => {
     const { feed, read } = await place();
     const reader = await read();
     await feed.transit("a", "created", "active.running");
@@ -297,7 +297,7 @@ describe("a reply that is being written", () => {
     );
   });
 
-  test("a checkpoint of what a reader has says nothing", async () => {
+  test("a checkpoint without new text sends nothing to a reader", async () => {
     const { feed, read } = await place();
     const reader = await read();
     await reader.until((transcript) => transcript.seqOf("a") === 1);
@@ -377,11 +377,12 @@ describe("readers that come and go while a floor lives", () => {
   }
 
   test.each([1, 2, 3, 4, 5, 6])(
-    "readers that come and go while a floor lives have every event once and every text right (history %i)",
+    "readers that come and go have every event once and every text right (history %i)",
     (seed) => play(seed, true),
   );
 
-  test.each([1, 2, 3, 4, 5, 6, 7, 8])("also over a bus that loses, repeats, delays and reorders (history %i)", (seed) =>
-    play(seed, false),
+  test.each([1, 2, 3, 4, 5, 6, 7, 8])(
+    "readers over a bus that loses, repeats, delays and reorders have every event and text right (history %i)",
+    (seed) => play(seed, false),
   );
 });

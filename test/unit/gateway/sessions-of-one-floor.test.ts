@@ -46,7 +46,7 @@ describe("several sessions of one floor", () => {
     expect(reader.transcript.stateOf(active!)).toBe("active.idle");
   });
 
-  test("several sessions of one floor are in order also for a client that was away while the floor changed hands twice", async () => {
+  test("a client that was away while the floor changed hands twice gets its sessions' events in the floor's order", async () => {
     const { feed, connect, load } = await place();
     for (const id of ["a", "b"]) await feed.create(id);
     const { reader, connectionId } = await connect("", { a: 1, b: 1 });
@@ -68,7 +68,7 @@ describe("several sessions of one floor", () => {
     ]);
   });
 
-  test("a session bound while another's history is being read loses no event", async () => {
+  test("a session that is bound while another's history is read loses no event", async () => {
     let held: { asked: PromiseWithResolvers<void>; goOn: PromiseWithResolvers<void> } | undefined;
     const { clock, feed, store, connect, load, rowOf } = await place((own) => ({
       readSessionLog: async (id, after, limit) => {

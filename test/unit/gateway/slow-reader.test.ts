@@ -44,7 +44,7 @@ async function isFull(socket: Socket): Promise<boolean> {
 }
 
 describe("a reader that does not read", () => {
-  test("a reader that does not read gets no deltas, and when it reads again one message with the whole text", async () => {
+  test("a stalled reader gets no deltas, and once it reads again one message with the whole text", async () => {
     const { feed, read } = await place();
     const { reader: slow, socket } = await read();
     const { reader: quick } = await read();
@@ -68,7 +68,7 @@ describe("a reader that does not read", () => {
     await slow.until(({ writing }) => writing.get("m") === `${text}end`);
   });
 
-  test("a reader that does not read is cut off after its time limit, and reconnects without a loss", async () => {
+  test("a stalled reader is cut off after its time limit, and reconnects without a loss", async () => {
     const { clock, cuts, feed, gateway, read } = await place();
     const { reader: slow, socket } = await read();
     const { reader: quick } = await read();
@@ -86,7 +86,7 @@ describe("a reader that does not read", () => {
     for (const reader of [slow, quick]) await reader.until((transcript) => transcript.seqOf("a") === feed.writer.head);
   });
 
-  test("a reader that does not read is cut off at once when the events it lacks are no longer kept, and no other reader is", async () => {
+  test("a stalled reader is cut off at once when the events it lacks are no longer kept, and no other reader is", async () => {
     const { feed, gateway, read } = await place();
     const { reader: slow, socket } = await read();
     const { reader: quick } = await read();
@@ -101,7 +101,7 @@ describe("a reader that does not read", () => {
     await slow.until((transcript) => transcript.seqOf("a") === feed.writer.head);
   });
 
-  test("a slow reader costs no more memory than its bound, whatever it misses", async () => {
+  test("a slow reader costs no more memory than its limit, however much it misses", async () => {
     const { feed, read } = await place();
     const slow = await Promise.all(Array.from({ length: 20 }, read));
     const { reader: quick } = await read();
@@ -150,7 +150,7 @@ describe("a reader that does not read", () => {
   });
 });
 
-describe("history that does not fit the socket of its reader", () => {
+describe("a history that is larger than the reader's socket buffer", () => {
   /** The number of a log's events read from the store. */
   function counted() {
     const taken = { events: 0, heaviest: 0 };
@@ -171,7 +171,7 @@ describe("history that does not fit the socket of its reader", () => {
   }
 
   test.each(["/session/a/events", "/floor/u%3Aann/events"])(
-    "history that does not fit the socket of its reader is read once, page by page, on %s",
+    "a history that exceeds the socket buffer is read once, page by page, on %s",
     async (path) => {
       const { taken, replace } = counted();
       const { feed, url } = await place(replace);
@@ -194,7 +194,7 @@ describe("history that does not fit the socket of its reader", () => {
     },
   );
 
-  test("history that does not fit the socket of its reader is read once for a connection that carries several sessions of a floor", async () => {
+  test("a history that exceeds the socket buffer is read once for several sessions of one floor", async () => {
     const { taken, replace } = counted();
     const { feed, url } = await place(replace);
     await feed.create("b");
@@ -239,7 +239,7 @@ describe("a reader of history", () => {
     return { asked: asked.promise, goOn: () => goOn.resolve(), replace };
   }
 
-  test("a reader of history misses nothing when more happens meanwhile than is kept", async () => {
+  test("a reader of history misses nothing when more events are committed meanwhile than are kept in memory", async () => {
     const { asked, goOn, replace } = heldHistory();
     const { feed, url } = await place(replace);
     const reader = new SessionReader(`${url}/session/a/events`);
@@ -252,7 +252,7 @@ describe("a reader of history", () => {
     await reader.until((transcript) => transcript.seqOf("a") === feed.writer.head);
   });
 
-  test("a reader of history is given no deltas before it has the history, and then what they made", async () => {
+  test("a reader of history gets no deltas before it has the history, and then the text of those deltas", async () => {
     const { asked, goOn, replace } = heldHistory();
     const { feed, url } = await place(replace);
     const reader = new SessionReader(`${url}/session/a/events`);

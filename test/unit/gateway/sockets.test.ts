@@ -123,7 +123,7 @@ test("a request waits for its turn, and a probe that comes after it does not", a
   expect(await slow.until(/answer\.$/)).toMatch(/^HTTP\/1\.1 200/);
 });
 
-test("the parser makes no request of what follows one too many in the same bytes", async () => {
+test("the parser starts no request beyond the limit from the same bytes", async () => {
   const { dial, made } = await open();
   const flood = await dial(GET.repeat(1_000));
   await flood.closed;
@@ -180,7 +180,7 @@ test("an answer that a client does not read for fifteen seconds is cut off; a sl
   await closed;
 });
 
-test("an address at its limit gets a new connection in place of the one that was idle longest", async () => {
+test("an address at its limit gets a new connection in place of its longest idle one", async () => {
   const { dial } = await open({ maxPerAddress: 3 });
   const halves = [];
   for (let index = 0; index < 3; index++) halves.push(await dial(HALF));
@@ -192,7 +192,7 @@ test("an address at its limit gets a new connection in place of the one that was
   expect(await halves[2]!.until(ALIVE)).toMatch(/^HTTP\/1\.1 200/);
 });
 
-test("half-sent heads of many addresses leave room for a request too", async () => {
+test("half-sent heads of many addresses leave room for a complete request", async () => {
   const { dial } = await open({ max: 4 });
   const halves = [];
   for (let index = 0; index < 4; index++) halves.push(await dial(HALF, `127.0.0.${index + 2}`));

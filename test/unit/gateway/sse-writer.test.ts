@@ -52,7 +52,7 @@ async function fill(writer: SseWriter): Promise<void> {
 }
 
 describe("an event stream on the wire", () => {
-  test("an event stream on the wire opens at once, with headers that keep proxies from holding it back", async () => {
+  test("an event stream opens at once, with headers that prevent proxies from buffering it", async () => {
     const { client } = await connect();
     await client.until(({ retries }) => retries.length > 0);
     expect(client.retries).toEqual([BOUNDS.retryMs]);
@@ -64,7 +64,7 @@ describe("an event stream on the wire", () => {
     });
   });
 
-  test("an event stream on the wire has nothing around its frames: it ends with its connection", async () => {
+  test("an event stream has no framing around its events: it ends with its connection", async () => {
     const { client } = await connect();
     await client.until(({ retries }) => retries.length > 0);
     expect(client.headers["connection"]).toBe("close");
@@ -72,7 +72,7 @@ describe("an event stream on the wire", () => {
     expect(client.headers).not.toHaveProperty("content-length");
   });
 
-  test("an event stream on the wire cuts a reader off at once: what it has not taken is dropped", async () => {
+  test("a reader is cut off at once, and its pending bytes are dropped", async () => {
     const { client, writer } = await connect();
     await client.until(({ retries }) => retries.length > 0);
     client.stall();
@@ -83,7 +83,7 @@ describe("an event stream on the wire", () => {
     expect(writer.write(frame("late"))).toBe("closed");
   });
 
-  test("an event stream on the wire has three answers to a write: ok, full and closed", async () => {
+  test("a write to an event stream returns ok, full or closed", async () => {
     const { client, response, writer } = await connect();
     await client.until(({ retries }) => retries.length > 0);
     expect(writer.write(frame("a"))).toBe("ok");
@@ -96,7 +96,7 @@ describe("an event stream on the wire", () => {
     expect([writer.isClosed, writer.write(frame("c"))]).toEqual([true, "closed"]);
   });
 
-  test("an event stream on the wire cuts a reader off that is just closing the connection itself", async () => {
+  test("a reader that is just closing its connection can be cut off", async () => {
     const { server, port } = await listen();
     const client = createConnection({ port, host: "127.0.0.1", allowHalfOpen: true });
     onTestFinished(() => void client.destroy());
@@ -111,7 +111,7 @@ describe("an event stream on the wire", () => {
     expect(writer.write(frame("late"))).toBe("closed");
   });
 
-  test("an event stream on the wire says when a reader that was behind is there again, and then it has everything", async () => {
+  test("an event stream reports that a slow reader has caught up, and the reader then has everything", async () => {
     const { client, writer } = await connect();
     await client.until(({ retries }) => retries.length > 0);
     client.stall();
@@ -127,7 +127,7 @@ describe("an event stream on the wire", () => {
     expect(writer.write(frame("more"))).toBe("ok");
   });
 
-  test("an event stream on the wire says good-bye once: after it nothing is written", async () => {
+  test("an event stream sends one farewell, and writes nothing after it", async () => {
     const { client, writer } = await connect();
     writer.bye("draining", NOON, 1_234);
     expect(writer.write(frame("late"))).toBe("closed");
@@ -136,7 +136,7 @@ describe("an event stream on the wire", () => {
     expect(client.events).toMatchObject([{ type: "bye", data: { reason: "draining", reconnectInMs: 1_234 } }]);
   });
 
-  test("an event stream on the wire keeps a silent stream awake with a comment", async () => {
+  test("a silent event stream is kept open with a comment", async () => {
     const { client, writer } = await connect();
     await client.until(({ retries }) => retries.length > 0);
     expect(writer.tick(NOON + BOUNDS.heartbeatMs - 1)).toBe(true);
@@ -147,7 +147,7 @@ describe("an event stream on the wire", () => {
     expect(client.comments).toBe(1);
   });
 
-  test("an event stream on the wire cuts off a reader that has not drained its socket for too long, but not one with an empty buffer", async () => {
+  test("a reader that has not drained its socket for too long is cut off, but not one with an empty buffer", async () => {
     const { client, writer } = await connect();
     await client.until(({ retries }) => retries.length > 0);
     const later = NOON + 10 * BOUNDS.stallMs;
@@ -159,7 +159,7 @@ describe("an event stream on the wire", () => {
     expect(writer.tick(later + 1_000 + BOUNDS.stallMs)).toBe(false);
   });
 
-  test("a reader that takes something now and then is not given up", async () => {
+  test("a reader that drains its socket now and then is not cut off", async () => {
     const { client, writer } = await connect();
     await client.until(({ retries }) => retries.length > 0);
     client.stall();
@@ -176,7 +176,7 @@ describe("an event stream on the wire", () => {
     }
   });
 
-  test("a client that was gone before its stream was opened is closed from the beginning", async () => {
+  test("the stream of a client that disconnected before it was opened is closed from the beginning", async () => {
     const server = createServer();
     server.listen(0, "127.0.0.1");
     await once(server, "listening");

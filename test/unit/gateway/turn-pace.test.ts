@@ -68,7 +68,7 @@ test("the promises of a request are settled before the next request begins", asy
   expect(started).toEqual(["one", "two", "three"].flatMap((name) => [`${name} begins`, `${name} goes on`]));
 });
 
-test("a request that comes in the turn after a connection waits for one turn at most", async () => {
+test("a request in the turn after a connection waits for at most one turn", async () => {
   const { pace, begun, request } = stage();
   pace.noteConnection();
   await turn();
@@ -78,7 +78,7 @@ test("a request that comes in the turn after a connection waits for one turn at 
   expect(begun).toEqual(["first"]);
 });
 
-test("connections without end hold a request back for 256 turns, no longer", async () => {
+test("endless new connections delay a request for at most 256 turns", async () => {
   const { pace, begun, request } = stage();
   pace.noteConnection();
   request("patient");
@@ -98,7 +98,7 @@ test("at most 256 requests wait; further ones begin at once", () => {
   expect(begun).toEqual(["request 256"]);
 });
 
-test("a request that came together with the one before begins in a later turn", async () => {
+test("a request that arrived together with the previous one begins in a later turn", async () => {
   const { pace, begun } = stage();
   pace.nextRequest(() => void begun.push("next"));
   expect(begun).toEqual([]);

@@ -26,7 +26,7 @@ const PAIRS = [
 test.each([
   { theme: "light", colours: themes[0]! },
   { theme: "dark", colours: themes[1]! },
-])("every colour of text and of shapes stands out from what it is on: $theme", ({ colours }) => {
+])("every colour of text and shapes has enough contrast with its background: $theme", ({ colours }) => {
   expect(colours.size).toBeGreaterThan(20);
   const faint = PAIRS.map(({ ink, ground, least }) => ({
     pair: `${ink} on ${ground}`,

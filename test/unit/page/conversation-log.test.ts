@@ -68,7 +68,7 @@ describe("a transcript", () => {
     expect(transcriptOf(log, "s", 2).messages.map(({ id }) => id)).toEqual(["one"]);
   });
 
-  test("a transcript keeps a question until it is settled or its run ends", () => {
+  test("a transcript shows a question until it is settled or its run ends", () => {
     const ask = { type: "user_question_request", sessionId: "s", requestId: "q", data: { question: "?", options: [] } };
     const settled = { type: "interaction_resolved", sessionId: "s", requestId: "q", data: { by: "client" } };
     const over = { type: "complete", sessionId: "s", data: { sessionId: "s", runId: "r" } };
@@ -77,7 +77,7 @@ describe("a transcript", () => {
     expect(transcriptOf(logOf(ask, over), "s").interactions).toEqual([]);
   });
 
-  test("a transcript places each sub-agent's messages beneath each of its calls", () => {
+  test("a transcript places each sub-agent's messages beneath its call", () => {
     const tree = treeOf(
       message("m1", ["main"], 1),
       message("w1", ["main", "weather"], 2),
@@ -89,7 +89,7 @@ describe("a transcript", () => {
     expect(brief(tree)).toEqual(["m1", { weather: ["w1", { radar: ["d1"] }, "w2"] }, "m2", { weather: ["w3"] }]);
   });
 
-  test("a transcript keeps the key of a call when a line arrives late that is before its first one", () => {
+  test("a transcript keeps a call's key when an earlier line arrives late", () => {
     const path = ["main", "weather", "radar"];
     const known = [
       message("m1", ["main"], 1),
@@ -105,7 +105,7 @@ describe("a transcript", () => {
     expect(brief(treeOf(...known, ...late))).toEqual(["m1", { weather: ["w1", { radar: ["d1", "d2"] }, "w2"] }]);
   });
 
-  test("a transcript keeps apart what two sub-agents of one name say by turns", () => {
+  test("a transcript separates the alternating messages of two sub-agents of one name", () => {
     const path = ["main", "weather"];
     const tree = treeOf(
       said("a1", path, ["a"], 1),
@@ -117,7 +117,7 @@ describe("a transcript", () => {
     expect(brief(tree)).toEqual([{ weather: ["a1", "a2"] }, { weather: ["b1", "b2"] }, "m1"]);
   });
 
-  test("a transcript does not take a call of a later run for an earlier one whose id it has", () => {
+  test("a transcript does not confuse calls of two runs that have the same id", () => {
     const asked = (id: string, at: number) => {
       const { data, ...rest } = message(id, [], at);
       return { ...rest, data: { ...data, role: "user", agent: undefined } };
@@ -129,7 +129,7 @@ describe("a transcript", () => {
     expect(new Set(keys).size).toBe(2);
   });
 
-  test("a transcript knows why the session was paused the last time before a moment", () => {
+  test("a transcript knows why the session was last paused before a moment", () => {
     const paused = (sessionId: string, event: "yield" | "preempt", reason: string) => {
       const { data, ...rest } = move(sessionId, "active.idle", "paused", event);
       return { ...rest, data: { ...data, reason } };
@@ -144,7 +144,7 @@ describe("a transcript", () => {
     expect(lastPauseOf(log, "s", 0)).toBeUndefined();
   });
 
-  test("a transcript finds the last message before a moment, and looks back a thousand events for it", () => {
+  test("a transcript finds the last message before a moment within a thousand events", () => {
     const words = (sessionId: string, content: string) => ({ ...message(content, ["a"], 0), sessionId });
     const log = logOf(words("s", "u1"), words("other", "u2"), words("s", "u3"));
     expect(lastWordsOf(log, "s", 3)).toBe("u3");
@@ -161,14 +161,14 @@ describe("a transcript", () => {
   });
 });
 
-describe("a summary", () => {
+describe("a summary in a transcript", () => {
   const by = (role: string, id: string, at: number, more: object = {}) => {
     const { data, ...rest } = message(id, ["a"], at);
     return { ...rest, data: { ...data, role, ...more } };
   };
   const idsOf = (...entries: Parameters<typeof logOf>) => brief(treeOf(...entries));
 
-  test("a summary stands where what it covers ends, though it was written during a later turn", () => {
+  test("a summary is shown where its covered messages end, though it was written during a later turn", () => {
     const log = [
       by("user", "u1", 0),
       by("assistant", "a1", 1),
@@ -182,14 +182,14 @@ describe("a summary", () => {
     expect(idsOf(...log)).toEqual(["u1", "a1", "first", "u2", "a2", "u3", "a3", "second"]);
   });
 
-  test("a summary of messages that are not loaded stands before the first of the others", () => {
+  test("a summary of messages that are not loaded is shown before the loaded ones", () => {
     const log = [by("user", "u2", 2), by("assistant", "a2", 3), by("system", "sum", 5, { summary: { upTo: "a1" } })];
     expect(idsOf(...log)).toEqual(["sum", "u2", "a2"]);
   });
 });
 
-describe("a floor's picture", () => {
-  test("a floor's picture at a moment does not depend on the way there: forwards, backwards or in leaps", () => {
+describe("the picture of a floor", () => {
+  test("a floor's picture at a moment does not depend on how it was reached: forwards, backwards or in leaps", () => {
     const ids = Array.from({ length: 40 }, (_, index) => `s${index}`);
     const life = ids.flatMap((id) => [
       { type: "session_created", sessionId: id, data: { id, state: "created", activity: "idle", title: id } },
@@ -220,7 +220,7 @@ describe("a floor's picture", () => {
     expect(book.sessionAt(3, "s")).toMatchObject({ agentId: "b", mode: undefined });
   });
 
-  test("a floor's picture gives a session a name whose beginning is not kept any more", () => {
+  test("a floor's picture names a session whose first events are no longer kept", () => {
     const { holder } = pictureOf(logOf(move("late", "active.running", "active.idle", "done")));
     expect(holder).toMatchObject({ id: "late", title: "late", state: "active", activity: "idle" });
   });
@@ -244,7 +244,7 @@ describe("a saved log", () => {
     ['{"format":"interlock-floor-log","version":1,"floorId":"u:a"}', /no events/],
     ['{"format":"interlock-floor-log","version":1,"floorId":"u:a","events":[{"type":"x"}]}', /Event 1/],
     ["{", /JSON/],
-  ])("a saved log that is malformed is refused with a reason: %s", (text, reason) => {
+  ])("a malformed saved log is refused with a reason: %s", (text, reason) => {
     expect(() => readLogFile(text)).toThrow(reason);
   });
 });

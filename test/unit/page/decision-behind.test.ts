@@ -26,12 +26,12 @@ const ducked = asked("prompt", {
   effects: [{ sessionId: "s", agentId: "a", becomes: "ducked", level: -14 }],
 } as Partial<Decision>);
 
-describe("the decision behind where a session stands", () => {
-  test("the decision behind a paused session is the one that paused it, also after a refused resume", () => {
+describe("the decision that explains a session's state", () => {
+  test("a paused session is explained by the decision that paused it, also after a refused resume", () => {
     expect(decisionBehind([began, interrupted, refused], standing("paused", "preemption"))).toBe(interrupted);
   });
 
-  test("a session that its user paused, that yielded or that is archived has no decision behind it", () => {
+  test("no decision explains a session that its user paused, that yielded or that is archived", () => {
     for (const pausedBy of ["user", "yield"]) {
       expect(decisionBehind([began], standing("paused", pausedBy))).toBeUndefined();
       expect(decisionBehind([began, interrupted], standing("paused", pausedBy))).toBeUndefined();
@@ -39,18 +39,18 @@ describe("the decision behind where a session stands", () => {
     expect(decisionBehind([began], standing("archived"))).toBeUndefined();
   });
 
-  test("a session that a restriction paused after a resume has no decision behind it", () => {
+  test("no decision explains a session that a restriction paused after a resume", () => {
     const resumed = asked("s", { reason: "resumed" });
     expect(decisionBehind([began, interrupted, resumed], standing("paused", "preemption"))).toBeUndefined();
   });
 
-  test("the decision behind a ducked session is the one that ducked it, and behind the holder the one that granted the floor", () => {
+  test("a ducked session is explained by the decision that ducked it, and the holder by its grant", () => {
     expect(decisionBehind([began, ducked], standing("ducked"))).toBe(ducked);
     expect(decisionBehind([asked("s", { reason: "beneath" })], standing("ducked"))?.reason).toBe("beneath");
     expect(decisionBehind([refused, began, asked("s", { reason: "already_holder" })], standing("active"))).toBe(began);
   });
 
-  test("the decision behind a session that never had the floor is its refusal or its queueing", () => {
+  test("a session that never had the floor is explained by its refusal or its queueing", () => {
     expect(decisionBehind([refused], standing("created"))).toBe(refused);
     const queued = asked("s", { outcome: "queued", reason: "lower_priority" });
     expect(decisionBehind([refused, queued, asked("other")], standing("created"))).toBe(queued);

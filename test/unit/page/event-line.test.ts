@@ -34,6 +34,6 @@ test("a decision is printed with a sign and its reason", () => {
   });
 });
 
-test("no line is longer than a screen is wide", () => {
+test("no line exceeds the width of a screen", () => {
   expect(line("message", { role: "user", content: "long ".repeat(1_000) }).text).toHaveLength(200);
 });

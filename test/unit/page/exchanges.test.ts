@@ -66,7 +66,7 @@ describe("the exchanges of a log", () => {
     ).toEqual(["client > session a", "run a > client"]);
   });
 
-  test("exchanges are read on as the log grows, and again when older events are added", () => {
+  test("exchanges are extended as the log grows, and read again when older events are added", () => {
     const index = exchangeIndex();
     const events = [event(5, "floor_updated", { flags: {} })];
     const first = index.of(events);
@@ -87,7 +87,7 @@ describe("columns", () => {
   const names = (...given: Parameters<typeof columns>) =>
     columns(...given).map((each) => (each ? written(each) : "others"));
 
-  test("columns are those of the newest sessions, and one for all others", () => {
+  test("the columns are the newest sessions, and one for all others", () => {
     const shown = read(...turns(["a", "b", "c", "a"]));
     expect(names(shown, 3)).toEqual([
       "client",
@@ -104,7 +104,7 @@ describe("columns", () => {
     expect(placeIn(columns(shown, 1, "b"), { role: "run", sessionId: "c" })).toBe(4);
   });
 
-  test("are those of the shown part alone", () => {
+  test("the columns are those of the shown part alone", () => {
     const shown = read(...turns(["a", "b", "c", "a"]));
     expect(names(shown, 3, undefined, { first: 1, end: 3 })).toEqual([
       "client",
@@ -117,13 +117,13 @@ describe("columns", () => {
     expect(names(shown, 1, "a", { first: 1, end: 3 })).toEqual(["client", "arbiter", "session c", "run c", "others"]);
   });
 
-  test("stay few for a log with ten thousand sessions", () => {
+  test("the number of columns is limited for a log with ten thousand sessions", () => {
     const shown = read(...turns(Array.from({ length: 10_000 }, (_, index) => `s${index}`)));
     expect(names(shown, 6, "s1")).toHaveLength(2 + 6 * 2 + 1);
   });
 });
 
-test("a span is found by time, and a moment by its place", () => {
+test("a span is found by its times, and a moment by its place", () => {
   const shown = read(["floor_updated", { flags: {} }], ["usage", {}], ["floor_updated", { flags: {} }]);
   expect(firstFrom(shown, "at", AT + 1)).toBe(1);
   expect(firstFrom(shown, "index", 2)).toBe(1);

@@ -33,7 +33,7 @@ const EVENTS = log(
 );
 const inFlight = (count: number) => [...sessionsInFlight(flightIndex().of(EVENTS), count)];
 
-test("a session is in flight while it has a turn, also a held one, or waits for the floor", () => {
+test("a session is in flight while it has a turn, even a held one, or waits for the floor", () => {
   expect(inFlight(2)).toEqual([]);
   expect(inFlight(3)).toEqual(["a"]);
   expect(inFlight(5)).toEqual(["a", "b"]);
@@ -42,14 +42,14 @@ test("a session is in flight while it has a turn, also a held one, or waits for 
   expect(inFlight(9)).toEqual([]);
 });
 
-test("the events of work are those from its beginning to its end", () => {
+test("the events of a session's work range from its beginning to its end", () => {
   const flights = flightIndex().of(EVENTS);
   expect(eventsInFlight(flights, 3)).toEqual([2, 5, 8]);
   expect(eventsInFlight(flights, 5)).toEqual([2, 4, 5, 6, 8]);
   expect(eventsInFlight(flights, 10)).toEqual([]);
 });
 
-test("an archived session, and one that waited too long, are not in flight", () => {
+test("an archived session, or one that waited too long, is not in flight", () => {
   const of = (...parts: Parameters<typeof log>) => [...sessionsInFlight(flightIndex().of(log(...parts)), parts.length)];
   expect(of(move("a", "active.running"))).toEqual(["a"]);
   expect(of(move("a", "active.running"), move("a", "archived"))).toEqual([]);
@@ -58,7 +58,7 @@ test("an archived session, and one that waited too long, are not in flight", () 
   expect(of(decide("a", "queued"), move("a", "deleted"))).toEqual([]);
 });
 
-test("the kinds have the places of their events, and the sessions that these are about", () => {
+test("each kind of event lists its places, and the sessions concerned", () => {
   const index = kindIndex().of(
     log(
       decide("a", "granted"),

@@ -11,17 +11,17 @@ const gapsOf = (...seconds: number[]) =>
     ),
   );
 
-describe("a log with its quiet folded", () => {
+describe("a log with folded gaps", () => {
   const gaps = gapsOf(100, 105, 205, 206, 7_406, 7_410);
   const axis = foldedAxis(gaps);
 
-  test("a gap of more than ten seconds takes a twentieth of the time in which something happened, a shorter one its own length", () => {
+  test("a gap of more than ten seconds takes a twentieth of the busy time, a shorter one its own length", () => {
     const places = [100, 105, 205, 206, 7_406, 7_410].map((second) => axis.placeOf(second * 1_000));
     const steps = places.slice(1).map((place, index) => place - places[index]!);
     expect(steps).toEqual([5_000, 500, 1_000, 500, 4_000]);
   });
 
-  test("every place leads back to its time, within gaps too, before the log and after it", () => {
+  test("every place maps back to its time, within gaps too, before the log and after it", () => {
     for (const second of [0, 99, 100, 103, 105, 155, 205, 205.5, 206, 3_806, 7_406, 7_408, 9_000]) {
       expect(axis.timeAt(axis.placeOf(second * 1_000))).toBeCloseTo(second * 1_000, 3);
     }
@@ -36,7 +36,7 @@ describe("a log with its quiet folded", () => {
     expect(foldedAxis(many).gapsIn({ from: 0, to: 1e9 })).toEqual([]);
   });
 
-  test("a fold takes a second at most, and is seen where hardly anything happened", () => {
+  test("a fold takes at most one second, and is visible even in an almost empty log", () => {
     const takes = (...seconds: number[]) => foldedAxis(gapsOf(...seconds)).gapsIn({ from: 0, to: 1e9 })[0]!.takes;
     expect(takes(0, 9, 18, 27, 100)).toBe(1_000);
     expect(takes(0, 100)).toBe(20);

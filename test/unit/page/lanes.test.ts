@@ -14,7 +14,7 @@ const event = (index: number, type: string, data: unknown, sessionId?: string): 
   }) as unknown as LogEvent;
 
 describe("lanes", () => {
-  test("lanes say what each session was from when on, and when it ended", () => {
+  test("lanes show the states of each session over time, and its end", () => {
     const { lanes, marks, from, to } = laneIndex().of([
       event(0, "session_created", { id: "a", title: "A", agentId: "music" }, "a"),
       event(1, "arbitration", { outcome: "queued", reason: "lower_priority", challenger: { sessionId: "a" } }, "a"),
@@ -64,7 +64,7 @@ describe("lanes", () => {
     expect(names).toEqual(["ends", "stays", "begins"]);
   });
 
-  test("lanes of an empty log are empty, over a span that can be divided by", () => {
+  test("lanes of an empty log are empty, over a span that is not zero", () => {
     const { lanes, from, to } = laneIndex().of([]);
     expect(lanes).toEqual([]);
     expect(to).toBeGreaterThan(from);
@@ -74,7 +74,7 @@ describe("lanes", () => {
 describe("a span", () => {
   const whole = { from: 0, to: 10_000 };
 
-  test("zooms around a moment, which stays where it is, and never beyond the log", () => {
+  test("a span zooms around a moment, which stays in place, and never beyond the log", () => {
     const near = zoomed(whole, 0.5, 2_000, whole);
     expect(near).toEqual({ from: 1_000, to: 6_000 });
     expect(zoomed(near, 100, 2_000, whole)).toEqual(whole);
@@ -82,7 +82,7 @@ describe("a span", () => {
     expect(to - from).toBeCloseTo(10);
   });
 
-  test("is pinched: two places come to stand at two parts of it, and never beyond the log", () => {
+  test("a pinch moves two places to two parts of the span, and never beyond the log", () => {
     const spread = pinched([4_000, 6_000], [0.25, 0.75], whole);
     expect(spread).toEqual({ from: 3_000, to: 7_000 });
     expect(pinched([6_000, 4_000], [0.25, 0.75], whole)).toEqual(spread);
@@ -98,7 +98,7 @@ describe("a span", () => {
     expect(moved({ from: 1_000, to: 3_000 }, 9, whole)).toEqual({ from: 8_000, to: 10_000 });
   });
 
-  test("a span finds the first value above another", () => {
+  test("a search in a span finds the first value above another", () => {
     expect([0, 1, 2, 3, 9].map((value) => firstAbove([1, 2, 2, 3], value))).toEqual([0, 1, 3, 4, 4]);
   });
 });

@@ -20,7 +20,7 @@ const transition = (seq: number, data: object, sessionId = "a") =>
   }) as unknown;
 
 describe("the charts of the page", () => {
-  test("the charts of the page have a place for each state and arrow, in both directions, and no two states in the same place", () => {
+  test("the page's charts have a place for each state and arrow, in both directions, and no two states overlap", () => {
     const overlaps = (one: Box, other: Box) =>
       one.x < other.x + other.width &&
       other.x < one.x + one.width &&
@@ -40,7 +40,7 @@ describe("the charts of the page", () => {
     }
   });
 
-  test("draw ways that several states share once, from a frame around them", () => {
+  test("the page's charts draw a transition that several states share once, from a frame around them", () => {
     expect(lifecycle.framed).toEqual(["created", "active", "ducked", "paused"]);
     const ways = lifecycle.arrows.map(({ from, to }) => [from, to]);
     expect(ways).toContainEqual([lifecycle.framed, "archived"]);
@@ -50,7 +50,7 @@ describe("the charts of the page", () => {
     expect(arbiter.regions[0]!.framed).toEqual([]);
   });
 
-  test("put at most three words on an arrow, and the number of the others", () => {
+  test("an arrow of a chart has at most three labels, and the number of the others", () => {
     const words = (...events: string[]) => events.map((event) => ({ event }));
     expect(labelOf(words("a", "b", "c"))).toEqual(["a", "b", "c"]);
     expect(labelOf([...words("a", "b", "c", "d"), { event: "e", guard: "g" }])).toEqual(["a", "b", "c", "+2"]);
@@ -64,7 +64,7 @@ describe("a transition", () => {
     return arrow && [arrow.from, arrow.to, arrow.words.map(({ event, guard }) => event ?? guard)];
   };
 
-  test("a transition takes the arrow with its event, of those from state to state", () => {
+  test("a transition highlights the arrow between its states that has its event", () => {
     expect(arrowOf(lifecycle, { from: "active.running", to: "paused", event: "preempt" })?.slice(0, 2)).toEqual([
       ["active"],
       "paused",
@@ -79,7 +79,7 @@ describe("a transition", () => {
     expect(arrowOf(lifecycle, { from: "active.idle", to: "active.running", event: "turn" })).toBeUndefined();
   });
 
-  test("a transition takes an arrow of the activity too, also while the session is paused", () => {
+  test("a transition highlights an arrow of the activity too, even while the session is paused", () => {
     expect(arrowOf(activity, { from: "active.idle", to: "active.running", event: "turn" })?.[1]).toBe("running");
     expect(arrowOf(activity, { from: "ducked.waiting", to: "ducked.running", event: "answer" })?.[2]).toEqual([
       "hasNoInteraction",
@@ -89,7 +89,7 @@ describe("a transition", () => {
     expect(arrowOf(lifecycle, held)).toBeUndefined();
   });
 
-  test("a transition is found in the log up to a moment, and in what the stream brought ahead of the log", () => {
+  test("a transition is found in the log up to a moment, and among the stream's newer events", () => {
     const log = [
       transition(1, { to: "active.idle" }),
       transition(2, { to: "x" }, "other"),

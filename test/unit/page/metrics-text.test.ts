@@ -20,7 +20,7 @@ describe("a node's metrics", () => {
     expect(samples[1]).toEqual({ name: "a", labels: { type: "y", outcome: 'no "way", {really}' }, value: 4 });
   });
 
-  test("a node's metrics add up over labels, and those that are absent are not zero", () => {
+  test("a node's metrics are summed over labels, and absent ones are not zero", () => {
     const samples = readMetrics(TEXT);
     expect(total(samples, "a")).toBe(7);
     expect(total(samples, "a", { type: "x" })).toBe(3);
@@ -28,7 +28,7 @@ describe("a node's metrics", () => {
     expect(total(samples, "none")).toBeUndefined();
   });
 
-  test("a node's metrics say which node it is, and what falls to each orchestrator, in the order of their ids", () => {
+  test("a node's metrics name the node, and list the orchestrators' shares in the order of their ids", () => {
     const samples = readMetrics(`info{node="b",roles="gateway,orchestrator"} 1
 interlock_orchestrator_partitions{node="b"} 100
 interlock_orchestrator_partitions{node="a"} 156
@@ -37,7 +37,7 @@ interlock_orchestrator_partitions{node="a"} 156
     expect(labelOf(samples, "none", "roles")).toBeUndefined();
   });
 
-  test("give the bound that a part of the observations stayed below", () => {
+  test("a quantile is the upper bound of the observations' bucket", () => {
     const samples = readMetrics(TEXT);
     expect([0.5, 0.99, 1].map((part) => quantile(samples, "b_seconds", part))).toEqual([0.1, 1, Infinity]);
     expect(quantile(samples, "none", 0.5)).toBeUndefined();

@@ -7,17 +7,17 @@ const names = ["talk", "work"];
 const agents = [{ id, modes: names }, { id: "plain" as AgentId }];
 
 describe("the modes of a session", () => {
-  test("are its agent's, and the first one counts until another is chosen", () => {
+  test("a session's modes are its agent's, and the first is current until another is chosen", () => {
     expect(modesOf(agents, { agentId: id, mode: undefined }, true)).toEqual({ names, current: "talk" });
     expect(modesOf(agents, { agentId: id, mode: "work" }, true)).toEqual({ names, current: "work" });
   });
 
-  test("are empty for an agent without modes", () => {
+  test("a session of an agent without modes has no modes", () => {
     expect(modesOf(agents, { agentId: "plain" as AgentId, mode: undefined }, true)).toBeUndefined();
     expect(modesOf([], { agentId: id, mode: undefined }, true)).toBeUndefined();
   });
 
-  test("a mode that is gone from the catalogue is the first one now, and was itself at a past moment", () => {
+  test("a mode that the catalogue has lost counts as the first one now, and is shown unchanged at a past moment", () => {
     const session = { agentId: id, mode: "gone" };
     expect(modesOf(agents, session, true)).toEqual({ names, current: "talk" });
     expect(modesOf(agents, session, false)).toEqual({ names: ["gone", "talk", "work"], current: "gone" });

@@ -3,7 +3,7 @@ import { type RollCalled, rateOf } from "../../../page/node/roll-called.ts";
 
 const reading = (at: number, ...nodes: object[]) => ({ at, nodes }) as RollCalled;
 
-test("a node's rate is that of its last two answers, also where another one was missed between them", () => {
+test("a node's rate is computed from its last two answers, even if one between them was missed", () => {
   const readings = [
     reading(0, { node: "a", commands: 0 }, { node: "b", commands: 5 }),
     reading(2_000, { node: "a", commands: 100 }, { node: "b", commands: 5, silentMs: 2_000 }),
@@ -13,7 +13,7 @@ test("a node's rate is that of its last two answers, also where another one was 
   expect(rateOf(readings, "b", "commands")).toBe(10);
 });
 
-test("no rates are shown for a node that answered once, or never, or of one whose reader is no operator", () => {
+test("no rates are shown for a node that answered at most once, or to a reader that is no operator", () => {
   const readings = [{ at: 0, nodes: undefined }, reading(2_000, { node: "a", commits: 3 })];
   expect(rateOf(readings, "a", "commits")).toBeUndefined();
   expect(rateOf(readings, "c", "commits")).toBeUndefined();

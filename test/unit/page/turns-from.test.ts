@@ -5,7 +5,7 @@ import type { Message } from "../../../src/protocol/message.ts";
 const message = (id: string, role: Message["role"], status: Message["status"] = "success") =>
   ({ id, role, status }) as Message;
 
-test("a rollback counts the user's finished messages from the chosen one on, and no other message", () => {
+test("a rollback counts the user's finished messages from the chosen one on, and no other messages", () => {
   const messages = [
     message("a", "user"),
     message("b", "assistant"),

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { answerJson, sessionJson } from "../../../src/protocol/session-json.ts";
 import { makeSession } from "../../support/stores/floor-writer.ts";
 
-test("an answer's JSON says what JSON.stringify would, with a session and without one", () => {
+test("an answer's JSON equals that of JSON.stringify, with a session and without one", () => {
   const session = makeSession("a", { title: 'quotes " and \u2028 and \ud800' });
   for (const answer of [
     { ok: true, session, seq: 3, none: undefined },
@@ -15,7 +15,7 @@ test("an answer's JSON says what JSON.stringify would, with a session and withou
   }
 });
 
-test("a session's JSON is made once", () => {
+test("a session's JSON is generated once", () => {
   let reads = 0;
   const session = Object.defineProperty(makeSession("a"), "title", {
     enumerable: true,

@@ -50,7 +50,7 @@ const message: fc.Arbitrary<FloorMessage> = fc.oneof(
 const plain = (value: FloorMessage) =>
   JSON.parse(JSON.stringify(value, (_, part) => (part?.type === "Buffer" ? Buffer.from(part.data).toString() : part)));
 
-describe("what travels on a floor's topic", () => {
+describe("messages on a floor's topic", () => {
   test("a message on a floor's topic decodes in another process to the same content", () => {
     fc.assert(
       fc.property(message, (sent) => {
@@ -63,7 +63,7 @@ describe("what travels on a floor's topic", () => {
     fc.assert(fc.property(message, (sent) => decodeFloorMessage(encodeFloorMessage(sent, true)) === sent));
   });
 
-  test("a message on a floor's topic contains frames as they are written to readers", () => {
+  test("a message on a floor's topic contains the frames that readers receive", () => {
     const frame = dataFrame('{"type":"delta","text":"你好\\n"}');
     const decoded = decodeFloorMessage(travelled(encodeFloorMessage({ kind: "delta", floorId, sessionId, frame })));
     if (decoded.kind !== "delta") throw new Error("it was a delta");

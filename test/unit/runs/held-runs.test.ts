@@ -42,7 +42,7 @@ describe("a pause", () => {
     expect([puppet.last.isOver, worker.ended]).toEqual([true, ["music stopped"]]);
   });
 
-  test("a pause stops the run of an agent that cannot wait; it starts again when it is over, and knows what it said", async () => {
+  test("a pause stops the run of an agent that cannot hold; the run restarts after the pause, with its earlier text", async () => {
     const { stage, worker, puppet } = await openSinging({ agent: "restless" });
     await stage.ring("ann");
     expect([worker.ended, puppet.last.isOver]).toEqual([["restless stopped"], true]);
@@ -56,7 +56,7 @@ describe("a pause", () => {
     expect(await stage.answersOf("ann")).toEqual(["interrupted la", "success li"]);
   });
 
-  test("a pause that is over before the former attempt has stopped waits for it, so that no two run", async () => {
+  test("a pause that ends before the old attempt has stopped waits for it, so that no two attempts run", async () => {
     const { stage, puppet } = await openSinging({ agent: "restless" });
     puppet.last.isStubborn = true;
     await stage.ring("ann");
@@ -69,7 +69,7 @@ describe("a pause", () => {
 });
 
 describe("held runs", () => {
-  test("held runs keep no place that another could use", async () => {
+  test("held runs occupy no place that another run could use", async () => {
     const { stage, worker, puppet } = await openSinging({ concurrency: 1 });
     await stage.create("bob");
     await stage.chat("bob");
@@ -82,7 +82,7 @@ describe("held runs", () => {
   });
 
   test.each(["music", "once"])(
-    "the number of held runs is limited: the one held longest ends, and starts again when it is resumed (%s)",
+    "the number of held runs is limited: the longest held one ends, and restarts when it is resumed (%s)",
     async (agent) => {
       const { stage, worker, puppet } = await openSinging({ agent, maxHeld: 2 });
       for (const user of ["bob", "cid"]) await sing(stage, user, agent);
@@ -105,7 +105,7 @@ describe("held runs", () => {
     },
   );
 
-  test("held runs are ended when they were held for too long, and those that went on in time are not", async () => {
+  test("a run that is held for too long is ended, and one that continued in time is not", async () => {
     const { stage, worker } = await openSinging();
     await sing(stage, "bob");
     await stage.ring("ann");
@@ -128,7 +128,7 @@ describe("held runs", () => {
     ["once", 0],
     ["once", STOP_MS - 1_000],
   ])(
-    "held runs that are wanted again while they end start again, and nothing has failed (%s, after %i ms)",
+    "a held run that is resumed while it is being ended starts again without a failure (%s, after %i ms)",
     async (agent, ms) => {
       const { stage, puppet } = await openSinging({ agent });
       await stage.ring("ann");
@@ -151,7 +151,7 @@ describe("held runs", () => {
 describe("a worker that stops", () => {
   const patience = { graceMs: 2_000, giveBackMs: 1_000 };
 
-  test("a worker that stops takes no more, lets what runs come to its end, and is over with it", async () => {
+  test("a stopping worker takes no further runs, lets its runs finish, and then has stopped", async () => {
     const { stage, worker, puppet } = await openSinging();
     let isStopped = false;
     const stopped = worker.worker.stop(patience).then(() => {
@@ -168,7 +168,7 @@ describe("a worker that stops", () => {
     expect(await stage.answersOf("ann")).toEqual(["success la"]);
   });
 
-  test("a worker that stops gives back what does not end in time, and another continues with it", async () => {
+  test("a stopping worker gives back runs that do not end in time, and another worker continues them", async () => {
     const { stage, worker, puppet } = await openSinging();
     const stopped = worker.worker.stop(patience);
     const other = await stage.startWorker();
@@ -186,7 +186,7 @@ describe("a worker that stops", () => {
   });
 
   test.each(["music", "once"])(
-    "a worker that stops gives back at once what is held: it starts again when it is resumed (%s)",
+    "a stopping worker gives back held runs at once: each starts again when it is resumed (%s)",
     async (agent) => {
       const { stage, worker, puppet } = await openSinging({ agent });
       await stage.ring("ann");
@@ -202,7 +202,7 @@ describe("a worker that stops", () => {
     },
   );
 
-  test("a worker that stops reports the runs that its agents may not restart as lost", async () => {
+  test("a stopping worker reports runs whose agent is not restartable as lost", async () => {
     const { stage, worker } = await openSinging({ agent: "once" });
     const stopped = worker.worker.stop(patience);
     await stage.clock.advance(patience.graceMs);
@@ -211,7 +211,7 @@ describe("a worker that stops", () => {
     expect(await stage.answersOf("ann")).toEqual(["interrupted la"]);
   });
 
-  test("a worker that stops does not wait for a floor that cannot be had: it finds out by silence", async () => {
+  test("a stopping worker does not wait for an unreachable floor: its run is driven again after a silence", async () => {
     const { stage, worker, puppet } = await openSinging();
     worker.isCutOff = true;
     puppet.last.isStubborn = true;
@@ -230,7 +230,7 @@ describe("a worker that stops", () => {
     expect(puppet.last.turn.attempt).toBe(2);
   });
 
-  test("a worker that stops with nothing to do is over at once", async () => {
+  test("a stopping worker without runs stops at once", async () => {
     const stage = await WorkerStage.open();
     const worker = await stage.startWorker();
     await worker.worker.stop(patience);

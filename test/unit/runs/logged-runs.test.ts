@@ -22,7 +22,7 @@ const failing = (fault: Error) =>
     throw fault;
   });
 
-test("an agent that failed is logged with its floor, its session, its run, the attempt and the trace", async () => {
+test("an agent that failed is logged with its floor, session, run, attempt and trace", async () => {
   expect(await firstLine(failing(new Error("out of tune")), giveAway)).toMatchObject({
     msg: "an agent failed",
     ...ABOUT,
@@ -44,7 +44,7 @@ test("a failure that the user sees is logged too, with its code and its cause", 
   });
 });
 
-test("a run that could not be taken is logged with the same", async () => {
+test("a run that could not be taken is logged with the same fields", async () => {
   const refuse = () => Promise.reject(new AppError("unavailable"));
   expect(await firstLine(failing(new Error("never asked")), refuse)).toMatchObject({
     msg: "a run could not be claimed; the worker tries again",

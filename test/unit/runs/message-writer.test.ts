@@ -27,7 +27,7 @@ function makeWriter({ attempt = 1 } = {}) {
 }
 
 describe("the messages of an attempt", () => {
-  test("the messages of an attempt begin with their first word, and their pieces have places in UTF-16 units", () => {
+  test("a message of an attempt begins with its first word, and its pieces have offsets in UTF-16 units", () => {
     const { writer, parts, deltas } = makeWriter();
     writer.write("text", "la 🎵");
     writer.write("text", "li");
@@ -45,7 +45,7 @@ describe("the messages of an attempt", () => {
     ]);
   });
 
-  test("the messages of an attempt have a character whole whose halves came in two pieces", () => {
+  test("a character whose halves arrived in two pieces is put together", () => {
     const { writer, parts, deltas } = makeWriter();
     for (const unit of "la 🎵 li 🎷".split("")) writer.write("text", unit);
     writer.close();
@@ -59,7 +59,7 @@ describe("the messages of an attempt", () => {
     }
   });
 
-  test("the messages of an attempt have U+FFFD where the other half of a character did not come", () => {
+  test("half a character without its other half becomes U+FFFD", () => {
     const { writer, parts, deltas } = makeWriter();
     writer.write("text", "a\uD83C");
     writer.write("reasoning", "hm \uD83C");
@@ -70,7 +70,7 @@ describe("the messages of an attempt", () => {
     expect(deltas.map(({ kind, text }) => `${kind} ${text}`)).toContain("reasoning \uFFFD");
   });
 
-  test("the messages of an attempt have ids that no other message of the run has, of this attempt or another", () => {
+  test("the messages of an attempt have ids that no other message of the run has, of any attempt", () => {
     const first = makeWriter();
     const second = makeWriter({ attempt: 2 });
     for (const { writer } of [first, second]) {
@@ -83,7 +83,7 @@ describe("the messages of an attempt", () => {
     expect(new Set(ids).size).toBe(6);
   });
 
-  test("the messages of an attempt of speakers that work side by side grow side by side, also where two have one name", () => {
+  test("the messages of concurrent speakers grow independently, even if two speakers have the same name", () => {
     const { writer, kinds, parts } = makeWriter();
     writer.write("text", "I ask.");
     writer.write("text", "I look.", { ...SUB, calls: ["a"] });
@@ -105,7 +105,7 @@ describe("the messages of an attempt", () => {
     expect(parts[2]).toMatchObject({ agent: { ...SUB, calls: ["a"] } });
   });
 
-  test("the messages of an attempt carry what was counted for their speaker, all of it and once", () => {
+  test("the messages of an attempt carry the token counts of their speakers, each once", () => {
     const { writer, parts } = makeWriter();
     const usage = { prompt_tokens: 1, completion_tokens: 2, total_tokens: 3 };
     writer.write("text", "I ask.");
@@ -117,7 +117,7 @@ describe("the messages of an attempt", () => {
     expect(counted).toEqual([undefined, 6]);
   });
 
-  test("the messages of an attempt are not begun for nothing, nor closed twice", () => {
+  test("a message of an attempt is not begun without content, and not closed twice", () => {
     const { writer, parts } = makeWriter();
     writer.close();
     writer.write("text", "");
@@ -128,7 +128,7 @@ describe("the messages of an attempt", () => {
     expect(parts).toHaveLength(3);
   });
 
-  test("the messages of an attempt say how they ended, and what goes with it", () => {
+  test("the messages of an attempt have a status and its details", () => {
     const { writer, parts } = makeWriter();
     writer.write("text", "la");
     const usage = { prompt_tokens: 1, completion_tokens: 2, total_tokens: 3 };
@@ -143,7 +143,7 @@ describe("the messages of an attempt", () => {
     });
   });
 
-  test("the messages of an attempt that get too long continue in another, and no character is cut in two", () => {
+  test("a message that gets too long continues in another, and no character is split", () => {
     const { writer, parts, deltas } = makeWriter();
     const text = `x${"🎵".repeat(MAX_MESSAGE_UNITS)}`;
     writer.write("text", text);
@@ -161,7 +161,7 @@ describe("the messages of an attempt", () => {
   });
 
   test.each(["x", "说", "🎵", '"', "\u0001"])(
-    "the messages of an attempt are streamed in pieces that are light enough for the bus: %j",
+    "the messages of an attempt are streamed in pieces small enough for the bus: %j",
     (character) => {
       const { writer, deltas } = makeWriter();
       const text = character.repeat(50_000);
@@ -174,7 +174,7 @@ describe("the messages of an attempt", () => {
     },
   );
 
-  test("the messages of an attempt hold no NUL and no half of a character", () => {
+  test("the messages of an attempt contain no NUL and no half of a character", () => {
     const { writer, deltas, parts } = makeWriter();
     writer.write("text", "a\0b\ud83c");
     writer.close();
@@ -182,7 +182,7 @@ describe("the messages of an attempt", () => {
     expect(parts.flatMap((part) => (part.kind === "append" ? [part.text] : [])).join("")).toBe("a\uFFFDb\uFFFD");
   });
 
-  test("the messages of an attempt are there for the lines of a log before the first word", () => {
+  test("a message of an attempt is begun for lines of a log before the first word", () => {
     const { writer, kinds } = makeWriter();
     expect(writer.current()).toBe("run-1-0");
     expect(writer.current()).toBe("run-1-0");
@@ -192,7 +192,7 @@ describe("the messages of an attempt", () => {
 });
 
 describe("reasoning", () => {
-  test("reasoning is streamed with places of its own, and kept with its message when that is complete", () => {
+  test("reasoning is streamed with its own offsets, and kept with its message when that is complete", () => {
     const { writer, parts, deltas } = makeWriter();
     writer.write("reasoning", "hm ");
     writer.write("text", "la");
@@ -207,7 +207,7 @@ describe("reasoning", () => {
     expect(parts.at(-1)).toMatchObject({ parts: [{ type: "reasoning", text: "hm so" }] });
   });
 
-  test("reasoning is streamed to its end, and kept to a bound", () => {
+  test("reasoning is streamed to its end, and kept up to a limit", () => {
     const { writer, parts, deltas } = makeWriter();
     writer.write("reasoning", "x".repeat(MAX_REASONING_UNITS));
     writer.write("reasoning", "y");
@@ -238,7 +238,7 @@ describe("the summary", () => {
     expect(writer.summary).toBe("so it is");
   });
 
-  test("the summary is 120 units at most, the last one a sign that there was more", () => {
+  test("the summary has at most 120 units, the last one an ellipsis if text was cut", () => {
     const { writer } = makeWriter();
     writer.write("text", "x".repeat(120));
     expect(writer.summary).toBe("x".repeat(120));

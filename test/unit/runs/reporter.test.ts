@@ -51,7 +51,7 @@ async function isDone(promise: Promise<unknown>, clock: VirtualClock): Promise<b
 }
 
 describe("a report", () => {
-  test("a report says what came in a quarter of a second, words of one message put together", async () => {
+  test("a report contains the output of a quarter of a second, with the words of a message joined", async () => {
     const { clock, floor, reporter } = makeReporter();
     reporter.add(append(0, "la "));
     await clock.advance(100);
@@ -84,7 +84,7 @@ describe("a report", () => {
     expect(floor.reports).toMatchObject([{ n: 1, parts: [append(0, "x".repeat(4_096))] }]);
   });
 
-  test("a report is numbered, and the only one in progress: what comes meanwhile goes into the next", async () => {
+  test("reports are numbered and sent one at a time: later output goes into the next", async () => {
     const { clock, floor, reporter } = makeReporter();
     floor.hold();
     reporter.add(append(0, "a"));
@@ -106,7 +106,7 @@ describe("a report", () => {
     expect(floor.mostUnderWay).toBe(1);
   });
 
-  test("a report has a largest size, in words and in parts, and keeps the order", async () => {
+  test("a report has a maximum size, in text and in parts, and keeps the order", async () => {
     const { clock, floor, reporter } = makeReporter();
     const words = Array.from({ length: 5 }, (_, n) => append(0, "x".repeat(10_000), `m${n}`));
     for (const part of words) reporter.add(part);
@@ -124,14 +124,14 @@ describe("a report", () => {
     expect(floor.reports.map(({ n }) => n)).toEqual(floor.reports.map((_, index) => index + 1));
   });
 
-  test("a report takes one part that is larger than that", async () => {
+  test("a report may contain one part that is larger than the maximum", async () => {
     const { clock, floor, reporter } = makeReporter();
     reporter.add(append(0, "x".repeat(MAX_REPORT_UNITS + 1)));
     await clock.advance(0);
     expect(floor.reports).toHaveLength(1);
   });
 
-  test("a report ends with a question: what follows is said in the next", async () => {
+  test("a report ends with a question: later output goes into the next", async () => {
     const { clock, floor, reporter } = makeReporter();
     for (const part of [usage, question("q1"), usage, question("q2"), question("q3")]) reporter.add(part);
     reporter.flush();
@@ -153,8 +153,8 @@ describe("a report", () => {
   });
 });
 
-describe("a report that is not taken", () => {
-  test("a report that is not taken is made again, the very same, later and later, until it is", async () => {
+describe("a report that is not accepted", () => {
+  test("a report that is not accepted is repeated unchanged, with growing delays, until it is", async () => {
     const { clock, floor, reporter, lost } = makeReporter();
     const failures = [100, 200, 400, 800, 1_600, 3_200, 5_000, 5_000];
     floor.fates.push(...failures.map((_, n) => new AppError(n % 2 ? "busy" : "unavailable")));
@@ -179,28 +179,25 @@ describe("a report that is not taken", () => {
     ["fails", new AppError("internal")],
     ["lacks what it has acknowledged", { ok: true as const, standing: { ...GO, expected: 1 } }],
     ["refuses", { ok: false as const, code: "session_not_found" as const }],
-  ])(
-    "a report that is not taken by a floor that %s is made five times, and then the attempt is over",
-    async (_, fate) => {
-      const { clock, floor, reporter, lost } = makeReporter();
-      floor.fates.push(...Array.from({ length: 10 }, () => fate));
-      reporter.add(append(0, "la"));
-      reporter.flush();
-      await clock.advance(60_000);
-      expect(floor.reports).toHaveLength(5);
-      expect(lost).toHaveLength(1);
-      // It writes nothing more.
-      reporter.add(append(2, "li"));
-      reporter.flush();
-      await clock.advance(60_000);
-      expect(floor.asked).toHaveLength(5);
-      expect(clock.timerCount).toBe(0);
-      await reporter.finish({ kind: "done" });
-      await reporter.room();
-    },
-  );
+  ])("a report to a floor that %s is made five times, and then the attempt ends", async (_, fate) => {
+    const { clock, floor, reporter, lost } = makeReporter();
+    floor.fates.push(...Array.from({ length: 10 }, () => fate));
+    reporter.add(append(0, "la"));
+    reporter.flush();
+    await clock.advance(60_000);
+    expect(floor.reports).toHaveLength(5);
+    expect(lost).toHaveLength(1);
+    // It writes nothing more.
+    reporter.add(append(2, "li"));
+    reporter.flush();
+    await clock.advance(60_000);
+    expect(floor.asked).toHaveLength(5);
+    expect(clock.timerCount).toBe(0);
+    await reporter.finish({ kind: "done" });
+    await reporter.room();
+  });
 
-  test("a report that is not taken for a while in between is not a fault of the floor's", async () => {
+  test("reports that are rejected for a while between successes are not the floor's fault", async () => {
     const { clock, floor, reporter, lost } = makeReporter();
     const fault = new AppError("internal");
     const away = new AppError("unavailable");
@@ -212,8 +209,8 @@ describe("a report that is not taken", () => {
   });
 });
 
-describe("room", () => {
-  test("room is there until 256 KiB are not acknowledged, and again when they are", async () => {
+describe("room in the reporter", () => {
+  test("there is room until 256 KiB are unacknowledged, and again once they are acknowledged", async () => {
     const { clock, floor, reporter } = makeReporter();
     floor.hold();
     reporter.add(append(0, "x".repeat(MAX_UNACKNOWLEDGED_UNITS)));
@@ -229,7 +226,7 @@ describe("room", () => {
     expect(await isDone(reporter.room(), clock)).toBe(true);
   });
 
-  test("logs and results take room like text", async () => {
+  test("logs and results use room like text", async () => {
     const { clock, floor, reporter } = makeReporter();
     floor.hold();
     const half = "x".repeat(MAX_UNACKNOWLEDGED_UNITS / 2 - 100);
@@ -249,7 +246,7 @@ describe("room", () => {
     expect(await isDone(reporter.room(), clock)).toBe(false);
   });
 
-  test("room is taken by many small things, and by what an agent writes for the page", async () => {
+  test("many small parts use room, and so does an agent's output for the page", async () => {
     const agent = { kind: "master" as const, name: "m", depth: 0, path: ["m"] };
     const line = { id: "l", stream: "stdout" as const, text: "", timestamp: 0 };
     for (const [part, count] of [
@@ -282,7 +279,7 @@ describe("room", () => {
 });
 
 describe("an attempt with nothing to report", () => {
-  test("an attempt with nothing to report asks every 5 s whether it is wanted, counted from the floor's last answer", async () => {
+  test("an attempt without output asks every 5 s whether it is still wanted, counted from the floor's last answer", async () => {
     const { clock, floor, reporter, standings } = makeReporter();
     await clock.advance(4_999);
     expect(floor.asked).toEqual([]);
@@ -299,7 +296,7 @@ describe("an attempt with nothing to report", () => {
     expect(floor.stills).toHaveLength(2);
   });
 
-  test("an attempt with nothing to report asks every second while it waits", async () => {
+  test("an attempt without output asks every second while it waits", async () => {
     const { clock, floor, reporter } = makeReporter();
     await clock.advance(3_000);
     reporter.setPatience(false);
@@ -315,7 +312,7 @@ describe("an attempt with nothing to report", () => {
     expect(floor.stills).toHaveLength(5);
   });
 
-  test("an attempt with nothing to report asks again when it was not answered", async () => {
+  test("an attempt without output asks again when it was not answered", async () => {
     const { clock, floor, standings } = makeReporter();
     floor.fates.push(new AppError("unavailable"), new AppError("internal"), { ok: false, code: "internal" });
     await clock.advance(15_000);
@@ -324,7 +321,7 @@ describe("an attempt with nothing to report", () => {
     expect(standings).toEqual([GO]);
   });
 
-  test("an attempt with nothing to report waits with its next report until the last one is answered: one ask at a time", async () => {
+  test("an attempt sends its next report once the last request is answered: one request at a time", async () => {
     const { clock, floor, reporter } = makeReporter();
     floor.hold();
     await clock.advance(5_000);
@@ -337,8 +334,8 @@ describe("an attempt with nothing to report", () => {
   });
 });
 
-describe("the end", () => {
-  test("the end is sent at once with the last report, and is complete when the floor has acknowledged it", async () => {
+describe("the end of a reporter", () => {
+  test("the end is sent at once with the last report, and is complete once the floor has acknowledged it", async () => {
     const { clock, floor, reporter, standings } = makeReporter();
     floor.hold();
     reporter.flush();
@@ -362,7 +359,7 @@ describe("the end", () => {
     expect(floor.asked).toHaveLength(length);
   });
 
-  test("the end waits for a report that is in progress", async () => {
+  test("the end waits for a report in progress", async () => {
     const { clock, floor, reporter } = makeReporter();
     floor.hold();
     reporter.flush();
@@ -386,7 +383,7 @@ describe("the end", () => {
     expect(clock.timerCount).toBe(0);
   });
 
-  test("the end ends silently when it is closed, also while a report is in progress", async () => {
+  test("a closed reporter ends silently, even while a report is in progress", async () => {
     const { clock, floor, reporter, standings } = makeReporter();
     floor.fates.push(...Array.from({ length: 9 }, () => new AppError("unavailable")));
     const finished = reporter.finish({ kind: "done" });

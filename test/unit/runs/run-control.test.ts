@@ -9,7 +9,7 @@ describe("a hold", () => {
   const hold = { standing: "hold" as const, answers: [] };
   const go = { standing: "go" as const, answers: [] };
 
-  test("a hold stops the pulling; what came at that moment is said when it continues", async () => {
+  test("a hold stops the pulling; output of that moment is reported when the run continues", async () => {
     const stage = await drive();
     stage.run.say("la ");
     await stage.clock.advance(250);
@@ -35,13 +35,13 @@ describe("a hold", () => {
     expect(stage.floor.reports).toHaveLength(length + 1);
   });
 
-  test("is reported once if it is requested twice", async () => {
+  test("a hold is reported once if it is requested twice", async () => {
     const stage = await drive();
     for (const word of [hold, hold, go, go, go]) stage.driver.obey(word);
     expect(stage.holds).toEqual([true, false]);
   });
 
-  test("a hold whose end was lost is over within a second, by the floor's own message", async () => {
+  test("a hold whose end message was lost ends within a second, by the floor's own message", async () => {
     const stage = await drive();
     stage.floor.standing = hold;
     stage.driver.obey(hold);
@@ -53,7 +53,7 @@ describe("a hold", () => {
     expect([stage.driver.isHeld, said(stage)]).toEqual([false, "la"]);
   });
 
-  test("a hold that was lost is heard with the next report, or within five seconds of silence", async () => {
+  test("a hold whose message was lost is noticed with the next report, or within five seconds of silence", async () => {
     const speaking = await drive();
     speaking.floor.standing = hold;
     speaking.run.say("la");
@@ -77,19 +77,16 @@ describe("a hold", () => {
     expect([stage.run.pulls, said(stage)]).toEqual([1, "la"]);
   });
 
-  test.each([[], ["la"]])(
-    "an attempt that is held can be stopped, with an unsent report or without (%j)",
-    async (...words) => {
-      const stage = await drive();
-      stage.floor.standing = hold;
-      stage.driver.obey(hold);
-      stage.run.say(...words);
-      await stage.clock.advance(0);
-      stage.driver.stop("it is over");
-      await stage.clock.advance(0);
-      expect([stage.outcome(), stage.run.isOver, said(stage)]).toEqual(["stopped", true, ""]);
-    },
-  );
+  test.each([[], ["la"]])("a held attempt can be stopped, with an unsent report or without (%j)", async (...words) => {
+    const stage = await drive();
+    stage.floor.standing = hold;
+    stage.driver.obey(hold);
+    stage.run.say(...words);
+    await stage.clock.advance(0);
+    stage.driver.stop("it is over");
+    await stage.clock.advance(0);
+    expect([stage.outcome(), stage.run.isOver, said(stage)]).toEqual(["stopped", true, ""]);
+  });
 
   test("the agent's end during a hold is reported after the resume", async () => {
     const stage = await drive();
@@ -119,7 +116,7 @@ describe("a stop", () => {
     expect(stage.clock.timerCount).toBe(0);
   });
 
-  test("a stop that was lost is found in the floor's next answer", async () => {
+  test("a stop whose message was lost is noticed in the floor's next answer", async () => {
     const stage = await drive();
     stage.floor.standing = { standing: "stop", answers: [] };
     await stage.clock.advance(5_000);
@@ -141,7 +138,7 @@ describe("a stop", () => {
     expect([said(stage), stage.floor.asked.length]).toEqual(["", length]);
   });
 
-  test("a stop of an agent that fails in the end is a stop, not a failure", async () => {
+  test("a stop of an agent that then fails is a stop, not a failure", async () => {
     const stage = await drive();
     stage.run.isStubborn = true;
     stage.driver.stop("it is over");
@@ -150,7 +147,7 @@ describe("a stop", () => {
     expect([stage.outcome(), stage.log.lines]).toEqual(["stopped", []]);
   });
 
-  test("a stop ends what the agent waits for: a delay, a question", async () => {
+  test("a stop ends whatever the agent waits for: a delay, a question", async () => {
     const stage = await drive();
     const { control } = stage.run;
     const waiting = [control.sleep(60_000), control.ask({ kind: "question", question: "?", options: [] })];
@@ -248,7 +245,7 @@ describe("a question", () => {
     expect(await asked).toMatchObject({ selected: ["b"] });
   });
 
-  test("a question whose answer was lost has it within a second, by the floor's own message", async () => {
+  test("an answer whose message was lost arrives within a second, by the floor's own message", async () => {
     const stage = await drive();
     const asked = stage.run.control.ask(question);
     await stage.clock.advance(0);

@@ -102,7 +102,7 @@ describe("an attempt that comes to its end", () => {
     expect([stage.floor.parts, stage.lastOutcome()]).toEqual([[], { kind: "done" }]);
   });
 
-  test("an attempt is over only when the floor has acknowledged its end", async () => {
+  test("an attempt ends only when the floor has acknowledged its end", async () => {
     const stage = await drive();
     stage.floor.hold();
     stage.run.end();
@@ -123,7 +123,7 @@ describe("an attempt that comes to its end", () => {
     expect(stage.floor.parts.filter(({ kind }) => kind === "open")).toMatchObject([{ agent: MASTER }, { agent }]);
   });
 
-  test("a finished attempt leaves no timer or question of its agent", async () => {
+  test("a finished attempt leaves no timer and no question of its agent", async () => {
     const stage = await drive();
     const { control } = stage.run;
     const failures: unknown[] = [];
@@ -159,7 +159,7 @@ describe("an attempt whose agent fails", () => {
   );
 
   test.each([new Error("the key is sk-1234"), new AppError("internal", "the key is sk-1234"), "sk-1234", undefined])(
-    "an attempt whose agent fails in any other way is internal, without its cause (%s)",
+    "an attempt whose agent fails in any other way fails as internal, without the cause (%s)",
     async (failure) => {
       const stage = await drive();
       stage.run.fail(failure);
@@ -173,7 +173,7 @@ describe("an attempt whose agent fails", () => {
     },
   );
 
-  test("an attempt whose agent fails before it began is the same", async () => {
+  test("an attempt whose agent fails before it began is reported the same way", async () => {
     const agent = new Puppet();
     const failing = Object.assign(agent, {
       run(turn: never, control: never) {
@@ -186,7 +186,7 @@ describe("an attempt whose agent fails", () => {
   });
 });
 
-describe("an agent that says more than is taken", () => {
+describe("an agent that writes faster than the floor accepts", () => {
   test("an agent that writes faster than the floor accepts is not pulled until the floor has caught up", async () => {
     const stage = await drive();
     stage.floor.hold();
@@ -203,7 +203,7 @@ describe("an agent that says more than is taken", () => {
     expect(appended.length).toBe(20 * piece.length);
   });
 
-  test("an agent that says more than is taken can be stopped meanwhile", async () => {
+  test("an agent that waits for the floor to catch up can be stopped", async () => {
     const stage = await drive();
     stage.floor.hold();
     for (let n = 0; n < 20; n++) stage.run.say("x".repeat(32_768));
@@ -217,7 +217,7 @@ describe("an agent that says more than is taken", () => {
 describe("the log of a run", () => {
   const linesOf = ({ floor }: DriverStage) => floor.parts.flatMap((part) => (part.kind === "log" ? [part] : []));
 
-  test("the log of a run belongs to the message that is being written, or the one to come", async () => {
+  test("a line of a run's log belongs to the current message, or to the next one", async () => {
     const stage = await drive();
     stage.run.do({ type: "log", stream: "stderr", text: "warming up" });
     stage.run.say("la");
@@ -250,7 +250,7 @@ describe("the log of a run", () => {
   });
 });
 
-test("a floor that takes no report any more ends the attempt", async () => {
+test("a floor that accepts no further report ends the attempt", async () => {
   const stage = await drive();
   stage.floor.fates.push(...Array.from({ length: 5 }, () => new AppError("internal")));
   stage.run.say("la");
@@ -259,7 +259,7 @@ test("a floor that takes no report any more ends the attempt", async () => {
   expect(stage.log.lines).toEqual(["the floor rejects the reports of this run"]);
 });
 
-test("an agent gets the bytes of the images it asks for", async () => {
+test("an agent gets the bytes of the images that it requests", async () => {
   const stage = await drive();
   const bytes = await stage.run.control.loadImage({ hash: "abc", mimeType: "image/png", bytes: 3 });
   expect(new TextDecoder().decode(bytes)).toBe("abc");

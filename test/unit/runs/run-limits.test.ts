@@ -31,7 +31,7 @@ async function open(places: { total?: number; perOwner?: number; waiting?: numbe
 }
 
 describe("a run that waits for a person", () => {
-  test("a run that waits for a person keeps no place that another could use", async () => {
+  test("a run that waits for a person occupies no place that another run could use", async () => {
     const { worker, puppet, begin, ask, begun } = await open({ total: 1, perOwner: 1 });
     await begin("ann");
     await begin("bob");
@@ -41,7 +41,7 @@ describe("a run that waits for a person", () => {
     expect(worker.counts).toEqual({ underWay: 1, held: 0, waiting: 1 });
   });
 
-  test("a run that waits for a person has its place again when it was answered, and the next waits for one", async () => {
+  test("a run that waited for a person gets a place again once it is answered, and the next run waits for one", async () => {
     const { stage, worker, puppet, begin, ask, begun } = await open({ total: 1, perOwner: 1 });
     await begin("ann");
     await ask(puppet.last);
@@ -80,14 +80,14 @@ describe("a run that waits for a person", () => {
 });
 
 describe("one owner", () => {
-  test("one owner has no more places than its share, and another gets one at once", async () => {
+  test("an owner has no more places than its share, and another owner gets one at once", async () => {
     const { begin, begun } = await open({ total: 3, perOwner: 2 });
     for (const zone of ["front", "back", "roof", "trunk"]) await begin("ann", zone);
     await begin("bob");
     expect(begun()).toEqual(["run-ann-front", "run-ann-back", "run-bob-front"]);
   });
 
-  test("one owner has its next run taken as soon as one of its runs ends, the most important first", async () => {
+  test("an owner's next run is taken as soon as one of its runs ends, the most important first", async () => {
     const { stage, puppet, begin, end, begun } = await open({ total: 3, perOwner: 1 });
     for (const zone of ["front", "back"]) await begin("ann", zone);
     const floorId = "u:ann/roof";
@@ -103,7 +103,7 @@ describe("one owner", () => {
     expect(begun()).toEqual(["run-ann-front", "run-ann-roof", "run-ann-back"]);
   });
 
-  test("one owner is counted for the owner of its sessions when authentication is on, across all floors", async () => {
+  test("runs are counted for the owner of their sessions when authentication is on, across all floors", async () => {
     const { stage, begun } = await open({ total: 3, perOwner: 1 });
     for (const [id, ownerId] of [
       ["one", "ann"],

@@ -40,7 +40,7 @@ async function open() {
   return { stage, puppet, summaries, talk, summaryOf };
 }
 
-test("a summary holds no place of a run, and a run none of a summary", async () => {
+test("a summary occupies no place of a run, and a run no place of a summary", async () => {
   const { stage, puppet, summaries, talk, summaryOf } = await open();
   const worker = await stage.startWorker({ concurrency: 1 });
   await talk("ann");
@@ -74,7 +74,7 @@ test("a worker writes four summaries at once; the others follow with the next sw
   expect(await summaryOf("d")).toEqual(["In short."]);
 });
 
-test("a summary that is offered to several workers, and again, is written once", async () => {
+test("a summary that is offered to several workers, repeatedly, is written once", async () => {
   const { stage, summaries, talk, summaryOf } = await open();
   await stage.startWorker();
   await stage.startWorker();
@@ -87,7 +87,7 @@ test("a summary that is offered to several workers, and again, is written once",
   expect(await summaryOf("ann")).toEqual(["In short."]);
 });
 
-test("a summary whose worker is gone is written by another; what the first one says later changes nothing", async () => {
+test("a summary whose worker is gone is written by another, and the first worker's late output changes nothing", async () => {
   const { stage, summaries, talk, summaryOf } = await open();
   const first = await stage.startWorker();
   await talk("ann");
@@ -106,7 +106,7 @@ test("a summary whose worker is gone is written by another; what the first one s
   expect(await summaryOf("ann")).toEqual(["The second."]);
 });
 
-test("a session that is archived meanwhile stops its summary at once", async () => {
+test("archiving a session stops its summary at once", async () => {
   const { stage, summaries, talk, summaryOf } = await open();
   await stage.startWorker();
   await talk("ann");
@@ -115,7 +115,7 @@ test("a session that is archived meanwhile stops its summary at once", async () 
   expect([await summaryOf("ann"), await stage.effects("run")]).toEqual([[], []]);
 });
 
-test("a worker that stops gives its summaries back at once", async () => {
+test("a stopping worker gives its summaries back at once", async () => {
   const { stage, summaries, talk } = await open();
   const first = await stage.startWorker();
   await talk("ann");

@@ -86,7 +86,7 @@ test("a summary ends before a queued message, an unfinished message, and the cur
   });
 });
 
-test("a summary continues the one before, and none is made without a new message", async () => {
+test("a summary continues the previous one, and none is written without a new message", async () => {
   const messages = [message("user", "one"), message("assistant", "two")];
   const [, last] = messages;
   const summary = message("system", "In short.", { summary: { upTo: last!.id } });
@@ -98,7 +98,7 @@ test("a summary continues the one before, and none is made without a new message
   });
 });
 
-test("a summary is made from a thousand messages and 256 KiB at most, and says that there is more", async () => {
+test("a summary is written from at most a thousand messages and 256 KiB, and says if there are more", async () => {
   const many = Array.from({ length: 1_001 }, (_, index) => message("user", `${index}`));
   expect(await read(many)).toMatchObject({ upTo: many[999]!.id, hasMore: true });
   const large = Array.from({ length: 3 }, () => message("user", "字".repeat(40_000)));
@@ -107,7 +107,7 @@ test("a summary is made from a thousand messages and 256 KiB at most, and says t
   expect(await read([message("user", "字".repeat(100_000))])).toMatchObject({ hasMore: false });
 });
 
-test("the agent's text and tokens are reported once, with the first line as the session's", async () => {
+test("a summary's text and tokens are reported once, and its first line is the session's summary", async () => {
   const usage = { prompt_tokens: 5, completion_tokens: 1, total_tokens: 6 };
   const { writer, results, clock } = await write(async function* ({ messages }) {
     expect(messages.map(({ content }) => content)).toEqual(["one", "two"]);
@@ -129,7 +129,7 @@ test("the agent's text and tokens are reported once, with the first line as the 
   expect(clock.timerCount).toBe(0);
 });
 
-test("a summary that does not end is cut, and its stream is let go", async () => {
+test("an endless summary is cut, and its stream is closed", async () => {
   let isOver = false;
   const { writer, results } = await write(async function* () {
     try {
@@ -165,7 +165,7 @@ test.each([
     () => new Error("broken"),
     { mayRepeat: true, code: "internal", message: "Something failed on the server." },
   ],
-] as const)("%s is reported as a failure, and is a line of the log", async (_, error, result) => {
+] as const)("%s is reported as a failure, and logged", async (_, error, result) => {
   // biome-ignore lint/correctness/useYield: it fails first.
   const { writer, results, log } = await write(async function* () {
     throw error();
@@ -175,14 +175,14 @@ test.each([
   expect(log.lines).toHaveLength(1);
 });
 
-test("an empty text is a failure", async () => {
+test("an empty summary is a failure", async () => {
   const { writer, results } = await write(() => say(" \n"));
   await writer.run();
   const message = "The model wrote no summary.";
   expect(results()).toEqual([{ kind: "failed", mayRepeat: true, code: "provider_unreachable", message }]);
 });
 
-test("an agent that is gone, or writes no summaries, is a failure that is not repeated", async () => {
+test("an agent that is missing, or writes no summaries, is a failure that is not retried", async () => {
   const { floor, clock, log } = await write(silent);
   const store = await storeWith([]);
   const options = { task: task(), sessionId: SESSION, store, clock, ask: floor.ask, log };
@@ -192,7 +192,7 @@ test("an agent that is gone, or writes no summaries, is a failure that is not re
   ]);
 });
 
-test("an agent that says nothing for five minutes is given up", async () => {
+test("an agent that is silent for five minutes is abandoned", async () => {
   const { writer, results, log, clock } = await write(silent);
   const done = writer.run();
   await clock.advance(299_999);
@@ -204,7 +204,7 @@ test("an agent that says nothing for five minutes is given up", async () => {
   expect(log.lines).toHaveLength(1);
 });
 
-test("a floor that does not want it any more ends it within five seconds", async () => {
+test("a floor that no longer wants the summary ends it within five seconds", async () => {
   const { writer, floor, clock } = await write(silent);
   const done = writer.run();
   floor.standing = { standing: "stop", answers: [] };
@@ -229,7 +229,7 @@ test.each(["before", "while"])(
   },
 );
 
-test("the result is reported again while the floor is away, and then left to another worker", async () => {
+test("the result is reported repeatedly while the floor is away, and then left to another worker", async () => {
   const { writer, floor, clock, results, log } = await write(() => say("Words."));
   floor.fates.push(...Array.from({ length: 5 }, () => new AppError("unavailable")));
   let isDone = false;

@@ -21,7 +21,7 @@ function listen() {
   return { asked, ask };
 }
 
-test("a run is a span below the commit that requested it, and its reports are part of it", async () => {
+test("a run's span is a child of the commit that requested it, and has its reports as children", async () => {
   const { asked, ask } = listen();
   const begun: unknown[] = [];
   const ended: SpanFacts[] = [];
@@ -45,7 +45,7 @@ test("a run is a span below the commit that requested it, and its reports are pa
   expect(new Set(reports.map(([, trace]) => trace))).toEqual(new Set([RUN]));
 });
 
-test("a worker that does not trace hands on the trace it was given", async () => {
+test("a worker without tracing passes on the trace that it was given", async () => {
   const { asked, ask } = listen();
   const clock = await startLoneWorker({ agent: patient, ask });
   await clock.advance(61_000);

@@ -24,7 +24,7 @@ async function openElsewhere() {
 }
 
 describe("a run", () => {
-  test("a run is claimed, driven and ended; what its agent says reaches readers at once, and the store soon", async () => {
+  test("a run is claimed, driven and ended; its output reaches readers at once, and the store soon after", async () => {
     const stage = await WorkerStage.open();
     const messages = await stage.floors.hear();
     const worker = await stage.startWorker();
@@ -55,7 +55,7 @@ describe("a run", () => {
     expect(worker.log.lines).toEqual([]);
   });
 
-  test("a run that is no longer wanted when its turn comes is dropped without calling its agent", async () => {
+  test("a run that is no longer wanted when its turn comes is dropped without a call of its agent", async () => {
     const { stage, worker, puppet } = await openSinging({ concurrency: 1 });
     await stage.create("bob");
     await stage.chat("bob");
@@ -67,7 +67,7 @@ describe("a run", () => {
     expect([puppet.runs.length, worker.ended]).toEqual([1, ["music done"]]);
   });
 
-  test("a run comes with the conversation before it, and the text of earlier attempts", async () => {
+  test("a run gets the conversation before it, and the text of earlier attempts", async () => {
     const { stage, puppet } = await openSinging();
     puppet.last.end();
     await stage.clock.advance(0);
@@ -77,7 +77,7 @@ describe("a run", () => {
     expect(input.runId).toBe("second");
   });
 
-  test("a run that waited for others comes with what they said meanwhile, each answer behind its question", async () => {
+  test("a run that waited for others gets their messages, each answer after its question", async () => {
     const stage = await WorkerStage.open();
     await stage.startWorker();
     await stage.create("ann", "stacker");
@@ -105,7 +105,7 @@ describe("a run", () => {
     expect(await stage.stateOf("ann")).toBe("active/failed");
   });
 
-  test("a run of an agent that only other workers know is left to them, for a while", async () => {
+  test("a run of an agent that only other workers know is left to them for a while", async () => {
     const stage = await WorkerStage.open();
     stage.agents.delete("music");
     await stage.startWorker({ lackingMs: 60_000 });
@@ -128,7 +128,7 @@ describe("a run", () => {
     expect([lacking.claims.length, having.claims.length]).toEqual([0, 1]);
   });
 
-  test("a run of a conversation that lies on another worker's disk is handed over to that worker", async () => {
+  test("a run whose conversation is on another worker's disk is handed over to that worker", async () => {
     const { stage, near, far } = await openElsewhere();
     near.isOffered = false;
     await stage.chat("ann", "second");
@@ -136,7 +136,7 @@ describe("a run", () => {
     expect(stage.puppet().last.turn).toMatchObject({ runId: "second", providerSessionId: "p" });
   });
 
-  test("a run of a conversation whose disk is gone for a minute is driven elsewhere, as a new conversation", async () => {
+  test("a run whose conversation's disk is gone for a minute is driven elsewhere, as a new conversation", async () => {
     const { stage, near, far } = await openElsewhere();
     near.isOffered = false;
     near.isCutOff = true;
@@ -161,7 +161,7 @@ describe("a run", () => {
     expect(stage.puppet().runs).toEqual([]);
   });
 
-  test("a run whose agent fails is failed: its text is kept, and the session continues with the next turn", async () => {
+  test("a run whose agent fails has failed: its text is kept, and the session continues with the next turn", async () => {
     const { stage, worker, puppet } = await openSinging();
     puppet.last.fail(new AppError("provider_rate_limited", "slow down", { facts: { retryAfterMs: 900 } }));
     await stage.clock.advance(0);
@@ -180,7 +180,7 @@ describe("a run", () => {
     ["the bus", "for seconds, is taken by a later sweep", 4_000, SWEEP_MS],
     ["the floor", "for seconds, is taken by a later sweep", 4_000, SWEEP_MS],
     ["the store", "for a moment, is taken by a later sweep", 0, SWEEP_MS],
-  ])("a run that cannot be taken, since %s is away %s", async (what, _, awayMs, untilMs) => {
+  ])("a run that cannot be taken because %s is away %s", async (what, _, awayMs, untilMs) => {
     const stage = await WorkerStage.open();
     const worker = await stage.startWorker();
     await stage.create("ann");
@@ -206,7 +206,7 @@ describe("a run", () => {
 });
 
 describe("a run that two workers are given", () => {
-  test("a run that two workers are given is driven by one worker: the other learns that it is claimed, and leaves it", async () => {
+  test("a run that two workers receive is driven by one: the other learns that it is claimed, and leaves it", async () => {
     const stage = await WorkerStage.open();
     const workers = [await stage.startWorker(), await stage.startWorker()];
     await sing(stage, "ann");
@@ -219,7 +219,7 @@ describe("a run that two workers are given", () => {
     expect(workers.flatMap(({ ended }) => ended)).toEqual(["music done"]);
   });
 
-  test("a run that two workers are given goes to the other worker when no worker says that it drives it: the same claim is sent a second time", async () => {
+  test("a run goes to the second worker if no worker answers that it drives it: the claim is sent a second time", async () => {
     const { stage, worker, puppet } = await openSinging();
     worker.isCutOff = true;
     const other = await stage.startWorker();
@@ -244,7 +244,7 @@ describe("a run that two workers are given", () => {
     expect(await stage.eventsOf("ann", "complete")).toHaveLength(1);
   });
 
-  test("a run that two workers are given is lost where its agent may not be started again: the session has failed, the text is kept", async () => {
+  test("a run with text whose agent is not restartable is lost: the session has failed, and the text is kept", async () => {
     const { stage, worker, puppet } = await openSinging({ agent: "once" });
     worker.isCutOff = true;
     await stage.startWorker();
@@ -259,7 +259,7 @@ describe("a run that two workers are given", () => {
     expect([puppet.last.isOver, worker.ended]).toEqual([true, ["once stopped"]]);
   });
 
-  test("a run that two workers are given starts again silently if it has no text, restartable or not", async () => {
+  test("a run without text starts again silently, whether its agent is restartable or not", async () => {
     const stage = await WorkerStage.open();
     const worker = await stage.startWorker();
     await stage.create("ann", "once");
@@ -285,8 +285,8 @@ describe("an abort", () => {
   });
 });
 
-describe("a notice about an attempt", () => {
-  test("a notice about an attempt that is late is for that attempt alone", async () => {
+describe("a message to an attempt", () => {
+  test("a late message to an attempt affects that attempt only", async () => {
     const { stage, puppet } = await openSinging({ agent: "restless" });
     stage.bus.fate = (topic) => (topic.includes(".run.") ? "delay" : "deliver");
     await stage.ring("ann");
@@ -299,7 +299,7 @@ describe("a notice about an attempt", () => {
     expect(puppet.runs.map(({ isOver }) => isOver)).toEqual([true, false]);
   });
 
-  test("a notice about an attempt that comes before its agent was started is heard", async () => {
+  test("a message to an attempt that arrives before its agent was started takes effect", async () => {
     const stage = await WorkerStage.open();
     const worker = await stage.startWorker();
     await stage.create("ann");

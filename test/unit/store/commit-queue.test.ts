@@ -66,14 +66,14 @@ function makeBusyQueue() {
 }
 
 describe("the queue of commits", () => {
-  test("the queue of commits sends a change at once, and alone, while a lane is free", async () => {
+  test("a change is sent at once and alone while a lane is free", async () => {
     const { committer, lanes } = makeBusyQueue();
     expect(committer.statements).toEqual([["l0"], ["l1"], ["l2"], ["l3"]]);
     for (const number of names("", 4).keys()) committer.answer(number);
     expect(await Promise.all(lanes)).toEqual(Array(4).fill("committed"));
   });
 
-  test("the queue of commits sends what came meanwhile with one statement, in the order of floors", async () => {
+  test("the changes that arrived meanwhile are sent with one statement, in the order of floors", async () => {
     const { committer, commitAll } = makeBusyQueue();
     const commits = commitAll(["c", "a", "b"]);
     committer.answer(2);
@@ -83,7 +83,7 @@ describe("the queue of commits", () => {
     expect(await Promise.all(commits)).toEqual(["committed", "committed", "conflict"]);
   });
 
-  test("the queue of commits takes at most 32 changes for one statement", async () => {
+  test("a statement has at most 32 changes", async () => {
     const { committer, commitAll } = makeBusyQueue();
     commitAll(names("f", 40));
     committer.answer(0);
@@ -99,7 +99,7 @@ describe("the queue of commits", () => {
       what: "messages",
       over: { messages: [{ kind: "append", sessionId: "s", id: "m", text: "x".repeat(200_000) }] },
     },
-  ])("the queue of commits takes no further change when the text is long: $what", async ({ over }) => {
+  ])("a statement takes no further change when its text is long: $what", async ({ over }) => {
     const { committer, commit } = makeBusyQueue();
     for (const floor of ["a", "b", "c"]) void commit(floor, over as Partial<FloorChange>);
     committer.answer(0);
@@ -107,7 +107,7 @@ describe("the queue of commits", () => {
     expect(committer.statements.slice(4)).toEqual([["a", "b"]]);
   });
 
-  test("the queue of commits sends each change alone when one of them failed, and frees the lane at once", async () => {
+  test("each change is sent alone when one of a statement failed, and the lane is freed at once", async () => {
     const { committer, commitAll } = makeBusyQueue();
     const commits = commitAll(["a", "b"]);
     committer.answer(0);
@@ -124,7 +124,7 @@ describe("the queue of commits", () => {
     expect(await Promise.all([commits[1], ...later])).toEqual(["committed", "committed"]);
   });
 
-  test("the queue of commits rejects all commits of a statement without an answer, and continues", async () => {
+  test("a statement without an answer rejects all its commits, and the queue continues", async () => {
     const { committer, commitAll } = makeBusyQueue();
     const commits = commitAll(["a", "b"]);
     committer.answer(0);
@@ -136,7 +136,7 @@ describe("the queue of commits", () => {
     expect(await Promise.all(next)).toEqual(["committed"]);
   });
 
-  test("the queue of commits gives no lane to floors that another session locks, until one of their commits is answered", async () => {
+  test("floors that another session locks get no lane until one of their commits is answered", async () => {
     const { committer, commit, commitAll } = makeQueue();
     const blocked = names("b", 5);
     for (const [number, floor] of blocked.entries()) {
@@ -160,7 +160,7 @@ describe("the queue of commits", () => {
     expect(await others[0]).toBe("committed");
   });
 
-  test("the queue of commits refuses a change that waited for two seconds, without sending it", async () => {
+  test("a change that waited for two seconds is refused without being sent", async () => {
     const { committer, clock, commitAll } = makeBusyQueue();
     const [late] = commitAll(["late"]);
     clock.time += 1_999;
@@ -173,7 +173,7 @@ describe("the queue of commits", () => {
     expect(await timely).toBe("committed");
   });
 
-  test("the queue of commits refuses what comes when too many wait, and serves those that waited", async () => {
+  test("new changes are refused when too many wait, and the waiting ones are served", async () => {
     const { committer, commit, commitAll } = makeBusyQueue();
     const waiting = commitAll(names("f", MAX_WAITING));
     await expect(commit("more")).rejects.toMatchObject({ code: "unavailable" });

@@ -27,7 +27,7 @@ describe("a group of jobs", () => {
     expect(database.transactions).toEqual([["a", "b"]]);
   });
 
-  test("a group of jobs in which one is at fault is done again one at a time, in order, and only that one fails", () => {
+  test("a group with one failing job is done again one job at a time, in order, and only that one fails", () => {
     const fault = failure("data", "no such message");
     const taken = failure("taken", "UNIQUE");
     const database = new PickyDatabase({ b: fault, d: taken });
@@ -35,27 +35,27 @@ describe("a group of jobs", () => {
     expect(database.transactions).toEqual([["a", "b", "c", "d"], ["a"], ["b"], ["c"], ["d"]]);
   });
 
-  test("a group of jobs that the engine cannot write fails whole, and is not tried again", () => {
+  test("a group that the engine cannot write fails completely, and is not tried again", () => {
     const full = failure("engine", "disk full");
     const database = new PickyDatabase({ b: full });
     expect(commitGroup(["a", "b"], database.transact)).toEqual([full, full]);
     expect(database.transactions).toEqual([["a", "b"]]);
   });
 
-  test("a group of jobs in which one needs a damaged page is done again one at a time, and only that one fails", () => {
+  test("a group with a job that needs a damaged page is done again one job at a time, and only that one fails", () => {
     const damaged = failure("damage", "malformed");
     const database = new PickyDatabase({ b: damaged });
     expect(commitGroup(["a", "b"], database.transact)).toEqual(["a done", damaged]);
   });
 
-  test("a group of jobs that the engine fails in the middle of a repeat is answered job by job", () => {
+  test("a group in which the engine fails during the repeat is answered job by job", () => {
     const fault = failure("data", "?");
     const full = failure("engine", "disk full");
     const database = new PickyDatabase({ a: fault, b: full });
     expect(commitGroup(["a", "b", "c"], database.transact)).toEqual([fault, full, "c done"]);
   });
 
-  test("a group of jobs of one job is not done twice", () => {
+  test("a group of one job is not done twice", () => {
     const fault = failure("data", "?");
     const database = new PickyDatabase({ a: fault });
     expect(commitGroup(["a"], database.transact)).toEqual([fault]);

@@ -67,7 +67,7 @@ describe("migrations", () => {
     expect(target.applied).toEqual(["0001_x.sql"]);
   });
 
-  test("migrations are listed by their number, other files left alone", async () => {
+  test("migrations are listed by their number, and other files are ignored", async () => {
     const folder = await folderOf("0002_more.sql", "0001_initial.sql", "README.md", "1_no.sql");
     const expected = ["0001_initial.sql", "0002_more.sql"].map((name, n) => ({
       version: n + 1,
@@ -78,13 +78,13 @@ describe("migrations", () => {
   });
 
   test.each([[["0001_a.sql", "0003_c.sql"]], [["0001_a.sql", "0001_b.sql"]], [["0002_b.sql"]]])(
-    "%j are not sequence, and are refused",
+    "%j are not a sequence, and are refused",
     async (names) => {
       await expect(listMigrations(await folderOf(...names))).rejects.toThrow(/has no migration \d/);
     },
   );
 
-  test("the shipped ones are found", async () => {
+  test("the shipped migrations are found", async () => {
     const [first] = await listMigrations(migrationsFolder("sqlite"));
     expect(first).toMatchObject({ version: 1, name: "0001_initial.sql" });
   });

@@ -25,7 +25,7 @@ describe("a fault of PostgreSQL", () => {
     ["XX001", "engine", true],
     ["0A000", "engine", true],
     ["26000", "engine", true],
-  ])("%s is of kind %s; the connection is doubtful: %s", (code, fault, doubtful) => {
+  ])("SQLSTATE %s is a fault of kind %s, and makes the connection doubtful: %s", (code, fault, doubtful) => {
     expect([faultOf(answer(code)), isConnectionDoubtful(answer(code))]).toEqual([fault, doubtful]);
   });
 
@@ -35,14 +35,14 @@ describe("a fault of PostgreSQL", () => {
     }
   });
 
-  test("a fault of PostgreSQL is reported by its message and code, without the driver's details", () => {
+  test("an error of PostgreSQL is reported by its message and code, without the driver's details", () => {
     const error = Object.assign(answer("22P02"), { detail: "a secret", client: { password: "another" } });
     expect(Object.keys(plainError(error))).toEqual([]);
     expect(plainError(error).message).toBe("told by the server (22P02)");
     expect(reasonOf(network("ECONNREFUSED"))).toBe("connect ECONNREFUSED");
   });
 
-  test("a fault of PostgreSQL of several addresses that were tried has the reason of each", () => {
+  test("an error after trying several addresses has the reason of each", () => {
     const error = Object.assign(new AggregateError([network("ECONNREFUSED"), network("ETIMEDOUT")]), {
       code: "ECONNREFUSED",
     });

@@ -50,7 +50,7 @@ const failure = (code: string, severity?: string) =>
   Object.assign(new Error("no"), { code, ...(severity && { severity }) });
 
 describe("a pool of connections to PostgreSQL", () => {
-  test("a pool of connections to PostgreSQL gives a statement the rest of two seconds, and never less than a quarter of a second", async () => {
+  test("a statement gets the rest of two seconds, and at least a quarter of a second", async () => {
     const { driver, clock, pool } = open();
     for (const waited of [0, 700, 1_900]) {
       const answer = pool.query(ASKED, [1]);
@@ -63,7 +63,7 @@ describe("a pool of connections to PostgreSQL", () => {
     expect(driver.releases).toEqual([false, false, false]);
   });
 
-  test("a pool of connections to PostgreSQL refuses statements when four thousand wait, and accepts more when one is answered", async () => {
+  test("the pool refuses statements when four thousand wait, and accepts more when one is answered", async () => {
     const { driver, pool } = open();
     const waiting = Array.from({ length: 4_096 }, () => pool.query(ASKED));
     await expect(pool.query(ASKED)).rejects.toMatchObject({ code: "unavailable" });
@@ -74,7 +74,7 @@ describe("a pool of connections to PostgreSQL", () => {
     expect(driver.connecting).toHaveLength(4_096);
   });
 
-  test("a pool of connections to PostgreSQL keeps a connection whose statement was refused, and closes a connection in doubt", async () => {
+  test("the pool keeps a connection whose statement was refused, and closes a connection in doubt", async () => {
     const { driver, pool } = open();
     const outcomes = [];
     for (const error of [
@@ -92,7 +92,7 @@ describe("a pool of connections to PostgreSQL", () => {
     expect(driver.releases).toEqual([false, false, true, true]);
   });
 
-  test("a pool of connections to PostgreSQL says once that the database is away and once that it is back", async () => {
+  test("the pool logs once that the database is away and once that it is back", async () => {
     const { driver, log, pool } = open();
     for (let n = 0; n < 3; n++) {
       const answer = pool.query(ASKED);
@@ -112,7 +112,7 @@ describe("a pool of connections to PostgreSQL", () => {
     expect(log.lines).toEqual(["the database does not answer statements", "the database answers statements again"]);
   });
 
-  test("a pool of connections to PostgreSQL says of a lock that another session holds it, once a minute, and not that the database is away", async () => {
+  test("the pool logs a lock that another session holds once a minute, and not as an outage of the database", async () => {
     const { driver, clock, log, pool } = open();
     const ask = async () => {
       const answer = pool.query(ASKED);
@@ -130,7 +130,7 @@ describe("a pool of connections to PostgreSQL", () => {
     expect(log.lines).toHaveLength(2);
   });
 
-  test("a pool of connections to PostgreSQL closes when its statements are answered, and only once", async () => {
+  test("the pool closes once its statements are answered, and only once", async () => {
     const { driver, pool } = open();
     const answer = pool.query(ASKED);
     const closing = [pool.close(), pool.close()];

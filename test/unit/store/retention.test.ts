@@ -61,7 +61,7 @@ async function pruning() {
   return { ...made, gate };
 }
 
-describe("what is past its time", () => {
+describe("expired rows", () => {
   test("expired rows are pruned every minute: receipts after a day, and events after the configured time", async () => {
     const { retention, clock, asked } = makeRetention();
     retention.start();
@@ -84,7 +84,7 @@ describe("what is past its time", () => {
     expect(asked).toHaveLength(5);
   });
 
-  test("pruning keeps all events if retention is unset", async () => {
+  test("all events are kept if retention is unset", async () => {
     const { retention, clock, asked } = makeRetention(null);
     retention.start();
     await clock.advance(MINUTE);
@@ -120,8 +120,8 @@ describe("what is past its time", () => {
   });
 });
 
-describe("a wall clock that has jumped", () => {
-  test("a wall clock that has jumped is in doubt for a day: nothing is pruned by what it says", async () => {
+describe("the wall clock after a jump", () => {
+  test("a wall clock that has jumped is in doubt for a day: nothing is pruned by its time", async () => {
     const { retention, clock, asked } = makeRetention();
     retention.start();
     await clock.advance(HOUR);
@@ -134,7 +134,7 @@ describe("a wall clock that has jumped", () => {
     expect(asked).toHaveLength(length + 1);
   });
 
-  test("a wall clock that has jumped is in doubt for the next process too, for as long as it is left of the day", async () => {
+  test("the doubt about a wall clock that has jumped continues in the next process for the rest of the day", async () => {
     const before = makeRetention();
     before.clock.jump(DAY);
     before.retention.suspend();
@@ -149,7 +149,7 @@ describe("a wall clock that has jumped", () => {
     expect(asked.length).toBeGreaterThan(0);
   });
 
-  test("a wall clock that has jumped is noted as soon as the store can be written, and not beyond a day where the clock has gone back", async () => {
+  test("the doubt is stored as soon as the store is writable, and lasts at most a day, even if the clock went back", async () => {
     const { retention, clock, asked, hand } = makeRetention();
     retention.start();
     hand.cannotSave = true;
@@ -167,7 +167,7 @@ describe("a wall clock that has jumped", () => {
     expect([asked.length, next.asked.length > 0]).toEqual([0, true]);
   });
 
-  test("a wall clock that has jumped ends what is being pruned by its former time", async () => {
+  test("a jump of the wall clock ends a pruning that uses the former time", async () => {
     const { retention, clock, asked, gate } = await pruning();
     clock.jump(DAY);
     retention.suspend();
@@ -178,7 +178,7 @@ describe("a wall clock that has jumped", () => {
 });
 
 describe("a node that stops", () => {
-  test("prunes no more, and waits for what is in progress", async () => {
+  test("a stopping node prunes no more, and waits for the pruning in progress", async () => {
     const { retention, clock, asked, gate } = await pruning();
     let isStopped = false;
     const stopped = retention.stop().then(() => {
@@ -192,7 +192,7 @@ describe("a node that stops", () => {
     expect([asked.length, clock.timerCount]).toEqual([1, 0]);
   });
 
-  test("a node that stops that has nothing to prune leaves no timer", async () => {
+  test("a stopping node that has nothing to prune leaves no timer", async () => {
     const { retention, clock, asked } = makeRetention();
     retention.start();
     await retention.stop();

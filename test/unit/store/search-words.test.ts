@@ -24,23 +24,23 @@ describe("words of a text", () => {
     ["हिन्दी", "हिन्दी"],
     ["… 🎷 — ()", ""],
     ["", ""],
-  ])("%j are %j", (text, words) => {
+  ])("the words of %j are %j", (text, words) => {
     expect(wordsOf(text)).toBe(words);
   });
 
-  test("a long word is cut, and a long text", () => {
+  test("a long word is cut, and so is a long text", () => {
     expect(wordsOf("x".repeat(1_000))).toHaveLength(64);
     expect(wordsOf("a ".repeat(100_000)).split(" ")).toHaveLength(32_768);
     expect(wordsOf("\uFDFA".repeat(65_536)).length).toBeLessThan(200_000);
   });
 });
 
-describe("what no text may cost more than its length", () => {
+describe("the cost of a text", () => {
   /** Normalised text has no long run of combining marks. */
   const sorted = /[\p{M}\uFF9E\uFF9F]{100}/u;
   const marks = ["a", "\u0301", "\u0327", "\u0334", "\uFF9E", "\uFF9F", "か", "\u3099", "\u0E33", "\u1F82", "\u0344"];
 
-  test("normalising: no run of marks is long, for any input", () => {
+  test("normalising a text yields no long run of combining marks, for any input", () => {
     const normalize = vi.spyOn(String.prototype, "normalize");
     onTestFinished(() => normalize.mockRestore());
     const typed = fc.array(fc.tuple(fc.constantFrom(...marks), fc.nat({ max: 99 })), { minLength: 1, maxLength: 20 });
@@ -59,7 +59,7 @@ describe("what no text may cost more than its length", () => {
     for (const normalized of normalize.mock.contexts) expect(String(normalized)).not.toMatch(sorted);
   });
 
-  test("all that normalising turns into marks counts as a mark", () => {
+  test("every character that normalising turns into combining marks counts as one", () => {
     const isMark = /^\p{M}/u;
     const made: string[] = [];
     for (let code = 0; code < 0x110000; code++) {
@@ -79,7 +79,7 @@ describe("what no text may cost more than its length", () => {
     expect(made).toEqual(["\uFF9E", "\uFF9F"]);
   });
 
-  test("a phrase: a word keeps its first places in a text, and a query has a bounded number of words", () => {
+  test("a word keeps only its first places in a text, and a query has a limited number of words", () => {
     const words = wordsOf("啊".repeat(65_536)).split(" ");
     expect(words).toHaveLength(65_536);
     expect(words.filter((word) => word === "啊啊")).toHaveLength(64);
@@ -90,7 +90,7 @@ describe("what no text may cost more than its length", () => {
   });
 });
 
-describe("what a query asks for", () => {
+describe("the terms of a query", () => {
   test.each([
     ["导航", '"导航"'],
     ["正在导航", '"正在 在导 导航"'],
@@ -98,19 +98,19 @@ describe("what a query asks for", () => {
     ["Jazz 导航", '"jazz" AND "导航"'],
     ['"a" OR b* NEAR(c)', '"a" AND "or" AND "b" AND "near" AND "c"'],
     ["x".repeat(99), `"${"x".repeat(64)}"`],
-  ])("%j is %s", (text, expected) => {
+  ])("the terms of %j are %s", (text, expected) => {
     expect(query(text)).toBe(expected);
   });
 
-  test("nothing, when it is empty", () => {
+  test("an empty query has no terms", () => {
     expect(termsOf(" … '\" ")).toEqual([]);
   });
 
-  test("its first sixteen terms", () => {
+  test("a query has at most sixteen terms", () => {
     expect(termsOf("a ".repeat(500))).toHaveLength(16);
   });
 
-  test("only letters, digits and marks get into it, for any input", () => {
+  test("a query's terms contain only letters, digits and marks, for any input", () => {
     fc.assert(
       fc.property(fc.string({ unit: "binary" }), (text) => {
         for (const { words } of termsOf(text)) for (const word of words) expect(word).toMatch(/^[\p{L}\p{N}\p{M}]+$/u);
@@ -118,7 +118,7 @@ describe("what a query asks for", () => {
     );
   });
 
-  test("every part of a run of Chinese is found in it", () => {
+  test("every part of a run of Chinese is found in that run", () => {
     const run = fc.array(fc.constantFrom(..."正在导航中请稍候"), { minLength: 1, maxLength: 12 });
     fc.assert(
       fc.property(run, fc.nat(), fc.nat(), (characters, from, length) => {
@@ -132,18 +132,18 @@ describe("what a query asks for", () => {
   });
 });
 
-describe("the same words in PostgreSQL's language", () => {
-  test("a text is its words with their places", () => {
+describe("search words in PostgreSQL's syntax", () => {
+  test("a text is written as its words with their places", () => {
     expect(tsVector(wordsOf("Blue 导航"))).toBe("'blue':1 '导航':2 '航':3");
     expect(tsVector("")).toBe("");
   });
 
-  test("beyond the last place there is, words stand without one", () => {
+  test("words beyond the last possible place are written without one", () => {
     const words = tsVector(Array.from({ length: 16_385 }, (_, n) => `w${n}`).join(" ")).split(" ");
     expect(words.slice(-3)).toEqual(["'w16382':16383", "'w16383'", "'w16384'"]);
   });
 
-  test("a query is all of its terms, phrases in their order, a single character as a beginning", () => {
+  test("a query is written as all its terms: phrases in order, and a single character as a prefix", () => {
     expect(tsQuery(termsOf("jazz 正在导航 港"))).toBe("'jazz' & '正在' <-> '在导' <-> '导航' & '港':*");
   });
 });

@@ -3,7 +3,7 @@ import { TurnBudget } from "../../../src/store/sqlite/turn-budget.ts";
 
 const MIB = 1_048_576;
 
-test("readers that wait together read in a turn of the event loop each, in their order", async () => {
+test("waiting readers read in one turn of the event loop each, in order", async () => {
   const budget = new TurnBudget();
   let turn = 0;
   const count = () => {

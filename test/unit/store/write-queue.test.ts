@@ -29,8 +29,8 @@ const unavailable = { name: "AppError", code: "unavailable" };
 const failure = (fault: Failure["fault"], error: Error): Failure => ({ fault, error });
 const nextTurn = () => new Promise((resolve) => setImmediate(resolve));
 
-describe("the way to the writer's thread", () => {
-  test("the way to the writer's thread takes the writes of one turn of the event loop together", async () => {
+describe("the queue to the writer's thread", () => {
+  test("the writes of one turn of the event loop are sent together", async () => {
     const carrier = new HeldCarrier();
     const queue = new WriteQueue(carrier);
     const adds = [queue.add("a"), Promise.resolve().then(() => queue.add("b"))];
@@ -41,7 +41,7 @@ describe("the way to the writer's thread", () => {
     expect(await Promise.all(adds)).toEqual(["a done", "b done"]);
   });
 
-  test("the way to the writer's thread keeps nothing back for the answer to what went before", async () => {
+  test("a write is not delayed until earlier ones are answered", async () => {
     const carrier = new HeldCarrier();
     const queue = new WriteQueue(carrier);
     const adds: Promise<string>[] = [];
@@ -54,7 +54,7 @@ describe("the way to the writer's thread", () => {
     expect(await Promise.all(adds)).toEqual(["a done", "b done", "c done"]);
   });
 
-  test("the way to the writer's thread answers no write before the carrier does, and each with its own result", async () => {
+  test("a write is answered only after the carrier answered it, with its own result", async () => {
     const carrier = new HeldCarrier();
     const queue = new WriteQueue(carrier);
     const answered: string[] = [];
@@ -69,7 +69,7 @@ describe("the way to the writer's thread", () => {
     expect(await adds[1]).toBe("b done");
   });
 
-  test("the way to the writer's thread sends lots of eight before the turn ends, and the rest at its end", async () => {
+  test("writes are sent in lots of eight before the turn ends, and the rest at its end", async () => {
     const carrier = new HeldCarrier();
     const queue = new WriteQueue(carrier);
     const adds = Array.from({ length: 19 }, (_, n) => queue.add(`${n}`));
@@ -82,7 +82,7 @@ describe("the way to the writer's thread", () => {
     expect(await Promise.all(adds)).toEqual(adds.map((_, n) => `${n} done`));
   });
 
-  test("the way to the writer's thread says of a job that failed whose fault it was", async () => {
+  test("a failed job is reported with the side at fault", async () => {
     const carrier = new HeldCarrier();
     const queue = new WriteQueue(carrier);
     const cause = new Error("why");
@@ -100,7 +100,7 @@ describe("the way to the writer's thread", () => {
     expect(done).toMatchObject({ value: "d done" });
   });
 
-  test("the way to the writer's thread refuses writes beyond its bound at once, and accepts more when some are answered", async () => {
+  test("writes beyond the limit are refused at once, and accepted again when some are answered", async () => {
     const carrier = new HeldCarrier();
     const queue = new WriteQueue(carrier);
     const waiting = Array.from({ length: MAX_WAITING }, () => queue.add("x"));
@@ -114,7 +114,7 @@ describe("the way to the writer's thread", () => {
     expect(await late).toBe("late done");
   });
 
-  test("the writer's queue closes when all accepted jobs are answered, and accepts none from then on", async () => {
+  test("the queue closes when all accepted jobs are answered, and accepts none from then on", async () => {
     const carrier = new HeldCarrier();
     const queue = new WriteQueue(carrier);
     const add = queue.add("a");
@@ -131,7 +131,7 @@ describe("the way to the writer's thread", () => {
     await queue.close();
   });
 
-  test("the way to the writer's thread that was never used closes at once", async () => {
+  test("a queue that was never used closes at once", async () => {
     await expect(new WriteQueue(new HeldCarrier()).close()).resolves.toBeUndefined();
   });
 });
