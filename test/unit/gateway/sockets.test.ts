@@ -61,7 +61,7 @@ async function open({ max = 100, maxPerAddress = 100, proxies = [] as string[], 
 
 const ALIVE = /alive$/;
 
-test("requests that come together are worked on one after another, and answered in their order", async () => {
+test("pipelined requests are processed one after another, and answered in order", async () => {
   const { received, whenReceived, dial } = await open();
   const client = await dial(["/a", "/b", "/c"].map((path) => headOf("GET", path)).join(""));
   for (const count of [1, 2, 3]) {
@@ -133,7 +133,7 @@ test("the parser starts no request beyond the limit from the same bytes", async 
 
 const CHUNKED = headOf("POST", "/slow", { "Transfer-Encoding": "chunked" });
 
-test("a chunked body is accepted first on a connection, and closes it behind another request", async () => {
+test("a chunked body is accepted as the first request of a connection, and behind another request closes it", async () => {
   const { dial, received, whenReceived } = await open();
   const only = await dial(`${CHUNKED}${oneByteChunks(10)}0\r\n\r\n`);
   await whenReceived(1);
@@ -145,7 +145,7 @@ test("a chunked body is accepted first on a connection, and closes it behind ano
   expect(second.text).toBe("");
 });
 
-test("sixteen chunked bodies of an address arrive at once; a further one closes its connection, and other requests pass", async () => {
+test("sixteen chunked bodies of an address are received at once; a further one closes its connection, and other requests pass", async () => {
   const { dial, received, whenReceived } = await open();
   for (let count = 1; count <= 16; count++) await dial(CHUNKED);
   await whenReceived(16);
@@ -220,7 +220,7 @@ test.each([{ max: 2 }, { maxPerAddress: 2 }])(
   },
 );
 
-test("a connection that is over leaves its place to one other", async () => {
+test("a closed connection frees its place for one other", async () => {
   const { received, whenReceived, dial } = await open({ maxPerAddress: 1 });
   const first = await dial(GET);
   await whenReceived(1);
