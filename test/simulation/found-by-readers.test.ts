@@ -111,7 +111,7 @@ describe("a reader that comes to a gateway that is behind it", () => {
 });
 
 describe("a connection", () => {
-  test("a connection that comes back, and is bound to more meanwhile, continues from its own places", async () => {
+  test("a resumed connection that was bound to more sessions meanwhile continues from its own places", async () => {
     let view: Promise<void> = Promise.resolve();
     const { gateway, feed, pass, read } = openSide((store) => ({
       viewSession: async (id, messages) => {

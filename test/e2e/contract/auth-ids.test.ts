@@ -85,7 +85,7 @@ function ownIds(start: (atEnd: AtEnd) => Promise<Caller[]>): void {
     expect(essence(answer, "call")).toEqual(essence(await ask(bob, "free"), "free"));
   });
 
-  test("another's id is free: a session is made by it as by any other, and each owner has its own", async () => {
+  test("another owner's id is not taken: each owner can create a session with it", async () => {
     const fields = { agentId: "chat" };
     const taken = await bob.post("/session/create", { id: "call", ...fields });
     const free = await bob.post("/session/create", { id: "memo", ...fields });
@@ -124,7 +124,7 @@ function ownIds(start: (atEnd: AtEnd) => Promise<Caller[]>): void {
     expect((await bob.post("/session/create", { id: "walk", agentId: "chat" })).status).toBe(200);
   });
 
-  test("an id of full length has room for its owner", async () => {
+  test("an id of the full length is accepted from every owner", async () => {
     const id = "x".repeat(64);
     const { session } = await accepted(ann.post("/session/create", { id, agentId: "chat" }));
     expect(session.id).toHaveLength(64);

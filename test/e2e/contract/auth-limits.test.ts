@@ -53,7 +53,7 @@ describe("an owner", () => {
     expect((await accepted(bob.get("/session/list"))).total).toBe(0);
   });
 
-  test("an owner has made the sessions that were admitted, and no more", async () => {
+  test("an owner has only the sessions whose requests were admitted", async () => {
     const { node, ann } = await start(`owner=5/${LONG},address=off,refused=off`);
     const made = await Promise.all(Array.from({ length: 12 }, () => ann.post("/session/create", { agentId: "chat" })));
     const statuses = made.map(({ status }) => status).toSorted();
@@ -62,7 +62,7 @@ describe("an owner", () => {
     expect(metrics).toContain('"status":"ok"');
   });
 
-  test("an owner opens too many streams: sent away with 200, since a browser would never get over a 429", async () => {
+  test("an owner with too many streams gets 200 and a retry time, because a browser does not reconnect after 429", async () => {
     const { ann } = await start(`owner=2/${LONG},address=off,refused=off`);
     const { session } = await accepted(ann.post("/session/create", { agentId: "chat" }));
     expect((await (await ann.stream("/events")).next()).type).toBe("connected");
@@ -100,7 +100,7 @@ describe("the streams of an owner", () => {
     return { stream, first: await stream.next() };
   };
 
-  test("the streams of an owner are not all that a node has; an operator reads for many", async () => {
+  test("the streams of an owner are limited below the node's limit", async () => {
     const { node, ann, bob } = await start("off");
     const opened = await Promise.all(Array.from({ length: 128 }, () => open(ann)));
     expect(new Set(opened.map(({ first }) => first.type))).toEqual(new Set(["connected"]));
@@ -209,7 +209,7 @@ describe("a request", () => {
     return { head, body: JSON.parse(body) };
   };
 
-  test("a request whose head is larger than any token needs is refused as every other is", async () => {
+  test("a request whose head is too large is refused like any other", async () => {
     const { node } = await start("off");
     const { head, body } = await say(
       node,

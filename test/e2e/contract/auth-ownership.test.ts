@@ -66,7 +66,7 @@ beforeAll(async () => {
   };
 });
 
-test("every route of the node is looked at", async () => {
+test("every route of the node is tested", async () => {
   const { paths } = JSON.parse((await node.send("GET", "/openapi.json")).text) as { paths: Record<string, object> };
   const all = Object.entries(paths).flatMap(([path, methods]) =>
     Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),

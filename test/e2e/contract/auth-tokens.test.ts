@@ -73,7 +73,7 @@ describe("a token signed with the secret of a file", () => {
   });
 
   test.each([1e308, 1e300, 8.64e12, 253_402_300_799, 4_102_444_800.1234])(
-    "a token signed with the secret of a file may say any end, %d too, and is good for tickets and cookies as well",
+    "a token signed with the secret of a file may have any expiry, such as %d, and works for tickets and cookies",
     async (exp) => {
       const ann = new Caller(node, await signWithSecret(SECRET, { sub: "ann", exp }));
       await accepted(ann.get("/agents"));

@@ -52,7 +52,7 @@ const PATHS: [method: string, path: string][] = [
 ];
 
 describe("a caller without a credential", () => {
-  test.each(PATHS)("a caller without a credential is not let in: %s %s", async (method, path) => {
+  test.each(PATHS)("a caller without a credential is refused: %s %s", async (method, path) => {
     const { status, body, headers } = await node.send(method, path, JSON_TYPE);
     expect([status, body.errorCode, body.error]).toEqual([401, "unauthorized", "Authentication is required."]);
     expect(headers["www-authenticate"]).toBe('Bearer realm="interlock"');
@@ -66,7 +66,7 @@ describe("a caller without a credential", () => {
     expect((await node.get(`/session/${"x".repeat(65)}`)).status).toBe(401);
   });
 
-  test("a caller without a credential may know that the node lives, and how it is asked", async () => {
+  test("a caller without a credential may read the probes and the description of the API", async () => {
     for (const path of ["/health", "/ready", "/openapi.json"]) {
       expect((await node.send("GET", path)).status, path).toBe(200);
     }
@@ -198,7 +198,7 @@ describe("a ticket", () => {
     },
   );
 
-  test("a ticket is kept by no cache, and each is another", async () => {
+  test("a ticket is not cached, and each one is different", async () => {
     const first = await ann.post("/ticket");
     expect(first.headers["cache-control"]).toBe("no-store");
     const key = { key: "same" };
@@ -221,12 +221,12 @@ describe("a cookie", () => {
     expect(headers["cache-control"]).toBe("no-store");
   });
 
-  test("a cookie travels over TLS alone where the node is asked by TLS", async () => {
+  test("a cookie is limited to TLS if the node is reached over TLS", async () => {
     const { headers } = await ann.post("/cookie", {}, { headers: { "X-Forwarded-Proto": "https" } });
     expect(headers["set-cookie"]![0]).toBe(`__Host-interlock_token=${ANN}; Path=/; HttpOnly; SameSite=Strict; Secure`);
   });
 
-  test("a cookie counts over TLS by the name that only the node's own host can set", async () => {
+  test("over TLS a cookie has a name that only the node's own host can set", async () => {
     const tls = { ...own, "X-Forwarded-Proto": "https" };
     const over = (cookie: string, headers = {}) => node.send("GET", "/agents", { Cookie: cookie, ...own, ...headers });
     expect((await over(`__Host-interlock_token=${ANN}`, tls)).status).toBe(200);
@@ -236,7 +236,7 @@ describe("a cookie", () => {
     expect((await over(`interlock_token=x; __Host-interlock_token=${ANN}`, tls)).status).toBe(200);
   });
 
-  test("a cookie that is there twice counts for nothing: which of the two the node has set, nothing says", async () => {
+  test("a cookie that is sent twice is ignored: the node cannot know which one it has set", async () => {
     for (const [first, second] of [
       [ANN, BOB],
       [BOB, ANN],
@@ -248,7 +248,7 @@ describe("a cookie", () => {
     }
   });
 
-  test("a cookie is taken back without a key: it may have run out", async () => {
+  test("a cookie is removed without a key, which may have expired", async () => {
     const { status, headers } = await node.send("DELETE", "/cookie");
     expect(status).toBe(200);
     expect(headers["set-cookie"]).toEqual(["interlock_token=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0"]);
@@ -264,7 +264,7 @@ describe("a cookie", () => {
     }
   });
 
-  test("a cookie lets in pages of the node's own: reads, writes and streams", async () => {
+  test("a cookie authenticates the node's own pages: reads, writes and streams", async () => {
     expect((await ask(own)).status).toBe(200);
     expect((await ask({ Origin: node.url, ...own })).status).toBe(200);
     const { body } = await write({ Origin: node.url, ...own });
@@ -275,13 +275,13 @@ describe("a cookie", () => {
     expect(ticket.status).toBe(200);
   });
 
-  test("a cookie lets in a read of a browser that does not say where it comes from, and no write", async () => {
+  test("a cookie authenticates a read without an origin, and no write", async () => {
     expect((await ask({})).status).toBe(200);
     expect((await write({ Origin: node.url })).status).toBe(200);
     expect((await write({})).status).toBe(401);
   });
 
-  test.each(["same-site", "cross-site", "none"])("a cookie does not count for what comes from %s", async (site) => {
+  test.each(["same-site", "cross-site", "none"])("a cookie does not authenticate requests from %s", async (site) => {
     const from = { "Sec-Fetch-Site": site };
     expect((await ask(from)).status).toBe(401);
     expect((await ask(from, "/events")).status).toBe(401);
@@ -289,7 +289,7 @@ describe("a cookie", () => {
     expect((await write({ ...from, Origin: node.url })).status).toBe(401);
   });
 
-  test("a cookie does not count for a listed page of another origin, which has no use for one", async () => {
+  test("a cookie does not authenticate a listed page of another origin", async () => {
     expect((await ask({ Origin: LISTED })).status).toBe(401);
     expect((await write({ Origin: LISTED })).status).toBe(401);
     expect((await ask({ Origin: LISTED, ...own })).headers["access-control-allow-credentials"]).toBeUndefined();
@@ -301,7 +301,7 @@ describe("a cookie", () => {
     "interlock_token=KEYx",
     'interlock_token="KEY"',
     "x=interlock_token=KEY",
-  ])("a cookie that is another, as %s, counts for nothing", async (cookie) => {
+  ])("another cookie, such as %s, is ignored", async (cookie) => {
     expect((await node.send("GET", "/agents", { Cookie: cookie.replace("KEY", ANN), ...own })).status).toBe(401);
   });
 });
@@ -344,7 +344,7 @@ describe("every answer", () => {
     ["a refusal", () => node.get("/agents")],
     ["nothing", () => node.get("/nothing")],
   ];
-  test.each(answers)("every answer is data to a browser, and nothing else: %s", async (_, ask) => {
+  test.each(answers)("every answer has headers that keep a browser from executing it: %s", async (_, ask) => {
     const { headers } = await ask();
     expect(headers["content-security-policy"]).toBe("default-src 'none'; frame-ancestors 'none'");
     expect(headers["x-content-type-options"]).toBe("nosniff");

@@ -236,8 +236,8 @@ describe("eight live bindings", () => {
   });
 });
 
-describe("a connection that comes back", () => {
-  test("a connection that comes back has the same id and bindings, and gets each event once, from any position", async () => {
+describe("a resumed connection", () => {
+  test("a resumed connection has the same id and bindings, and gets each event once, from any position", async () => {
     const ann = new E2eClient(node);
     const { stream, connectionId } = await ann.connect();
     const one = await ann.hold("music", { connectionId });
@@ -259,7 +259,7 @@ describe("a connection that comes back", () => {
     }
   });
 
-  test("a connection that comes back with a position of another store, or a malformed one, is a new one, and gets a reset", async () => {
+  test("a resumed connection with a position of another store, or a malformed one, is a new one, and gets a reset", async () => {
     for (const position of ["zzzzzz.abc.0_1", "nonsense", "abc.1", "x".repeat(200)]) {
       const stream = await node.stream("/events", { "Last-Event-ID": position });
       expect(typesOf([await stream.next(), await stream.next()])).toEqual(["connected", "agent_list"]);
@@ -270,7 +270,7 @@ describe("a connection that comes back", () => {
     }
   });
 
-  test("a connection that comes back gets the last event of a bound session that was deleted meanwhile", async () => {
+  test("a resumed connection gets the last event of a bound session that was deleted meanwhile", async () => {
     const ann = new E2eClient(node);
     const { stream, connectionId } = await ann.connect();
     const { id } = await ann.create("music", { connectionId });

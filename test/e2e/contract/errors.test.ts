@@ -27,7 +27,7 @@ describe("a body", () => {
     }
   });
 
-  test("a body that would change what objects are is 400", async () => {
+  test("a body that would change the prototype of objects is 400", async () => {
     expect((await raw("/session/create", '{"__proto__": {"activate": true}}')).errorCode).toBe("bad_request");
     expect((await raw("/session/create", '{"constructor": {"prototype": {}}}')).errorCode).toBe("bad_request");
   });
@@ -99,16 +99,13 @@ describe("an address", () => {
     ["PROPFIND", "/session/list", "DELETE, GET, PATCH"],
     ["QUERY", "/events", "GET"],
     ["TRACE", "/cookie", "DELETE, POST"],
-  ])(
-    "an address that is asked by another method, as %s %s, is 405 and names those it has",
-    async (method, path, allow) => {
-      const { status, headers, body } = await node.send(method, path, { "Content-Type": "application/json" });
-      expect([status, headers["allow"]]).toEqual([405, allow]);
-      if (method === "HEAD") return;
-      expect(body).toMatchObject({ success: false, errorCode: "method_not_allowed", retryable: false });
-      expect(body.allowed).toEqual(allow.split(", "));
-    },
-  );
+  ])("an address with another method, as %s %s, is 405 and names the allowed methods", async (method, path, allow) => {
+    const { status, headers, body } = await node.send(method, path, { "Content-Type": "application/json" });
+    expect([status, headers["allow"]]).toEqual([405, allow]);
+    if (method === "HEAD") return;
+    expect(body).toMatchObject({ success: false, errorCode: "method_not_allowed", retryable: false });
+    expect(body.allowed).toEqual(allow.split(", "));
+  });
 
   test("an address that is requested by an unknown method is 405 too, and bytes that are not HTTP are 400", async () => {
     const ask = async (line: string) => {
@@ -247,7 +244,7 @@ describe("a page of another origin", () => {
     "http://localhost",
     "https://app.example.com.evil",
     "http://app.example.com",
-  ])("a page of another origin that is %s may do nothing", async (Origin) => {
+  ])("a page of another origin that is %s is refused", async (Origin) => {
     const headers = { Origin, "Content-Type": "application/json" };
     for (const [method, path, content] of [
       ["GET", "/agents", undefined],

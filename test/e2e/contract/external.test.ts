@@ -10,8 +10,8 @@ afterAll(() => node.stop());
 const beat = (sessionId: string, fields: object = {}) =>
   node.post("/message", { type: "heartbeat", sessionId, ...fields });
 
-describe("an agent that plays for itself", () => {
-  test("an agent that plays for itself is shown as such, with its lease; the others are shown as before", async () => {
+describe("an external agent", () => {
+  test("an external agent is shown as such, with its lease; the others are shown as before", async () => {
     const { agents } = JSON.parse((await node.get("/agents")).text);
     const shown = (id: string) => agents.find((agent: { id: string }) => agent.id === id);
     expect(shown("music")).toMatchObject({ external: true, leaseMs: 2_000, available: true });
@@ -22,7 +22,7 @@ describe("an agent that plays for itself", () => {
     );
   });
 
-  test("an agent that plays for itself follows its sessions' events: play, play quieter, be silent, stop", async () => {
+  test("an external agent follows its sessions' events: play, play quieter, be silent, stop", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("slow_music");
     const stream = await ann.follow(id);
@@ -34,7 +34,7 @@ describe("an agent that plays for itself", () => {
   });
 
   test.each(["chat", "image"])(
-    "an agent that plays for itself takes no turn: a %s is refused in every state, and changes nothing",
+    "an external agent takes no turn: a %s is refused in every state, and changes nothing",
     async (type) => {
       const ann = new E2eClient(node);
       const created = await ann.create("slow_music");
@@ -53,14 +53,14 @@ describe("an agent that plays for itself", () => {
     },
   );
 
-  test("an agent that plays for itself is not begun by a message: there is no session afterwards", async () => {
+  test("an external agent is not started by a message: no session is created", async () => {
     const ann = new E2eClient(node);
     const first = { type: "chat", content: "hello", userId: ann.userId, agentId: "music" };
     expect(await refused(ann.send(first))).toMatchObject({ errorCode: "illegal_command" });
     expect((await accepted(node.get(`/session/list?userId=${ann.userId}`))).total).toBe(0);
   });
 
-  test("an agent that plays for itself is not switched to while turns wait", async () => {
+  test("an external agent is not switched to while turns wait", async () => {
     const polite = { name: "polite", priority: 10, when_blocked: "queue" };
     const other = await NodeUnderTest.start({ agents: [...PLAYERS, polite], catalog: { default_agent: "general" } });
     try {
