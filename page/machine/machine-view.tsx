@@ -6,6 +6,7 @@ import { type Here, useHere } from "../moment/here.tsx";
 import { clockOf } from "../moment/moment-text.ts";
 import { isExternal } from "../parts/external-agent.ts";
 import { Fold } from "../parts/fold.tsx";
+import { Tree } from "../parts/tree.tsx";
 import { usePaced } from "../parts/use-paced.ts";
 import { useWords } from "../words/words.tsx";
 import type { Chart } from "./chart.ts";
@@ -158,19 +159,5 @@ function Facts({ session, machine, transitions }: ChartsProps & { session: Sessi
         {() => <Tree value={session} />}
       </Fold>
     </>
-  );
-}
-
-/** A value as nested lists. */
-function Tree({ value }: { value: object }) {
-  return (
-    <dl className={styles["tree"]}>
-      {Object.entries(value).map(([name, each]) => (
-        <div key={name}>
-          <dt>{name}</dt>
-          <dd>{typeof each === "object" && each !== null ? <Tree value={each} /> : String(each)}</dd>
-        </div>
-      ))}
-    </dl>
   );
 }

@@ -1,15 +1,16 @@
 import { type CSSProperties, memo, useLayoutEffect, useMemo, useRef, useState } from "react";
-import { type EventLine, lineOf } from "../log/event-line.ts";
 import { placeOf } from "../log/log-event.ts";
 import { useHere } from "../moment/here.tsx";
 import { LogFileButtons } from "../moment/log-file-buttons.tsx";
 import { LogStanding, NoEvents } from "../moment/log-standing.tsx";
 import { clockOf } from "../moment/moment-text.ts";
-import { becauseOf } from "../parts/because.ts";
 import { LineText } from "../parts/event-text.tsx";
 import { Rows } from "../parts/rows.tsx";
+import { useMedia } from "../parts/screen/use-media.ts";
 import { useWords } from "../words/words.tsx";
-import { type Column, columnsOf, type Exchange, exchangeIndex, firstFrom, type Party, placeIn } from "./exchanges.ts";
+import { type NameOf, toneOf, useExchangeLine } from "./exchange-line.ts";
+import { type Column, columnsOf, exchangeIndex, firstFrom, placeIn } from "./exchanges.ts";
+import { type ExchangeRowProps, FOLDED_PX, FoldedRow } from "./folded-row.tsx";
 import styles from "./sequence.module.css";
 
 const ROW_PX = 40;
@@ -42,6 +43,13 @@ export function SequenceView() {
   const nameOf = useNames(sessionThen);
   const width = TIME_PX + columns.length * COLUMN_PX;
   const now = events[count - 1];
+  const isNarrow = useMedia("(max-width: 700px)");
+  const Row = isNarrow ? FoldedRow : ExchangeRow;
+  const unfolded = {
+    width,
+    head: <Heads columns={columns} nameOf={nameOf} />,
+    behind: <LifeLines count={columns.length} />,
+  };
   return (
     <section ref={box} className={styles["view"]} style={WIDTHS} aria-labelledby="sequence">
       <header className={styles["head"]}>
@@ -65,16 +73,15 @@ export function SequenceView() {
       )}
       {messages > 0 && (
         <Rows
+          key={String(isNarrow)}
           items={all}
           part={shown}
-          rowHeight={ROW_PX}
+          rowHeight={isNarrow ? FOLDED_PX : ROW_PX}
           label={say("sequence.messages")}
           shownIndex={messages - 1}
-          width={width}
-          head={<Heads columns={columns} nameOf={nameOf} />}
-          behind={<LifeLines count={columns.length} />}
+          {...(isNarrow ? {} : unfolded)}
           row={(exchange) => (
-            <ExchangeRow
+            <Row
               exchange={exchange}
               columns={columns}
               nameOf={nameOf}
@@ -88,8 +95,6 @@ export function SequenceView() {
     </section>
   );
 }
-
-type NameOf = (party: Party | undefined) => string;
 
 function useNames(sessionThen: ReturnType<typeof useHere>["sessionThen"]): NameOf {
   const { say } = useWords();
@@ -143,13 +148,7 @@ const LifeLines = memo(function LifeLines({ count }: { count: number }) {
 /** The width of a column, in px. */
 const middleOf = (place: number): number => TIME_PX + (place + 0.5) * COLUMN_PX;
 
-interface RowProps extends HeadsProps {
-  exchange: Exchange;
-  isNow: boolean;
-  onChoose: () => void;
-}
-
-function ExchangeRow({ exchange, columns, nameOf, isNow, onChoose }: RowProps) {
+function ExchangeRow({ exchange, columns, nameOf, isNow, onChoose }: ExchangeRowProps) {
   const { say, language } = useWords();
   const { from, to, at } = exchange;
   const [first, second] = [placeIn(columns, from), placeIn(columns, to)];
@@ -181,31 +180,6 @@ function ExchangeRow({ exchange, columns, nameOf, isNow, onChoose }: RowProps) {
       </span>
     </button>
   );
-}
-
-/** The label of an arrow; a decision's includes its reason. */
-function useExchangeLine({ event, part, from }: Exchange): EventLine {
-  const { say } = useWords();
-  const { agentName } = useHere();
-  if (event.type === "arbitration" && part === "asked") {
-    const { priority, agentId } = event.data.challenger;
-    const who = from.role === "client" ? `${agentName(agentId)}: ` : "";
-    return { text: `${who}${say("sequence.asks", { p: priority })}` };
-  }
-  if (event.type === "session_transition") {
-    const { event: name, to, activity, level, reason } = event.data;
-    const state = activity ? `${to} (${activity.to})` : to;
-    const loudness = level === undefined ? "" : ` ${level} dB`;
-    const because = reason === undefined ? "" : ` · ${becauseOf(reason, say) ?? reason}`;
-    return { name, text: `→ ${state}${loudness}${because}` };
-  }
-  return lineOf(event, { say, agentName });
-}
-
-function toneOf({ event, part }: Exchange): "bad" | "good" | "waits" | undefined {
-  if (event.type === "error") return "bad";
-  if (event.type !== "arbitration" || part === "asked") return undefined;
-  return event.data.outcome === "granted" ? "good" : event.data.outcome === "queued" ? "waits" : "bad";
 }
 
 /** The number of sessions with columns, so that all columns fit side by side if possible. */

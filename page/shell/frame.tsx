@@ -5,6 +5,7 @@ import { FloorChooser } from "../parts/floor-chooser.tsx";
 import { useWords } from "../words/words.tsx";
 import { useAddress } from "./address.ts";
 import { ConnectionLamp, ConnectionLine, FloorRefused } from "./connection.tsx";
+import { DecisionTeller } from "./decision-teller.tsx";
 import styles from "./frame.module.css";
 import { KeyList, useKeySwitch, useKeys } from "./keys.tsx";
 import { NewUserLine, SignIn, SignOut } from "./sign-in.tsx";
@@ -112,6 +113,7 @@ function Framed({ view, signIn, newOwner }: FrameProps & { view: View }) {
         )}
       </Unhurried>
       <MomentBar />
+      <DecisionTeller key={floorId} />
       {isWanted && <SignIn endedAt={endedAt} onSignedIn={signIn.signedIn} />}
     </div>
   );

@@ -1,3 +1,4 @@
+import type { ReactNode } from "react";
 import { placeOf, timeOf } from "../log/log-event.ts";
 import { useHere } from "../moment/here.tsx";
 import { clockOf } from "../moment/moment-text.ts";
@@ -7,6 +8,7 @@ import type { WordKey } from "../words/en.ts";
 import { useWords } from "../words/words.tsx";
 import { KINDS, type Kind, kindOf } from "./kinds.ts";
 import { firstAbove } from "./lanes.ts";
+import { Legend } from "./legend.tsx";
 import styles from "./timeline.module.css";
 
 interface Props {
@@ -14,10 +16,12 @@ interface Props {
   onKind: (kind: Kind) => void;
   /** The places in the log of the events of that kind, ascending. */
   shown: readonly number[];
+  /** The button that shows the details of the current event. */
+  opener: ReactNode;
 }
 
 /** The log as sentences, oldest first. The list follows the moment, and choosing a line chooses its moment. */
-export function EventList({ kind, onKind, shown }: Props) {
+export function EventList({ kind, onKind, shown, opener }: Props) {
   const { say, language, number } = useWords();
   const { log, count, lookAt } = useHere();
   const { events } = log;
@@ -34,6 +38,7 @@ export function EventList({ kind, onKind, shown }: Props) {
           ))}
         </select>
         <small>{say("log.count", { shown: number.format(shown.length), all: number.format(events.length) })}</small>
+        {opener}
         {shown.length === 0 && kind !== "all" && (
           <>
             <span>{say("log.nothing", { kind: say(`log.${kind}` satisfies WordKey) })}</span>
@@ -42,6 +47,7 @@ export function EventList({ kind, onKind, shown }: Props) {
             </button>
           </>
         )}
+        <Legend />
       </header>
       <Rows
         items={shown}

@@ -6,7 +6,7 @@ import { firstAbove, type Lane, type Mark, type Span } from "./lanes.ts";
 export const LANE_PX = 22;
 
 /** Not only by colour: the holder's bar is the tallest, a created session's the thinnest. */
-const HEIGHTS: Readonly<Record<Look, number>> = {
+export const HEIGHTS: Readonly<Record<Look, number>> = {
   created: 2,
   queued: 2,
   idle: 13,

@@ -9,6 +9,7 @@ import { useViewport } from "../parts/screen/use-viewport.ts";
 import { useWords } from "../words/words.tsx";
 import { EventList } from "./event-list.tsx";
 import { lengthText } from "./folding.ts";
+import { useInspector } from "./inspector.tsx";
 import { PRESETS } from "./kinds.ts";
 import { laneIndex, moved, zoomed } from "./lanes.ts";
 import { Overview } from "./overview.tsx";
@@ -48,6 +49,7 @@ export function TimelineView() {
 
   const rows = Math.min(seen.rows, lanes.length - seen.first);
   const theme = usePaintedTheme();
+  const { inspector, opener, isBeside } = useInspector();
   // biome-ignore lint/correctness/useExhaustiveDependencies: the width, the theme and the log change what is painted.
   useEffect(() => {
     const picture = { lanes, marks: marksOf, axis, span, first: seen.first, count: Math.max(0, rows), end };
@@ -92,7 +94,7 @@ export function TimelineView() {
 
   return (
     // biome-ignore lint/a11y/noStaticElementInteractions: keys that the buttons above the lanes have too.
-    <div className={styles["view"]} onKeyDown={press}>
+    <div className={styles["view"]} data-inspected={isBeside} onKeyDown={press}>
       <header className={styles["head"]}>
         <h1>{say("timeline.title")}</h1>
         <span className={styles["quiet"]}>
@@ -103,21 +105,27 @@ export function TimelineView() {
           })}
           <LogStanding />
         </span>
-        <button type="button" aria-label={say("timeline.earlier")} onClick={() => setChosen(moved(span, -STEP, whole))}>
-          ◂
-        </button>
-        <button type="button" aria-label={say("timeline.zoomin")} onClick={() => zoom(1 / ZOOM)}>
-          +
-        </button>
-        <button type="button" aria-label={say("timeline.zoomout")} onClick={() => zoom(ZOOM)}>
-          −
-        </button>
-        <button type="button" aria-label={say("timeline.later")} onClick={() => setChosen(moved(span, STEP, whole))}>
-          ▸
-        </button>
-        <button type="button" disabled={!chosen} onClick={() => setChosen(undefined)}>
-          {say("timeline.whole")}
-        </button>
+        <div className={styles["zoom"]}>
+          <button
+            type="button"
+            aria-label={say("timeline.earlier")}
+            onClick={() => setChosen(moved(span, -STEP, whole))}
+          >
+            ◂
+          </button>
+          <button type="button" aria-label={say("timeline.zoomin")} onClick={() => zoom(1 / ZOOM)}>
+            +
+          </button>
+          <button type="button" aria-label={say("timeline.zoomout")} onClick={() => zoom(ZOOM)}>
+            −
+          </button>
+          <button type="button" aria-label={say("timeline.later")} onClick={() => setChosen(moved(span, STEP, whole))}>
+            ▸
+          </button>
+          <button type="button" disabled={!chosen} onClick={() => setChosen(undefined)}>
+            {say("timeline.whole")}
+          </button>
+        </div>
         <button type="button" aria-pressed={isFolded} onClick={() => setFilter({ isFolded: !isFolded })}>
           {say("timeline.fold")}
         </button>
@@ -181,7 +189,8 @@ export function TimelineView() {
           </div>
         </div>
       </section>
-      <EventList kind={kind} onKind={setKind} shown={places} />
+      <EventList kind={kind} onKind={setKind} shown={places} opener={opener} />
+      {inspector}
     </div>
   );
 }

@@ -142,6 +142,48 @@ describeInChromium("the page's frame", (open) => {
     await page.getByText("No floor is in use. Open one, and start a session on it.").waitFor();
   });
 
+  test("announces new decisions to screen readers in every view, at most one in two seconds", async () => {
+    const ann = new E2eClient(node);
+    const { floorId } = await ann.hold("music");
+    const { page } = await open(`${node.url}/#/timeline/${encodeURIComponent(floorId)}`);
+    await page.getByText("Connected", { exact: true }).waitFor();
+    const told = page.locator("p[aria-live=polite]");
+    await page.getByText(/got the floor: it is free/).waitFor();
+    expect(await told.textContent()).toBe("");
+    await page.evaluate(`const told = document.querySelector("p[aria-live=polite]");
+      window.announced = [];
+      new MutationObserver(() => window.announced.push(performance.now(), told.textContent))
+        .observe(told, { childList: true, characterData: true, subtree: true });`);
+    await ann.hold("phone");
+    await expect.poll(() => told.textContent()).toBe("Phone (90) got the floor: 90 against 20, Music is paused.");
+    await ann.askToCreate({ agentId: "weather", activate: true });
+    await ann.askToCreate({ agentId: "chat", activate: true });
+    await expect.poll(() => told.textContent(), { timeout: 5_000 }).toMatch(/^Chat \(10\) was refused/);
+    const [first, , second, ...more] = await page.evaluate<(number | string)[]>("window.announced");
+    expect(more).toHaveLength(1);
+    expect(Number(second) - Number(first)).toBeGreaterThan(1_900);
+  });
+
+  test("announces no decision from before the page was opened", async () => {
+    const ann = new E2eClient(node);
+    const { floorId } = await ann.hold("music");
+    const { page } = await open(node.url);
+    await page.clock.install();
+    await page.goto(`${node.url}/#/timeline/${encodeURIComponent(floorId)}`);
+    await page.getByText(/got the floor: it is free/).waitFor();
+    const told = page.locator("p[aria-live=polite]");
+    await page.clock.fastForward(5_000);
+    await page.clock.fastForward(5_000);
+    expect(await told.textContent()).toBe("");
+    await ann.hold("phone");
+    await page
+      .getByText(/^.*Phone \(90\) got the floor/)
+      .first()
+      .waitFor();
+    await page.clock.fastForward(5_000);
+    await expect.poll(() => told.textContent()).toMatch(/^Phone \(90\) got the floor/);
+  });
+
   test("leads to the session that waits for an answer, from every view", async () => {
     const ann = new E2eClient(node);
     const { id, floorId } = await ann.hold("general");

@@ -45,6 +45,27 @@ describeInChromium("the sequence view", (open) => {
     expect(faults).toEqual([]);
   });
 
+  test("on a narrow screen names the two parties of a message, and folds all columns to dots", async () => {
+    const { view } = await drive();
+    const { page, faults } = await open(view("sequence"), { viewport: { width: 390, height: 844 } });
+    const refused = row(page, /Arbiter to Client:.*Chat \(10\) was refused: 10 is less than 90 of Phone\./);
+    await refused.getByText("Arbiter → Client", { exact: true }).waitFor();
+    const [beyond, ends] = await page.evaluate<[number, string[]]>(`(() => {
+      const list = document.querySelector("section[aria-label='Messages, oldest first']");
+      const dots = [...list.querySelectorAll("li:last-child i")];
+      return [list.scrollWidth - list.clientWidth, dots.map(({ dataset }) => dataset.part)];
+    })()`);
+    expect(beyond).toBe(0);
+    expect(ends.slice(0, 3)).toEqual(["end", "end", "off"]);
+    await row(page, /Arbiter to Music: ?preempt/).click();
+    await page.waitForURL(/at=\d+/);
+    await refused.waitFor({ state: "detached" });
+    await page.setViewportSize({ width: 1280, height: 720 });
+    await page.getByText("Arbiter → Client", { exact: true }).waitFor({ state: "detached" });
+    await row(page, /Client to Music: ?user hello/).waitFor();
+    expect(faults).toEqual([]);
+  });
+
   test("shows the span that is chosen in the timeline, also when its address is opened elsewhere", async () => {
     // Takes most of a second, so that there is a span to choose from.
     const { view } = await drive("count");

@@ -234,6 +234,32 @@ describeInChromium("the timeline", (open) => {
     await expect.poll(() => page.getByText("⋯ 2h").count()).toBe(0);
   });
 
+  test("shows all fields of the chosen event beside the lanes, closes them, and on a phone shows them as a sheet", async () => {
+    const { address } = await drive();
+    const { page, faults } = await open(address);
+    const lines = page.getByRole("region", { name: "Events" }).getByRole("button");
+    const details = page.getByRole("region", { name: "Event", exact: true });
+    await lines.filter({ hasText: "Phone (90) got the floor" }).click();
+    await details.getByText("preempted · ").waitFor();
+    await details.getByText("challenger", { exact: true }).first().waitFor();
+    await lines.filter({ hasText: "Chat (10) was refused" }).click();
+    await details.getByText("lower_priority").first().waitFor();
+    const [beside, lanes] = [details, page.getByRole("region", { name: "Sessions over time" })];
+    const [{ x }, box] = [(await beside.boundingBox())!, (await lanes.boundingBox())!];
+    expect(box.x + box.width).toBeLessThan(x);
+    await details.getByRole("button", { name: "Close", exact: true }).click();
+    await details.waitFor({ state: "detached" });
+    await page.getByRole("button", { name: "Details", exact: true }).click();
+    await details.waitFor();
+    await page.setViewportSize({ width: 390, height: 844 });
+    await details.waitFor({ state: "detached" });
+    await page.getByRole("button", { name: "Details", exact: true }).click();
+    await page.getByRole("dialog", { name: "Event", exact: true }).getByText("lower_priority").first().waitFor();
+    await page.keyboard.press("Escape");
+    await page.getByRole("dialog").waitFor({ state: "detached" });
+    expect(faults).toEqual([]);
+  });
+
   test("holds still, and counts what came since", async () => {
     const { userId, address } = await drive();
     const { page } = await open(address);

@@ -2,6 +2,7 @@ import type { BrowserContextOptions, Page } from "playwright-core";
 import { afterAll, expect, test } from "vitest";
 import { buildPage } from "../../support/browsers/built-page.ts";
 import { type BrowserPage, closeChromium, describeInChromium } from "../../support/browsers/chromium.ts";
+import { E2eClient } from "../../support/clients/e2e-client.ts";
 import { saveLog } from "../../support/documents/saved-log.ts";
 import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 
@@ -92,5 +93,29 @@ describeInChromium("fingers on the timeline", (open) => {
     await page.waitForURL(/at=\d+/);
     expect(spanOf(page)).toEqual(far);
     expect(faults).toEqual([]);
+  });
+});
+
+describeInChromium("buttons for fingers", (open) => {
+  test("are at least 44 px high: in the floor, a session and the machine", async () => {
+    const user = new E2eClient(node);
+    const { id, floorId } = await user.hold("general");
+    await user.talk(id, "hello");
+    await user.hold("phone");
+    const floor = encodeURIComponent(floorId);
+    const { page } = await open(`${node.url}/#/floor/${floor}`, PHONE);
+    /** What its buttons are, and how high. Those of long lists have the height of their rows. */
+    const lowButtons = () =>
+      page.evaluate<string[]>(`[...document.querySelectorAll("main button:not(li[aria-posinset] button)")]
+        .filter((button) => button.checkVisibility() && button.getBoundingClientRect().height < 44)
+        .map((button) => button.textContent)`);
+    await page.getByRole("article", { name: "General: paused" }).waitFor();
+    expect(await lowButtons()).toEqual([]);
+    await page.goto(`${node.url}/#/session/${floor}/${id}`);
+    await page.getByRole("article").getByRole("button", { name: "Copy", exact: true }).first().waitFor();
+    expect(await lowButtons()).toEqual([]);
+    await page.goto(`${node.url}/#/machine/${floor}/${id}`);
+    await page.getByRole("button", { name: "session.rename", exact: true }).waitFor();
+    expect(await lowButtons()).toEqual([]);
   });
 });
