@@ -32,6 +32,7 @@ export function FloorView() {
   if (floorId === undefined) return <StartView />;
   const considered = { whatIf, onWhatIf: setWhatIf };
   const decisions = floor?.decisions ?? [];
+  const flags = floor && <Flags flags={floor.flags} />;
   return (
     <section className={styles["view"]} aria-labelledby="floor">
       <header className={styles["head"]}>
@@ -52,18 +53,25 @@ export function FloorView() {
         </button>
         <Outcome of={given} />
       </header>
-      {isNarrow ? <AgentButtons {...considered} /> : <Side {...considered} />}
+      {!isNarrow && <Side {...considered} />}
       <div className={styles["stack"]}>
         {!floor && <p className={styles["loading"]}>{say("floor.loading")}</p>}
         {floor && <Stack floor={floor} whatIf={whatIf} />}
-        {floor && <Flags flags={floor.flags} />}
+        {!isNarrow && flags}
         {floor && isWide && (
           <Suspense>
             <RecentLanes />
           </Suspense>
         )}
       </div>
-      {isNarrow ? <SheetBar decisions={decisions} /> : <Decisions decisions={decisions} />}
+      {!isNarrow && <Decisions decisions={decisions} />}
+      {isNarrow && (
+        <>
+          <AgentButtons {...considered} />
+          {flags}
+          <SheetBar decisions={decisions} />
+        </>
+      )}
     </section>
   );
 }

@@ -1,5 +1,6 @@
 import { useState } from "react";
 import type { Decision } from "../../src/protocol/decision.ts";
+import { useHere } from "../moment/here.tsx";
 import { Sheet } from "../parts/screen/sheet.tsx";
 import { SessionList } from "../session/session-list.tsx";
 import { useWords } from "../words/words.tsx";
@@ -9,11 +10,12 @@ import styles from "./floor.module.css";
 /** Replaces the columns beside the stack on a narrow screen: the latest decision as a line, and sheets with the rest. */
 export function SheetBar({ decisions }: { decisions: readonly Decision[] }) {
   const { say } = useWords();
+  const { log } = useHere();
   const [open, setOpen] = useState<"sessions" | "decisions">();
   const close = () => setOpen(undefined);
   const newest = decisions.at(-1);
   return (
-    <div className={styles["sheetbar"]}>
+    <div className={styles["sheetbar"]} data-alone={log.events.length === 0}>
       <button type="button" data-key="/" aria-haspopup="dialog" onClick={() => setOpen("sessions")}>
         {say("sessions.title")}
       </button>

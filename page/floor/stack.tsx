@@ -126,6 +126,11 @@ function Card({ session, isFront = false, effect }: CardProps) {
           {priority}
         </span>
       </header>
+      {isFront && (
+        <span className={styles["meter"]} aria-hidden="true">
+          <span style={{ width: `${priority}%` }} />
+        </span>
+      )}
       <p className={styles["title"]}>{title}</p>
       <p className={styles["quiet"]}>
         {say("stack.since", { time: clockOf(lastActivityAt, language) })}

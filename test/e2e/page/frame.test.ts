@@ -184,6 +184,21 @@ describeInChromium("the page's frame", (open) => {
     await expect.poll(() => told.textContent()).toMatch(/^Phone \(90\) got the floor/);
   });
 
+  test("has its bar in one line on a tablet, also in Chinese and while a session waits", async () => {
+    const ann = new E2eClient(node);
+    const { id, floorId } = await ann.hold("general");
+    await ann.say(id, "ask");
+    for (const locale of ["en-US", "zh-CN"]) {
+      const address = `${node.url}/#/floor/${encodeURIComponent(floorId)}`;
+      const { page } = await open(address, { viewport: { width: 900, height: 900 }, locale });
+      await page
+        .getByRole("banner")
+        .getByRole("link", { name: /waiting for an answer|待回答/ })
+        .waitFor();
+      expect((await page.getByRole("banner").boundingBox())!.height).toBeLessThan(60);
+    }
+  });
+
   test("leads to the session that waits for an answer, from every view", async () => {
     const ann = new E2eClient(node);
     const { id, floorId } = await ann.hold("general");

@@ -1,4 +1,5 @@
 import { AxeBuilder } from "@axe-core/playwright";
+import type { Locator } from "playwright-core";
 import { afterAll, expect, test } from "vitest";
 import { buildPage } from "../../support/browsers/built-page.ts";
 import { closeChromium, describeInChromium } from "../../support/browsers/chromium.ts";
@@ -68,6 +69,23 @@ describeInChromium("what stands beside the floor", (open) => {
     await page.getByRole("heading", { name: "songs", exact: true }).waitFor();
     await sheet.waitFor({ state: "detached" });
     expect(faults).toEqual([]);
+  });
+
+  test("on a phone an empty floor has its agents next, also with the keyboard, and the line of decisions at the bottom", async () => {
+    const { page } = await open(`${node.url}/#/floor/u%3A${node.newUser()}`, PHONE);
+    const line = page.getByRole("button", { name: /^Decisions/ });
+    const agents = page.getByRole("region", { name: "Agents", exact: true });
+    await agents.getByRole("button").first().waitFor();
+    const bottom = async (place: Locator) => {
+      const { y, height } = (await place.boundingBox())!;
+      return y + height;
+    };
+    expect(await bottom(line)).toBeGreaterThan(844 - 10);
+    expect(await bottom(page.getByText("No session waits."))).toBeLessThan((await agents.boundingBox())!.y);
+    expect(await bottom(agents)).toBeLessThan((await page.getByLabel("name of a flag").boundingBox())!.y);
+    await page.getByRole("button", { name: "Stop all", exact: true }).focus();
+    await page.keyboard.press("Tab");
+    await agents.getByRole("button").first().and(page.locator(":focus")).waitFor();
   });
 
   test("with more room, tabs choose the agents or the sessions, with the arrow keys too; / leads to the search", async () => {

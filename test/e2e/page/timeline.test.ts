@@ -260,6 +260,21 @@ describeInChromium("the timeline", (open) => {
     expect(faults).toEqual([]);
   });
 
+  test("keeps the colours of the states, and marks what is chosen by a border, in the forced colours of a system", async () => {
+    const { address } = await drive();
+    const { page } = await open(address, { forcedColors: "active" });
+    await page.getByRole("img", { name: /3 decisions/ }).waitFor();
+    const lane = `(() => {
+      const canvas = document.querySelector("canvas[role=img]");
+      const { data } = canvas.getContext("2d").getImageData(0, 11, canvas.width, 1);
+      return new Set(Array.from({ length: canvas.width }, (_, x) => data.slice(4 * x, 4 * x + 3).join())).size;
+    })()`;
+    await expect.poll(() => page.evaluate<number>(lane)).toBeGreaterThan(2);
+    const widths = await page.evaluate<string[]>(`[...document.querySelectorAll("nav a")]
+      .map((tab) => tab.getAttribute("aria-current") + " " + getComputedStyle(tab).borderTopWidth)`);
+    expect(widths.filter((width) => width.endsWith("2px"))).toEqual(["page 2px"]);
+  });
+
   test("holds still, and counts what came since", async () => {
     const { userId, address } = await drive();
     const { page } = await open(address);
