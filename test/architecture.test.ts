@@ -195,7 +195,7 @@ describe("the code", () => {
     for (const each of refused) expect(objection(each), each.from).toBeDefined();
   });
 
-  test("the code has no clock, no randomness and no timers where they are arguments", () => {
+  test("the code uses no clock, randomness or timers where they are passed as arguments", () => {
     const strict = files.filter((file) => /src\/(actors|store|runs|bus|queue|cluster|protocol)\//.test(file));
     const found = strict.flatMap((file) =>
       readFileSync(file, "utf8")
@@ -235,7 +235,7 @@ describe("the code", () => {
   test.each([
     ["the thread that writes to SQLite", "src/store/sqlite/writer/writer-main.ts", /^[^.]*$/],
     ["a command's help", "src/cli/main.ts", /^(fastify|yaml|xstate|pino|prom-client|src\/(app|actors|gateway)\b)/],
-  ])("%s loads nothing that it does not need at its start", (_, entry, refused) => {
+  ])("%s loads no package that it does not need at its start", (_, entry, refused) => {
     const loaded = loadedBy(entry);
     expect(loaded.size).toBeGreaterThan(5);
     expect([...loaded].filter((each) => !each.startsWith("node:") && refused.test(each))).toEqual([]);

@@ -59,7 +59,7 @@ export function agentContract(name: string, make: () => Promise<AgentSubject>): 
       for (const { total_tokens } of usage) expect(total_tokens).toBeGreaterThan(0);
     });
 
-    test("an agent keeps its position while its parts are not pulled", async () => {
+    test("an agent stays at its position while its parts are not pulled", async () => {
       const stage = createRunStage();
       const parts = subject.agent.run(turnOf(subject.speaks()), stage.control)[Symbol.asyncIterator]();
       const heard: Part[] = [(await parts.next()).value];
@@ -68,7 +68,7 @@ export function agentContract(name: string, make: () => Promise<AgentSubject>): 
       expect(textOf(heard)).toBe(SPOKEN.join(""));
     });
 
-    test("an agent plays two turns side by side without mixing them", async () => {
+    test("an agent runs two turns concurrently without mixing them", async () => {
       const [one, two] = await Promise.all([
         play(subject.agent, turnOf(subject.speaks())),
         play(subject.agent, turnOf(subject.speaks())),
@@ -76,7 +76,7 @@ export function agentContract(name: string, make: () => Promise<AgentSubject>): 
       expect([textOf(one), textOf(two)]).toEqual([SPOKEN.join(""), SPOKEN.join("")]);
     });
 
-    test("an agent says nothing when it is aborted before it starts", async () => {
+    test("an agent produces nothing when it is aborted before it starts", async () => {
       const stage = createRunStage();
       stage.abort();
       const parts = subject.agent.run(turnOf(subject.speaks()), stage.control)[Symbol.asyncIterator]();
@@ -84,7 +84,7 @@ export function agentContract(name: string, make: () => Promise<AgentSubject>): 
       expect(first.done).toBe(true);
     });
 
-    test("an agent ends when it is aborted while it has nothing to say", async () => {
+    test("an agent ends when it is aborted while it produces no output", async () => {
       const { stage, parts } = await stall();
       const next = parts.next().catch(() => ({ done: true }));
       stage.abort();
@@ -101,7 +101,7 @@ export function agentContract(name: string, make: () => Promise<AgentSubject>): 
       expect(stage.leftovers()).toEqual(NOTHING);
     });
 
-    test("an agent lets everything go when the caller returns early", async () => {
+    test("an agent releases everything when the caller returns early", async () => {
       const { stage, parts } = await stall();
       expect((await parts.return?.())?.done).toBe(true);
       await subject.released();

@@ -98,7 +98,7 @@ describeWith(redis, await chooseRedisProcess(), "the run queue over BullMQ", () 
     await work.until(run.id);
   });
 
-  test("a queue is away while Redis is frozen: it adds nothing, and continues by itself afterwards", async () => {
+  test("a queue is unavailable while Redis is frozen: it adds nothing, and continues by itself afterwards", async () => {
     const server = await startOne();
     const queues = await openOn(server);
     const queue = await queues.open();

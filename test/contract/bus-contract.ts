@@ -52,7 +52,7 @@ export function busContract(name: string, open: () => Promise<BusSubject>): void
       }
     });
 
-    test("a bus delivers the object that was published, if it says that messages stay in the process", async () => {
+    test("a bus that keeps messages in the process delivers the object that was published", async () => {
       const sent = Object.assign(encode("hello"), { content: {} });
       const received = Promise.withResolvers<Uint8Array>();
       await other.subscribe("object", received.resolve);
@@ -60,7 +60,7 @@ export function busContract(name: string, open: () => Promise<BusSubject>): void
       expect((await received.promise) === sent).toBe(one.isLocal === true);
     });
 
-    test("a bus carries bytes as they are, up to 64 KiB", async () => {
+    test("a bus carries bytes unchanged, up to 64 KiB", async () => {
       const bytes = Uint8Array.from({ length: MAX_BUS_MESSAGE }, (_, index) => index % 256);
       const received = Promise.withResolvers<Uint8Array>();
       await other.subscribe("bytes", received.resolve);
@@ -68,7 +68,7 @@ export function busContract(name: string, open: () => Promise<BusSubject>): void
       expect(Buffer.from(await received.promise).equals(Buffer.from(bytes))).toBe(true);
     });
 
-    test("a bus keeps topics apart, even when one's name begins with another's", async () => {
+    test("a bus separates topics, even if the name of one begins with another's", async () => {
       const topics = ["a", "a.b", "a.*", "A", "u:张三/后", "a b"];
       const listeners = [];
       for (const topic of topics) listeners.push(await listen(other, topic));
@@ -77,7 +77,7 @@ export function busContract(name: string, open: () => Promise<BusSubject>): void
       expect(listeners.map(({ received }) => received)).toEqual(topics.map((topic) => [topic]));
     });
 
-    test("a bus brings the messages of one publisher in the order in which they were published", async () => {
+    test("a bus delivers the messages of one publisher in the order in which they were published", async () => {
       const { received, until } = await listen(other, "order");
       const sent = Array.from({ length: 200 }, (_, index) => String(index));
       for (const text of sent) void one.publish("order", encode(text));
@@ -100,7 +100,7 @@ export function busContract(name: string, open: () => Promise<BusSubject>): void
       expect(wasInside).toEqual([false]);
     });
 
-    test("a bus publishes to a topic without subscribers without an error, and keeps nothing for later subscribers", async () => {
+    test("publishing to a topic without subscribers is not an error, and nothing is kept for later subscribers", async () => {
       await one.publish("nobody", encode("early"));
       // Published afterwards: the first message was delivered or lost when this one arrives.
       const echo = await listen(one, "nobody");
@@ -146,7 +146,7 @@ export function busContract(name: string, open: () => Promise<BusSubject>): void
       expect(listeners.map(({ received }) => received)).toEqual(topics.map((topic) => [topic]));
     });
 
-    test("a bus takes the same listener twice as two subscriptions", async () => {
+    test("a bus treats the same listener twice as two subscriptions", async () => {
       const received: string[] = [];
       const listener = (message: Uint8Array) => void received.push(decode(message));
       const subscription = await other.subscribe("twice", listener);
@@ -161,7 +161,7 @@ export function busContract(name: string, open: () => Promise<BusSubject>): void
       expect(received).toEqual(["both", "both", "one", "end"]);
     });
 
-    test("a bus lets listeners subscribe and unsubscribe while they listen", async () => {
+    test("a bus allows listeners to subscribe and unsubscribe while they are called", async () => {
       const witness = await listen(other, "within");
       const received: string[] = [];
       const subscribed = Promise.withResolvers<unknown>();
@@ -178,13 +178,13 @@ export function busContract(name: string, open: () => Promise<BusSubject>): void
       expect(received).toEqual(["1", "again 2", "again end"]);
     });
 
-    test("a bus reports that a topic with a subscriber is heard", async () => {
+    test("a bus reports that a topic with a subscriber has listeners", async () => {
       const { subscription } = await listen(one, "heard");
       expect(one.isHeard("heard")).toBe(true);
       subscription.end();
     });
 
-    test("a bus is not away while it carries messages", async () => {
+    test("a bus is not reported as away while it carries messages", async () => {
       expect([one.isAway(), one.isAway("topic")]).toEqual([false, false]);
     });
 
@@ -195,7 +195,7 @@ export function busContract(name: string, open: () => Promise<BusSubject>): void
       }
     });
 
-    test("a bus that is closed delivers nothing more, and publishing to it still does not fail", async () => {
+    test("a closed bus delivers nothing more, and publishing to it still does not fail", async () => {
       const { received } = await listen(other, "end");
       await other.close();
       await one.publish("end", encode("too late"));

@@ -30,7 +30,7 @@ export function mailboxBounds(name: string, open: () => Promise<BusSubject>): vo
       expect(served).toEqual(envelopes);
     });
 
-    test("a piece that was lost, repeated or delayed is corrected by the repeat of the command", async () => {
+    test("a piece that was lost, repeated or delayed is recovered by the repeat of the command", async () => {
       const { served } = await serveAll();
       mail.asker.bus.fates.push("repeat", "lose", "delay");
       const command = { type: "floor.what_if" as const, agentId: "a".repeat(250_000) };
@@ -44,7 +44,7 @@ export function mailboxBounds(name: string, open: () => Promise<BusSubject>): vo
       expect(served).toEqual([envelope, next]);
     });
 
-    test("a command too large for several messages is refused, and such an answer is internal", async () => {
+    test("a command too large for several messages is refused, and an answer too large is internal", async () => {
       const agentId = "a".repeat(5_000_000);
       const command = { type: "floor.what_if" as const, agentId };
       expect((await failureOf(mail.asker.mailbox.ask({ ...envelopeOf(), command }))).code).toBe("too_large");
@@ -53,7 +53,7 @@ export function mailboxBounds(name: string, open: () => Promise<BusSubject>): vo
       expect(mail.asker.clock.timerCount).toBe(0);
     });
 
-    test("pieces that make no sense are nothing, and what follows is served", async () => {
+    test("malformed pieces are ignored, and later commands are served", async () => {
       const { served } = await serveAll();
       const nonsense = ["#", "#\n", "#a 0/0\n{}", "#a 2/2\n{}", "#a 0/99\n{}", "#a 0/2\n{}", "#a 1/3\n{}", "#a 1/2\n}"];
       for (const text of nonsense) await mail.asker.bus.publish(TOPIC, new TextEncoder().encode(text));
@@ -62,7 +62,7 @@ export function mailboxBounds(name: string, open: () => Promise<BusSubject>): vo
       expect(served).toEqual([envelope]);
     });
 
-    test("while the bus is away, an ask fails at once with unavailable and sends nothing; afterwards it works again", async () => {
+    test("while the bus is away, a request fails at once with unavailable and sends nothing; afterwards it works again", async () => {
       const { served } = await serveAll();
       mail.asker.bus.goAway();
       expect((await failureOf(mail.asker.mailbox.ask(envelopeOf()))).code).toBe("unavailable");
@@ -73,7 +73,7 @@ export function mailboxBounds(name: string, open: () => Promise<BusSubject>): vo
       expect(served).toEqual([envelope]);
     });
 
-    test("an ask that is in progress when the bus goes away is unavailable at once", async () => {
+    test("a request in progress when the bus goes away is unavailable at once", async () => {
       const gate = Promise.withResolvers<Reply>();
       const { until } = await serveAll(() => gate.promise);
       const asked = failureOf(mail.asker.mailbox.ask(envelopeOf()));
@@ -84,7 +84,7 @@ export function mailboxBounds(name: string, open: () => Promise<BusSubject>): vo
       gate.resolve(replyOf("late"));
     });
 
-    test("a floor of this node takes no client's command while the bus is away, but what runs and timers say", async () => {
+    test("while the bus is away, a node's own floor refuses client commands but accepts reports and timers", async () => {
       const served: Envelope[] = [];
       const near = await startNode(() => async (envelope) => {
         served.push(envelope);
@@ -97,7 +97,7 @@ export function mailboxBounds(name: string, open: () => Promise<BusSubject>): vo
       expect(served).toEqual([own]);
     });
 
-    test("a node that no longer serves is not asked, and another may", async () => {
+    test("a node that has stopped serving is not asked, and another node may serve", async () => {
       const first = await serveAll();
       first.subscription.end();
       const second = await serveAll();
@@ -106,14 +106,14 @@ export function mailboxBounds(name: string, open: () => Promise<BusSubject>): vo
       expect([first.served.length, second.served.length]).toEqual([0, 1]);
     });
 
-    test("a node that stops ends its waiting asks and leaves no timer", async () => {
+    test("a node that stops ends its waiting requests and leaves no timer", async () => {
       const asked = [failureOf(mail.asker.mailbox.ask(envelopeOf())), failureOf(mail.asker.mailbox.ask(envelopeOf()))];
       mail.asker.mailbox.stop();
       for (const failure of asked) expect((await failure).code).toBe("unavailable");
       expect(mail.asker.clock.timerCount).toBe(0);
     });
 
-    test("an ask that was answered leaves no timer", async () => {
+    test("an answered request leaves no timer", async () => {
       await serveAll();
       await mail.asker.mailbox.ask(envelopeOf());
       expect(mail.asker.clock.timerCount).toBe(0);

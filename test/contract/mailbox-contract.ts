@@ -13,21 +13,21 @@ export function mailboxContract(name: string, open: () => Promise<BusSubject>): 
     const mail = mailStage(open);
     const { startNode, pass, envelopeOf, serveAll, replyOf, failureOf } = mail;
 
-    test("an ask is answered by the node that serves the floor, which gets the envelope as it was sent", async () => {
+    test("a request is answered by the node that serves the floor, which gets the envelope unchanged", async () => {
       const { served } = await serveAll();
       const envelope = envelopeOf();
       expect(await mail.asker.mailbox.ask(envelope)).toEqual(replyOf(envelope.commandId));
       expect(served).toEqual([envelope]);
     });
 
-    test("a refusal is an answer, and comes with its facts", async () => {
+    test("a refusal is an answer, and has its facts", async () => {
       const refusal: Reply = { ok: false, code: "rejected", message: "later", facts: { decision: { rule: 5 } } };
       await serveAll(async () => refusal);
       expect(await mail.asker.mailbox.ask(envelopeOf())).toEqual(refusal);
     });
 
     test.each<ErrorCode>(["busy", "unavailable", "internal", "idempotency_mismatch"])(
-      "%s is thrown where it is thrown there",
+      "the error %s is thrown to the caller if the serving node throws it",
       async (code) => {
         await serveAll(() => Promise.reject(new AppError(code, "for this reason")));
         expect(await failureOf(mail.asker.mailbox.ask(envelopeOf()))).toMatchObject({
@@ -51,7 +51,7 @@ export function mailboxContract(name: string, open: () => Promise<BusSubject>): 
       }
     });
 
-    test("an unanswered ask is unavailable when its deadline has passed, and not before", async () => {
+    test("an unanswered request is unavailable when its deadline has passed, and not before", async () => {
       const asked = failureOf(mail.asker.mailbox.ask(envelopeOf()));
       let isOver = false;
       void asked.then(() => {
@@ -63,7 +63,7 @@ export function mailboxContract(name: string, open: () => Promise<BusSubject>): 
       expect((await asked).code).toBe("unavailable");
     });
 
-    test("an ask that was lost is asked again, the very same", async () => {
+    test("a lost request is repeated unchanged", async () => {
       const { served } = await serveAll();
       mail.asker.bus.fates.push("lose", "lose");
       const envelope = envelopeOf();
@@ -73,7 +73,7 @@ export function mailboxContract(name: string, open: () => Promise<BusSubject>): 
       expect(served).toEqual([envelope]);
     });
 
-    test("a lost answer is asked for again: the serving node gets the same command twice", async () => {
+    test("a lost answer is requested again: the serving node gets the same command twice", async () => {
       const { served, until } = await serveAll();
       mail.server.bus.fates.push("lose");
       const envelope = envelopeOf();
@@ -95,7 +95,7 @@ export function mailboxContract(name: string, open: () => Promise<BusSubject>): 
       expect(await mail.asker.mailbox.ask(next)).toEqual(replyOf(next.commandId));
     });
 
-    test("answers in another order than the asks find the ask they belong to", async () => {
+    test("answers in another order than the requests reach their own requests", async () => {
       await serveAll();
       mail.asker.bus.fates.push("delay", "delay", "delay");
       const envelopes = [envelopeOf(), envelopeOf(), envelopeOf()];
@@ -104,7 +104,7 @@ export function mailboxContract(name: string, open: () => Promise<BusSubject>): 
       expect(await Promise.all(asked)).toEqual(envelopes.map(({ commandId }) => replyOf(commandId)));
     });
 
-    test("two nodes that ask the same each get their own answer", async () => {
+    test("two nodes that send the same request each get their own answer", async () => {
       const third = await startNode();
       let count = 0;
       await serveAll(async () => replyOf(`answer${++count}`));
@@ -113,7 +113,7 @@ export function mailboxContract(name: string, open: () => Promise<BusSubject>): 
       expect(answers).toEqual([replyOf("answer1"), replyOf("answer2")]);
     });
 
-    test("an answer that comes after the deadline is dropped", async () => {
+    test("an answer that arrives after the deadline is dropped", async () => {
       const gate = Promise.withResolvers<Reply>();
       const { until } = await serveAll(() => gate.promise);
       const asked = failureOf(mail.asker.mailbox.ask(envelopeOf()));
@@ -130,7 +130,7 @@ export function mailboxContract(name: string, open: () => Promise<BusSubject>): 
       ["agree", 0],
       ["differ: the owner's is ahead", 600_000],
       ["differ: the owner's is behind", -600_000],
-    ])("a message that comes after its deadline is never served, where the clocks %s", async (_, byMs) => {
+    ])("a message that arrives after its deadline is never served, if the clocks %s", async (_, byMs) => {
       const { served } = await serveAll();
       mail.server.clock.jump(byMs);
       mail.asker.bus.fates.push(...Array.from({ length: DEADLINE_MS / ASK_AGAIN_MS + 1 }, () => "delay" as const));
@@ -145,7 +145,7 @@ export function mailboxContract(name: string, open: () => Promise<BusSubject>): 
     });
 
     test.each([600_000, -600_000])(
-      "an ask is answered where the owner's clock differs by %i ms, and has the time that the asker gave it",
+      "a request is answered if the owner's clock differs by %i ms, and has the time that the sender gave it",
       async (byMs) => {
         const { served } = await serveAll();
         mail.server.clock.jump(byMs);
@@ -155,7 +155,7 @@ export function mailboxContract(name: string, open: () => Promise<BusSubject>): 
       },
     );
 
-    test("an ask that waited long on the bus is begun when its asker says that it still waits", async () => {
+    test("a request that waited long on the bus is begun once its sender confirms that it still waits", async () => {
       const { served } = await serveAll();
       mail.asker.bus.fates.push("delay", "lose");
       const envelope = envelopeOf();
@@ -167,7 +167,7 @@ export function mailboxContract(name: string, open: () => Promise<BusSubject>): 
       expect(served).toHaveLength(1);
     });
 
-    test("an ask of a former release, without its remaining time, is limited by its deadline", async () => {
+    test("a request of a former release, without its remaining time, is limited by its deadline", async () => {
       const { served, until } = await serveAll();
       const ask = (envelope: Envelope) =>
         mail.asker.bus.publish(TOPIC, new TextEncoder().encode(JSON.stringify({ replyTo: "r", askId: "a", envelope })));
@@ -178,14 +178,14 @@ export function mailboxContract(name: string, open: () => Promise<BusSubject>): 
       expect(served).toEqual([timely]);
     });
 
-    test("a command of a newer release is not known here: unavailable, and it is not served", async () => {
+    test("a command of a newer release is unknown: it is unavailable, and not served", async () => {
       const { served } = await serveAll();
       const command = { type: "floor.fly", height: 3 } as unknown as Envelope["command"];
       expect((await failureOf(mail.asker.mailbox.ask({ ...envelopeOf(), command }))).code).toBe("unavailable");
       expect(served).toEqual([]);
     });
 
-    test("a message that makes no sense is answered with silence, and what follows is served", async () => {
+    test("a malformed message gets no answer, and later messages are served", async () => {
       const { served } = await serveAll();
       const replies: string[] = [];
       await mail.server.bus.subscribe("elsewhere", (message) => void replies.push(new TextDecoder().decode(message)));
@@ -207,7 +207,7 @@ export function mailboxContract(name: string, open: () => Promise<BusSubject>): 
       expect(replies).toEqual([]);
     });
 
-    test("an answer that cannot be parsed is ignored, and the ask continues until a valid one comes", async () => {
+    test("an answer that cannot be parsed is ignored, and the request continues until a valid one arrives", async () => {
       const received = new Promise<string>((resolve) => {
         void mail.server.bus.subscribe(TOPIC, (message) => resolve(new TextDecoder().decode(message)));
       });
@@ -231,7 +231,7 @@ export function mailboxContract(name: string, open: () => Promise<BusSubject>): 
       expect(await asked).toEqual(replyOf(envelope.commandId));
     });
 
-    test("a floor this node looks after is asked here, and nothing is published", async () => {
+    test("a request for a floor of this node is served here, and nothing is published", async () => {
       const served: Envelope[] = [];
       const near = await startNode(() => async (envelope) => {
         served.push(envelope);
@@ -246,7 +246,7 @@ export function mailboxContract(name: string, open: () => Promise<BusSubject>): 
       expect(near.clock.timerCount).toBe(0);
     });
 
-    test("a floor asked here has the same deadline and the same failures", async () => {
+    test("a request for a floor of this node has the same deadline and the same failures", async () => {
       const never = await startNode(() => () => new Promise<Reply>(() => {}));
       const asked = failureOf(never.mailbox.ask(envelopeOf()));
       await never.clock.advance(DEADLINE_MS);

@@ -34,7 +34,7 @@ describeWith(POSTGRES, await chooseServer(POSTGRES), "several nodes on one Postg
     return row!["deadlocks"];
   }
 
-  test("of several writers of a floor's next version exactly one wins each time, and the rows are the winner's", async () => {
+  test("of several writers of a floor's next version exactly one wins each time, and the stored rows are the winner's", async () => {
     const { nodes } = await openNodes(4);
     const id = "u:ann" as FloorId;
     for (let version = 0; version < 25; version++) {
@@ -54,7 +54,7 @@ describeWith(POSTGRES, await chooseServer(POSTGRES), "several nodes on one Postg
     }
   });
 
-  test("many floors are written by many nodes at once, and each of them has every version of its own", async () => {
+  test("many nodes write many floors at once, and each floor has all its versions", async () => {
     const { nodes } = await openNodes(3);
     const floors = Array.from({ length: 30 }, (_, n) => new FloorWriter(nodes[n % 3]!, `u:${n}`));
     await Promise.all(
@@ -71,7 +71,7 @@ describeWith(POSTGRES, await chooseServer(POSTGRES), "several nodes on one Postg
     expect(log.entries.map(({ floorSeq }) => floorSeq)).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]);
   });
 
-  test("changes that want each other's keys in every order never wait for each other", async () => {
+  test("changes that need each other's keys, in any order, never wait for each other", async () => {
     const { nodes, url } = await openNodes(3);
     const chance = new Chance(20);
     const names = Array.from({ length: 40 }, (_, n) => `n${n}`);
@@ -117,7 +117,7 @@ describeWith(POSTGRES, await chooseServer(POSTGRES), "several nodes on one Postg
     expect(await countDeadlocks(nodes, url)).toBe(0);
   });
 
-  test("of floors that are committed together, each has its own outcome", async () => {
+  test("floors that are committed together each have their own outcome", async () => {
     const { nodes, url } = await openNodes(1);
     const floors = Array.from({ length: 24 }, (_, n) => new FloorWriter(nodes[0]!, `u:${n}`));
     const append = { kind: "append" as const, sessionId: "none" as SessionId, id: "m" as MessageId, text: "!" };
@@ -140,7 +140,7 @@ describeWith(POSTGRES, await chooseServer(POSTGRES), "several nodes on one Postg
     expect(await askDatabase(url, "SELECT FROM interlock.receipts")).toEqual([]);
   });
 
-  test("a floor that another transaction has locked is waited for alone: others continue meanwhile", async () => {
+  test("a commit waits only if its own floor is locked by another transaction: others continue meanwhile", async () => {
     const { nodes, url } = await openNodes(1);
     const floors = Array.from({ length: 24 }, (_, n) => new FloorWriter(nodes[0]!, `u:${n}`));
     await Promise.all(floors.map((floor) => floor.write()));
@@ -156,7 +156,7 @@ describeWith(POSTGRES, await chooseServer(POSTGRES), "several nodes on one Postg
     expect(await held).toBe("committed");
   });
 
-  test("floors that another transaction has locked for long do not hold up others, however many they are", async () => {
+  test("floors that another transaction locks for long do not delay others, whatever their number", async () => {
     const { nodes, url } = await openNodes(1);
     const floors = Array.from({ length: 8 }, (_, n) => new FloorWriter(nodes[0]!, `u:${n}`));
     for (const floor of floors) await floor.write();
@@ -174,7 +174,7 @@ describeWith(POSTGRES, await chooseServer(POSTGRES), "several nodes on one Postg
     expect(new Set(await Promise.all(held))).toEqual(new Set(["committed"]));
   });
 
-  test("pruning, and moving due effects, run concurrently with commits, on several nodes at once", async () => {
+  test("pruning, and moving due effects, run concurrently with commits on several nodes", async () => {
     const { nodes, url } = await openNodes(3);
     const floors = Array.from({ length: 10 }, (_, n) => new FloorWriter(nodes[n % 3]!, `u:${n}`));
     const effectIds = (n: number, turn: number) => {
@@ -216,7 +216,7 @@ describeWith(POSTGRES, await chooseServer(POSTGRES), "several nodes on one Postg
     expect(await countDeadlocks(nodes, url)).toBe(0);
   });
 
-  test("a reader sees one moment: a head and the rows that belong to it", async () => {
+  test("a reader gets a consistent view: a head and the rows that belong to it", async () => {
     const { nodes } = await openNodes(2);
     const [writer, reader] = nodes as [PostgresStore, PostgresStore];
     const floor = new FloorWriter(writer);
@@ -252,7 +252,7 @@ describeWith(POSTGRES, await chooseServer(POSTGRES), "several nodes on one Postg
     expect(seen).toBeGreaterThan(3);
   });
 
-  test("a message that was finished by one node is made searchable by another that says a part of it", async () => {
+  test("a message that one node finished stays searchable when another node adds to it", async () => {
     const { nodes } = await openNodes(2);
     const floor = new FloorWriter(nodes[0]!);
     const draft = makeMessage("a", "m", { role: "assistant", status: "running", content: "turn left" });

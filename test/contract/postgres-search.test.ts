@@ -27,7 +27,7 @@ describeWith(POSTGRES, await chooseServer(POSTGRES), "search on PostgreSQL", (st
     return [sessions.map(({ id }) => id).sort(), total];
   };
 
-  test("finds what SQLite finds, in any script", async () => {
+  test("a search on PostgreSQL finds what SQLite finds, in any script", async () => {
     const stores = [await openTemporaryStore(), await openNode(await makeDatabase(server()))];
     let session = 0;
     let hits = 0;
@@ -60,7 +60,7 @@ describeWith(POSTGRES, await chooseServer(POSTGRES), "search on PostgreSQL", (st
     expect(hits).toBeGreaterThan(50);
   });
 
-  test("finds single words at every place of a text of any length", async () => {
+  test("a search on PostgreSQL finds single words at every place of a text of any length", async () => {
     const store = await openNode(await makeDatabase(server()));
     const floor = new FloorWriter(store);
     const han = Array.from({ length: 30_000 }, (_, n) => String.fromCodePoint(0x4e00 + (n % 20_000))).join("");

@@ -21,7 +21,7 @@ describeWith(POSTGRES, await chooseServer(POSTGRES), "a PostgreSQL store", (star
   }
 
   describe("opening", () => {
-    test("eight nodes that start at once on an empty database make it one store, once", async () => {
+    test("eight nodes that start at once on an empty database create the store once", async () => {
       const url = await empty();
       const stores = await Promise.all(Array.from({ length: 8 }, () => openNode(url, { connections: 2 })));
       expect(new Set(stores.map(({ epoch, secret }) => `${epoch} ${secret}`)).size).toBe(1);
@@ -49,7 +49,7 @@ describeWith(POSTGRES, await chooseServer(POSTGRES), "a PostgreSQL store", (star
       expect(await store.loadFloor("u:ann" as FloorId)).toMatchObject({ version: 1, snapshot: "theirs" });
     });
 
-    test("its functions are applied again when their files differ from what was applied", async () => {
+    test("the database's functions are applied again if their files have changed", async () => {
       const url = await empty();
       await (await openNode(url)).close();
       const bodyOf = async () => {
@@ -67,7 +67,7 @@ describeWith(POSTGRES, await chooseServer(POSTGRES), "a PostgreSQL store", (star
       expect(await bodyOf()).toBe(shipped);
     });
 
-    test("a database newer than the program is refused, and stays as it is", async () => {
+    test("a database newer than the program is refused, and stays unchanged", async () => {
       const url = await empty();
       await (await openNode(url)).close();
       await askDatabase(url, "INSERT INTO interlock.migrations (version, name) VALUES (99, 'later')");
@@ -78,7 +78,7 @@ describeWith(POSTGRES, await chooseServer(POSTGRES), "a PostgreSQL store", (star
       expect(row).toEqual({ count: expect.any(Number) });
     });
 
-    test("a schema of that name that is not ours is refused; an empty one is used, and other tables are unchanged", async () => {
+    test("a foreign schema of that name is refused; an empty one is used, and other tables are unchanged", async () => {
       const url = await empty();
       await askDatabase(url, "CREATE SCHEMA interlock; CREATE TABLE interlock.songs (); CREATE TABLE sessions (n int)");
       await expect(openNode(url)).rejects.toThrow('has a schema "interlock", but not one of Interlock\'s');
@@ -131,7 +131,7 @@ describeWith(POSTGRES, await chooseServer(POSTGRES), "a PostgreSQL store", (star
       }
     });
 
-    test("a database that cannot keep every text is refused", async () => {
+    test("a database whose encoding cannot store every text is refused", async () => {
       const url = await empty();
       const name = `${new URL(url).pathname.slice(1)}_latin`;
       await askDatabase(
@@ -142,7 +142,7 @@ describeWith(POSTGRES, await chooseServer(POSTGRES), "a PostgreSQL store", (star
       await askDatabase(url, `DROP DATABASE ${name}`);
     });
 
-    test("a server that takes no writes is not read from either", async () => {
+    test("a server that accepts no writes is not read from either", async () => {
       const url = await empty();
       const log = new KeptLog();
       const store = await openNode(url, { log });
@@ -161,7 +161,7 @@ describeWith(POSTGRES, await chooseServer(POSTGRES), "a PostgreSQL store", (star
     expect(log.lines).toEqual([expect.stringContaining("synchronous_commit is off")]);
   });
 
-  test("the server's time is what nodes go by: each learns how far it is off", async () => {
+  test("nodes follow the server's time: each computes its own offset", async () => {
     const url = await empty();
     const clock = new StandingClock();
     const store = await openNode(url, { clock });
@@ -184,7 +184,7 @@ describeWith(POSTGRES, await chooseServer(POSTGRES), "a PostgreSQL store", (star
     expect((await store.readFloorLog(floor.id, 0, 1)).entries).toEqual([event]);
   });
 
-  test("a change that names a missing row is refused as its own fault, without any data in the message", async () => {
+  test("a change that names a missing row is refused as its own fault, and the message contains no data", async () => {
     const store = await openNode(await empty());
     const floor = new FloorWriter(store);
     const message = makeMessage("nobody", "m", { content: "a secret" });

@@ -89,7 +89,7 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
       expect(work.begun).toEqual([run, next]);
     });
 
-    test("a queue keeps an added effect until a handler carries it out", async () => {
+    test("a queue keeps an added effect until a handler executes it", async () => {
       const runs = [runOf(), runOf(), runOf()];
       for (const run of runs) await queue.add(run);
       const work = await carryOut("run");
@@ -97,7 +97,7 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
       expect(work.beginnings()).toEqual(runs.map(({ id }) => id));
     });
 
-    test("a queue takes an effect that it has already for the same: waiting, or in progress", async () => {
+    test("an effect that the queue already has, waiting or running, is not added twice", async () => {
       const run = runOf();
       await queue.add(run);
       await queue.add(run);
@@ -111,7 +111,7 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
       for (const effect of [run, next]) work.finish(effect);
     });
 
-    test("a queue carries nothing out before it is due", async () => {
+    test("a queue executes nothing before it is due", async () => {
       const early: boolean[] = [];
       const done = Promise.withResolvers<void>();
       await queue.process(
@@ -152,7 +152,7 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
       }
     });
 
-    test("a queue has no more in progress than it may, and more when it may have more", async () => {
+    test("a queue runs no more effects at once than its limit, and more when the limit is raised", async () => {
       const work = await carryOut("run", 2, { atOnce: false });
       const runs = [runOf(), runOf(), runOf(), runOf(), runOf()];
       for (const run of runs) await queue.add(run);
@@ -192,7 +192,7 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
       work.finish(run);
     });
 
-    test("a queue takes no more when its work is stopped, and says when all that was in progress has ended", async () => {
+    test("a stopping queue starts no further work, and reports when all running work has ended", async () => {
       const work = await carryOut("run", 1, { atOnce: false });
       const [run, never] = [runOf(), runOf()];
       for (const effect of [run, never]) await queue.add(effect);
@@ -208,12 +208,12 @@ export function queueContract(name: string, open: () => Promise<QueueSubject>): 
       expect(work.beginnings()).toEqual([run.id]);
     });
 
-    test("a queue has stopped at once where nothing was in progress", async () => {
+    test("a queue without running work stops at once", async () => {
       const work = await carryOut("run");
       await work.stop();
     });
 
-    test("a queue carries out many, each once", async () => {
+    test("a queue executes many effects, each once", async () => {
       const work = await carryOut("run", 16);
       const runs = Array.from({ length: 500 }, (_, index) => runOf({ priority: index % 101 }));
       await Promise.all(runs.map((run) => queue.add(run)));

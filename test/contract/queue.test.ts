@@ -36,7 +36,7 @@ describe("the memory queue", () => {
     dueAt,
   });
 
-  test("the memory queue holds ten thousand effects and no more; there is room again when one is done", async () => {
+  test("the memory queue holds at most ten thousand effects, and accepts more when one is done", async () => {
     const clock = new VirtualClock();
     const queue = new MemoryQueue(clock);
     for (let count = 0; count < 10_000; count += 1) await queue.add(timerOf(`t${count}`, clock.now() + 1_000 + count));
@@ -50,7 +50,7 @@ describe("the memory queue", () => {
     await queue.close();
   });
 
-  test("the memory queue waits for an instant by the clock it was given, and leaves no timer when it is closed", async () => {
+  test("the memory queue waits by the clock it was given, and leaves no timer when it is closed", async () => {
     const clock = new VirtualClock();
     const queue = new MemoryQueue(clock);
     const fired: string[] = [];

@@ -72,7 +72,7 @@ describeWith(redis, await chooseRedisProcess(), "the bus over a Redis in trouble
     while (bus.isAway());
   }
 
-  test("a message is written at once, and those that follow in the same turn of the event loop together", async () => {
+  test("a message is written at once, and further messages of the same turn of the event loop together", async () => {
     const server = await startOne();
     const bus = await busesOf([server.url]).connect();
     const texts = Array.from({ length: 20 }, (_, n) => `gathered ${n}`);
@@ -102,7 +102,7 @@ describeWith(redis, await chooseRedisProcess(), "the bus over a Redis in trouble
     expect(received).toEqual(texts);
   });
 
-  test("a bus whose subscribers are cut off repeatedly receives everything after the cuts stop", async () => {
+  test("a bus whose subscribers are cut off repeatedly receives everything once the cuts stop", async () => {
     const server = await startOne();
     const bus = await busesOf([server.url]).connect();
     const missing = new Set<string>();
@@ -148,7 +148,7 @@ describeWith(redis, await chooseRedisProcess(), "the bus over a Redis in trouble
     }
   });
 
-  test("a frozen bus is away: commands are unavailable and nothing waits; it works again afterwards", async () => {
+  test("commands are unavailable and nothing waits while the bus is frozen; it works again afterwards", async () => {
     const server = await startOne();
     const bus = await busesOf([server.url]).connect();
     const received: string[] = [];

@@ -51,11 +51,11 @@ describeWith(redis, await chooseRedisProcess(), "opening a bus over Redis", () =
     return folder;
   }
 
-  test("opening needs the password, if there is one", async () => {
+  test("a bus with the server's password opens", async () => {
     await expectHeard((await startGuarded()).url);
   });
 
-  test("opening with a wrong or missing password fails with a sentence that does not contain it", async () => {
+  test("a wrong or missing password is refused with a sentence that does not contain it", async () => {
     const { port } = await startGuarded();
     const wrong = await refusal(`redis://:hunter2@127.0.0.1:${port}`);
     expect(wrong).toMatch(`INTERLOCK_BUS: redis://127.0.0.1:${port} cannot be used: WRONGPASS`);
@@ -63,7 +63,7 @@ describeWith(redis, await chooseRedisProcess(), "opening a bus over Redis", () =
     expect(await refusal(`redis://127.0.0.1:${port}`)).toMatch("cannot be used: NOAUTH");
   });
 
-  test("as a user who may not publish, or not subscribe, is refused in a sentence", async () => {
+  test("a Redis user who may not publish, or not subscribe, is refused in a sentence", async () => {
     const server = await startOne();
     const admin = new Redis(server.url);
     onTestFinished(() => admin.disconnect());
@@ -76,7 +76,7 @@ describeWith(redis, await chooseRedisProcess(), "opening a bus over Redis", () =
     }
   });
 
-  test("opening fails with a sentence if one server is missing or silent, and closes the connections to the others", async () => {
+  test("a missing or silent server is reported in a sentence, and the connections to the others are closed", async () => {
     const server = await startOne();
     const gone = await startOne();
     await gone.stop();
@@ -93,7 +93,7 @@ describeWith(redis, await chooseRedisProcess(), "opening a bus over Redis", () =
     expect(await refusal(server.url)).toMatch(`INTERLOCK_BUS: ${server.url} cannot be used: `);
   });
 
-  test("opening goes through Sentinels to their master, and one reachable Sentinel is enough", async () => {
+  test("a bus opens through Sentinels to their master, and one reachable Sentinel is enough", async () => {
     const master = await startGuarded();
     const startSentinel = async () => {
       const file = join(await makeFolder(), "sentinel.conf");
@@ -109,7 +109,7 @@ describeWith(redis, await chooseRedisProcess(), "opening a bus over Redis", () =
     );
   });
 
-  test("a rediss address uses encryption, and the server's certificate is checked", async () => {
+  test("a rediss address uses encryption, and the server's certificate is verified", async () => {
     const folder = await makeFolder();
     const [key, certificate] = [join(folder, "key.pem"), join(folder, "certificate.pem")];
     const words = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=redis";

@@ -65,7 +65,7 @@ async function start(options?: { maxFileKib: number }): Promise<StoreProcess> {
 }
 
 describe("opening a SQLite file", () => {
-  test("opening a SQLite file makes its folder, and leaves one tidy file behind when it is closed", async () => {
+  test("opening a SQLite file creates its folder, and closing it leaves a single file behind", async () => {
     const path = join(folder, "a", "b", "interlock.db");
     const store = await open(path);
     await new FloorWriter(store).write();
@@ -73,7 +73,7 @@ describe("opening a SQLite file", () => {
     expect((await readdir(join(folder, "a", "b"))).sort()).toEqual(["interlock.db", "interlock.db-lock"]);
   });
 
-  test("a file has one owner, in this process and in any other", async () => {
+  test("a file has one owner, within this process and among all processes", async () => {
     const store = await open();
     const refusal = `${file} is in use by another Interlock`;
     await expect(open()).rejects.toThrow(refusal);
@@ -82,7 +82,7 @@ describe("opening a SQLite file", () => {
     await (await start()).kill();
   });
 
-  test("a link to a file leads to the same owner, and a file with two names is refused", async () => {
+  test("a link to a file has the same owner, and a file with two names is refused", async () => {
     const link = join(folder, "link.db");
     const other = join(folder, "elsewhere", "other.db");
     await symlink(file, link);
@@ -99,7 +99,7 @@ describe("opening a SQLite file", () => {
     expect((await (await open()).loadFloor(ANN))?.version).toBe(1);
   });
 
-  test("only its owner may read its files, including existing ones and its folder", async () => {
+  test("the files and their folder are readable by their owner only, including existing ones", async () => {
     const path = join(folder, "a", "b", "interlock.db");
     const modes = async (...names: string[]) =>
       await Promise.all(names.map(async (name) => ((await stat(join(folder, name))).mode & 0o777).toString(8)));
@@ -124,7 +124,7 @@ describe("opening a SQLite file", () => {
     await open();
   });
 
-  test("a database newer than the program is refused, and stays as it is", async () => {
+  test("a database newer than the program is refused, and stays unchanged", async () => {
     await (await open()).close();
     const db = new DatabaseSync(file);
     db.exec("PRAGMA user_version = 99");
@@ -134,7 +134,7 @@ describe("opening a SQLite file", () => {
     await expect(open()).rejects.toThrow("run a newer Interlock, or restore a backup made before the upgrade");
   });
 
-  test("a file that is not Interlock's database is refused with a sentence, and stays as it is", async () => {
+  test("a file that is not Interlock's database is refused with a sentence, and stays unchanged", async () => {
     const text = join(folder, "notes.txt");
     await writeFile(text, "remember the milk");
     await expect(open(text)).rejects.toThrow(`${text} is not a SQLite database`);
@@ -172,7 +172,7 @@ describe("opening a SQLite file", () => {
     await store.saveDoubt(1);
   });
 
-  test("damage that only a write meets is found by it, fails no other write, and is logged once", async () => {
+  test("a write that meets a damaged page fails alone, and the damage is logged once", async () => {
     await fill();
     const db = new DatabaseSync(file);
     const { rootpage } = db.prepare("SELECT rootpage FROM sqlite_schema WHERE name = 'connections'").get() as {
@@ -192,7 +192,7 @@ describe("opening a SQLite file", () => {
     expect(log.lines).toHaveLength(1);
   });
 
-  test("a large sound database passes its check", async () => {
+  test("a large intact database passes its check", async () => {
     await fill();
     const threads = keepThreads();
     const store = await open(file, { startCheckSize: 0 });
@@ -219,7 +219,7 @@ describe("opening a SQLite file", () => {
     await open();
   });
 
-  test("`:memory:` lies in a folder of its own that is gone after closing", async () => {
+  test("`:memory:` is stored in a folder of its own that is gone after closing", async () => {
     vi.stubEnv("TMPDIR", folder);
     onTestFinished(() => void vi.unstubAllEnvs());
     const store = await open(":memory:");

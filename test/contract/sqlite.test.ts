@@ -36,7 +36,7 @@ async function start(options?: { maxFileKib: number }): Promise<StoreProcess> {
 }
 
 describe("a store whose process is killed", () => {
-  test("a store whose process is killed has every acknowledged change, and each change completely or not at all", async () => {
+  test("a store whose process was killed has every acknowledged change, and each change completely or not at all", async () => {
     const owner = await start();
     const floor = new FloorWriter({ commit: (change) => owner.call("commit", change) } as Store);
     const ids = Array.from({ length: 41 }, (_, n) => `m${n}`);
@@ -64,7 +64,7 @@ describe("a store that cannot write", () => {
   const canLift = process.platform === "linux";
 
   test.skipIf(!canLift)(
-    "a store that cannot write refuses writes while the disk is full, continues reading, and recovers (needs prlimit)",
+    "a full disk makes writes fail while reads continue, and the store recovers (needs prlimit)",
     async () => {
       const owner = await start({ maxFileKib: 1_024 });
       const floor = new FloorWriter({ commit: (change) => owner.call("commit", change) } as Store);
@@ -106,7 +106,7 @@ describe("a store that cannot write", () => {
     return { store, thread: threads[0]! };
   }
 
-  test("a store that cannot write refuses writes when its thread is lost, continues reading, and starts another", async () => {
+  test("a lost writer's thread makes writes fail while reads continue, and another thread starts", async () => {
     const { store, thread } = await openWithThread();
     const floor = new FloorWriter(store);
     await floor.write();
@@ -118,7 +118,7 @@ describe("a store that cannot write", () => {
     expect(log.lines).toEqual(["the writer's thread was lost", "the writer's thread was started again"]);
   });
 
-  test("a store that cannot write answers everything that its thread had when it was lost", async () => {
+  test("every job that the lost thread had is answered", async () => {
     const { store, thread } = await openWithThread();
     const floors = Array.from({ length: 1_500 }, (_, index) => new FloorWriter(store, `u:${index}`));
     const first = floors[0]!.write();
@@ -134,7 +134,7 @@ describe("a store that cannot write", () => {
     expect(results.at(-1)?.status).toBe("rejected");
   });
 
-  test("a file that was taken away is not replaced by an empty one", async () => {
+  test("a file that was removed is not replaced by an empty one", async () => {
     const { store, thread } = await openWithThread();
     const floor = new FloorWriter(store);
     await floor.write();
@@ -150,7 +150,7 @@ describe("a store that cannot write", () => {
     expect(log.lines).toContain("the writer's thread could not be started");
   });
 
-  test("a file that is moved away while it is open takes no write that a restart would not find", async () => {
+  test("a file that is moved while it is open accepts no write that a restart would not find", async () => {
     const store = await open();
     const floor = new FloorWriter(store);
     await floor.write();
@@ -163,7 +163,7 @@ describe("a store that cannot write", () => {
     expect(log.lines).toEqual(["the database refuses writes", "the database takes writes again"]);
   });
 
-  test("a write-ahead log that is removed while it is open refuses writes, and what was written before is kept", async () => {
+  test("a write-ahead log that is removed while open makes writes fail, and earlier writes are kept", async () => {
     const store = await open();
     const floor = new FloorWriter(store);
     for (let n = 0; n < 3; n++) await floor.write();
@@ -183,7 +183,7 @@ describe("a store that cannot write", () => {
   });
 });
 
-describe("what the writer's thread remembers of rows", () => {
+describe("the writer's cached rows", () => {
   test("the writer's cached rows are dropped on a rollback, so that one change's failure does not make others conflict", async () => {
     const store = await open();
     const ann = new FloorWriter(store);
@@ -206,7 +206,7 @@ describe("what the writer's thread remembers of rows", () => {
     expect((await store.loadSession(A))?.session.title).toBe("round 2");
   });
 
-  test("the writer's cached rows are compared with the database, so that a row that another process wrote is a conflict", async () => {
+  test("the writer's cached rows are compared with the database, so that another process's write is a conflict", async () => {
     const store = await open();
     const ann = new FloorWriter(store);
     await ann.write({ sessions: [ann.session("a")] });
@@ -263,7 +263,7 @@ describe("what the writer's thread remembers of rows", () => {
   });
 });
 
-describe("what is stored", () => {
+describe("stored data", () => {
   test("a backup copied while the store is closed opens with everything", async () => {
     const store = await open();
     await new FloorWriter(store).write();

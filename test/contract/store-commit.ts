@@ -47,7 +47,7 @@ export function commitContract(stage: StoreStage): void {
       expect(await store.findReceipts([{ caller: "ann", commandId: "c" }])).toEqual([]);
     });
 
-    test("commits of several sessions, those that exist are read together", async () => {
+    test("several sessions are read together, and missing ones are left out", async () => {
       const { store } = stage;
       const floor = new FloorWriter(store);
       await floor.write({ sessions: [floor.session("a"), floor.session("b")] });
@@ -57,7 +57,7 @@ export function commitContract(stage: StoreStage): void {
       expect(await store.loadSessions([])).toEqual([]);
     });
 
-    test("commits of many changes made from the same version at once, one is committed", async () => {
+    test("exactly one of many concurrent changes from the same version is committed", async () => {
       const { store } = stage;
       const floor = new FloorWriter(store);
       const outcomes = await Promise.all(Array.from({ length: 20 }, () => store.commit(floor.change())));
@@ -65,7 +65,7 @@ export function commitContract(stage: StoreStage): void {
       expect((await store.loadFloor(floor.id))?.version).toBe(1);
     });
 
-    test("changes of one floor sent one after another without waiting are committed in that order", async () => {
+    test("changes of one floor that are sent without waiting are committed in their order", async () => {
       const { store } = stage;
       const floor = new FloorWriter(store);
       const changes = Array.from({ length: 50 }, (_, expected) => ({ ...floor.change(), expected }));
@@ -74,7 +74,7 @@ export function commitContract(stage: StoreStage): void {
       expect((await store.loadFloor(floor.id))?.version).toBe(50);
     });
 
-    test("a conflict or a fault of one floor does not touch the others of the same moment", async () => {
+    test("a conflict or a fault of one floor does not affect other floors of the same group", async () => {
       const { store } = stage;
       const floors = Array.from({ length: 40 }, (_, index) => new FloorWriter(store, `u:user${index}`));
       await floors[7]!.write();
@@ -95,7 +95,7 @@ export function commitContract(stage: StoreStage): void {
       expect(await store.loadSession("s12" as SessionId)).toBeDefined();
     });
 
-    test("a receipt's key is taken on every floor", async () => {
+    test("a receipt's key is unique across all floors", async () => {
       const { store } = stage;
       const [ann, bob] = [new FloorWriter(store, "u:ann"), new FloorWriter(store, "u:bob")];
       const receipt = ann.receipt("c-1", { reply: '{"ok":true,"text":"…"}' });
@@ -109,14 +109,14 @@ export function commitContract(stage: StoreStage): void {
       expect(await store.findReceipts(keys)).toEqual([receipt]);
     });
 
-    test("a key that a change itself takes twice is a conflict, and leaves nothing", async () => {
+    test("a change that uses a key twice is a conflict, and leaves nothing", async () => {
       const { store } = stage;
       const floor = new FloorWriter(store);
       expect(await floor.write({ receipts: [floor.receipt("c"), floor.receipt("c")] })).toBe("conflict");
       expect(await store.loadFloor(floor.id)).toBeUndefined();
     });
 
-    test("a session's id is taken on every floor", async () => {
+    test("a session's id is unique across all floors", async () => {
       const { store } = stage;
       const [ann, bob] = [new FloorWriter(store, "u:ann"), new FloorWriter(store, "u:bob")];
       await ann.write({ sessions: [ann.session("a")] });
@@ -144,7 +144,7 @@ export function commitContract(stage: StoreStage): void {
       expect((await store.whereIs("b" as SessionId))?.floorId).toBe("u:bob");
     });
 
-    test("a message's id is taken in its session, and free in any other", async () => {
+    test("a message's id is unique in its session, and free in any other", async () => {
       const { store } = stage;
       const floor = new FloorWriter(store);
       const add = (session: string, content: string) => ({
@@ -157,7 +157,7 @@ export function commitContract(stage: StoreStage): void {
       expect((await store.findMessage(A, M))?.content).toBe("first");
     });
 
-    test("a session's row is put whole, with what its machine remembers", async () => {
+    test("a session's row is replaced completely, with its machine's context", async () => {
       const { store } = stage;
       const floor = new FloorWriter(store);
       const over = { summary: "About jazz", zone: "rear", ownerId: "o", workspaceId: "w", queuedAt: NOON };
@@ -169,7 +169,7 @@ export function commitContract(stage: StoreStage): void {
       expect((await store.loadSession(A))?.session).toEqual(floor.session("a", { title: "Jazz" }));
     });
 
-    test("a message grows, is finished, and is found with all it has", async () => {
+    test("a message grows, is finished, and is found with all its fields", async () => {
       const { store } = stage;
       const floor = new FloorWriter(store);
       const agent = { kind: "master" as const, name: "music_agent", depth: 0, path: ["music_agent"] };
@@ -194,7 +194,7 @@ export function commitContract(stage: StoreStage): void {
       expect(await store.findMessage(A, M)).toBeUndefined();
     });
 
-    test("drafts are those of the floor that is asked for", async () => {
+    test("the drafts of a floor are only that floor's", async () => {
       const { store } = stage;
       for (const id of ["u:ann", "u:bob"]) {
         const floor = new FloorWriter(store, id);
@@ -205,7 +205,7 @@ export function commitContract(stage: StoreStage): void {
       expect(messages.map(({ sessionId }) => sessionId)).toEqual(["bob"]);
     });
 
-    test("effects come when they are due, by time and id, and a page after another", async () => {
+    test("due effects are read by time and id, in pages", async () => {
       const { store } = stage;
       const floor = new FloorWriter(store);
       const run = {

@@ -11,14 +11,14 @@ export function definitionContract(stage: StoreStage): void {
     stage.store.changeDefinition({ id: A, expected, body, receipt: receipt(commandId) });
 
   describe("definitions of agents", () => {
-    test("definitions of agents are empty at first, and no list of floors contains the floor of their receipts", async () => {
+    test("a new store has no definitions, and no list of floors contains the floor of their receipts", async () => {
       const { store } = stage;
       expect([await store.listDefinitions(), await store.definitionsVersion()]).toEqual([[], 0]);
       expect(await change(0, "{}", "c")).toBe("saved");
       expect((await store.listFloors({ limit: 9 })).floors).toEqual([]);
     });
 
-    test("definitions of agents are compared and set on their versions, and each change is noticed by one number", async () => {
+    test("a definition is compared and set on its version, and one number shows each change", async () => {
       const { store } = stage;
       const versions = [await store.definitionsVersion()];
       for (const [expected, body, outcome] of [
@@ -37,7 +37,7 @@ export function definitionContract(stage: StoreStage): void {
       expect(await store.listDefinitions()).toEqual([]);
     });
 
-    test("definitions of agents are changed with their receipt, or not at all", async () => {
+    test("a definition is changed together with its receipt, or not at all", async () => {
       const { store } = stage;
       expect(await change(0, "one", "key")).toBe("saved");
       const [found] = await store.findReceipts([{ caller: "ops", commandId: "key" }]);
@@ -48,7 +48,7 @@ export function definitionContract(stage: StoreStage): void {
       expect((await store.listDefinitions())[0]?.version).toBe(2);
     });
 
-    test("definitions of agents are read in pages that end with the row that reaches the size of an answer", async () => {
+    test("definitions are read in pages that end with the row that reaches the size limit", async () => {
       const { store } = stage;
       const ids = Array.from({ length: 40 }, (_, index) => `agent-${String(index).padStart(2, "0")}_x` as AgentId);
       const body = "x".repeat(100_000);
@@ -62,7 +62,7 @@ export function definitionContract(stage: StoreStage): void {
       expect(pages.map(({ length }) => length)).toEqual([11, 11, 11, 7]);
     });
 
-    test("definitions of agents are there after a restart", async () => {
+    test("definitions survive a restart", async () => {
       await change(0, "kept", "c");
       if (stage.isLasting) await stage.reopen();
       expect(await stage.store.listDefinitions()).toEqual([{ id: A, version: 1, body: "kept" }]);

@@ -105,7 +105,7 @@ class History {
 }
 
 export function historiesContract(stage: StoreStage): void {
-  test("the logs and decisions of any history, read from any place, are what a list of its events would say", async () => {
+  test("logs and decisions of any history, read from any place, are those of a plain list of its events", async () => {
     const place = fc.tuple(fc.integer({ min: 0, max: 200 }), fc.integer({ min: 1, max: 60 }));
     const property = fc.asyncProperty(
       fc.array(step, { maxLength: 20 }),

@@ -10,7 +10,7 @@ export function lifeContract(stage: StoreStage): void {
       expect(stage.store.secret.length).toBeGreaterThanOrEqual(32);
     });
 
-    test("a commit is there when the store is opened again", async ({ skip }) => {
+    test("a commit is present when the store is opened again", async ({ skip }) => {
       skip(!stage.isLasting, "it does not outlive its closing");
       const { epoch, secret } = stage.store;
       const floor = new FloorWriter(stage.store);
@@ -24,7 +24,7 @@ export function lifeContract(stage: StoreStage): void {
       expect((await store.listSessions(query)).total).toBe(1);
     });
 
-    test("closing waits for earlier calls, and refuses later ones", async () => {
+    test("closing waits for earlier calls, and later calls are refused", async () => {
       const { store } = stage;
       const floors = Array.from({ length: 300 }, (_, index) => new FloorWriter(store, `u:${index}`));
       const writes = floors.map((floor) => floor.write());

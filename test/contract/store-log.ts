@@ -76,7 +76,7 @@ export function logContract(stage: StoreStage): void {
       expect((await store.readFloorLog(floor.id, 0, 10)).entries).toEqual(events);
     });
 
-    test("an event carries the text its message had then, although the same change went on to alter it", async () => {
+    test("an event contains the text of its message at that point, although the same change altered it later", async () => {
       const { store } = stage;
       const floor = new FloorWriter(store);
       const message = makeMessage("a", "m", { content: "so long a text that it would be kept once ".repeat(4) });
@@ -93,7 +93,7 @@ export function logContract(stage: StoreStage): void {
       expect((await store.findMessage(A, M))?.content).toBe(`${message.content}and more`);
     });
 
-    test("heads of many floors are one answer, without those that have no row", async () => {
+    test("the heads of many floors are read at once, without floors that have no row", async () => {
       const { store } = stage;
       for (const [id, length] of [["u:ann", 3] as const, ["u:bob", 1] as const]) {
         const floor = new FloorWriter(store, id);
@@ -104,7 +104,7 @@ export function logContract(stage: StoreStage): void {
       expect(await store.heads([])).toEqual(new Map());
     });
 
-    test("the newest time is that of the newest event, and outlives a deleted session", async () => {
+    test("the newest time is that of the newest event, and is kept when its session is deleted", async () => {
       const { store } = stage;
       expect(await store.newestTime()).toBe(0);
       const floor = new FloorWriter(store);
@@ -116,7 +116,7 @@ export function logContract(stage: StoreStage): void {
       expect(await store.newestTime()).toBe(NOON + 5);
     });
 
-    test("a deleted session leaves its last event to late readers, and nothing else", async () => {
+    test("a deleted session leaves only its last event, for late readers", async () => {
       const { store } = stage;
       const floor = new FloorWriter(store);
       const message = makeMessage("a", "m", { content: "saxophone ".repeat(30) });
@@ -144,7 +144,7 @@ export function logContract(stage: StoreStage): void {
       expect((await store.listSessions(query)).sessions.map(({ id }) => id)).toEqual(["b"]);
     });
 
-    test("a session that never existed is not located", async () => {
+    test("an unknown session has no place", async () => {
       expect(await stage.store.whereIs(A)).toBeUndefined();
     });
   });

@@ -16,7 +16,7 @@ const beforeLast = (texts: readonly string[]) => texts.slice(0, -1).reduce((sum,
 
 /** Large rows: a page ends at its limit in bytes, whatever number of rows was asked for. */
 export function pageContract(stage: StoreStage): void {
-  describe("pages of heavy rows", () => {
+  describe("pages of large rows", () => {
     /** Every page of a log, from its beginning. */
     async function pagesOf(read: (after: LogEntry | undefined) => Promise<LogEntry[] | undefined>) {
       const pages: LogEntry[][] = [];
@@ -24,7 +24,7 @@ export function pageContract(stage: StoreStage): void {
       return pages;
     }
 
-    test("pages of heavy rows of a log weigh no more than their bound and one event, and together are the log", async () => {
+    test("a page of a log weighs at most its limit plus one event, and all pages together are the log", async () => {
       const { store } = stage;
       const floor = new FloorWriter(store);
       const events: LogEntry[] = [];
@@ -45,7 +45,7 @@ export function pageContract(stage: StoreStage): void {
       }
     });
 
-    test("pages of heavy rows of a floor's log have the ends of deleted sessions at their places", async () => {
+    test("pages of a floor's log have the last events of deleted sessions at their places", async () => {
       const { store } = stage;
       const floor = new FloorWriter(store);
       for (let n = 0; n < 8; n++) {
@@ -64,7 +64,7 @@ export function pageContract(stage: StoreStage): void {
       expect(pages.length).toBeGreaterThan(2);
     });
 
-    test("an event heavier than a page is one by itself", async () => {
+    test("an event larger than a page is a page by itself", async () => {
       const { store } = stage;
       const floor = new FloorWriter(store);
       const events = [1, 2].map((n) => floor.event("data", { n, text: "x".repeat(2 * LOG_BYTES) }, { session: "a" }));
@@ -73,7 +73,7 @@ export function pageContract(stage: StoreStage): void {
       expect((await store.readFloorLog(floor.id, 1, 256)).entries).toEqual([events[1]]);
     });
 
-    test("pages of heavy rows of drafts end at about 1 MiB, and together are the drafts of the floor", async () => {
+    test("pages of drafts end at about 1 MiB, and together are the drafts of the floor", async () => {
       const { store } = stage;
       const floor = new FloorWriter(store);
       const drafts = Array.from({ length: COUNT }, (_, n) =>
@@ -94,7 +94,7 @@ export function pageContract(stage: StoreStage): void {
       expect(pages).toHaveLength(Math.ceil((COUNT * HEAVY.length) / ANSWER_BYTES));
     });
 
-    test("pages of heavy rows of messages end at about 1 MiB, from either side, and say that there is more", async () => {
+    test("pages of messages end at about 1 MiB, in either direction, and say that there are more", async () => {
       const { store } = stage;
       const floor = new FloorWriter(store);
       const messages = Array.from({ length: COUNT }, (_, n) => makeMessage("a", `m${n}`, { content: `${n} ${HEAVY}` }));
@@ -129,7 +129,7 @@ export function pageContract(stage: StoreStage): void {
       expect(await store.viewSession(A, 0)).toMatchObject({ messages: [], hasMore: true });
     });
 
-    test("pages of heavy rows of a message's log end at about 1 MiB, and say that there is more", async () => {
+    test("pages of a message's log end at about 1 MiB, and say that there are more", async () => {
       const { store } = stage;
       const floor = new FloorWriter(store);
       const message = makeMessage("a", "m", {});

@@ -14,7 +14,7 @@ export function pruneContract(stage: StoreStage): void {
     return [log?.entries.map(({ seq }) => seq), log?.lowWater];
   };
 
-  test("a doubt about the clock is kept, and replaced by the next one", async () => {
+  test("a doubt about the clock is stored, and replaced by the next one", async () => {
     const { store } = stage;
     expect(await store.doubtUntil()).toBe(0);
     await store.saveDoubt(NOON + DAY);
@@ -24,7 +24,7 @@ export function pruneContract(stage: StoreStage): void {
   });
 
   describe("pruning", () => {
-    test("receipts go after their time, a piece after another", async () => {
+    test("receipts are pruned when they expire, in pieces", async () => {
       const { store } = stage;
       const floor = new FloorWriter(store);
       const old = Array.from({ length: 5 }, (_, n) => floor.receipt(`old${n}`, { at: NOON - DAY - 5 + n }));
@@ -37,7 +37,7 @@ export function pruneContract(stage: StoreStage): void {
       expect([await prune({ limit: 2 }), await left()]).toEqual([false, ["new"]]);
     });
 
-    test("tombstones go with them, and the id is as if it never was", async () => {
+    test("tombstones are pruned when they expire, and the id is then as if never used", async () => {
       const { store } = stage;
       const floor = new FloorWriter(store);
       await floor.write({ sessions: [floor.session("a")] });
@@ -50,7 +50,7 @@ export function pruneContract(stage: StoreStage): void {
       expect((await store.readFloorLog(floor.id, 0, 10)).entries).toEqual([]);
     });
 
-    test("connections go when they expire", async () => {
+    test("connections are pruned when they expire", async () => {
       const { store } = stage;
       const row = { slots: [], version: 0 };
       await store.saveConnection({ ...row, id: "gone" as ConnectionId, expiresAt: NOON });
@@ -89,7 +89,7 @@ export function pruneContract(stage: StoreStage): void {
       expect((await store.viewFloor(floor.id, { sessions: 1, decisions: 9 })).decisions).toEqual([{ say: "kept" }]);
     });
 
-    test("a long log goes in pieces", async () => {
+    test("a long log is pruned in pieces", async () => {
       const floor = new FloorWriter(stage.store);
       const events = [...Array(7).keys()].map((at) => floor.event("data", {}, { session: at < 5 ? "a" : "b", at }));
       const sessions = ["a", "b"].map((id) => floor.session(id, { state: "archived" }));
@@ -103,7 +103,7 @@ export function pruneContract(stage: StoreStage): void {
       expect(pieces.at(-1)).toEqual([[], 5, [], 2]);
     });
 
-    test("an image stays as long as a message shows it", async () => {
+    test("an image is kept as long as a message shows it", async () => {
       const { store } = stage;
       const floor = new FloorWriter(store);
       const blob = (n: number, createdAt: number) => {
@@ -140,7 +140,7 @@ export function pruneContract(stage: StoreStage): void {
       expect(await there()).toEqual([undefined, undefined, undefined, undefined]);
     });
 
-    test("an image that is waiting for its message is not taken away", async () => {
+    test("an image that waits for its message is not pruned", async () => {
       const { store } = stage;
       const blob = { hash: "a".repeat(64), mimeType: "image/png", bytes: new Uint8Array([1]), createdAt: NOON - 5_000 };
       await store.putBlob(A, blob);
@@ -157,7 +157,7 @@ export function pruneContract(stage: StoreStage): void {
       expect(await store.getBlob(A, blob.hash)).toBeDefined();
     });
 
-    test("floors and their versions stay", async () => {
+    test("floors and their versions are never pruned", async () => {
       const floor = new FloorWriter(stage.store);
       await floor.write();
       await prune({ now: NOON + 999 * DAY, receiptsBefore: NOON + 999 * DAY, eventsBefore: NOON + 999 * DAY });

@@ -16,7 +16,7 @@ export function searchContract(stage: StoreStage): void {
   const find = async (q: string) => (await list({ q })).ids.split(" ").sort().join(" ");
 
   describe("lists of sessions", () => {
-    test("newest activity first, in pages, with the total of all", async () => {
+    test("sessions are listed by newest activity first, in pages, with the total number", async () => {
       const floor = new FloorWriter(stage.store);
       const sessions = [3, 1, 5, 2, 4].map((at) => floor.session(`s${at}`, { lastActivityAt: NOON + at }));
       await floor.write({ sessions });
@@ -27,7 +27,7 @@ export function searchContract(stage: StoreStage): void {
       expect((await list()).ids).toBe("s1 s5 s4 s3 s2");
     });
 
-    test("lists of sessions are narrowed by everything that is asked for together", async () => {
+    test("a list of sessions satisfies all given filters together", async () => {
       const floor = new FloorWriter(stage.store);
       const make = (id: string, at: number, over: Partial<Session>) =>
         floor.session(id, { lastActivityAt: NOON + at, ...over });
@@ -97,7 +97,7 @@ export function searchContract(stage: StoreStage): void {
       expect(await find("안내")).toBe("ko");
     });
 
-    test("a search wants all of several terms", async () => {
+    test("a search matches all of several terms", async () => {
       await write({
         both: { says: "导航到 Blue Note 爵士俱乐部" },
         one: { says: "导航到机场" },
@@ -109,7 +109,7 @@ export function searchContract(stage: StoreStage): void {
       expect(await find("blue airport")).toBe("");
     });
 
-    test("a search finds a session by its exact id, and by no part of it", async () => {
+    test("a search finds a session by its exact id, and not by a part of it", async () => {
       await write({ "Ses-1_x": {}, "ses-1_x": {} });
       expect(await find(" Ses-1_x ")).toBe("Ses-1_x");
       expect(await find("Ses-1")).toBe("");
@@ -123,7 +123,7 @@ export function searchContract(stage: StoreStage): void {
       expect(await find("--")).toBe("--");
     });
 
-    test("a search knows a message's words from when it is finished, and forgets those that changed or went", async () => {
+    test("a search finds a message's words once it is finished, and not those that were changed or deleted", async () => {
       const floor = await write({ a: {} });
       const a = "a" as SessionId;
       const draft = makeMessage("a", "d", { role: "assistant", status: "running", content: "turn" });
@@ -144,7 +144,7 @@ export function searchContract(stage: StoreStage): void {
       expect([await find("right"), await find("end")]).toEqual(["", ""]);
     });
 
-    test("a search follows a session's title and summary", async () => {
+    test("a search follows changes of a session's title and summary", async () => {
       const floor = await write({ a: { title: "Jazz", summary: "trumpets" } });
       await floor.write({ sessions: [floor.session("a", { title: "Blues", summary: "guitars" })] });
       const found = await Promise.all(["jazz", "trumpets", "blues", "guitars"].map(find));
@@ -153,7 +153,7 @@ export function searchContract(stage: StoreStage): void {
       expect([await find("blues"), await find("guitars")]).toEqual(["a", ""]);
     });
 
-    test("a title and a summary are no one phrase", async () => {
+    test("a phrase does not match across the title and the summary", async () => {
       await write({ a: { title: "导", summary: "航" } });
       expect(await find("导航")).toBe("");
     });
@@ -164,7 +164,7 @@ export function searchContract(stage: StoreStage): void {
       expect(await list({ q: "jazz" })).toEqual({ ids: "a", total: 1 });
     });
 
-    test("a long text is searchable at its beginning, and taken at any length", async () => {
+    test("only the beginning of a long text is searchable, and any length is accepted", async () => {
       await write({ a: { says: `beginning ${"word ".repeat(50_000)}end ${"x".repeat(5_000)}` } });
       expect([await find("beginning"), await find("end")]).toEqual(["a", ""]);
       expect(await find("beginning ".repeat(5_000))).toBe("a");

@@ -18,7 +18,7 @@ export function stagedContract(stage: StoreStage): void {
     stage.store.prune({ now: NOON, receiptsBefore: NOON - DAY, limit: 100, ...limits });
 
   describe("staged sessions", () => {
-    test("staged sessions show nowhere until a change adopts them, and then have all their messages, in order", async () => {
+    test("staged sessions are visible only once a change adopts them, and then have all their messages, in order", async () => {
       const { store } = stage;
       const floor = new FloorWriter(store);
       await floor.write({ sessions: [floor.session("other")] });
@@ -44,7 +44,7 @@ export function stagedContract(stage: StoreStage): void {
       expect((await contents())?.at(-1)).toBe("and on");
     });
 
-    test("staged sessions are adopted with a session whose floor is new, and are there after a restart", async () => {
+    test("staged sessions are adopted with a session on a new floor, and survive a restart", async () => {
       const floor = new FloorWriter(stage.store, "s:a");
       await stage.store.stageMessages(STAGED, messages(1), NOON);
       const adopted = [{ sessionId: A, stagedAs: STAGED }];
@@ -54,7 +54,7 @@ export function stagedContract(stage: StoreStage): void {
       expect((await stage.store.whereIs(A))?.floorId).toBe("s:a");
     });
 
-    test("staged sessions that are gone make a change a conflict, of which nothing is left", async () => {
+    test("a change that adopts missing staged sessions is a conflict, and leaves nothing", async () => {
       const { store } = stage;
       const floor = new FloorWriter(store);
       await floor.write();
@@ -64,7 +64,7 @@ export function stagedContract(stage: StoreStage): void {
       expect((await store.loadFloor(floor.id))?.version).toBe(1);
     });
 
-    test("staged sessions are adopted once, and never by a session whose id is in use", async () => {
+    test("a staged session is adopted once, and never by a session whose id is in use", async () => {
       const { store } = stage;
       const floor = new FloorWriter(store);
       await floor.write({ sessions: [floor.session("a")] });
@@ -78,7 +78,7 @@ export function stagedContract(stage: StoreStage): void {
       expect(await contents(b)).toEqual(["word0"]);
     });
 
-    test("staged sessions show images that were copied for their session, and go with it", async () => {
+    test("a staged session shows the images copied for it, which are deleted with it", async () => {
       const { store } = stage;
       const floor = new FloorWriter(store);
       const source = "source" as SessionId;
@@ -98,7 +98,7 @@ export function stagedContract(stage: StoreStage): void {
       expect(await store.getBlob(A, IMAGE.hash)).toBeUndefined();
     });
 
-    test("staged sessions are pruned piece by piece when nothing was added to them for a while, and release their images", async () => {
+    test("a staged session that is idle for a while is pruned in pieces, and releases its images", async () => {
       const { store } = stage;
       await store.putBlob(A, { ...IMAGE, bytes: new Uint8Array([1]), createdAt: NOON });
       await store.stageMessages(STAGED, [...messages(4), makeMessage("a", "m9", { images: [IMAGE] })], NOON);
@@ -115,7 +115,7 @@ export function stagedContract(stage: StoreStage): void {
       expect(await adopt("~two")).toBe("committed");
     });
 
-    test("staged sessions that are discarded go with the next pruning; an adopted one stays", async () => {
+    test("a discarded staged session is pruned next, and an adopted one is kept", async () => {
       const { store } = stage;
       const floor = new FloorWriter(store);
       await store.stageMessages(STAGED, messages(1), NOON);
@@ -141,7 +141,7 @@ export function stagedContract(stage: StoreStage): void {
       }
     });
 
-    test("staged sessions keep each message's id their own: the same id twice is refused, and adds nothing", async () => {
+    test("a staged session has each message id once: a second message with the id is refused, and adds nothing", async () => {
       const { store } = stage;
       await store.stageMessages(STAGED, messages(2), NOON);
       await expect(store.stageMessages(STAGED, [...messages(1, 2), ...messages(1)], NOON)).rejects.toThrow();

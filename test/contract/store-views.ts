@@ -35,13 +35,13 @@ export function viewContract(stage: StoreStage): void {
       return page && [page.messages.map((message) => message.id).join(" "), page.hasMore];
     };
 
-    test("messages come in the order in which they were written, the newest page first", async () => {
+    test("messages are listed in the order in which they were written, the newest page first", async () => {
       await talk();
       expect(await list({ limit: 3 })).toEqual(["m3 m8 m1", true]);
       expect(await list({ limit: 9 })).toEqual(["m9 m2 m7 m4 m5 m6 m3 m8 m1", false]);
     });
 
-    test("messages are paged backwards from a message and forwards from one", async () => {
+    test("messages are paged backwards or forwards from a message", async () => {
       await talk();
       expect(await list({ before: "m3", limit: 2 })).toEqual(["m5 m6", true]);
       expect(await list({ before: "m5", limit: 4 })).toEqual(["m9 m2 m7 m4", false]);
@@ -53,14 +53,14 @@ export function viewContract(stage: StoreStage): void {
       expect(await list({ after: "m2", before: "m3", limit: 2 })).toEqual(["m7 m4", true]);
     });
 
-    test("an unknown place to start from is not found; without the session there is nothing to list", async () => {
+    test("an unknown message to start from is not found, and a missing session has no messages", async () => {
       await talk();
       await expect(list({ after: "nothing", limit: 2 })).rejects.toMatchObject({ code: "not_found" });
       await expect(list({ before: "nothing", limit: 2 })).rejects.toMatchObject({ code: "not_found" });
       expect(await stage.store.listMessages("b" as SessionId, { limit: 2 })).toBeUndefined();
     });
 
-    test("a session is shown with its newest ones and the head they belong to", async () => {
+    test("a session is shown with its newest messages and the head they belong to", async () => {
       const floor = await talk();
       const view = await stage.store.viewSession(A, 2);
       expect(view).toMatchObject({ session: floor.session("a"), head: 1, hasMore: true });
@@ -69,7 +69,7 @@ export function viewContract(stage: StoreStage): void {
       expect(await stage.store.viewSession("b" as SessionId, 9)).toBeUndefined();
     });
 
-    test("log lines are paged in their order; a line that comes again is the same line", async () => {
+    test("log lines are paged in their order, and a repeated line is stored once", async () => {
       const floor = await talk();
       const lines = ["9", "2", "5"].map((name, n): LogLine => {
         return { id: name, stream: n === 1 ? "stderr" : "stdout", text: `line ${n}\n`, timestamp: NOON + n };
@@ -102,7 +102,7 @@ export function viewContract(stage: StoreStage): void {
       expect(await stage.store.viewFloor("u:nobody" as FloorId, LIMITS)).toEqual(empty);
     });
 
-    test("floors show their holder, the paused sessions, last paused first, and the queued ones, longest waiting first", async () => {
+    test("a floor shows its holder, the paused sessions, last paused first, and the queued ones, longest waiting first", async () => {
       const { store } = stage;
       const floor = new FloorWriter(store);
       const paused = (name: string, over: Partial<Session> = {}) => floor.session(name, { state: "paused", ...over });
@@ -135,7 +135,7 @@ export function viewContract(stage: StoreStage): void {
       expect([later.holder?.id, ...later.paused.map((session) => session.id)]).toEqual(["p1", "p2", "p3"]);
     });
 
-    test("floors show sessions and decisions up to the one with which each list reaches the size of an answer", async () => {
+    test("a floor shows sessions and decisions up to the one that reaches the size limit", async () => {
       const { store } = stage;
       const floor = new FloorWriter(store);
       const summary = "x".repeat(100_000);
@@ -156,7 +156,7 @@ export function viewContract(stage: StoreStage): void {
       expect(view.decisions.at(-1)?.say.slice(0, 2)).toBe("14");
     });
 
-    test("floors are listed in pages that end with the one that reaches the size of an answer", async () => {
+    test("floors are listed in pages that end with the one that reaches the size limit", async () => {
       const { store } = stage;
       const flags = Object.fromEntries(
         Array.from({ length: 32 }, (_, index) => [`${"f".repeat(60)}${String(index).padStart(4, "0")}`, true]),
@@ -173,7 +173,7 @@ export function viewContract(stage: StoreStage): void {
       expect(JSON.stringify(first.floors).length).toBeLessThan(1_300_000);
     });
 
-    test("floors show and count the ducked sessions, the highest priority first", async () => {
+    test("a floor shows and counts the ducked sessions, the highest priority first", async () => {
       const { store } = stage;
       const floor = new FloorWriter(store);
       const ducked = (name: string, priority: number) => floor.session(name, { state: "ducked", priority, level: -14 });
@@ -204,7 +204,7 @@ export function viewContract(stage: StoreStage): void {
       expect((await store.listFloors({ limit: 9 })).floors).toMatchObject([{ ducked: 1, paused: 2 }]);
     });
 
-    test("floors keep the order of paused sessions when the activity of one changes", async () => {
+    test("a floor keeps the order of its paused sessions when the activity of one changes", async () => {
       const { store } = stage;
       const floor = new FloorWriter(store);
       const paused = (name: string) => floor.session(name, { state: "paused" });
@@ -222,7 +222,7 @@ export function viewContract(stage: StoreStage): void {
       expect(view.paused.map(({ id }) => id)).toEqual(["second", "first"]);
     });
 
-    test("floors show the session that they are reserved for, until the reservation ends", async () => {
+    test("a floor shows the session that it is reserved for, until the reservation ends", async () => {
       const { store } = stage;
       const floor = new FloorWriter(store);
       const reserved = { sessionId: "p" as SessionId, until: NOON };
@@ -233,7 +233,7 @@ export function viewContract(stage: StoreStage): void {
       expect(await store.viewFloor(floor.id, LIMITS)).not.toHaveProperty("reserved");
     });
 
-    test("floors are listed by id, page by page, by state, and to their owners", async () => {
+    test("floors are listed by id, in pages, by state, and to their owners", async () => {
       const { store } = stage;
       const floors = ["u:ann", "u:ann/rear", "u:bob", "u:cid"].map((id) => new FloorWriter(store, id));
       const [ann, rear, bob, cid] = floors as [FloorWriter, FloorWriter, FloorWriter, FloorWriter];
@@ -282,7 +282,7 @@ export function viewContract(stage: StoreStage): void {
       expect(await idsOf({ ownerId: "bob", state: "held" })).toEqual([]);
     });
 
-    test("floors have a log that is read from its end, deleted sessions' last events included", async () => {
+    test("a floor's log is read from its end, including deleted sessions' last events", async () => {
       const { store } = stage;
       const floor = new FloorWriter(store);
       const other = new FloorWriter(store, "u:bob");
@@ -311,7 +311,7 @@ export function viewContract(stage: StoreStage): void {
       });
     });
 
-    test("floors show their last decisions, the newest last, and no other floor's", async () => {
+    test("a floor shows its last decisions, the newest last, and no other floor's", async () => {
       const { store } = stage;
       const [ann, bob] = [new FloorWriter(store, "u:ann"), new FloorWriter(store, "u:bob")];
       const decide = (floor: FloorWriter, say: string) => floor.event("arbitration", { say });
@@ -347,7 +347,7 @@ export function viewContract(stage: StoreStage): void {
       expect(await store.loadConnection(row.id)).toEqual({ ...bare, version: 2 });
     });
 
-    test("connections and blobs of several bindings at once one is saved", async () => {
+    test("exactly one of several concurrent writes of a connection is saved", async () => {
       const saves = Array.from({ length: 10 }, () => stage.store.saveConnection(row));
       expect((await Promise.all(saves)).filter((outcome) => outcome === "saved")).toHaveLength(1);
     });

@@ -27,12 +27,12 @@ export function ticketContract(name: string, open: () => Promise<TicketPlace>): 
       expect(await tickets.take("two")).toBe('{"id":"bob"}');
     });
 
-    test("tickets that were never put are unknown", async () => {
+    test("an unknown ticket returns nothing", async () => {
       const tickets = await (await start()).connect();
       expect(await tickets.take("made-up")).toBeUndefined();
     });
 
-    test("tickets are the same on every gateway, and one of many gets them", async () => {
+    test("a ticket is shared by all gateways, and only one of many callers gets it", async () => {
       const place = await start();
       const gateways = await Promise.all([place.connect(), place.connect()]);
       await gateways[0]!.put("one", "grant", 30_000);
@@ -40,7 +40,7 @@ export function ticketContract(name: string, open: () => Promise<TicketPlace>): 
       expect(taken.filter((grant) => grant !== undefined)).toEqual(["grant"]);
     });
 
-    test("tickets are gone after their time", async () => {
+    test("a ticket expires after its time", async () => {
       const place = await start();
       const tickets = await place.connect();
       await tickets.put("brief", "grant", 40);

@@ -17,7 +17,7 @@ ticketContract("memory", async () => {
 });
 
 describe("tickets in memory", () => {
-  test("tickets in memory are bounded: the oldest makes room", async () => {
+  test("the number of tickets in memory is limited: the oldest is dropped", async () => {
     const tickets = new MemoryTickets(new VirtualClock());
     for (let index = 0; index < 10_001; index++) await tickets.put(`ticket-${index}`, "grant", 30_000);
     expect(await tickets.take("ticket-0")).toBeUndefined();
@@ -55,7 +55,7 @@ describeWith(redis, await chooseServer(redis), "over Redis", (start) => {
     };
   });
 
-  test("a failure does not name the ticket, although the vendor's does", async () => {
+  test("a failure's message does not contain the ticket, although the driver's error does", async () => {
     const tickets = await open(server.url, "spoilt");
     onTestFinished(() => tickets.close());
     await tickets.connection.rpush("spoilt.ticket.hidden", "no text");
@@ -78,7 +78,7 @@ describeWith(redis, await chooseServer(redis), "over Redis", (start) => {
 });
 
 describeWith(redis, await chooseServer(redis, { own: true }), "over a Redis that is frozen", (start) => {
-  test("tickets are unavailable, soon", async () => {
+  test("tickets become unavailable within a short time", async () => {
     const server = await start();
     const tickets = await open(server.url, "e");
     onTestFinished(async () => {

@@ -12,7 +12,7 @@ import { readPage } from "./page.ts";
 const AGENT = "subject" as AgentId;
 
 test.each(["docs/agents.md", "docs/agents.zh.md"])(
-  "%s shows the adapter of the example as it is, in at most thirty lines",
+  "%s shows the example's adapter unchanged, in at most thirty lines",
   async (path) => {
     const { text } = readPage(path).blocks.find(({ info }) => info === "ts adapter")!;
     expect(text).toBe(await readFile("examples/adapter/http-agent.ts", "utf8"));
@@ -46,7 +46,7 @@ agentContract("the example of docs/agents.md", async (): Promise<AgentSubject> =
 });
 
 describe("the example of docs/agents.md", () => {
-  test("the example of docs/agents.md sends the message, and streams text whose characters are cut between chunks", async () => {
+  test("the adapter of docs/agents.md sends the message, and streams text whose characters are split between chunks", async () => {
     const bytes = Buffer.from("晴，22 度。");
     await using server = await SmallServer.start((response) => {
       response.write(bytes.subarray(0, 2));
@@ -61,7 +61,7 @@ describe("the example of docs/agents.md", () => {
     ["hangs up", (response) => response.destroy(), "provider_unreachable", ""],
     ["breaks off", breakOff, "provider_unreachable", SPOKEN[0]!],
   ])(
-    "the example of docs/agents.md fails with a code for the user where the server %s, and keeps its text",
+    "the adapter of docs/agents.md fails with a code for the user if the server %s, and keeps its text",
     async (_, answer, code, said) => {
       await using server = await SmallServer.start(answer);
       const { parts, failure } = await playToFailure(createHttpAgent(AGENT, server.url), turnOf("hello"));

@@ -12,7 +12,7 @@ const excerpts = readPages().flatMap(({ path, blocks }) =>
     .map(({ info, text }) => ({ path, text: info === "yaml agent" ? `agents:\n${text.replace(/^/gm, "  ")}` : text })),
 );
 
-test("every piece of a catalogue that a page shows is a catalogue", () => {
+test("every excerpt of a catalogue on a page is valid", () => {
   expect(excerpts.length).toBeGreaterThan(5);
   for (const { path, text } of excerpts) {
     const reading = readCatalog(text);
@@ -20,14 +20,14 @@ test("every piece of a catalogue that a page shows is a catalogue", () => {
   }
 });
 
-test("docs/operations.md shows a file of keys that is one", () => {
+test("docs/operations.md shows a valid file of keys", () => {
   const shown = readPage("docs/operations.md").blocks.filter(({ info }) => info === "yaml keys");
   expect(shown.map(({ text }) => readKeys(text))).toMatchObject([
     { ok: true, keys: [{ owner: "alice" }, { operator: true }] },
   ]);
 });
 
-test("docs/arbitration.md shows every key of the file", () => {
+test("docs/arbitration.md shows every key of the catalogue", () => {
   const { text } = readPage("docs/arbitration.md").blocks.find(({ info }) => info === "yaml")!;
   const { agents, policy, priority_rules, user_preferences } = CatalogFile.shape;
   const agent = agents.element.shape;

@@ -6,7 +6,7 @@ import { readPage } from "./page.ts";
 
 const PAGES = ["docs/agents-command.md", "docs/agents-command.zh.md"];
 
-test.each(PAGES)("the whole agent that %s shows answers a turn", async (path) => {
+test.each(PAGES)("the whole agent on %s answers a turn", async (path) => {
   const { text } = readPage(path).blocks.find(({ info }) => info === "yaml agent")!;
   const reading = readCatalog(`agents:\n${text.replace(/^/gm, "  ")}`);
   if (!reading.ok) throw new Error("the page shows no catalogue");

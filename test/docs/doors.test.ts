@@ -32,7 +32,7 @@ async function run(name: string): Promise<string> {
   }
 }
 
-test("the commands of docs/doors.md answer as it shows", async () => {
+test("the commands of docs/doors.md answer as shown", async () => {
   const { blocks } = page;
   let compared = 0;
   for (const [index, { info, text }] of blocks.entries()) {
@@ -48,7 +48,7 @@ test("the commands of docs/doors.md answer as it shows", async () => {
   expect(compared).toBeGreaterThanOrEqual(2);
 });
 
-test("the stream of docs/doors.md begins as it shows", async () => {
+test("the stream of docs/doors.md begins as shown", async () => {
   const at = page.blocks.findIndex(({ info, text }) => info === "sh" && requestsOf(text)![0]!.isStream);
   const { url, method, headers, body } = requestsOf(page.blocks[at]!.text)![0]!;
   const answer = await fetch(url.replace(SHOWN_URL, node.url), { method, headers, body: body! });
@@ -60,7 +60,7 @@ test("the stream of docs/doors.md begins as it shows", async () => {
   }
 });
 
-test("the programs of docs/doors.md for OpenAI's client run as they stand", async () => {
+test("the programs of docs/doors.md for OpenAI's client run unchanged", async () => {
   expect(await run("openai")).toBe("Hello there.");
   expect(await run("responses")).toBe("You said: and now?");
 });

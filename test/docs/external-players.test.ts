@@ -39,7 +39,7 @@ function testWithCurl(name: string, run: () => Promise<void>): void {
 }
 
 test.each(PAGES)(
-  "%s shows what its commands answer, in their order",
+  "the commands of %s answer as shown, in their order",
   async (path) => {
     const url = await startCar();
     const { blocks } = readPage(path);

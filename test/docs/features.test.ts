@@ -24,7 +24,7 @@ function hasTest(file: string, name: string): boolean {
   return false;
 }
 
-test("every test that shows a feature is there", () => {
+test("every test that a feature names exists", () => {
   const named = tables.flat().flatMap(([, , , cell]) => shownBy(cell!));
   expect(named.length).toBeGreaterThan(70);
   expect(named.filter(({ file, name }) => !hasTest(file, name))).toEqual([]);
@@ -32,7 +32,7 @@ test("every test that shows a feature is there", () => {
   expect(hasTest("test/architecture.test.ts", "the code")).toBe(false);
 });
 
-test("every requirement has its row, in order, with its state, and what is done is shown", () => {
+test("every requirement has its row, in order, with its state, and every done one names tests", () => {
   expect(tables.map((rows) => rows.length)).toEqual([12, 8, 11, 10, 6, 5, 11, 15, 18]);
   for (const rows of tables) {
     for (const [index, [number, what, state, cell]] of rows.entries()) {

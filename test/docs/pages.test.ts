@@ -23,7 +23,7 @@ function objection(page: Page, link: string): string | undefined {
 }
 
 describe("every page", () => {
-  test("every page leads to pages and headings that are there", () => {
+  test("every link on a page leads to an existing page and heading", () => {
     const links = pages.flatMap((page) =>
       [...page.prose.matchAll(/\]\(([^)\s]+)\)/g)].map(([, link]) => ({ page, link: link! })),
     );
@@ -34,7 +34,7 @@ describe("every page", () => {
     expect(objection(readPage("README.md"), "docs/glossary.md#none")).toBeDefined();
   });
 
-  test("every page names files that are there", () => {
+  test("every file that a page names exists", () => {
     const named = living.flatMap((page) => codeOf(page.prose).map((code) => ({ path: page.path, code })));
     const paths = named.filter(({ code }) => /^(src|test|docs|config|migrations|bench|examples)\/[\w./-]+$/.test(code));
     const files = named.filter(({ code }) => /^[\w-]+\.ts$/.test(code));
@@ -45,7 +45,7 @@ describe("every page", () => {
     expect(files.filter(({ code }) => !sources.some((source) => basename(source) === code))).toEqual([]);
   });
 
-  test("every page names scripts that are there", () => {
+  test("every script that a page names exists", () => {
     const named = pages.flatMap(({ text }) => [...text.matchAll(/npm run ([\w:-]+)/g)].map(([, name]) => name!));
     expect(named.length).toBeGreaterThan(3);
     expect(named.filter((name) => !(name in scripts))).toEqual([]);
@@ -57,7 +57,7 @@ describe("every page", () => {
     expect(places.test("see /home/ann/notes")).toBe(true);
   });
 
-  test("every page has one title, and skips no level of headings", () => {
+  test("every page has one title, and skips no heading level", () => {
     for (const { path, headings } of pages) {
       expect(headings.filter(({ level }) => level === 1).length, path).toBe(1);
       for (const [index, { level, text }] of headings.entries()) {
@@ -78,7 +78,7 @@ test("docs/architecture.md lists the files of src and page", () => {
   expect(names.filter((name) => !isThere(name))).toEqual([]);
 });
 
-test("every decision has a number of its own, and a page has its status", () => {
+test("every ADR has a unique number, and its status is on a page", () => {
   const decisions = pages.filter(({ path }) => path.startsWith("docs/adr/"));
   expect(decisions.map(({ path }) => Number(/\/(\d{4})-/.exec(path)![1]))).toEqual(
     decisions.map((_, index) => index + 1),

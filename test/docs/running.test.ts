@@ -55,7 +55,7 @@ async function typesFrom(url: string, count: number): Promise<string[]> {
 }
 
 test.each(["README.md", "docs/guide-agents.md"])(
-  "%s shows what its commands answer",
+  "the commands of %s answer as shown",
   async (path) => {
     const url = await startNode();
     let asked: ShownRequest[] = [];
@@ -89,7 +89,7 @@ test.each(["README.md", "docs/guide-agents.md"])(
   30_000,
 );
 
-test("the shown output is compared with the real output", () => {
+test("the comparison of shown and real output finds differences", () => {
   expect(difference({ a: "…", b: [{ c: 1 }] }, { a: 7, b: [{ c: 1, d: 2 }, 3], e: 4 })).toBeUndefined();
   expect(difference({ a: "…" }, {})).toBe("answer.a is missing");
   expect(difference({ b: [{ c: 1 }] }, { b: [{ c: 2 }] })).toBe("answer.b.0.c is 2, not 1");
@@ -118,7 +118,7 @@ test("docs/protocol.md has every route, and its fields", async () => {
   }
 });
 
-test("an app that was made has touched nothing, and starts once", async () => {
+test("creating an app touches no file, and it starts once", async () => {
   const place = join(folder, "made", "interlock.db");
   const app = createApp({ settings: settingsWith(`sqlite:${place}`), env: {} });
   expect(existsSync(join(folder, "made"))).toBe(false);

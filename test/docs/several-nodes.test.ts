@@ -95,7 +95,7 @@ describeWith(POSTGRES, await chooseServer(POSTGRES), "several nodes, as pages sh
     return (await answer.json()) as { success: boolean; position: string; runId: string };
   };
 
-  test("the three of README.md print what is shown, and a turn goes through all of them", async () => {
+  test("the three nodes of README.md print what is shown, and a turn passes through all of them", async () => {
     const { printed, url, stop } = await startNodes();
     expect(printed).toBe(shown(readme, "--roles orchestrator")[1]);
     expect(await ask(url, "/session/create", { id: "talk", agentId: "general", activate: true })).toMatchObject({
@@ -108,7 +108,7 @@ describeWith(POSTGRES, await chooseServer(POSTGRES), "several nodes, as pages sh
     await stop();
   }, 60_000);
 
-  test("the queue is looked into by the epoch, as docs/operations.md does", async () => {
+  test("the queue is found by the epoch, as docs/operations.md shows", async () => {
     const [sql] = /'(SELECT [^']+)'/.exec(shown(operations, "SELECT epoch")[0])!.slice(1);
     const [row] = await askDatabase(store, sql!);
     const [sh] = shown(operations, "getJobCounts");
@@ -120,7 +120,7 @@ describeWith(POSTGRES, await chooseServer(POSTGRES), "several nodes, as pages sh
     expect(printed).toBe(`runs ${none}\ntimers ${none}\n`);
   }, 30_000);
 
-  test("after a restored store got a new name, clients read from the beginning", async () => {
+  test("after a restored store got a new epoch, clients read from the beginning", async () => {
     const before = await startNodes();
     const { position } = await ask(before.url, "/session/talk");
     await before.stop();

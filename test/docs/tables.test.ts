@@ -40,7 +40,7 @@ const paragraphOn = (word: string): string =>
   new RegExp(`^\\*\\*${word}\\*\\*[\\s\\S]*?\n\n`, "m").exec(protocol.prose)![0];
 
 describe("docs/protocol.md", () => {
-  test("docs/protocol.md has every failure, with its status and whether to try again", () => {
+  test("docs/protocol.md has every error code, with its status and whether it is retryable", () => {
     const rows = only(tablesOf(protocol, "code", "HTTP", "retry"));
     expect(rows.map(([code, status, retry]) => [codeOf(code!)[0], status, retry])).toEqual(
       Object.entries(ERRORS).map(([code, { status, retry }]) => [code, String(status), retry]),
@@ -86,7 +86,7 @@ describe("docs/protocol.md", () => {
     for (const { value } of CONFIRMATION_OPTIONS) expect(row[1]).toContain(`\`${value}\``);
   });
 
-  test("docs/protocol.md has every message a client may send, with its fields", () => {
+  test("docs/protocol.md has every message that a client may send, with its fields", () => {
     const rows = only(tablesOf(protocol, "type", "fields", "does"));
     const shapes = ClientMessage.options.map(({ shape }) => shape);
     expect(namesIn(rows)).toEqual(shapes.map(({ type }) => type.value));
@@ -109,7 +109,7 @@ describe("docs/arbitration.md", () => {
     expect(codeOf(sentence[2]!)).toEqual([...REASONS]);
   });
 
-  test("docs/arbitration.md shows a decision that is one", () => {
+  test("docs/arbitration.md shows a valid decision", () => {
     const shown = arbitration.blocks.find(({ info }) => info === "json")!;
     expect(Decision.safeParse(JSON.parse(shown.text.replaceAll("…", "s1"))).error).toBeUndefined();
   });
@@ -158,7 +158,7 @@ describe("docs/operations.md", () => {
     ["a reader that takes nothing", BOUNDS.stallMs / 1_000],
     ["living sessions of a connection", BOUNDS.bindings],
     ["a user's message, an image, images", MAX_CONTENT, MAX_IMAGE, MAX_IMAGES],
-  ])("docs/operations.md has the bound: %s", (bound, ...values) => {
+  ])("docs/operations.md has the limit: %s", (bound, ...values) => {
     const row = only(tablesOf(operations, "bound", "value")).find(([name]) => name === bound);
     const documented = ((row?.[1] ?? "").match(/\d[\d,]*/g) ?? []).map((digits) => Number(digits.replaceAll(",", "")));
     expect(documented).toEqual(values);

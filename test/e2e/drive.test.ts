@@ -25,7 +25,7 @@ function toldIn(scene: string): string[] {
   return told;
 }
 
-it.concurrent("the four scenes go as the rules say, and the timeline tells how", async () => {
+it.concurrent("the drive's four scenes go as the rules say, and the timeline explains them", async () => {
   await using server = await ServerProcess.start();
   const { code, text, lines } = await printed(server.url);
 
@@ -64,7 +64,7 @@ it.concurrent("the four scenes go as the rules say, and the timeline tells how",
   expect(sessions.filter(({ state }) => state === "active")).toEqual([]);
 }, 60_000);
 
-it.concurrent("against the car a prompt is heard over the music and in a call, and the timeline tells how", async () => {
+it.concurrent("the drive against the car has a prompt over the music and in a call, and the timeline explains it", async () => {
   const flags = ["--store", "sqlite::memory:", "--config", "config/car.yaml"];
   await using server = await ServerProcess.start({ flags });
   const { code, text, lines } = await printed(server.url);
@@ -79,7 +79,7 @@ it.concurrent("against the car a prompt is heard over the music and in a call, a
   expect(told).toContain("Navigation prompt ▽ starts, at its own volume");
 }, 60_000);
 
-it.concurrent("where no server answers, a sentence says so", async () => {
+it.concurrent("the drive reports that no server answers, in a sentence", async () => {
   const server = await ServerProcess.start();
   await server.kill();
   const { code, text } = await printed(server.url);
@@ -89,7 +89,7 @@ it.concurrent("where no server answers, a sentence says so", async () => {
   );
 });
 
-it.concurrent("against a node with authentication it sends the token, and without one it says that a token is needed", async () => {
+it.concurrent("the drive sends the token to a node with authentication, and says that a token is needed if it has none", async () => {
   const [user, operator] = ["user-key-0123456789abcdef0123456789", "ops-key-0123456789abcdef01234567890"];
   const folder = await mkdtemp(join(tmpdir(), "interlock-drive-"));
   try {
@@ -113,13 +113,13 @@ it.concurrent("against a node with authentication it sends the token, and withou
   }
 }, 60_000);
 
-it.concurrent("an invalid address is reported", async () => {
+it.concurrent("the drive reports an invalid address", async () => {
   const { code, text } = await printed("nowhere");
   expect(code).toBe(1);
   expect(text).toBe("baseUrl must be an address with http or https, without query: nowhere\n");
 });
 
-it.concurrent("against a server with other priorities it names the ones that the scenes need", async () => {
+it.concurrent("the drive names the priorities that its scenes need if the server has others", async () => {
   const folder = await mkdtemp(join(tmpdir(), "interlock-drive-"));
   try {
     const shipped = await readFile("config/agents_config.yaml", "utf8");
@@ -139,7 +139,7 @@ it.concurrent("against a server with other priorities it names the ones that the
   }
 });
 
-it.concurrent("a scene that does not go as the rules say fails the drive, and the others are played", async () => {
+it.concurrent("the drive fails when a scene does not go as the rules say, and plays the other scenes", async () => {
   const folder = await mkdtemp(join(tmpdir(), "interlock-drive-"));
   try {
     const shipped = await readFile("config/agents_config.yaml", "utf8");
@@ -157,7 +157,7 @@ it.concurrent("a scene that does not go as the rules say fails the drive, and th
   }
 }, 60_000);
 
-it.concurrent("a drive that is stopped leaves nothing running", async () => {
+it.concurrent("the drive leaves nothing running when it is stopped", async () => {
   await using server = await ServerProcess.start();
   const stopping = new AbortController();
   const client = createClient({ baseUrl: server.url });

@@ -76,7 +76,7 @@ describe("help", () => {
     },
   );
 
-  test("help of serve has every setting", async () => {
+  test("help of serve lists every setting", async () => {
     const { stdout } = await interlock("serve", "--help");
     for (const { name, flag } of SETTINGS) expect(stdout).toContain(`${flag} (${name})`);
   });
@@ -98,12 +98,12 @@ describe("a mistake", () => {
     expect(stderr).not.toMatch(/\n\s+at /);
   });
 
-  test("a mistake in a variable's name is reported with the name that was meant", async () => {
+  test("a mistake in a variable's name is reported with a similar name", async () => {
     const { code, stderr } = await ending(begin(["serve"], { INTERLOCK_STOER: "sqlite::memory:" }));
     expect([code, stderr]).toEqual([1, expect.stringContaining("did you mean INTERLOCK_STORE?")]);
   });
 
-  test("a mistake of a port in use, or an address of another machine, is reported with the remedy", async () => {
+  test("a port in use, or an address of another machine, is reported with the remedy", async () => {
     const other = createServer().listen(0, "127.0.0.1");
     onTestFinished(() => void other.close());
     await once(other, "listening");
@@ -131,7 +131,7 @@ describe("a node in an empty folder", () => {
     expect(existsSync(join(folder, "data/interlock.db"))).toBe(true);
   });
 
-  test("a node in an empty folder listens where INTERLOCK_PORT says", async () => {
+  test("a node in an empty folder listens at INTERLOCK_PORT", async () => {
     const { url } = await listening(begin(["serve"], { INTERLOCK_PORT: "0", PORT: "1" }));
     expect((await fetch(`${url}/health`)).status).toBe(200);
   });
@@ -150,14 +150,14 @@ describe("a node in an empty folder", () => {
   );
 });
 
-test.each([["drive"], ["check"]])("%s whose reader leaves ends quietly", async (verb) => {
+test.each([["drive"], ["check"]])("%s ends silently when its reader has left", async (verb) => {
   const { url } = await listening(begin(["serve", "--port", "0"]));
   const child = begin(verb === "drive" ? ["drive", url] : ["check"]);
   child.stdout!.destroy();
   expect(await ending(child)).toEqual({ code: 0, stdout: "", stderr: "" });
 });
 
-test("an older Node prints the required version, in a sentence", async () => {
+test("an older Node prints the required version in a sentence", async () => {
   const older = 'Object.defineProperty(process, "versions", { value: { ...process.versions, node: "20.20.0" } })';
   const pretending = [process.execPath, "--import", `data:text/javascript,${encodeURIComponent(older)}`];
   const printed = await ending(begin(["serve"], {}, pretending));
@@ -169,7 +169,7 @@ test("an older Node prints the required version, in a sentence", async () => {
 const own = "/usr/bin/node";
 const isOlder =
   existsSync(own) && Number((await ending(spawn(own, ["-p", "process.versions.node.split('.')[0]"]))).stdout) < 24;
-test.runIf(isOlder)("a real older Node can read the entry", async () => {
+test.runIf(isOlder)("a real older Node can parse the entry file", async () => {
   const printed = await ending(begin(["serve"], {}, [own]));
   expect(printed).toMatchObject({ code: 1, stdout: "" });
   expect(printed.stderr).toMatch(/^interlock: needs Node 24 or newer, and this is Node \d+\.\d+\.\d+\.\n.+\n$/);

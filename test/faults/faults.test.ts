@@ -6,7 +6,7 @@ const SEEDS = Number(process.env["FAULT_SEEDS"] ?? 1);
 const FROM = Number(process.env["FAULT_FROM"] ?? 1);
 
 test.each(Array.from({ length: SEEDS }, (_, n) => FROM + n))(
-  "random commands on a node that is killed leave what was acknowledged, once, by every way of reading (seed %i)",
+  "a killed node keeps what it acknowledged under random commands, once, by every kind of read (seed %i)",
   async (seed) => {
     const { commands, done, kills } = await checkFaults(seed);
     console.info(`seed ${seed}: ${commands} commands, ${done} done, ${kills} kills`);

@@ -88,7 +88,7 @@ function openSide(replace: (store: MemoryStore) => Partial<Store> = () => ({})) 
   return { store, bus, gateway, feed: new FloorFeed(store, bus), pass, read, served, life, clock };
 }
 
-describe("a reader that comes to a gateway that is behind it", () => {
+describe("a reader that reconnects to a gateway behind it", () => {
   test("a reader that reconnects to a gateway behind its position does not see a finished message as unfinished", async () => {
     const { gateway, feed, bus, pass, read } = openSide();
     const target = { floorId: "u:ann" as FloorId, sessionId: "a" as SessionId };
@@ -141,7 +141,7 @@ describe("a connection", () => {
     expect(parseConnectionPosition(after.position()!)?.slots.map(({ seq }) => seq)).toEqual([2, 1]);
   });
 
-  test("a connection that is bound to more while the history of a floor is read is given all of it, from the first event", async () => {
+  test("a connection that is bound to a session while its floor's history is read gets all events, from the first", async () => {
     let log: Promise<void> = Promise.resolve();
     const { feed, pass, read, served, life, clock, bus } = openSide((store) => ({
       readFloorLog: async (id, after, limit) => {
@@ -174,7 +174,7 @@ describe("a connection", () => {
     expect(["a", "b", "c"].map(reader.placesOf)).toEqual([[1], [1], [1, 2]]);
   });
 
-  test("a connection to sessions that act on one another while it looks at one after the other misses nothing (history 502468)", async () => {
+  test("a connection to several sessions that change during its reads misses nothing (history 502468)", async () => {
     const { feed, pass, read, served, life, clock, bus, store } = openSide((own) => ({
       readSessionLog: async (id, after, limit) => {
         // One of them was read: then both change.

@@ -42,7 +42,7 @@ describe("turns that wait while their session is paused (history 741)", () => {
     return floor;
   }
 
-  test("turns that wait while their session is paused come before the turn that gets the floor back", () => {
+  test("turns that wait while their session is paused precede the turn that gets the floor back", () => {
     const floor = waiting();
     expect(floor.chat("music", "m3")).toMatchObject({ ok: true, messageId: "m3", decision: { outcome: "granted" } });
     expect(floor.state("music")).toBe("active.running");
@@ -92,7 +92,7 @@ describe("a queued session that is about to be woken when its time is up (histor
   const timersOf = (floor: FloorStage) =>
     floor.facts.flatMap((fact) => (fact.type === "effect.add" ? [fact.effect.id] : []));
 
-  test("a queued session that is about to be woken when its time is up is still woken", () => {
+  test("a queued session about to be woken when its queue_timeout passes is still woken", () => {
     const floor = reserved();
     const [, wake] = timersOf(floor);
     floor.now += 1_000;
@@ -100,7 +100,7 @@ describe("a queued session that is about to be woken when its time is up (histor
     expect(floor.state("chat")).toBe("active.idle");
   });
 
-  test("a queued session that is about to be woken when its time is up leaves the queue when another comes before it", () => {
+  test("a queued session about to be woken when its queue_timeout passes leaves the queue if another precedes it", () => {
     const floor = reserved();
     floor.create("phone", { id: "second" });
     expect(floor.state("second")).toBe("active.idle");
@@ -141,7 +141,7 @@ describe("a floor that another node commits to while it is read (history 172)", 
     ],
   });
 
-  test("a floor that another node commits during a read is read again, and the torn read counts as no fault", async () => {
+  test("a floor that another node commits to during a read is read again, and the torn read is no fault", async () => {
     const store = new MemoryStore();
     const { tell } = makeHost(store);
     const session = { sessionId: "music", agentId: "music", userId: "ann" };
@@ -166,7 +166,7 @@ describe("a floor that another node commits to while it is read (history 172)", 
 });
 
 describe("a floor whose unfinished messages fill several pages", () => {
-  test("a floor whose unfinished messages fill several pages is continued by another node with all of them", async () => {
+  test("a floor whose unfinished messages fill several pages continues on another node with all of them", async () => {
     const store = new MemoryStore();
     const { tell } = makeHost(store);
     const agent = { kind: "master" as const, name: "music", depth: 0, path: ["music"] };
@@ -194,8 +194,8 @@ describe("a floor whose unfinished messages fill several pages", () => {
   });
 });
 
-describe("a batch that cannot be had whole (history 1850)", () => {
-  test("a batch that cannot be had whole is given up when all that was read for it has come: nothing reaches actors that are gone", async () => {
+describe("a batch that cannot be read completely (history 1850)", () => {
+  test("a batch that cannot be read completely is given up, and no dropped actor receives a command", async () => {
     const warn = vi.spyOn(console, "warn");
     onTestFinished(() => warn.mockRestore());
     const store = new MemoryStore();
@@ -221,7 +221,7 @@ describe("a batch that cannot be had whole (history 1850)", () => {
   });
 });
 
-describe("a worker that was given a run and reads the earlier conversation (history 59)", () => {
+describe("a worker that reads the conversation of its run (history 59)", () => {
   const EFFECT = {
     ...{ kind: "run", id: "effect", floorId: "u:ann", sessionId: "a", runId: "run", agentId: "music" },
     ...{ priority: 20, dueAt: NOON },
@@ -297,14 +297,14 @@ describe("a worker that was given a run and reads the earlier conversation (hist
     expect(asked.at(-1)).toMatchObject({ type: "run.report", n: 1, parts: [], outcome: { kind: "stopped" } });
   });
 
-  test("a worker that was given a run and reads the earlier conversation does not take a notice about an attempt before for one on its own", async () => {
+  test("a worker that reads a run's history ignores messages about an earlier attempt", async () => {
     const { tell, goOn, pulls } = await reading();
     await tell({ signal: "stop", attempt: 0 });
     await goOn();
     expect(pulls()).toBe(1);
   });
 
-  test("a worker that was given a run and reads the earlier conversation says that it drives the run", async () => {
+  test("a worker that reads a run's history answers that it drives the run", async () => {
     const { bus, tell, goOn } = await reading();
     let answers = 0;
     await bus.subscribe("who", () => {

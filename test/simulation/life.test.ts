@@ -26,7 +26,7 @@ function begin() {
 }
 
 describe("a process", () => {
-  test("a process has its own clock, and gets the answers that it asked for", async () => {
+  test("a process has its own clock, and gets the answers to its requests", async () => {
     const { life, clock, received, pass } = begin();
     expect(life.clock.now()).toBe(clock.now() + 5);
     await pass(60);
@@ -42,7 +42,7 @@ describe("a process", () => {
     expect([received, asked]).toEqual([[], [10]]);
   });
 
-  test("a process dies in the middle of what it does: what it had done before is done", async () => {
+  test("a process can die in the middle of its work: earlier work stays done", async () => {
     const { life, received, asked, pass } = begin();
     life.dieAfter(2);
     await pass(1_000);
@@ -63,7 +63,7 @@ describe("a process", () => {
     expect(received).toHaveLength(4);
   });
 
-  test("a process may have lost its messages meanwhile, and nothing else", async () => {
+  test("a waking process may have lost its messages, and nothing else", async () => {
     const { life, received, pass } = begin();
     await pass(15);
     life.sleep();
@@ -74,7 +74,7 @@ describe("a process", () => {
     expect(received).toEqual(["answer 0"]);
   });
 
-  test("a process does not call back a timer that it cancelled before it woke", async () => {
+  test("a process does not call a timer that it cancelled before it woke", async () => {
     const { life, pass, received } = begin();
     const timer = life.clock.after(5, () => received.push("timer"));
     life.sleep();
@@ -87,7 +87,7 @@ describe("a process", () => {
 });
 
 describe("the world's clock", () => {
-  test("the world's clock wakes in the order in which things are due, and those of one instant in the order in which they were asked for", async () => {
+  test("the world's clock fires timers in the order in which they are due, and those of one instant in their order of creation", async () => {
     const clock = new SimClock();
     const woken: string[] = [];
     for (const [name, delayMs] of [
@@ -118,7 +118,7 @@ describe("the world's clock", () => {
     expect(seen).toEqual(["walked", "next"]);
   });
 
-  test("the world's clock stops when it is over", async () => {
+  test("the world's clock stops when its history has ended", async () => {
     const clock = new SimClock();
     const begunAt = clock.now();
     let count = 0;

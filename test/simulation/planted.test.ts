@@ -9,15 +9,15 @@ import { report } from "./report.ts";
  */
 const ENOUGH = 200;
 
-describe("the simulation finds a system that", () => {
-  test.each(Object.entries(PLANTED))("%s", async (_, planted) => {
+describe("the simulation", () => {
+  test.each(Object.entries(PLANTED))("the simulation finds a system that %s", async (_, planted) => {
     const found = await playMany(1, ENOUGH, planted);
     expect(found?.broken).toBeDefined();
   });
 });
 
-describe("a history that breaks", () => {
-  test("a history that breaks reports its seed, its last steps, and how to repeat it", async () => {
+describe("a history that fails", () => {
+  test("a failed history reports its seed, its last steps, and how to repeat it", async () => {
     const found = await playMany(1, ENOUGH, PLANTED["keeps no receipts"]);
     const printed = report(found!, 5);
     expect(printed).toMatch(new RegExp(`^history ${found!.seed} is broken: .* left no receipt\\n`));

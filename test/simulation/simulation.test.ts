@@ -14,7 +14,7 @@ describe("a history", () => {
     for (const seed of seeds.toReversed()) expect([seed, await hashOf(seed)]).toEqual([seed, hashes[seed - 1]]);
   });
 
-  test("a history meets what it is to meet: conflicts, attempts that are replaced, readers that come back, nodes that die", async () => {
+  test("the histories contain conflicts, replaced attempts, reconnecting readers, and nodes that die", async () => {
     const seen = new Map<string, number>();
     for (let seed = 1; seed <= 60; seed++) {
       const { world } = await playHistory(seed);

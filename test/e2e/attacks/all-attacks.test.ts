@@ -169,7 +169,7 @@ const ATTACKS: Record<string, Attack> = {
   },
 };
 
-test("a node of the default settings answers others while it is attacked in every known way, in bounded memory", async () => {
+test("a node with default settings answers other clients in bounded memory during every known attack", async () => {
   const { file, remove } = await makeFolder();
   onTestFinished(remove);
   await using node = await ServerProcess.start({ flags: ["--store", `sqlite:${file}`] });

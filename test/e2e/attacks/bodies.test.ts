@@ -41,7 +41,7 @@ describe("a request that is refused", () => {
     [404, "PUT", "/floor/u%3Abob/flags", bearer(ANN)],
     [403, "POST", "/message", { Host: "evil.example" }],
     [400, "POST", "/%zz", {}],
-  ])("with %i (%s %s) is so before its body has come", async (status, method, path, headers) => {
+  ])("a request is refused with %i (%s %s) before its body has arrived", async (status, method, path, headers) => {
     const client = await open();
     await client.send(`${headOf(method, path, { ...headers, ...CHUNKED })}1\r\n{\r\n`);
     expect(await client.until(/\r\n\r\n/)).toMatch(new RegExp(`^HTTP/1\\.1 ${status} `));
@@ -61,7 +61,7 @@ describe("a request that is refused", () => {
     expect(await welcome.until(/"success"/)).toContain("HTTP/1.1 200 OK");
   });
 
-  test("a request that is refused leaves the connection to the next one, once its body has come", async () => {
+  test("a refused request leaves the connection to the next one once its body has arrived", async () => {
     const client = await open();
     const body = "x".repeat(100_000);
     await client.send(headOf("POST", "/nothing", { ...JSON_TYPE, "Content-Length": body.length }));
@@ -70,7 +70,7 @@ describe("a request that is refused", () => {
     expect(await client.until(/"status":"ok"/)).toMatch(/HTTP\/1\.1 200 OK/);
   });
 
-  test("a request that is refused is cut off when its body continues for longer than any may", async () => {
+  test("a refused request is cut off when its body exceeds the size limit", async () => {
     const client = await open();
     await client.send(headOf("POST", "/nothing", CHUNKED));
     while (!client.socket.destroyed) await client.send(oneByteChunks(10_000));
@@ -91,7 +91,7 @@ describe("a body", () => {
     expect(answer).toContain('"title":"naïve 車"');
   });
 
-  test("a body in more pieces than a body of its size needs is 413", async () => {
+  test("a body in more pieces than its size needs is 413", async () => {
     const client = await open();
     await client.send(write);
     await client.send(oneByteChunks(40_000));
@@ -102,7 +102,7 @@ describe("a body", () => {
   test.each<[string, unknown]>([
     ["flags", Object.fromEntries(Array.from({ length: 60_000 }, (_, index) => [`flag ${index}`, 1]))],
     ["nested arrays", Array.from({ length: 300 }, () => [[[[]]]])],
-  ])("with more values than any needs is 413 before they are looked at: %s", async (_, flags) => {
+  ])("a body with more values than the limit is 413 before they are validated: %s", async (_, flags) => {
     const { errorCode, error, issues } = (await refused(ops.ask("PUT", "/floor/u%3Aann/flags", flags))) as never as {
       errorCode: string;
       error: string;
@@ -121,7 +121,7 @@ describe("a body", () => {
   });
 });
 
-describe("bodies that are held back", () => {
+describe("bodies that are sent slowly", () => {
   const SIZE = 2 * 1_024 * 1_024;
   const head = headOf("POST", "/message", { ...JSON_TYPE, ...bearer(ANN), "Content-Length": SIZE });
   /** A body without its last byte. */
@@ -149,7 +149,7 @@ describe("bodies that are held back", () => {
   const fill = (from: string, count: number, headers?: string) =>
     Promise.all(Array.from({ length: count }, () => hold(from, headers)));
 
-  test("bodies that are held back of one address leave room for commands of the same address, and for large bodies of others", async () => {
+  test("slow bodies of one address leave room for its commands, and for large bodies of other addresses", async () => {
     const held = await fill("127.0.0.2", 17);
     expect(await whenRefused("127.0.0.2", held)).toContain('"retryable":true');
     const small = await open("127.0.0.2");
@@ -161,7 +161,7 @@ describe("bodies that are held back", () => {
     while (/"busy"/.test(await offer("127.0.0.2")));
   });
 
-  test("bodies that are held back of many addresses behind a proxy are bounded for the node", async () => {
+  test("slow bodies of many addresses behind a proxy are limited for the node", async () => {
     const held: RawSocket[] = [];
     for (let address = 1; address <= 5; address++) {
       held.push(...(await fill("127.0.0.9", 15, `X-Forwarded-For: 198.51.100.${address}\r\n`)));

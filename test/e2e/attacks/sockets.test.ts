@@ -13,7 +13,7 @@ async function start(settings: Record<string, string> = {}) {
   return { node, open };
 }
 
-test("a connection that asks for more answers than it may wait for is closed before they are made", async () => {
+test("a connection that pipelines more requests than allowed is closed before they are processed", async () => {
   const { node, open } = await start();
   const flood = await open();
   await flood.send(headOf("GET", "/openapi.json").repeat(4_000));
@@ -23,7 +23,7 @@ test("a connection that asks for more answers than it may wait for is closed bef
   expect((await node.get("/health")).status).toBe(200);
 });
 
-test("a connection may ask for some things at once, and gets them in order", async () => {
+test("a connection may pipeline a few requests, and gets the answers in order", async () => {
   const { open } = await start();
   const client = await open();
   const paths = Array.from({ length: 20 }, (_, index) => `/session/s${index}`);
@@ -34,7 +34,7 @@ test("a connection may ask for some things at once, and gets them in order", asy
   expect(statuses).toEqual([...paths.map((path) => (path.endsWith("9") ? 200 : 404)), 200]);
 });
 
-test("half-sent heads of one address keep no client out, not even another client of that address", async () => {
+test("half-sent heads of one address block no client, not even another client of that address", async () => {
   const { open } = await start({ INTERLOCK_ADDRESS_CONNECTIONS: "20" });
   const halves: RawSocket[] = [];
   for (let index = 0; index < 60; index++) {
@@ -69,7 +69,7 @@ test("an address whose connections all read streams is refused more of them, and
   }
 });
 
-test("bytes that are not a request, behind a stream that is open, end it and are not answered into it", async () => {
+test("malformed bytes behind an open stream end it, and no answer is written into it", async () => {
   const { open } = await start();
   const reader = await open();
   await reader.send(headOf("GET", "/events"));

@@ -135,12 +135,12 @@ const ROAD: Answer[] = [
 ];
 
 function behavesIn(evaluate: (expression: string) => Promise<string>): void {
-  test("a session is followed, and its answer is put together while it is written", async () => {
+  test("the client follows a session, and puts its answer together while it is written", async () => {
     const reports = JSON.parse(await evaluate(talk(node.url)));
     expect(reports).toEqual({ said: expect.stringMatching(/\w/), state: "active", grew: true });
   });
 
-  test("streams carry a ticket and no token, another one for each connection, and continue after a cut", async () => {
+  test("streams carry a ticket and no token, a new ticket for each connection, and continue after a cut", async () => {
     const proxy = await CuttingProxy.start(guarded.url);
     const isOpen = once(reports, "open");
     const followed = evaluate(reconnect(proxy.url));
@@ -156,7 +156,7 @@ function behavesIn(evaluate: (expression: string) => Promise<string>): void {
     expect(new Set(opened.map(({ ticket }) => ticket ?? "none")).size).toBe(opened.length);
   });
 
-  test("a participant's lease is renewed for as long as it takes part, and runs out when it leaves", async () => {
+  test("a participant's lease is renewed while it takes part, and lapses when it leaves", async () => {
     const { id, state } = JSON.parse(await evaluate(takePart(guarded.url)));
     expect(state).toBe("active");
     const ann = new Caller(guarded, KEY);
@@ -171,7 +171,7 @@ function behavesIn(evaluate: (expression: string) => Promise<string>): void {
   });
 }
 
-test("the client is light, and brings no validator", async () => {
+test("the client's script is small, and contains no validator", async () => {
   const size = (code: string) => gzipSync(code, { level: 9 }).length / 1_024;
   expect(size(bundle)).toBeLessThan(MAX_CLIENT);
   expect(size(await bundleForBrowsers("react/react"))).toBeLessThan(MAX_HOOKS);

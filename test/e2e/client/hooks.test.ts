@@ -14,7 +14,7 @@ afterAll(() => node.stop());
 afterAll(closeChromium);
 
 describeInChromium("the hooks of interlock/react", (open) => {
-  test("show sessions, a floor, all floors and the connection as they are, share their streams, and keep a lease", async () => {
+  test("hooks show sessions, a floor, all floors and the connection, share their streams, and renew a lease", async () => {
     const ann = new E2eClient(node);
     const { id, floorId } = await ann.hold("general");
     const player = new E2eClient(node);

@@ -18,7 +18,7 @@ const node = await NodeUnderTest.start();
 afterAll(() => node.stop());
 
 describe("a live session", () => {
-  test("a live session begins with the earlier messages, and has each answer whole", async () => {
+  test("a live session begins with the earlier messages, and shows each answer completely", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("general");
     await ann.talk(id, "hello");
@@ -47,7 +47,7 @@ describe("a live session", () => {
     await until(live, (view) => view.interactions.length === 0 && view.session?.activity === "idle");
   });
 
-  test("a live session follows what its session does while it is paused, and ends with it", async () => {
+  test("a live session follows its session while it is paused, and ends with it", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("general");
     const live = new LiveSession(createClient({ baseUrl: node.url }), id);
@@ -93,7 +93,7 @@ describe("a live floor", () => {
     expect(view.decisions.at(-1)).toMatchObject({ reason: "preempted" });
   });
 
-  test("a live floor is one of all floors", async () => {
+  test("a live list has all floors", async () => {
     const ann = new E2eClient(node);
     const live = new LiveFloors(createClient({ baseUrl: node.url }));
     const { id, floorId } = await ann.hold("music");
@@ -106,7 +106,7 @@ describe("a live floor", () => {
 });
 
 describe("streams by ticket", () => {
-  test("streams by ticket carry no token, and get another ticket for each connection", async () => {
+  test("streams by ticket contain no token, and get a new ticket for each connection", async () => {
     const key = "ann-key-0123456789abcdef0123456789";
     const file = await writeTemporary("keys.yaml", keysFile([{ owner: "ann", key }]), afterAll);
     const guarded = await NodeUnderTest.start({ settings: { INTERLOCK_AUTH: `keys:${file}` } });
@@ -145,7 +145,7 @@ describe("a lease", () => {
   };
   const leased = (leaseMs: number) => ({ state: "active", leaseMs }) as const;
 
-  test("a lease is renewed by its participant alone, about three times in its length", () => {
+  test("a lease is renewed only by its participant, about three times per lease", () => {
     const onlooker = begin(false);
     const participant = begin();
     for (const { lease } of [participant, onlooker]) lease.note(leased(3_000));
@@ -173,7 +173,7 @@ describe("a lease", () => {
     }
   });
 
-  test("a lease survives heartbeats that fail or get no answer: each gives way to the next", async () => {
+  test("a lease survives heartbeats that fail or get no answer: each is replaced by the next", async () => {
     const { send, lease } = begin();
     send.mockRejectedValueOnce(new Error("no network"));
     send.mockImplementation(() => new Promise(() => {}));
@@ -184,7 +184,7 @@ describe("a lease", () => {
     expect(isGivenUp).toEqual([true, true, true, false]);
   });
 
-  test("a lease is given up when the server says that the session is gone", async () => {
+  test("a lease is no longer renewed when the server reports that the session is gone", async () => {
     const { send, lease } = begin();
     const gone = new ClientError("session_archived", "gone", { status: 409, retryable: false });
     send.mockRejectedValue(gone);
@@ -193,7 +193,7 @@ describe("a lease", () => {
     expect(send).toHaveBeenCalledTimes(1);
   });
 
-  test("a lease is kept by a participant's view while the stream comes and goes, and a hidden page does not end it", async () => {
+  test("a participant's view renews its lease while the stream reconnects, and also on a hidden page", async () => {
     const players = await NodeUnderTest.start({ agents: PLAYERS });
     const proxy = await CuttingProxy.start(players.url);
     onTestFinished(async () => {

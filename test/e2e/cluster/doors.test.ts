@@ -122,7 +122,7 @@ await describeClusters("the doors of several gateways", (servers) => {
     expect(other.messages).toHaveLength(2);
   });
 
-  test("a chat completion that is repeated at another gateway under its key is the same run", async () => {
+  test("a chat completion repeated at another gateway with its key is the same run", async () => {
     const request = { model: "general", messages: say("count"), stream: true as const };
     const headers = { "Idempotency-Key": newId() };
     const read = async (node: ChildServer) => {
@@ -136,7 +136,7 @@ await describeClusters("the doors of several gateways", (servers) => {
     expect(first![1]).toBe(WHOLE);
   });
 
-  test("disconnecting a chat completion aborts its run wherever that is driven", async () => {
+  test("disconnecting a chat completion aborts its run, whichever worker drives it", async () => {
     const session = newId();
     const request = { model: "general", messages: say("play"), metadata: { session }, stream: true as const };
     for await (const { choices } of await openai(here).chat.completions.create(request)) {

@@ -82,7 +82,7 @@ await describeClusters("several gateways", (servers) => {
     }
   }
 
-  test("a call that comes in over one pauses the music for a listener at another", async () => {
+  test("a call created at one gateway pauses the music for a listener at another", async () => {
     await create(here, "music", "music", { userId: "ann" });
     const listener = await read(here, "/session/music/events");
     await here.post("/message", { type: "chat", sessionId: "music", content: "play" });
@@ -117,7 +117,7 @@ await describeClusters("several gateways", (servers) => {
     expect(titles).toEqual(["hello", ...Array.from({ length: 20 }, (_, n) => `t${n}`)]);
   });
 
-  test("a session that is made at one is bound to a connection at another, which continues anywhere", async () => {
+  test("a session created at one gateway is bound to a connection at another, which continues at any gateway", async () => {
     const connection = await read(here, "/events");
     const { connectionId } = (await connection.stream.next("connected")).data;
     const made = { id: "carol", userId: "carol", agentId: "counter", activate: true, connectionId };
@@ -131,7 +131,7 @@ await describeClusters("several gateways", (servers) => {
     await connection.until(({ logs }) => logs.get("carol")!.some(({ type }) => type === "complete"));
   });
 
-  test("the text of a running answer reaches readers of all of them, piece by piece", async () => {
+  test("the text of a running answer reaches readers at all gateways, piece by piece", async () => {
     await create(here, "dora", "counter");
     const readers = await Promise.all([here, there].map((node) => read(node, "/session/dora/events")));
     expect((await here.post("/message", { type: "chat", sessionId: "dora", content: "count" })).status).toBe(200);
@@ -142,7 +142,7 @@ await describeClusters("several gateways", (servers) => {
     }
   });
 
-  test("gateways lose their connection to Redis again and again, and readers get every event once, in order", async () => {
+  test("gateways lose their connection to Redis repeatedly, and readers get every event once, in order", async () => {
     const ids = Array.from({ length: 8 }, (_, n) => `cut${n}`);
     const connection = await read(here, "/events");
     const { connectionId } = (await connection.stream.next("connected")).data;
@@ -188,7 +188,7 @@ await describeClusters("several gateways", (servers) => {
     for (const { stream } of [...readers.keys(), connection]) expect(stream.ending).toBeUndefined();
   }, 60_000);
 
-  test("the last event before silence is there soon, though the bus lost it", async () => {
+  test("the last event before a silence arrives soon, though the bus lost it", async () => {
     const proxy = await DeafProxy.start(servers.redis().url);
     const deaf = await cluster.start(["gateway"], { INTERLOCK_BUS: proxy.url });
     await create(here, "quiet", "counter");
@@ -204,7 +204,7 @@ await describeClusters("several gateways", (servers) => {
     console.info(`a lost last event was there after ${tookMs} ms`);
   });
 
-  test("a gateway that is killed with five hundred readers loses no event of any reader", async () => {
+  test("the readers of a killed gateway with five hundred readers lose no event", async () => {
     const dying = await cluster.start(["gateway"]);
     const ids = Array.from({ length: 50 }, (_, n) => `many${n}`);
     await Promise.all(ids.map((id) => create(here, id, "counter")));
@@ -231,7 +231,7 @@ await describeClusters("several gateways", (servers) => {
     await haveAll(readers);
   }, 60_000);
 
-  test("a node without the gateway's part reports its health, and refuses all other requests", async () => {
+  test("a node without the gateway role reports its health, and refuses all other requests", async () => {
     for (const node of [orchestrator, worker]) {
       expect((await node.ask("GET", "/health")).body.status).toBe("ok");
       expect((await node.ask("GET", "/ready")).body.status).toBe("ok");

@@ -24,7 +24,7 @@ await describeClusters("participants of several nodes", (servers) => {
   const moves = (reader: SessionReader, id: string) =>
     (reader.transcript.logs.get(id) ?? []).filter(({ type }) => type === "session_transition").map(({ data }) => data);
 
-  test("lapse when they die, and not when the orchestrator of their floor does", async () => {
+  test("leases lapse when participants die, and not when the orchestrator of their floor dies", async () => {
     const settings = { INTERLOCK_LEASE: "1s" };
     const cluster = await Cluster.make(servers, { catalog: { agents: PLAYERS }, settings });
     const [gateway, ...orchestrators] = await cluster.startAll(

@@ -22,7 +22,7 @@ async function askAll(door: ChildServer): Promise<number[]> {
 const ALL_WELL = USERS.map(() => 200);
 
 await describeClusters("one node of several", (servers) => {
-  test("a node with a wrong clock, copied from the database's momentary error, keeps working and corrects itself", async () => {
+  test("a node that copied a wrong time from the database continues working and corrects itself", async () => {
     const cluster = await Cluster.make(servers, { catalog: CATALOG, settings: { LOG_LEVEL: "info" } });
     const proxy = await ClockProxy.start(cluster.storeUrl);
     await proxy.setWrongBy(600);

@@ -89,7 +89,7 @@ await describeClusters("who looks after a floor", (servers) => {
     await checkUnbroken(...nodes);
   }, 90_000);
 
-  test("two that both believe they look after every floor do no harm", async () => {
+  test("two orchestrators that both believe they own every floor corrupt nothing", async () => {
     const cluster = await Cluster.make(servers, { catalog: LOAD_CATALOG });
     // A message published in one of Redis's databases is delivered in all of them, but each has its own members and
     // queues.

@@ -90,7 +90,7 @@ await describeClusters("a node of several does not start", (servers) => {
     expect(said).not.toContain(SECRET);
   });
 
-  test("a node with another number of partitions than the running nodes; a node that agrees is accepted", async () => {
+  test("a node with another number of partitions than the running nodes is refused; one with the same number is accepted", async () => {
     const roles = ["gateway", "orchestrator"] as const;
     const first = await cluster.start(roles, { INTERLOCK_PARTITIONS: "64" });
     for (const role of ["orchestrator", "gateway", "worker"] as const) {

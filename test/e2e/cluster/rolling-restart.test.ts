@@ -14,7 +14,7 @@ const SONG = { kind: "scripted", replies: [{ say: ["la "], delay: "100ms", repea
 const CATALOG = { ...LOAD_CATALOG, agents: [...LOAD_CATALOG.agents, { name: "tenor", adapter: SONG }] };
 
 await describeClusters("nodes that are replaced one after the other", (servers) => {
-  test("under load fail no request that is repeated by the contract, and no reader misses anything", async () => {
+  test("nodes replaced under load fail no request that is repeated by the contract, and readers miss nothing", async () => {
     const settings = { INTERLOCK_DRAIN: "3s" };
     const cluster = await Cluster.make(servers, { catalog: CATALOG, settings });
     const kinds: Role[][] = [

@@ -53,7 +53,7 @@ await describeClusters("over several nodes", (servers) => {
     while (provider.requests.length < before + 5) await provider.nextRequest();
   });
 
-  test("a mode that one node took selects the tools at another", async () => {
+  test("a mode chosen at one node selects the tools at another", async () => {
     const id = await create("choosing");
     expect((await gateway.post(`/session/${id}/mode`, { mode: "work" })).status).toBe(200);
     await talk(id, "Yes.");

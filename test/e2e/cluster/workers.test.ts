@@ -103,7 +103,7 @@ await describeClusters("a worker that is gone", (servers) => {
     for (const { reader } of [song, tale]) reader.check();
   }, 90_000);
 
-  test("when a lost worker returns, the output of its old attempt reaches no reader", async () => {
+  test("the output of a lost worker's old attempt reaches no reader when the worker returns", async () => {
     workers.push(await cluster.start(["worker"]));
     const { reader, runId } = await sing("long", "singer");
     const [frozen, ...more] = await driving();

@@ -32,7 +32,7 @@ describe("a request for the floor", () => {
     expect(decision).toMatchObject({ outcome: "granted", reason: "floor_free" });
   });
 
-  test("a request for the floor of a call pauses the music first, then the call is active: in this order on the floor", async () => {
+  test("a request of a call pauses the music first, then the call is active: in this order on the floor", async () => {
     const ann = new E2eClient(node);
     const music = await ann.hold("music");
     const stream = await node.stream(`${ann.floorPath}/events`);
@@ -56,13 +56,13 @@ describe("a request for the floor", () => {
     expect(await ann.see(music.id)).toMatchObject({ state: "paused", pausedBy: "preemption" });
   });
 
-  test("a request for the floor of small talk during navigation is rejected as lower, not because navigation is not interruptible", async () => {
+  test("a request of small talk during navigation is rejected for its lower priority, not because navigation is uninterruptible", async () => {
     const ann = new E2eClient(node);
     await ann.hold("navigation");
     expect((await refused(start(ann, "chat"))).decision).toMatchObject({ reason: "lower_priority", rule: 5 });
   });
 
-  test("a request for the floor of a call during navigation is rejected, and navigation's log has no new event", async () => {
+  test("a request of a call during navigation is rejected, and adds no event to navigation's log", async () => {
     const ann = new E2eClient(node);
     const navigation = await ann.hold("navigation");
     const before = await ann.log(navigation.id);
@@ -77,14 +77,14 @@ describe("a request for the floor", () => {
     expect(await ann.log(navigation.id)).toEqual(before);
   });
 
-  test("a request for the floor of a call at the navigation's preemption_threshold pauses it", async () => {
+  test("a request of a call at navigation's preemption_threshold pauses the navigation", async () => {
     const ann = new E2eClient(lenient);
     const navigation = await ann.hold("navigation");
     await ann.hold("phone");
     expect((await ann.see(navigation.id)).state).toBe("paused");
   });
 
-  test("a request for the floor is answered with a sentence to speak: the holder's own where it has one", async () => {
+  test("a request is answered with a sentence to speak: the holder's own if it has one", async () => {
     const ann = new E2eClient(lenient);
     await ann.hold("navigation");
     const { error, decision } = await refused(start(ann, "music"));
@@ -92,13 +92,13 @@ describe("a request for the floor", () => {
     expect((await accepted(start(ann, "phone"))).decision.say).toBe("导航 → Phone");
   });
 
-  test("a request for the floor of the car during planning is rejected as lower", async () => {
+  test("a request of vehicle control during planning is rejected for its lower priority", async () => {
     const ann = new E2eClient(node);
     await ann.hold("planner");
     expect((await refused(start(ann, "vehicle"))).decision.reason).toBe("lower_priority");
   });
 
-  test("a request for the floor of an equal is rejected, and with ties: newest pauses the first", async () => {
+  test("a request of equal priority is rejected, and with ties: newest it pauses the holder", async () => {
     const ann = new E2eClient(node);
     await ann.hold("music");
     expect((await refused(start(ann, "music"))).decision).toMatchObject({ reason: "equal_priority", rule: 6 });
@@ -108,7 +108,7 @@ describe("a request for the floor", () => {
     expect((await bob.see(first.id)).state).toBe("paused");
   });
 
-  test("a request for the floor that would pause one too many is rejected, and the holder is not affected", async () => {
+  test("a request that would exceed max_paused is rejected, and the holder is not affected", async () => {
     const ann = new E2eClient(lenient);
     for (const agent of ["chat", "music"]) await ann.hold(agent);
     const weather = await ann.hold("weather");
@@ -117,7 +117,7 @@ describe("a request for the floor", () => {
     expect(await ann.log(weather.id)).toEqual(before);
   });
 
-  test("a request for the floor of another user does not affect the first user", async () => {
+  test("a request of another user does not affect the first user", async () => {
     const [ann, bob] = [new E2eClient(node), new E2eClient(node)];
     const music = await ann.hold("music");
     const before = await ann.log(music.id);
@@ -126,7 +126,7 @@ describe("a request for the floor", () => {
     expect((await ann.floor()).holder!.id).toBe(music.id);
   });
 
-  test("a request for the floor of another zone, or of a session without a user, competes with no other session", async () => {
+  test("a request in another zone, or of a session without a user, competes with no other session", async () => {
     const ann = new E2eClient(node);
     await ann.hold("phone");
     expect((await accepted(ann.askToCreate({ agentId: "music", activate: true, zone: "rear" }))).session.state).toBe(
@@ -138,7 +138,7 @@ describe("a request for the floor", () => {
 });
 
 describe("the end of an interruption", () => {
-  test("the end of an interruption brings the music back", async () => {
+  test("the end of an interruption resumes the music", async () => {
     const ann = new E2eClient(node);
     const music = await ann.hold("music");
     const weather = await ann.hold("weather");
@@ -149,7 +149,7 @@ describe("the end of an interruption", () => {
     expect(resumed!.data).toMatchObject({ from: "paused", to: "active.idle", event: "resume" });
   });
 
-  test("the end of an interruption of three in turn brings back one after the other, and only those", async () => {
+  test("the ends of three nested interruptions resume the sessions one after the other, and no others", async () => {
     const ann = new E2eClient(node);
     const stack = [];
     for (const agent of ["chat", "weather", "planner", "phone"]) stack.push((await ann.hold(agent)).id);
@@ -162,7 +162,7 @@ describe("the end of an interruption", () => {
     }
   });
 
-  test("the end of an interruption skips a session that was archived during its pause, without affecting the holder", async () => {
+  test("the end of an interruption skips a session that was archived while paused, without affecting the holder", async () => {
     const ann = new E2eClient(node);
     const chat = await ann.hold("chat");
     const planner = await ann.hold("planner");
@@ -202,7 +202,7 @@ describe("the end of an interruption", () => {
     expect((await accepted(ann.on(byhand.id, "resume"))).session.state).toBe("active");
   });
 
-  test("the end of an interruption by deletion is an end like any other", async () => {
+  test("an interruption that ends by deletion ends like any other", async () => {
     const ann = new E2eClient(node);
     const music = await ann.hold("music");
     const phone = await ann.hold("phone");
@@ -230,8 +230,8 @@ describe("an explicit resume", () => {
   });
 });
 
-describe("a session that waits", () => {
-  test("a session that waits is granted once when the call ends", async () => {
+describe("a queued session", () => {
+  test("a queued session is granted the floor once when the call ends", async () => {
     const ann = new E2eClient(node);
     const phone = await ann.hold("phone");
     const { session, decision } = await accepted(start(ann, "patient"));
@@ -243,7 +243,7 @@ describe("a session that waits", () => {
     expect(await ann.see(session.id)).not.toHaveProperty("queuedAt");
   });
 
-  test("a session that waits comes after a paused session of higher priority, and never before an earlier one of the same priority", async () => {
+  test("a queued session comes after a paused one of higher priority, and never before an earlier one of the same priority", async () => {
     const ann = new E2eClient(node);
     const music = await ann.hold("music");
     const phone = await ann.hold("phone");
@@ -260,7 +260,7 @@ describe("a session that waits", () => {
     expect(order).toEqual([music.id, first.id, second.id]);
   });
 
-  test("a session that waits is rejected where the queue is full", async () => {
+  test("a session is rejected if the queue is full", async () => {
     const ann = new E2eClient(lenient);
     await ann.hold("phone");
     expect((await accepted(start(ann, "patient"))).decision.outcome).toBe("queued");
@@ -272,7 +272,7 @@ describe("a session that waits", () => {
 });
 
 describe("stopping", () => {
-  test("an idle floor, all of it, or a session twice is not an error", async () => {
+  test("stopping an idle floor, a whole floor, or a session twice is not an error", async () => {
     const ann = new E2eClient(node);
     for (const verb of ["stop", "stop-all"]) {
       expect((await accepted(node.post(`${ann.floorPath}/${verb}`))).archived).toEqual([]);

@@ -21,7 +21,7 @@ const FLAGS = `/floor/${encodeURIComponent("u:bob")}/flags`;
 describe("a session of a critical agent, with authentication", () => {
   const why = { errorCode: "forbidden", error: "Only operators start sessions of a critical agent." };
 
-  test("a session of a critical agent, with authentication is not made by its user: not by name, not as the default agent, not by a first message", async () => {
+  test("a user cannot create a session of a critical agent: not by name, as the default agent, or by a first message", async () => {
     const create = (fields: object) => bob.post("/session/create", { userId: "bob", activate: true, ...fields });
     expect(await refused(create({ agentId: "chime_agent" }))).toMatchObject(why);
     expect(await refused(create({}))).toMatchObject(why);
@@ -31,14 +31,14 @@ describe("a session of a critical agent, with authentication", () => {
     expect((await accepted(bob.get("/session/list?includeArchived=true"))).total).toBe(0);
   });
 
-  test("a session of a critical agent, with authentication is not what another session is turned into", async () => {
+  test("a user cannot switch another session to a critical agent", async () => {
     const { session } = await accepted(bob.post("/session/create", { userId: "bob", agentId: "music_agent" }));
     const asked = { type: "switch_agent", sessionId: session.id, agentId: " chime_agent " };
     expect(await refused(bob.post("/message", asked))).toMatchObject(why);
     expect((await accepted(bob.get(`/session/${session.id}`))).session.agentId).toBe("music_agent");
   });
 
-  test("a session of a critical agent, with authentication is made by an operator for that user, who sees it", async () => {
+  test("an operator creates a session of a critical agent for a user, who sees it", async () => {
     await accepted(ops.post("/floor/u%3Abob/stop-all"));
     const wanted = { userId: "bob", agentId: "chime_agent", activate: true };
     const { session } = await accepted(ops.post("/session/create", wanted));
@@ -46,13 +46,13 @@ describe("a session of a critical agent, with authentication", () => {
   });
 });
 
-describe("flags that are changed one by one", () => {
-  test("flags that are changed one by one are an operator's, like all flags", async () => {
+describe("changing single flags", () => {
+  test("only an operator may change single flags", async () => {
     const answer = await refused(bob.ask("PATCH", FLAGS, { reverse_gear: true }));
     expect(answer).toMatchObject({ errorCode: "forbidden", error: "Only operators set flags." });
   });
 
-  test("flags that are changed one by one leave the others as they are: the power manager and the gear do not wipe each other's", async () => {
+  test("a change of one flag keeps the others: the power manager and the gear do not overwrite each other's", async () => {
     await accepted(ops.ask("PUT", FLAGS, {}));
     await accepted(ops.ask("PATCH", FLAGS, { user_switched: false, night: true }));
     expect((await accepted(ops.ask("PATCH", FLAGS, { reverse_gear: true }))).flags).toEqual({
@@ -62,7 +62,7 @@ describe("flags that are changed one by one", () => {
     expect((await accepted(ops.ask("PUT", FLAGS, { rain: true }))).flags).toEqual({ rain: true });
   });
 
-  test("flags that are changed one by one are at most 32 on a floor, and a change that would make more changes nothing", async () => {
+  test("a floor has at most 32 flags, and a change that would exceed the limit changes nothing", async () => {
     const named = (from: number, count: number) =>
       Object.fromEntries(Array.from({ length: count }, (_, index) => [`flag-${from + index}`, true]));
     await accepted(ops.ask("PUT", FLAGS, named(0, 31)));

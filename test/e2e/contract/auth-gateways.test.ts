@@ -44,7 +44,7 @@ describeWith(POSTGRES, await chooseServer(POSTGRES), "several gateways", (startP
     for (const close of closing.reverse()) await close();
   }, 60_000);
 
-  test("take a ticket that another gave out, and all of them together take it once", async () => {
+  test("any gateway accepts a ticket that another issued, and all gateways together accept it once", async () => {
     const [here, there] = nodes;
     const ann = new Caller(here, ANN);
     const { session } = await accepted(ann.post("/session/create", { agentId: "chat", userId: "ann" }));
@@ -57,7 +57,7 @@ describeWith(POSTGRES, await chooseServer(POSTGRES), "several gateways", (startP
     expect((await refused(here.get(hers))).errorCode).toBe("session_not_found");
   });
 
-  test("resume a connection on any of them for its owner only", async () => {
+  test("any gateway resumes a connection, for its owner only", async () => {
     const [here, there] = nodes;
     const stream = await new Caller(here, ANN).stream("/events?userId=ann");
     const { connectionId } = (await stream.next()).data;
@@ -70,7 +70,7 @@ describeWith(POSTGRES, await chooseServer(POSTGRES), "several gateways", (startP
     expect((await own.next()).data["connectionId"]).toBe(connectionId);
   });
 
-  test("count an owner's requests together", async () => {
+  test("all gateways count an owner's requests together", async () => {
     const callers = nodes.map((node) => new Caller(node, BOB));
     const statuses: number[] = [];
     for (let index = 0; index < 30; index++) statuses.push((await callers[index % 2]!.get("/agents")).status);

@@ -100,7 +100,7 @@ function ownIds(start: (atEnd: AtEnd) => Promise<Caller[]>): void {
     expect([status, body.session.ownerId]).toEqual([200, "bob"]);
   });
 
-  test("a session is named by the id that was chosen and by the whole one, on every route", async () => {
+  test("a session is named by the chosen id and by the full one, on every route", async () => {
     const { session } = await accepted(ann.post("/session/create", { id: "walk", agentId: "chat", activate: true }));
     for (const name of ["walk", session.id]) {
       expect((await accepted(ann.get(`/session/${name}`))).session.id).toBe(session.id);
@@ -133,7 +133,7 @@ function ownIds(start: (atEnd: AtEnd) => Promise<Caller[]>): void {
     expect(other.session.id).not.toBe(session.id);
   });
 
-  test("an operator makes a session by a user's id of it, and names any by its whole id", async () => {
+  test("an operator creates a session with a user's id, and names any session by its full id", async () => {
     const fields = { id: "memo", userId: "ann", agentId: "chat" };
     const { session } = await accepted(ops.post("/session/create", fields));
     expect((await accepted(ann.get("/session/memo"))).session).toMatchObject({ id: session.id, ownerId: "ann" });

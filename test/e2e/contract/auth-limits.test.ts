@@ -39,7 +39,7 @@ function checkRefusal({ status, body, headers }: Answer): void {
 }
 
 describe("an owner", () => {
-  test("a caller over the limit learns when to come back, and its request has no effect", async () => {
+  test("a caller over the limit learns when to retry, and its request has no effect", async () => {
     const { ann, bob } = await start(`owner=3/${LONG},address=off,refused=off`);
     const { session } = await accepted(ann.post("/session/create", { agentId: "chat" }));
     await accepted(ann.get(`/session/${session.id}`));
@@ -76,7 +76,7 @@ describe("an owner", () => {
     }
   });
 
-  test("an owner is counted with every credential: a key, a cookie or a ticket", async () => {
+  test("an owner's requests are counted for every credential: a key, a cookie or a ticket", async () => {
     const { node, ann } = await start(`owner=4/${LONG},address=off,refused=off`);
     const { ticket } = (await accepted(ann.post("/ticket"))) as unknown as { ticket: string };
     expect((await (await node.stream(`/events?ticket=${ticket}`)).next()).type).toBe("connected");
@@ -87,7 +87,7 @@ describe("an owner", () => {
     checkRefusal(await ann.get("/agents"));
   });
 
-  test("an owner is not limited where that is off", async () => {
+  test("an owner is not limited if the limit is off", async () => {
     const { ann } = await start("off");
     const answers = await Promise.all(Array.from({ length: 700 }, () => ann.get("/agents")));
     expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
@@ -123,7 +123,7 @@ describe("the streams of an owner", () => {
 });
 
 describe("an address", () => {
-  test("an address is counted for all callers of one address, authenticated or not", async () => {
+  test("requests of one address are counted for all callers, authenticated or not", async () => {
     // One of these was for `/openapi.json`, when the node was started.
     const { node, ann, bob } = await start(`owner=off,address=5/${LONG},refused=off`);
     await accepted(ann.get("/agents"));
@@ -142,7 +142,7 @@ describe("an address", () => {
     ["PUT", "/agents", 405],
     ["GET", "/%zz", 400],
     ["GET", "/health", 200],
-  ])("an address is counted also for public and for unknown paths: %s %s", async (method, path, status) => {
+  ])("requests of one address are counted also for public and unknown paths: %s %s", async (method, path, status) => {
     const { node } = await start(`owner=off,address=2/${LONG},refused=off`);
     expect((await node.send(method, path)).status).toBe(status);
     checkRefusal(await node.send("GET", "/openapi.json"));
@@ -151,7 +151,7 @@ describe("an address", () => {
     expect((await node.send("GET", "/health")).status).toBe(200);
   });
 
-  test("an address is taken from a trusted proxy's header, and from no other client's", async () => {
+  test("the address is taken from a trusted proxy's header, and from no other client's", async () => {
     const from = (address: string) => ({ headers: { "X-Forwarded-For": address } });
     const proxied = await start(`owner=off,address=1/${LONG},refused=off`, { INTERLOCK_PROXIES: "127.0.0.0/8" });
     await accepted(proxied.ann.get("/agents", from("198.51.100.1")));
@@ -173,7 +173,7 @@ describe("an address", () => {
 describe("guessing a key", () => {
   const guess = (node: NodeUnderTest, key: string) => new Caller(node, key).get("/agents");
 
-  test("guessing a key is limited per address, except for callers that authenticated there before", async () => {
+  test("guesses of a key are limited per address, except for callers that authenticated there before", async () => {
     const { node, ann, bob } = await start(`owner=off,address=off,refused=3/${LONG}`);
     await accepted(ann.get("/agents"));
     expect((await node.get("/agents")).status).toBe(401);
@@ -188,7 +188,7 @@ describe("guessing a key", () => {
     checkRefusal(await bob.get("/agents"));
   });
 
-  test("guessing a key is counted apart from requests that are refused for other reasons", async () => {
+  test("guesses of a key are counted separately from requests that are refused for other reasons", async () => {
     const { ann } = await start(`owner=off,address=off,refused=1/${LONG}`);
     for (let index = 0; index < 4; index++) {
       expect((await refused(ann.get("/session/nowhere"))).errorCode).toBe("session_not_found");
@@ -198,7 +198,7 @@ describe("guessing a key", () => {
   });
 });
 
-describe("a request", () => {
+describe("a malformed request", () => {
   /** The raw answer to bytes that are sent unchanged, until the server closes the connection. */
   const say = async (node: NodeUnderTest, bytes: string) => {
     const { hostname, port } = new URL(node.url);

@@ -100,7 +100,7 @@ describe("a resource of another owner", () => {
     expect(answer.body.errorCode).toBe("connection_not_found");
   });
 
-  test("a resource of another owner does not exist as a floor of a session alone, whether it is there or not", async () => {
+  test("a floor of another owner's session does not exist, whether it is in use or not", async () => {
     for (const path of ["", "/log", "/events"]) {
       const ask = (of: Things) => bob.get(`${floor(`s:${of.alone}`)}${path}`);
       const answer = await ask(things);
@@ -110,7 +110,7 @@ describe("a resource of another owner", () => {
     expect((await accepted(ann.get(floor(`s:${things.alone}`)))).floorId).toBe(`s:${things.alone}`);
   });
 
-  test("a resource of another owner is in no list and no search", async () => {
+  test("another owner's resource is in no list and no search", async () => {
     for (const query of ["", "?q=whale", "?q=leviathan", `?q=${things.session}`, "?userId=ann", "?state=active"]) {
       const { sessions, total, hasMore } = await accepted(bob.get(`/session/list${query}`));
       expect({ sessions, total, hasMore }, query).toEqual({ sessions: [], total: 0, hasMore: false });
@@ -119,7 +119,7 @@ describe("a resource of another owner", () => {
     expect((await accepted(ops.get("/session/list?q=whale"))).total).toBe(2);
   });
 
-  test("a resource of another owner is in no list of floors", async () => {
+  test("another owner's floor is in no list of floors", async () => {
     const floorsOf = async (caller: Caller, query: string) => {
       const { floors, hasMore } = (await accepted(caller.get(`/floors${query}`))) as unknown as FloorPage;
       expect(hasMore, query).toBe(false);
@@ -134,7 +134,7 @@ describe("a resource of another owner", () => {
     expect(await floorsOf(ann, "?state=held")).toEqual([things.floor]);
   });
 
-  test("a resource of another owner is not in the stream of all floors", async () => {
+  test("another owner's floor is not in the stream of all floors", async () => {
     const [toBob, toOps] = await Promise.all([bob.stream("/floors/events"), ops.stream("/floors/events")]);
     const about = (id: string) => (event: StreamEvent) => event.type === "floor" && event.data["floorId"] === id;
     await toOps.find(about(things.floor));
@@ -148,7 +148,7 @@ describe("a resource of another owner", () => {
     await Promise.all([toBob.close(), toOps.close()]);
   });
 
-  test("a resource of another owner is not bound to a stream, which reports it like one that does not exist", async () => {
+  test("another owner's session is not bound to a stream, which reports it like a missing one", async () => {
     const errors: unknown[] = [];
     for (const { session } of [things, NOTHING]) {
       const stream = await bob.stream(`/events?sessionId=${session}`);
@@ -159,7 +159,7 @@ describe("a resource of another owner", () => {
     expect(errors[0]).toMatchObject({ errorCode: "session_not_found" });
   });
 
-  test("a resource of another owner is not reached by a position: it is one of a connection that is unknown", async () => {
+  test("a position does not reach another owner's connection: the connection counts as unknown", async () => {
     for (const position of [things.position, things.position.replace(things.connection, "unknown")]) {
       const stream = await bob.stream("/events", { "Last-Event-ID": position });
       const connected = await stream.next();
@@ -191,13 +191,13 @@ describe("a resource of another owner", () => {
     expect((await accepted(bob.post("/message", said))).messageId).toBe(things.message);
   });
 
-  test("a resource of another owner is unchanged after all attempts", async () => {
+  test("another owner's resource is unchanged after all attempts", async () => {
     expect((await ann.get(`/session/${things.session}`)).text).toBe(before);
   });
 });
 
 describe("a user", () => {
-  test("a user may not name another user: forbidden, and nothing is made", async () => {
+  test("a user may not act for another user: forbidden, and nothing is created", async () => {
     const before = await accepted(ops.get("/session/list?includeArchived=true"));
     for (const answer of [
       bob.post("/session/create", { userId: "ann", agentId: "chat" }),
@@ -224,20 +224,20 @@ describe("a user", () => {
     }
   });
 
-  test("a user does not set flags, not on a floor of its own either", async () => {
+  test("a user may not set flags, even on its own floor", async () => {
     const answer = await refused(bob.ask("PUT", `${floor("u:bob")}/flags`, { emergency: true }));
     expect(answer).toMatchObject({ errorCode: "forbidden", error: "Only operators set flags." });
     expect((await accepted(bob.get(floor("u:bob")))).flags).toEqual({});
   });
 
-  test("a user does not read what the node counts", async () => {
+  test("a user may not read the node's metrics", async () => {
     expect((await refused(bob.get("/metrics"))).errorCode).toBe("forbidden");
     expect((await refused(bob.get("/nodes"))).errorCode).toBe("forbidden");
   });
 });
 
 describe("an operator", () => {
-  test("an operator sees every owner's resources, by every route that reads", async () => {
+  test("an operator sees every owner's resources, on every route that reads", async () => {
     for (const path of [
       `/session/${things.session}`,
       `/session/${things.session}/messages`,
@@ -264,7 +264,7 @@ describe("an operator", () => {
     await stream.close();
   });
 
-  test("an operator makes a session for a user, and it is the user's", async () => {
+  test("a session that an operator creates for a user belongs to the user", async () => {
     const stream = await ann.stream(`${floor("u:ann")}/events`);
     const { session } = await accepted(
       ops.post("/session/create", { agentId: "phone", userId: "ann", activate: true, title: "from the centre" }),
@@ -278,7 +278,7 @@ describe("an operator", () => {
     await accepted(ann.post(`/session/${quick.sessionId}/stop`));
   });
 
-  test("an operator has sessions of its own where it names no user", async () => {
+  test("an operator has sessions of its own if it names no user", async () => {
     const { session } = await accepted(ops.post("/session/create", { agentId: "chat" }));
     expect(session.ownerId).toBe("ops");
     expect((await refused(ann.get(`/session/${session.id}`))).errorCode).toBe("session_not_found");
@@ -293,7 +293,7 @@ describe("an operator", () => {
     await accepted(ops.ask("PUT", `${floor("u:ann")}/flags`, {}));
   });
 
-  test("an operator cannot use another client's connection, not even with an operator's token", async () => {
+  test("an operator cannot use another client's connection", async () => {
     const answer = await refused(ops.post("/session/create", { agentId: "chat", connectionId: things.connection }));
     expect(answer.errorCode).toBe("connection_not_found");
   });

@@ -51,7 +51,7 @@ async function useEverywhere(url: string, token: string): Promise<{ answers: str
   return { answers: tickets.reduce((text, ticket) => text.replace(`"ticket":"${ticket}"`, ""), answers), tickets };
 }
 
-test("no key, no ticket and no guess is in what a node logs or answers, at any level", async () => {
+test("a node's log and answers contain no key, ticket or guess, at any level", async () => {
   const keys = await writeTemporary("keys.yaml", keysFile([{ owner: "ann", key: KEY }]), onTestFinished);
   const server = await start({ INTERLOCK_AUTH: `keys:${keys}` });
   const right = await useEverywhere(server.url, KEY);
@@ -65,7 +65,7 @@ test("no key, no ticket and no guess is in what a node logs or answers, at any l
   }
 });
 
-test("no token and no signing key is in a node's log or answers, at any level", async () => {
+test("a node's log and answers contain no token and no signing key, at any level", async () => {
   const secret = await writeTemporary("secret", SECRET, onTestFinished);
   const server = await start({ INTERLOCK_AUTH: `jwt:${secret}` });
   const tokens = await Promise.all([

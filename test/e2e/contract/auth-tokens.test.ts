@@ -25,7 +25,7 @@ const judge = (token: string, at = node) => new Caller(at, token).get("/agents")
 const judgeClaims = async (claims: Record<string, unknown>) => judge(await signWithSecret(SECRET, claims));
 
 describe("a token signed with the secret of a file", () => {
-  test("a token signed with the secret of a file makes its sub the owner", async () => {
+  test("a signed token's sub is the owner", async () => {
     const ann = new Caller(node, await signWithSecret(SECRET, { sub: "ann" }));
     const { session } = await accepted(ann.post("/session/create", { agentId: "chat", userId: "ann" }));
     expect(session.ownerId).toBe("ann");
@@ -46,7 +46,7 @@ describe("a token signed with the secret of a file", () => {
     [{ scp: [["operator"]] }, false],
     [{ operator: true, role: "operator", roles: ["operator"] }, false],
     [{}, false],
-  ])("a token signed with the secret of a file with %j makes an operator: %s", async (claims, isOperator) => {
+  ])("a signed token with %j makes an operator: %s", async (claims, isOperator) => {
     const caller = new Caller(node, await signWithSecret(SECRET, { sub: "somebody", ...claims }));
     expect((await caller.get("/metrics")).status).toBe(isOperator ? 200 : 403);
   });
@@ -61,13 +61,13 @@ describe("a token signed with the secret of a file", () => {
     ["has a sub too long to be a name", { sub: "x".repeat(129) }, "The token's sub is not a valid name."],
     ["has control characters in its sub", { sub: "ann\nbob" }, "The token's sub is not a valid name."],
     ["has a number for its sub", { sub: 7 }, "The token's sub is not a valid name."],
-  ])("that %s is 401", async (_, claims, error) => {
+  ])("a signed token that %s is 401", async (_, claims, error) => {
     const { status, body, headers } = await judgeClaims(claims);
     expect([status, body.errorCode, body.error]).toEqual([401, "unauthorized", error]);
     expect(headers["www-authenticate"]).toContain('error="invalid_token"');
   });
 
-  test("a token signed with the secret of a file may come from a clock that is a little ahead or behind", async () => {
+  test("a signed token may come from a clock that is slightly ahead or behind", async () => {
     expect((await judgeClaims({ sub: "ann", exp: nowS() - 5 })).status).toBe(200);
     expect((await judgeClaims({ sub: "ann", nbf: nowS() + 5 })).status).toBe(200);
   });
@@ -85,13 +85,13 @@ describe("a token signed with the secret of a file", () => {
   );
 
   test.each([{ exp: -1e308 }, { exp: 0 }, { nbf: 1e308 }, { exp: "1e308" }, { exp: [1e308] }, { nbf: "0" }])(
-    "a token signed with the secret of a file whose numbers make no sense, as %j, is 401",
+    "a signed token whose times are invalid, as %j, is 401",
     async (claims) => {
       expect((await judgeClaims({ sub: "ann", ...claims })).status).toBe(401);
     },
   );
 
-  test("a token signed with the secret of a file of another algorithm is 401, and so is one without a signature, or with another's", async () => {
+  test("a token of another algorithm, without a signature, or with another key's signature, is 401", async () => {
     const claims = { sub: "ann", exp: nowS() + 60 };
     const long = SECRET + SECRET;
     const another = await startWithSecret(long);
@@ -115,7 +115,7 @@ describe("a token signed with the secret of a file", () => {
     expect((await judge(await signWithSecret(long, claims), another)).status).toBe(200);
   });
 
-  test("a token signed with the secret of a file whose claims were changed is 401", async () => {
+  test("a signed token whose claims were changed is 401", async () => {
     const [header, , signature] = (await signWithSecret(SECRET, { sub: "ann" })).split(".");
     const claims = Buffer.from(JSON.stringify({ sub: "ops", scope: "operator", exp: nowS() + 60 })).toString(
       "base64url",
@@ -125,7 +125,7 @@ describe("a token signed with the secret of a file", () => {
 });
 
 describe("a secret", () => {
-  test.each(["\n", "\r\n"])("a secret is the same with %j at its end, which editors put there", async (end) => {
+  test.each(["\n", "\r\n"])("a secret is the same with %j at its end, which editors add", async (end) => {
     const other = await startWithSecret(SECRET + end);
     expect((await judge(await signWithSecret(SECRET, { sub: "ann" }), other)).status).toBe(200);
   });
@@ -149,7 +149,7 @@ describe("a secret", () => {
     await app.stop();
   };
 
-  test("a secret that is too short, too long or not there is refused in a sentence when the node starts", async () => {
+  test("a secret that is too short, too long or missing is refused in a sentence when the node starts", async () => {
     const short = await writeTemporary("secret", `${"x".repeat(31)}\n`, onTestFinished);
     await expect(boot(`jwt:${short}`)).rejects.toThrow(
       `the secret that tokens are signed with cannot be used: ${short}: it has 31 bytes; HS256 needs at least 32`,
@@ -159,7 +159,7 @@ describe("a secret", () => {
     await expect(boot("jwt:/nowhere/secret")).rejects.toThrow("/nowhere/secret: there is no such file");
   });
 
-  test("a file of keys that cannot be used is refused when the node starts", async () => {
+  test("an unusable file of keys is refused when the node starts", async () => {
     const keys = await writeTemporary("keys.yaml", "keys:\n  - owner: ann\n    sha256: hunter2\n", onTestFinished);
     await expect(boot(`keys:${keys}`)).rejects.toThrow(
       `the keys cannot be used\n${keys}:3:13 keys[0].sha256: must be the SHA-256 of a key: 64 of 0-9 a-f`,
@@ -169,7 +169,7 @@ describe("a secret", () => {
 });
 
 describe("a token's issuer and audience", () => {
-  test("a token's issuer and audience matters where it is set", async () => {
+  test("a token's issuer and audience are checked if they are configured", async () => {
     const strict = await startWithSecret(SECRET, {
       INTERLOCK_ISSUER: "https://id.example",
       INTERLOCK_AUDIENCE: "interlock",
@@ -195,19 +195,16 @@ describe("a token signed with a published key", () => {
     return other;
   };
 
-  test.each(["ES256", "RS256", "PS256", "EdDSA"])(
-    "a token signed with a published key may be one of %s",
-    async (alg) => {
-      await using issuer = await TokenIssuer.start();
-      const key = await issuer.makeKey(alg);
-      issuer.publish(await issuer.makeKey(), key);
-      const other = await start(issuer);
-      const ann = new Caller(other, await issuer.sign(key, { sub: "ann" }));
-      expect((await accepted(ann.post("/session/create"))).session.ownerId).toBe("ann");
-    },
-  );
+  test.each(["ES256", "RS256", "PS256", "EdDSA"])("a published key may be one of %s", async (alg) => {
+    await using issuer = await TokenIssuer.start();
+    const key = await issuer.makeKey(alg);
+    issuer.publish(await issuer.makeKey(), key);
+    const other = await start(issuer);
+    const ann = new Caller(other, await issuer.sign(key, { sub: "ann" }));
+    expect((await accepted(ann.post("/session/create"))).session.ownerId).toBe("ann");
+  });
 
-  test("a token signed with a published key continues counting when the keys change, and so does one of the new keys at once", async () => {
+  test("a token stays valid when the published keys change, and a token of a new key is valid at once", async () => {
     await using issuer = await TokenIssuer.start();
     const [first, second, third] = [await issuer.makeKey(), await issuer.makeKey("RS256"), await issuer.makeKey()];
     issuer.publish(first);
@@ -250,7 +247,7 @@ describe("a token signed with a published key", () => {
     expect((await lasting.find("session_created")).sessionId).toBe(made.session.id);
   });
 
-  test("a token signed with a published key of an unpublished key is 401, and does not make the node fetch the key set again and again", async () => {
+  test("a token of an unpublished key is 401, and does not make the node fetch the key set repeatedly", async () => {
     await using issuer = await TokenIssuer.start();
     issuer.publish(await issuer.makeKey());
     const other = await start(issuer);
@@ -262,7 +259,7 @@ describe("a token signed with a published key", () => {
     expect(issuer.fetches).toBeLessThanOrEqual(7);
   });
 
-  test("a token signed with a published key cannot be forged with the published key: the public key is not a secret", async () => {
+  test("a token cannot be forged with the published key: the public key is not a secret", async () => {
     await using issuer = await TokenIssuer.start();
     const key = await issuer.makeKey("RS256");
     const secretJwk = { kty: "oct", k: Buffer.from(SECRET).toString("base64url"), kid: "shared" };
@@ -290,7 +287,7 @@ describe("a token signed with a published key", () => {
     expect((await judge(await issuer.sign(key, claims), other)).status).toBe(200);
   });
 
-  test("a token signed with a published key cannot be verified while the keys cannot be fetched: unavailable, and accepted afterwards", async () => {
+  test("a token is unavailable while the keys cannot be fetched, and accepted afterwards", async () => {
     await using issuer = await TokenIssuer.start();
     const key = await issuer.makeKey();
     issuer.publish(key);
@@ -314,7 +311,7 @@ describe("a stream", () => {
   const shortly = (claims: Record<string, unknown> = {}) =>
     signWithSecret(SECRET, { sub: "ann", exp: nowS() - 8, ...claims });
 
-  test("a stream ends with its token, reports it, and continues with a new one", async () => {
+  test("a stream ends with its token, reports it, and continues with a new token", async () => {
     const ann = new Caller(node, await signWithSecret(SECRET, { sub: "ann" }));
     const { session } = await accepted(ann.post("/session/create", { agentId: "chat", title: "before" }));
     const brief = new Caller(node, await shortly());

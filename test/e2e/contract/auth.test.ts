@@ -58,7 +58,7 @@ describe("a caller without a credential", () => {
     expect(headers["www-authenticate"]).toBe('Bearer realm="interlock"');
   });
 
-  test("a caller without a credential gets 401 before its request is read", async () => {
+  test("a request without a credential gets 401 before its body is read", async () => {
     for (const content of ["{", '{"type": "sing"}', "x".repeat(3_000_000)]) {
       const { status } = await node.send("POST", "/message", { ...JSON_TYPE, Connection: "close" }, content);
       expect(status).toBe(401);
@@ -74,7 +74,7 @@ describe("a caller without a credential", () => {
   });
 });
 
-test("/openapi.json says how requests authenticate, and which need not", async () => {
+test("/openapi.json says how requests authenticate, and which need no credential", async () => {
   const { text } = await node.send("GET", "/openapi.json");
   const { components, security, paths } = OpenApiDocument.parse(JSON.parse(text));
   const proven = [{ token: [] }, { cookie: [] }];
@@ -103,7 +103,7 @@ test("/openapi.json says how requests authenticate, and which need not", async (
   ]);
 });
 
-describe("a value that is not a key of the file", () => {
+describe("an invalid key", () => {
   test.each([
     [`Bearer ${ANN}x`, "The key is not accepted."],
     [`Bearer ${ANN.slice(0, -1)}`, "The key is not accepted."],
@@ -114,7 +114,7 @@ describe("a value that is not a key of the file", () => {
     [`Basic ${Buffer.from(`ann:${ANN}`).toString("base64")}`, "Authorization must be a Bearer token."],
     [ANN, "Authorization must be a Bearer token."],
     ["", "Authorization must be a Bearer token."],
-  ])("a value that is not a key of the file is 401 everywhere: %s", async (authorization, error) => {
+  ])("an invalid key is 401 everywhere: %s", async (authorization, error) => {
     const { status, body, headers } = await node.send("GET", "/agents", { Authorization: authorization });
     expect([status, body.errorCode, body.error]).toEqual([401, "unauthorized", error]);
     expect(headers["www-authenticate"]).toBe(
@@ -122,7 +122,7 @@ describe("a value that is not a key of the file", () => {
     );
   });
 
-  test("a value that is not a key of the file is refused even with a valid cookie or ticket", async () => {
+  test("an invalid key is refused even with a valid cookie or ticket", async () => {
     const { ticket } = await newTicket(ann);
     const headers = {
       Authorization: "Bearer nonsense",
@@ -134,7 +134,7 @@ describe("a value that is not a key of the file", () => {
   });
 });
 
-test("a key lets its owner in, in any case of the scheme's name", async () => {
+test("a key admits its owner, with the scheme's name in any case", async () => {
   for (const scheme of ["Bearer", "bearer", "BEARER "]) {
     expect((await node.send("GET", "/agents", { Authorization: `${scheme} ${ANN}` })).status, scheme).toBe(200);
   }
@@ -165,7 +165,7 @@ describe("a ticket", () => {
     expect(JSON.stringify(again)).not.toContain(ticket);
   });
 
-  test("a ticket opens one stream of many that present it at the same time", async () => {
+  test("a ticket opens one of many streams that present it at the same time", async () => {
     const { ticket } = await newTicket(ann);
     const streams = await Promise.all(Array.from({ length: 8 }, () => node.stream(`/events?ticket=${ticket}`)));
     expect(streams.map(({ status }) => status).toSorted()).toEqual([200, ...Array(7).fill(401)]);
@@ -214,7 +214,7 @@ describe("a cookie", () => {
   const write = (headers: Record<string, string>) =>
     node.send("POST", "/session/create", { Cookie, ...JSON_TYPE, ...headers }, "{}");
 
-  test("a cookie is set for pages of the node's own, out of their scripts' reach", async () => {
+  test("a cookie is set for the node's own pages, and is not readable by their scripts", async () => {
     const { status, headers, body } = await ann.post("/cookie");
     expect([status, body]).toEqual([200, { success: true, ownerId: "ann" }]);
     expect(headers["set-cookie"]).toEqual([`interlock_token=${ANN}; Path=/; HttpOnly; SameSite=Strict`]);
@@ -306,9 +306,9 @@ describe("a cookie", () => {
   });
 });
 
-describe("a listed page", () => {
+describe("a page of a listed origin", () => {
   test.each(["/events", `/session/${session.id}/events`, "/message"])(
-    "a listed page may ask for %s with a token",
+    "a page of a listed origin may request %s with a token",
     async (path) => {
       const method = path === "/message" ? "POST" : "GET";
       const { status, headers } = await node.send("OPTIONS", path, {
@@ -325,7 +325,7 @@ describe("a listed page", () => {
     },
   );
 
-  test("a listed page follows a stream with a token or a ticket, and can read why it is refused", async () => {
+  test("a page of a listed origin follows a stream with a token or a ticket, and can read why it is refused", async () => {
     const stream = await ann.stream(`/session/${session.id}/events`, { Origin: LISTED });
     expect(stream.headers["access-control-allow-origin"]).toBe(LISTED);
     const { ticket } = await newTicket(ann);
@@ -355,7 +355,7 @@ describe("every answer", () => {
     expect(headers["x-powered-by"]).toBeUndefined();
   });
 
-  test("every answer has these headers on streams too, in addition to those of a stream", async () => {
+  test("a stream's answer has these headers in addition to its own", async () => {
     const { headers } = await ann.stream("/events");
     expect(headers["content-security-policy"]).toBe("default-src 'none'; frame-ancestors 'none'");
     expect(headers["content-type"]).toBe("text/event-stream; charset=utf-8");

@@ -31,7 +31,7 @@ describe("a connection", () => {
     expect(stream.frames[0]).toEqual({ kind: "retry", ms: 2000 });
   });
 
-  test("a connection has a position before anything is logged, so that a client that is cut off early can return to it", async () => {
+  test("a connection has a position before the first event, so that a client that is cut off early can return to it", async () => {
     const ann = new E2eClient(node);
     const session = await ann.create("music", { activate: false });
     const stream = await node.stream(`/events?sessionId=${session.id}`);
@@ -48,7 +48,7 @@ describe("a connection", () => {
     });
   });
 
-  test("a connection is bound by create, and carries the session from its first event", async () => {
+  test("a connection is bound by a create, and carries the session from its first event", async () => {
     const ann = new E2eClient(node);
     const { stream, connectionId } = await ann.connect();
     const { id } = await ann.hold("music", { connectionId });
@@ -58,7 +58,7 @@ describe("a connection", () => {
     expect(typesOf(logged).slice(0, 3)).toEqual(["session_created", "arbitration", "session_transition"]);
   });
 
-  test("a connection is bound by load, and carries the session from where the answer stood", async () => {
+  test("a connection is bound by a load, and carries the session from the answer's position", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("music");
     const { stream, connectionId } = await ann.connect();
@@ -92,7 +92,7 @@ describe("a connection", () => {
     expect(one.stream.events.some(({ sessionId }) => sessionId === second.id)).toBe(false);
   });
 
-  test("a connection that is bound twice to a session carries it once", async () => {
+  test("a connection that is bound to a session twice carries it once", async () => {
     const ann = new E2eClient(node);
     const { stream, connectionId } = await ann.connect();
     const { id } = await ann.create("music", { connectionId });
@@ -104,7 +104,7 @@ describe("a connection", () => {
     expect(stream.events.flatMap(({ seq }) => seq ?? [])).toEqual([1, 2, 3]);
   });
 
-  test("a connection gives its user and zone to sessions made through it, unless they say otherwise", async () => {
+  test("a connection gives its user and zone to sessions created through it, unless the request has others", async () => {
     const ann = new E2eClient(node);
     const { connectionId } = await ann.connect("&zone=driver");
     const make = async (fields: object) =>
@@ -120,7 +120,7 @@ describe("a connection", () => {
     expect((await ann.see(chat.sessionId)).userId).toBe(ann.userId);
   });
 
-  test("a connection that does not exist is not found by any route, and nothing is made", async () => {
+  test("a connection that does not exist is not found by any route, and nothing is created", async () => {
     const ann = new E2eClient(node);
     const { id: sessionId } = await ann.create("music");
     const connectionId = "nobody";
@@ -137,7 +137,7 @@ describe("a connection", () => {
 });
 
 describe("?sessionId=", () => {
-  test("?sessionId= binds each of the sessions it names, from where they stand", async () => {
+  test("?sessionId= binds each of the named sessions, from their present positions", async () => {
     const ann = new E2eClient(node);
     const [one, two] = [await ann.create("music"), await ann.create("chat")];
     const { stream } = await ann.connect(`&sessionId=${one.id}&sessionId=${two.id}`);
@@ -164,8 +164,8 @@ describe("?sessionId=", () => {
   });
 });
 
-describe("a connection that asks for more than there may be", () => {
-  test("a connection that asks for more than there may be is bound to the first eight, and gets an error for each of the rest", async () => {
+describe("a connection that requests too many sessions", () => {
+  test("a connection that requests too many sessions is bound to the first eight, and gets an error for each other", async () => {
     const ann = new E2eClient(node);
     const sessions = [];
     for (let made = 0; made < 10; made += 1) sessions.push(await ann.create("music"));
@@ -178,7 +178,7 @@ describe("a connection that asks for more than there may be", () => {
   });
 });
 
-describe("eight live bindings", () => {
+describe("a connection with eight live sessions", () => {
   /** A connection that has no room for another session. */
   async function fill(ann: E2eClient) {
     const { stream, connectionId } = await ann.connect();
@@ -187,7 +187,7 @@ describe("eight live bindings", () => {
     return { stream, connectionId, sessions };
   }
 
-  test("eight live bindings are all there may be: a ninth is refused, and nothing is made", async () => {
+  test("a connection with eight live sessions gets no ninth, and nothing is created", async () => {
     const ann = new E2eClient(node);
     const other = await ann.create("chat");
     const { stream, connectionId, sessions } = await fill(ann);
@@ -202,7 +202,7 @@ describe("eight live bindings", () => {
     await untilEcho(ann, stream, sessions[7]!.id);
   });
 
-  test("eight live bindings become seven when one is archived, and the stream continues", async () => {
+  test("a connection with eight live sessions has room again when one is archived, and the stream continues", async () => {
     const ann = new E2eClient(node);
     const { stream, connectionId, sessions } = await fill(ann);
     await accepted(ann.on(sessions[3]!.id, "archive"));
@@ -213,7 +213,7 @@ describe("eight live bindings", () => {
     expect(stream.lastEventId!.length).toBeLessThan(128);
   });
 
-  test("eight live bindings become seven when one is deleted", async () => {
+  test("a connection with eight live sessions has room again when one is deleted", async () => {
     const ann = new E2eClient(node);
     const { stream, connectionId, sessions } = await fill(ann);
     await accepted(node.delete(`/session/${sessions[0]!.id}`));
@@ -221,7 +221,7 @@ describe("eight live bindings", () => {
     await ann.create("chat", { connectionId });
   });
 
-  test("eight live bindings do not count archived sessions that are only looked at", async () => {
+  test("archived sessions that are only read do not count towards the eight", async () => {
     const ann = new E2eClient(node);
     const { stream, connectionId } = await ann.connect();
     for (let looked = 0; looked < 9; looked += 1) {

@@ -40,8 +40,8 @@ const agentsOf = async (workspaceId?: string) => {
   return (await accepted(node.get(`/agents${query}`))).agents;
 };
 
-describe("an agent that is defined for a workspace", () => {
-  test("an agent that is defined for a workspace answers in the sessions of its workspace, by its name or its id, and in no others", async () => {
+describe("an agent that is defined in a workspace", () => {
+  test("a defined agent answers in its workspace's sessions, by its name or its id, and in no others", async () => {
     const [ann, workspaceId] = [new E2eClient(node), newWorkspace()];
     const { id } = await define({ workspaceId, description: "helps", priority: 30 });
     expect(id).toMatch(/^helper-[0-9a-f]{10}$/);
@@ -61,7 +61,7 @@ describe("an agent that is defined for a workspace", () => {
     }
   });
 
-  test("an agent that is defined for a workspace is listed for its workspace after those of the file, and is switched to in it alone", async () => {
+  test("a defined agent is listed in its workspace after those of the file, and can be switched to only there", async () => {
     const [ann, workspaceId] = [new E2eClient(node), newWorkspace()];
     const { id } = await define({ workspaceId, label: "Helper" });
     expect((await agentsOf()).map((agent) => agent.id)).toEqual(AGENTS.map(({ name }) => name));
@@ -75,7 +75,7 @@ describe("an agent that is defined for a workspace", () => {
     expect(await change(outside.id, id)).toMatchObject({ errorCode: "agent_not_found" });
   });
 
-  test("an agent that is defined for a workspace does not meet one of the same name in another workspace", async () => {
+  test("a defined agent is separate from an agent of the same name in another workspace", async () => {
     const [one, other] = [newWorkspace(), newWorkspace()];
     const first = await define({ workspaceId: one, priority: 10 });
     const second = await define({ workspaceId: other, priority: 90 });
@@ -85,7 +85,7 @@ describe("an agent that is defined for a workspace", () => {
     expect((await ann.create("helper", { workspaceId: other })).priority).toBe(90);
   });
 
-  test("an agent that is defined for a workspace takes tasks from agents of its workspace's sessions, and of no others", async () => {
+  test("a defined agent takes tasks from agents of its workspace's sessions, and from no others", async () => {
     const [ann, workspaceId] = [new E2eClient(node), newWorkspace()];
     await define({ workspaceId });
     const inside = await ann.hold("caller", { workspaceId });
@@ -97,7 +97,7 @@ describe("an agent that is defined for a workspace", () => {
     expect((await ann.messages(outside.id)).at(-1)?.content).toBe("No one.");
   });
 
-  test("an agent that is defined for a workspace is asked about before it starts, by its name within its workspace", async () => {
+  test("a defined agent is accepted by what-if, by its name within its workspace", async () => {
     const [ann, workspaceId] = [new E2eClient(node), newWorkspace()];
     await define({ workspaceId });
     await ann.hold("music");
@@ -107,7 +107,7 @@ describe("an agent that is defined for a workspace", () => {
     expect(await whatIf({})).toMatchObject({ outcome: "rejected", reason: "unknown_agent" });
   });
 
-  test("an agent that is defined for a workspace is changed, disabled and enabled, and its sessions follow", async () => {
+  test("a defined agent can be changed, disabled and enabled, and its sessions follow", async () => {
     const [ann, workspaceId] = [new E2eClient(node), newWorkspace()];
     const { id } = await define({ workspaceId, priority: 10, description: "one" });
     const patch = async (fields: object) =>
@@ -126,7 +126,7 @@ describe("an agent that is defined for a workspace", () => {
     expect((await ann.create("helper", { workspaceId })).agentId).toBe(id);
   });
 
-  test("an agent that is defined for a workspace that is deleted leaves its sessions, which need another agent", async () => {
+  test("a deleted defined agent leaves its sessions, which then need another agent", async () => {
     const [ann, workspaceId] = [new E2eClient(node), newWorkspace()];
     const { id } = await define({ workspaceId });
     const session = await ann.create("helper", { workspaceId });
@@ -141,7 +141,7 @@ describe("an agent that is defined for a workspace", () => {
     expect((await refused(node.get(`/agents/definitions/${id}`))).errorCode).toBe("agent_not_found");
   });
 
-  test("an agent that is defined for a workspace finishes its turn as it began it when it is deleted meanwhile", async () => {
+  test("a defined agent that is deleted during a turn finishes the turn unchanged", async () => {
     const [ann, workspaceId] = [new E2eClient(node), newWorkspace()];
     const { id } = await define({ workspaceId });
     const session = await ann.hold("helper", { workspaceId });
@@ -178,14 +178,14 @@ describe("a definition", () => {
     expect(refusal.issues).toContainEqual({ path, message: expect.stringMatching(message) });
   });
 
-  test("a definition brings no program, address or key: such fields mean nothing", async () => {
+  test("a definition may set no program, address or key: such fields are ignored", async () => {
     const workspaceId = newWorkspace();
     const adapter = { kind: "command", command: "sh", args: ["-c", "true"] };
     const definition = await define({ workspaceId, adapter, command: "sh", base_url: "http://x", api_key_env: "HOME" });
     expect(Object.keys(definition).toSorted()).toEqual(["basedOn", "enabled", "id", "name", "workspaceId"]);
   });
 
-  test("a definition whose name the workspace has already is refused, and the key of the first gets its answer again", async () => {
+  test("a definition whose name is in use in the workspace is refused, and a repeat of the first one gets its answer", async () => {
     const workspaceId = newWorkspace();
     const body = { name: "helper", basedOn: "general", workspaceId };
     const ask = (key: string, fields = {}) => node.post("/agents/definitions", { ...body, ...fields }, { key });
@@ -200,7 +200,7 @@ describe("a definition", () => {
     expect(listOf(await accepted(node.get(`/agents/definitions?workspaceId=${workspaceId}`)))).toEqual([]);
   });
 
-  test("a definition is read, and all of a workspace are listed in pages", async () => {
+  test("a definition can be read, and all of a workspace's are listed in pages", async () => {
     const workspaceId = newWorkspace();
     const made = await Promise.all(["b", "a", "c"].map((name) => define({ name, workspaceId })));
     const ids = made.map(({ id }) => id).toSorted();
@@ -228,7 +228,7 @@ describe("a definition", () => {
     expect(listed).toEqual(made.map(({ id }) => id).toSorted());
   });
 
-  test("a definition of which two are changed at once loses neither change", async () => {
+  test("two concurrent changes of a definition are both kept", async () => {
     const workspaceId = newWorkspace();
     const { id } = await define({ workspaceId });
     const changes = [{ priority: 11 }, { label: "L" }, { description: "d" }];
@@ -257,7 +257,7 @@ test("the file takes precedence over the database: a new agent of the file hides
   }
 });
 
-test("only operators define agents; everybody sees those of a workspace", async () => {
+test("only operators define agents; all users see those of a workspace", async () => {
   const KEYS = [
     { owner: "ann", key: "ann-key-0123456789abcdef0123456789" },
     { owner: "ops", key: "ops-key-0123456789abcdef0123456789", operator: true },

@@ -33,7 +33,7 @@ async function aWholeTurnLater() {
 }
 
 describe.each(["writer", "breaker"])("a session whose run writes (%s)", (agentId) => {
-  test("a session whose run writes stays deleted: no message, event or text of it is written later", async () => {
+  test("a deleted session whose run writes stays deleted: no message, event or text is written later", async () => {
     const ann = new E2eClient(node);
     const { id, stream } = await writing(ann, agentId);
     expect((await accepted(node.delete(`/session/${id}`))).deleted).toBe(true);
@@ -72,7 +72,7 @@ describe.each(["writer", "breaker"])("a session whose run writes (%s)", (agentId
     },
   );
 
-  test("a session whose run writes is replaced by a rollback without any part of the run", async () => {
+  test("a rollback replaces a session whose run writes without any part of the run", async () => {
     const ann = new E2eClient(node);
     const { id } = await writing(ann, agentId);
     const { session } = await accepted(node.post(`/session/${id}/rollback`));

@@ -21,7 +21,7 @@ describe("a body", () => {
     },
   );
 
-  test.each(["[]", '"text"', "7", "null", "true"])("a body that is %s where an object belongs is 400", async (text) => {
+  test.each(["[]", '"text"', "7", "null", "true"])("a body with %s instead of an object is 400", async (text) => {
     for (const path of ["/session/create", "/message", "/session/load"]) {
       expect((await raw(path, text)).errorCode).toBe("bad_request");
     }
@@ -32,7 +32,7 @@ describe("a body", () => {
     expect((await raw("/session/create", '{"constructor": {"prototype": {}}}')).errorCode).toBe("bad_request");
   });
 
-  test("a body with wrong types is 400, and every path that is wrong is named", async () => {
+  test("a body with wrong types is 400, and every wrong path is named", async () => {
     const body = { id: 7, agentId: "NO", userId: "", activate: "yes", title: [] };
     const paths = ["body.id", "body.agentId", "body.userId", "body.activate", "body.title"];
     expect(new Set(pathsOf(await refused(node.post("/session/create", body))))).toEqual(new Set(paths));
@@ -49,13 +49,13 @@ describe("a body", () => {
     [{ type: "abort", connectionId: "thirteen-long" }, "body.connectionId"],
     [{ type: "tool_confirmation_response", response: "approve" }, "body.requestId"],
     [{ type: "user_question_response", requestId: "r" }, "body.response"],
-  ])("a body of a message that is %j is 400 at %s", async (message, path) => {
+  ])("a message with the body %j is 400 at %s", async (message, path) => {
     const answer = await refused(node.post("/message", message));
     expect(answer.errorCode).toBe("bad_request");
     expect(pathsOf(answer)).toEqual([path]);
   });
 
-  test("a body that is missing where one is needed is 400", async () => {
+  test("a missing body is 400 where one is needed", async () => {
     for (const path of ["/message", "/session/load", "/floor/u%3Aann/what-if"]) {
       expect((await refused(node.post(path))).errorCode).toBe("bad_request");
     }
@@ -68,7 +68,7 @@ describe("a body", () => {
     expect((await refused(node.patch("/session/x", { title: big }))).errorCode).toBe("too_large");
   });
 
-  test("a body may hold unknown fields", async () => {
+  test("a body may contain unknown fields", async () => {
     const { session } = await accepted(node.post("/session/create", { priority: 100, nested: { a: [1] } }));
     await accepted(node.post(`/session/${session.id}/activate`, { force: true }));
     await accepted(node.patch(`/session/${session.id}`, { title: "x", state: "archived" }));
@@ -83,7 +83,7 @@ describe("an address", () => {
     ["GET", "/session/create/x/y"],
     ["GET", "/agents/"],
     ["PUT", "/session//messages"],
-  ])("an address that does not exist, as %s %s, is 404", async (method, path) => {
+  ])("an unknown path, as %s %s, is 404", async (method, path) => {
     const headers = { "Content-Type": "application/json" };
     const { status, body } = await node.send(method, path, headers);
     expect(status).toBe(404);
@@ -107,7 +107,7 @@ describe("an address", () => {
     expect(body.allowed).toEqual(allow.split(", "));
   });
 
-  test("an address that is requested by an unknown method is 405 too, and bytes that are not HTTP are 400", async () => {
+  test("an unknown method is 405 too, and bytes that are not HTTP are 400", async () => {
     const ask = async (line: string) => {
       const client = await RawSocket.open(node.url);
       await client.send(`${line}\r\nHost: 127.0.0.1\r\n\r\n`);
@@ -120,14 +120,14 @@ describe("an address", () => {
   });
 
   test.each(["/session/%zz", "/floor/%zz", "/%zz", "/session/%E0%A4%A/messages"])(
-    "an address that is not a path, as %s, is 400",
+    "a malformed path, as %s, is 400",
     async (path) => {
       expect((await refused(node.get(path))).errorCode).toBe("bad_request");
     },
   );
 
   test.each(["/session/%00", "/session/..%2f..%2fetc", `/session/${"x".repeat(65)}`, "/session/a.b/messages"])(
-    "an address with a malformed id, as %s, is 400 and names it",
+    "a path with a malformed id, as %s, is 400 and names it",
     async (path) => {
       const answer = await refused(node.get(path));
       expect(answer.errorCode).toBe("bad_request");
@@ -157,7 +157,7 @@ describe("a write", () => {
     }
   });
 
-  test("a write by POST without a body needs no content type, and means the same as an empty object", async () => {
+  test("a POST without a body needs no content type, and means the same as an empty object", async () => {
     for (const headers of [{}, { "Content-Length": 0 }]) {
       const made = await node.send("POST", "/session/create", headers);
       expect(made.status).toBe(200);
@@ -171,7 +171,7 @@ describe("a write", () => {
     }
   });
 
-  test("a write without a body and a content type is 403 where a browser says that another site made it", async () => {
+  test("a write without a body and a content type is 403 if a browser says that another site made it", async () => {
     const asked = (headers: Record<string, string>) => node.send("POST", "/floor/u%3Aann/stop-all", headers);
     for (const site of ["cross-site", "same-site"]) {
       expect((await asked({ "Sec-Fetch-Site": site })).status, site).toBe(403);
@@ -191,7 +191,7 @@ describe("a write", () => {
     expect((await node.send(method, path, headers, content)).body.errorCode).toBe("bad_request");
   });
 
-  test("a write may say its charset, and in any case", async () => {
+  test("a content type may contain a charset, in any case", async () => {
     for (const type of ["application/json; charset=utf-8", "application/json;charset=UTF-8", "Application/JSON"]) {
       expect((await node.send("POST", "/session/create", { "Content-Type": type }, "{}")).status, type).toBe(200);
     }
@@ -202,11 +202,11 @@ describe("a write", () => {
   });
 });
 
-describe("the name a node is called by", () => {
+describe("the Host of a request", () => {
   const asked = (host: string, path = "/health") => node.send("GET", path, { Host: host });
 
   test.each(["localhost", "127.0.0.1", "127.0.0.1:80", "LOCALHOST:1234", "[::1]:3000", "car.local", "CAR.local:99"])(
-    "the name a node is called by may be %s",
+    "a request may name the Host %s",
     async (host) => {
       expect((await asked(host)).status).toBe(200);
     },
@@ -225,7 +225,7 @@ describe("the name a node is called by", () => {
   });
 
   test.each(["evil.example", "127.0.0.1.evil.example", "localhost.evil.example", "10.0.0.1", "car.local@evil", "a b"])(
-    "the name a node is called by may not be %j: 403, for a read, a write and a stream",
+    "a request may not name the Host %j: 403, for a read, a write and a stream",
     async (host) => {
       for (const path of ["/health", "/agents", "/events", "/nothing"]) {
         const { status, body } = await asked(host, path);
@@ -258,7 +258,7 @@ describe("a page of another origin", () => {
     }
   });
 
-  test("a page of another origin that is listed may call, read answers and failures, and follow streams", async () => {
+  test("a page of a listed origin may call, read answers and failures, and follow streams", async () => {
     for (const [method, path, status] of [
       ["GET", "/agents", 200],
       ["GET", "/session/nowhere", 404],
@@ -275,7 +275,7 @@ describe("a page of another origin", () => {
     expect((await stream.next()).type).toBe("connected");
   });
 
-  test("a page of another origin that is listed gets an answer to its preflight", async () => {
+  test("a page of a listed origin gets an answer to its preflight", async () => {
     const { status, headers, text } = await node.send("OPTIONS", "/session/x", {
       Origin: LISTED,
       "Access-Control-Request-Method": "PATCH",
@@ -289,7 +289,7 @@ describe("a page of another origin", () => {
     expect(allowed).toEqual(expect.arrayContaining(["content-type", "idempotency-key", "last-event-id"]));
   });
 
-  test("a page of another origin does not come into it for a page of the node's own, or for no page at all", async () => {
+  test("the list of origins does not apply to the node's own pages, or to requests without an origin", async () => {
     const own = await node.send("GET", "/agents", { Origin: node.url });
     expect(own.status).toBe(200);
     expect((await node.get("/agents")).headers["access-control-allow-origin"]).toBeUndefined();

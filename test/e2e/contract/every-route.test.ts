@@ -92,19 +92,22 @@ async function makeSession(): Promise<{ sessionId: string; messageId: string }> 
   return { sessionId: session.id, messageId };
 }
 
-describe("a request without credentials, or with unknown ones,", () => {
-  test.each(named(ROUTES.filter((route) => !isOpen(route))))("is 401, whatever it asks for: %s", async (_, route) => {
-    const { sessionId, messageId } = await makeSession();
-    for (const path of [pathOf(route, sessionId, messageId), `${pathOf(route, "%00")}?limit=x&after=%00`]) {
-      for (const headers of [{}, bearer("made-up-key-0123456789abcdef012345")]) {
-        const body = route.type === undefined ? undefined : "{ this is no JSON";
-        expect(await statusOf(route, path, headers, body), path).toBe(401);
+describe("a request without credentials, or with unknown ones", () => {
+  test.each(named(ROUTES.filter((route) => !isOpen(route))))(
+    "a request without valid credentials is 401, whatever it requests: %s",
+    async (_, route) => {
+      const { sessionId, messageId } = await makeSession();
+      for (const path of [pathOf(route, sessionId, messageId), `${pathOf(route, "%00")}?limit=x&after=%00`]) {
+        for (const headers of [{}, bearer("made-up-key-0123456789abcdef012345")]) {
+          const body = route.type === undefined ? undefined : "{ this is no JSON";
+          expect(await statusOf(route, path, headers, body), path).toBe(401);
+        }
       }
-    }
-  });
+    },
+  );
 
   test.each(named(ROUTES.filter((route) => route.type !== undefined && !isOpen(route))))(
-    "is 401 before its body has come, however large it says that it is: %s",
+    "a request without valid credentials is 401 before its body has arrived, whatever its length: %s",
     async (_, route) => {
       for (const bytes of [2, MAX_BODY * 100_000]) {
         expect(await answerToHead(route, pathOf(route, "any"), { "Content-Length": bytes })).toBe(401);
@@ -113,9 +116,9 @@ describe("a request without credentials, or with unknown ones,", () => {
   );
 });
 
-describe("a body that is larger than any may be", () => {
+describe("a body above the size limit", () => {
   test.each(named(ROUTES.filter((route) => route.type !== undefined)))(
-    "is refused before it has come: %s",
+    "a body above the size limit is refused before it has arrived: %s",
     async (_, route) => {
       const headers = { ...bearer(OPS), "Content-Length": MAX_BODY * 100_000 };
       expect(await answerToHead(route, pathOf(route, "any"), headers)).toBe(413);
@@ -123,11 +126,11 @@ describe("a body that is larger than any may be", () => {
   );
 });
 
-describe("another's session, or one that is unknown,", () => {
+describe("another owner's session, or an unknown one", () => {
   const about = ROUTES.filter(({ template }) => template.includes("{id}") && !template.startsWith("/agents"));
 
   test.each(named(about))(
-    "another's session, or one that is unknown, is answered alike to a request that is malformed, and never by a fault: %s",
+    "a malformed request for another owner's session, or an unknown one, gets the same answer for both: %s",
     async (_, route) => {
       const { sessionId, messageId } = await makeSession();
       const bodies =
@@ -155,7 +158,7 @@ describe("a repeat under its key", () => {
   const writes = ROUTES.filter((route) => takesKey(route) && !isDoor(route) && route.type === "application/json");
 
   test.each(named(writes))(
-    "a repeat under its key is answered as before when its session is gone meanwhile: %s",
+    "a repeat with the same key is answered as before when its session is gone: %s",
     async (_, route) => {
       const { sessionId, messageId } = await makeSession();
       const { schema } = route.operation.requestBody!.content["application/json"]!;

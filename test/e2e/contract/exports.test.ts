@@ -82,7 +82,7 @@ describe("an export", () => {
     expect(text).toMatch(/♪[^#]*\n_interrupted_\n/);
   });
 
-  test("an export has no waiting turn, no runtime state, and no secret", async () => {
+  test("an export contains no waiting turn, no runtime state, and no secret", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("stacker");
     const stream = await ann.follow(id);
@@ -107,7 +107,7 @@ describe("an export", () => {
     expect((await refused(node.get(`/session/${id}/export?format=pdf`))).errorCode).toBe("bad_request");
   });
 
-  test("an export waits for its reader, and is whole when it is read", async () => {
+  test("an export waits for a slow reader, and is complete", async () => {
     const ann = new E2eClient(node);
     const count = 400;
     const content = "x".repeat(100_000);
@@ -133,7 +133,7 @@ describe("an export", () => {
 });
 
 describe("an import", () => {
-  test("an import of an export is the same conversation, under new ids, and continues", async () => {
+  test("an imported export is the same conversation, under new ids, and continues", async () => {
     const [ann, bob] = [new E2eClient(node), new E2eClient(node)];
     const { id, messages } = await makeSession(ann);
     const { text } = await node.send("GET", `/session/${id}/export?format=jsonl`);
@@ -174,7 +174,7 @@ describe("an import", () => {
     expect(JSON.stringify([session, await ann.messages(session.id)])).not.toContain("root");
   });
 
-  test("an import takes the agent that is asked for, else the file's if there is one, else the default agent", async () => {
+  test("an import takes the requested agent, else the file's if it exists, else the default agent", async () => {
     const file = (agentId: string) => toText([{ ...FIRST, agentId }, END(0)]);
     expect((await accepted(importing(file("music")))).session.agentId).toBe("music");
     expect((await accepted(importing(file("nobody")))).session.agentId).toBe("general");
@@ -199,7 +199,7 @@ describe("an import", () => {
     ["shows an image that it lacks", [FIRST, message("m", { images: [{ hash: "0".repeat(64) }] }), END(1)], 2],
     ["has an image under another's hash", [FIRST, { type: "image", hash: "0".repeat(64), ...IMAGE }, END(0)], 2],
     ["has a line of another type", [FIRST, { type: "command", run: "rm" }, END(0)], 2],
-  ])("of a file that %s names the line, and leaves no session", async (_, lines, line) => {
+  ])("an import of a file that %s names the line, and leaves no session", async (_, lines, line) => {
     const ann = new E2eClient(node);
     const problem = await refused(importing(toText(lines) || "\n", `?userId=${ann.userId}`));
     expect(problem).toMatchObject({ errorCode: "bad_request", issues: [{ path: `line ${line}` }] });
@@ -231,7 +231,7 @@ describe("an import", () => {
     expect(other.errorCode).toBe("idempotency_mismatch");
   });
 
-  test("an import whose sender hangs up leaves no session", async () => {
+  test("an import whose client disconnects leaves no session", async () => {
     const ann = new E2eClient(node);
     const { hostname, port } = new URL(node.url);
     const socket = connect(Number(port), hostname);

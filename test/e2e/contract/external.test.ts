@@ -77,7 +77,7 @@ describe("an external agent", () => {
 });
 
 describe("a heartbeat", () => {
-  test("a heartbeat says what the session is to do and until when it keeps its place, and is not an event", async () => {
+  test("a heartbeat returns what the session should do and until when it keeps its place, and is not an event", async () => {
     const ann = new E2eClient(node);
     const { id, leaseUntil } = await ann.hold("slow_music");
     const before = await ann.log(id);
@@ -89,7 +89,7 @@ describe("a heartbeat", () => {
     expect(await accepted(beat(id))).toEqual({ success: true, sessionId: id, state: "paused" });
   });
 
-  test("a heartbeat may be repeated under one key: each repeat renews the lease", async () => {
+  test("a heartbeat may be repeated with one key: each repeat renews the lease", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("slow_music");
     const again = () => node.post("/message", { type: "heartbeat", sessionId: id }, { key: "the-same" });
@@ -98,7 +98,7 @@ describe("a heartbeat", () => {
     expect((await refused(again())).errorCode).toBe("session_archived");
   });
 
-  test("a heartbeat of a session that is archived or unknown is refused, so that its program stops", async () => {
+  test("a heartbeat of an archived or unknown session is refused, so that its program stops", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("slow_music");
     await accepted(ann.on(id, "archive"));
@@ -108,7 +108,7 @@ describe("a heartbeat", () => {
     expect(await refused(beat("not an id"))).toMatchObject({ errorCode: "bad_request" });
   });
 
-  test("a heartbeat without a session, or of one whose agent has no lease, means nothing", async () => {
+  test("a heartbeat without a session, or of one whose agent has no lease, has no effect", async () => {
     const ann = new E2eClient(node);
     expect(await accepted(node.post("/message", { type: "heartbeat" }))).toEqual({ success: true });
     const { id } = await ann.hold("general");
@@ -134,7 +134,7 @@ describe("a heartbeat", () => {
 });
 
 describe("a participant that is not heard from", () => {
-  test("a participant that is not heard from gives the floor up, with an event for it and one for the session that resumes, and is counted", async () => {
+  test("a silent participant gives up the floor, with an event for it and one for the session that resumes, and is counted", async () => {
     const ann = new E2eClient(node);
     const music = await ann.hold("slow_music");
     const stream = await ann.follow(music.id);

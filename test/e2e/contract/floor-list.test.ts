@@ -44,7 +44,7 @@ describe("GET /floors", () => {
     expect(await floorsSeen(ops)).toEqual([`s:${own.id}`, "u:ann", "u:bob"]);
   });
 
-  test("GET /floors shows the holder of each floor, and comes page by page", async () => {
+  test("GET /floors shows the holder of each floor, in pages", async () => {
     const first = (await accepted(ops.get("/floors?limit=1"))) as unknown as Record<string, unknown>;
     expect(first).toMatchObject({
       hasMore: true,
@@ -130,7 +130,7 @@ describe("GET /floor/{id}/log", () => {
   }
   const pageOf = async (path: string) => (await accepted(node.get(path))) as unknown as Page;
 
-  test("GET /floor/{id}/log is all that happened on the floor, the newest first, page by page", async () => {
+  test("GET /floor/{id}/log returns every event of the floor, the newest first, in pages", async () => {
     const eve = new E2eClient(node);
     const { id } = await eve.hold("general");
     await eve.talk(id, "hello");
@@ -160,7 +160,7 @@ describe("GET /floor/{id}/log", () => {
     expect(gunzipSync(bytes).toString()).toBe(plain.text);
   });
 
-  test("GET /floor/{id}/log refuses a position of another store, and another's floor", async () => {
+  test("GET /floor/{id}/log refuses a position of another store, and another user's floor", async () => {
     expect((await node.get("/floor/u%3Agus/log?before=zz.1")).status).toBe(400);
     expect((await bob.get("/floor/u%3Aann/log")).status).toBe(404);
   });

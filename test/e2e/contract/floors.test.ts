@@ -38,14 +38,14 @@ describe("a floor", () => {
     ]);
   });
 
-  test("a floor shows sessions paused by their user too", async () => {
+  test("a floor also shows sessions that their user paused", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("music");
     await accepted(ann.on(id, "pause"));
     expect((await ann.floor()).paused).toMatchObject([{ id, pausedBy: "user" }]);
   });
 
-  test("a floor that is unused is empty, not an error", async () => {
+  test("an unused floor is empty, not an error", async () => {
     const ann = new E2eClient(node);
     expect(await ann.floor()).toEqual({
       success: true,
@@ -71,7 +71,7 @@ describe("a floor", () => {
     expect(decisions.at(-1)!.challenger.agentId).toBe("chat");
   });
 
-  test("a floor of a session without a user is that session's alone", async () => {
+  test("the floor of a session without a user belongs to that session alone", async () => {
     const { session } = await accepted(node.post("/session/create", { agentId: "music", activate: true }));
     const floor = await accepted(node.get(`/floor/${encodeURIComponent(session.floorId)}`));
     expect(floor).toMatchObject({ floorId: `s:${session.id}`, holder: { id: session.id } });
@@ -80,7 +80,7 @@ describe("a floor", () => {
 
 describe("a floor's id", () => {
   test.each(["a/b", "a/b/c", "张三", "a:b", "100%", "a b", "?x=1#y", ".", "ü".repeat(128)])(
-    "a floor's id names the user %j, encoded once by itself and once more in the path",
+    "a floor's id contains the user %j, encoded once by itself and once more in the path",
     async (userId) => {
       const ann = new E2eClient(node, userId);
       // A repeated test finds the floor as its first try left it.
@@ -92,7 +92,7 @@ describe("a floor's id", () => {
     },
   );
 
-  test("a floor's id names a zone after a slash, which a slash in a name is not", async () => {
+  test("a floor's id contains a zone after a slash, which is different from a slash in a name", async () => {
     const ann = new E2eClient(node, node.newUser("slash/er"));
     const { session } = await accepted(ann.askToCreate({ agentId: "music", zone: "后/排", activate: true }));
     const floorId = `u:${encodeURIComponent(ann.userId)}/${encodeURIComponent("后/排")}`;
@@ -121,7 +121,7 @@ describe("a floor's id", () => {
     "u:%00",
     "s:a/b",
     `u:${"x".repeat(129)}`,
-  ])("a floor's id is not %j: 400, and it says what one looks like", async (text) => {
+  ])("a floor's id may not be %j: 400, with a description of the format", async (text) => {
     for (const path of ["", "/events"]) {
       const { errorCode, issues } = await refused(node.get(`/floor/${encodeURIComponent(text)}${path}`));
       expect(errorCode).toBe("bad_request");
@@ -143,7 +143,7 @@ describe("stop", () => {
     expect((await ann.see(phone.id)).state).toBe("archived");
   });
 
-  test("stop of all archives the holder and the preempted and queued sessions, and wakes no session", async () => {
+  test("stop-all archives the holder and the preempted and queued sessions, and wakes no session", async () => {
     const ann = new E2eClient(node);
     const own = await ann.hold("weather");
     await accepted(ann.on(own.id, "pause"));
@@ -200,7 +200,7 @@ describe("flags", () => {
     expect((await ann.see(planner.id)).state).toBe("paused");
   });
 
-  test("flags count on their own floor alone, and a priority that they change stays within 0 and 100", async () => {
+  test("flags apply on their own floor only, and a priority that they change stays within 0 and 100", async () => {
     const [ann, bob] = [new E2eClient(node), new E2eClient(node)];
     await accepted(setFlags(ann, { quiet: true }));
     expect((await bob.hold("music")).priority).toBe(20);
@@ -218,7 +218,7 @@ describe("flags", () => {
     [{ "Not A Flag": true }],
     [["emergency"]],
     [Object.fromEntries(Array.from({ length: 33 }, (_, flag) => [`f${flag}`, true]))],
-  ])("are refused where they are %j", async (flags) => {
+  ])("invalid flags are refused: %j", async (flags) => {
     const ann = new E2eClient(node);
     expect((await refused(setFlags(ann, flags))).errorCode).toBe("bad_request");
     expect((await ann.floor()).flags).toEqual({});
@@ -226,7 +226,7 @@ describe("flags", () => {
 });
 
 describe("a user's own priorities", () => {
-  test("a user's own priorities stand in place of the catalogue's, on that user's floor alone", async () => {
+  test("a user's own priorities replace the catalogue's, on that user's floor only", async () => {
     const picky = new E2eClient(node, "picky");
     await accepted(node.post(`${picky.floorPath}/stop-all`));
     await picky.hold("planner");
@@ -243,7 +243,7 @@ describe("a user's own priorities", () => {
 describe("what-if", () => {
   const whatIf = (ann: E2eClient, agentId: unknown) => node.post(`${ann.floorPath}/what-if`, { agentId });
 
-  test("what-if returns the decision that would be made now", async () => {
+  test("what-if returns the decision that a request would get now", async () => {
     const ann = new E2eClient(node);
     expect((await accepted(whatIf(ann, "music"))).decision).toMatchObject({ outcome: "granted", reason: "floor_free" });
     await ann.hold("navigation");
@@ -254,7 +254,7 @@ describe("what-if", () => {
     expect((await accepted(whatIf(ann, "patient"))).decision.outcome).toBe("queued");
   });
 
-  test("what-if changes nothing: not the floor, not its log, not the sessions", async () => {
+  test("what-if does not change the floor, its log, or the sessions", async () => {
     const ann = new E2eClient(node);
     const music = await ann.hold("music");
     const before = { floor: await ann.floor(), log: await ann.log(music.id) };
@@ -262,13 +262,13 @@ describe("what-if", () => {
     expect({ floor: await ann.floor(), log: await ann.log(music.id) }).toEqual(before);
   });
 
-  test("what-if answers for agents that are unknown or disabled, by the first rule", async () => {
+  test("what-if answers for unknown or disabled agents, by the first rule", async () => {
     const ann = new E2eClient(node);
     expect((await accepted(whatIf(ann, "nobody"))).decision).toMatchObject({ reason: "unknown_agent", rule: 1 });
     expect((await accepted(whatIf(ann, "off"))).decision).toMatchObject({ reason: "agent_disabled", rule: 1 });
   });
 
-  test.each([undefined, "", "No Such", 7])("what-if is not asked for %j", async (agentId) => {
+  test.each([undefined, "", "No Such", 7])("what-if refuses %j", async (agentId) => {
     const { issues } = await refused(whatIf(new E2eClient(node), agentId));
     expect(issues[0]!.path).toBe("body.agentId");
   });

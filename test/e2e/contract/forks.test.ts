@@ -47,7 +47,7 @@ describe("a fork", () => {
     expect(typesOf(await ann.log(session.id))).toEqual(["session_created"]);
   });
 
-  test("a fork ends with the message that is named, and continues by itself", async () => {
+  test("a fork ends with the named message, and continues independently", async () => {
     const ann = new E2eClient(node);
     const { id, messages } = await greeted(ann, 2);
     const { session } = await accepted(
@@ -59,7 +59,7 @@ describe("a fork", () => {
     expect(said(await ann.messages(id))).toEqual(TWO);
   });
 
-  test("a fork is found by its words, and deleting its source takes nothing from it", async () => {
+  test("a fork is found by its words, and is unaffected by deleting its source", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("general");
     await ann.talk(id, "hello zanzibar");
@@ -70,7 +70,7 @@ describe("a fork", () => {
     expect(await ann.messages(session.id)).toHaveLength(2);
   });
 
-  test("a fork shows the images of its source, also when that is gone", async () => {
+  test("a fork shows the images of its source, even when that is gone", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("general");
     await accepted(ann.say(id, "hello", { images: [IMAGE] }));
@@ -81,7 +81,7 @@ describe("a fork", () => {
     expect(bytes.toString()).toBe("not really a picture");
   });
 
-  test("a fork leaves out turns that wait and the message that is being written, and cannot end with one", async () => {
+  test("a fork leaves out waiting turns and an unfinished message, and cannot end with one", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("stacker");
     await ann.talk(id, "hello 1");
@@ -104,7 +104,7 @@ describe("a fork", () => {
     expect(total).toBe(1);
   });
 
-  test("a fork that is asked for again with its key is the same, once at work, once done, and after its source is gone", async () => {
+  test("a fork repeated with its key is the same, during the copy, after it, and after its source is gone", async () => {
     const ann = new E2eClient(node);
     const { id } = await greeted(ann, 1);
     const ask = () => node.post(`/session/${id}/fork`, {}, { key: `fork-${id}` });
@@ -117,7 +117,7 @@ describe("a fork", () => {
     expect(other.errorCode).toBe("idempotency_mismatch");
   });
 
-  test("a fork is bound to the connection that is named, from its first event", async () => {
+  test("a fork is bound to the named connection, from its first event", async () => {
     const ann = new E2eClient(node);
     const { id } = await greeted(ann, 1);
     const { stream, connectionId } = await ann.connect();
@@ -127,7 +127,7 @@ describe("a fork", () => {
     expect(created.data).toMatchObject({ origin: { by: "fork", sessionId: id } });
   });
 
-  test("a fork copies a session of a thousand messages, while the node answers others", async () => {
+  test("a fork copies a session of a thousand messages while the node answers others", async () => {
     const ann = new E2eClient(node);
     const lines = [{ type: "session", version: 1, title: "Long" }] as object[];
     for (let n = 0; n < 1_000; n++) {
@@ -147,8 +147,8 @@ describe("a fork", () => {
   });
 });
 
-describe("a message of the user", () => {
-  test("a message of the user is sent again as a new turn of the same session, with its images", async () => {
+describe("sending a message again", () => {
+  test("a message can be sent again as a new turn of the same session, with its images", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("general");
     await accepted(ann.say(id, "hello", { id: "first", images: [IMAGE] }));
@@ -168,7 +168,7 @@ describe("a message of the user", () => {
     expect(messages[2]!.images).toEqual(messages[0]!.images);
   });
 
-  test("a message of the user that is the agent's, or waits, is not sent again", async () => {
+  test("a message of the agent, or a waiting one, cannot be sent again", async () => {
     const ann = new E2eClient(node);
     const { id, messages } = await greeted(ann, 1, "stacker");
     await accepted(ann.say(id, "play"));
@@ -180,7 +180,7 @@ describe("a message of the user", () => {
     expect((await refused(node.post(`/session/${id}/messages/nothing/resend`))).errorCode).toBe("not_found");
   });
 
-  test("a message of the user is sent with another text in a copy that ends before it, and the session stays as it is", async () => {
+  test("a message can be sent with other text in a copy that ends before it, and the session stays unchanged", async () => {
     const ann = new E2eClient(node);
     const { id, messages } = await greeted(ann, 2);
     await accepted(ann.on(id, "pause"));
@@ -197,7 +197,7 @@ describe("a message of the user", () => {
     expect(said(await ann.messages(id))).toEqual(TWO);
   });
 
-  test("a message of the user keeps its images when it is sent with another text, unless others are given", async () => {
+  test("a message keeps its images when it is sent with other text, unless others are given", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("general");
     await accepted(ann.say(id, "hello", { id: "first", images: [IMAGE] }));
@@ -212,7 +212,7 @@ describe("a message of the user", () => {
     expect((await ann.messages(none.sessionId))[0]!.images).toBeUndefined();
   });
 
-  test("a message of the user makes no copy when the floor is refused, or the new text is empty", async () => {
+  test("a message is not copied when the floor is refused, or the new text is empty", async () => {
     const ann = new E2eClient(node);
     const { id, messages } = await greeted(ann, 1, "music");
     await accepted(ann.on(id, "pause"));
@@ -226,7 +226,7 @@ describe("a message of the user", () => {
 });
 
 describe("a rollback", () => {
-  test("a rollback takes the last turns back in a copy that replaces the session, gets its floor and wakes no other session", async () => {
+  test("a rollback takes back the last turns in a copy that replaces the session, gets its floor and wakes no other session", async () => {
     const ann = new E2eClient(node);
     const music = await ann.hold("music");
     const { id, messages } = await greeted(ann, 3);
@@ -249,7 +249,7 @@ describe("a rollback", () => {
     expect((await ann.see(music.id)).state).toBe("active");
   });
 
-  test("a rollback ends the run, keeps no part of it, and a repeat has the same result", async () => {
+  test("a rollback ends the run and drops its output, and a repeat has the same result", async () => {
     const ann = new E2eClient(node);
     const { id } = await greeted(ann, 1);
     const stream = await ann.follow(id);
@@ -275,7 +275,7 @@ describe("a rollback", () => {
     expect([holder?.id, paused]).toEqual([phone.id, []]);
   });
 
-  test("a rollback of a session with a floor of its own makes another such session, with the floor", async () => {
+  test("a rollback of a session with a floor of its own creates another such session, with the floor", async () => {
     const ann = new E2eClient(node);
     const { session: alone } = await accepted(node.post("/session/create", { activate: true }));
     await ann.talk(alone.id, "hello 1");
@@ -307,7 +307,7 @@ describe("a rollback", () => {
     },
   );
 
-  test("a rollback of more turns than there are is refused, and changes nothing", async () => {
+  test("a rollback of more turns than the session has is refused, and changes nothing", async () => {
     const ann = new E2eClient(node);
     const { id } = await greeted(ann, 2);
     const refusal = await refused(node.post(`/session/${id}/rollback`, { turns: 3 }));
@@ -319,7 +319,7 @@ describe("a rollback", () => {
   });
 
   test.each(["on its user's floor", "on a floor of its own"])(
-    "a rollback moves the connections of a session %s to the copy, also that of a client that is away",
+    "a rollback moves the connections of a session %s to the copy, including that of a disconnected client",
     async (where) => {
       const ann = new E2eClient(node);
       const own = where.endsWith("own") ? { userId: undefined } : {};
@@ -355,8 +355,8 @@ describe("a rollback", () => {
   });
 });
 
-describe("the turns that wait", () => {
-  test("the turns that wait are listed in their order, and a withdrawn one no longer", async () => {
+describe("the waiting turns", () => {
+  test("the waiting turns are listed in order, without a withdrawn one", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("stacker");
     await accepted(ann.say(id, "play"));
@@ -374,7 +374,7 @@ describe("the turns that wait", () => {
     expect(await queue()).toEqual([]);
   });
 
-  test("the turns that wait come in pages that end at a megabyte", async () => {
+  test("the waiting turns are listed in pages that end at a megabyte", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("stacker");
     await accepted(ann.say(id, "play"));

@@ -9,7 +9,7 @@ afterAll(() => node.stop());
 const floorOf = async (user: E2eClient) => JSON.parse((await node.get(user.floorPath)).text);
 
 describe("over HTTP, sessions that are heard together", () => {
-  test("over HTTP, sessions that are heard together are seen on their floor, in their own views, in the list of floors and in the decision", async () => {
+  test("sessions that are heard together are shown on their floor, in their views, in the list of floors and in the decision", async () => {
     const ann = new E2eClient(node);
     const music = await ann.hold("music_agent");
     expect(await floorOf(ann)).toMatchObject({ ducked: [], restrictedBy: [] });
@@ -34,7 +34,7 @@ describe("over HTTP, sessions that are heard together", () => {
     expect((await ann.see(music.id)) as object).not.toHaveProperty("level");
   });
 
-  test("over HTTP, sessions that are heard together follow a restriction: a session that is not allowed is paused and refused, and resumes when the flag is off", async () => {
+  test("a restriction pauses and refuses sessions that are not allowed, which resume when the flag is off", async () => {
     const ann = new E2eClient(node);
     const music = await ann.hold("music_agent");
     await accepted(node.put(`${ann.floorPath}/flags`, { reverse_gear: true }));

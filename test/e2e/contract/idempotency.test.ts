@@ -8,8 +8,8 @@ afterAll(() => node.stop());
 let keys = 0;
 const newKey = () => `key-${++keys}`;
 
-describe("the same key", () => {
-  test("the same key creates one session, and answers what it answered", async () => {
+describe("a repeat with the same key", () => {
+  test("a repeat with the same key creates no second session, and gets the first answer", async () => {
     const ann = new E2eClient(node);
     const options = { key: newKey() };
     const first = await accepted(ann.askToCreate({ agentId: "music", activate: true }, options));
@@ -37,7 +37,7 @@ describe("the same key", () => {
     expect((await ann.messages(id)).filter(({ role }) => role === "user")).toHaveLength(1);
   });
 
-  test("the same key pauses once: a repeat that comes after the resume changes nothing", async () => {
+  test("a pause repeated with the same key after the resume changes nothing", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("music");
     const options = { key: newKey() };
@@ -47,7 +47,7 @@ describe("the same key", () => {
     expect((await ann.see(id)).state).toBe("active");
   });
 
-  test("the same key renames, switches and answers once", async () => {
+  test("renaming, switching and answering with the same key take effect once", async () => {
     const ann = new E2eClient(node);
     const { id: sessionId } = await ann.hold("general");
     const renaming = { key: newKey() };
@@ -73,7 +73,7 @@ describe("the same key", () => {
     expect((await refused(ann.send(answer))).errorCode).toBe("interaction_not_found");
   });
 
-  test("the same key deletes once, and says each time that it did", async () => {
+  test("a delete repeated with the same key takes effect once, and gets the same answer each time", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.create("music");
     const options = { key: newKey() };
@@ -83,7 +83,7 @@ describe("the same key", () => {
     expect((await accepted(node.delete(`/session/${id}`, { key: newKey() }))).deleted).toBe(false);
   });
 
-  test("the same key answers as it did although the session is gone meanwhile", async () => {
+  test("a repeat with the same key gets the first answer although the session is gone", async () => {
     const ann = new E2eClient(node);
     const options = { key: newKey() };
     const first = await accepted(ann.askToCreate({ agentId: "music" }, options));
@@ -92,7 +92,7 @@ describe("the same key", () => {
     expect((await refused(node.get(`/session/${first.session.id}`))).errorCode).toBe("session_not_found");
   });
 
-  test("the same key stops a floor once, and sets its flags once", async () => {
+  test("stopping a floor and setting its flags with the same key take effect once", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("music");
     const stopping = { key: newKey() };
@@ -117,7 +117,7 @@ describe("the same key", () => {
     expect(await send(`{"agentId":"music","activate":false,"colour":1,"userId":"${ann.userId}"}`)).toEqual(first);
   });
 
-  test("the same key repeats a refusal, although it would not be refused any more", async () => {
+  test("a repeat with the same key gets the first refusal, although it would not be refused any more", async () => {
     const ann = new E2eClient(node);
     const phone = await ann.hold("phone");
     const options = { key: newKey() };
@@ -137,8 +137,8 @@ describe("the same key", () => {
   });
 });
 
-describe("the same key without a session in the request", () => {
-  test("the same key without a session in the request means the session it meant, although the connection is bound to another since", async () => {
+describe("a repeat without a session in the request", () => {
+  test("a repeat without a session means the original session, although the connection is bound to another since", async () => {
     const ann = new E2eClient(node);
     const { connectionId } = await ann.connect();
     const one = await ann.create("general", { connectionId });
@@ -154,7 +154,7 @@ describe("the same key without a session in the request", () => {
     );
   });
 
-  test("the same key without a session in the request makes one session of a quick chat, and binds it to each connection that repeats it", async () => {
+  test("a repeat of a quick chat creates no second session, and binds it to each connection that repeats it", async () => {
     const ann = new E2eClient(node);
     const options = { key: newKey() };
     const chat = { type: "chat", content: "play", userId: ann.userId };
@@ -166,7 +166,7 @@ describe("the same key without a session in the request", () => {
     expect((await accepted(node.get(`/session/list?userId=${ann.userId}`))).total).toBe(1);
   });
 
-  test("the same key without a session in the request makes one session, and binds it to each connection that repeats it: once, even when it has ended there", async () => {
+  test("a repeat of a create binds the session to each connection that repeats it: once, even if it has ended there", async () => {
     const ann = new E2eClient(node);
     const options = { key: newKey() };
     const [one, other] = [await ann.connect(), await ann.connect()];
@@ -184,8 +184,8 @@ describe("the same key without a session in the request", () => {
   });
 });
 
-describe("a key used for something else", () => {
-  test("a key used for something else is a mismatch: another body, another path, another floor", async () => {
+describe("a key used for another request", () => {
+  test("a key used for another request is a mismatch: another body, another path, another floor", async () => {
     const [ann, bob] = [new E2eClient(node), new E2eClient(node)];
     const options = { key: newKey() };
     const { session } = await accepted(ann.askToCreate({ agentId: "music" }, options));
@@ -205,8 +205,8 @@ describe("a key used for something else", () => {
   });
 });
 
-describe("a key used for two things at once", () => {
-  test("a key used for two things at once has one effect: the other is a mismatch", async () => {
+describe("a key used for two requests at once", () => {
+  test("a key used for two requests at once has one effect: the other is a mismatch", async () => {
     const users = [new E2eClient(node), new E2eClient(node)];
     for (let round = 0; round < 5; round += 1) {
       const options = { key: newKey() };
@@ -220,7 +220,7 @@ describe("a key used for two things at once", () => {
 });
 
 describe("a key", () => {
-  test("a key is taken from the body as from the header", async () => {
+  test("a key may be in the body or in the header", async () => {
     const ann = new E2eClient(node);
     const key = newKey();
     const first = await accepted(ann.askToCreate({ agentId: "music", commandId: key }));
@@ -234,7 +234,7 @@ describe("a key", () => {
     expect((await ann.see(id)).state).toBe("active");
   });
 
-  test("a key is taken from the body of every write", async () => {
+  test("a key may be in the body of every write", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("stacker");
     await accepted(ann.say(id, "play"));
@@ -270,7 +270,7 @@ describe("a key", () => {
     expect(await accepted(node.post("/session/create", {}, { key }))).toEqual(first);
   });
 
-  test("a key makes ids that cannot be guessed from it", async () => {
+  test("ids that are derived from a key cannot be guessed", async () => {
     const [one, two] = [newKey(), newKey()];
     const first = await accepted(node.post("/session/create", {}, { key: one }));
     const second = await accepted(node.post("/session/create", {}, { key: two }));

@@ -30,7 +30,7 @@ const lastMessage = (events: Awaited<ReturnType<typeof answer>>) =>
   events.findLast(({ type }) => type === "message")!.data["content"];
 
 describe("a confirmation", () => {
-  test("a confirmation is asked for with the call and the answers there are, and the session waits", async () => {
+  test("a confirmation is requested with the call and the possible answers, and the session waits", async () => {
     const { ann, sessionId, stream, request } = await ask("delete");
     expect(request.data).toEqual({
       toolCall: {
@@ -53,7 +53,7 @@ describe("a confirmation", () => {
     expect((await ann.see(sessionId)).activity).toBe("waiting");
   });
 
-  test("a confirmation that is approved lets the tool run, and the turn continues to its end", async () => {
+  test("an approved confirmation lets the tool run, and the turn continues to its end", async () => {
     const asked = await ask("delete");
     await asked.stream.findState(asked.sessionId, "active.waiting");
     const events = await answer(asked, "approve");
@@ -77,7 +77,7 @@ describe("a confirmation", () => {
     expect(lastMessage(events)).toBe("Deleted.");
   });
 
-  test("a confirmation that is always approved is not asked for again in this session, but in another", async () => {
+  test("a tool that is always approved needs no further confirmation in this session, but in another", async () => {
     const asked = await ask("delete");
     await answer(asked, "approve_always");
     const { ann, sessionId } = asked;
@@ -100,7 +100,7 @@ describe("a confirmation", () => {
   });
 
   test.each(["maybe", "reject_with_reply", {}, { type: "reject_with_reply" }, { type: "other", reason: "x" }, null, 1])(
-    "a confirmation is not answered by %j",
+    "a confirmation does not accept the answer %j",
     async (response) => {
       const { ann, sessionId, requestId } = await ask("delete");
       const message = { type: "tool_confirmation_response", sessionId, requestId, response };
@@ -131,11 +131,11 @@ describe("a question", () => {
     ["ask", { cancelled: true }, "None."],
     ["ask", { selected: "a", cancelled: true }, "None."],
     ["pick", { selected: ["a", "b"] }, "You picked a, b."],
-  ])("a question to %j that is answered %j comes to: %s", async (content, response, said) => {
+  ])("a question to %j that is answered %j has the result: %s", async (content, response, said) => {
     expect(lastMessage(await answer(await ask(content), response))).toBe(said);
   });
 
-  test("a question is answered with its NUL replaced", async () => {
+  test("a question's answer has its NUL replaced", async () => {
     expect(lastMessage(await answer(await ask("ask"), "a\u0000b"))).toBe("You chose a\uFFFDb.");
   });
 });
@@ -174,7 +174,7 @@ describe("an answer", () => {
     expect((await other.find("complete")).data).not.toHaveProperty("cancelled");
   });
 
-  test("an answer is taken while the session is paused, and the turn continues when it is resumed", async () => {
+  test("an answer is accepted while the session is paused, and the turn continues when it is resumed", async () => {
     const { ann, sessionId, stream, requestId } = await ask("ask");
     const phone = await ann.hold("phone");
     expect(await ann.see(sessionId)).toMatchObject({ state: "paused", activity: "waiting" });
@@ -185,8 +185,8 @@ describe("an answer", () => {
   });
 });
 
-describe("a request that is pending", () => {
-  test("a request that is pending ends with an abort, and a later answer is interaction_not_found", async () => {
+describe("a pending request", () => {
+  test("a pending request ends with an abort, and a later answer is interaction_not_found", async () => {
     const { ann, sessionId, stream, requestId } = await ask("ask");
     await accepted(ann.send({ type: "abort", sessionId }));
     const events = await stream.until("complete");
@@ -199,7 +199,7 @@ describe("a request that is pending", () => {
     expect((await refused(ann.send(message))).errorCode).toBe("interaction_not_found");
   });
 
-  test("a request that is pending runs out: it is resolved by the timeout, an error says so, complete ends the run, and the session has failed", async () => {
+  test("a pending request that times out is resolved, reported as an error and completed, and the session has failed", async () => {
     const ann = new E2eClient(impatient);
     const { sessionId, stream, requestId } = await ask("ask", ann);
     const events = await stream.until("complete");
@@ -213,7 +213,7 @@ describe("a request that is pending", () => {
     expect((await ann.see(sessionId)).activity).toBe("failed");
   });
 
-  test("a request that is pending that ran out answers so, and the session can be spoken to again", async () => {
+  test("a later answer to a timed-out request says so, and the session accepts the next message", async () => {
     const ann = new E2eClient(impatient);
     const { sessionId, stream, requestId } = await ask("ask", ann);
     await stream.findState(sessionId, "active.failed");

@@ -61,7 +61,7 @@ describe("what readers were sent is kept", () => {
     ["stop", (ann, id) => accepted(ann.on(id, "stop"))],
     ["stop of the floor", (ann) => accepted(node.post(`${ann.floorPath}/stop`))],
     ["stop of all", (ann) => accepted(node.post(`${ann.floorPath}/stop-all`))],
-  ])("in the stored message after %s, although the log has ended", async (_, end) => {
+  ])("text that readers received is in the stored message after %s, although the log has ended", async (_, end) => {
     const { ann, id, stream, messageId } = await listen();
     await end(ann, id);
     await stream.until(({ type, data }) => type === "session_transition" && data["to"] === "archived");

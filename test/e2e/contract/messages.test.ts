@@ -58,7 +58,7 @@ describe("a quick chat", () => {
     },
   );
 
-  test("a quick chat is bound to the connection it names, and heard there from its first event", async () => {
+  test("a quick chat is bound to the named connection, and its events are sent there from the first", async () => {
     const ann = new E2eClient(node);
     const stream = await node.stream(`/events?userId=${ann.userId}`);
     const { connectionId } = (await stream.find("connected")).data as { connectionId: string };
@@ -85,7 +85,7 @@ describe("a quick chat", () => {
 });
 
 describe("a chat", () => {
-  test("a chat is answered when it is committed, not when it is done", async () => {
+  test("a chat is answered when it is committed, before its turn has ended", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("general");
     const { position } = await accepted(ann.say(id, "play"));
@@ -119,7 +119,7 @@ describe("a chat", () => {
     expect(issues[0]!.path).toBe("body.content");
   });
 
-  test("a chat may be 262144 units long and no longer", async () => {
+  test("a chat may have at most 262144 units", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("general");
     await accepted(ann.say(id, `play ${"x".repeat(262_139)}`));
@@ -128,12 +128,12 @@ describe("a chat", () => {
     expect(await said(ann, id, "user")).toHaveLength(1);
   });
 
-  test("a chat finds no session that is not there", async () => {
+  test("a chat with an unknown session is session_not_found", async () => {
     const answer = await refused(node.post("/message", { type: "chat", sessionId: "nowhere", content: "hello" }));
     expect(answer.errorCode).toBe("session_not_found");
   });
 
-  test("a chat ignores fields it does not know, a caller's priority too", async () => {
+  test("a chat ignores unknown fields, including a caller's priority", async () => {
     const ann = new E2eClient(node);
     await ann.hold("phone");
     const chat = { type: "chat", content: "hello", userId: ann.userId, agentId: "music", priority: 100, force: true };
@@ -149,7 +149,7 @@ describe("a message's id", () => {
     expect((await accepted(ann.say(id, "hello"))).messageId).toMatch(/^[A-Za-z0-9_-]{1,64}$/);
   });
 
-  test("a message's id with the same content again changes nothing and answers the same", async () => {
+  test("a message id repeated with the same content changes nothing and gets the same answer", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("general");
     const first = await accepted(ann.say(id, "hello", { id: "m1" }));
@@ -161,7 +161,7 @@ describe("a message's id", () => {
     expect(await said(ann, id, "user")).toEqual(["hello"]);
   });
 
-  test("a message's id with the same content again is the same while its run is in progress, for every when_busy", async () => {
+  test("a message id repeated with the same content during its run has no further effect, for every when_busy", async () => {
     for (const agent of ["general", "stacker", "hasty"]) {
       const ann = new E2eClient(node);
       const { id } = await ann.hold(agent);
@@ -173,7 +173,7 @@ describe("a message's id", () => {
     }
   });
 
-  test("a message's id with other content or images is a mismatch, and the message is unchanged", async () => {
+  test("a message id repeated with other content or images is a mismatch, and the message is unchanged", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("general");
     await accepted(ann.say(id, "hello", { id: "m1" }));
@@ -186,14 +186,14 @@ describe("a message's id", () => {
     expect(await said(ann, id, "user")).toEqual(["hello"]);
   });
 
-  test("a message's id with other content is a mismatch while its run is in progress, too", async () => {
+  test("a message id repeated with other content during its run is a mismatch too", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("general");
     await accepted(ann.say(id, "play", { id: "m1" }));
     expect((await refused(ann.say(id, "hello", { id: "m1" }))).errorCode).toBe("idempotency_mismatch");
   });
 
-  test("a message's id sent twice at once is taken once", async () => {
+  test("a message id sent twice at once is accepted once", async () => {
     const ann = new E2eClient(node);
     for (let round = 0; round < 5; round += 1) {
       const { id } = await ann.hold("stacker");
@@ -209,7 +209,7 @@ describe("a message's id", () => {
     }
   });
 
-  test("a message's id belongs to its session: another session's collides with nothing", async () => {
+  test("a message id belongs to its session, and may be used in another", async () => {
     const ann = new E2eClient(node);
     for (const agent of ["chat", "general"]) {
       const { id } = await ann.hold(agent);
@@ -219,7 +219,7 @@ describe("a message's id", () => {
 });
 
 describe("a chat while a run is in progress", () => {
-  test("a chat while a run is in progress waits where its agent enqueues, and runs when the run has ended, in the order of arrival", async () => {
+  test("a chat during a run is queued if its agent enqueues, and queued turns run in the order of arrival", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("stacker");
     await accepted(ann.say(id, "play"));
@@ -235,7 +235,7 @@ describe("a chat while a run is in progress", () => {
     expect((await ann.messages(id)).filter(({ status }) => status === "queued")).toEqual([]);
   });
 
-  test("a chat while a run is in progress is refused where too many wait already", async () => {
+  test("a chat during a run is refused if too many already wait", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("stacker");
     await accepted(ann.say(id, "play"));
@@ -243,7 +243,7 @@ describe("a chat while a run is in progress", () => {
     expect((await refused(ann.say(id, "hello"))).errorCode).toBe("agent_busy");
   });
 
-  test("a chat while a run is in progress interrupts the run if its agent allows it, reports what survived, and is the next turn", async () => {
+  test("a chat during a run interrupts it if its agent allows that, reports the kept text, and is the next turn", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("hasty");
     const first = await accepted(ann.say(id, "play"));
@@ -264,7 +264,7 @@ describe("a chat while a run is in progress", () => {
     ]);
   });
 
-  test("a chat while a run is in progress of a paused session interrupts nothing as long as the floor is taken", async () => {
+  test("a chat during a paused session's run does not interrupt it as long as the floor is taken", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("hasty");
     const { runId } = await accepted(ann.say(id, "play"));
@@ -292,7 +292,7 @@ describe("an abort", () => {
     expect(log.at(-2)!.data).toMatchObject({ runId, cancelled: true });
   });
 
-  test("an abort needs no connection, and finds nothing to end where nothing runs", async () => {
+  test("an abort needs no connection, and has no effect without a run", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("general");
     const before = await ann.log(id);
@@ -301,7 +301,7 @@ describe("an abort", () => {
     expect(await ann.log(id)).toEqual(before);
   });
 
-  test("an abort lets the next message begin", async () => {
+  test("an abort allows the next message to begin", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("general");
     await accepted(ann.say(id, "play"));
@@ -342,7 +342,7 @@ describe("pause, resume and archive", () => {
 });
 
 describe("a message", () => {
-  test.each(["ping", "heartbeat"])("a message that is a %s is welcome at any time, and means nothing", async (type) => {
+  test.each(["ping", "heartbeat"])("a message that is a %s is welcome at any time, and has no effect", async (type) => {
     expect(await accepted(node.post("/message", { type }))).toEqual({ success: true });
     expect(await accepted(node.post("/message", { type, sessionId: "nowhere" }))).toEqual({ success: true });
   });
@@ -359,7 +359,7 @@ describe("a message", () => {
     expect(answer.errorCode).toBe("connection_not_found");
   });
 
-  test("a message without a session is about the one bound last to its connection", async () => {
+  test("a message without a session is for the session bound last to its connection", async () => {
     const ann = new E2eClient(node);
     const stream = await node.stream(`/events?userId=${ann.userId}`);
     const { connectionId } = (await stream.find("connected")).data as { connectionId: string };

@@ -74,7 +74,7 @@ function suite(settings: () => Promise<Record<string, string>>): void {
     expect(updated).toContainEqual(expect.objectContaining({ type: "session_updated", data: { mode: "work" } }));
   });
 
-  test("a mode that the agent lacks is refused, and so is any of an archived session", async () => {
+  test("a mode that the agent lacks is refused, and so is any mode of an archived session", async () => {
     const stage = await open(await settings());
     const { id } = (await stage.create()).session;
     const message = "the agent has no mode play; its modes are talk, work";
@@ -87,7 +87,7 @@ function suite(settings: () => Promise<Record<string, string>>): void {
     expect((await stage.toMode(id, "work")).body.errorCode).toBe("session_archived");
   });
 
-  test("a mode is given when the session is created, goes along with a fork, and ends with the agent", async () => {
+  test("a mode can be given when a session is created, is copied by a fork, and ends with the agent", async () => {
     const stage = await open(await settings());
     const { id } = (await stage.create({ mode: "work" })).session;
     expect((await stage.turn(id)).tools).toEqual(["clock", "sub-agent"]);
@@ -100,7 +100,7 @@ function suite(settings: () => Promise<Record<string, string>>): void {
     expect((await stage.turn(id)).tools).toEqual(["sub-agent"]);
   });
 
-  test("a mode is the sub-agents' too, if they have one of that name", async () => {
+  test("a mode applies to the sub-agents too, if they have one of that name", async () => {
     const stage = await open(await settings());
     const toolsOfHelper = async (mode: string) => {
       const { id } = (await stage.create({ mode })).session;
@@ -118,7 +118,7 @@ function suite(settings: () => Promise<Record<string, string>>): void {
     expect(await toolsOfHelper("talk")).toEqual([]);
   });
 
-  test("a mode is listed with its agent", async () => {
+  test("an agent is listed with its modes", async () => {
     const { node } = await open(await settings());
     const { agents } = (await node.ask("GET", "/agents")).body as unknown as { agents: { modes?: string[] }[] };
     expect(agents.map(({ modes }) => modes)).toEqual([["talk", "work"], ["rest", "work"], undefined]);

@@ -15,7 +15,7 @@ const node = await NodeUnderTest.start();
 afterAll(() => node.stop());
 
 describe("/health", () => {
-  test("/health says that the node lives, its version, and how many streams are open", async () => {
+  test("/health says that the node is alive, its version, and the number of open streams", async () => {
     const { status, body } = await node.get("/health");
     expect(status).toBe(200);
     expect(body).toEqual({ status: "ok", connections: 0, version: expect.stringMatching(/^\d+\.\d+\.\d+$/) });
@@ -29,7 +29,7 @@ describe("/health", () => {
 });
 
 describe("/ready", () => {
-  test("/ready says that nothing is missing, and which catalogue serves since when", async () => {
+  test("/ready says that nothing is missing, and which catalogue is in use since when", async () => {
     const { status, body } = await node.get("/ready");
     expect(status).toBe(200);
     expect(body).toEqual({
@@ -79,7 +79,7 @@ describe("/ready", () => {
     await reloaded.stop();
   });
 
-  test("sessions made before distinguish an agent that left the catalogue from a disabled one", async () => {
+  test("sessions created before a reload distinguish an agent that was removed from a disabled one", async () => {
     const reloaded = await NodeUnderTest.start();
     const ann = new E2eClient(reloaded);
     const [gone, off] = [await ann.create("music"), await ann.create("chat")];
@@ -161,7 +161,7 @@ describe("/openapi.json", async () => {
   const componentAt = (reference: string) =>
     document.components.schemas[reference.replace("#/components/schemas/", "")];
 
-  test("/openapi.json has every route of the contract, and no other, each under an id that stays", () => {
+  test("/openapi.json has exactly the routes of the contract, each with a stable operation id", () => {
     const ids = Object.fromEntries(operations.map(({ name, operation }) => [operation.operationId, name]));
     expect(ids).toEqual({
       createSession: "POST /session/create",
@@ -262,7 +262,7 @@ describe("/openapi.json", async () => {
     expect(all.toSorted()).toEqual([...logged, ...Object.keys(LIVE_EVENTS)].toSorted());
   });
 
-  test("/openapi.json declares the key of each write that takes one, and the position of each stream that has one", () => {
+  test("/openapi.json declares the key of each write that accepts one, and the position of each stream that has one", () => {
     const headed = (header: string) =>
       operations
         .filter(({ operation }) =>
@@ -277,7 +277,7 @@ describe("/openapi.json", async () => {
     expect(headed("Idempotency-Key").toSorted()).toEqual(writes.filter((id) => !keyless.includes(id)).toSorted());
   });
 
-  test("/openapi.json declares each parameter of a path, and refers to nothing that is not there", () => {
+  test("/openapi.json declares each parameter of a path, and every reference in it is valid", () => {
     for (const { name, path, operation } of operations) {
       const declared = operation.parameters?.filter((parameter) => parameter.in === "path").map((each) => each.name);
       expect(declared ?? [], name).toEqual([...path.matchAll(/\{(\w+)\}/g)].map(([, parameter]) => parameter));
@@ -294,7 +294,7 @@ describe("/openapi.json", async () => {
     for (const { name, operation } of operations) expect(operation.security, name).toBeUndefined();
   });
 
-  test("/openapi.json has a schema for each success, and one Problem for all failures but those in the words of OpenAI", () => {
+  test("/openapi.json has a schema for each success, and one Problem for all failures except those in OpenAI's format", () => {
     expect(document.components.schemas).toHaveProperty("Problem");
     for (const { name, operation } of operations) {
       expect(Object.keys(operation.responses), name).toEqual(expect.arrayContaining(["200", "4XX", "default"]));
@@ -308,7 +308,7 @@ describe("/openapi.json", async () => {
     }
   });
 
-  test("/openapi.json asks for a body only where one is needed", () => {
+  test("/openapi.json requires a body only where one is needed", () => {
     const needed = operations.filter(({ operation }) => operation.requestBody?.required).map(({ name }) => name);
     expect(needed.toSorted()).toEqual([
       "PATCH /session/{id}",

@@ -82,7 +82,7 @@ async function statusOf(node: NodeUnderTest, { method, path, body }: OddRequest)
 }
 
 function suite(startNode: () => Promise<NodeUnderTest>): void {
-  test("every route of /openapi.json cleans or refuses an odd string in every field, and never fails with internal", async () => {
+  test("every route of /openapi.json cleans or refuses odd strings in every field, and never fails with internal", async () => {
     const node = await startNode();
     try {
       const document = OpenApiDocument.parse(JSON.parse((await node.send("GET", "/openapi.json")).text));

@@ -17,7 +17,7 @@ async function startAlone(): Promise<NodeUnderTest> {
 }
 
 describe("a client that names no connection", () => {
-  test("a client that names no connection gets the events of the session that it makes on its only connection", async () => {
+  test("a session created without naming a connection sends its events on the client's only connection", async () => {
     const alone = await startAlone();
     const stream = await alone.stream("/events");
     const { session } = await accepted(alone.post("/session/create", { agentId: "music", activate: true }));
@@ -28,7 +28,7 @@ describe("a client that names no connection", () => {
     await stream.until(isQuick as never);
   });
 
-  test("a client that names no connection is bound to none of several connections, since which one it means is unknown", async () => {
+  test("a session created without naming a connection is bound to none of several, since the right one is unknown", async () => {
     const alone = await startAlone();
     const streams = [await alone.stream("/events"), await alone.stream("/events")];
     const [first] = streams;
@@ -39,7 +39,7 @@ describe("a client that names no connection", () => {
     expect((await first!.find("session_created")).sessionId).toBe(named.session.id);
   });
 
-  test("a client that names no connection may make more sessions than a connection carries: those beyond are made, and not bound", async () => {
+  test("more sessions than a connection can carry are created, but those beyond the limit are not bound", async () => {
     const alone = await startAlone();
     const stream = await alone.stream("/events");
     const made: string[] = [];
@@ -50,7 +50,7 @@ describe("a client that names no connection", () => {
     expect((await accepted(alone.get(`/session/${made[8]}`))).session.id).toBe(made[8]);
   });
 
-  test("a client that names no connection is bound once where it repeats its key", async () => {
+  test("a session created without naming a connection is bound once when the client repeats its key", async () => {
     const alone = await startAlone();
     const stream = await alone.stream("/events");
     const options = { key: "once" };
@@ -63,7 +63,7 @@ describe("a client that names no connection", () => {
 });
 
 describe("an image", () => {
-  test("an image may come as a data: URI, whose type then counts", async () => {
+  test("an image may be given as a data: URI, whose type then applies", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("general");
     const images = [
@@ -87,7 +87,7 @@ describe("an image", () => {
     [{ data: "data:image/png;base64,***", mimeType: "image/png" }],
     [{ data: PICTURE }],
     [{ data: PICTURE, mimeType: "text/html" }],
-  ])("an image is refused where it is neither: %j", async (image) => {
+  ])("an image is refused if it is neither: %j", async (image) => {
     const ann = new E2eClient(node);
     const { id } = await ann.create("general");
     const { errorCode, issues } = await refused(ann.say(id, "look", { images: [image] }));
@@ -106,7 +106,7 @@ describe("a session's title", () => {
     ],
     ["导航回家".repeat(30), `${"导航回家".repeat(30).slice(0, 59)}…`],
     [`${"😀".repeat(100)}`, `${"😀".repeat(29)}…`],
-  ])("a session's title is its first message, cut at a word: %j", async (content, title) => {
+  ])("a session's title is its first message, cut between words: %j", async (content, title) => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("general");
     const events = await ann.talk(id, content);
@@ -117,7 +117,7 @@ describe("a session's title", () => {
     expect((await ann.see(id)).title).toBe(title);
   });
 
-  test("a session has the title that a client gave it, at its creation or later", async () => {
+  test("a session has the title that a client set, at its creation or later", async () => {
     const ann = new E2eClient(node);
     const given = await ann.hold("general", { title: "New Session" });
     await ann.talk(given.id, "hello");
@@ -129,7 +129,7 @@ describe("a session's title", () => {
     expect((await bob.see(renamed.id)).title).toBe("mine");
   });
 
-  test("a session's title waits for a message that has words", async () => {
+  test("a session gets its title from the first message that contains words", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("general");
     const images = [{ data: PICTURE, mimeType: "image/png" }];
@@ -152,12 +152,12 @@ test("the first agent_list names the agent of the session that a connection is o
 describe("a page that was opened from a file", () => {
   const fromFile = { headers: { Origin: "null" } } satisfies RequestOptions;
 
-  test("a page that was opened from a file may call a node that lists its origin, and the answer lets its browser read it", async () => {
+  test("a page opened from a file may call a node that lists its origin, and its browser may read the answer", async () => {
     const answer = await node.post("/session/create", { agentId: "music" }, fromFile);
     expect([answer.status, answer.headers["access-control-allow-origin"]]).toEqual([200, "null"]);
   });
 
-  test("a page that was opened from a file is refused elsewhere, as any page that is not listed", async () => {
+  test("a page opened from a file is refused by other nodes, like any page that is not listed", async () => {
     const alone = await startAlone();
     for (const origin of ["null", "https://foreign.example", "null"]) {
       const { errorCode } = await refused(alone.get("/agents", { headers: { Origin: origin } }));
@@ -166,10 +166,10 @@ describe("a page that was opened from a file", () => {
   });
 });
 
-describe("an id that every object has as a name", () => {
+describe("an id that is the name of an object's built-in property", () => {
   const NAMES = ["constructor", "__proto__", "toString", "hasOwnProperty", "valueOf", "__defineGetter__"];
 
-  test.each(NAMES)("an id that every object has as a name is refused as a session's, in a sentence: %s", async (id) => {
+  test.each(NAMES)("a session id that is a built-in property's name is refused in a sentence: %s", async (id) => {
     const answers = [
       node.post("/session/create", { id, agentId: "music", activate: true }),
       node.get(`/session/${id}`),
@@ -183,7 +183,7 @@ describe("an id that every object has as a name", () => {
   });
 
   test.each(NAMES)(
-    "an id that every object has as a name is a user's, a zone's, a workspace's or a message's like any other: %s",
+    "the id of a user, zone, workspace or message may be a built-in property's name: %s",
     async (name) => {
       const alone = await startAlone();
       const ann = new E2eClient(alone, name);
@@ -205,7 +205,7 @@ describe("an id that every object has as a name", () => {
     },
   );
 
-  test("an id that every object has as a name is a flag's like any other, where it is spelled like one", async () => {
+  test("a flag may be a built-in property's name, if it has a flag's format", async () => {
     const ann = new E2eClient(node);
     const flags = { constructor: true };
     const answer = await node.put(`${ann.floorPath}/flags`, flags);
@@ -216,7 +216,7 @@ describe("an id that every object has as a name", () => {
     await ann.hold("music");
   });
 
-  test("an id that every object has as a name is no agent's", async () => {
+  test("a built-in property's name is no agent's id", async () => {
     const ann = new E2eClient(node);
     for (const agentId of NAMES) {
       const { status } = await ann.askToCreate({ agentId });
@@ -227,7 +227,7 @@ describe("an id that every object has as a name", () => {
     }
   });
 
-  test.each(NAMES)("an id that every object has as a name is no connection's: %s", async (connectionId) => {
+  test.each(NAMES)("a built-in property's name is no connection's id: %s", async (connectionId) => {
     const answer = await refused(node.post("/session/create", { agentId: "music", connectionId }));
     expect(["bad_request", "connection_not_found"]).toContain(answer.errorCode);
   });

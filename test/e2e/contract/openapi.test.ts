@@ -160,7 +160,7 @@ describe("a client that openapi-typescript generates", () => {
   );
 });
 
-test("the programs are pinned, and are not dependencies of Interlock", async () => {
+test("the programs are pinned, and are no dependencies of Interlock", async () => {
   const { default: outside } = await import("../../outside-programs/package.json", { with: { type: "json" } });
   const { default: own } = await import("../../../package.json", { with: { type: "json" } });
   // The outside programs use another version of the compiler, and render a page with React.

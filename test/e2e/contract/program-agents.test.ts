@@ -28,7 +28,7 @@ async function open(adapters: Record<string, object>) {
 }
 
 describe("an agent that is a program", () => {
-  test("an agent that is a program shows its log, in pages, and its one exit; its secrets show nowhere", async () => {
+  test("an agent that is a program shows its log, in pages, and its one exit, but never its secrets", async () => {
     const { server, play } = await open({ tells: commandAdapter("secret") });
     const { events, reply } = await play("tells", "go");
     const path = `/session/tells/messages/${reply.id}/logs`;
@@ -50,21 +50,24 @@ describe("an agent that is a program", () => {
   test.each([
     ["command", commandAdapter("flood", "lines")],
     ["acp", acpAdapter()],
-  ])("(%s) that says a hundred megabytes is cut at the limit, with a clear error", async (name, adapter) => {
-    const { play } = await open({ [name]: adapter });
-    const { events } = await play(name, "floods");
-    expect(events.filter(({ type }) => type === "error").map(({ data }) => data)).toMatchObject([
-      { errorCode: "too_large", message: "The reply is longer than 4,194,304 characters, and was cut there." },
-    ]);
-    const said = events.flatMap(({ type, data }) =>
-      type === "message" ? [data as never as { role: string; content: string }] : [],
-    );
-    const length = said
-      .filter(({ role }) => role === "assistant")
-      .reduce((sum, { content }) => sum + content.length, 0);
-    expect(length).toBeGreaterThan(4_000_000);
-    expect(length).toBeLessThanOrEqual(4_194_304);
-  });
+  ])(
+    "the output of an agent that is a program (%s) is cut at a hundred megabytes' limit, with a clear error",
+    async (name, adapter) => {
+      const { play } = await open({ [name]: adapter });
+      const { events } = await play(name, "floods");
+      expect(events.filter(({ type }) => type === "error").map(({ data }) => data)).toMatchObject([
+        { errorCode: "too_large", message: "The reply is longer than 4,194,304 characters, and was cut there." },
+      ]);
+      const said = events.flatMap(({ type, data }) =>
+        type === "message" ? [data as never as { role: string; content: string }] : [],
+      );
+      const length = said
+        .filter(({ role }) => role === "assistant")
+        .reduce((sum, { content }) => sum + content.length, 0);
+      expect(length).toBeGreaterThan(4_000_000);
+      expect(length).toBeLessThanOrEqual(4_194_304);
+    },
+  );
 
   test("an agent that is a program is available where its program is found", async () => {
     const missing = { kind: "command", command: "no-such-program-anywhere" };

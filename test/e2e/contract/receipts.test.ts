@@ -25,7 +25,7 @@ const WRITES: [name: string, ask: (ann: E2eClient, id: string, options: { key: s
 
 describe("a write whose session is deleted meanwhile", () => {
   test.each(WRITES)(
-    "a write whose session is deleted meanwhile is answered as before under its key: %s",
+    "a write repeated with its key gets the same answer after its session was deleted: %s",
     async (_, ask) => {
       const ann = new E2eClient(node);
       const { id } = await ann.hold("music");
@@ -36,7 +36,7 @@ describe("a write whose session is deleted meanwhile", () => {
     },
   );
 
-  test("a write whose session is deleted meanwhile is answered as before where it was refused", async () => {
+  test("a refused write repeated with its key gets the same answer after its session was deleted", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.create("music");
     const options = newKey();
@@ -48,7 +48,7 @@ describe("a write whose session is deleted meanwhile", () => {
 });
 
 describe("a write that is refused before the floor is asked", () => {
-  test("a write that was refused before it reached the floor is decided again under its key, until it succeeds", async () => {
+  test("a write that was refused before it reached the floor is decided again when repeated, until it succeeds", async () => {
     const ann = new E2eClient(node);
     const options = newKey();
     const id = `late-${options.key}`;
@@ -61,7 +61,7 @@ describe("a write that is refused before the floor is asked", () => {
     expect((await ann.see(id)).state).toBe("active");
   });
 
-  test("a write that was refused before it reached the floor leaves its key unused: a corrected request may use the same key", async () => {
+  test("a write that was refused before it reached the floor leaves its key unused for a corrected request", async () => {
     const ann = new E2eClient(node);
     const options = newKey();
     const malformed = await refused(ann.askToCreate({ agentId: "music", title: 1 }, options));
@@ -73,7 +73,7 @@ describe("a write that is refused before the floor is asked", () => {
   });
 });
 
-test("deletes that are sent together under one key say the same", async () => {
+test("concurrent deletes with one key get the same answer", async () => {
   const ann = new E2eClient(node);
   for (let round = 0; round < 20; round += 1) {
     const { id } = await ann.create("music");
@@ -90,7 +90,7 @@ describe("a connection with room for one more session", () => {
     return { stream, connectionId };
   }
 
-  test("a connection with room for one more session gets one of several that are made at once; the others are refused, and not made", async () => {
+  test("a connection with room for one session gets one of several concurrent ones; the others are refused, and not created", async () => {
     const ann = new E2eClient(node);
     const { stream, connectionId } = await almostFull(ann);
     const fields = { agentId: "chat", connectionId, activate: true };
@@ -104,7 +104,7 @@ describe("a connection with room for one more session", () => {
     await stream.findState(sessions[0]!.id, "active.idle");
   });
 
-  test("a connection with room for one more session answers a create as before when it is repeated, although it is full by then", async () => {
+  test("a repeated create is answered as before although the connection is full by then", async () => {
     const ann = new E2eClient(node);
     const { stream, connectionId } = await almostFull(ann);
     const options = newKey();
@@ -117,7 +117,7 @@ describe("a connection with room for one more session", () => {
     expect(await accepted(ann.askToCreate({ agentId: "chat", connectionId: "gone" }, options))).toEqual(first);
   });
 
-  test("a connection with room for one more session keeps its room when a create is refused", async () => {
+  test("a refused create leaves the connection's room unused", async () => {
     const ann = new E2eClient(node);
     const { connectionId } = await almostFull(ann);
     const unknown = await refused(ann.askToCreate({ agentId: "nobody", connectionId }));

@@ -6,7 +6,7 @@ const node = await NodeUnderTest.start();
 afterAll(() => node.stop());
 
 describe("creating a session", () => {
-  test("creating a session needs nothing: it has the default agent, a floor of its own and no messages", async () => {
+  test("a session can be created without any field: it has the default agent, a floor of its own and no messages", async () => {
     // The server's clock runs independently, and may differ from this process's by milliseconds.
     const before = Date.now() - 10_000;
     const { session, decision, position } = await accepted(node.post("/session/create"));
@@ -29,13 +29,13 @@ describe("creating a session", () => {
     }
   });
 
-  test("creating a session leaves out every field that has no value, and sets no field to null", async () => {
+  test("a created session leaves out every field that has no value, and sets no field to null", async () => {
     const { text, body } = await node.post("/session/create", {});
     expect(text).not.toContain("null");
     expect(Object.keys(body.session)).not.toContain("userId");
   });
 
-  test("creating a session takes the id, title and workspace it is given", async () => {
+  test("a created session has the given id, title and workspace", async () => {
     const fields = { id: "my-Session_1", title: "Trip to Rome", workspaceId: "kitchen" };
     const { session } = await accepted(node.post("/session/create", fields));
     expect(session).toMatchObject(fields);
@@ -48,7 +48,7 @@ describe("creating a session", () => {
     expect((await accepted(node.get("/session/case"))).session).toEqual(session);
   });
 
-  test("creating a session answers the same id with the same content with the session there is, and logs nothing", async () => {
+  test("a create repeated with the same id and content returns the existing session, and logs nothing", async () => {
     const ann = new E2eClient(node);
     const fields = { id: node.newId("again"), agentId: "music", workspaceId: "w" };
     const first = await accepted(ann.askToCreate(fields));
@@ -62,7 +62,7 @@ describe("creating a session", () => {
     ["user", { userId: "somebody-else" }],
     ["zone", { zone: "rear" }],
     ["workspace", { workspaceId: "other" }],
-  ])("creating a session refuses the same id with another %s", async (what, other) => {
+  ])("a create with the same id and another %s is refused", async (what, other) => {
     const ann = new E2eClient(node);
     const fields = { id: node.newId(`taken-${what}`), agentId: "music", workspaceId: "w" };
     const { session } = await accepted(ann.askToCreate(fields));
@@ -70,7 +70,7 @@ describe("creating a session", () => {
     expect(await ann.see(session.id)).toEqual(session);
   });
 
-  test("creating a session sent twice at once for two users makes one session, and the other gets a mismatch", async () => {
+  test("two creates with one id for two users make one session, and the other gets a mismatch", async () => {
     const users = [new E2eClient(node), new E2eClient(node)];
     for (let round = 0; round < 5; round += 1) {
       const id = node.newId("contested");
@@ -83,7 +83,7 @@ describe("creating a session", () => {
     }
   });
 
-  test("creating a session does not use the id of a session that was deleted again, so that late readers are not misled", async () => {
+  test("a deleted session's id cannot be used again, so that late readers are not misled", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.create("music", { id: node.newId("deleted") });
     await accepted(node.delete(`/session/${id}`));
@@ -91,7 +91,7 @@ describe("creating a session", () => {
     expect((await refused(node.get(`/session/${id}`))).errorCode).toBe("session_not_found");
   });
 
-  test("creating a session does not use it again at the same moment either", async () => {
+  test("a deleted session's id cannot be used again at the same moment either", async () => {
     const ann = new E2eClient(node);
     const other = await ann.create("music");
     for (let round = 0; round < 5; round += 1) {
@@ -110,7 +110,7 @@ describe("creating a session", () => {
   });
 
   test.each(["", "a b", "a/b", "ä", "x".repeat(65), "a.b"])(
-    "creating a session refuses the id %j and names its path",
+    "a create with the id %j is refused and names its path",
     async (id) => {
       const { errorCode, issues } = await refused(node.post("/session/create", { id }));
       expect(errorCode).toBe("bad_request");
@@ -118,7 +118,7 @@ describe("creating a session", () => {
     },
   );
 
-  test("creating a session takes initialAgentId for agentId, which wins where both are given", async () => {
+  test("a create accepts initialAgentId for agentId, which takes precedence if both are given", async () => {
     const old = await accepted(node.post("/session/create", { initialAgentId: "music" }));
     expect(old.session.agentId).toBe("music");
     const both = await accepted(node.post("/session/create", { initialAgentId: "music", agentId: "chat" }));
@@ -126,7 +126,7 @@ describe("creating a session", () => {
   });
 
   test.each(["nobody", "off"])(
-    "creating a session with the unknown agent %s is refused with the list of agents, and creates nothing",
+    "a create with the unknown agent %s is refused with the list of agents, and creates nothing",
     async (agentId) => {
       const ann = new E2eClient(node);
       for (const activate of [false, true]) {
@@ -142,18 +142,18 @@ describe("creating a session", () => {
     },
   );
 
-  test("creating a session puts a user's sessions on the user's floor, and those of a zone on the zone's", async () => {
+  test("a user's session is created on the user's floor, and one of a zone on the zone's floor", async () => {
     const ann = new E2eClient(node);
     expect((await ann.create("music")).floorId).toBe(`u:${ann.userId}`);
     const rear = await ann.create("music", { zone: "rear left" });
     expect(rear).toMatchObject({ zone: "rear left", floorId: `u:${ann.userId}/rear%20left` });
   });
 
-  test("creating a session refuses a zone without a user", async () => {
+  test("a create with a zone and no user is refused", async () => {
     expect((await refused(node.post("/session/create", { zone: "rear" }))).errorCode).toBe("bad_request");
   });
 
-  test("creating a session accepts any user and zone of 1 to 128 characters without control characters", async () => {
+  test("a create accepts any user and zone of 1 to 128 characters without control characters", async () => {
     const userId = "张三/u:%2F".padEnd(128, "ü");
     const { session } = await accepted(node.post("/session/create", { userId, zone: "后排" }));
     expect(session).toMatchObject({ userId, zone: "后排" });
@@ -163,7 +163,7 @@ describe("creating a session", () => {
     }
   });
 
-  test("creating a session trims the title, removes NUL, and refuses a blank title or one longer than 256", async () => {
+  test("a created session's title is trimmed and has no NUL; a blank one or one longer than 256 is refused", async () => {
     const { session } = await accepted(node.post("/session/create", { title: "  a\u0000b  " }));
     expect(session.title).toBe("a\uFFFDb");
     for (const title of ["", "   ", "x".repeat(257)]) {
@@ -171,7 +171,7 @@ describe("creating a session", () => {
     }
   });
 
-  test("creating a session ignores fields it does not know, a caller's priority among them", async () => {
+  test("a create ignores unknown fields, including a caller's priority", async () => {
     const { session } = await accepted(
       node.post("/session/create", { agentId: "chat", priority: 100, interruptible: false, colour: "blue" }),
     );
@@ -203,7 +203,7 @@ describe("creating with activate", () => {
     expect(log[2]!.data).toEqual({ from: "created", to: "active.idle", event: "activate", reason: "floor_free" });
   });
 
-  test("creating with activate leaves no session when it is rejected, says why, and logs the decision on the floor", async () => {
+  test("a rejected create with activate leaves no session, gives the reason, and logs the decision on the floor", async () => {
     const ann = new E2eClient(node);
     const holder = await ann.hold("phone");
     const before = await ann.log(holder.id);
@@ -225,7 +225,7 @@ describe("creating with activate", () => {
     expect(await ann.log(holder.id)).toEqual(before);
   });
 
-  test("creating with activate that was rejected may use the id again when the floor is free", async () => {
+  test("the id of a rejected create with activate can be used again when the floor is free", async () => {
     const ann = new E2eClient(node);
     const phone = await ann.hold("phone");
     const wanted = { id: node.newId("later"), agentId: "music", activate: true };
@@ -235,7 +235,7 @@ describe("creating with activate", () => {
     expect(session.state).toBe("active");
   });
 
-  test("creating with activate keeps a session that is queued, with the time at which it began to wait", async () => {
+  test("a queued create with activate keeps the session, with the time at which it began to wait", async () => {
     const ann = new E2eClient(node);
     await ann.hold("phone");
     const { session, decision } = await accepted(ann.askToCreate({ agentId: "patient", activate: true }));

@@ -14,7 +14,7 @@ async function list(ann: E2eClient, query = "") {
 const find = async (ann: E2eClient, q: string) => (await list(ann, `&q=${encodeURIComponent(q)}`)).ids;
 
 describe("the list of sessions", () => {
-  test("the list of sessions comes in pages, the newest activity first", async () => {
+  test("sessions are listed in pages, the newest activity first", async () => {
     const ann = new E2eClient(node);
     const [one, two, three] = [await ann.create("music"), await ann.create("chat"), await ann.create("weather")];
     const all = await list(ann);
@@ -33,13 +33,13 @@ describe("the list of sessions", () => {
     expect((await list(ann, "&pageSize=3")).hasMore).toBe(false);
   });
 
-  test("the list of sessions shows each session as it is shown alone", async () => {
+  test("the list shows each session with the same fields as when it is read alone", async () => {
     const ann = new E2eClient(node);
     const session = await ann.hold("music", { workspaceId: "w", title: "Songs" });
     expect((await list(ann)).sessions).toEqual([session]);
   });
 
-  test("the list of sessions is filtered by state, agent, workspace and user", async () => {
+  test("the list is filtered by state, agent, workspace and user", async () => {
     const ann = new E2eClient(node);
     const music = await ann.hold("music", { workspaceId: "car" });
     const phone = await ann.hold("phone", { workspaceId: "car" });
@@ -53,7 +53,7 @@ describe("the list of sessions", () => {
     expect((await list(new E2eClient(node))).ids).toEqual([]);
   });
 
-  test("the list of sessions leaves archived sessions out unless they are asked for", async () => {
+  test("the list leaves out archived sessions unless they are requested", async () => {
     const ann = new E2eClient(node);
     const old = await ann.create("music");
     const young = await ann.create("music");
@@ -65,7 +65,7 @@ describe("the list of sessions", () => {
   });
 
   test.each(["page=-1", "pageSize=0", "pageSize=201", "state=gone", "includeArchived=perhaps", "page=1.5"])(
-    "the list of sessions is not read with %s",
+    "the list refuses %s",
     async (query) => {
       const { errorCode, issues } = await refused(node.get(`/session/list?${query}`));
       expect(errorCode).toBe("bad_request");
@@ -75,7 +75,7 @@ describe("the list of sessions", () => {
 });
 
 describe("a search", () => {
-  test("a search finds words of titles, of summaries and of messages, and the id", async () => {
+  test("a search finds words of titles, summaries and messages, and the id", async () => {
     const ann = new E2eClient(node);
     const titled = await ann.create("music", { title: "Trip to Rome" });
     const said = await ann.create("general");
@@ -102,7 +102,7 @@ describe("a search", () => {
     expect(await find(ann, "中")).toEqual([titled.id]);
   });
 
-  test("a search finds what a title says now, and nothing that was deleted", async () => {
+  test("a search finds the current title, and nothing that was deleted", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.create("music", { title: "Tannenbaum" });
     await accepted(node.patch(`/session/${id}`, { title: "Birnbaum" }));
@@ -112,7 +112,7 @@ describe("a search", () => {
     expect(await find(ann, "birnbaum")).toEqual([]);
   });
 
-  test("a search is not confused by what search engines take for commands", async () => {
+  test("a search treats the operators of search engines as plain words", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.create("music", { title: 'He said "OR" and 100% of them_laughed' });
     expect(await find(ann, '"or"')).toEqual([id]);
@@ -121,7 +121,7 @@ describe("a search", () => {
     }
   });
 
-  test("a search for nothing is not a search", async () => {
+  test("a search for an empty text is not a search", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.create("music");
     expect(await find(ann, "")).toEqual([id]);

@@ -18,7 +18,7 @@ async function conversation(ann: E2eClient, turns: number) {
 }
 
 describe("loading a session", () => {
-  test("loading a session brings its newest 500 messages, oldest first, and says that there are more", async () => {
+  test("loading a session returns its newest 500 messages, oldest first, and says that there are more", async () => {
     const ann = new E2eClient(node);
     const { id } = await conversation(ann, 251);
     const { session, position } = await accepted(node.post("/session/load", { sessionId: id }));
@@ -30,7 +30,7 @@ describe("loading a session", () => {
     expect(position).toBe((await accepted(node.get(`/session/${id}`))).position);
   });
 
-  test("loading a session shows the session as it is, with a position from which its stream continues", async () => {
+  test("loading a session returns its state, with a position from which its stream continues", async () => {
     const ann = new E2eClient(node);
     const created = await ann.create("music");
     const { session, position } = await accepted(node.post("/session/load", { sessionId: created.id }));
@@ -40,7 +40,7 @@ describe("loading a session", () => {
     expect(await stream.next()).toMatchObject({ type: "session_updated", data: { title: "Next" } });
   });
 
-  test("loading a session finds no session that is not there, and no connection that is not there", async () => {
+  test("loading an unknown session, or with an unknown connection, is not found", async () => {
     expect((await refused(node.post("/session/load", { sessionId: "nowhere" }))).errorCode).toBe("session_not_found");
     const { id: sessionId } = await new E2eClient(node).create("music");
     const answer = await refused(node.post("/session/load", { sessionId, connectionId: "nobody" }));
@@ -101,7 +101,7 @@ describe("messages", () => {
     });
   });
 
-  test("messages come with a position that is good for the session's stream", async () => {
+  test("messages are read with a position from which the session's stream continues", async () => {
     const ann = new E2eClient(node);
     const { id } = await conversation(ann, 1);
     const { position } = await accepted(node.get(`/session/${id}/messages`));
@@ -109,20 +109,20 @@ describe("messages", () => {
   });
 
   test.each(["limit=0", "limit=501", "limit=x", "after=a&before=b", "after=not%20an%20id"])(
-    "messages are not read with %s",
+    "messages are refused with %s",
     async (query) => {
       const { id } = await new E2eClient(node).create("music");
       expect((await refused(node.get(`/session/${id}/messages?${query}`))).errorCode).toBe("bad_request");
     },
   );
 
-  test("messages of a session that is not there are not found, nor are their logs", async () => {
+  test("messages of an unknown session are not found, nor are their logs", async () => {
     for (const path of ["/session/nowhere/messages", "/session/nowhere/messages/m/logs"]) {
       expect((await refused(node.get(path))).errorCode).toBe("session_not_found");
     }
   });
 
-  test("messages have a log, which is empty where the agent logged nothing", async () => {
+  test("a message has a log, which is empty if the agent logged nothing", async () => {
     const ann = new E2eClient(node);
     const { id } = await conversation(ann, 1);
     for (const after of ["%00", "a%20b", "%F0%9F%8E%B7"]) {
@@ -138,7 +138,7 @@ describe("messages", () => {
 });
 
 describe("a queued message", () => {
-  test("a queued message can be withdrawn before its turn: it is gone, and its run ends without having begun", async () => {
+  test("a queued message can be withdrawn before its turn: it is removed, and its run ends without having begun", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("stacker");
     await accepted(ann.say(id, "play"));
@@ -163,8 +163,8 @@ describe("a queued message", () => {
   });
 });
 
-describe("every answer that carries a session or a floor", () => {
-  test("every answer that carries a session or a floor has the position its log had then, good for the stream to continue from", async () => {
+describe("an answer that contains a session or a floor", () => {
+  test("an answer that contains a session or a floor has its log's position, from which the stream continues", async () => {
     const ann = new E2eClient(node);
     const { body: created } = await ann.askToCreate({ agentId: "general", activate: true });
     const { id } = created.session;
@@ -190,7 +190,7 @@ describe("every answer that carries a session or a floor", () => {
 });
 
 describe("a session", () => {
-  test("a session is shown by its id, and nothing else is", async () => {
+  test("a session is shown by its id only", async () => {
     const ann = new E2eClient(node);
     const session = await ann.create("music");
     expect((await accepted(node.get(`/session/${session.id}`))).session).toEqual(session);
@@ -198,7 +198,7 @@ describe("a session", () => {
     expect((await refused(node.get("/session/not%20an%20id"))).errorCode).toBe("bad_request");
   });
 
-  test("a renamed session logs the change, and nothing else changes", async () => {
+  test("a renamed session logs the change, and no other field changes", async () => {
     const ann = new E2eClient(node);
     const before = await ann.hold("music");
     const { session } = await accepted(node.patch(`/session/${before.id}`, { title: " 上班 路上 " }));
@@ -206,7 +206,7 @@ describe("a session", () => {
     expect((await ann.log(before.id)).at(-1)).toMatchObject({ type: "session_updated", data: { title: "上班 路上" } });
   });
 
-  test.each([{}, { title: "" }, { title: 7 }, { title: null }])("a session is not renamed by %j", async (body) => {
+  test.each([{}, { title: "" }, { title: 7 }, { title: null }])("a session cannot be renamed to %j", async (body) => {
     const { id } = await new E2eClient(node).create("music");
     const { issues } = await refused(node.patch(`/session/${id}`, body));
     expect(issues[0]!.path).toBe("body.title");
@@ -228,7 +228,7 @@ describe("a session", () => {
     expect((await ann.floor()).holder).toBeNull();
   });
 
-  test("a session that never was is deleted without an error", async () => {
+  test("deleting a session that never existed is not an error", async () => {
     expect(await accepted(node.delete("/session/never-was"))).toEqual({ success: true, deleted: false });
   });
 });
@@ -250,14 +250,14 @@ describe("images", () => {
     expect(read.bytes).toEqual(png);
   });
 
-  test("images are a message of their own, without text", async () => {
+  test("images may be a message of their own, without text", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("general");
     const { messageId } = await accepted(ann.say(id, "", { images: [image] }));
     expect(messageId).toEqual(expect.any(String));
   });
 
-  test("images belong to their session: no other shows them", async () => {
+  test("images belong to their session: no other session shows them", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("general");
     const other = await ann.create("general");
@@ -280,7 +280,7 @@ describe("images", () => {
     ["an empty one", [{ data: "", mimeType: "image/png" }], "body.images.0.data"],
     ["a page", [{ data: "aGk=", mimeType: "text/html" }], "body.images.0.mimeType"],
     ["nine of them", Array.from({ length: 9 }, () => image), "body.images"],
-  ])("are refused as %s", async (_, images, path) => {
+  ])("an image is refused as %s", async (_, images, path) => {
     const { id } = await new E2eClient(node).create("general");
     const answer = await refused(node.post("/message", { type: "chat", sessionId: id, content: "hello", images }));
     expect(answer.errorCode).toBe("bad_request");

@@ -11,7 +11,7 @@ afterAll(() => node.stop());
 const archivedCode = "session_archived";
 
 describe("activate", () => {
-  test("activate of a created session is a request: granted", async () => {
+  test("activate requests the floor for a created session: granted", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.create("music");
     const { session, decision } = await accepted(ann.on(id, "activate"));
@@ -19,7 +19,7 @@ describe("activate", () => {
     expect(decision).toMatchObject({ outcome: "granted", reason: "floor_free" });
   });
 
-  test("activate of a created session is a request: rejected, it stays created, and its log has the decision alone", async () => {
+  test("activate requests the floor for a created session: rejected, it stays created, and its log has only the decision", async () => {
     const ann = new E2eClient(node);
     await ann.hold("phone");
     const { id } = await ann.create("music");
@@ -31,7 +31,7 @@ describe("activate", () => {
     expect(log[1]!.data).toEqual(decision);
   });
 
-  test("activate of a created session whose agent waits is a request: queued", async () => {
+  test("activate requests the floor for a created session whose agent queues: queued", async () => {
     const ann = new E2eClient(node);
     await ann.hold("phone");
     const { id } = await ann.create("patient");
@@ -56,7 +56,7 @@ describe("activate", () => {
     });
   });
 
-  test("activate of a paused session is a resume: granted", async () => {
+  test("activate resumes a paused session: granted", async () => {
     const { ann, session } = await pauseByUser(node);
     const answer = await accepted(ann.on(session.id, "activate"));
     expect(answer.session.state).toBe("active");
@@ -105,7 +105,7 @@ describe("resume", () => {
     });
   });
 
-  test("resume of a paused session is a request: granted, or rejected and it stays paused", async () => {
+  test("resume requests the floor for a paused session: granted, or rejected and it stays paused", async () => {
     const { ann, session } = await pauseByUser(node);
     expect((await accepted(ann.on(session.id, "resume"))).session).toMatchObject({ state: "active" });
     const blocked = await preempt(node, "patient");
@@ -136,7 +136,7 @@ describe("pause", () => {
     expect((await ann.see(session.id)).state).toBe("active");
   });
 
-  test("pause of a paused session makes it the user's pause, without a transition, so that no release wakes it", async () => {
+  test("pause of a paused session makes it paused by the user, without a transition, so that no release wakes it", async () => {
     const { ann, holder, session } = await preempt(node);
     const before = await ann.log(session.id);
     const { session: after } = await accepted(ann.on(session.id, "pause"));
@@ -154,7 +154,7 @@ describe("pause", () => {
 });
 
 describe.each(["archive", "stop"] as const)("%s", (verb) => {
-  test("of a created session archives it", async () => {
+  test("a created session is archived", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.create("music");
     const { session } = await accepted(ann.on(id, verb));
@@ -162,7 +162,7 @@ describe.each(["archive", "stop"] as const)("%s", (verb) => {
     expect(transitionsOf(await ann.log(id))).toEqual(["created→archived"]);
   });
 
-  test("of a queued session withdraws it: it is never granted", async () => {
+  test("a queued session is withdrawn and archived: it is never granted the floor", async () => {
     const { ann, holder, session } = await queue(node);
     const answer = await accepted(ann.on(session.id, verb));
     expect(answer.session.state).toBe("archived");
@@ -172,7 +172,7 @@ describe.each(["archive", "stop"] as const)("%s", (verb) => {
     expect(transitionsOf(await ann.log(session.id))).toEqual(["created→archived"]);
   });
 
-  test("of the active session ends its run: its message, complete, and the transition as the log's last event", async () => {
+  test("the active session's run ends: its message, complete, and the transition as the log's last event", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("music");
     const stream = await ann.follow(id);
@@ -185,7 +185,7 @@ describe.each(["archive", "stop"] as const)("%s", (verb) => {
     expect(last).toMatchObject({ data: { from: "active.running", to: "archived", event: "archive" } });
   });
 
-  test("of a paused session archives it, and ends the run it holds", async () => {
+  test("a paused session is archived, and its held run ends", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("music");
     await accepted(ann.say(id, "play"));
@@ -207,7 +207,7 @@ describe("an archived session", () => {
     });
   });
 
-  test("an archived session takes no message, no other agent and no other title; an abort finds nothing to end", async () => {
+  test("an archived session accepts no message, agent or title; an abort has no effect", async () => {
     const { ann, session } = await archive(node);
     const { id } = session;
     await leavesAsItWas(ann, id, async () => {

@@ -9,7 +9,7 @@ const node = await NodeUnderTest.start();
 afterAll(() => node.stop());
 
 describe("chat", () => {
-  test("chat with a created session asks for the floor, then is its turn", async () => {
+  test("chat with a created session requests the floor, and is then its turn", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.create("music");
     const { decision, runId } = await accepted(ann.say(id, "play"));
@@ -41,7 +41,7 @@ describe("chat", () => {
     expect(await ann.messages(id)).toMatchObject([{ status: "success" }, { content: "Hello there." }]);
   });
 
-  test("chat that makes a session which is queued keeps the message, and runs when the floor is granted", async () => {
+  test("chat that creates a queued session keeps the message, and runs when the floor is granted", async () => {
     const ann = new E2eClient(node);
     const holder = await ann.hold("phone");
     const message = { type: "chat", content: "hello", userId: ann.userId, agentId: "patient" };
@@ -60,7 +60,7 @@ describe("chat", () => {
     expect(answer.decision).toBeUndefined();
   });
 
-  test("chat with the active session while it is busy is refused, and nothing is kept of it", async () => {
+  test("chat with the active session while it is busy is refused, and the message is not kept", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("general");
     await accepted(ann.say(id, "play"));
@@ -68,7 +68,7 @@ describe("chat", () => {
     expect((await ann.messages(id)).filter(({ role }) => role === "user")).toHaveLength(1);
   });
 
-  test("chat with a paused session asks for the floor, then is its turn", async () => {
+  test("chat with a paused session requests the floor, and is then its turn", async () => {
     const { ann, session } = await pauseByUser(node);
     const { decision } = await accepted(ann.say(session.id, "play"));
     expect(decision).toMatchObject({ outcome: "granted", reason: "floor_free" });
@@ -85,7 +85,7 @@ describe("chat", () => {
     expect((await ann.see(session.id)).state).toBe("paused");
   });
 
-  test("chat with a paused session that holds a run is busy before it asks for anything", async () => {
+  test("chat with a paused session that holds a run is refused as busy before the floor is requested", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("music");
     await accepted(ann.say(id, "play"));
@@ -99,7 +99,7 @@ describe("chat", () => {
 });
 
 describe("abort", () => {
-  test("abort of a created or a queued session finds nothing to end", async () => {
+  test("abort of a created or a queued session has no effect", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.create("music");
     await leavesAsItWas(ann, id, () => accepted(ann.send({ type: "abort", sessionId: id })));
@@ -121,7 +121,7 @@ describe("abort", () => {
     expect(last!.data).toMatchObject({ from: "active.running", to: "active.idle", event: "abort" });
   });
 
-  test("abort of a paused session ends the run it holds; it stays paused", async () => {
+  test("abort of a paused session ends its held run; it stays paused", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("music");
     const { runId } = await accepted(ann.say(id, "play"));
@@ -138,7 +138,7 @@ describe("switch_agent", () => {
   const switchTo = (ann: E2eClient, sessionId: string, agentId: string) =>
     accepted(ann.send({ type: "switch_agent", sessionId, agentId }));
 
-  test("switch_agent of a created session takes the new agent's numbers", async () => {
+  test("switch_agent of a created session applies the new agent's priority", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.create("music");
     const { outcome } = await switchTo(ann, id, "planner");
@@ -146,7 +146,7 @@ describe("switch_agent", () => {
     expect(await ann.see(id)).toMatchObject({ agentId: "planner", priority: 60, state: "created" });
   });
 
-  test("switch_agent of a queued session keeps its place in time, and competes with the new numbers", async () => {
+  test("switch_agent of a queued session keeps its place in time, and competes with the new priority", async () => {
     const { ann, holder, session } = await queue(node);
     const { session: second } = await accepted(ann.askToCreate({ agentId: "patient", activate: true }));
     await switchTo(ann, session.id, "chat");
@@ -166,7 +166,7 @@ describe("switch_agent", () => {
     expect((await accepted(ann.on(session.id, "resume"))).decision.reason).toBe("preempted");
   });
 
-  test("switch_agent of a paused session is kept for its return", async () => {
+  test("switch_agent of a paused session applies when it returns", async () => {
     const { ann, session } = await pauseByUser(node);
     await switchTo(ann, session.id, "planner");
     expect(await ann.see(session.id)).toMatchObject({ state: "paused", agentId: "planner" });

@@ -61,7 +61,7 @@ function holdersOf(events: readonly StreamEvent[]): number[] {
 }
 
 describe("many commands at once", () => {
-  test.each([1, 34, 48])("many commands at once leave one floor in order (seed %i)", async (seed) => {
+  test.each([1, 34, 48])("many concurrent commands leave a consistent floor (seed %i)", async (seed) => {
     const chance = new Chance(seed);
     const ann = new E2eClient(node);
     const floor = await node.stream(`${ann.floorPath}/events`);

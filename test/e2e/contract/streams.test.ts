@@ -16,7 +16,7 @@ async function withLog(ann: E2eClient, events: number) {
 }
 
 describe("every event stream", () => {
-  test("every event stream has the headers that keep proxies and browsers from meddling, and is not compressed", async () => {
+  test("every event stream has headers that keep proxies and browsers from buffering it, and is not compressed", async () => {
     const ann = new E2eClient(node);
     const { path } = await withLog(ann, 1);
     for (const each of [path, "/events", `${ann.floorPath}/events`]) {
@@ -32,7 +32,7 @@ describe("every event stream", () => {
     }
   });
 
-  test("every event stream opens with retry, and where it follows a log with the position before the first event to come", async () => {
+  test("every event stream opens with retry, and if it follows a log with the position before its first event", async () => {
     const ann = new E2eClient(node);
     const { path, epoch } = await withLog(ann, 3);
     for (const each of [path, `${ann.floorPath}/events`]) {
@@ -50,7 +50,7 @@ describe("every event stream", () => {
     }
   });
 
-  test("every event stream is read by clients that accept it, and refused with 406 to those that do not", async () => {
+  test("every event stream is sent to clients that accept it, and refused with 406 to others", async () => {
     const ann = new E2eClient(node);
     const { path } = await withLog(ann, 1);
     for (const each of [path, "/events", `${ann.floorPath}/events`]) {
@@ -65,7 +65,7 @@ describe("every event stream", () => {
 });
 
 describe("the stream of a session", () => {
-  test("the stream of a session has its events from the first, seq dense from 1, each with its position and when it happened", async () => {
+  test("a session's stream has its events from the first, with dense seq from 1, a position and a time", async () => {
     const ann = new E2eClient(node);
     const { id, path, epoch } = await withLog(ann, 4);
     const stream = await node.stream(path);
@@ -79,7 +79,7 @@ describe("the stream of a session", () => {
     expect(await stream.next()).toMatchObject({ seq: 5, data: { title: "live" } });
   });
 
-  test("the stream of a session shows the very same events live and in a replay", async () => {
+  test("a session's stream has the same events live and in a replay", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.create("general");
     const live = await ann.follow(id);
@@ -91,7 +91,7 @@ describe("the stream of a session", () => {
     expect(live.events.filter(({ seq }) => seq !== undefined)).toEqual(replayed);
   });
 
-  test("the stream of a session continues after the position of the header or of the query; the header wins", async () => {
+  test("a session's stream continues after the position of the header or the query; the header takes precedence", async () => {
     const ann = new E2eClient(node);
     const { path, epoch } = await withLog(ann, 5);
     const seqs = async (query: string, header?: string) => {
@@ -105,7 +105,7 @@ describe("the stream of a session", () => {
     expect(await seqs(`?lastEventId=`, "")).toEqual([1, 2, 3, 4, 5]);
   });
 
-  test("the stream of a session says bye when its session is archived, and ends", async () => {
+  test("a session's stream says bye when the session is archived, and ends", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("music");
     const stream = await ann.follow(id);
@@ -115,7 +115,7 @@ describe("the stream of a session", () => {
     expect(events.at(-1)!.data).toEqual({ reason: "ended" });
   });
 
-  test("the stream of a session of an archived session is its whole log for a fresh reader, then bye and the end", async () => {
+  test("an archived session's stream is its whole log for a new reader, then bye and the end", async () => {
     const ann = new E2eClient(node);
     const { id, path } = await withLog(ann, 3);
     await accepted(ann.on(id, "archive"));
@@ -123,7 +123,7 @@ describe("the stream of a session", () => {
     expect(events.map(({ seq, type }) => seq ?? type)).toEqual([1, 2, 3, 4, "bye"]);
   });
 
-  test("the stream of a session is 204 for a reader that has the last event of an archived session", async () => {
+  test("an archived session's stream is 204 for a reader that has the last event", async () => {
     const ann = new E2eClient(node);
     const { id, path, epoch } = await withLog(ann, 2);
     await accepted(ann.on(id, "archive"));
@@ -132,7 +132,7 @@ describe("the stream of a session", () => {
     expect(typesOf(late)).toEqual(["session_transition", "bye"]);
   });
 
-  test("the stream of a session of a deleted session is its last event, bye and the end; then 204", async () => {
+  test("a deleted session's stream is its last event, bye and the end; then 204", async () => {
     const ann = new E2eClient(node);
     const { id, path, epoch } = await withLog(ann, 2);
     const live = await node.stream(path);
@@ -148,7 +148,7 @@ describe("the stream of a session", () => {
     expect((await node.get(path, { headers: { "Last-Event-ID": `${epoch}.3` } })).status).toBe(204);
   });
 
-  test("the stream of a session answers an unknown position in the query with a reset, whatever its length", async () => {
+  test("a session's stream answers an unknown position in the query with a reset, whatever its length", async () => {
     const ann = new E2eClient(node);
     const { path } = await withLog(ann, 2);
     for (const position of ["nonsense", "x".repeat(2_000)]) {
@@ -157,7 +157,7 @@ describe("the stream of a session", () => {
     }
   });
 
-  test("the stream of a session names its store in every position: that of another store is not known here", async () => {
+  test("a session's stream has its store's epoch in every position: a position of another store is unknown", async () => {
     const other = await NodeUnderTest.start();
     const [here, there] = [await withLog(new E2eClient(node), 2), await withLog(new E2eClient(other), 2)];
     expect(there.epoch).not.toBe(here.epoch);
@@ -167,7 +167,7 @@ describe("the stream of a session", () => {
   });
 
   test.each(["nonsense", "zzzzzz.1", "FUTURE", "x".repeat(200), "%00"])(
-    "the stream of a session never guesses at the position %j: reset, with the head, and later events follow",
+    "a session's stream answers the invalid position %j with a reset at the head, and later events follow",
     async (text) => {
       const ann = new E2eClient(node);
       const { id, path, epoch } = await withLog(ann, 3);
@@ -180,19 +180,19 @@ describe("the stream of a session", () => {
     },
   );
 
-  test("the stream of a session of an archived session with a malformed position resets, and ends", async () => {
+  test("an archived session's stream with a malformed position resets, and ends", async () => {
     const ann = new E2eClient(node);
     const { id, path } = await withLog(ann, 1);
     await accepted(ann.on(id, "archive"));
     expect(typesOf(await (await node.stream(path, { "Last-Event-ID": "nonsense" })).end())).toEqual(["reset", "bye"]);
   });
 
-  test("the stream of a session is not found where there is no such session, and malformed where there cannot be one", async () => {
+  test("the stream of an unknown session is not found, and with a malformed id it is a bad request", async () => {
     expect((await refused(node.get("/session/nowhere/events"))).errorCode).toBe("session_not_found");
     expect((await refused(node.get("/session/no%20id/events"))).errorCode).toBe("bad_request");
   });
 
-  test("the stream of a session sends a reader that joins during a reply its text so far, and its end once", async () => {
+  test("a session's stream sends a reader that joins during a reply its text so far, and its end once", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("general");
     const first = await ann.follow(id);
@@ -208,7 +208,7 @@ describe("the stream of a session", () => {
 });
 
 describe("a node that shuts down", () => {
-  test("a node that shuts down sends every reader away with a time to come back, no two the same, and ends in good order", async () => {
+  test("a node that shuts down ends every stream with a different time to return, and exits cleanly", async () => {
     const leaving = await NodeUnderTest.start();
     const ann = new E2eClient(leaving);
     const { path } = await withLog(ann, 1);
@@ -236,7 +236,7 @@ describe("a node that shuts down", () => {
 });
 
 describe("the stream of a floor", () => {
-  test("the stream of a floor has its decisions, the transitions of all its sessions and its flags, in the order in which they happened", async () => {
+  test("a floor's stream has its decisions, the transitions of all its sessions and its flags, in order", async () => {
     const ann = new E2eClient(node);
     const stream = await node.stream(`${ann.floorPath}/events`);
     const music = await ann.hold("music");
@@ -264,7 +264,7 @@ describe("the stream of a floor", () => {
     expect(places).toEqual(places.toSorted((one, other) => one - other));
   });
 
-  test("the stream of a floor continues after a position, also that of the floor's own answer", async () => {
+  test("a floor's stream continues after a position, including that of the floor's own answer", async () => {
     const ann = new E2eClient(node);
     await ann.hold("music");
     const { position } = await ann.floor();
@@ -273,7 +273,7 @@ describe("the stream of a floor", () => {
     expect(await stream.next()).toMatchObject({ type: "session_created", sessionId: phone.id });
   });
 
-  test("the stream of a floor resets a position it does not know", async () => {
+  test("a floor's stream resets an unknown position", async () => {
     const ann = new E2eClient(node);
     await ann.hold("music");
     const { position } = await ann.floor();
@@ -287,7 +287,7 @@ describe("the stream of a floor", () => {
     }
   });
 
-  test("the stream of a floor contains no event of another floor", async () => {
+  test("a floor's stream contains no event of another floor", async () => {
     const [ann, bob] = [new E2eClient(node), new E2eClient(node)];
     const stream = await node.stream(`${ann.floorPath}/events`);
     await bob.hold("music");

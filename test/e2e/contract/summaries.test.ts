@@ -99,7 +99,7 @@ function suite(settings: () => Promise<Record<string, string>>): void {
     ]);
   });
 
-  test("goes along with a fork and with an export that is imported, unless its messages stay behind", async () => {
+  test("a summary is copied by a fork, and by an export that is imported, unless its messages are left out", async () => {
     const stage = await open(await settings());
     await stage.summarised(SUMMARY);
     const { node, id, provider } = stage;
@@ -132,7 +132,7 @@ function suite(settings: () => Promise<Record<string, string>>): void {
     expect(await talkIn(short.id)).toBe("one");
   });
 
-  test("holds up no turn, and its provider's silence no session", async () => {
+  test("a summary delays no turn, and a silent provider delays no session", async () => {
     const stage = await open(await settings());
     await stage.talk("one");
     stage.provider.willReply(
@@ -159,7 +159,7 @@ function suite(settings: () => Promise<Record<string, string>>): void {
     expect(await stage.see()).toMatchObject({ summary: "Heard three.", messageCount: 6 });
   });
 
-  test("attempts at summaries are counted by agent and outcome, and a failed one by its code", async () => {
+  test("attempts at summaries are counted by agent and outcome, and failed ones by their code", async () => {
     const stage = await open(await settings());
     const counted = (labels: string) => stage.node.metric(`interlock_summary_seconds_count{agent="model",${labels}}`);
     await stage.talk("one");

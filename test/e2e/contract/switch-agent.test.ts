@@ -21,7 +21,7 @@ describe("switch_agent", () => {
     expect((await ann.messages(id)).flatMap(({ agent }) => agent?.name ?? [])).toEqual(["general", "planner"]);
   });
 
-  test("switch_agent to the agent the session has already succeeds", async () => {
+  test("switch_agent to the session's present agent succeeds", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.create("general");
     const { outcome } = await accepted(switchTo(id, "general"));
@@ -38,7 +38,7 @@ describe("switch_agent", () => {
     ["__proto__", "agent_not_found", "Invalid agent ID: __proto__"],
     ["off", "agent_not_found", "Invalid agent ID: off"],
   ])(
-    "switch_agent to %j fails with %s: in a 200, and as an event with the agents there are",
+    "switch_agent to %j fails with %s: in a 200, and as an event with the available agents",
     async (agentId, errorCode, message) => {
       const ann = new E2eClient(node);
       const { id } = await ann.create("general");
@@ -57,7 +57,7 @@ describe("switch_agent", () => {
     },
   );
 
-  test("switch_agent finds fault with the id before it looks for the session, and then with the session", async () => {
+  test("switch_agent checks the agent's id before the session, and the session before the agent", async () => {
     const outcomes = [];
     for (const agentId of ["", "No Such", "nobody", "music"]) {
       outcomes.push((await accepted(switchTo("nowhere", agentId))).outcome.errorCode);
@@ -68,7 +68,7 @@ describe("switch_agent", () => {
     expect(outcome.availableAgents!.length).toBeGreaterThan(0);
   });
 
-  test("switch_agent is busy before it looks for the agent: while a run is in progress, and while a question waits", async () => {
+  test("switch_agent is busy before it checks the agent: during a run, and while a question waits", async () => {
     const ann = new E2eClient(node);
     for (const content of ["play", "ask"]) {
       const { id } = await ann.hold("general");
@@ -112,7 +112,7 @@ describe("switch_agent", () => {
     expect((await mine.find("agent_switched")).data).toMatchObject({ currentAgentId: "music" });
   });
 
-  test("switch_agent of one session leaves the others alone", async () => {
+  test("switch_agent of one session does not affect other sessions", async () => {
     const ann = new E2eClient(node);
     const [one, other] = [await ann.create("general"), await ann.create("general")];
     await accepted(switchTo(one.id, "music"));
@@ -121,7 +121,7 @@ describe("switch_agent", () => {
 });
 
 describe("the list of agents", () => {
-  test("the list of agents has those that are enabled, in the file's order, with what decides about them", async () => {
+  test("the list has the enabled agents, in the file's order, with their priorities and rules", async () => {
     const { agents, defaultAgentId } = await accepted(node.get("/agents"));
     expect(defaultAgentId).toBe("general");
     expect(agents[0]).toEqual({

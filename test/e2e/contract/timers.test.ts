@@ -26,7 +26,7 @@ const soon = await NodeUnderTest.start({
 afterAll(() => Promise.all([node.stop(), slow.stop(), soon.stop()]));
 
 describe("after_turn", () => {
-  test("after_turn yield gives the floor back when the answer is given; a new turn asks for it again", async () => {
+  test("after_turn yield releases the floor when the answer is complete; a new turn requests it again", async () => {
     const ann = new E2eClient(node);
     const music = await ann.hold("music");
     const { id } = await ann.hold("guest");
@@ -40,7 +40,7 @@ describe("after_turn", () => {
     expect(decision.reason).toBe("preempted");
   });
 
-  test("after_turn yield is never undone by a release, only by a resume", async () => {
+  test("after_turn yield is undone only by a resume, never by a release", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("guest");
     const stream = await ann.follow(id);
@@ -52,7 +52,7 @@ describe("after_turn", () => {
     expect((await accepted(ann.on(id, "resume"))).session.state).toBe("active");
   });
 
-  test("archive ends the session when the answer is given", async () => {
+  test("after_turn archive ends the session when the answer is complete", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("once");
     const stream = await ann.follow(id);
@@ -88,7 +88,7 @@ describe("after_turn", () => {
 });
 
 describe("idle_timeout", () => {
-  test("idle_timeout gives the floor up when nothing happens, and it goes to the next", async () => {
+  test("idle_timeout releases the floor when nothing happens, and the next session gets it", async () => {
     const ann = new E2eClient(node);
     const music = await ann.hold("music");
     const stream = await ann.follow(music.id);
@@ -99,7 +99,7 @@ describe("idle_timeout", () => {
     expect((await ann.log(id)).at(-1)!.data).toMatchObject({ event: "yield", reason: "idle_timeout" });
   });
 
-  test("idle_timeout does not count while a run is in progress", async () => {
+  test("idle_timeout is not counted during a run", async () => {
     const [ann, bob] = [new E2eClient(node), new E2eClient(node)];
     const { session } = await accepted(ann.askToCreate({ agentId: "sleepy" }));
     await accepted(ann.say(session.id, "play"));
@@ -128,7 +128,7 @@ describe("max_pause", () => {
     }
   });
 
-  test("max_pause does not count against a session that was resumed in time", async () => {
+  test("max_pause does not apply to a session that was resumed in time", async () => {
     const [ann, bob] = [new E2eClient(node), new E2eClient(node)];
     const { id } = await ann.hold("fleeting");
     await accepted(ann.on(id, "pause"));
@@ -141,7 +141,7 @@ describe("max_pause", () => {
 });
 
 describe("queue_timeout", () => {
-  test("queue_timeout lets a session leave the queue: it stays created, and what waited with it ends", async () => {
+  test("queue_timeout removes a session from the queue: it stays created, and its waiting turn ends", async () => {
     const ann = new E2eClient(node);
     const phone = await ann.hold("phone");
     const chat = { type: "chat", content: "hello", userId: ann.userId, agentId: "hurried" };
@@ -178,7 +178,7 @@ describe("resume_delay", () => {
     expect(resumed.data).toMatchObject({ from: "paused", event: "resume", reason: "resumed" });
   });
 
-  test("resume_delay keeps the floor without a holder meanwhile, and rejects sessions of lower priority", async () => {
+  test("resume_delay keeps the floor without a holder, and rejects sessions of lower priority", async () => {
     const ann = new E2eClient(slow);
     const weather = await ann.hold("weather");
     const phone = await ann.hold("phone");
@@ -188,7 +188,7 @@ describe("resume_delay", () => {
     expect(decision).toMatchObject({ reason: "lower_priority", rule: 5, holder: { sessionId: weather.id } });
   });
 
-  test("resume_delay grants what outranks the session that is about to resume, without a second pause", async () => {
+  test("resume_delay allows a session that outranks the waiting one, without a second pause", async () => {
     const ann = new E2eClient(slow);
     const weather = await ann.hold("weather");
     const phone = await ann.hold("phone");
@@ -198,7 +198,7 @@ describe("resume_delay", () => {
     expect(transitionsOf(await ann.log(weather.id))).toEqual(["created→active.idle", "active.idle→paused"]);
   });
 
-  test("resume_delay is over at once for the session itself when it asks", async () => {
+  test("resume_delay ends at once when the session itself requests the floor", async () => {
     const ann = new E2eClient(slow);
     const weather = await ann.hold("weather");
     const phone = await ann.hold("phone");

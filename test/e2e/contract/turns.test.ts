@@ -57,7 +57,7 @@ describe("a whole turn", () => {
     expect(done).toEqual({ from: "active.running", to: "active.idle", event: "done", runId });
   });
 
-  test("a whole turn is streamed piece by piece, each with its place, before the message that is complete", async () => {
+  test("a whole turn is streamed in pieces, each with its offset, before the complete message", async () => {
     const { events } = await turn("hello");
     const deltas = events.filter(({ type }) => type === "delta").map(({ data }) => data);
     const message = events.findLast(({ type }) => type === "message")!;
@@ -72,7 +72,7 @@ describe("a whole turn", () => {
     expect(types.lastIndexOf("delta")).toBeLessThan(types.lastIndexOf("message"));
   });
 
-  test("a whole turn leaves the session idle, with its summary, its tokens and its messages counted", async () => {
+  test("a whole turn leaves the session idle, and its summary, tokens and messages are updated", async () => {
     const { ann, id } = await turn("hello");
     await ann.talk(id, "hello again");
     expect(await ann.see(id)).toMatchObject({
@@ -99,12 +99,12 @@ describe("a whole turn", () => {
     expect(events.at(-2)!.data).toEqual({ sessionId: id, runId: answer.runId, usage, tokenCount: 0 });
   });
 
-  test("a whole turn says back what no rule knows", async () => {
+  test("a whole turn echoes a message that no rule matches", async () => {
     const { events } = await turn("what?");
     expect(events.findLast(({ type }) => type === "message")!.data["content"]).toBe("You said: what?");
   });
 
-  test("a whole turn has the conversation's last activity in its session", async () => {
+  test("a whole turn updates the last activity of its session", async () => {
     const { ann, id } = await turn("hello");
     const before = (await ann.see(id)).lastActivityAt;
     await ann.talk(id, "hello");
@@ -118,7 +118,7 @@ describe("a turn that fails", () => {
     ["offline", "provider_unreachable"],
     ["refused", "provider_refused"],
   ])(
-    "a turn that fails like %j reports the failure, is complete, and keeps the user's message",
+    "a turn that fails with %j reports the failure, completes, and keeps the user's message",
     async (content, errorCode) => {
       const { ann, id, answer, events } = await turn(content);
       expect(typesOf(logged(events)).slice(-3)).toEqual(["error", "complete", "session_transition"]);
@@ -137,7 +137,7 @@ describe("a turn that fails", () => {
     },
   );
 
-  test("a turn that fails is repeated by sending the message again", async () => {
+  test("a failed turn can be repeated by sending the message again", async () => {
     const { ann, id } = await turn("flaky");
     await ann.talk(id, "flaky");
     expect((await ann.messages(id)).map(({ content }) => content)).toEqual(["flaky", "flaky", "Better now."]);
@@ -150,7 +150,7 @@ describe("a turn that fails", () => {
     expect(log.filter(({ type }) => type === "complete")).toHaveLength(2);
   });
 
-  test("a turn that fails leaves a session that can be paused, resumed, renamed, switched and archived", async () => {
+  test("a failed turn leaves a session that can be paused, resumed, renamed, switched and archived", async () => {
     const { ann, id } = await turn("refused");
     await accepted(ann.on(id, "pause"));
     expect(await ann.see(id)).toMatchObject({ state: "paused", activity: "failed" });
@@ -166,7 +166,7 @@ describe("a turn that fails", () => {
 });
 
 describe("a turn that is interrupted", () => {
-  test("a turn that is interrupted is held if its agent yields by hold: no text is lost, repeated, or shown during the pause", async () => {
+  test("an interrupted turn is held if its agent yields by hold: no text is lost, repeated, or shown during the pause", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("music");
     const stream = await ann.follow(id);
@@ -186,7 +186,7 @@ describe("a turn that is interrupted", () => {
     expect(all.join("")).toBe("tick ".repeat(40));
   });
 
-  test("a turn that is interrupted begins again if its agent yields by abort: its text is kept as interrupted", async () => {
+  test("an interrupted turn begins again if its agent yields by abort: its text is kept as interrupted", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("restless");
     const stream = await ann.follow(id);
@@ -224,7 +224,7 @@ describe("a turn with a sub-agent", () => {
 });
 
 describe("every run", () => {
-  test("every run has exactly one complete event, with any outcome", async () => {
+  test("every run has exactly one complete event, whatever its outcome", async () => {
     const ann = new E2eClient(node);
     const { id } = await ann.hold("stacker");
     const runs = [];

@@ -20,7 +20,7 @@ async function knock() {
   };
 }
 
-test("a command whose outcome is not known is 503, to be repeated with the key it carries", async () => {
+test("a command with an unknown outcome is 503, with a key for its repeat", async () => {
   const ask = await knock();
   const { status, body } = await ask("POST", "/session/create");
   expect(status).toBe(503);
@@ -36,7 +36,7 @@ test("a command whose outcome is not known is 503, to be repeated with the key i
   expect(again.body.commandId).toBe(body.commandId);
 });
 
-test("the key is the client's own where it chose one", async () => {
+test("a command with an unknown outcome keeps the client's own key", async () => {
   const ask = await knock();
   const { body } = await ask("POST", "/session/create", { "Idempotency-Key": "mine" });
   expect(body.commandId).toBe("mine");
@@ -44,7 +44,7 @@ test("the key is the client's own where it chose one", async () => {
   expect((await ask("POST", "/message", {}, chat)).body).toMatchObject({ commandId: "also-mine", retryable: true });
 });
 
-test("reads are answered meanwhile", async () => {
+test("reads are answered while commands are unavailable", async () => {
   const ask = await knock();
   for (const path of ["/session/list", "/floor/u%3Aann", "/agents", "/health", "/ready"]) {
     expect((await ask("GET", path)).status, path).toBe(200);

@@ -39,7 +39,7 @@ function suite(settings: () => Promise<Record<string, string>>): void {
     ["of nothing but reasoning, cut at the limit", { reasoning: ["Hm"], ending: "length" }, "", "length"],
     ["that is whole", { text: ["Hello."] }, "Hello.", undefined],
   ] as const)(
-    "%s is reported in a message, to readers, after a restart and in the log",
+    "a reply %s is reported in a message, to readers, after a restart and in the log",
     async (_, reply, content, finishReason) => {
       const provider = await startProviderServer();
       onTestFinished(() => provider.close());
@@ -64,7 +64,7 @@ function suite(settings: () => Promise<Record<string, string>>): void {
     },
   );
 
-  test("the reply of a silent program is an empty message marked as such, and a JSON reply reports its model's finish", async () => {
+  test("a silent program's reply is an empty message marked as such, and a JSON reply reports its model's finish", async () => {
     const agents = [
       { name: "mute", adapter: commandAdapter("mute") },
       { name: "short", adapter: { ...commandAdapter("short"), format: "jsonl" } },

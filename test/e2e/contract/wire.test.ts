@@ -18,19 +18,19 @@ const readAnswer = (answer: string) => {
   return { request, status, body: JSON.parse(body!) };
 };
 
-describe("without a key of sessions that are heard together", () => {
+describe("a catalogue without the keys for hearing sessions together", () => {
   let today: ReturnType<typeof partsOf>;
   beforeAll(async () => {
     today = partsOf(await playWire());
   });
   const recorded = partsOf(RECORDED);
 
-  test("streams of sessions and of their floor are the same, byte by byte", () => {
+  test("streams of sessions and of their floor are unchanged, byte by byte", () => {
     expect(recorded.streams).toHaveLength(6);
     expect(today.streams.join("")).toBe(recorded.streams.join(""));
   });
 
-  test("answers have the same fields and values, and nothing more", () => {
+  test("answers have unchanged fields and values, and no additional ones", () => {
     expect(recorded.answers.length).toBeGreaterThan(35);
     expect(today.answers.map(readAnswer)).toEqual(recorded.answers.map(readAnswer));
   });

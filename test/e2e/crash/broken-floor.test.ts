@@ -24,7 +24,7 @@ function snapshotOf(installation: Installation, floorId: string): string {
   return row.snapshot;
 }
 
-test("floors whose rows are broken, alien or from another world are out of order, and no other is", async () => {
+test("floors whose rows are broken or foreign are out of order, and no other floor is", async () => {
   const installation = await makeInstallation(CATALOG);
   installation.leaveUnchecked();
   const first = await installation.start();

@@ -12,7 +12,7 @@ const NEW = JSON.stringify({ agents: [{ name: "general" }, { name: "phone" }] })
 const isFault = ({ msg }: LogLine) => msg.startsWith("the catalogue has faults");
 const isReplaced = ({ msg }: LogLine) => msg === "the catalogue was replaced";
 
-test("a named pipe in the catalogue's place is a fault, and stops neither the next catalogue nor the node's end", async () => {
+test("a named pipe in the catalogue's place is a fault, and delays neither the next catalogue nor the node's end", async () => {
   const installation = await makeInstallation(OLD);
   const catalogue = join(dirname(installation.file), "agents.yaml");
   const node = await installation.start();
@@ -32,7 +32,7 @@ test("a named pipe in the catalogue's place is a fault, and stops neither the ne
 });
 
 test.skipIf(process.platform !== "linux")(
-  "a catalogue that could not be read for a while is read when it can be, without another change (needs prlimit)",
+  "a catalogue that was unreadable for a while is read once it is readable, without a further change (needs prlimit)",
   async () => {
     const installation = await makeInstallation(OLD);
     const catalogue = join(dirname(installation.file), "agents.yaml");

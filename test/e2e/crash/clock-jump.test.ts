@@ -73,7 +73,7 @@ async function learnTheTime(): Promise<void> {
   await pass(SECOND);
 }
 
-test("a timer waits as long as without the jump of the clock, and then fires", async () => {
+test("a timer waits as long as it would without the jump of the clock, and then fires", async () => {
   const node = await startNode();
   const clients = new Map<string, E2eClient>();
   const ids = new Map<string, string>();
@@ -147,7 +147,7 @@ test("nothing is pruned by a clock that has just jumped", async () => {
   expect(bound.state).toBe("created");
 });
 
-test("nothing is forgotten when the node is started again after its clock jumped", async () => {
+test("nothing is pruned when the node is restarted after its clock jumped", async () => {
   const { file, remove } = await makeFolder();
   onTestFinished(remove);
   const settings = { INTERLOCK_STORE: `sqlite:${file}` };
@@ -168,7 +168,7 @@ test("nothing is forgotten when the node is started again after its clock jumped
   expect((await again.say(id, "hello", { id: "m1" }, { key })).text).toBe(said.text);
 });
 
-test("a clock that was set back, or drifts a little, has no effect on sessions", async () => {
+test("a clock that was set back, or drifts slightly, has no effect on sessions", async () => {
   const node = await startNode();
   const ann = new E2eClient(node);
   const { id } = await ann.hold("brief");

@@ -9,7 +9,7 @@ const CATALOG = { agents: [{ name: "general", when_busy: "enqueue" }] };
 const ROOM_KIB = 3_072;
 const HEAVY = "x".repeat(8_000);
 
-test("a full disk refuses writes and nothing else, and all is well when there is room again", async () => {
+test("a full disk makes writes fail and nothing else, and everything works when there is room again", async () => {
   const installation = await makeInstallation(CATALOG);
   const first = await installation.start();
   await first.post("/session/create", { id: "a", userId: "ann", activate: true });

@@ -101,7 +101,7 @@ class Client {
 }
 
 describe("a node that is killed under load", () => {
-  test("a node that is killed under load has everything that it acknowledged, exactly once, and its readers get every event once", async () => {
+  test("a node killed under load has everything that it acknowledged, exactly once, and readers get every event once", async () => {
     const chance = new Chance(11);
     const installation = await makeInstallation(CATALOG);
     let server = await installation.start();

@@ -30,7 +30,7 @@ async function play(server: ChildServer, id: string): Promise<Player> {
 const moves = (reader: SessionReader, id: string) =>
   (reader.transcript.logs.get(id) ?? []).filter(({ type }) => type === "session_transition").map(({ data }) => data);
 
-test("a program that is killed gives the floor up, and the music continues at its own volume", async () => {
+test("a killed program's session releases the floor, and the music continues at its own volume", async () => {
   const installation = await makeInstallation({ agents: PLAYERS });
   const server = await installation.start();
   const music = await create(server, "song", "music", "ann");
@@ -45,7 +45,7 @@ test("a program that is killed gives the floor up, and the music continues at it
   expect(moves(music, "song").map(({ to }) => to)).toEqual(["active.idle", "ducked.idle", "active.idle"]);
 }, 60_000);
 
-test("a node that is killed is not taken for programs that are: those that still beat keep their place", async () => {
+test("after a kill of the node, programs that still send heartbeats keep their place", async () => {
   const installation = await makeInstallation({ agents: PLAYERS }, { PORT: String(await freePort()) });
   const first = await installation.start();
   const living = await create(first, "living", "music");

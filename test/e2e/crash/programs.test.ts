@@ -26,7 +26,7 @@ test("a node that is killed with SIGKILL leaves no process of its agents behind"
   await gone(tag);
 });
 
-test("a node that shuts down ends its agents' processes before it is gone", async () => {
+test("a node that shuts down ends its agents' processes before it exits", async () => {
   const tag = `tag-${randomUUID()}`;
   const server = await begin(await installationWith(tag), tag);
   server.signal("SIGTERM");

@@ -36,7 +36,7 @@ test("a second node that opens the file by a link of either kind is refused, and
   expect((await first.post("/session/create", { userId: "ann" })).status).toBe(200);
 });
 
-test("a node whose database is moved away is unavailable, and acknowledges nothing that a restart does not find", async () => {
+test("a node whose database is moved is unavailable, and acknowledges nothing that a restart does not find", async () => {
   const installation = await makeInstallation(CATALOG);
   const first = await installation.start();
   expect((await first.post("/session/create", { id: "a", userId: "ann" })).status).toBe(200);
@@ -93,7 +93,7 @@ test("a damaged database over 64 MiB is served, while the log and /ready say tha
   expect((await node.post("/session/create", { id: "b", userId: "ann" })).status).toBe(200);
 });
 
-test("a database of a newer version is refused with a sentence, and stays as it is", async () => {
+test("a database of a newer version is refused with a sentence, and stays unchanged", async () => {
   const installation = await makeInstallation(CATALOG);
   installation.leaveUnchecked();
   const first = await installation.start();
@@ -109,7 +109,7 @@ test("a database of a newer version is refused with a sentence, and stays as it 
   expect(second.stderr.trim().split("\n")).toHaveLength(1);
 });
 
-test("a file that is not a database is refused with a sentence, and stays as it is", async () => {
+test("a file that is not a database is refused with a sentence, and stays unchanged", async () => {
   const installation = await makeInstallation(CATALOG);
   installation.leaveUnchecked();
   await writeFile(installation.file, "remember the milk");
@@ -118,7 +118,7 @@ test("a file that is not a database is refused with a sentence, and stays as it 
   expect(node.stderr).toBe(`interlock: ${installation.file} is not a SQLite database\n`);
 });
 
-test("a port that is taken is a refusal too, and leaves the file to others", async () => {
+test("a port in use is refused too, and the database file is left to others", async () => {
   const [installation, other] = [await makeInstallation(CATALOG), await makeInstallation(CATALOG)];
   const first = await installation.start();
   const second = other.begin({ settings: { PORT: new URL(first.url).port } });

@@ -113,7 +113,7 @@ afterAll(async () => {
 });
 
 describe("a run that was in progress when its node was killed", () => {
-  test("a run that was in progress when its node was killed runs again if its agent is restartable, and its text is kept", async () => {
+  test("a run in progress at the kill of its node runs again if its agent is restartable, and its text is kept", async () => {
     await completed("singer");
     const runId = runIds.get("singer");
     const answers = await answersOf("singer");
@@ -127,7 +127,7 @@ describe("a run that was in progress when its node was killed", () => {
     expect((await sessionOf("singer")).activity).toBe("idle");
   });
 
-  test("a run that was in progress when its node was killed fails if its agent is not restartable, reports it, and keeps its text", async () => {
+  test("a run in progress at the kill of its node fails if its agent is not restartable, and its text is kept", async () => {
     await completed("teller");
     expect(eventsOf("teller", "error").map(({ data }) => data.errorCode)).toEqual(["run_lost"]);
     expect(eventsOf("teller", "complete").map(({ data }) => data.runId)).toEqual([runIds.get("teller")]);
@@ -144,7 +144,7 @@ describe("a run that was in progress when its node was killed", () => {
   });
 
   test.each(["held", "aborted"])(
-    "a run that was in progress when its node was killed continues after a resume when it was paused (%s)",
+    "a run that was paused at the kill of its node continues after a resume (%s)",
     async (id) => {
       expect(await sessionOf(id)).toMatchObject({ state: "paused", activity: "running" });
       expect((await server.post(`/session/${id}-phone/archive`)).status).toBe(200);
@@ -157,7 +157,7 @@ describe("a run that was in progress when its node was killed", () => {
     },
   );
 
-  test("a run that was in progress when its node was killed asks its question again, and accepts the answer", async () => {
+  test("a run in progress at the kill of its node asks its question again, and accepts the answer", async () => {
     await readerOf("asker").until(() => eventsOf("asker", "user_question_request").length === 2);
     const [old, again] = eventsOf("asker", "user_question_request");
     const resolved = eventsOf("asker", "interaction_resolved");
@@ -170,7 +170,7 @@ describe("a run that was in progress when its node was killed", () => {
   });
 });
 
-describe("what waited for its time when its node was killed", () => {
+describe("a timer of a killed node", () => {
   test("a timer that waited when its node was killed fires at its time", async () => {
     await readerOf("queuer").until(() => eventsOf("queuer", "arbitration").at(-1)?.data.reason === "queue_timeout");
     await readerOf("idler").until((transcript) => transcript.stateOf("idler") === "paused");
@@ -179,7 +179,7 @@ describe("what waited for its time when its node was killed", () => {
 });
 
 describe("a position from before the node was killed", () => {
-  test("a position from before the node was killed is good for a connection, with all its bindings", async () => {
+  test("a position from before the kill is valid for a connection, with all its bindings", async () => {
     expect((await connection.stream.next("connected")).data.connectionId).toBe(connectionId);
     await say("bound", "hello");
     await connection.until(({ logs }) => logs.get("bound")!.some(({ type }) => type === "complete"));
@@ -187,7 +187,7 @@ describe("a position from before the node was killed", () => {
   });
 
   test.each(["session", "floor"] as const)(
-    "a position from before the node was killed is good for a %s, as an answer gave it",
+    "a position from before the kill is valid for a %s, as an answer gave it",
     async (kind) => {
       const path = kind === "session" ? "/session/bound/events" : "/floor/u%3Abound/events";
       const reader = new SessionReader(`${server.url}${path}?lastEventId=${positions[kind]}`);

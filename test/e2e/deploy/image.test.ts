@@ -43,7 +43,7 @@ async function makeImage(): Promise<string> {
   return app;
 }
 
-describe("what the Dockerfile puts together", () => {
+describe("the image of the Dockerfile", () => {
   let app: string;
   beforeAll(async () => {
     app = await makeImage();
@@ -60,7 +60,7 @@ describe("what the Dockerfile puts together", () => {
     expect(stdout).toMatch(/^config\/agents_config\.yaml: \d+ agents, no faults/);
   });
 
-  test("the image's program serves, is healthy, and ends with SIGTERM", async () => {
+  test("the image's program serves, is healthy, and ends on SIGTERM", async () => {
     const [program, ...words] = commandOf("CMD");
     const [checker, ...check] = commandOf("HEALTHCHECK");
     expect([program, checker]).toEqual(["node", "node"]);
@@ -84,7 +84,7 @@ describe("what the Dockerfile puts together", () => {
   });
 });
 
-test("the image is of the Node the program wants, and does not run as root", async () => {
+test("the image has the Node version that the program requires, and does not run as root", async () => {
   const { engines } = JSON.parse(await readFile(join(root, "package.json"), "utf8"));
   const [, wanted] = /^>=(\d+)$/.exec(engines.node)!;
   expect([building!.from, running!.from]).toEqual([`node:${wanted}-slim`, `node:${wanted}-slim`]);

@@ -13,7 +13,7 @@ const env = { ...process.env, PATH: [dirname(process.execPath), process.env["PAT
 /** Packing builds everything, and installing fetches what the cache lacks. */
 const LONG_MS = 300_000;
 
-describe("the package, from a fresh clone", () => {
+describe("the package of a fresh clone", () => {
   let folder: string;
   let listed: string[];
 
@@ -51,7 +51,7 @@ describe("the package, from a fresh clone", () => {
         text.replace("./src/index.ts", "interlock").replace("./src/client/interlock-client.ts", "interlock/client"),
       );
 
-  test("the package, from a fresh clone has what was built, the catalogue, and each migration once", () => {
+  test("the package contains the build, the catalogue, and each migration once", () => {
     for (const name of ["bin/interlock.js", "dist/index.js", "dist/index.d.ts", "config/agents_config.yaml"]) {
       expect(listed).toContain(name);
     }
@@ -62,7 +62,7 @@ describe("the package, from a fresh clone", () => {
   });
 
   test(
-    "the package, from a fresh clone lets README's two programs compile under strict, with the types of what they use",
+    "the package's types compile README's two programs under strict",
     async () => {
       const files: string[] = [];
       const types = `
@@ -87,7 +87,7 @@ describe("the package, from a fresh clone", () => {
   );
 
   test(
-    "the package, from a fresh clone serves in an empty folder, and runs README's two programs",
+    "the package serves in an empty folder, and runs README's two programs",
     async () => {
       const [node, client] = programs();
       await writeFile(join(user(), "node.mts"), `${node}\nconsole.log(url);`);

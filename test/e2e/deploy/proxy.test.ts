@@ -48,7 +48,7 @@ const seqsUpTo = (head: number) => Array.from({ length: head }, (_, n) => n + 1)
 const isEnd = (runId: string) => (event: ServerEvent) => event.type === "complete" && event.data.runId === runId;
 
 describeWithNginx("nginx as deploy/nginx.conf has it", () => {
-  test("answers event streams with an empty stream while no node is up, and everything else with 502", async () => {
+  test("the proxy answers event streams with an empty stream while no node is up, and other requests with 502", async () => {
     const proxy = await startNginx(await freePort());
     const origin = "http://page.test";
     for (const path of ["/events?sessionId=talk", "/session/talk/events", "/floor/u%3Aann%2Fdriver/events?ticket=x"]) {
@@ -66,7 +66,7 @@ describeWithNginx("nginx as deploy/nginx.conf has it", () => {
     }
   });
 
-  test("hands on what the node says: its refusals of a stream, the end of one, and a stream as it comes", async () => {
+  test("the proxy passes on a node's streams, their ends, and refusals of a stream", async () => {
     const { node, port } = await openInstallation();
     const proxy = await startNginx(port);
     expect((await fetch(`${proxy}/session/nobody/events`)).status).toBe(404);
@@ -76,7 +76,7 @@ describeWithNginx("nginx as deploy/nginx.conf has it", () => {
     expect((await fetch(`${proxy}/session/talk/events?lastEventId=${position}`)).status).toBe(204);
   });
 
-  test("lets an EventSource outlive its node, and continue at its position when there is one again", async () => {
+  test("an EventSource behind the proxy survives its node's end, and continues at its position on the next one", async () => {
     const { installation, node, port } = await openInstallation();
     const proxy = await startNginx(port);
     const session = new Page(`${proxy}/session/talk/events`, { mayBeSaid });
@@ -101,7 +101,7 @@ describeWithNginx("nginx as deploy/nginx.conf has it", () => {
   });
 
   test.each([false, true])(
-    "loses no reader of the client, which comes back after 502 too (plain: %s)",
+    "readers of the client reconnect behind the proxy, after a 502 too (plain: %s)",
     async (isPlain) => {
       const { installation, node, port } = await openInstallation();
       const proxy = await startNginx(port, { isPlain });
@@ -158,7 +158,7 @@ describeWithNginx("nginx as deploy/nginx.conf has it", () => {
     const told = (runId: string) =>
       `heard.some(({ type, data }) => type === "complete" && data.runId === ${JSON.stringify(runId)})`;
 
-    test("follows a stream as docs/protocol.md shows it behind a plain 502, which closes an EventSource for good", async () => {
+    test("a page follows a stream as docs/protocol.md shows it, behind a proxy whose 502 closes an EventSource for good", async () => {
       await using blank = await SmallServer.start(emptyPage);
       const { installation, node, port } = await openInstallation({ INTERLOCK_ORIGINS: blank.url });
       const proxy = await startNginx(port, { isPlain: true });
@@ -177,7 +177,7 @@ describeWithNginx("nginx as deploy/nginx.conf has it", () => {
       expect(await page.evaluate("refused")).toEqual([]);
     });
 
-    test("gets a fresh ticket for each stream it opens, since a ticket that was used is refused", async () => {
+    test("a page gets a new ticket for each stream, since a used ticket is refused", async () => {
       await using blank = await SmallServer.start(emptyPage);
       const entries = [{ owner: "ann", key: KEY }];
       const keys = await writeTemporary("keys.yaml", keysFile(entries), onTestFinished);
@@ -202,7 +202,7 @@ describeWithNginx("nginx as deploy/nginx.conf has it", () => {
       expect(await page.evaluate("refused")).toEqual([]);
     });
 
-    test("learns that a stream is refused for good, and does not reconnect", async () => {
+    test("a page learns that a stream is refused permanently, and does not reconnect", async () => {
       await using blank = await SmallServer.start(emptyPage);
       const { port } = await openInstallation({ INTERLOCK_ORIGINS: blank.url });
       const { page } = await open(blank.url);
@@ -211,7 +211,7 @@ describeWithNginx("nginx as deploy/nginx.conf has it", () => {
       expect(await page.evaluate("[refused, gaveUp, opens]")).toEqual([[404], 1, 0]);
     });
 
-    test("a connection is carried over by the browser alone", async () => {
+    test("a browser resumes a connection by itself", async () => {
       await using blank = await SmallServer.start(emptyPage);
       const { installation, node, port } = await openInstallation({ INTERLOCK_ORIGINS: blank.url });
       const proxy = await startNginx(port);

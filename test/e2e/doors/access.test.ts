@@ -41,7 +41,7 @@ describe("a caller", () => {
     expect([status, body.errorCode]).toEqual([401, "unauthorized"]);
   });
 
-  test("a caller who names another's session has one of its own", async () => {
+  test("a caller that names another user's session gets one of its own", async () => {
     const sessionOf = (answer: object) => (answer as { metadata: { session: string } }).metadata.session;
     const [anns, bobs] = await Promise.all(["ann", "bob"].map((name) => ask(name, "hello", { session: "kitchen" })));
     expect(sessionOf(anns!)).not.toBe(sessionOf(bobs!));
@@ -51,11 +51,11 @@ describe("a caller", () => {
     expect(seen.status).toBe(404);
   });
 
-  test("a caller does not speak for another user", async () => {
+  test("a caller may not act for another user", async () => {
     await expect(ask("ann", "hello", { user: "bob" })).rejects.toThrow(PermissionDeniedError);
   });
 
-  test("neither answers, resumes, continues nor ends what is another's", async () => {
+  test("a caller cannot answer, resume, continue or end another user's session", async () => {
     const asked = await ask("ann", "ask", { session: "asking" });
     const [call] = asked.choices[0]!.message.tool_calls!;
     const answering = clientOf("bob").chat.completions.create({
@@ -78,7 +78,7 @@ describe("a caller", () => {
   });
 });
 
-describe("a page", () => {
+describe("a page of another origin", () => {
   const preflight = (origin: string, path: string, headers: string) =>
     node.send("OPTIONS", path, {
       Origin: origin,

@@ -28,7 +28,7 @@ async function read(stream: AsyncIterable<OpenAI.ChatCompletionChunk>) {
 const sessionOf = (answer: object) => (answer as { metadata: { session: string } }).metadata.session;
 
 describe("models", () => {
-  test("models are the enabled agents", async () => {
+  test("the models are the enabled agents", async () => {
     const models = await Array.fromAsync(openai.models.list());
     expect(models.map(({ id }) => id)).toContain("general");
     expect(models.map(({ id }) => id)).not.toContain("off");
@@ -38,7 +38,7 @@ describe("models", () => {
 });
 
 describe("an answer", () => {
-  test("an answer comes whole, with its usage, and its session ends with it", async () => {
+  test("an answer arrives completely, with its usage, and its session ends with it", async () => {
     const answer = await openai.chat.completions.create({ model: "general", messages: say("hello") });
     expect(answer).toMatchObject({
       object: "chat.completion",
@@ -50,7 +50,7 @@ describe("an answer", () => {
     await log.findState(sessionOf(answer), "archived");
   });
 
-  test("an answer comes in chunks, each piece of text once, with the usage at the end if it is wanted", async () => {
+  test("an answer arrives in chunks, each piece of text once, with the usage at the end on request", async () => {
     const stream = await openai.chat.completions.create({
       model: "general",
       messages: say("count"),
@@ -81,7 +81,7 @@ describe("an answer", () => {
     expect(messages.map(({ content }) => content)).toEqual(["hello", "Hello there.", "nod", "Yes."]);
   });
 
-  test("an answer of a new session comes with the conversation that the client sends", async () => {
+  test("an answer in a new session considers the conversation that the client sends", async () => {
     const answer = await openai.chat.completions.create({
       model: "general",
       messages: [
@@ -98,7 +98,7 @@ describe("an answer", () => {
     expect((await accepted(node.get(`/session/${sessionOf(answer)}`))).session.title).toBe("nod");
   });
 
-  test("an answer is given by another agent once the client names one", async () => {
+  test("an answer is given by another agent if the client names one", async () => {
     const ask = (model: string) =>
       openai.chat.completions.create({ model, messages: say("hello"), metadata: { session: "switched" } });
     await ask("general");
@@ -106,7 +106,7 @@ describe("an answer", () => {
     expect((await accepted(node.get("/session/switched"))).session.agentId).toBe("weather");
   });
 
-  test("an answer that was asked for with a key is the same for a repeat", async () => {
+  test("a repeat with the same key gets the same answer", async () => {
     const headers = { "Idempotency-Key": "the-same" };
     const body = { model: "general", messages: say("hello"), metadata: { session: "keyed" } };
     const first = await openai.chat.completions.create(body, { headers });
@@ -118,7 +118,7 @@ describe("an answer", () => {
 });
 
 describe("a question of the agent", () => {
-  test("a question of the agent is a call of a function, and its result continues with the run", async () => {
+  test("a question is a function call, and its result continues the run", async () => {
     const messages: OpenAI.ChatCompletionMessageParam[] = say("ask");
     const asked = await openai.chat.completions.create({ model: "general", messages });
     expect(asked.choices[0]!.finish_reason).toBe("tool_calls");
@@ -132,7 +132,7 @@ describe("a question of the agent", () => {
     expect(sessionOf(answer)).toBe(sessionOf(asked));
   });
 
-  test("a question of the agent comes and continues in a stream too; a confirmation takes a clear yes only", async () => {
+  test("a question works in a stream too; a confirmation accepts only a clear yes", async () => {
     for (const [content, expected] of [
       ["approve", "Deleted."],
       ["no, thanks", "Kept it."],
@@ -151,7 +151,7 @@ describe("a question of the agent", () => {
 });
 
 describe("the floor", () => {
-  test("the floor is refused with a sentence to speak, a 409 and the decision, and the client does not repeat it", async () => {
+  test("a refused floor is a 409 with a sentence to speak and the decision, and the client does not retry", async () => {
     const ann = new E2eClient(node);
     await ann.hold("phone");
     const refusal = openai.chat.completions.create({
@@ -190,7 +190,7 @@ describe("the floor", () => {
     expect(seen).toContainEqual(expect.objectContaining({ type: "session_transition", from: "created" }));
   });
 
-  test("the floor is lost and won again: the stream reports both, and loses no text", async () => {
+  test("a stream reports that the floor was lost and regained, and loses no text", async () => {
     const ann = new E2eClient(node);
     const stream = await openai.chat.completions.create({
       model: "music",
@@ -215,7 +215,7 @@ describe("the floor", () => {
 });
 
 describe("disconnecting", () => {
-  test("disconnecting in a stream aborts the run, and not the session's next one", async () => {
+  test("disconnecting a stream aborts its run, and not the session's next one", async () => {
     const abort = new AbortController();
     const metadata = { session: node.newId("left") };
     const stream = await openai.chat.completions.create(
@@ -233,7 +233,7 @@ describe("disconnecting", () => {
     expect(next.choices[0]!.message.content).toBe("Yes.");
   });
 
-  test("disconnecting while it waits for a whole answer aborts the run", async () => {
+  test("disconnecting while waiting for a whole answer aborts the run", async () => {
     const abort = new AbortController();
     await accepted(node.post("/session/create", { id: "whole" }));
     const log = await node.stream("/session/whole/events");
@@ -267,7 +267,7 @@ describe("disconnecting", () => {
 });
 
 describe("a failure", () => {
-  test("a failure of the provider has its own error, and is not repeated", async () => {
+  test("a failure of the provider has its own error, and is not retried", async () => {
     const ask = (content: string) => openai.chat.completions.create({ model: "general", messages: say(content) });
     await expect(ask("flaky")).rejects.toThrow(RateLimitError);
     await expect(ask("offline")).rejects.toThrow(InternalServerError);
@@ -298,7 +298,7 @@ describe("a failure", () => {
     await expect(abort()).rejects.toMatchObject({ code: "aborted" });
   });
 
-  test("a failure of the request names the wrong field", async () => {
+  test("an invalid request is an error that names the wrong field", async () => {
     const ask = (body: object) =>
       openai.chat.completions.create({ model: "general", messages: say("hello"), ...body } as never);
     await expect(ask({ model: "nobody" })).rejects.toMatchObject({
@@ -331,7 +331,7 @@ describe("a failure", () => {
     await expect(ask({ messages: say("x".repeat(262_145)) })).rejects.toMatchObject({ status: 413, code: "too_large" });
   });
 
-  test("a failure is not a long conversation: one of a thousand messages is taken", async () => {
+  test("a conversation of a thousand messages is accepted", async () => {
     const messages = Array.from({ length: 1_000 }, (_, index) => ({
       role: index % 2 === 0 ? ("user" as const) : ("assistant" as const),
       content: [{ type: "text" as const, text: `message ${index}` }],

@@ -47,7 +47,7 @@ async function connect(where = node, headers: Record<string, string> = {}) {
 }
 
 describe("the MCP server", () => {
-  test("the MCP server offers the commands as tools, and says which only read", async () => {
+  test("the MCP server offers the commands as tools, and marks those that only read", async () => {
     const { client } = await connect();
     const { tools } = await client.listTools();
     expect(tools.map(({ name }) => name)).toEqual([
@@ -143,7 +143,7 @@ describe("the MCP server", () => {
   });
 });
 
-describe("who may call it", () => {
+describe("callers of the MCP server", () => {
   const headers = (name: string) => ({ Authorization: `Bearer ${name}-key-0123456789abcdef0123456789` });
 
   test("only callers with a token may call the MCP server, and each sees its own sessions", async () => {

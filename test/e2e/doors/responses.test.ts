@@ -23,7 +23,7 @@ function find<T extends Item["type"]>(output: Item[], type: T) {
 }
 
 describe("a response", () => {
-  test("a response comes whole, with its usage", async () => {
+  test("a response arrives completely, with its usage", async () => {
     const response = await openai.responses.create({ model: "general", input: "hello" });
     expect(response).toMatchObject({
       object: "response",
@@ -35,7 +35,7 @@ describe("a response", () => {
     });
   });
 
-  test("a response comes as events that the client's own accumulator agrees with", async () => {
+  test("a response arrives as events from which the client's accumulator builds the same response", async () => {
     const run = openai.responses.stream({ model: "general", input: "count" });
     const events = await read(run);
     const final = await run.finalResponse();
@@ -55,7 +55,7 @@ describe("a response", () => {
     ]);
   });
 
-  test("a response is continued by its id, and only the newest is", async () => {
+  test("a response is continued by its id, and only the newest can be", async () => {
     const first = await openai.responses.create({ model: "general", input: "hello" });
     const second = await openai.responses.create({ model: "general", input: "nod", previous_response_id: first.id });
     expect(sessionOf(second)).toBe(sessionOf(first));
@@ -75,7 +75,7 @@ describe("a response", () => {
     expect(sessionOf(await ask("nod"))).toBe("lounge");
   });
 
-  test("a response that is not to be stored ends its session", async () => {
+  test("a response that is not stored ends its session", async () => {
     const response = await openai.responses.create({ model: "general", input: "hello", store: false });
     const log = await node.stream(`/session/${sessionOf(response)}/events`);
     await log.findState(sessionOf(response), "archived");
@@ -83,7 +83,7 @@ describe("a response", () => {
 });
 
 describe("a tool of the agent", () => {
-  test("a tool of the agent is shown as a call that has been carried out", async () => {
+  test("a tool of the agent is shown as a call that was executed", async () => {
     const run = openai.responses.stream({ model: "general", input: "browse" });
     const events = await read(run);
     const { output, output_text } = await run.finalResponse();
@@ -96,7 +96,7 @@ describe("a tool of the agent", () => {
     expect(whole.output.map(({ type }) => type)).toEqual(["mcp_call", "message"]);
   });
 
-  test("a tool of the agent that asks the user is a function call, and its output continues with the run", async () => {
+  test("a tool that asks the user is a function call, and its output continues the run", async () => {
     const run = openai.responses.stream({ model: "general", input: "ask" });
     const asked = await run.finalResponse();
     const call = find(asked.output, "function_call");
@@ -126,7 +126,7 @@ describe("a tool of the agent", () => {
 });
 
 describe("a failure", () => {
-  test("a failure of the arbitration is a conflict with the decision", async () => {
+  test("a refused floor is a conflict with the decision", async () => {
     const ann = new E2eClient(node);
     await ann.hold("phone");
     const metadata = { user: ann.userId };
@@ -137,7 +137,7 @@ describe("a failure", () => {
     expect(error.error.decision).toMatchObject({ outcome: "rejected" });
   });
 
-  test("a failure of the run is a failed response, or the error of its request", async () => {
+  test("a failed run is a failed response, or the error of its request", async () => {
     const events = await read(await openai.responses.create({ model: "general", input: "refused", stream: true }));
     expect(events.at(-1)).toMatchObject({
       type: "response.failed",
@@ -149,7 +149,7 @@ describe("a failure", () => {
     });
   });
 
-  test("a failure of the request names the wrong field", async () => {
+  test("an invalid request is an error that names the wrong field", async () => {
     const ask = (body: object) => openai.responses.create({ model: "general", input: "hello", ...body } as never);
     await expect(ask({ model: "nobody" })).rejects.toMatchObject({ status: 404, code: "model_not_found" });
     await expect(ask({ input: [] })).rejects.toMatchObject({ status: 400 });
@@ -162,7 +162,7 @@ describe("a failure", () => {
     });
   });
 
-  test("a failure is not a hang-up: that aborts the run", async () => {
+  test("disconnecting aborts the run", async () => {
     const abort = new AbortController();
     await accepted(node.post("/session/create", { id: "hung-up" }));
     const log = await node.stream("/session/hung-up/events");

@@ -12,7 +12,7 @@ const conversation = async (id: string) =>
   (await accepted(node.get(`/session/${id}/messages`))).messages.map(({ content }) => content);
 
 describe("a chat", () => {
-  test("a chat has a session of its id, and sends only the new message", async () => {
+  test("a chat has a session with its id, and sends only the new message", async () => {
     const chatId = node.newId("first");
     const chat = new HeadlessChat(node.url, chatId, { body: { agentId: "general" } });
     await chat.sendMessage({ text: "hello" });
@@ -24,7 +24,7 @@ describe("a chat", () => {
     expect(chat.errors).toEqual([]);
   });
 
-  test("a chat gets a long answer piece by piece, and its usage and session as metadata", async () => {
+  test("a chat gets a long answer in pieces, with its usage and session as metadata", async () => {
     const chatId = node.newId("long");
     const chat = new HeadlessChat(node.url, chatId);
     await chat.sendMessage({ text: "count" });
@@ -32,7 +32,7 @@ describe("a chat", () => {
     expect(chat.lastMessage!.metadata).toMatchObject({ sessionId: chatId, usage: { total_tokens: 0 } });
   });
 
-  test("a chat speaks to another agent once it names one", async () => {
+  test("a chat talks to another agent once it names one", async () => {
     const chatId = node.newId("other");
     await new HeadlessChat(node.url, chatId, { body: { agentId: "general" } }).sendMessage({ text: "hello" });
     await new HeadlessChat(node.url, chatId, { body: { agentId: "weather" } }).sendMessage({ text: "hello" });
@@ -49,7 +49,7 @@ describe("a chat", () => {
   });
 });
 
-describe("a message that is answered again, or edited", () => {
+describe("a regenerated or edited message", () => {
   /** The messages of the chat's newest session: the one with its id, or the copy that replaced it last. */
   async function kept(id: string) {
     let { session } = await accepted(node.get(`/session/${id}`));
@@ -61,7 +61,7 @@ describe("a message that is answered again, or edited", () => {
   const shown = (chat: HeadlessChat) =>
     chat.messages.map(({ parts }) => parts.map((part) => (part.type === "text" ? part.text : "")).join(""));
 
-  test("a message that is answered again, or edited takes the place of its former reply: the session has what the page shows", async () => {
+  test("a regenerated or edited message replaces its former reply: the session has what the page shows", async () => {
     const chatId = node.newId("again");
     const chat = new HeadlessChat(node.url, chatId);
     await chat.sendMessage({ text: "hello" });
@@ -80,7 +80,7 @@ describe("a message that is answered again, or edited", () => {
     expect(shown(chat)).toEqual(["hello", "Hello there."]);
   });
 
-  test("a message that is answered again, or edited may be any message of the chat, also one from before an earlier edit", async () => {
+  test("a regenerated or edited message may be any message of the chat, even one from before an earlier edit", async () => {
     const chatId = node.newId("edited");
     const chat = new HeadlessChat(node.url, chatId);
     const edit = (index: number, text: string) => chat.sendMessage({ text, messageId: chat.messages[index]!.id });
@@ -100,7 +100,7 @@ describe("a message that is answered again, or edited", () => {
     expect(shown(chat)).toEqual(["un", "You said: un"]);
   });
 
-  test("a message that is answered again, or edited ends the reply that is in progress, and is resumed and aborted by the chat's id", async () => {
+  test("a regenerated or edited message ends the reply in progress, and can be resumed and aborted by the chat's id", async () => {
     const chatId = node.newId("under-way");
     const ann = new E2eClient(node);
     const chat = new HeadlessChat(node.url, chatId, { body: { userId: ann.userId } });
@@ -124,7 +124,7 @@ describe("a message that is answered again, or edited", () => {
     expect((await ann.floor()).holder?.id).toBe(session.id);
   });
 
-  test("a message that is answered again, or edited has ids of any kind", async () => {
+  test("a regenerated or edited message may have an id of any kind", async () => {
     const chatId = node.newId("own-ids");
     const id = "a page's own / id";
     const chat = new HeadlessChat(node.url, chatId, { generateId: () => id });
@@ -133,7 +133,7 @@ describe("a message that is answered again, or edited", () => {
     expect((await kept(chatId)).said).toEqual(["hello", "Hello there."]);
   });
 
-  test("a message that is answered again, or edited that failed is answered again in the same place", async () => {
+  test("a regenerated message that failed is answered again in the same place", async () => {
     const chatId = node.newId("failed-again");
     const chat = new HeadlessChat(node.url, chatId);
     await chat.sendMessage({ text: "offline" });
@@ -142,7 +142,7 @@ describe("a message that is answered again, or edited", () => {
     expect((await kept(chatId)).said.filter((content) => content !== "")).toEqual(["offline"]);
   });
 
-  test("a message that is answered again, or edited is a new message where the floor refused it before", async () => {
+  test("a regenerated message is a new message if the floor refused it before", async () => {
     const chatId = node.newId("refused-again");
     const ann = new E2eClient(node);
     const { id } = await ann.hold("phone");
@@ -155,7 +155,7 @@ describe("a message that is answered again, or edited", () => {
     expect((await kept(chatId)).said).toEqual(["hello", "Hello there."]);
   });
 
-  test("a message that is answered again, or edited that the floor refuses leaves the chat as it is", async () => {
+  test("a regenerated or edited message that the floor refuses leaves the chat unchanged", async () => {
     const chatId = node.newId("kept");
     const ann = new E2eClient(node);
     const chat = new HeadlessChat(node.url, chatId, { body: { agentId: "weather", userId: ann.userId } });
@@ -223,7 +223,7 @@ describe("a tool", () => {
     });
   });
 
-  test("a tool that is rejected with a reason gives the agent the reason", async () => {
+  test("a tool that is rejected with a reason passes the reason to the agent", async () => {
     const chatId = node.newId("rejected");
     const chat = new HeadlessChat(node.url, chatId, {
       sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithApprovalResponses,
@@ -262,7 +262,7 @@ describe("a question", () => {
     expect(chat.status).toBe("ready");
   });
 
-  test("a question that was answered elsewhere does not end a reply that is read again", async () => {
+  test("a reply that is read again does not end with a question that was answered elsewhere", async () => {
     const chatId = node.newId("elsewhere");
     const chat = new HeadlessChat(node.url, chatId, { body: { agentId: "music" } });
     await accepted(node.post("/session/create", { id: chatId, agentId: "music" }));
@@ -287,7 +287,7 @@ async function answered(chat: HeadlessChat, answer: () => unknown): Promise<void
 }
 
 describe("a lost connection", () => {
-  test("a lost connection in the middle of a reply is resumed: nothing is lost, and nothing comes twice", async () => {
+  test("a reply whose connection was lost is resumed: nothing is lost, and nothing arrives twice", async () => {
     const chatId = node.newId("resumed");
     const chat = new HeadlessChat(node.url, chatId);
     const sending = chat.sendMessage({ text: "count" });
@@ -303,7 +303,7 @@ describe("a lost connection", () => {
     expect(await conversation(chatId)).toEqual(["count", "tick ".repeat(40)]);
   });
 
-  test("a lost connection is resumed by another page, which has no part of the reply", async () => {
+  test("a reply whose connection was lost is resumed by another page, which has no part of it", async () => {
     const chatId = node.newId("page");
     const chat = new HeadlessChat(node.url, chatId);
     const sending = chat.sendMessage({ text: "count" });
@@ -314,7 +314,7 @@ describe("a lost connection", () => {
     expect(other.lastMessage!.id).toBe(chat.lastMessage!.id);
   });
 
-  test("a lost connection with nothing in progress resumes nothing", async () => {
+  test("a lost connection without a reply in progress resumes nothing", async () => {
     const chatId = node.newId("nothing");
     const chat = new HeadlessChat(node.url, chatId);
     await chat.resumeStream();
@@ -337,7 +337,7 @@ describe("a lost connection", () => {
 });
 
 describe("the floor", () => {
-  test("the floor that is refused is a typed part with a sentence to speak, and the error of the chat", async () => {
+  test("a refused floor is a typed part with a sentence to speak, and the error of the chat", async () => {
     const chatId = node.newId("refused");
     const ann = new E2eClient(node);
     await ann.hold("phone");
@@ -350,7 +350,7 @@ describe("the floor", () => {
     expect((await node.get(`/session/${chatId}`)).status).toBe(404);
   });
 
-  test("the floor that is waited for, lost and won again is shown, and no text is lost", async () => {
+  test("a floor that is waited for, lost and regained is shown, and no text is lost", async () => {
     const chatId = node.newId("waiting");
     const ann = new E2eClient(node);
     const { id } = await ann.hold("phone");
@@ -371,7 +371,7 @@ describe("the floor", () => {
 });
 
 describe("a failure", () => {
-  test("a failure of the run is typed data and the error of the chat; sending again tries again", async () => {
+  test("a failed run is typed data and the error of the chat; sending again retries", async () => {
     const chatId = node.newId("failing");
     const chat = new HeadlessChat(node.url, chatId);
     await chat.sendMessage({ text: "flaky" });
@@ -383,7 +383,7 @@ describe("a failure", () => {
     expect(chat.text).toBe("Better now.");
   });
 
-  test("a failure of the request is a problem like that of any other route", async () => {
+  test("an invalid request is a problem as on any other route", async () => {
     const post = (body: object) => node.post("/api/chat", body);
     const user = (parts: unknown) => [{ id: "m", role: "user", parts }];
     expect((await post({ id: "a b", messages: user([]) })).status).toBe(400);

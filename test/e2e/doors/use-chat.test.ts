@@ -67,7 +67,7 @@ else
       return (await accepted(node.get(`/session/${id}/messages`))).messages.map(({ content }) => content);
     }
 
-    test("talks, answers again and takes edits, and the session has what the page shows", async () => {
+    test("useChat talks, regenerates and edits, and the session has what the page shows", async () => {
       const id = node.newId("talk");
       const { click, shows } = await openChat(id);
       await click("hello");
@@ -82,14 +82,14 @@ else
       expect(await kept(id)).toEqual(["nod", "Yes."]);
     });
 
-    test("continues with a reply after the user's consent, in the same message", async () => {
+    test("useChat continues a reply after the user's consent, in the same message", async () => {
       const { click, shows } = await openChat(node.newId("consent"));
       await click("delete");
       await click("approve");
       await shows("delete", "Deleted.");
     });
 
-    test("resumes the reply that is in progress when the page is loaded again", async () => {
+    test("useChat resumes the reply in progress when the page is reloaded", async () => {
       const { page, click, shows } = await openChat(node.newId("reload"));
       await click("count");
       await page.getByText("tick tick").waitFor();

@@ -50,39 +50,42 @@ const LOSSES: Record<string, (shape: Shape) => Promise<void>> = {
 // Both coding agents keep their conversations below the worker's home.
 const settings = { XDG_STATE_HOME: folder };
 await describeShapes("a session whose agents change", { catalog: () => CATALOG, settings }, (shape) => {
-  test.each(Object.keys(LOSSES))("continues with each where that agent was, after %s was killed too", async (lost) => {
-    const talk = await Talk.open(shape, "coder");
-    expect(await speak(talk, "coder", "a red house")).toEqual(["speak of a red house"]);
-    const { coder } = await conversationsOf(talk);
-    await switchTo(talk, "model");
-    expect(await ask(talk, "a green tree", "It is green.")).toContain("a red house");
-    await switchTo(talk, "painter");
-    const painted = await speak(talk, "painter", "a blue sky");
-    expect(painted).toHaveLength(1);
-    expectAll(painted[0]!, ["a red house", "a green tree", "It is green.", "a blue sky"], []);
+  test.each(Object.keys(LOSSES))(
+    "a session continues with each agent where that agent was, even after %s was killed",
+    async (lost) => {
+      const talk = await Talk.open(shape, "coder");
+      expect(await speak(talk, "coder", "a red house")).toEqual(["speak of a red house"]);
+      const { coder } = await conversationsOf(talk);
+      await switchTo(talk, "model");
+      expect(await ask(talk, "a green tree", "It is green.")).toContain("a red house");
+      await switchTo(talk, "painter");
+      const painted = await speak(talk, "painter", "a blue sky");
+      expect(painted).toHaveLength(1);
+      expectAll(painted[0]!, ["a red house", "a green tree", "It is green.", "a blue sky"], []);
 
-    await LOSSES[lost]!(shape);
-    await talk.comeBack();
+      await LOSSES[lost]!(shape);
+      await talk.comeBack();
 
-    await switchTo(talk, "coder");
-    const [first, coded] = await speak(talk, "coder", "a door");
-    expect(first).toBe("speak of a red house");
-    expectAll(coded!, ["a green tree", "It is green.", "a blue sky", "a door"], ["a red house"]);
-    const conversations = await conversationsOf(talk);
-    expect(conversations).toEqual({ coder, painter: expect.stringMatching(/^s-/) });
-    expect(conversations["painter"]).not.toBe(coder);
+      await switchTo(talk, "coder");
+      const [first, coded] = await speak(talk, "coder", "a door");
+      expect(first).toBe("speak of a red house");
+      expectAll(coded!, ["a green tree", "It is green.", "a blue sky", "a door"], ["a red house"]);
+      const conversations = await conversationsOf(talk);
+      expect(conversations).toEqual({ coder, painter: expect.stringMatching(/^s-/) });
+      expect(conversations["painter"]).not.toBe(coder);
 
-    await switchTo(talk, "model");
-    const heard = await ask(talk, "a window", "It is clear.");
-    expectAll(heard, ["a red house", "a green tree", "It is green.", "a blue sky", "a door"], []);
-    await switchTo(talk, "painter");
-    const again = (await speak(talk, "painter", "a cloud")).slice(1);
-    expect(again).toHaveLength(1);
-    expectAll(again[0]!, ["a door", "a window", "It is clear."], ["a red house", "a green tree", "a blue sky"]);
-    await switchTo(talk, "coder");
-    expect(await speak(talk, "coder", "a roof")).toHaveLength(3);
-    expect(await conversationsOf(talk)).toEqual(conversations);
-  });
+      await switchTo(talk, "model");
+      const heard = await ask(talk, "a window", "It is clear.");
+      expectAll(heard, ["a red house", "a green tree", "It is green.", "a blue sky", "a door"], []);
+      await switchTo(talk, "painter");
+      const again = (await speak(talk, "painter", "a cloud")).slice(1);
+      expect(again).toHaveLength(1);
+      expectAll(again[0]!, ["a door", "a window", "It is clear."], ["a red house", "a green tree", "a blue sky"]);
+      await switchTo(talk, "coder");
+      expect(await speak(talk, "coder", "a roof")).toHaveLength(3);
+      expect(await conversationsOf(talk)).toEqual(conversations);
+    },
+  );
 });
 
 /** An agent's prompt, and the conversation that it knew before. */

@@ -68,7 +68,7 @@ await describeShapes("a cancel", { catalog: () => CATALOG }, (shape) => {
     ["while a program starts", "starting", 1],
     ["while a program is in the middle of a tool", "coder", 2],
     ["while a program ignores it", "program", 2],
-  ])("%s leaves no process behind", { timeout: 120_000 }, async (_, agentId, processes) => {
+  ])("a cancel %s leaves no process behind", { timeout: 120_000 }, async (_, agentId, processes) => {
     const talk = await Talk.open(shape, agentId);
     const runId = await talk.say("tool");
     await running(tag, processes);

@@ -70,7 +70,7 @@ const lastRequest = () => provider.requests.at(-1)!.body;
 
 const settings = { GIVEN_THERE: "given", SECRET: "never" };
 await describeShapes("a model with tools", { catalog: () => CATALOG, settings }, (shape) => {
-  test("a model reads the clock and a listed page, and no other; the log has each call and its end, live and afterwards", async () => {
+  test("a model reads the clock and a listed page, and no other; the log has each call and its end, live and later", async () => {
     const talk = await Talk.open(shape, "reader");
     provider.willReply(
       calls(
@@ -104,7 +104,7 @@ await describeShapes("a model with tools", { catalog: () => CATALOG, settings },
     ["approve", "success"],
     ["reject", "error"],
     [{ type: "reject_with_reply", reason: "not at night" }, "error"],
-  ] as const)("calls a tool that has to be confirmed as the user decides: %j", async (verdict, status) => {
+  ] as const)("a model calls a tool that needs confirmation as the user decides: %j", async (verdict, status) => {
     const talk = await Talk.open(shape, "careful");
     provider.willReply(calls(call("clock", {})), says("So be it."));
     const runId = await talk.say("the time?");
@@ -119,7 +119,7 @@ await describeShapes("a model with tools", { catalog: () => CATALOG, settings },
     expect((await talk.messages()).at(-1)!.content).toBe("So be it.");
   });
 
-  test("a tool that is approved for a session is not asked for again, also after all nodes were killed; another session asks", async () => {
+  test("a tool that is approved for a session needs no confirmation, even after a kill of all nodes; another session asks", async () => {
     const talk = await Talk.open(shape, "careful");
     provider.willReply(calls(call("clock", {}, "a"), call("clock", {}, "b")), says("Once."));
     const runId = await talk.say("the time?");
@@ -151,7 +151,7 @@ await describeShapes("a model with tools", { catalog: () => CATALOG, settings },
     expect(talk.eventsOf("interaction_resolved").map(({ data }) => data)).toEqual([{ by: "client" }]);
   });
 
-  test("a model calls an MCP server's tools, which see their own variables; one that may write is confirmed, and nothing stays", async () => {
+  test("a model calls an MCP server's tools, which see only their own variables; one that may write needs confirmation", async () => {
     const talk = await Talk.open(shape, "filer");
     const text = { text: "hi; $(rm -rf /) `x`" };
     provider.willReply(calls(call("files_echo", text, "a"), call("files_write", text, "b")), says("Filed."));
@@ -163,7 +163,7 @@ await describeShapes("a model with tools", { catalog: () => CATALOG, settings },
     await gone(tag);
   });
 
-  test("a worker that is killed in the middle of a call leaves no process of an MCP server", async () => {
+  test("a worker that is killed during a call leaves no process of an MCP server", async () => {
     const talk = await Talk.open(shape, "filer");
     provider.willReply(calls(call("files_hang", { text: "x" })));
     const runId = await talk.say("hang");
@@ -175,7 +175,7 @@ await describeShapes("a model with tools", { catalog: () => CATALOG, settings },
     expect(talk.eventsOf("error").map(({ data }) => data.errorCode)).toEqual(["run_lost"]);
   });
 
-  test("a message keeps the reasoning of its model apart from the text", async () => {
+  test("a message keeps its model's reasoning separate from its text", async () => {
     const talk = await Talk.open(shape, "master");
     provider.willReply({ kind: "stream", reasoning: ["Hm, ", "well."], text: ["Yes."] });
     await talk.ask("really?");
@@ -187,7 +187,7 @@ await describeShapes("a model with tools", { catalog: () => CATALOG, settings },
     expect(lastRequest()).not.toContain("Hm, well.");
   });
 
-  describe("that delegates", () => {
+  describe("a model that delegates", () => {
     /** Forty sub-agents at once, each a model; the first three delegate further. */
     function answerForty(): void {
       provider.replyBy(({ body }) => {
@@ -204,7 +204,7 @@ await describeShapes("a model with tools", { catalog: () => CATALOG, settings },
       });
     }
 
-    test("a model that delegates to forty sub-agents, some of which delegate further, keeps their paths, order, results and usage apart, live and stored", async () => {
+    test("forty sub-agents, some of which delegate further, have separate paths, order, results and usage, live and stored", async () => {
       const talk = await Talk.open(shape, "master");
       answerForty();
       const events = await talk.ask("go");
@@ -247,7 +247,7 @@ await describeShapes("a model with tools", { catalog: () => CATALOG, settings },
       expect(await talk.replay()).toEqual(talk.events);
     });
 
-    test("a pause holds the whole tree of a model that delegates: a running tool ends, and no model is asked until the session resumes", async () => {
+    test("a pause holds the whole tree of sub-agents: a running tool ends, and no model is asked until the session resumes", async () => {
       const talk = await Talk.open(shape, "master");
       const read = Promise.withResolvers<ServerResponse>();
       page = (_, response) => read.resolve(response);

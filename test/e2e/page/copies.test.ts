@@ -33,7 +33,7 @@ async function shownAfter(page: Page, former: string): Promise<string> {
 }
 
 describeInChromium("copies of a session", (open) => {
-  test("an edited message is sent in a copy that takes the session's place", async () => {
+  test("an edited message is sent in a copy that replaces the session", async () => {
     const { ann, session, address } = await talked("hello", "nod");
     const { page, faults } = await open(address);
     await ofUser(page, "hello").getByRole("button", { name: "Edit" }).click();
@@ -68,7 +68,7 @@ describeInChromium("copies of a session", (open) => {
     expect((await ann.see(session.id)).state).toBe("active");
   });
 
-  test("copies a session up to a message, or all of it, and leaves it as it is", async () => {
+  test("a session is copied up to a message, or completely, and stays unchanged", async () => {
     const { ann, session, address } = await talked("hello", "nod");
     const { page, faults } = await open(address);
     const answer = page.getByRole("article", { name: "General" }).filter({ hasText: "Hello there." });
@@ -94,7 +94,7 @@ describeInChromium("copies of a session", (open) => {
   test.each([
     { locale: "en-US", words: ["More for this session", "Copy the session", "Agent of the copy", "Make the copy"] },
     { locale: "zh-CN", words: ["会话的更多操作", "复制会话", "副本的智能体", "创建副本"] },
-  ])("copies a session for another agent of its catalogue: $locale", async ({ locale, words }) => {
+  ])("a session is copied for another agent of its catalogue: $locale", async ({ locale, words }) => {
     const [more, item, label, yes] = words as [string, string, string, string];
     const { ann, session, address } = await talked("hello");
     const { page, faults } = await open(address, { locale });
@@ -125,7 +125,7 @@ describeInChromium("copies of a session", (open) => {
     expect(faults).toEqual([]);
   });
 
-  test("says why an agent cannot have the copy, where it was chosen", async () => {
+  test("a refused copy for an agent shows the reason where the agent was chosen", async () => {
     const { ann, session, address } = await talked("hello");
     const { page } = await open(address);
     await page.route("**/fork", (route) => route.continue({ postData: JSON.stringify({ agentId: "nobody" }) }));
@@ -138,7 +138,7 @@ describeInChromium("copies of a session", (open) => {
     expect((await ann.see(session.id)).state).toBe("active");
   });
 
-  test("offers the session's agent also when its catalogue has lost it, and says which others are not available", async () => {
+  test("the choice of agents has the session's own even if its catalogue lost it, and says which are unavailable", async () => {
     const { ann, session, address } = await talked("hello");
     const { page } = await open(address);
     await page.route("**/agents*", async (route) => {
@@ -156,7 +156,7 @@ describeInChromium("copies of a session", (open) => {
     expect((await ann.see(await shownAfter(page, session.id))).agentId).toBe("general");
   });
 
-  test("takes back all turns from a message on, after it asked once", async () => {
+  test("all turns from a message on are taken back after one question", async () => {
     const { ann, session, address } = await talked("hello", "nod", "hello again");
     const { page, faults } = await open(address);
     const choose = async () => {
@@ -183,7 +183,7 @@ describeInChromium("copies of a session", (open) => {
     expect(faults).toEqual([]);
   });
 
-  test("says why the last turn cannot be taken back, where that was asked for", async () => {
+  test("a refused rollback of the last turn shows the reason where it was requested", async () => {
     const { address } = await talked("hello");
     const { page } = await open(address, { locale: "zh-CN" });
     await page.route("**/rollback", (route) => route.continue({ postData: JSON.stringify({ turns: 9 }) }));
@@ -196,7 +196,7 @@ describeInChromium("copies of a session", (open) => {
     await page.getByRole("alert").getByText("The session has only 1 turns that can be taken back.").waitFor();
   });
 
-  test("saves a session as Markdown, and as lines that are imported again; a broken file is refused with its line", async () => {
+  test("a session is saved as Markdown, and as lines that can be imported; a broken file is refused with its line", async () => {
     const { session, address } = await talked("hello");
     const { page, faults } = await open(address);
     const save = async (name: string) => {

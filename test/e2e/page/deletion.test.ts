@@ -51,7 +51,7 @@ describeInChromium("deleting a session", (open) => {
     { locale: "en-US", words: EN, done: "“hello” was deleted." },
     { locale: "zh-CN", words: ZH, done: "“hello”已删除。" },
   ])(
-    "deletes an archived session after one question, and shows the others: $locale",
+    "an archived session is deleted after one question, and the others are shown: $locale",
     async ({ locale, words, done }) => {
       const ann = new E2eClient(node);
       const other = await ann.create("general", { title: "stays" });
@@ -79,7 +79,7 @@ describeInChromium("deleting a session", (open) => {
     },
   );
 
-  test("asks and deletes with the keyboard, also a session that runs, and leaves the focus on the next row", async () => {
+  test("a session, even a running one, is deleted with the keyboard, and the focus moves to the next row", async () => {
     const ben = new E2eClient(node);
     const later = await ben.create("music", { title: "later" });
     const { id, floorId } = await ben.hold("general", { title: "now" });
@@ -115,7 +115,7 @@ describeInChromium("deleting a session", (open) => {
     expect(faults.filter(isUnexpected)).toEqual([]);
   });
 
-  test("shows the list on a narrow screen, with the focus in it", async () => {
+  test("the list is shown after a deletion on a narrow screen, and has the focus", async () => {
     const cay = new E2eClient(node);
     const { id, floorId } = await cay.create("general", { title: "only one" });
     const { page } = await open(addressOf({ floorId, id }), { viewport: { width: 390, height: 844 } });
@@ -128,7 +128,7 @@ describeInChromium("deleting a session", (open) => {
     expect(await statusOf(id)).toBe(404);
   });
 
-  test("a deletion that is refused says why beneath the question, and may be asked for again", async () => {
+  test("a refused deletion shows the reason beneath the question, and can be requested again", async () => {
     const dov = new E2eClient(node);
     const { id, floorId } = await dov.create("general");
     const { page } = await open(addressOf({ floorId, id }));
@@ -151,7 +151,7 @@ describeInChromium("deleting a session", (open) => {
     expect(await statusOf(id)).toBe(404);
   });
 
-  test("shows the next session that was opened while the answer was in progress", async () => {
+  test("a session that was opened during a deletion stays open", async () => {
     const eva = new E2eClient(node);
     await eva.create("general", { title: "next" });
     const { id, floorId } = await eva.create("general", { title: "slow" });
@@ -177,7 +177,7 @@ describeInChromium("deleting a session", (open) => {
   });
 
   test.each(["active", "archived"])(
-    "does not wait for an answer that is lost, once a stream tells: %s",
+    "a deletion whose answer is lost ends once a stream reports it: %s",
     async (state) => {
       const hal = new E2eClient(node);
       const { id, floorId } = await hal.hold("general", { title: "silent" });
@@ -209,7 +209,7 @@ describeInChromium("deleting a session", (open) => {
     expect(faults.filter(isUnexpected)).toEqual([]);
   });
 
-  test("is not offered at a past moment", async () => {
+  test("deletion is not offered at a past moment", async () => {
     const gil = new E2eClient(node);
     const { id, floorId } = await gil.hold("general", { title: "then" });
     const { page } = await open(`${addressOf({ floorId, id })}?at=1`);

@@ -25,7 +25,7 @@ describe("the page's files", () => {
     expect(text).not.toMatch(/(?:src|href)="(?!\.\/)/);
   });
 
-  test("the page's files are asked for again at the entry alone, and are not sent when nothing changed", async () => {
+  test("the page's files are requested again at the entry only, and not sent when nothing changed", async () => {
     const { headers } = await node.get("/");
     expect(headers["cache-control"]).toBe("no-cache");
     const again = await node.get("/", { headers: { "If-None-Match": headers.etag } });
@@ -34,7 +34,7 @@ describe("the page's files", () => {
     expect(asset.headers["cache-control"]).toBe("public, max-age=31536000, immutable");
   });
 
-  test("the page's files go out in the best encoding that the client accepts", async () => {
+  test("the page's files are sent in the best encoding that the client accepts", async () => {
     const plain = (await node.get(`/assets/${script}`)).bytes;
     for (const [accept, encoding, decode] of [
       ["gzip, deflate, br", "br", brotliDecompressSync],
@@ -48,14 +48,14 @@ describe("the page's files", () => {
   });
 
   test.each(["/assets/none.js", "/assets/..%2f..%2fpackage.json", "/assets/../index.html", `/assets/${script}.br`])(
-    "the page's files are only those that were built: %s",
+    "a file that was not built is not served: %s",
     async (path) => {
       const { status, body } = await node.get(path);
       expect([status, body.errorCode]).toEqual([404, "not_found"]);
     },
   );
 
-  test("the page's files are missing with a sentence that names the command, when the page was not built", async () => {
+  test("a page that was not built is reported in a sentence that names the command", async () => {
     const bare = await NodeUnderTest.start({ pageFolder: join(folder, "nowhere") });
     const { status, body } = await bare.get("/");
     await bare.stop();
@@ -63,7 +63,7 @@ describe("the page's files", () => {
     expect(body.error).toContain("npm run build:page");
   });
 
-  test("the page's files are light: all scripts together stay below 200 kB compressed", () => {
+  test("the page's scripts together are below 200 kB compressed", () => {
     const sizes = scripts.map((name) => gzipSync(readFileSync(join(folder, "assets", name)), { level: 9 }).length);
     expect(sizes.reduce((sum, size) => sum + size, 0)).toBeLessThan(MAX_SCRIPT_BYTES);
   });

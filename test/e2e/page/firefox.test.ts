@@ -26,7 +26,7 @@ const find = ({ evaluate }: FirefoxPage, selector: string, text: string, press =
 const press = (page: FirefoxPage, selector: string, text: string) => find(page, selector, text, true);
 
 describeInFirefox("the page in Firefox", (start) => {
-  test("plays a call over music through every view, and shows it again", async () => {
+  test("the page plays a call over music through every view, and replays it", async () => {
     // A separate browser for each try, because the page remembers the language that the last step chooses.
     const firefox = await start();
     onTestFinished(() => firefox.stop());

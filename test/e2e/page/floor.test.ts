@@ -18,7 +18,7 @@ const agentButton = (page: Page, name: string) =>
 const addressOf = (user: string) => `${node.url}/#/floor/u%3A${user}`;
 
 describeInChromium("the floor view", (open) => {
-  test("says what a call over music would do, does it with one click, and shows any moment again", async () => {
+  test("the floor view predicts a call over music, starts it with one click, and shows any past moment", async () => {
     const user = node.newUser("ann");
     const { page, faults } = await open(addressOf(user));
     await agentButton(page, "Music").click();
@@ -62,7 +62,7 @@ describeInChromium("the floor view", (open) => {
     expect(faults.filter((fault) => !fault.includes("409"))).toEqual([]);
   });
 
-  test("keeps an opened decision open, and no other, when newer ones push older ones out of the list", async () => {
+  test("an opened decision, and no other, stays open when newer ones push older ones out of the list", async () => {
     const userId = node.newUser();
     const ask = (agentId: string) => node.post("/session/create", { agentId, userId, activate: true });
     await ask("phone");
@@ -81,7 +81,7 @@ describeInChromium("the floor view", (open) => {
     await expect.poll(() => opened.locator("summary").textContent()).toMatch(/Weather \(30\) was refused/);
   });
 
-  test("pauses, resumes and lets wait, sets flags, and follows what others do", async () => {
+  test("the floor view pauses, resumes and queues sessions, sets flags, and follows other clients", async () => {
     const userId = node.newUser();
     const { page } = await open(addressOf(userId));
     await agentButton(page, "Music").click();
@@ -100,7 +100,7 @@ describeInChromium("the floor view", (open) => {
     await page.getByText("The floor is free. Choose an agent to start a session.").waitFor();
   });
 
-  test("sends messages to the session that has the floor, and shows its last message", async () => {
+  test("the floor view sends messages to the holder, and shows its last message", async () => {
     const { page } = await open(addressOf(node.newUser("dov")));
     await agentButton(page, "General").click();
     await holderCard(page).getByLabel("Say something").fill("hello");
@@ -109,7 +109,7 @@ describeInChromium("the floor view", (open) => {
     await expect.poll(() => holderCard(page).getByLabel("Say something").inputValue()).toBe("");
   });
 
-  test("offers the agents of the workspace of the floor's sessions, and names them in the session's view", async () => {
+  test("the floor view offers the agents of its sessions' workspace, and names them in the session view", async () => {
     const workspaceId = node.newUser("work");
     const defined = { name: "helper", label: "Our helper", basedOn: "general", workspaceId, priority: 45 };
     await node.post("/agents/definitions", defined);
@@ -145,7 +145,7 @@ describeInChromium("the floor view", (open) => {
     expect(faults).toEqual([]);
   });
 
-  test("leaves the flags that others set as they are", async () => {
+  test("setting a flag leaves other clients' flags unchanged", async () => {
     const user = node.newUser("flo");
     const { page } = await open(addressOf(user));
     const set = async (name: string) => {
@@ -162,7 +162,7 @@ describeInChromium("the floor view", (open) => {
     expect((await client.getFloor(`u:${user}`)).flags).toEqual({ night: true, reverse: true });
   });
 
-  test("shows names and titles as the text they are", async () => {
+  test("names and titles are shown as plain text", async () => {
     const title = `<img src=x onerror="document.title='broken'"> [link](javascript:alert(1))`;
     const userId = node.newUser();
     const { session } = (await node.post("/session/create", { agentId: "music", userId, activate: true, title })).body;
@@ -174,7 +174,7 @@ describeInChromium("the floor view", (open) => {
   });
 });
 
-test("a floor's log alone gives the state of the floor, after every kind of change", async () => {
+test("a floor's log is sufficient for the floor's state, after every kind of change", async () => {
   const user = node.newUser();
   const make = async (agentId: string, activate: boolean) =>
     (await node.post("/session/create", { agentId, userId: user, activate })).body.session?.id;

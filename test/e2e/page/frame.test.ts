@@ -18,7 +18,7 @@ afterAll(closeChromium);
 const connections = async () => JSON.parse((await node.get("/health")).text).connections as number;
 
 describeInChromium("the page's frame", (open) => {
-  test("explains floors when no floor is chosen, and opens one by its user's name", async () => {
+  test("the page explains floors when no floor is chosen, and opens one by its user's name", async () => {
     const { page, faults } = await open(node.url);
     await page.getByText("Connected", { exact: true }).waitFor();
     await page.getByRole("main").getByLabel("User").fill("zoë / left");
@@ -29,7 +29,7 @@ describeInChromium("the page's frame", (open) => {
     expect(faults).toEqual([]);
   });
 
-  test("has its bar before its script has been read, and once", async () => {
+  test("the page has its bar before its script has been read, and only once", async () => {
     const { page } = await open(node.url);
     await page.route("**/*.js", (route) => route.abort());
     await page.reload();
@@ -42,7 +42,7 @@ describeInChromium("the page's frame", (open) => {
     await expect.poll(() => bar.count()).toBe(1);
   });
 
-  test("lists its keys, and obeys them while no field has the focus", async () => {
+  test("the page lists its keys, and obeys them while no field has the focus", async () => {
     const { page } = await open(`${node.url}/#/floor/u%3Akeys`);
     await page.getByRole("button", { name: "Keys", exact: true }).click();
     await page.getByText("The event before, after (Shift: ten)").waitFor();
@@ -54,7 +54,7 @@ describeInChromium("the page's frame", (open) => {
     await expect.poll(() => page.locator("html").getAttribute("lang")).toBe("zh-CN");
   });
 
-  test("speaks Chinese to a browser that does, and switches without a reload", async () => {
+  test("the page is Chinese in a Chinese browser, and switches the language without a reload", async () => {
     const { page, faults } = await open(node.url, { locale: "zh-CN" });
     await page.getByRole("heading", { name: "谁拥有发言权，为什么", exact: true }).waitFor();
     await expect.poll(() => page.locator("html").getAttribute("lang")).toBe("zh-CN");
@@ -65,7 +65,7 @@ describeInChromium("the page's frame", (open) => {
     expect(faults).toEqual([]);
   });
 
-  test("follows the system's theme until another is chosen, and remembers the choice", async () => {
+  test("the page follows the system's theme until another is chosen, and remembers the choice", async () => {
     const { page } = await open(node.url, { colorScheme: "dark" });
     const ground = () => page.evaluate<string>("getComputedStyle(document.documentElement).backgroundColor");
     await expect.poll(() => ground()).toBe("rgb(14, 20, 26)");
@@ -76,7 +76,7 @@ describeInChromium("the page's frame", (open) => {
     await expect.poll(() => ground()).toBe("rgb(243, 245, 247)");
   });
 
-  test("says that the connection is lost, keeps what it shows, and comes back by itself", async () => {
+  test("the page says that the connection is lost, keeps its content, and reconnects by itself", async () => {
     const proxy = await CuttingProxy.start(node.url);
     const { page } = await open(`${proxy.url}/#/floor/u%3Aroad`);
     await page.getByRole("listitem").first().waitFor();
@@ -89,7 +89,7 @@ describeInChromium("the page's frame", (open) => {
     await page.getByText("Connected", { exact: true }).waitFor();
   });
 
-  test("closes its streams after it was hidden for a while, and opens them when it is shown again", async () => {
+  test("the page closes its streams after it was hidden for a while, and opens them when it is shown again", async () => {
     const { page } = await open(node.url);
     await page.clock.install();
     await page.reload();
@@ -106,7 +106,7 @@ describeInChromium("the page's frame", (open) => {
     await expect.poll(connections).toBe(1);
   });
 
-  test("asks for a token if the server requires one, keeps it out of the scripts' reach, and deletes it at the sign-out", async () => {
+  test("the page asks for a required token, keeps it from its scripts, and deletes it at the sign-out", async () => {
     const guarded = await guard();
     const { page } = await open(guarded.url);
     await page.getByLabel("Token").fill("not-the-key-0123456789abcdef");
@@ -127,7 +127,7 @@ describeInChromium("the page's frame", (open) => {
     await expect.poll(() => page.getByRole("button", { name: "Sign out" }).count()).toBe(0);
   });
 
-  test("says in each view that a floor is another's, and leads to those that one may see", async () => {
+  test("each view says that a floor belongs to another user, and links to the visible ones", async () => {
     const guarded = await guard();
     const headers = { authorization: `Bearer ${BOBS_KEY}` };
     await guarded.post("/session/create", { agentId: "music", userId: "bob", activate: true }, { headers });
@@ -199,7 +199,7 @@ describeInChromium("the page's frame", (open) => {
     }
   });
 
-  test("leads to the session that waits for an answer, from every view", async () => {
+  test("every view links to the session that waits for an answer", async () => {
     const ann = new E2eClient(node);
     const { id, floorId } = await ann.hold("general");
     await ann.say(id, "ask");
@@ -208,7 +208,7 @@ describeInChromium("the page's frame", (open) => {
     await page.getByRole("group", { name: "Which one?" }).waitFor();
   });
 
-  test("lists the floors in use where none is chosen, as they change", async () => {
+  test("the page lists the floors in use if none is chosen, as they change", async () => {
     const { page, faults } = await open(node.url);
     const ann = new E2eClient(node);
     const music = await ann.hold("music");

@@ -17,7 +17,7 @@ const hasFocus = (page: Page, place: Locator) => place.and(page.locator(":focus"
 const connected = (page: Page) => page.getByText("Connected", { exact: true }).waitFor();
 
 describeInChromium("the page's keys", (open) => {
-  test("go through the sessions, open one, close it, and leave the focus on its row", async () => {
+  test("keys move through the sessions, open one, close it, and leave the focus on its row", async () => {
     const ann = new E2eClient(node);
     const titles = ["one", "two", "three"];
     for (const title of titles) await ann.create("general", { title });
@@ -41,7 +41,7 @@ describeInChromium("the page's keys", (open) => {
     expect(faults).toEqual([]);
   });
 
-  test("open and close a decision, and pause and resume the session whose card has the focus", async () => {
+  test("keys open and close a decision, and pause and resume the session whose card has the focus", async () => {
     const ben = new E2eClient(node);
     const { floorId, id: music } = await ben.hold("music");
     const { id: phone } = await ben.hold("phone");
@@ -70,7 +70,7 @@ describeInChromium("the page's keys", (open) => {
     await decision.getByText("Rule").waitFor({ state: "hidden" });
   });
 
-  test.each(["floor", "session", "machine"])("abort a run in the %s view after one question", async (view) => {
+  test.each(["floor", "session", "machine"])("a key aborts a run in the %s view after one question", async (view) => {
     const cay = new E2eClient(node);
     const { floorId, id } = await cay.hold("general");
     await cay.say(id, "play");
@@ -89,7 +89,7 @@ describeInChromium("the page's keys", (open) => {
     expect(faults).toEqual([]);
   });
 
-  test("answer a confirmation that has the focus, and change the view elsewhere", async () => {
+  test("keys answer a confirmation that has the focus, and change the view elsewhere", async () => {
     const dov = new E2eClient(node);
     const { floorId, id } = await dov.hold("general");
     await dov.say(id, "delete it");
@@ -115,7 +115,7 @@ describeInChromium("the page's keys", (open) => {
     expect(page.url()).toContain("#/session/");
   });
 
-  test("are switched off as a whole, and stay off after a reload", async () => {
+  test("all keys can be switched off, and stay off after a reload", async () => {
     const { page } = await open(addressOf("floor", "u:quiet"));
     await connected(page);
     await page.keyboard.press("Shift+Slash");

@@ -25,7 +25,7 @@ const addressOf = (floorId: string, sessionId = "") =>
   `${node.url}/#/machine/${encodeURIComponent(floorId)}/${sessionId}`;
 
 describeInChromium("the machine view", (open) => {
-  test("draws the machines, lights their states and the arrow that was taken, as it happens and at any moment before", async () => {
+  test("the machine view draws the machines, and highlights states and the last arrow, live and at past moments", async () => {
     const ann = new E2eClient(node);
     const music = await ann.hold("music_agent");
     const { page, faults } = await open(addressOf(music.floorId, music.id));
@@ -88,7 +88,7 @@ describeInChromium("the machine view", (open) => {
     expect(faults).toEqual([]);
   });
 
-  test("sends the commands that the session accepts in its state, and shows what it refuses and why", async () => {
+  test("the machine view sends the commands that the session accepts, and shows what it refuses and why", async () => {
     const ben = new E2eClient(node);
     const music = await ben.hold("music_agent");
     const { page } = await open(addressOf(music.floorId));
@@ -112,7 +112,7 @@ describeInChromium("the machine view", (open) => {
     await expect.poll(async () => (await node.get(`/session/${music.id}`)).status).toBe(404);
   });
 
-  test("requests a summary, and chooses one of the agent's modes; an agent without modes has none to choose", async () => {
+  test("the machine view requests a summary, and chooses one of the agent's modes, if the agent has any", async () => {
     const cay = new E2eClient(node);
     const { id, floorId } = await cay.hold("clerk");
     provider.willReply({ kind: "stream", text: ["Yes."] }, { kind: "stream", text: ["# In short"] });
@@ -132,7 +132,7 @@ describeInChromium("the machine view", (open) => {
     expect(faults).toEqual([]);
   });
 
-  test("explains a missing floor, a missing session and another owner's session", async () => {
+  test("the machine view explains a missing floor, a missing session and another owner's session", async () => {
     const { page, faults } = await open(`${node.url}/#/machine`);
     await page.getByText("Choose a floor above to see its machines at work.").waitFor();
     await page.goto(addressOf("u:nobody-yet"));

@@ -12,7 +12,7 @@ afterAll(() => node.stop());
 afterAll(closeChromium);
 
 describeInChromium("the node view", (open) => {
-  test("shows what the node counts, as it grows", async () => {
+  test("the node view shows the node's metrics as they change", async () => {
     const { page, faults } = await open(`${node.url}/#/node`);
     await page
       .getByText(/^. Ready$/)
@@ -33,7 +33,7 @@ describeInChromium("the node view", (open) => {
     expect(faults).toEqual([]);
   });
 
-  test("lists all nodes, with the rates of each, and marks one that is not ready and one that is silent", async () => {
+  test("the node view lists all nodes with their rates, and marks one that is not ready and one that is silent", async () => {
     const { page } = await open(`${node.url}/#/floor`);
     const answered = { commits: 40, runs: { driven: 1, held: 2, waiting: 3 } };
     let calls = 0;
@@ -60,7 +60,7 @@ describeInChromium("the node view", (open) => {
     await expect.poll(rate).toBeGreaterThan(100);
   });
 
-  test("says where the catalogue on disk has faults", async () => {
+  test("the node view says where the catalogue on disk has faults", async () => {
     const faulty = await NodeUnderTest.start({ pageFolder, mayFail: true });
     afterAll(() => faulty.stop());
     await faulty.writeCatalog("agents: [{name: BAD NAME}]");
@@ -75,7 +75,7 @@ describeInChromium("the node view", (open) => {
       .waitFor();
   });
 
-  test("shows readiness without figures to callers that are not operators", async () => {
+  test("the node view shows readiness without figures to callers that are not operators", async () => {
     const file = await writeTemporary("keys.yaml", keysFile([{ owner: "ann", key: KEY }]), afterAll);
     const guarded = await NodeUnderTest.start({ pageFolder, settings: { INTERLOCK_AUTH: `keys:${file}` } });
     afterAll(() => guarded.stop());

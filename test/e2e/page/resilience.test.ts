@@ -82,7 +82,7 @@ function keysOf(page: Page, path: string): () => Promise<(string | null)[]> {
 }
 
 describeInChromium("the page survives", (open) => {
-  test("the server's restart: messages typed meanwhile are sent once it is back, once only", async () => {
+  test("messages typed during a restart of the server are sent once it is back, exactly once", async () => {
     const folder = await mkdtemp(join(tmpdir(), "interlock-restart-"));
     onTestFinished(() => rm(folder, { recursive: true }));
     const settings = { PORT: String(await freePort()), INTERLOCK_STORE: `sqlite:${join(folder, "log.db")}` };
@@ -107,7 +107,7 @@ describeInChromium("the page survives", (open) => {
     expect(unexpected(faults)).toEqual([]);
   });
 
-  test("an orderly restart, of which it says so, and returns when it was told to", async () => {
+  test("the page announces an orderly restart, and reconnects at the time it was given", async () => {
     const folder = await mkdtemp(join(tmpdir(), "interlock-drain-"));
     onTestFinished(() => rm(folder, { recursive: true }));
     const settings = { PORT: String(await freePort()), INTERLOCK_STORE: `sqlite:${join(folder, "log.db")}` };
@@ -158,7 +158,7 @@ describeInChromium("the page survives", (open) => {
     expect(unexpected(faults)).toEqual([]);
   });
 
-  test("a proxy that answers 502 for a while, and shows what happened behind it", async () => {
+  test("the page survives a proxy that answers 502 for a while, and shows what happened meanwhile", async () => {
     const proxy = await CuttingProxy.start(node.url);
     const ben = new E2eClient(node);
     const session = await ben.hold("general");
@@ -175,7 +175,7 @@ describeInChromium("the page survives", (open) => {
     expect(unexpected(faults)).toEqual([]);
   });
 
-  test("a laptop's sleep, in which its connections die unseen, and continues where it was", async () => {
+  test("the page survives a laptop's sleep, in which its connections are lost unnoticed, and continues where it was", async () => {
     const proxy = await CuttingProxy.start(node.url);
     const cay = new E2eClient(node);
     const session = await cay.hold("general");

@@ -53,7 +53,7 @@ const watchView = (page: Page) =>
 
 describeInChromium("scrubbing", (open) => {
   test.each(["floor", "machine", "timeline", "sequence"])(
-    "shows a moment like the one before in the elements that are there: %s",
+    "a moment is shown in the same elements as the previous one: %s",
     async (view) => {
       const { floorId, count } = await goRound();
       const { page, faults } = await open(`${node.url}/#/${view}/${encodeURIComponent(floorId)}?at=${count - 2}`);

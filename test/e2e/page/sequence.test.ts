@@ -27,7 +27,7 @@ async function drive(words = "hello"): Promise<{ user: E2eClient; view: (name: s
 }
 
 describeInChromium("the sequence view", (open) => {
-  test("shows messages between actors, and decisions with their reasons, up to the shown moment", async () => {
+  test("the sequence view shows messages between actors, and decisions with their reasons, up to a moment", async () => {
     const { view } = await drive();
     const { page, faults } = await open(view("sequence"));
     await row(page, /Client to Arbiter: ?Chat: asks for the floor with 10/).waitFor();
@@ -66,7 +66,7 @@ describeInChromium("the sequence view", (open) => {
     expect(faults).toEqual([]);
   });
 
-  test("shows the span that is chosen in the timeline, also when its address is opened elsewhere", async () => {
+  test("the sequence view shows the span chosen in the timeline, also from its address in another browser", async () => {
     // Takes most of a second, so that there is a span to choose from.
     const { view } = await drive("count");
     const { page } = await open(view("timeline"));
@@ -86,26 +86,23 @@ describeInChromium("the sequence view", (open) => {
     await page.getByText(`${all} of ${all} messages`).waitFor();
   });
 
-  test.each(["timeline", "sequence"])(
-    "opens a saved log where no floor is chosen, as the %s view does",
-    async (name) => {
-      const { user } = await drive();
-      const floorId = `u:${user.userId}`;
-      const { events } = (await node.get(`/floor/${encodeURIComponent(floorId)}/log`)).body as unknown as {
-        events: LogEvent[];
-      };
-      const saved = await writeTemporary("log.json", writeLogFile({ floorId, events: events.toReversed() }), afterAll);
-      const { page, faults } = await open(`${node.url}/#/${name}`);
-      const main = page.getByRole("main");
-      const picking = page.waitForEvent("filechooser");
-      await main.getByRole("button", { name: "Open a log…" }).click();
-      await (await picking).setFiles(saved);
-      await main.getByText("Chat (10) was refused: 10 is less than 90 of Phone.").first().waitFor();
-      expect(faults).toEqual([]);
-    },
-  );
+  test.each(["timeline", "sequence"])("the %s view opens a saved log if no floor is chosen", async (name) => {
+    const { user } = await drive();
+    const floorId = `u:${user.userId}`;
+    const { events } = (await node.get(`/floor/${encodeURIComponent(floorId)}/log`)).body as unknown as {
+      events: LogEvent[];
+    };
+    const saved = await writeTemporary("log.json", writeLogFile({ floorId, events: events.toReversed() }), afterAll);
+    const { page, faults } = await open(`${node.url}/#/${name}`);
+    const main = page.getByRole("main");
+    const picking = page.waitForEvent("filechooser");
+    await main.getByRole("button", { name: "Open a log…" }).click();
+    await (await picking).setFiles(saved);
+    await main.getByText("Chat (10) was refused: 10 is less than 90 of Phone.").first().waitFor();
+    expect(faults).toEqual([]);
+  });
 
-  test("explains a missing floor and an empty log", async () => {
+  test("the sequence view explains a missing floor and an empty log", async () => {
     const { page } = await open(`${node.url}/#/sequence`);
     await page.getByText("Choose a floor above to see its messages.").waitFor();
     await page.goto(`${node.url}/#/sequence/u%3Anobody-yet`);

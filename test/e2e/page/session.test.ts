@@ -51,7 +51,7 @@ async function newestPlace(sessionId: string): Promise<string> {
 }
 
 describeInChromium("the session view", (open) => {
-  test("sends the typed message, shows the answer as it comes, and the session's new title", async () => {
+  test("the session view sends a message, shows the answer as it arrives, and the session's new title", async () => {
     const { address } = await makeSession("general");
     const { page, faults } = await open(address);
     await page.getByLabel("Say something").fill("hello there");
@@ -65,7 +65,7 @@ describeInChromium("the session view", (open) => {
     expect(faults).toEqual([]);
   });
 
-  test("shows Markdown as elements, and all else as plain text", async () => {
+  test("the session view shows Markdown as elements, and everything else as plain text", async () => {
     const { id, address } = await makeSession("writer");
     const { page, faults } = await open(address);
     await node.post("/message", { type: "chat", sessionId: id, content: "go" });
@@ -80,7 +80,7 @@ describeInChromium("the session view", (open) => {
     expect(faults).toEqual([]);
   });
 
-  test("lets confirmations and questions be answered in place, and shows their outcome", async () => {
+  test("confirmations and questions are answered in place, and their outcome is shown", async () => {
     const { id, address } = await makeSession("general");
     const { page } = await open(address);
     await node.post("/message", { type: "chat", sessionId: id, content: "delete it" });
@@ -101,7 +101,7 @@ describeInChromium("the session view", (open) => {
       .waitFor();
   });
 
-  test("folds a sub-agent's messages beneath its call", async () => {
+  test("a sub-agent's messages are folded beneath its call", async () => {
     const { id, address } = await makeSession("general");
     const { page } = await open(address);
     await node.post("/message", { type: "chat", sessionId: id, content: "browse" });
@@ -125,7 +125,7 @@ describeInChromium("the session view", (open) => {
       filtered: "已被服务商的内容过滤器截断。",
       empty: "回复没有文字。",
     },
-  ])("says of a reply that is not whole why it is not: $locale", async ({ locale, length, filtered, empty }) => {
+  ])("a reply that is incomplete shows the reason: $locale", async ({ locale, length, filtered, empty }) => {
     const { id, address } = await makeSession("model");
     const { page } = await open(address, { locale });
     const replies = [
@@ -142,7 +142,7 @@ describeInChromium("the session view", (open) => {
     for (const [words] of replies) await page.getByText(words).waitFor();
   });
 
-  test("requests a summary, and shows it folded where the conversation that it covers ends, then and later", async () => {
+  test("a requested summary is shown folded where its messages end, then and later", async () => {
     const { id, address } = await makeSession("archivist");
     const { page, faults } = await open(address);
     const summarise = page.getByRole("button", { name: "Summarise", exact: true });
@@ -178,7 +178,7 @@ describeInChromium("the session view", (open) => {
     expect(faults).toEqual([]);
   });
 
-  test("says why an agent writes no summary", async () => {
+  test("an agent without summaries shows the reason", async () => {
     const { id, address } = await makeSession("general");
     const { page } = await open(address);
     await node.post("/message", { type: "chat", sessionId: id, content: "hello" });
@@ -233,7 +233,7 @@ describeInChromium("the session view", (open) => {
     expect(faults).toEqual([]);
   });
 
-  test("chooses the mode of the session's agent, follows other choices, and shows the mode of a past moment", async () => {
+  test("the session view sets the mode, follows other clients' choices, and shows the mode of a past moment", async () => {
     const { id, address } = await makeSession("clerk");
     const { page, faults } = await open(address);
     const begun = await newestPlace(id);
@@ -268,7 +268,7 @@ describeInChromium("the session view", (open) => {
     expect((await node.get(`/session/${id}`)).body.session.mode).toBeUndefined();
   });
 
-  test("shows no mode for an agent without modes", async () => {
+  test("no mode is shown for an agent without modes", async () => {
     const { address } = await makeSession("general");
     const { page } = await open(address);
     await page.getByLabel("Say something").waitFor();
@@ -293,7 +293,7 @@ describeInChromium("the session view", (open) => {
     expect(faults).toEqual([]);
   });
 
-  test("renames, archives, and finds a session again by its words, in the archive too", async () => {
+  test("a session is renamed, archived, and found again by its words, in the archive too", async () => {
     const { address } = await makeSession("general");
     const { page } = await open(address);
     await page.getByRole("button", { name: "Rename", exact: true }).click();
@@ -309,7 +309,7 @@ describeInChromium("the session view", (open) => {
     await list.getByRole("link", { name: /Holidays in Xi'an/ }).waitFor();
   });
 
-  test("shows the session's state, agent, tokens, origin and log beside the conversation, now and at an earlier moment", async () => {
+  test("the session view shows state, agent, tokens, origin and log beside the conversation, now and at a past moment", async () => {
     const ann = new E2eClient(node);
     const first = await ann.hold("general");
     await ann.talk(first.id, "hello");
@@ -333,7 +333,7 @@ describeInChromium("the session view", (open) => {
     expect(faults).toEqual([]);
   });
 
-  test("shows the facts as a sheet on a narrow screen, and gives the focus back when it is closed", async () => {
+  test("the facts are a sheet on a narrow screen, and closing it returns the focus", async () => {
     const { address } = await makeSession("general");
     const { page } = await open(address, { viewport: { width: 390, height: 844 } });
     const opener = page.getByRole("button", { name: "Facts", exact: true });
@@ -352,7 +352,7 @@ describeInChromium("the session view", (open) => {
     await page.getByText("There is no such session, or it is not yours.").waitFor();
   });
 
-  test("shows a log that was saved, from the file alone: conversations and floors at every moment", async () => {
+  test("a saved log shows conversations and floors at every moment, from the file alone", async () => {
     const ann = new E2eClient(node);
     const { id, floorId } = await ann.hold("music");
     await ann.talk(id, "hello");

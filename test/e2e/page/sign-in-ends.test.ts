@@ -83,7 +83,7 @@ describeInChromium("the page whose sign-in ends", (open) => {
     return { page, watched: watch(page) };
   }
 
-  test("reports when its token expires, keeps what it shows and what was typed, and continues after the next sign-in", async () => {
+  test("the page reports that its token expired, keeps its content and drafts, and continues after the next sign-in", async () => {
     const secret = await writeTemporary("secret", SECRET, onTestFinished);
     const node = await NodeUnderTest.start({ pageFolder, settings: { INTERLOCK_AUTH: `jwt:${secret}` } });
     onTestFinished(() => node.stop());
@@ -122,7 +122,7 @@ describeInChromium("the page whose sign-in ends", (open) => {
     expect(await watched.keys("/message")).toHaveLength(1);
   });
 
-  test("asks once when the keys changed in a restart, and sends the message that was kept once", async () => {
+  test("the page asks for a sign-in once after a restart with other keys, and sends the kept message once", async () => {
     const folder = await mkdtemp(join(tmpdir(), "interlock-keys-"));
     onTestFinished(() => rm(folder, { recursive: true }));
     const common = { PORT: String(await freePort()), INTERLOCK_STORE: `sqlite:${join(folder, "log.db")}` };
@@ -161,7 +161,7 @@ describeInChromium("the page whose sign-in ends", (open) => {
     expect(new Set(await watched.keys("/message")).size).toBe(1);
   });
 
-  test("asks while its stream still runs, when a command or a reading is the first that is refused", async () => {
+  test("the page asks for a sign-in while its stream still runs, if a command or a read is refused first", async () => {
     const keys = [{ owner: "ann", key: KEY, operator: true }];
     const file = await writeTemporary("keys.yaml", keysFile(keys), onTestFinished);
     const node = await NodeUnderTest.start({ pageFolder, settings: { INTERLOCK_AUTH: `keys:${file}` } });
@@ -198,7 +198,7 @@ describeInChromium("the page whose sign-in ends", (open) => {
     await expect.poll(() => page.getByRole("table", { includeHidden: true }).first().isVisible()).toBe(true);
   });
 
-  test("drops the commands that wait, and all that it shows, when another user signs in", async () => {
+  test("waiting commands and all content are dropped when another user signs in", async () => {
     const users = [
       { owner: "ann", key: KEY, operator: true },
       { owner: "ben", key: OTHER_KEY, operator: true },
@@ -229,7 +229,7 @@ describeInChromium("the page whose sign-in ends", (open) => {
     await expect.poll(() => page.getByText(/were not sent/).count()).toBe(0);
   });
 
-  test("signs out, and in as another user, in all tabs of the browser", async () => {
+  test("a sign-out, and a sign-in as another user, apply to all tabs of the browser", async () => {
     const users = [
       { owner: "ann", key: KEY },
       { owner: "ben", key: OTHER_KEY },

@@ -15,7 +15,7 @@ const addressOf = (view: string, { id, floorId }: Place) =>
   `${node.url}/#/${view}/${encodeURIComponent(floorId)}/${id}`;
 
 describeInChromium("where a session stands", (open) => {
-  test("a paused session's view explains which session paused it, with which numbers, and what resumes it", async () => {
+  test("a paused session's view explains which session paused it, with which priorities, and what resumes it", async () => {
     const ann = new E2eClient(node);
     const music = await ann.hold("music_agent");
     const { page, faults } = await open(addressOf("session", music));
@@ -31,7 +31,7 @@ describeInChromium("where a session stands", (open) => {
     expect(faults).toEqual([]);
   });
 
-  test("can be changed while it is heard quieter: it is paused, in its view and in the stack", async () => {
+  test("a ducked session can be paused, in its view and in the stack", async () => {
     const ben = new E2eClient(node);
     const music = await ben.hold("music_agent");
     await ben.hold("prompt_agent");
@@ -41,7 +41,7 @@ describeInChromium("where a session stands", (open) => {
     await expect.poll(async () => (await ben.see(music.id)).state).toBe("paused");
   });
 
-  test("shows on its card how long its program may be silent, and nowhere a field to write to it", async () => {
+  test("an external agent's card shows its lease, and no view has a field to write to it", async () => {
     const cay = new E2eClient(node);
     const music = await cay.hold("radio_agent");
     const { page } = await open(addressOf("floor", music));

@@ -19,41 +19,47 @@ const addressOf = (url: string, view: string, { floorId, id }: Place) =>
 const connected = (page: Page) => page.getByText("Connected", { exact: true }).waitFor();
 
 describeInChromium("the floor, session and machine views", (open) => {
-  test.each(VIEWS)("say that an outcome is not known while the server is away, and obey once: %s", async (view) => {
-    const proxy = await CuttingProxy.start(node.url);
-    const ann = new E2eClient(node);
-    const session = await ann.hold("music");
-    const { page } = await open(addressOf(proxy.url, view, session));
-    await connected(page);
-    const pause = page.locator('main [data-key="P"]').first();
-    await pause.waitFor();
-    if (view === "machine") proxy.answer502();
-    else proxy.refuse();
-    await page.getByText(/^No connection since /).waitFor();
-    await pause.click();
-    await page.getByText("The result is not known yet. The command is repeated with the same key.").waitFor();
-    // The earlier content is still shown.
-    await expect.poll(() => pause.isVisible()).toBe(true);
-    proxy.admit();
-    await expect.poll(async () => (await ann.see(session.id)).state).toBe("paused");
-    await page.getByText("The result is not known yet").waitFor({ state: "detached" });
-    const moves = (await ann.log(session.id)).filter(({ data }) => data["event"] === "pause");
-    expect(moves.length).toBe(1);
-  });
+  test.each(VIEWS)(
+    "a view says that an outcome is unknown while the server is away, and the command takes effect once: %s",
+    async (view) => {
+      const proxy = await CuttingProxy.start(node.url);
+      const ann = new E2eClient(node);
+      const session = await ann.hold("music");
+      const { page } = await open(addressOf(proxy.url, view, session));
+      await connected(page);
+      const pause = page.locator('main [data-key="P"]').first();
+      await pause.waitFor();
+      if (view === "machine") proxy.answer502();
+      else proxy.refuse();
+      await page.getByText(/^No connection since /).waitFor();
+      await pause.click();
+      await page.getByText("The result is not known yet. The command is repeated with the same key.").waitFor();
+      // The earlier content is still shown.
+      await expect.poll(() => pause.isVisible()).toBe(true);
+      proxy.admit();
+      await expect.poll(async () => (await ann.see(session.id)).state).toBe("paused");
+      await page.getByText("The result is not known yet").waitFor({ state: "detached" });
+      const moves = (await ann.log(session.id)).filter(({ data }) => data["event"] === "pause");
+      expect(moves.length).toBe(1);
+    },
+  );
 
-  test.each(VIEWS)("say why a command was refused where it was given, with the steps: %s", async (view) => {
-    const ben = new E2eClient(node);
-    const music = await ben.hold("music");
-    await ben.hold("phone");
-    const { page } = await open(addressOf(node.url, view, music));
-    await page.locator('main [data-key="R"]').first().click();
-    const alert = page.getByRole("alert");
-    await alert.getByText("Music (20) was refused: 20 is less than 90 of Phone.").waitFor();
-    await alert.getByText("Why", { exact: true }).click();
-    await alert.getByText("lower_priority").waitFor();
-  });
+  test.each(VIEWS)(
+    "a view shows the reason of a refused command where it was given, with the steps: %s",
+    async (view) => {
+      const ben = new E2eClient(node);
+      const music = await ben.hold("music");
+      await ben.hold("phone");
+      const { page } = await open(addressOf(node.url, view, music));
+      await page.locator('main [data-key="R"]').first().click();
+      const alert = page.getByRole("alert");
+      await alert.getByText("Music (20) was refused: 20 is less than 90 of Phone.").waitFor();
+      await alert.getByText("Why", { exact: true }).click();
+      await alert.getByText("lower_priority").waitFor();
+    },
+  );
 
-  test("say that older events are gone when the server lost them, and show the new log", async () => {
+  test("the views say that older events are gone when the server lost them, and show the new log", async () => {
     // A store in memory: the node that replaces this one starts another log.
     const settings = { PORT: String(await freePort()) };
     const before = await NodeUnderTest.start({ pageFolder, settings });
@@ -73,7 +79,7 @@ describeInChromium("the floor, session and machine views", (open) => {
     await page.getByText(/^(\d) of \1 events$/).waitFor();
   });
 
-  test("name the search that nothing matches, and clear it", async () => {
+  test("a search without results is named, and can be cleared", async () => {
     const dov = new E2eClient(node);
     const session = await dov.hold("general");
     const { page } = await open(addressOf(node.url, "session", session), { locale: "zh-CN" });

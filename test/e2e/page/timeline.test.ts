@@ -25,7 +25,7 @@ async function drive(): Promise<{ userId: string; music: string; address: string
 }
 
 describeInChromium("the timeline", (open) => {
-  test("says that a log is read, that it could not be, and that it is empty, and so does the sequence view", async () => {
+  test("the timeline and the sequence view say that a log is being read, could not be read, or is empty", async () => {
     const { page } = await open(node.url);
     for (const [view, empty] of [
       ["timeline", "There are no events on this floor yet."],
@@ -49,7 +49,7 @@ describeInChromium("the timeline", (open) => {
     }
   });
 
-  test("the timeline has a lane for each session and a line for each event, and choosing a line shows all views as of that event", async () => {
+  test("the timeline has a lane for each session and a line for each event; choosing a line shows its moment in all views", async () => {
     const { userId, music, address } = await drive();
     const { page, faults } = await open(address);
     await page.getByRole("link", { name: "Music hello" }).waitFor();
@@ -120,7 +120,7 @@ describeInChromium("the timeline", (open) => {
     await expect.poll(axis).not.toBe(whole);
   });
 
-  test("draws what the log says: a tall bar on the holder's lane, a thin one on that of a paused session", async () => {
+  test("the timeline draws a tall bar on the holder's lane, and a thin one on a paused session's lane", async () => {
     const { address } = await drive();
     const { page } = await open(address);
     await page.getByRole("img", { name: /3 decisions/ }).waitFor();
@@ -137,7 +137,7 @@ describeInChromium("the timeline", (open) => {
     await expect.poll(async () => (await column(0.02))[1]).toBe(1);
   });
 
-  test("a drag on the overview chooses the part that is shown, and a press alone chooses nothing", async () => {
+  test("a drag on the overview chooses the shown part, and a press alone chooses nothing", async () => {
     const { address } = await drive();
     const { page } = await open(address);
     await page.getByRole("img", { name: /3 decisions/ }).waitFor();
@@ -175,7 +175,7 @@ describeInChromium("the timeline", (open) => {
     await expect.poll(spanOf).toBe(0);
   });
 
-  test("shows what is in flight, refused or failed, says how much of the log that is, and keeps it in the address", async () => {
+  test("the timeline filters sessions in flight, refused or failed, shows their share, and keeps the filter in the address", async () => {
     const { address } = await drive();
     const { page, faults } = await open(address);
     const preset = (name: string) => page.getByRole("button", { name, exact: true });
@@ -213,7 +213,7 @@ describeInChromium("the timeline", (open) => {
     expect(faults).toEqual([]);
   });
 
-  test("folds the quiet, in the address too: what happened apart stands together", async () => {
+  test("the timeline folds gaps, in the address too", async () => {
     const saved = await saveLog([0, 1, 7_201, 7_202], afterAll);
     const { page } = await open(`${node.url}/#/timeline`, { timezoneId: "UTC" });
     await page.locator("input[type=file]").first().setInputFiles(saved);
@@ -275,7 +275,7 @@ describeInChromium("the timeline", (open) => {
     expect(widths.filter((width) => width.endsWith("2px"))).toEqual(["page 2px"]);
   });
 
-  test("holds still, and counts what came since", async () => {
+  test("a paused timeline stays in place, and counts newer events", async () => {
     const { userId, address } = await drive();
     const { page } = await open(address);
     const bar = page.getByRole("region", { name: "The moment that is shown" });

@@ -42,7 +42,7 @@ function spanOf(page: Page): { from: number; to: number } | undefined {
 }
 
 describeInChromium("fingers on the timeline", (open) => {
-  test("two on the overview choose the part between them, and follow when they move; the one that stays chooses nothing", async () => {
+  test("two fingers on the overview choose the part between them and follow; a remaining finger chooses nothing", async () => {
     const { page, faults } = await openLog(open);
     const { x, y, width, height } = (await page.getByRole("img", { name: /^The whole log/ }).boundingBox())!;
     const at = (part: number) => ({ x: x + part * width, y: y + height / 2 });
@@ -66,7 +66,7 @@ describeInChromium("fingers on the timeline", (open) => {
     expect(faults).toEqual([]);
   });
 
-  test("two on the lanes zoom and move what is beneath them, and leave the moment as it was; one chooses a moment", async () => {
+  test("two fingers on the lanes zoom and move the log, and keep the moment; one finger chooses a moment", async () => {
     const { page, faults, picture } = await openLog(open);
     const { x, y, width } = (await picture.boundingBox())!;
     const at = (part: number) => ({ x: x + part * width, y: y + 10 });

@@ -187,7 +187,7 @@ export function describeRealAgent(agent: RealAgent): void {
       expect(existsSync(join(stage.workFolder, "refused.txt"))).toBe(false);
     });
 
-    test("a real agent calls a tool of Interlock where the user consents", async () => {
+    test("a real agent calls a tool of Interlock with the user's consent", async () => {
       const stage = await Stage.open(agent);
       const call = 'CALL clock {"timezone":"Asia/Shanghai"}';
       const resultOf = (events: readonly ReceivedEvent[]) =>

@@ -49,7 +49,7 @@ async function expectWhole(server: ChildServer, page: Page, sessionId: string): 
   expect(page.logOf(sessionId).map(({ seq }) => seq)).toEqual(Array.from({ length: head }, (_, n) => n + 1));
 }
 
-test("pages on connections that break all the time see each event once, in order, and every text right, of two zones at once", async () => {
+test("pages whose connections break continuously see each event once, in order, and every text right, of two zones", async () => {
   const server = await (await makeInstallation(CATALOG)).start();
   // Many frames are cut in the middle; some connections break before the first.
   const proxy = await ShakyProxy.start(server.url, new Chance(11), 600, 9_000);

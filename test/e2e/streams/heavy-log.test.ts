@@ -43,7 +43,7 @@ async function readSlowly(server: ChildServer, last: number): Promise<void> {
   }
 }
 
-test("a log of heavy messages that slow readers read from the beginning delays no other request", async () => {
+test("slow readers of a log of large messages delay no other request", async () => {
   const server = await (await makeInstallation(CATALOG)).start();
   const last = await fillSession(server);
   let isOver = false;

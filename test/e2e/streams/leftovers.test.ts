@@ -19,7 +19,7 @@ function resources(): Record<string, number> {
   return counts;
 }
 
-test("thousands of connections that come and go leave nothing behind", async () => {
+test("thousands of connections that open and close leave nothing behind", async () => {
   const store = await openTemporaryStore();
   const bus = new MemoryBus();
   const clock = new VirtualClock();

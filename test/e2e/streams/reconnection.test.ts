@@ -42,7 +42,7 @@ async function singThroughACall(server: ChildServer, round: number, connectionId
 const hasEnded = (runId: string) => (transcript: Transcript) =>
   (transcript.logs.get("singer") ?? []).some(({ type, data }) => type === "complete" && data.runId === runId);
 
-test("readers that are cut off all the time have every event once, in order, and every text right", async () => {
+test("readers that are cut off continuously have every event once, in order, and every text right", async () => {
   const chance = new Chance(3);
   const server = await (await makeInstallation(CATALOG)).start();
   const faults: string[] = [];
@@ -94,7 +94,7 @@ test("readers that are cut off all the time have every event once, in order, and
   for (const reader of hasty) reader.check();
 }, 60_000);
 
-test("a browser's own EventSource comes back by itself, and misses and repeats nothing", async () => {
+test("a browser's own EventSource reconnects by itself, and misses and repeats nothing", async () => {
   const server = await (await makeInstallation(CATALOG)).start();
   const proxy = await CuttingProxy.start(server.url);
   const faults: string[] = [];

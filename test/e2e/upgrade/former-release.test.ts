@@ -36,7 +36,7 @@ function upgradeSuite(name: "sqlite" | "postgres", open: (recording: Recording) 
 
   const client = (userId: string) => new E2eClient(node, userId);
 
-  test("every read of a session at rest answers as the former release did", async () => {
+  test("every read of an idle session answers as the former release did", async () => {
     const paths = Object.keys(recording.reads).filter(isAtRest);
     expect(paths.length).toBeGreaterThan(10);
     for (const path of paths) {
@@ -45,7 +45,7 @@ function upgradeSuite(name: "sqlite" | "postgres", open: (recording: Recording) 
     }
   });
 
-  test("each floor has the holder, the paused and queued sessions, the flags and the decisions it had", async () => {
+  test("each floor has its former holder, paused and queued sessions, flags and decisions", async () => {
     const paths = Object.keys(recording.reads).filter((path) => path.startsWith("/floor/"));
     expect(paths.length).toBe(4);
     for (const path of paths) {
@@ -89,7 +89,7 @@ function upgradeSuite(name: "sqlite" | "postgres", open: (recording: Recording) 
     }
   });
 
-  test("a list has the sessions it had", async () => {
+  test("a list has the same sessions as before", async () => {
     const path = "/session/list?includeArchived=true&pageSize=200";
     const { body } = await node.get(path);
     const before = recording.reads[path]!.body as unknown as typeof body;
@@ -97,7 +97,7 @@ function upgradeSuite(name: "sqlite" | "postgres", open: (recording: Recording) 
     expect(body.sessions.map(({ id }) => id).sort()).toEqual(before.sessions.map(({ id }) => id).sort());
   });
 
-  test("a search finds the sessions it found", async () => {
+  test("a search finds the same sessions as before", async () => {
     const paths = Object.keys(recording.reads).filter((path) => path.startsWith("/session/list?q="));
     expect(paths.length).toBe(2);
     for (const path of paths) {
@@ -168,7 +168,7 @@ function upgradeSuite(name: "sqlite" | "postgres", open: (recording: Recording) 
     expect(typesOf(await ann.talk("ann-music", "hello again"))).toContain("complete");
   });
 
-  test("a session that its user paused resumes, and takes turns", async () => {
+  test("a session that its user paused resumes, and accepts turns", async () => {
     const ben = client("ben");
     await accepted(ben.on("ben-paused", "resume"));
     await ben.talk("ben-paused", "hello again");

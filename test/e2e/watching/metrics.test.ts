@@ -15,7 +15,7 @@ async function read(line: string): Promise<number | undefined> {
   return found === undefined ? undefined : Number(found.slice(line.length + 1));
 }
 
-describe("a node alone", () => {
+describe("a single node", () => {
   test("a single node reports the durations of commits, the bus and waiting runs", async () => {
     const user = new E2eClient(node);
     const { id } = await user.hold("music");
@@ -31,7 +31,7 @@ describe("a node alone", () => {
     expect(await read("interlock_bus_lag_seconds_sum")).toBeLessThan(5);
   });
 
-  test("a node alone owns all partitions at once, waits for no other node, and needs no bus", async () => {
+  test("a single node owns all partitions at once, waits for no other node, and needs no bus", async () => {
     expect(await read("interlock_partitions_owned")).toBe(256);
     expect(await read("interlock_shares_owned")).toBe(256);
     const info = /^interlock_node_info\{node="([^"]+)",roles="gateway,orchestrator,worker",version="[\d.]+"\} 1$/m;

@@ -38,7 +38,7 @@ async function play(node: ChildServer, agentId: string): Promise<{ sessionId: st
 const countOf = (node: ChildServer, agent: string, code: string) =>
   node.metric(`interlock_run_seconds_count{agent="${agent}",outcome="failed",code="${code}"}`);
 
-test("a provider that refuses leaves its agent, run, code and reason in the log, and its code in the metrics", async () => {
+test("a provider that refuses is logged with its agent, run, code and reason, and counted by its code", async () => {
   const { provider, node } = await openInstallation();
   provider.willReply({ kind: "refusal", status: 401, error: { type: "invalid_request_error" } });
   const about = await play(node, "sound");
@@ -70,7 +70,7 @@ test("a silent provider ends its run in time, gets one request, and is logged", 
   expect(await countOf(node, "impatient", "provider_unreachable")).toBe(1);
 });
 
-test("a provider that fails a sub-agent leaves a line too, though the run continues", async () => {
+test("a provider that fails a sub-agent is logged too, though the run continues", async () => {
   const { provider, node } = await openInstallation();
   provider.willReply({ kind: "refusal", status: 429 });
   const { runId } = await play(node, "boss");

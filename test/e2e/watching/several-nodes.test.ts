@@ -40,7 +40,7 @@ describeWith(POSTGRES, await chooseServer(POSTGRES), "three nodes, one of each r
     for (const close of closing.reverse()) await close();
   }, 60_000);
 
-  test("each says of all what they are and do, and a node that stops is gone", async () => {
+  test("each node reports what all nodes are and do, and a node that stops is removed", async () => {
     const { gateway } = nodes;
     const list = async () => {
       const answer = (await accepted(gateway.get("/nodes"))) as unknown as { nodes: HeardReport[] };
@@ -56,7 +56,7 @@ describeWith(POSTGRES, await chooseServer(POSTGRES), "three nodes, one of each r
     expect(await list()).toHaveLength(3);
   });
 
-  test("a turn is one trace over all of them, and each counts its part of it", async () => {
+  test("a turn is one trace over all nodes, and each node counts its part of it", async () => {
     const { gateway, orchestrator, worker } = nodes;
     const user = new E2eClient(gateway);
     const { id } = await user.hold("music");

@@ -75,7 +75,7 @@ describe("a traced node", () => {
     expect(spans[0]).toMatchObject({ isError: false, facts: { "http.response.status_code": 404 } });
   });
 
-  test("a traced node says which run failed", async () => {
+  test("a traced node reports which run failed", async () => {
     const { collector, node, user } = await startTraced();
     const { id } = await user.hold("music");
     await user.talk(id, "offline");
@@ -84,7 +84,7 @@ describe("a traced node", () => {
     expect(run).toMatchObject({ isError: true, facts: { "interlock.outcome": "failed", "interlock.attempt": 1 } });
   });
 
-  test("a traced node leaves out unsampled traces: by the caller's flag, or by the sampling share", async () => {
+  test("a traced node leaves out unsampled traces: by the caller's flag, or by the sampling ratio", async () => {
     const { collector, node, user } = await startTraced();
     const { id } = await user.hold("music", {});
     await accepted(user.say(id, "nod", {}, { headers: { traceparent: CALLER.traceparent.replace(/01$/, "00") } }));
@@ -109,7 +109,7 @@ describe("a traced node", () => {
   });
 });
 
-test("a node that is not traced does not load the tracer, and ignores a caller's trace", async () => {
+test("a node without tracing does not load the tracer, and ignores a caller's trace", async () => {
   const program = `
     import { registerHooks } from "node:module";
     const seen = [];

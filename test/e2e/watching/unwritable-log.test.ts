@@ -32,7 +32,7 @@ async function sayMuch(node: ChildServer, commands: number): Promise<void> {
   expect((await node.ask("GET", "/health")).status).toBe(200);
 }
 
-test("a log on a full disk loses its lines, which are counted, and nothing else", async () => {
+test("a log on a full disk loses its lines, which are counted, and nothing else is lost", async () => {
   const node = await startWordy({ redirection: "2>/dev/full" });
   await sayMuch(node, 50);
   expect(await node.metric(DROPPED)).toBeGreaterThanOrEqual(50);
@@ -40,7 +40,7 @@ test("a log on a full disk loses its lines, which are counted, and nothing else"
   expect(await node.ended).toEqual({ code: 0, signal: null });
 });
 
-test("a log that goes into a pipe that is not read stops no request, and its lost lines are counted", async () => {
+test("a log written to an unread pipe delays no request, and its lost lines are counted", async () => {
   const node = await startWordy({ isDeaf: true });
   await sayMuch(node, LINES);
   const dropped = await node.metric(DROPPED);
@@ -54,7 +54,7 @@ test("a log that goes into a pipe that is not read stops no request, and its los
   expect(await node.ended).toEqual({ code: 0, signal: null });
 }, 120_000);
 
-test("a log whose reader is gone stops no request", async () => {
+test("a log whose reader is gone delays no request", async () => {
   const node = await startWordy({ redirection: "2> >(true)" });
   await sayMuch(node, 100);
   expect(await node.metric(DROPPED)).toBeGreaterThan(0);
