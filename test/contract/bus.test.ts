@@ -13,7 +13,7 @@ busContract("memory", async () => {
 
 const choice = await chooseServer(redis);
 for (const count of [1, 2]) {
-  describeWith(redis, choice, `over Redis, ${count} of them`, (start) => {
+  describeWith(redis, choice, `over Redis with ${count} servers`, (start) => {
     const servers: RedisServer[] = [];
     beforeAll(async () => {
       for (let index = 0; index < count; index++) servers.push(await start());

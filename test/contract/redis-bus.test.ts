@@ -18,7 +18,7 @@ vi.setConfig({ testTimeout: 30_000 });
 const encode = (text: string) => new TextEncoder().encode(text);
 const decode = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
 
-describeWith(redis, await chooseRedisProcess(), "the bus over a Redis in trouble", () => {
+describeWith(redis, await chooseRedisProcess(), "the bus over a failing Redis", () => {
   async function startOne(): Promise<RedisProcess> {
     const server = await startRedis();
     onTestFinished(() => server.stop());

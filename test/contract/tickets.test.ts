@@ -77,7 +77,7 @@ describeWith(redis, await chooseServer(redis), "over Redis", (start) => {
   });
 });
 
-describeWith(redis, await chooseServer(redis, { own: true }), "over a Redis that is frozen", (start) => {
+describeWith(redis, await chooseServer(redis, { own: true }), "over a frozen Redis", (start) => {
   test("tickets become unavailable within a short time", async () => {
     const server = await start();
     const tickets = await open(server.url, "e");

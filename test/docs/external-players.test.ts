@@ -72,35 +72,38 @@ test.each(PAGES)(
   60_000,
 );
 
-testWithCurl("the player of the page obeys, beats, and gives its place up when it is killed", async () => {
-  const url = await startCar();
-  const { folder, remove } = await makeFolder();
-  onTestFinished(remove);
-  const script = readPage(PAGES[0]!).blocks.find(({ info }) => info === "bash")!.text;
-  const file = join(folder, "player.sh");
-  await writeFile(file, script.replace(SHOWN_URL, url));
-  const post = async (path: string, body: object = {}) => {
-    const headers = { "Content-Type": "application/json" };
-    const response = await fetch(`${url}${path}`, { method: "POST", headers, body: JSON.stringify(body) });
-    expect(response.status, path).toBe(200);
-  };
-  await post("/session/create", { id: "song", agentId: "music_agent", userId: "ann" });
-  const player = spawn("bash", [file, "song"], { stdio: ["ignore", "pipe", "inherit"] });
-  onTestFinished(() => void player.kill("SIGKILL"));
-  const lines = createInterface(player.stdout)[Symbol.asyncIterator]();
-  const next = async () => (await lines.next()).value;
-  await post("/session/song/activate");
-  expect(await next()).toBe("play");
-  await post("/session/create", { id: "left", agentId: "prompt_agent", userId: "ann", activate: true });
-  expect(await next()).toBe("play at -14 dB");
-  await post("/session/left/archive");
-  expect(await next()).toBe("play");
-  await post("/session/create", { id: "ring", agentId: "phone_agent", userId: "ann", activate: true });
-  expect(await next()).toBe("silence");
-  await post("/session/ring/archive");
-  expect(await next()).toBe("play");
-  const stream = await SseReader.open(`${url}/session/song/events`);
-  player.kill("SIGKILL");
-  const { data } = await stream.find(({ data }) => data["reason"] === "lease_expired");
-  expect(data).toMatchObject({ from: "active.idle", to: "paused", event: "yield" });
-});
+testWithCurl(
+  "the player of the page follows its session, sends heartbeats, and loses its place when it is killed",
+  async () => {
+    const url = await startCar();
+    const { folder, remove } = await makeFolder();
+    onTestFinished(remove);
+    const script = readPage(PAGES[0]!).blocks.find(({ info }) => info === "bash")!.text;
+    const file = join(folder, "player.sh");
+    await writeFile(file, script.replace(SHOWN_URL, url));
+    const post = async (path: string, body: object = {}) => {
+      const headers = { "Content-Type": "application/json" };
+      const response = await fetch(`${url}${path}`, { method: "POST", headers, body: JSON.stringify(body) });
+      expect(response.status, path).toBe(200);
+    };
+    await post("/session/create", { id: "song", agentId: "music_agent", userId: "ann" });
+    const player = spawn("bash", [file, "song"], { stdio: ["ignore", "pipe", "inherit"] });
+    onTestFinished(() => void player.kill("SIGKILL"));
+    const lines = createInterface(player.stdout)[Symbol.asyncIterator]();
+    const next = async () => (await lines.next()).value;
+    await post("/session/song/activate");
+    expect(await next()).toBe("play");
+    await post("/session/create", { id: "left", agentId: "prompt_agent", userId: "ann", activate: true });
+    expect(await next()).toBe("play at -14 dB");
+    await post("/session/left/archive");
+    expect(await next()).toBe("play");
+    await post("/session/create", { id: "ring", agentId: "phone_agent", userId: "ann", activate: true });
+    expect(await next()).toBe("silence");
+    await post("/session/ring/archive");
+    expect(await next()).toBe("play");
+    const stream = await SseReader.open(`${url}/session/song/events`);
+    player.kill("SIGKILL");
+    const { data } = await stream.find(({ data }) => data["reason"] === "lease_expired");
+    expect(data).toMatchObject({ from: "active.idle", to: "paused", event: "yield" });
+  },
+);

@@ -26,7 +26,7 @@ const WORDS = /"((?:[^"\\]|\\.)*)"|'([^']*)'|(\S+)/g;
 const wordsOf = (line: string) =>
   [...line.matchAll(WORDS)].map(([, double, single, plain]) => double ?? single ?? plain!);
 
-describeWith(POSTGRES, await chooseServer(POSTGRES), "several nodes, as pages show them", (startPostgres) => {
+describeWith(POSTGRES, await chooseServer(POSTGRES), "several nodes as the pages show them", (startPostgres) => {
   const postgres = serverOf(startPostgres);
   const closing: (() => unknown)[] = [];
   let store: string;

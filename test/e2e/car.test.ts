@@ -4,7 +4,7 @@ import { playDrive } from "../../examples/car/drive.ts";
 import { SONG_LEVEL } from "../../examples/car/sound/song.ts";
 import { testWithSound } from "../support/agents/sound-programs.ts";
 
-testWithSound("a drive in the car of the example is heard as loud as the states of its sessions say", async () => {
+testWithSound("every sound of the example's car has the volume of its session's state", async () => {
   await using car = await Car.open();
   const printed: string[] = [];
   const { heard, measurements } = await playDrive(car, (line) => printed.push(line));

@@ -111,7 +111,7 @@ describe("a reader that reconnects to a gateway behind it", () => {
 });
 
 describe("a connection", () => {
-  test("a resumed connection that was bound to more sessions meanwhile continues from its own places", async () => {
+  test("a resumed connection that was bound to more sessions meanwhile continues from its own positions", async () => {
     let view: Promise<void> = Promise.resolve();
     const { gateway, feed, pass, read } = openSide((store) => ({
       viewSession: async (id, messages) => {

@@ -11,7 +11,7 @@ const CATALOG = { agents: [{ name: "general", adapter: { kind: "scripted", repli
 /** More than a worker runs at a time. */
 const CROWD = 280;
 
-await describeClusters("one user's 280 chats", (servers) => {
+await describeClusters("280 chats of one user", (servers) => {
   test.each(["ask", "play"])(
     "280 chats of one user do not delay another user's answer, over BullMQ (%s)",
     async (content) => {

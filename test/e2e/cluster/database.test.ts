@@ -67,4 +67,4 @@ async function suite(servers: Parameters<Parameters<typeof describeClusters>[1]>
   );
 }
 
-await describeClusters("a PostgreSQL that", suite, { own: true });
+await describeClusters("a restart of PostgreSQL", suite, { own: true });

@@ -64,7 +64,7 @@ const CASES: [name: string, settings: (servers: ClusterServers) => Promise<Recor
   ],
 ];
 
-await describeClusters("a node of several does not start", (servers) => {
+await describeClusters("the start of a node in a cluster", (servers) => {
   async function refusalOf(node: ChildServer): Promise<string> {
     await within(ENDED_MS, "refusing to start", node.ended);
     expect(await node.ended).toEqual({ code: 1, signal: null });

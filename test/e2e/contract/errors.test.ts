@@ -216,7 +216,7 @@ describe("the Host of a request", () => {
     ["127.0.0.1", "evil.example"],
     ["evil.example", "127.0.0.1"],
     ["127.0.0.1", "127.0.0.1"],
-  ])("the name a node is called by is 400 if it is given twice, as %s and %s", async (first, second) => {
+  ])("a request with two Host headers is 400, as %s and %s", async (first, second) => {
     const client = await RawSocket.open(node.url);
     await client.send(`GET /agents HTTP/1.1\r\nHost: ${first}\r\nhOST: ${second}\r\nConnection: close\r\n\r\n`);
     await client.closed;

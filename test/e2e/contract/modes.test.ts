@@ -60,7 +60,7 @@ async function open(settings: Record<string, string>) {
 const toolsOf = ({ tools = [] }: Asked) => tools.map((tool) => tool.function.name);
 
 function suite(settings: () => Promise<Record<string, string>>): void {
-  test("a mode selects the tools of a turn; the first one counts until another is chosen, also after a restart", async () => {
+  test("a mode selects the tools of a turn; the first one applies until another is chosen, also after a restart", async () => {
     const stage = await open(await settings());
     const { id } = (await stage.create()).session;
     expect(await stage.turn(id)).toEqual({ tools: ["sub-agent"], instructions: "Be brief." });
@@ -125,9 +125,9 @@ function suite(settings: () => Promise<Record<string, string>>): void {
   });
 }
 
-describe("on SQLite,", () => suite(async () => ({})));
+describe("on SQLite", () => suite(async () => ({})));
 
-describeWith(POSTGRES, await chooseServer(POSTGRES), "on PostgreSQL,", (start) => {
+describeWith(POSTGRES, await chooseServer(POSTGRES), "on PostgreSQL", (start) => {
   const server = serverOf(start);
   suite(async () => ({ INTERLOCK_STORE: await makeDatabase(server()) }));
 });

@@ -117,9 +117,9 @@ function suite(startNode: () => Promise<NodeUnderTest>): void {
 const agents = [{ name: GOOD, priority: 20, adapter: { kind: "scripted", replies: [{ say: ["Hello."] }] } }];
 const catalog = { default_agent: GOOD };
 
-describe("NUL or half a character, on SQLite,", () => suite(() => NodeUnderTest.start({ agents, catalog })));
+describe("NUL or half a character on SQLite", () => suite(() => NodeUnderTest.start({ agents, catalog })));
 
-describeWith(POSTGRES, await chooseServer(POSTGRES), "NUL or half a character, on PostgreSQL,", (start) => {
+describeWith(POSTGRES, await chooseServer(POSTGRES), "NUL or half a character on PostgreSQL", (start) => {
   const server = serverOf(start);
   suite(async () => {
     const { url } = await server().makeDatabase();

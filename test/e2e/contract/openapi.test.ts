@@ -60,16 +60,20 @@ describe.each([
 ])("the document of a node %s", (_, node) => {
   const name = `${node === open ? "open" : "guarded"}.json`;
 
-  testWithPrograms(["redocly"], "passes Redocly's recommended rules without an error or a warning", async () => {
-    expect(await redocly((await download(node, name)).file)).toEqual([]);
-  });
+  testWithPrograms(
+    ["redocly"],
+    "the document passes Redocly's recommended rules without an error or a warning",
+    async () => {
+      expect(await redocly((await download(node, name)).file)).toEqual([]);
+    },
+  );
 
-  testWithPrograms(["spectral"], "passes Spectral's recommended rules without a finding", async () => {
+  testWithPrograms(["spectral"], "the document passes Spectral's recommended rules without a finding", async () => {
     expect(await spectral((await download(node, name)).file)).toEqual([]);
   });
 });
 
-testWithPrograms(["redocly", "spectral"], "a document with faults is found out by both programs", async () => {
+testWithPrograms(["redocly", "spectral"], "both programs find the faults of a faulty document", async () => {
   const { text } = await download(open, "open.json");
   const broken = JSON.parse(text);
   delete broken.paths["/agents"].get.operationId;
@@ -128,7 +132,7 @@ describe("a client that openapi-typescript generates", () => {
 
   testWithPrograms(
     ["openapi-typescript", "tsc"],
-    "compiles strictly as docs/protocol.md shows it, and has a conversation with a node",
+    "the generated client of docs/protocol.md compiles under strict, and talks to a node",
     async () => {
       const blocks = readPage("docs/protocol.md").blocks.filter(({ info }) => info === "ts");
       expect(blocks).toHaveLength(1);
@@ -140,7 +144,7 @@ describe("a client that openapi-typescript generates", () => {
 
   testWithPrograms(
     ["openapi-typescript", "tsc"],
-    "knows keys, bodyless writes, failures, tickets and the events of each stream",
+    "the generated client has types for keys, bodyless writes, failures, tickets and events of streams",
     async () => {
       await copyFile(join(root, "test/outside-programs/client.ts"), join(folder, "client.ts"));
       await compile(guarded, "client.ts");

@@ -198,9 +198,9 @@ function suite(settings: () => Promise<Record<string, string>>): void {
   });
 }
 
-describe("a summary, on SQLite,", () => suite(async () => ({})));
+describe("a summary on SQLite", () => suite(async () => ({})));
 
-describeWith(POSTGRES, await chooseServer(POSTGRES), "a summary, on PostgreSQL,", (start) => {
+describeWith(POSTGRES, await chooseServer(POSTGRES), "a summary on PostgreSQL", (start) => {
   const server = serverOf(start);
   suite(async () => ({ INTERLOCK_STORE: await makeDatabase(server()) }));
 });

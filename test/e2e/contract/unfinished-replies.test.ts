@@ -78,9 +78,9 @@ function suite(settings: () => Promise<Record<string, string>>): void {
   });
 }
 
-describe("a reply, on SQLite,", () => suite(async () => ({})));
+describe("a reply on SQLite", () => suite(async () => ({})));
 
-describeWith(POSTGRES, await chooseServer(POSTGRES), "a reply, on PostgreSQL,", (start) => {
+describeWith(POSTGRES, await chooseServer(POSTGRES), "a reply on PostgreSQL", (start) => {
   const server = serverOf(start);
   suite(async () => ({ INTERLOCK_STORE: await makeDatabase(server()) }));
 });

@@ -47,7 +47,7 @@ async function goOn(installation: Installation, key?: string): Promise<{ node: C
 const seqsUpTo = (head: number) => Array.from({ length: head }, (_, n) => n + 1);
 const isEnd = (runId: string) => (event: ServerEvent) => event.type === "complete" && event.data.runId === runId;
 
-describeWithNginx("nginx as deploy/nginx.conf has it", () => {
+describeWithNginx("nginx with deploy/nginx.conf", () => {
   test("the proxy answers event streams with an empty stream while no node is up, and other requests with 502", async () => {
     const proxy = await startNginx(await freePort());
     const origin = "http://page.test";

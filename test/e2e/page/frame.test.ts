@@ -142,7 +142,7 @@ describeInChromium("the page's frame", (open) => {
     await page.getByText("No floor is in use. Open one, and start a session on it.").waitFor();
   });
 
-  test("announces new decisions to screen readers in every view, at most one in two seconds", async () => {
+  test("every view announces new decisions to screen readers, at most one in two seconds", async () => {
     const ann = new E2eClient(node);
     const { floorId } = await ann.hold("music");
     const { page } = await open(`${node.url}/#/timeline/${encodeURIComponent(floorId)}`);
@@ -164,7 +164,7 @@ describeInChromium("the page's frame", (open) => {
     expect(Number(second) - Number(first)).toBeGreaterThan(1_900);
   });
 
-  test("announces no decision from before the page was opened", async () => {
+  test("a decision from before the page was opened is not announced", async () => {
     const ann = new E2eClient(node);
     const { floorId } = await ann.hold("music");
     const { page } = await open(node.url);
@@ -184,7 +184,7 @@ describeInChromium("the page's frame", (open) => {
     await expect.poll(() => told.textContent()).toMatch(/^Phone \(90\) got the floor/);
   });
 
-  test("has its bar in one line on a tablet, also in Chinese and while a session waits", async () => {
+  test("the bar fits one line on a tablet, in Chinese too, and while a session waits", async () => {
     const ann = new E2eClient(node);
     const { id, floorId } = await ann.hold("general");
     await ann.say(id, "ask");

@@ -81,7 +81,7 @@ function keysOf(page: Page, path: string): () => Promise<(string | null)[]> {
   return () => Promise.all(sent.map((request) => request.headerValue("idempotency-key")));
 }
 
-describeInChromium("the page survives", (open) => {
+describeInChromium("the page during outages", (open) => {
   test("messages typed during a restart of the server are sent once it is back, exactly once", async () => {
     const folder = await mkdtemp(join(tmpdir(), "interlock-restart-"));
     onTestFinished(() => rm(folder, { recursive: true }));

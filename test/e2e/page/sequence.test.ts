@@ -45,7 +45,7 @@ describeInChromium("the sequence view", (open) => {
     expect(faults).toEqual([]);
   });
 
-  test("on a narrow screen names the two parties of a message, and folds all columns to dots", async () => {
+  test("the sequence view on a narrow screen names both parties of a message, and folds all columns to dots", async () => {
     const { view } = await drive();
     const { page, faults } = await open(view("sequence"), { viewport: { width: 390, height: 844 } });
     const refused = row(page, /Arbiter to Client:.*Chat \(10\) was refused: 10 is less than 90 of Phone\./);

@@ -275,7 +275,7 @@ describeInChromium("the session view", (open) => {
     await expect.poll(() => page.getByLabel("Mode").count()).toBe(0);
   });
 
-  test("shows until when an external agent's lease lasts, and why it lost the floor", async () => {
+  test("the view of an external agent's session shows the end of its lease, and why it lost the floor", async () => {
     const { id, address } = await makeSession("radio");
     const program = keepLease(createClient({ baseUrl: node.url }), id, true);
     onTestFinished(() => program.stop());

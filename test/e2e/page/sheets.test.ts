@@ -24,8 +24,8 @@ async function drive() {
   return { music, phone, floor, address: `${node.url}/#/floor/${floor}` };
 }
 
-describeInChromium("what stands beside the floor", (open) => {
-  test("on a phone the newest decision is a line, which opens all as a sheet; Escape and a press outside close it", async () => {
+describeInChromium("the panels beside the floor", (open) => {
+  test("on a phone the newest decision is a line that opens a sheet of all; Escape or a press outside closes it", async () => {
     const { address } = await drive();
     const { page, faults } = await open(address, PHONE);
     const opener = page.getByRole("button", { name: /^Decisions Chat \(10\) was refused/ });
@@ -52,7 +52,7 @@ describeInChromium("what stands beside the floor", (open) => {
     expect(faults).toEqual([]);
   });
 
-  test("on a phone the sessions are a sheet, with their search, which leads to one", async () => {
+  test("on a phone the sessions and their search are a sheet, from which one is opened", async () => {
     const { address, music } = await drive();
     const { page, faults } = await open(address, PHONE);
     await page.getByRole("article", { name: "Music: paused" }).waitFor();
@@ -71,7 +71,7 @@ describeInChromium("what stands beside the floor", (open) => {
     expect(faults).toEqual([]);
   });
 
-  test("on a phone an empty floor has its agents next, also with the keyboard, and the line of decisions at the bottom", async () => {
+  test("on a phone an empty floor is followed by the agents, in the focus order too, with the decisions at the bottom", async () => {
     const { page } = await open(`${node.url}/#/floor/u%3A${node.newUser()}`, PHONE);
     const line = page.getByRole("button", { name: /^Decisions/ });
     const agents = page.getByRole("region", { name: "Agents", exact: true });
@@ -88,7 +88,7 @@ describeInChromium("what stands beside the floor", (open) => {
     await agents.getByRole("button").first().and(page.locator(":focus")).waitFor();
   });
 
-  test("with more room, tabs choose the agents or the sessions, with the arrow keys too; / leads to the search", async () => {
+  test("on a larger screen tabs choose agents or sessions, with the arrow keys too, and / focuses the search", async () => {
     const { address } = await drive();
     const { page, faults } = await open(address);
     const tab = (name: string) => page.getByRole("tab", { name, exact: true });
@@ -117,8 +117,8 @@ describeInChromium("what stands beside the floor", (open) => {
   });
 });
 
-describeInChromium("what a wide screen has room for", (open) => {
-  test("the five minutes before the moment, a lane for each session that was there", async () => {
+describeInChromium("the panels of a wide screen", (open) => {
+  test("the floor view shows the five minutes before the moment, with a lane for each session of that time", async () => {
     const { page, faults } = await open(`${node.url}/#/floor`, WIDE);
     const saved = await saveLog([0, 100, 600], afterAll);
     await page.locator("input[type=file]").first().setInputFiles(saved);
@@ -142,7 +142,7 @@ describeInChromium("what a wide screen has room for", (open) => {
     expect(faults).toEqual([]);
   });
 
-  test("the session's machine beside its conversation, as it is and as it was", async () => {
+  test("the session view shows the session's machine beside its conversation, now and at a past moment", async () => {
     const { floor, music } = await drive();
     const { page, faults } = await open(`${node.url}/#/session/${floor}/${music.id}`, WIDE);
     const machine = page.getByRole("region", { name: "Machine", exact: true });

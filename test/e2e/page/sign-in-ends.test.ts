@@ -72,7 +72,7 @@ async function expectSilence(page: Page, { sent, refused }: Watched): Promise<vo
   expect(refused).toEqual([...new Set(refused)]);
 }
 
-describeInChromium("the page whose sign-in ends", (open) => {
+describeInChromium("the page after its sign-in expired", (open) => {
   /** Signed in, with timers that the test can move. */
   async function openSignedIn(url: string, token: string, options?: BrowserContextOptions) {
     const { page } = await open(new URL(url).origin, options);
@@ -255,7 +255,7 @@ describeInChromium("the page whose sign-in ends", (open) => {
     expect(await other.getByText("Hello there.").count()).toBe(0);
   });
 
-  test("continues in all tabs after one sign-in, and sends what waited there", async () => {
+  test("one sign-in lets all tabs continue, and their waiting commands are sent", async () => {
     const file = await writeTemporary("keys.yaml", keysFile([{ owner: "ann", key: KEY }]), onTestFinished);
     const node = await NodeUnderTest.start({ pageFolder, settings: { INTERLOCK_AUTH: `keys:${file}` } });
     onTestFinished(() => node.stop());

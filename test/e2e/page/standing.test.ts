@@ -14,7 +14,7 @@ type Place = { id: string; floorId: string };
 const addressOf = (view: string, { id, floorId }: Place) =>
   `${node.url}/#/${view}/${encodeURIComponent(floorId)}/${id}`;
 
-describeInChromium("where a session stands", (open) => {
+describeInChromium("the explanation of a session's state", (open) => {
   test("a paused session's view explains which session paused it, with which priorities, and what resumes it", async () => {
     const ann = new E2eClient(node);
     const music = await ann.hold("music_agent");

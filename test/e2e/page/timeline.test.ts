@@ -234,7 +234,7 @@ describeInChromium("the timeline", (open) => {
     await expect.poll(() => page.getByText("⋯ 2h").count()).toBe(0);
   });
 
-  test("shows all fields of the chosen event beside the lanes, closes them, and on a phone shows them as a sheet", async () => {
+  test("all fields of the chosen event are shown beside the lanes, on a phone as a sheet, and can be closed", async () => {
     const { address } = await drive();
     const { page, faults } = await open(address);
     const lines = page.getByRole("region", { name: "Events" }).getByRole("button");
@@ -260,7 +260,7 @@ describeInChromium("the timeline", (open) => {
     expect(faults).toEqual([]);
   });
 
-  test("keeps the colours of the states, and marks what is chosen by a border, in the forced colours of a system", async () => {
+  test("the timeline keeps the colours of states in forced colours, and marks the choice by a border", async () => {
     const { address } = await drive();
     const { page } = await open(address, { forcedColors: "active" });
     await page.getByRole("img", { name: /3 decisions/ }).waitFor();

@@ -96,8 +96,8 @@ describeInChromium("fingers on the timeline", (open) => {
   });
 });
 
-describeInChromium("buttons for fingers", (open) => {
-  test("are at least 44 px high: in the floor, a session and the machine", async () => {
+describeInChromium("buttons on touch screens", (open) => {
+  test("buttons are at least 44 px high on touch screens: in the floor, session and machine views", async () => {
     const user = new E2eClient(node);
     const { id, floorId } = await user.hold("general");
     await user.talk(id, "hello");

@@ -10,7 +10,7 @@ import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 const folder = await mkdtemp(join(tmpdir(), "interlock-promtool-"));
 afterAll(() => rm(folder, { recursive: true }));
 
-testWithPromtool("promtool has nothing to say against the metrics of a node that did something", async () => {
+testWithPromtool("promtool finds no fault in the metrics of a node that did some work", async () => {
   const node = await NodeUnderTest.start();
   try {
     const user = new E2eClient(node);

@@ -43,7 +43,7 @@ describe("lanes", () => {
     expect([from, to]).toEqual([AT, AT + 8_000]);
   });
 
-  test("lanes within a span are those of the sessions that were there at some time of it", () => {
+  test("the lanes of a span are those of the sessions that existed at some time in it", () => {
     const lane = (sessionId: string, start: number, endsAt?: number) => ({
       sessionId,
       title: sessionId,
