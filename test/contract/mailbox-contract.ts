@@ -95,7 +95,7 @@ export function mailboxContract(name: string, open: () => Promise<BusSubject>): 
       expect(await mail.asker.mailbox.ask(next)).toEqual(replyOf(next.commandId));
     });
 
-    test("answers in another order than the requests reach their own requests", async () => {
+    test("answers that arrive in another order reach the right requests", async () => {
       await serveAll();
       mail.asker.bus.fates.push("delay", "delay", "delay");
       const envelopes = [envelopeOf(), envelopeOf(), envelopeOf()];

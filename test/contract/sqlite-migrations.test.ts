@@ -61,7 +61,7 @@ async function readAll(store: Store) {
   };
 }
 
-test("a database from before logs had blocks keeps its logs, and is usable", async () => {
+test("a database of a version without blocks of log keeps its logs, and is usable", async () => {
   const { file, folder, remove } = await makeFolder();
   onTestFinished(remove);
   const store = await openStore(file);

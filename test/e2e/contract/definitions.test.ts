@@ -97,7 +97,7 @@ describe("an agent that is defined in a workspace", () => {
     expect((await ann.messages(outside.id)).at(-1)?.content).toBe("No one.");
   });
 
-  test("a defined agent is accepted by what-if, by its name within its workspace", async () => {
+  test("what-if finds a defined agent by its name within its workspace only", async () => {
     const [ann, workspaceId] = [new E2eClient(node), newWorkspace()];
     await define({ workspaceId });
     await ann.hold("music");

@@ -133,7 +133,7 @@ describe("a heartbeat", () => {
   });
 });
 
-describe("a participant that is not heard from", () => {
+describe("a silent participant", () => {
   test("a silent participant gives up the floor, with an event for it and one for the session that resumes, and is counted", async () => {
     const ann = new E2eClient(node);
     const music = await ann.hold("slow_music");

@@ -42,7 +42,7 @@ async function keptMessage(stream: SseReader, messageId: string): Promise<Stream
   return stream.events.find(isWhole) ?? (await stream.find(isWhole));
 }
 
-describe("what readers were sent is kept", () => {
+describe("text that readers received", () => {
   test("text that readers received is kept after an abort, whose answer does not wait for it", async () => {
     const { ann, id, stream, runId, messageId } = await listen();
     await accepted(ann.send({ type: "abort", sessionId: id }));

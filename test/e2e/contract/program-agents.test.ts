@@ -51,7 +51,7 @@ describe("an agent that is a program", () => {
     ["command", commandAdapter("flood", "lines")],
     ["acp", acpAdapter()],
   ])(
-    "the output of an agent that is a program (%s) is cut at a hundred megabytes' limit, with a clear error",
+    "a hundred megabytes of output of a program (%s) are cut at the limit, with a clear error",
     async (name, adapter) => {
       const { play } = await open({ [name]: adapter });
       const { events } = await play(name, "floods");

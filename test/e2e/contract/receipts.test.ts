@@ -47,7 +47,7 @@ describe("a write whose session is deleted meanwhile", () => {
   });
 });
 
-describe("a write that is refused before the floor is asked", () => {
+describe("a write that is refused before it reaches the floor", () => {
   test("a write that was refused before it reached the floor is decided again when repeated, until it succeeds", async () => {
     const ann = new E2eClient(node);
     const options = newKey();

@@ -190,7 +190,7 @@ describe("an answer that contains a session or a floor", () => {
 });
 
 describe("a session", () => {
-  test("a session is shown by its id only", async () => {
+  test("a session is read by its id, and an unknown or malformed id is refused", async () => {
     const ann = new E2eClient(node);
     const session = await ann.create("music");
     expect((await accepted(node.get(`/session/${session.id}`))).session).toEqual(session);

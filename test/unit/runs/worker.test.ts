@@ -118,7 +118,7 @@ describe("a run", () => {
     expect(await stage.eventsOf("ann", "error")).toMatchObject([{ errorCode: "agent_not_found", runId: "run-ann" }]);
   });
 
-  test("a run of an agent whose program another worker has is left to that worker", async () => {
+  test("a run whose agent's program is on another worker is left to that worker", async () => {
     const stage = await WorkerStage.open();
     const lacking = await stage.startWorker({ lackingMs: 60_000 });
     lacking.lacks.add("music");
@@ -205,7 +205,7 @@ describe("a run", () => {
   });
 });
 
-describe("a run that two workers are given", () => {
+describe("a run that two workers receive", () => {
   test("a run that two workers receive is driven by one: the other learns that it is claimed, and leaves it", async () => {
     const stage = await WorkerStage.open();
     const workers = [await stage.startWorker(), await stage.startWorker()];
