@@ -1,9 +1,10 @@
-import { useEffect, useRef, useState } from "react";
+import { memo, useEffect, useRef, useState } from "react";
 import { timeOf } from "../log/log-event.ts";
-import { useHere } from "../moment/here.tsx";
+import { type Here, useHere } from "../moment/here.tsx";
 import { clockOf } from "../moment/moment-text.ts";
 import { usePaintedTheme } from "../parts/screen/use-painted-theme.ts";
 import { useNow } from "../parts/use-now.ts";
+import { usePaced } from "../parts/use-paced.ts";
 import { PLAIN_AXIS } from "../timeline/folding.ts";
 import { laneIndex, lanesWithin } from "../timeline/lanes.ts";
 import { LANE_PX, paintLanes } from "../timeline/paint-lanes.ts";
@@ -13,11 +14,17 @@ import styles from "./recent-lanes.module.css";
 const RECENT_MS = 5 * 60_000;
 /** Of more sessions, the newest are shown. */
 const MAX_LANES = 10;
+/** The picture is at most this old, in ms: it need not follow each step while the moment is dragged. */
+const PAINTED_MS = 200;
 
 /** The sessions of the five minutes before the shown moment: which had the floor when, and which were paused. */
 export function RecentLanes() {
+  return <Lanes here={usePaced(useHere(), PAINTED_MS)} />;
+}
+
+const Lanes = memo(function Lanes({ here }: { here: Here }) {
   const { say, language } = useWords();
-  const { log, count, isLive, linkTo, agentName } = useHere();
+  const { log, count, isLive, linkTo, agentName } = here;
   const { events, revision } = log;
   const [index] = useState(laneIndex);
   const { lanes: all, marksOf } = index.of(events);
@@ -59,4 +66,4 @@ export function RecentLanes() {
       </p>
     </section>
   );
-}
+});
