@@ -62,7 +62,7 @@ export function Stack({ floor, whatIf }: { floor: FloorPicture; whatIf: WhatIf |
       <div>
         <h2>{say("stack.queued", { count: queued.length })}</h2>
         {queued.length === 0 && fate !== "queued" && <p className={styles["quiet"]}>{say("stack.nonequeued")}</p>}
-        <Cards sessions={queued} effects={effects} />
+        <Cards sessions={queued} effects={effects} isNumbered />
         {fate === "queued" && ghost}
       </div>
     </div>
@@ -72,15 +72,22 @@ export function Stack({ floor, whatIf }: { floor: FloorPicture; whatIf: WhatIf |
 interface CardsProps {
   sessions: readonly Session[];
   effects: ReadonlyMap<string, Effect> | undefined;
+  /** Whether the cards show their places, from 1. */
+  isNumbered?: boolean;
 }
 
-function Cards({ sessions, effects }: CardsProps): ReactNode {
+function Cards({ sessions, effects, isNumbered }: CardsProps): ReactNode {
   const { say } = useWords();
   const { isLive } = useHere();
   return (
     <>
       {sessions.slice(0, MAX_CARDS).map((session, place) => (
-        <Card key={isLive ? session.id : place} session={session} effect={effects?.get(session.id)} />
+        <Card
+          key={isLive ? session.id : place}
+          session={session}
+          place={isNumbered ? place + 1 : undefined}
+          effect={effects?.get(session.id)}
+        />
       ))}
       {sessions.length > MAX_CARDS && (
         <p className={styles["quiet"]}>{say("stack.more", { count: sessions.length - MAX_CARDS })}</p>
@@ -92,11 +99,13 @@ function Cards({ sessions, effects }: CardsProps): ReactNode {
 interface CardProps {
   session: Session;
   isFront?: boolean;
+  /** In the queue, from 1. */
+  place?: number | undefined;
   /** The effect of the considered start on the session. */
   effect?: Effect | undefined;
 }
 
-function Card({ session, isFront = false, effect }: CardProps) {
+function Card({ session, isFront = false, place, effect }: CardProps) {
   const { say, language } = useWords();
   const client = useClient();
   const { agents, agentName, isLive, floorId = "", linkTo } = useHere();
@@ -118,6 +127,7 @@ function Card({ session, isFront = false, effect }: CardProps) {
       aria-label={`${name}: ${say(`state.${look}`)}`}
     >
       <header>
+        {place !== undefined && <span className={styles["place"]}>{place}.</span>}
         <StateSign look={look} />
         <a data-row href={linkTo("session", { floorId, sessionId: id })}>
           <b>{name}</b>

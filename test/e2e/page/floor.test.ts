@@ -30,7 +30,8 @@ describeInChromium("the floor view", (open) => {
     await agentButton(page, "Phone").click();
     await holderCard(page).getByText("Phone").waitFor();
     await page.getByRole("article", { name: "Music: paused" }).getByText("interrupted by Phone").waitFor();
-    await page.getByText("Phone (90) got the floor: 90 against 20, Music is paused.").waitFor();
+    const decisions = page.getByRole("region", { name: "Decisions", exact: true });
+    await decisions.getByText("Phone (90) got the floor: 90 against 20, Music is paused.").waitFor();
 
     await agentButton(page, "Weather").click();
     await page.getByRole("alert").getByText("Weather (30) was refused: 30 is less than 90 of Phone.").waitFor();
@@ -98,6 +99,19 @@ describeInChromium("the floor view", (open) => {
     await expect.poll(() => page.getByLabel("emergency").isChecked()).toBe(true);
     await node.post(`/floor/u%3A${userId}/stop-all`);
     await page.getByText("The floor is free. Choose an agent to start a session.").waitFor();
+  });
+
+  test("the floor view numbers the sessions that wait", async () => {
+    const userId = node.newUser();
+    for (const agentId of ["navigation", "patient", "patient"]) {
+      const { session } = (await node.post("/session/create", { agentId, userId })).body;
+      await node.post(`/session/${session.id}/activate`);
+    }
+    const { page } = await open(addressOf(userId));
+    const waiting = page.getByRole("article", { name: "Patient: waits" });
+    await expect
+      .poll(async () => (await waiting.allInnerTexts()).map((text) => text.slice(0, 2)))
+      .toEqual(["1.", "2."]);
   });
 
   test("the floor view sends messages to the holder, and shows its last message", async () => {

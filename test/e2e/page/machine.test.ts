@@ -61,7 +61,10 @@ describeInChromium("the machine view", (open) => {
     await agents.getByRole("button", { name: /^Prompt/ }).click();
     const card = page.getByRole("article", { name: "Music Agent: quieter" });
     await card.getByText("-14 dB").waitFor();
-    await page.getByText("Prompt Agent (80) got the floor: 80 against 20, Music Agent is heard quieter.").waitFor();
+    const decisions = page.getByRole("region", { name: "Decisions", exact: true });
+    await decisions
+      .getByText("Prompt Agent (80) got the floor: 80 against 20, Music Agent is heard quieter.")
+      .waitFor();
     await page.getByRole("navigation").getByRole("link", { name: "Timeline" }).click();
     await page.getByText("duck active.idle → ducked.idle -14 dB").waitFor();
     // The heights of the painted pixels in the first lane, column by column.

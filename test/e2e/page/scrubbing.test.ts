@@ -35,15 +35,16 @@ const scrubTo = (page: Page, count: number) =>
 })()`);
 
 /**
- * The elements that are added to and removed from the view from now on, by tag; `text` counts changes of texts and
- * attributes.
+ * The elements that are added to and removed from the view from now on, by tag; `changed` counts changes of texts and
+ * attributes. The details of an event are left out: they follow the moment later, and differ from event to event.
  */
 const watchView = (page: Page) =>
   page.evaluate(`(() => {
     window.made = [];
     window.changed = 0;
     new MutationObserver((records) => {
-      for (const { type, addedNodes, removedNodes } of records) {
+      for (const { type, target, addedNodes, removedNodes } of records) {
+        if ((target.closest ? target : target.parentElement)?.closest('section[aria-label="Event"]')) continue;
         const elements = [...addedNodes, ...removedNodes].filter((each) => each instanceof Element);
         window.made.push(...elements.map(({ tagName }) => tagName));
         if (type !== "childList") window.changed += 1;

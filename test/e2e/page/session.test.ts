@@ -377,7 +377,7 @@ describeInChromium("the session view", (open) => {
     await pickFile(wrong);
     await elsewhere.getByText(/Not opened: .*JSON/).waitFor();
     await pickFile(saved);
-    await elsewhere.getByRole("link", { name: /^Music/ }).waitFor();
+    await elsewhere.getByRole("link", { name: "Music hello" }).waitFor();
     await elsewhere.getByRole("navigation").getByRole("link", { name: "Floor" }).click();
     await elsewhere
       .getByRole("article", { name: /Music|music/ })

@@ -122,5 +122,7 @@ describeInChromium("the floor, session and machine views", (open) => {
     await page.locator("main h1").first().waitFor();
     await page.locator('main [data-key="P"]').first().waitFor();
     await expect.poll(() => alert.count()).toBe(0);
+    // The page may still be reading when it is closed.
+    await page.unrouteAll({ behavior: "ignoreErrors" });
   });
 });

@@ -55,7 +55,7 @@ describeInChromium("the timeline", (open) => {
     await page.getByRole("link", { name: "Music hello" }).waitFor();
     await page.getByRole("link", { name: /^Phone/ }).waitFor();
     await page.getByLabel("Which events").selectOption("refused");
-    await page.getByText("Chat (10) was refused: 10 is less than 90 of Phone.").waitFor();
+    await page.locator("main").getByText("Chat (10) was refused: 10 is less than 90 of Phone.").waitFor();
     await page.getByText(/^1 of \d+$/).waitFor();
     await page.getByLabel("Which events").selectOption("all");
     await page.getByRole("heading", { name: "Timeline" }).click();
