@@ -1,25 +1,17 @@
-import { clockOf } from "../moment/moment-text.ts";
 import { LineText } from "../parts/event-text.tsx";
 import { useWords } from "../words/words.tsx";
-import { type NameOf, toneOf, useExchangeLine } from "./exchange-line.ts";
-import { type Column, type Exchange, placeIn } from "./exchanges.ts";
+import { ExchangeButton, type ExchangeRowProps } from "./exchange-button.tsx";
+import { useExchangeLine } from "./exchange-line.ts";
+import { placeIn } from "./exchanges.ts";
 import styles from "./folded-row.module.css";
 
 /** The height of a row, in px. */
 export const FOLDED_PX = 52;
 
-export interface ExchangeRowProps {
-  columns: readonly Column[];
-  nameOf: NameOf;
-  exchange: Exchange;
-  isNow: boolean;
-  onChoose: () => void;
-}
-
 /** A message on a narrow screen: its two parties by name, all columns as dots, and its text below. */
 export function FoldedRow({ exchange, columns, nameOf, isNow, onChoose }: ExchangeRowProps) {
-  const { say, language } = useWords();
-  const { from, to, at } = exchange;
+  const { say } = useWords();
+  const { from, to } = exchange;
   const [start, end] = [placeIn(columns, from), placeIn(columns, to)];
   const line = useExchangeLine(exchange);
   const partOf = (place: number) =>
@@ -29,14 +21,7 @@ export function FoldedRow({ exchange, columns, nameOf, isNow, onChoose }: Exchan
         ? "way"
         : "off";
   return (
-    <button
-      type="button"
-      className={styles["row"]}
-      data-tone={toneOf(exchange)}
-      aria-current={isNow ? "true" : undefined}
-      onClick={onChoose}
-    >
-      <time>{clockOf(at, language, true)}</time>
+    <ExchangeButton className={styles["row"]} exchange={exchange} isNow={isNow} onChoose={onChoose}>
       <span
         className={styles["dots"]}
         role="img"
@@ -51,6 +36,6 @@ export function FoldedRow({ exchange, columns, nameOf, isNow, onChoose }: Exchan
       <span className={styles["text"]}>
         <LineText line={line} />
       </span>
-    </button>
+    </ExchangeButton>
   );
 }

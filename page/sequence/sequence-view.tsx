@@ -8,9 +8,10 @@ import { LineText } from "../parts/event-text.tsx";
 import { Rows } from "../parts/rows.tsx";
 import { useMedia } from "../parts/screen/use-media.ts";
 import { useWords } from "../words/words.tsx";
-import { type NameOf, toneOf, useExchangeLine } from "./exchange-line.ts";
+import { ExchangeButton, type ExchangeRowProps } from "./exchange-button.tsx";
+import { type NameOf, useExchangeLine } from "./exchange-line.ts";
 import { type Column, columnsOf, exchangeIndex, firstFrom, placeIn } from "./exchanges.ts";
-import { type ExchangeRowProps, FOLDED_PX, FoldedRow } from "./folded-row.tsx";
+import { FOLDED_PX, FoldedRow } from "./folded-row.tsx";
 import styles from "./sequence.module.css";
 
 const ROW_PX = 40;
@@ -149,8 +150,8 @@ const LifeLines = memo(function LifeLines({ count }: { count: number }) {
 const middleOf = (place: number): number => TIME_PX + (place + 0.5) * COLUMN_PX;
 
 function ExchangeRow({ exchange, columns, nameOf, isNow, onChoose }: ExchangeRowProps) {
-  const { say, language } = useWords();
-  const { from, to, at } = exchange;
+  const { say } = useWords();
+  const { from, to } = exchange;
   const [first, second] = [placeIn(columns, from), placeIn(columns, to)];
   const [start, end] = [middleOf(first), middleOf(second)];
   const other = columns[first] === undefined ? from : columns[second] === undefined ? to : undefined;
@@ -158,14 +159,7 @@ function ExchangeRow({ exchange, columns, nameOf, isNow, onChoose }: ExchangeRow
   const isSelf = start === end;
   const line = useExchangeLine(exchange);
   return (
-    <button
-      type="button"
-      className={styles["row"]}
-      data-tone={toneOf(exchange)}
-      aria-current={isNow ? "true" : undefined}
-      onClick={onChoose}
-    >
-      <time>{clockOf(at, language, true)}</time>
+    <ExchangeButton className={styles["row"]} exchange={exchange} isNow={isNow} onChoose={onChoose}>
       <span
         className={styles["arrow"]}
         role="img"
@@ -178,7 +172,7 @@ function ExchangeRow({ exchange, columns, nameOf, isNow, onChoose }: ExchangeRow
         {other && `${nameOf(other)}: `}
         <LineText line={line} />
       </span>
-    </button>
+    </ExchangeButton>
   );
 }
 
