@@ -6,6 +6,7 @@ import { usePaintedTheme } from "../parts/screen/use-painted-theme.ts";
 import { useNow } from "../parts/use-now.ts";
 import { usePaced } from "../parts/use-paced.ts";
 import { PLAIN_AXIS } from "../timeline/folding.ts";
+import { LaneName } from "../timeline/lane-name.tsx";
 import { laneIndex, lanesWithin } from "../timeline/lanes.ts";
 import { LANE_PX, paintLanes } from "../timeline/paint-lanes.ts";
 import { useWords } from "../words/words.tsx";
@@ -50,11 +51,13 @@ const Lanes = memo(function Lanes({ here }: { here: Here }) {
         <div className={styles["lanes"]} style={{ height: lanes.length * LANE_PX }}>
           <ul>
             {lanes.map(({ sessionId, agentId, title }) => (
-              <li key={sessionId} style={{ height: LANE_PX }}>
-                <a href={linkTo("session", { sessionId })} title={title}>
-                  {agentName(agentId)} <small>{title}</small>
-                </a>
-              </li>
+              <LaneName
+                key={sessionId}
+                agent={agentName(agentId)}
+                title={title}
+                href={linkTo("session", { sessionId })}
+                style={{ height: LANE_PX }}
+              />
             ))}
           </ul>
           <canvas ref={canvas} role="img" aria-label={say("recent.picture", { sessions: lanes.length })} />

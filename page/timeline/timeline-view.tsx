@@ -11,6 +11,7 @@ import { EventList } from "./event-list.tsx";
 import { lengthText } from "./folding.ts";
 import { useInspector } from "./inspector.tsx";
 import { PRESETS } from "./kinds.ts";
+import { LaneName } from "./lane-name.tsx";
 import { laneIndex, moved, zoomed } from "./lanes.ts";
 import { Overview } from "./overview.tsx";
 import { LANE_PX, paintLanes } from "./paint-lanes.ts";
@@ -160,11 +161,13 @@ export function TimelineView() {
         <div className={styles["all"]} style={{ height: lanes.length * LANE_PX }}>
           <ul className={styles["names"]}>
             {lanes.slice(seen.first, seen.first + Math.max(0, rows)).map(({ sessionId, title, agentId }, index) => (
-              <li key={sessionId} style={{ transform: `translateY(${(seen.first + index) * LANE_PX}px)` }}>
-                <a href={linkTo("session", { sessionId })} title={title}>
-                  {agentName(agentId)} <small>{title}</small>
-                </a>
-              </li>
+              <LaneName
+                key={sessionId}
+                agent={agentName(agentId)}
+                title={title}
+                href={linkTo("session", { sessionId })}
+                style={{ transform: `translateY(${(seen.first + index) * LANE_PX}px)` }}
+              />
             ))}
           </ul>
           <div className={styles["field"]} {...fingers}>
