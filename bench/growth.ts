@@ -9,6 +9,7 @@ import { SystemClock } from "../src/system-clock.ts";
 import { Child } from "./support/child.ts";
 import { measureCost, type Send } from "./support/command-rate.ts";
 import { Connection } from "./support/connection.ts";
+import { newSession } from "./support/generated-log.ts";
 import { median } from "./support/statistics.ts";
 import type { Row } from "./support/table.ts";
 
@@ -80,20 +81,13 @@ async function fill(file: string, sessions: number): Promise<void> {
 
 function oldSession(id: string, floorId: FloorId, at: number): Session {
   return {
+    ...newSession(at),
     id: id as SessionId,
     title: `talk ${id}`,
     agentId: "music" as Session["agentId"],
     floorId,
     state: "archived",
-    activity: "idle",
     priority: 20,
-    interruptible: true,
-    createdAt: at,
-    updatedAt: at,
-    lastActivityAt: at,
-    messageCount: 0,
-    tokenUsage: { used: 0, breakdown: { input: 0, output: 0, cacheRead: 0, cacheCreation: 0 } },
-    agentSessions: {},
   };
 }
 

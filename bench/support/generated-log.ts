@@ -1,3 +1,5 @@
+import type { Session } from "../../src/protocol/session.ts";
+
 /** Sessions that are paused at the same time. */
 const MAX_PAUSED = 8;
 
@@ -58,7 +60,8 @@ export function generateLog(count: number, sessions: number): string {
   return JSON.stringify({ format: "interlock-floor-log", version: 1, floorId, events: events.slice(0, count) });
 }
 
-function newSession(at: number): object {
+/** What all generated sessions have in common. */
+export function newSession(at: number): Omit<Session, "id" | "title" | "agentId" | "floorId" | "priority"> {
   return {
     state: "created",
     activity: "idle",
