@@ -72,6 +72,17 @@ async function expectSilence(page: Page, { sent, refused }: Watched): Promise<vo
   expect(refused).toEqual([...new Set(refused)]);
 }
 
+/** A node that knows these keys, and an active session of ann's on it. */
+async function startWithSession(users: Parameters<typeof keysFile>[0], agentId = "general") {
+  const file = await writeTemporary("keys.yaml", keysFile(users), onTestFinished);
+  const node = await NodeUnderTest.start({ pageFolder, settings: { INTERLOCK_AUTH: `keys:${file}` } });
+  onTestFinished(() => node.stop());
+  const ann = new Caller(node, KEY);
+  const { session } = await accepted(ann.post("/session/create", { agentId, userId: "ann", activate: true }));
+  const floor = encodeURIComponent(session.floorId);
+  return { node, ann, session, floor, address: `${node.url}/#/session/${floor}/${session.id}` };
+}
+
 describeInChromium("the page after its sign-in expired", (open) => {
   /** Signed in, with timers that the test can move. */
   async function openSignedIn(url: string, token: string, options?: BrowserContextOptions) {
@@ -163,13 +174,7 @@ describeInChromium("the page after its sign-in expired", (open) => {
 
   test("the page asks for a sign-in while its stream still runs, if a command or a read is refused first", async () => {
     const keys = [{ owner: "ann", key: KEY, operator: true }];
-    const file = await writeTemporary("keys.yaml", keysFile(keys), onTestFinished);
-    const node = await NodeUnderTest.start({ pageFolder, settings: { INTERLOCK_AUTH: `keys:${file}` } });
-    onTestFinished(() => node.stop());
-    const ann = new Caller(node, KEY);
-    const fields = { agentId: "music", userId: "ann", activate: true };
-    const { session } = await accepted(ann.post("/session/create", fields));
-    const floor = encodeURIComponent(session.floorId);
+    const { node, ann, session, floor } = await startWithSession(keys, "music");
     const { page, watched } = await openSignedIn(`${node.url}/#/floor/${floor}`, KEY);
     await connected(page);
     const pause = page.getByRole("main").getByRole("button", { name: "Pause", exact: true }).first();
@@ -203,13 +208,7 @@ describeInChromium("the page after its sign-in expired", (open) => {
       { owner: "ann", key: KEY, operator: true },
       { owner: "ben", key: OTHER_KEY, operator: true },
     ];
-    const file = await writeTemporary("keys.yaml", keysFile(users), onTestFinished);
-    const node = await NodeUnderTest.start({ pageFolder, settings: { INTERLOCK_AUTH: `keys:${file}` } });
-    onTestFinished(() => node.stop());
-    const ann = new Caller(node, KEY);
-    const fields = { agentId: "general", userId: "ann", activate: true };
-    const { session } = await accepted(ann.post("/session/create", fields));
-    const address = `${node.url}/#/session/${encodeURIComponent(session.floorId)}/${session.id}`;
+    const { ann, session, address } = await startWithSession(users);
     const { page, watched } = await openSignedIn(address, KEY);
     await sayUnrecognized(page, "hello");
 
@@ -234,14 +233,8 @@ describeInChromium("the page after its sign-in expired", (open) => {
       { owner: "ann", key: KEY },
       { owner: "ben", key: OTHER_KEY },
     ];
-    const file = await writeTemporary("keys.yaml", keysFile(users), onTestFinished);
-    const node = await NodeUnderTest.start({ pageFolder, settings: { INTERLOCK_AUTH: `keys:${file}` } });
-    onTestFinished(() => node.stop());
-    const ann = new Caller(node, KEY);
-    const fields = { agentId: "general", userId: "ann", activate: true };
-    const { session } = await accepted(ann.post("/session/create", fields));
+    const { ann, session, address } = await startWithSession(users);
     await accepted(ann.post("/message", { type: "chat", sessionId: session.id, content: "hello" }));
-    const address = `${node.url}/#/session/${encodeURIComponent(session.floorId)}/${session.id}`;
     const { page } = await openSignedIn(address, KEY);
     const other = await page.context().newPage();
     await other.goto(address);
@@ -256,13 +249,7 @@ describeInChromium("the page after its sign-in expired", (open) => {
   });
 
   test("one sign-in lets all tabs continue, and their waiting commands are sent", async () => {
-    const file = await writeTemporary("keys.yaml", keysFile([{ owner: "ann", key: KEY }]), onTestFinished);
-    const node = await NodeUnderTest.start({ pageFolder, settings: { INTERLOCK_AUTH: `keys:${file}` } });
-    onTestFinished(() => node.stop());
-    const ann = new Caller(node, KEY);
-    const fields = { agentId: "general", userId: "ann", activate: true };
-    const { session } = await accepted(ann.post("/session/create", fields));
-    const address = `${node.url}/#/session/${encodeURIComponent(session.floorId)}/${session.id}`;
+    const { ann, session, address } = await startWithSession([{ owner: "ann", key: KEY }]);
     const { page } = await openSignedIn(address, KEY);
     const other = await page.context().newPage();
     await other.goto(address);
