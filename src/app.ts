@@ -100,6 +100,7 @@ async function openNode({ settings, env, log, pageFolder }: Required<AppOptions>
   const shape = opened.use(await openShape(settings, log));
   const { store, bus, clock } = shape;
   const access = opened.use(await openAccess(settings, shape, log));
+  // Undefined until the agents are made from the catalogue: the start itself warns of them then.
   let agents: Registry | undefined;
   const onChange = () => agents && warnOfUnavailable(agents, log);
   const catalog = opened.use(await openCatalog(settings.configPath, reading.catalog, shape, log, onChange));

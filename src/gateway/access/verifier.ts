@@ -16,7 +16,7 @@ export interface Verified {
 export interface Verifier {
   /** @throws AppError `unauthorized` for an invalid token, `unavailable` if it cannot be verified at the moment */
   verify(token: string): Promise<Verified>;
-  /** Whether a key that this verifier knew is no longer published. What it signed is not valid any more. */
+  /** Whether a key that this verifier knew is no longer published. The tokens that it signed are no longer valid. */
   isWithdrawn(keyId: string): boolean;
   close(): void;
 }
