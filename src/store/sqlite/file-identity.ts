@@ -1,38 +1,93 @@
-import { statSync } from "node:fs";
+import { type BigIntStats, statSync } from "node:fs";
+import { dirname } from "node:path";
 
 /** The path now names another file than the open one, so a restart would not find what is written. */
 export class FileMoved extends Error {
   override readonly name = "FileMoved";
 }
 
+/**
+ * How long a folder's time of change has to stay the same before it is trusted, in ms. File systems record times in
+ * steps of up to two seconds (FAT), and a change in the same step would not alter the time.
+ */
+const SETTLE_MS = 3_000;
+
+type Stat = (path: string) => BigIntStats | undefined;
+
+const statFile: Stat = (path) => statSync(path, { bigint: true, throwIfNoEntry: false });
+
+const tellApart = (facts: BigIntStats | undefined): string | undefined => facts && `${facts.dev}:${facts.ino}`;
+
 /** The file's device and inode number; undefined if the path does not exist. */
 export function identityOf(path: string): string | undefined {
-  const facts = statSync(path, { bigint: true, throwIfNoEntry: false });
-  return facts && `${facts.dev}:${facts.ino}`;
+  return tellApart(statFile(path));
 }
 
-/** Detects that a database file or its write-ahead log was moved, removed or replaced while it is open. */
+/**
+ * Detects that a database file or its write-ahead log was moved, removed or replaced while it is open.
+ *
+ * The log's own times are not read for every commit: Linux then records a new time with its next write, and the commit
+ * waits for this time to be on disk too. Each of the changes above also alters the folder's time of change, which
+ * nobody can set. While this time stays the same, the files are those of the last check.
+ */
 export class FileGuard {
   readonly #file: string;
   readonly #identity: string | undefined;
+  readonly #monotonic: () => number;
+  readonly #stat: Stat;
   #log: string | undefined;
+  /** The folder's identity and time of change, and since when they have been the same. */
+  #folder = "";
+  #since = 0;
+  /** The folder at the last check of both files, once its time was trusted. */
+  #checked: string | undefined;
 
-  /** @param identity the file when the store was opened */
-  constructor(file: string, identity: string | undefined) {
+  /**
+   * @param identity the file when the store was opened
+   * @param monotonic ms since an arbitrary start
+   */
+  constructor(
+    file: string,
+    identity: string | undefined,
+    { monotonic = () => performance.now(), stat = statFile }: { monotonic?: () => number; stat?: Stat } = {},
+  ) {
     this.#file = file;
     this.#identity = identity;
+    this.#monotonic = monotonic;
+    this.#stat = stat;
   }
 
   /** @throws FileMoved */
   checkFile(): void {
-    if (identityOf(this.#file) === this.#identity) return;
-    throw new FileMoved(`${this.#file} was moved, removed or replaced while it was open: put it back`);
+    if (this.#readFolder() !== this.#checked) this.#compareFile();
   }
 
   /** Call it after a commit, when the write-ahead log exists. @throws FileMoved */
   check(): void {
-    this.checkFile();
-    const log = identityOf(`${this.#file}-wal`);
+    const folder = this.#readFolder();
+    if (folder === this.#checked) return;
+    this.#compareFile();
+    this.#compareLog();
+    if (this.#monotonic() - this.#since >= SETTLE_MS) this.#checked = folder;
+  }
+
+  #readFolder(): string {
+    const facts = this.#stat(dirname(this.#file));
+    const folder = `${tellApart(facts)}:${facts?.ctimeNs}`;
+    if (folder !== this.#folder) {
+      this.#folder = folder;
+      this.#since = this.#monotonic();
+    }
+    return folder;
+  }
+
+  #compareFile(): void {
+    if (tellApart(this.#stat(this.#file)) === this.#identity) return;
+    throw new FileMoved(`${this.#file} was moved, removed or replaced while it was open: put it back`);
+  }
+
+  #compareLog(): void {
+    const log = tellApart(this.#stat(`${this.#file}-wal`));
     this.#log ??= log;
     if (log !== undefined && log === this.#log) return;
     throw new FileMoved(
