@@ -361,12 +361,12 @@ async function openTracing(env: NonNullable<AppOptions["env"]>, about: SpanFacts
 /** Open what authenticates callers; undefined when authentication is off. */
 async function openAccess(
   { auth, issuer, audience, rateLimits, bus }: Settings,
-  { store: { epoch }, clock }: Shape,
+  { store: { epoch }, bus: messages, clock }: Shape,
   log: Logger,
 ): Promise<(Access & AsyncDisposable) | undefined> {
   if (auth === "none") return undefined;
   await using opened = new AsyncDisposableStack();
-  const verifier = await openVerifier(auth, { issuer, audience, clock, log });
+  const verifier = await openVerifier(auth, { issuer, audience, clock, log, bus: messages, epoch });
   opened.defer(() => verifier.close());
   const access: Access = { verifier, rateLimits, tickets: new MemoryTickets(clock) };
   if (bus.kind !== "memory") {

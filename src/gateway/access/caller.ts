@@ -11,7 +11,7 @@ export interface Caller {
   isOperator: boolean;
   /** When the caller's credential expires, in ms since 1970; absent if it does not. */
   expiresAt?: number | undefined;
-  /** The published key behind the caller's credential, if it has an id. The credential ends with it. */
+  /** The published key behind the caller's credential, if there is one. The credential ends with it. */
   keyId?: string | undefined;
 }
 

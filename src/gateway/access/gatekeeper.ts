@@ -81,7 +81,9 @@ export class Gatekeeper {
       if (!credential) throw new AppError("unauthorized");
       if (credential.kind === "token") return await this.#verify(credential);
       const caller = await tickets.redeem(credential.ticket);
-      if (this.#isWithdrawn(caller)) throw new AppError("unauthorized", "The key behind the ticket was withdrawn.");
+      // Another node may have issued the ticket, for a key that this one has not met.
+      const isValid = caller.keyId === undefined || (await this.#options.verifier.isPublished(caller.keyId));
+      if (!isValid) throw new AppError("unauthorized", "The key behind the ticket was withdrawn.");
       return caller;
     } catch (error) {
       if (error instanceof AppError && error.code === "unauthorized") await limiter.countRefused(request);

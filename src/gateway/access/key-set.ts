@@ -1,96 +1,182 @@
-import type { JWTVerifyGetKey } from "jose";
+import type { JWTVerifyOptions } from "jose";
+import type { Bus, Subscription } from "../../bus/bus.ts";
 import { AppError } from "../../protocol/errors.ts";
 import type { Clock, Timer } from "../../protocol/ports/clock.ts";
 import type { Logger } from "../../protocol/ports/logger.ts";
-import { RecentMap } from "../../protocol/recent-map.ts";
+import { keepListening } from "../streams/keep-listening.ts";
+import { PublishedKeys, type VerifiedToken } from "./published-keys.ts";
 
 /** How often the set is fetched again, in ms. A key that was withdrawn is accepted for up to this time. */
 const REFRESH_MS = 600_000;
 /** … and after a failed fetch. Until then the known keys stay valid. */
 const RETRY_MS = 60_000;
 /**
- * An unknown key in a token may mean that the set has changed. The set is fetched for that reason this many times at
- * once …
+ * A token that no known key verifies may mean that the set has changed, as does the notice of another node. The set is
+ * fetched for these reasons this many times at once …
  */
 const FETCHES = 5;
 /** … and then once in this many ms, so that tokens with made-up keys cannot flood the identity provider. */
 const FETCH_EVERY_MS = 10_000;
-/** Withdrawn keys that are remembered, more than a provider withdraws while streams are open. */
-const MAX_WITHDRAWN = 256;
+/** A set is a few kilobytes. */
+const MAX_SET_BYTES = 1_048_576;
 
 export interface KeySetOptions {
   clock: Clock;
   log: Logger;
+  bus: Bus;
+  /** The store's name, which separates the topics of installations. */
+  epoch: string;
 }
 
 /**
  * The keys that an identity provider publishes (JWKS). A set that could not be fetched yet is fetched again with each
- * token.
+ * token. A node that finds keys withdrawn tells the others, which then fetch the set too.
  */
-export function openKeySet(
-  url: string,
-  { createRemoteJWKSet, errors }: typeof import("jose"),
-  { clock, log }: KeySetOptions,
-): { find: JWTVerifyGetKey; isWithdrawn(keyId: string): boolean; close(): void } {
-  // This module decides when to fetch.
-  const never = Number.POSITIVE_INFINITY;
-  const keys = createRemoteJWKSet(new URL(url), { cooldownDuration: never, cacheMaxAge: never });
-  const allowance = new Allowance(clock);
-  const withdrawn = new RecentMap<string, true>(MAX_WITHDRAWN);
-  const publishedIds = () => new Set(keys.jwks()?.keys.flatMap(({ kid }) => kid ?? []));
-  const reload = async (): Promise<void> => {
-    const before = publishedIds();
-    await keys.reload();
-    const now = publishedIds();
-    for (const kid of before) if (!now.has(kid)) withdrawn.set(kid, true);
-    for (const kid of now) withdrawn.delete(kid);
-  };
-  let timer: Timer | undefined;
-  let isClosed = false;
-  const refresh = async (): Promise<void> => {
-    let delayMs = REFRESH_MS;
-    try {
-      await reload();
-    } catch (error) {
-      delayMs = RETRY_MS;
-      log.warn({ err: error, url }, "the keys that tokens are signed with could not be fetched");
-    }
-    if (!isClosed) timer = clock.after(delayMs, () => void refresh());
-  };
-  // The first fetch runs in the background.
-  void refresh();
+export class KeySet {
+  readonly #url: string;
+  readonly #jose: typeof import("jose");
+  readonly #options: KeySetOptions;
+  readonly #topic: string;
+  readonly #remote: ReturnType<typeof import("jose").createRemoteJWKSet>;
+  readonly #allowance: Allowance;
+  #keys: PublishedKeys | undefined;
+  #timer: Timer | undefined;
+  /** Whether the timer stands for a notice of another node. */
+  #isNoticed = false;
+  #isClosed = false;
+  #subscription: Subscription | undefined;
+  #forget = () => {};
 
-  /** @throws AppError `unavailable` */
-  const fetched = async <T>(work: () => Promise<T>): Promise<T> => {
+  /** The first fetch runs in the background. */
+  static async open(url: string, jose: typeof import("jose"), options: KeySetOptions): Promise<KeySet> {
+    const set = new KeySet(url, jose, options);
+    void set.#refresh();
+    await set.#listen();
+    return set;
+  }
+
+  private constructor(url: string, jose: typeof import("jose"), options: KeySetOptions) {
+    this.#url = url;
+    this.#jose = jose;
+    this.#options = options;
+    this.#topic = `${options.epoch}.keys`;
+    // This class decides when to fetch.
+    const never = Number.POSITIVE_INFINITY;
+    const fetching = { cooldownDuration: never, cacheMaxAge: never, [jose.customFetch]: fetchBounded };
+    this.#remote = jose.createRemoteJWKSet(new URL(url), fetching);
+    this.#allowance = new Allowance(options.clock);
+  }
+
+  /**
+   * The content of a token; undefined if no published key verifies its signature.
+   *
+   * @throws AppError `unavailable`; errors of jose for other faults of the token
+   */
+  verify(token: string, options: JWTVerifyOptions): Promise<VerifiedToken | undefined> {
+    return this.#find((keys) => keys.verify(token, options));
+  }
+
+  /** Whether a key that this node found published was withdrawn since. */
+  isWithdrawn(keyId: string): boolean {
+    return this.#keys !== undefined && !this.#keys.has(keyId);
+  }
+
+  /**
+   * Whether a key that any node found published is published now.
+   *
+   * @throws AppError `unavailable`
+   */
+  async isPublished(keyId: string): Promise<boolean> {
+    return (await this.#find(async (keys) => keys.has(keyId) || undefined)) ?? false;
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#timer?.cancel();
+    this.#forget();
+    this.#subscription?.end();
+  }
+
+  /** Look something up in the set. What is not found is looked up again in a newer set. */
+  async #find<T>(look: (keys: PublishedKeys) => Promise<T | undefined>): Promise<T | undefined> {
+    if (!this.#keys) await this.#demand(() => this.#load());
+    const found = await look(this.#keys!);
+    if (found !== undefined || !this.#allowance.take()) return found;
+    await this.#demand(() => this.#reload());
+    return look(this.#keys!);
+  }
+
+  async #demand(fetched: () => Promise<void>): Promise<void> {
     try {
-      return await work();
-    } catch (error) {
-      // The fault is the token's: its key is unknown, ambiguous or of an unsupported type.
-      const isTokens =
-        error instanceof errors.JWKSNoMatchingKey ||
-        error instanceof errors.JWKSMultipleMatchingKeys ||
-        error instanceof errors.JOSENotSupported;
-      if (isTokens) throw error;
+      await fetched();
+    } catch {
       throw new AppError("unavailable", "The keys that tokens are signed with cannot be fetched at the moment.");
     }
-  };
-  return {
-    find: async (header, token) => {
-      try {
-        return await fetched(() => keys(header, token));
-      } catch (error) {
-        if (!(error instanceof errors.JWKSNoMatchingKey) || !allowance.take()) throw error;
-        await fetched(reload);
-        return keys(header, token);
-      }
-    },
-    isWithdrawn: (keyId) => withdrawn.has(keyId),
-    close() {
-      isClosed = true;
-      timer?.cancel();
-    },
-  };
+  }
+
+  /** Fetch the set anew: a fetch that is under way may have begun before the set changed. */
+  async #reload(): Promise<void> {
+    if (this.#remote.reloading) await this.#remote.reload().catch(() => {});
+    await this.#load();
+  }
+
+  async #load(): Promise<void> {
+    await this.#remote.reload();
+    const former = this.#keys;
+    this.#keys = new PublishedKeys(this.#remote.jwks()!, this.#jose);
+    if (!former || this.#keys.includes(former)) return;
+    this.#options.log.info({ url: this.#url }, "the identity provider withdrew keys that tokens are signed with");
+    void this.#options.bus.publish(this.#topic, new Uint8Array());
+  }
+
+  async #refresh(): Promise<void> {
+    this.#isNoticed = false;
+    let delayMs = REFRESH_MS;
+    try {
+      await this.#reload();
+    } catch (error) {
+      delayMs = RETRY_MS;
+      this.#options.log.warn(
+        { err: error, url: this.#url },
+        "the keys that tokens are signed with could not be fetched",
+      );
+    }
+    if (!this.#isNoticed) this.#schedule(delayMs);
+  }
+
+  #schedule(delayMs: number): void {
+    this.#timer?.cancel();
+    if (!this.#isClosed) this.#timer = this.#options.clock.after(delayMs, () => void this.#refresh());
+  }
+
+  async #listen(): Promise<void> {
+    const { bus } = this.#options;
+    const hear = () => this.#notice();
+    // Notices are lost while the bus is away.
+    this.#forget = bus.onRecovered(hear);
+    const subscription = await keepListening(bus, this.#topic, hear, hear);
+    this.#subscription = subscription;
+    if (this.#isClosed) subscription.end();
+  }
+
+  #notice(): void {
+    if (this.#isNoticed) return;
+    this.#isNoticed = true;
+    this.#schedule(this.#allowance.take() ? 0 : FETCH_EVERY_MS);
+  }
 }
+
+const fetchBounded = async (url: string, init: RequestInit): Promise<Response> => {
+  const response = await fetch(url, init);
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  for await (const chunk of response.body ?? []) {
+    size += chunk.length;
+    if (size > MAX_SET_BYTES) throw new Error(`the set of keys is larger than ${MAX_SET_BYTES} bytes`);
+    chunks.push(chunk);
+  }
+  return new Response(Buffer.concat(chunks), { status: response.status });
+};
 
 /** A token bucket: a burst, then one per interval. */
 class Allowance {

@@ -1,9 +1,9 @@
-import type { JWTPayload, JWTVerifyGetKey, JWTVerifyOptions, JWTVerifyResult } from "jose";
+import type { JWTPayload, JWTVerifyOptions } from "jose";
 import type { AuthSetting } from "../../config/auth-setting.ts";
 import { readBounded, whyUnreadable } from "../../config/bounded-file.ts";
 import { AppError } from "../../protocol/errors.ts";
 import { Name } from "../../protocol/ids.ts";
-import { openKeySet } from "./key-set.ts";
+import { KeySet } from "./key-set.ts";
 import type { Verified, Verifier, VerifierOptions } from "./verifier.ts";
 
 type TokenSetting = Exclude<AuthSetting, "none" | { kind: "keys" }>;
@@ -15,8 +15,10 @@ interface Keys {
    * The only accepted algorithms. A token's header chooses among these, and never between symmetric and public keys.
    */
   algorithms: string[];
-  find: Uint8Array | JWTVerifyGetKey;
+  /** Undefined if no key verifies the token's signature; other faults of the token are errors of jose. */
+  verify(token: string, options: JWTVerifyOptions): Promise<{ payload: JWTPayload; keyId?: string } | undefined>;
   isWithdrawn(keyId: string): boolean;
+  isPublished(keyId: string): Promise<boolean>;
   close(): void;
 }
 
@@ -57,10 +59,26 @@ export async function openTokenVerifier(setting: TokenSetting, options: Verifier
   const jose = await import("jose");
   const keys =
     setting.kind === "secret"
-      ? { algorithms: ["HS256"], find: await readSecret(setting.file), isWithdrawn: () => false, close() {} }
-      : { algorithms: PUBLIC_ALGORITHMS, ...openKeySet(setting.url, jose, options) };
+      ? secretKeys(await readSecret(setting.file), jose)
+      : publishedKeys(await KeySet.open(setting.url, jose, options));
   return new TokenVerifier(jose, keys, options);
 }
+
+const secretKeys = (secret: Uint8Array, { jwtVerify }: Jose): Keys => ({
+  algorithms: ["HS256"],
+  verify: (token, options) => jwtVerify(token, secret, options),
+  isWithdrawn: () => false,
+  isPublished: async () => true,
+  close() {},
+});
+
+const publishedKeys = (set: KeySet): Keys => ({
+  algorithms: PUBLIC_ALGORITHMS,
+  verify: (token, options) => set.verify(token, options),
+  isWithdrawn: (keyId) => set.isWithdrawn(keyId),
+  isPublished: (keyId) => set.isPublished(keyId),
+  close: () => set.close(),
+});
 
 class TokenVerifier implements Verifier {
   readonly #jose: Jose;
@@ -74,14 +92,14 @@ class TokenVerifier implements Verifier {
   }
 
   async verify(token: string): Promise<Verified> {
-    const { payload, protectedHeader } = await this.#read(token);
+    const { payload, keyId } = await this.#read(token);
     const ownerId = Name.safeParse(payload.sub);
     if (!ownerId.success) throw new AppError("unauthorized", "The token's sub is not a valid name.");
     return {
       ownerId: ownerId.data,
       isOperator: scopesOf(payload).includes(OPERATOR),
       expiresAt: Math.min(Math.ceil((payload.exp! + SKEW_S) * 1_000), END_OF_TIME_MS),
-      keyId: protectedHeader.kid,
+      keyId,
     };
   }
 
@@ -89,13 +107,17 @@ class TokenVerifier implements Verifier {
     return this.#keys.isWithdrawn(keyId);
   }
 
+  isPublished(keyId: string): Promise<boolean> {
+    return this.#keys.isPublished(keyId);
+  }
+
   close(): void {
     this.#keys.close();
   }
 
-  async #read(token: string): Promise<JWTVerifyResult> {
+  async #read(token: string): Promise<{ payload: JWTPayload; keyId?: string }> {
     const { issuer, audience, clock } = this.#options;
-    const { algorithms, find } = this.#keys;
+    const { algorithms } = this.#keys;
     const options: JWTVerifyOptions = {
       algorithms,
       requiredClaims: ["sub", "exp"],
@@ -104,9 +126,11 @@ class TokenVerifier implements Verifier {
       ...(issuer !== undefined && { issuer }),
       ...(audience !== undefined && { audience }),
     };
-    const { jwtVerify, errors } = this.#jose;
+    const { errors } = this.#jose;
     try {
-      return find instanceof Uint8Array ? await jwtVerify(token, find, options) : await jwtVerify(token, find, options);
+      const verified = await this.#keys.verify(token, options);
+      if (!verified) throw new errors.JWSSignatureVerificationFailed();
+      return verified;
     } catch (error) {
       if (error instanceof AppError) throw error;
       // The cause stays on the server, because it holds the token's claims.

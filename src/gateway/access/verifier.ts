@@ -1,3 +1,4 @@
+import type { Bus } from "../../bus/bus.ts";
 import type { Clock } from "../../protocol/ports/clock.ts";
 import type { Logger } from "../../protocol/ports/logger.ts";
 
@@ -8,7 +9,7 @@ export interface Verified {
   isOperator: boolean;
   /** When the token expires, in ms since 1970. */
   expiresAt?: number | undefined;
-  /** The `kid` of the published key that signed the token, if it has one. */
+  /** The published key that signed the token, the same on each node. */
   keyId?: string | undefined;
 }
 
@@ -18,6 +19,12 @@ export interface Verifier {
   verify(token: string): Promise<Verified>;
   /** Whether a key that this verifier knew is no longer published. The tokens that it signed are no longer valid. */
   isWithdrawn(keyId: string): boolean;
+  /**
+   * Whether a key that the verifier of any node knew is published.
+   *
+   * @throws AppError `unavailable` if that cannot be found out at the moment
+   */
+  isPublished(keyId: string): Promise<boolean>;
   close(): void;
 }
 
@@ -27,4 +34,7 @@ export interface VerifierOptions {
   audience: string | undefined;
   clock: Clock;
   log: Logger;
+  bus: Bus;
+  /** The store's name, which separates the topics of installations. */
+  epoch: string;
 }

@@ -247,6 +247,71 @@ describe("a token signed with a published key", () => {
     expect((await lasting.find("session_created")).sessionId).toBe(made.session.id);
   });
 
+  test.each<[string, string | undefined]>([
+    ["replaced under its own id", "signing"],
+    ["replaced, where keys have no id", undefined],
+  ])("a token is refused, and its streams and tickets end, once its key is %s", async (_, kid) => {
+    await using issuer = await TokenIssuer.start();
+    const [former, latter] = [await issuer.makeKeyNamed(kid), await issuer.makeKeyNamed(kid)];
+    issuer.publish(former);
+    const other = await start(issuer);
+    const ann = new Caller(other, await issuer.sign(former, { sub: "ann" }));
+    const stream = await ann.stream("/events");
+    const opened = (await accepted(ann.post("/ticket"))) as unknown as { ticket: string };
+    const ticketed = await other.stream(`/events?ticket=${opened.ticket}`);
+    const kept = (await accepted(ann.post("/ticket"))) as unknown as { ticket: string };
+    issuer.publish(latter);
+    // No known key verifies this token, which makes the node read the set.
+    const bob = new Caller(other, await issuer.sign(latter, { sub: "bob" }));
+    expect((await bob.get("/agents")).status).toBe(200);
+    const lasting = await bob.stream("/events");
+    for (const each of [stream, ticketed]) {
+      expect((await each.end()).at(-1)).toMatchObject({ type: "bye", data: { reason: "token_expired" } });
+    }
+    expect((await refused(ann.get("/agents"))).errorCode).toBe("unauthorized");
+    expect((await other.stream(`/events?ticket=${kept.ticket}`)).status).toBe(401);
+    const made = await accepted(bob.post("/session/create", { agentId: "chat" }));
+    expect((await lasting.find("session_created")).sessionId).toBe(made.session.id);
+  });
+
+  test("a token may be signed with any of several published keys without an id, and one of them is withdrawn alone", async () => {
+    await using issuer = await TokenIssuer.start();
+    const [one, two, unpublished] = [
+      await issuer.makeKeyNamed(undefined),
+      await issuer.makeKeyNamed(undefined),
+      await issuer.makeKeyNamed(undefined),
+    ];
+    const strange = [{ kty: "future", x: "eA" }, { kty: "RSA", n: "", e: "" }, { kty: "EC" }];
+    issuer.published = [...strange, one.publicJwk, two.publicJwk] as never;
+    const other = await start(issuer);
+    const ann = new Caller(other, await issuer.sign(one, { sub: "ann" }));
+    const bob = new Caller(other, await issuer.sign(two, { sub: "bob" }));
+    const [anns, bobs] = [await ann.stream("/events"), await bob.stream("/events")];
+    expect([anns.status, bobs.status]).toEqual([200, 200]);
+    issuer.publish(two);
+    expect((await judge(await issuer.sign(unpublished, { sub: "eve" }), other)).status).toBe(401);
+    expect((await anns.end()).at(-1)).toMatchObject({ type: "bye", data: { reason: "token_expired" } });
+    expect((await ann.get("/agents")).status).toBe(401);
+    const made = await accepted(bob.post("/session/create", { agentId: "chat" }));
+    expect((await bobs.find("session_created")).sessionId).toBe(made.session.id);
+  });
+
+  test("a token's streams go on when its key is published in another form", async () => {
+    await using issuer = await TokenIssuer.start();
+    const [key, next] = [await issuer.makeKey("RS256"), await issuer.makeKey()];
+    issuer.publish(key);
+    const other = await start(issuer);
+    const ann = new Caller(other, await issuer.sign(key, { sub: "ann" }));
+    const stream = await ann.stream("/events");
+    const { n, alg: _, ...rest } = key.publicJwk;
+    const padded = Buffer.concat([Buffer.alloc(1), Buffer.from(n!, "base64url")]).toString("base64url");
+    issuer.published = [{ ...rest, n: padded, x5t: "eA" }, next.publicJwk];
+    expect((await judge(await issuer.sign(next, { sub: "bob" }), other)).status).toBe(200);
+    const made = await accepted(ann.post("/session/create", { agentId: "chat" }));
+    expect((await stream.find("session_created")).sessionId).toBe(made.session.id);
+    expect((await judge(await issuer.sign(key, { sub: "ann", jti: "2" }), other)).status).toBe(200);
+  });
+
   test("a token of an unpublished key is 401, and does not make the node fetch the key set repeatedly", async () => {
     await using issuer = await TokenIssuer.start();
     issuer.publish(await issuer.makeKey());

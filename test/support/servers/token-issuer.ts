@@ -3,7 +3,8 @@ import { json, SmallServer } from "./small-server.ts";
 
 type Claims = JWTPayload & Record<string, unknown>;
 interface SigningKey {
-  kid: string;
+  /** Absent for a key that is published without an id. */
+  kid?: string;
   alg: string;
   privateKey: CryptoKey;
   publicJwk: JWK;
@@ -22,6 +23,8 @@ export class TokenIssuer {
   published: JWK[] = [];
   /** Whether requests for the keys fail. */
   isDown = false;
+  /** Answers to requests for the keys that begin meanwhile are sent after this, with the keys of when they began. */
+  delay: Promise<void> | undefined;
   readonly #server: SmallServer;
   #made = 0;
 
@@ -30,8 +33,9 @@ export class TokenIssuer {
   }
 
   static async start(): Promise<TokenIssuer> {
-    const server = await SmallServer.start((response, request) => {
+    const server = await SmallServer.start(async (response, request) => {
       const answer = issuer.isDown ? json({ error: "down" }, 500) : json({ keys: issuer.published });
+      await issuer.delay;
       return answer(response, request);
     });
     const issuer = new TokenIssuer(server);
@@ -52,11 +56,16 @@ export class TokenIssuer {
   }
 
   /** A key that is not published yet. */
-  async makeKey(alg = "ES256"): Promise<SigningKey> {
+  async makeKey(alg = "ES256"): Promise<SigningKey & { kid: string }> {
     this.#made += 1;
-    const kid = `key-${this.#made}`;
+    return { ...(await this.makeKeyNamed(`key-${this.#made}`, alg)), kid: `key-${this.#made}` };
+  }
+
+  /** The same, with this id, or with none. */
+  async makeKeyNamed(kid: string | undefined, alg = "ES256"): Promise<SigningKey> {
     const { privateKey, publicKey } = await generateKeyPair(alg, { extractable: true });
-    return { kid, alg, privateKey, publicJwk: { ...(await exportJWK(publicKey)), kid, alg, use: "sig" } };
+    const name = kid !== undefined && { kid };
+    return { ...name, alg, privateKey, publicJwk: { ...(await exportJWK(publicKey)), ...name, alg, use: "sig" } };
   }
 
   /** Publish exactly these keys. */
@@ -65,7 +74,7 @@ export class TokenIssuer {
   }
 
   sign({ kid, alg, privateKey }: SigningKey, claims: Claims): Promise<string> {
-    return sign(claims, { alg, kid }, privateKey);
+    return sign(claims, { alg, ...(kid !== undefined && { kid }) }, privateKey);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

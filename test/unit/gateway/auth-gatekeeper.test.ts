@@ -25,6 +25,7 @@ function stage(verify: (token: string) => Verified | undefined) {
       return verified;
     },
     isWithdrawn: () => false,
+    isPublished: async () => true,
     close() {},
   };
   const nobodyCounts = async () => {};

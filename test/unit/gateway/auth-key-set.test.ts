@@ -1,4 +1,5 @@
 import { describe, expect, onTestFinished, test } from "vitest";
+import { MemoryBus } from "../../../src/bus/memory-bus.ts";
 import { openVerifier } from "../../../src/gateway/access/gatekeeper.ts";
 import type { Verifier } from "../../../src/gateway/access/verifier.ts";
 import { turn, VirtualClock } from "../../support/runner/virtual-clock.ts";
@@ -12,7 +13,8 @@ async function stage() {
   onTestFinished(() => issuer[Symbol.asyncDispose]());
   const clock = new VirtualClock({ now: Date.now() });
   const log = new KeptLog();
-  const options = { issuer: undefined, audience: undefined, clock, log };
+  const bus = new MemoryBus();
+  const options = { issuer: undefined, audience: undefined, clock, log, bus, epoch: "test" };
   const open = async (): Promise<Verifier> => {
     const verifier = await openVerifier({ kind: "jwks", url: issuer.url }, options);
     onTestFinished(() => verifier.close());
@@ -21,7 +23,7 @@ async function stage() {
   };
   /** An expiry one hour after the end of any test. */
   const exp = nowS() + 86_400;
-  return { issuer, clock, log, open, claims: { sub: "ann", exp } };
+  return { issuer, clock, log, bus, open, claims: { sub: "ann", exp } };
 }
 
 /** The owner of a token, or the code of its refusal. */
@@ -80,6 +82,91 @@ describe("published keys", () => {
     issuer.publish(stranger);
     expect(await ask()).toBe("ann");
     expect(issuer.fetches).toBe(7);
+  });
+
+  test("published keys are fetched when another node finds some withdrawn, but not once for each of its messages", async () => {
+    const { issuer, clock, bus, open, claims } = await stage();
+    const [old, next] = [await issuer.makeKey(), await issuer.makeKey()];
+    issuer.publish(old, next);
+    const verifier = await open();
+    const token = await issuer.sign(old, claims);
+    expect(await judge(verifier, token)).toBe("ann");
+    const tell = () => bus.publish("test.keys", new Uint8Array());
+    const settle = async () => {
+      for (let index = 0; index < 50; index++) await turn();
+    };
+    issuer.publish(next);
+    await tell();
+    await clock.advance(0);
+    await issuer.whenFetched(2);
+    while ((await judge(verifier, token)) === "ann") await turn();
+    // Its own notice of the withdrawal, which it hears too, finds nothing new.
+    for (let index = 0; index < 50; index++) {
+      await tell();
+      await clock.advance(0);
+      await settle();
+    }
+    expect(issuer.fetches).toBeLessThanOrEqual(1 + 5);
+    const before = issuer.fetches;
+    await clock.advance(10_000);
+    await issuer.whenFetched(before + 1);
+    await settle();
+    expect(issuer.fetches).toBe(before + 1);
+  });
+
+  test("published keys are fetched anew when another node finds some withdrawn while an older fetch is under way", async () => {
+    const { issuer, clock, bus, open, claims } = await stage();
+    const [old, next] = [await issuer.makeKey(), await issuer.makeKey()];
+    issuer.publish(old, next);
+    const verifier = await open();
+    const token = await issuer.sign(old, claims);
+    expect(await judge(verifier, token)).toBe("ann");
+    const slow = Promise.withResolvers<void>();
+    issuer.delay = slow.promise;
+    await clock.advance(10 * MINUTE_MS);
+    await issuer.whenFetched(2);
+    issuer.delay = undefined;
+    issuer.publish(next);
+    await bus.publish("test.keys", new Uint8Array());
+    await clock.advance(0);
+    slow.resolve();
+    await issuer.whenFetched(3);
+    while ((await judge(verifier, token)) === "ann") await turn();
+  });
+
+  test("published keys that were withdrawn are told to other nodes once, and a set that only grew is not", async () => {
+    const { issuer, clock, bus, open } = await stage();
+    const [first, second, third] = [await issuer.makeKey(), await issuer.makeKey(), await issuer.makeKey()];
+    issuer.publish(first);
+    let heard = 0;
+    await bus.subscribe("test.keys", () => {
+      heard += 1;
+    });
+    await open();
+    while (clock.timerCount === 0) await turn();
+    for (const [keys, notices] of [
+      [[first, second], 0],
+      [[second, third], 1],
+      [[second, third], 1],
+      [[third], 2],
+    ] as const) {
+      const before = issuer.fetches;
+      issuer.publish(...keys);
+      await clock.advance(10 * MINUTE_MS);
+      await issuer.whenFetched(before + 1);
+      for (let index = 0; index < 50; index++) await turn();
+      expect(heard).toBe(notices);
+    }
+  });
+
+  test("published keys of more than a mebibyte are not read", async () => {
+    const { issuer, open, claims } = await stage();
+    const key = await issuer.makeKey();
+    issuer.published = [key.publicJwk, { kty: "EC", x: "x".repeat(1_048_576) }];
+    const verifier = await open();
+    expect(await judge(verifier, await issuer.sign(key, claims))).toBe("unavailable");
+    issuer.publish(key);
+    expect(await judge(verifier, await issuer.sign(key, claims))).toBe("ann");
   });
 
   test("invalid published keys make no token valid, and are reported as the server's fault, not the client's", async () => {
