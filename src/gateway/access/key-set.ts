@@ -190,7 +190,10 @@ class Allowance {
   }
 
   take(): boolean {
-    const earned = Math.floor((this.#clock.now() - this.#at) / FETCH_EVERY_MS);
+    const now = this.#clock.now();
+    // The clock of several nodes may be set back.
+    this.#at = Math.min(this.#at, now);
+    const earned = Math.floor((now - this.#at) / FETCH_EVERY_MS);
     this.#left = Math.min(FETCHES, this.#left + earned);
     this.#at += earned * FETCH_EVERY_MS;
     if (this.#left < 1) return false;

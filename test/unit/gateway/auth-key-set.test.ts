@@ -84,6 +84,20 @@ describe("published keys", () => {
     expect(issuer.fetches).toBe(7);
   });
 
+  test("published keys are fetched for an unknown key as before after the clock was set back", async () => {
+    const { issuer, clock, open, claims } = await stage();
+    const stranger = await issuer.makeKey();
+    const verifier = await open();
+    const token = await issuer.sign(stranger, claims);
+    for (let index = 0; index < 5; index++) expect(await judge(verifier, token)).toBe("unauthorized");
+    clock.jump(-60 * MINUTE_MS);
+    expect(await judge(verifier, token)).toBe("unauthorized");
+    expect(issuer.fetches).toBe(6);
+    issuer.publish(stranger);
+    await clock.advance(10_000);
+    expect(await judge(verifier, token)).toBe("ann");
+  });
+
   test("published keys are fetched when another node finds some withdrawn, but not once for each of its messages", async () => {
     const { issuer, clock, bus, open, claims } = await stage();
     const [old, next] = [await issuer.makeKey(), await issuer.makeKey()];
