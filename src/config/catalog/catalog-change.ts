@@ -16,6 +16,7 @@ export function compareCatalogs(before: Catalog, after: Catalog): CatalogChange 
     mcp_servers: !isDeepStrictEqual(before.mcpServers, after.mcpServers),
     policy: !isDeepStrictEqual(before.policy, after.policy),
     priority_rules: !isDeepStrictEqual(before.priorityRules, after.priorityRules),
+    restrictions: !isDeepStrictEqual(before.restrictions, after.restrictions),
     user_preferences: !isDeepStrictEqual(before.overrides, after.overrides),
   };
   const [old, names] = [[...before.agents.keys()], [...after.agents.keys()]];
