@@ -29,7 +29,7 @@ export interface Gauges {
   ownedPartitions: () => number;
   /** The number of partitions that all floors are divided into. */
   partitions: () => number;
-  /** How many partitions fall to each orchestrator that is alive, by its node's id; empty on a node that is none. */
+  /** How many partitions fall to each orchestrator that is alive, by its node's id; empty on a node without that role. */
   partitionsOf: () => ReadonlyMap<string, number>;
   isBusAway: () => boolean;
   /** Output lines that could not be written since the process began. */

@@ -68,7 +68,7 @@ export interface WorkerMetrics {
   /** `code`: the error code of a failed run. */
   runEnded(agentId: string, outcome: string, durationMs: number, code?: string): void;
   summaryEnded(agentId: string, outcome: string, durationMs: number, code?: string): void;
-  runsUnderWay(count: number, held: number, waiting: number): void;
+  runsUnderWay(driven: number, held: number, waiting: number): void;
 }
 
 /** A run from its claim to the end of its attempt. */
@@ -134,8 +134,8 @@ export class Worker {
 
   /**
    * Take no more runs. Active runs may end within `graceMs`; the worker then gives the rest back to their floors. Held runs
-   * are given back at once. A floor that stays unreachable for `giveBackMs` detects the lost
-   * attempts by their missing reports.
+   * are given back at once. A floor that stays unreachable for `giveBackMs` detects the lost attempts by their missing
+   * reports.
    */
   async stop({ graceMs, giveBackMs }: { graceMs: number; giveBackMs: number }): Promise<void> {
     const { clock } = this.#options;

@@ -7,13 +7,13 @@ export const ANSWER_BYTES = 1_048_576;
 export const LOG_BYTES = 262_144;
 
 /** The first rows, up to and including the one that reaches `maxBytes`. Takes no further row from the source. */
-export function takeWithin<Row>(rows: Iterable<Row>, bytes: number, weightOf: (row: Row) => number): Row[] {
+export function takeWithin<Row>(rows: Iterable<Row>, maxBytes: number, weightOf: (row: Row) => number): Row[] {
   const taken: Row[] = [];
   let weight = 0;
   for (const row of rows) {
     taken.push(row);
     weight += weightOf(row);
-    if (weight >= bytes) break;
+    if (weight >= maxBytes) break;
   }
   return taken;
 }

@@ -88,7 +88,6 @@ export function takePart(step: SessionStep, run: Run, part: ReportPart, asked: I
   }
 }
 
-/** A copy with the key set to the value, or without the key if the value is undefined. */
 /** Agents whose provider session is remembered. A session's view lists them, so their number is bounded. */
 const MAX_AGENTS = 16;
 

@@ -26,13 +26,13 @@ interface By {
   agentId: AgentId;
 }
 
-/** Events that change a session's state, from the arbiter or from the session itself. */
 /** Why a session leaves the floor, and in whose favour. */
 interface Leaving {
   reason: string;
   by?: By | undefined;
 }
 
+/** Events that change a session's state, from the arbiter or from the session itself. */
 export type SessionVerb = Timely<
   /** `bringsTurn`: a turn follows, so the session does not begin a queued turn yet. */
   | { type: "activate" | "resume"; claim: Claim; reason: string; bringsTurn?: boolean | undefined }

@@ -34,7 +34,7 @@ export class UserQuestions {
     return this.#replies.splice(0);
   }
 
-  /** @param call its `name` identifies the tool in an approval for the session */
+  /** Ask the user to confirm a tool call. An approval for the rest of the session is kept by the name of the tool. */
   async permit(permission: Permission, { toolCallId, function: { name, arguments: args } }: ToolCall) {
     if (this.#approved.has(name)) return outcomeOf(permission, true);
     const call = { toolCallId, function: { name, arguments: this.#run.redact(args) } };

@@ -26,7 +26,7 @@ const FLOORS_PAGE = 100;
 const MAX_FLOORS = 1_000;
 const LOG_PAGE = 500;
 const MAX_LOG_PAGE = 2_000;
-/** A page of the log ends with the event that exceeds this many bytes. */
+/** A page of the log ends with the event that exceeds this many characters of JSON. */
 const MAX_LOG_CHARACTERS = 4_194_304;
 /** Events that are read from the store at a time. */
 const LOG_READ = 200;
@@ -49,7 +49,7 @@ interface LogQuery {
 /** A page of a floor's log, newest first. It ends early if its events are large. */
 async function logJson(sessions: VisibleSessions, { floorId, epoch, before, limit }: LogQuery): Promise<string> {
   const events: string[] = [];
-  let bytes = 0;
+  let characters = 0;
   let from = before;
   for (;;) {
     const wanted = Math.min(limit - events.length, LOG_READ);
@@ -58,13 +58,13 @@ async function logJson(sessions: VisibleSessions, { floorId, epoch, before, limi
       const position = logPosition(epoch, entry.floorSeq);
       const event = `{"position":"${position}",${envelopeJson(entry).slice(1)}`;
       events.push(event);
-      bytes += event.length;
+      characters += event.length;
       from = entry.floorSeq;
-      if (bytes > MAX_LOG_CHARACTERS) break;
+      if (characters > MAX_LOG_CHARACTERS) break;
     }
     // The store ends a page early if its events are large.
     const isOver = entries.length === 0 || from! <= lowWater + 1;
-    if (!isOver && events.length < limit && bytes <= MAX_LOG_CHARACTERS) continue;
+    if (!isOver && events.length < limit && characters <= MAX_LOG_CHARACTERS) continue;
     return `{"success":true,"events":[${events.join()}],"hasMore":${!isOver},"position":"${logPosition(epoch, head)}"}`;
   }
 }

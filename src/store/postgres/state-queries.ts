@@ -151,11 +151,11 @@ export class StateQueries {
     return (await this.#db.query<{ at: number }>(NEWEST_TIME))[0]!.at;
   }
 
-  /** The server's time, in ms since 1970. */
   async doubtUntil(): Promise<number> {
     return (await this.#db.query<{ until: number }>(DOUBT))[0]!.until;
   }
 
+  /** The server's time, in ms since 1970. */
   async now(): Promise<number> {
     return (await this.#db.query<{ now: number }>(NOW))[0]!.now;
   }

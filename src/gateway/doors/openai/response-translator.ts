@@ -29,7 +29,7 @@ export const responseId = ({ sessionId, runId }: Pick<RunPlace, "sessionId" | "r
 
 type Status = "in_progress" | "completed" | "incomplete" | "failed";
 
-/** Convert a run to a response. @param items its output; absent: the output so far */
+/** Convert a run to a response, with its output so far. */
 export function responseOf(
   place: RunPlace,
   { model, createdAt, previousId }: ResponseHead,
