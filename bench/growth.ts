@@ -60,7 +60,7 @@ async function fill(file: string, sessions: number): Promise<void> {
     const change: FloorChange = {
       floorId,
       expected: 0,
-      free: [],
+      newIds: [],
       snapshot: "{}",
       format: 1,
       head: 0,

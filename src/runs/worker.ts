@@ -74,7 +74,7 @@ export interface WorkerMetrics {
 /** A run from its claim to the end of its attempt. */
 interface Taken {
   /** The queue offered the run again meanwhile. */
-  isWishedAgain: boolean;
+  isOfferedAgain: boolean;
   /** The floor accepted this worker's claim. */
   isOurs: boolean;
   /** Signals that arrived before the attempt's driver started. */
@@ -163,11 +163,11 @@ export class Worker {
     if (before) {
       // A running attempt needs no second one. But the floor may have given up an attempt that is being claimed or is
       // ending.
-      if (this.#drives.get(runId)?.driver.isEnding !== false) before.isWishedAgain = true;
+      if (this.#drives.get(runId)?.driver.isEnding !== false) before.isOfferedAgain = true;
       return;
     }
     if (!this.#places.take(effect)) return;
-    const taken: Taken = { isWishedAgain: false, isOurs: false, heard: [] };
+    const taken: Taken = { isOfferedAgain: false, isOurs: false, heard: [] };
     this.#taken.set(runId, taken);
     try {
       for (const pauseMs of PAUSES_MS) {
@@ -190,14 +190,14 @@ export class Worker {
       // Subscribe before the claim, so that no signal is missed.
       subscription = await bus.subscribe(runTopic(store.epoch, runId), (message) => this.#hear(runId, message));
       do {
-        taken.isWishedAgain = false;
+        taken.isOfferedAgain = false;
         taken.isOurs = false;
         const task = (await claim(effect, this.#claiming))?.task;
         taken.isOurs = task !== undefined;
         if (!task) continue;
         onTaken?.(Math.max(0, clock.now() - effect.dueAt));
         await this.#driveTraced(effect, task);
-      } while (taken.isWishedAgain && !this.#isStopping);
+      } while (taken.isOfferedAgain && !this.#isStopping);
       return true;
     } catch (error) {
       const isPassing = !taken.isOurs && error instanceof AppError && error.code === "unavailable";

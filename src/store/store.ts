@@ -131,7 +131,7 @@ export interface FloorChange {
   /** The version that the change is based on; 0 for a floor without a row. Committed as `expected + 1`. */
   expected: number;
   /** Ids expected to be unused. An existing session or tombstone with one of them is a conflict. */
-  free: SessionId[];
+  newIds: SessionId[];
   snapshot: string;
   format: number;
   /** The head of the floor's log after the change. */

@@ -129,13 +129,13 @@ export function commitContract(stage: StoreStage): void {
       const [ann, bob] = [new FloorWriter(store, "u:ann"), new FloorWriter(store, "u:bob")];
       const make = (floor: FloorWriter, id: string) =>
         floor.write({
-          free: [id as SessionId],
+          newIds: [id as SessionId],
           sessions: [floor.session(id)],
           receipts: [floor.receipt(`${id}${floor.version}`)],
         });
       expect(await make(ann, "a")).toBe("committed");
       for (const floor of [ann, bob]) expect(await make(floor, "a"), floor.id).toBe("conflict");
-      expect(await bob.write({ free: ["b" as SessionId, A] })).toBe("conflict");
+      expect(await bob.write({ newIds: ["b" as SessionId, A] })).toBe("conflict");
       const last = ann.event("session_transition", { to: "deleted" }, { session: "a" });
       expect(await ann.write({ deleted: [{ sessionId: A, last, at: NOON }] })).toBe("committed");
       for (const floor of [ann, bob]) expect(await make(floor, "a"), floor.id).toBe("conflict");

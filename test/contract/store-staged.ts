@@ -33,7 +33,7 @@ export function stagedContract(stage: StoreStage): void {
       const session = floor.session("a", { messageCount: 5 });
       const event = floor.event("session_created", session, { session: "a" });
       const adopted = [{ sessionId: A, stagedAs: STAGED }];
-      expect(await floor.write({ free: [A], sessions: [session], events: [event], adopted })).toBe("committed");
+      expect(await floor.write({ newIds: [A], sessions: [session], events: [event], adopted })).toBe("committed");
       expect(await contents()).toEqual(["word0", "word1", "word2", "word3", "word4"]);
       expect((await store.loadSession(A))?.session).toEqual(session);
       expect((await store.whereIs(A))?.floorId).toBe(floor.id);
@@ -70,10 +70,10 @@ export function stagedContract(stage: StoreStage): void {
       await floor.write({ sessions: [floor.session("a")] });
       await store.stageMessages(STAGED, messages(1), NOON);
       const adopted = [{ sessionId: A, stagedAs: STAGED }];
-      expect(await floor.write({ free: [A], sessions: [floor.session("a")], adopted })).toBe("conflict");
+      expect(await floor.write({ newIds: [A], sessions: [floor.session("a")], adopted })).toBe("conflict");
       const b = "b" as SessionId;
       const mine = [{ sessionId: b, stagedAs: STAGED }];
-      expect(await floor.write({ free: [b], sessions: [floor.session("b")], adopted: mine })).toBe("committed");
+      expect(await floor.write({ newIds: [b], sessions: [floor.session("b")], adopted: mine })).toBe("committed");
       expect(await floor.write({ sessions: [floor.session("c")], adopted: mine })).toBe("conflict");
       expect(await contents(b)).toEqual(["word0"]);
     });

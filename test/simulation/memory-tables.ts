@@ -51,7 +51,7 @@ export class MemoryTables {
   }
 
   /** Whether a change contains ids that exist already, or that belong to another floor. */
-  isTaken({ free, receipts, sessions, messages, floorId }: FloorChange): boolean {
+  isTaken({ newIds, receipts, sessions, messages, floorId }: FloorChange): boolean {
     const keys = new Set(receipts.map(receiptKey));
     if (keys.size < receipts.length || receipts.some((receipt) => this.receipts.has(receiptKey(receipt)))) return true;
     const isElsewhere = ({ session }: SessionRow) => {
@@ -59,7 +59,7 @@ export class MemoryTables {
       return stored !== undefined && stored.floorId !== floorId;
     };
     if (sessions.some(isElsewhere)) return true;
-    if (free.some((id) => this.sessions.has(id) || this.tombstones.has(id))) return true;
+    if (newIds.some((id) => this.sessions.has(id) || this.tombstones.has(id))) return true;
     return messages.some(
       (write) => write.kind === "add" && this.sessions.get(write.message.sessionId)?.messages.has(write.message.id),
     );

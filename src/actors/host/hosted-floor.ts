@@ -279,7 +279,7 @@ export class HostedFloor {
     }
     if (!actors.has(sessionId)) {
       // Most new ids are unused, and the commit detects the others.
-      if (brings && !isSuspect) ledger.presumeFree(sessionId);
+      if (brings && !isSuspect) ledger.expectNew(sessionId);
       const where = brings && isSuspect ? await store.whereIs(sessionId) : undefined;
       // Rule C20: a deleted session's id stays reserved while followers may still read up to the deletion.
       if (where?.tombstone) return { ok: false, code: "idempotency_mismatch" };

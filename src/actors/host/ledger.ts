@@ -59,7 +59,7 @@ export class Ledger {
   readonly #added = new Map<EffectId, Effect>();
   readonly #removed = new Set<EffectId>();
   readonly #receipts: Receipt[] = [];
-  readonly #free = new Set<SessionId>();
+  readonly #newIds = new Set<SessionId>();
   readonly #adopted: AdoptedHistory[] = [];
   readonly #signals: Batch["signals"] = [];
   readonly #checkpoints = new Map<string, Checkpoint>();
@@ -85,8 +85,8 @@ export class Ledger {
   }
 
   /** Assume the id is unused; the commit checks. */
-  presumeFree(sessionId: SessionId): void {
-    this.#free.add(sessionId);
+  expectNew(sessionId: SessionId): void {
+    this.#newIds.add(sessionId);
   }
 
   /** Provide a finished message, as stored, that this batch may extend. */
@@ -122,7 +122,7 @@ export class Ledger {
     const change: FloorChange = {
       floorId: this.#floorId,
       expected: version,
-      free: [...this.#free],
+      newIds: [...this.#newIds],
       snapshot: writeSnapshot(actors.persist(), actors.mattering(), lastNow),
       format: SNAPSHOT_FORMAT,
       head,
@@ -149,7 +149,7 @@ export class Ledger {
   get #isUnwritten(): boolean {
     return (
       this.#entries.length + this.#logs.length + this.#signals.length === 0 &&
-      this.#messages.size + this.#added.size + this.#removed.size + this.#free.size === 0
+      this.#messages.size + this.#added.size + this.#removed.size + this.#newIds.size === 0
     );
   }
 

@@ -10,7 +10,7 @@ import {
   mayRepeat,
   releaseStopped,
   repeatOrFail,
-  withdrawWishes,
+  withdrawRequests,
   yieldAttempt,
 } from "./runs.ts";
 import type { Run, SessionContext } from "./session-context.ts";
@@ -28,7 +28,7 @@ export function claimRun(step: SessionStep, claim: CommandOf<"run.claim">, isHea
   if (!isHeard) {
     // The held attempt was lost with its worker. A resume requests another worker.
     if (run.live) loseAttempt(step, run);
-    withdrawWishes(step, run);
+    withdrawRequests(step, run);
     return drop();
   }
   if (run.live && run.claimId === claim.claimId) return giveTask(step, run);

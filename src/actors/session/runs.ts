@@ -31,11 +31,11 @@ export function startRun(step: SessionStep, turn: { messageId: MessageId; runId:
   };
   context.lastActivityAt = step.given.now;
   // Rule C16: the former attempt must confirm its end, or time out, first.
-  if (!context.stopping) wishForWorker(step, context.run);
+  if (!context.stopping) requestWorker(step, context.run);
 }
 
 /** Request a worker, under a new effect id (rule C7). */
-function wishForWorker(step: SessionStep, run: Run, kind: "run" | "nudge" = "run"): void {
+function requestWorker(step: SessionStep, run: Run, kind: "run" | "nudge" = "run"): void {
   const { context, given } = step;
   const home = context.agentHomes?.[run.agentId];
   const id = effectId(given, kind, context.id);
@@ -63,7 +63,7 @@ function wishForWorker(step: SessionStep, run: Run, kind: "run" | "nudge" = "run
   });
 }
 
-export function withdrawWishes(step: SessionStep, run: Run): void {
+export function withdrawRequests(step: SessionStep, run: Run): void {
   dropEffect(step, run.effectId);
   dropEffect(step, run.nudgeId);
   run.effectId = undefined;
@@ -80,7 +80,7 @@ export function suspendRun(step: SessionStep): void {
     return;
   }
   endAttempt(step, run, "interrupted");
-  withdrawWishes(step, run);
+  withdrawRequests(step, run);
 }
 
 /** The session has the floor again: a held run goes on, another starts again. */
@@ -90,9 +90,9 @@ export function resumeRun(step: SessionStep): void {
   if (run.live && run.held) {
     run.held = false;
     step.facts.push({ type: "signal", runId: run.id, signal: { signal: "go", attempt: run.attempt } });
-    wishForWorker(step, run, "nudge");
+    requestWorker(step, run, "nudge");
   } else if (!step.context.stopping) {
-    wishForWorker(step, run);
+    requestWorker(step, run);
   }
 }
 
@@ -119,7 +119,7 @@ export function releaseStopped(step: SessionStep, mayRun: boolean): void {
   step.context.stopping = undefined;
   if (mayRun && step.context.run && !step.context.run.live) {
     const run = editRun(step);
-    if (run.effectId === undefined) wishForWorker(step, run);
+    if (run.effectId === undefined) requestWorker(step, run);
   }
 }
 
@@ -153,7 +153,7 @@ export function finishRun(step: SessionStep, run: Run, cancelled: boolean): void
   const { context } = step;
   closeDrafts(step, run, "success");
   resolveInteractions(step, run, "abort");
-  withdrawWishes(step, run);
+  withdrawRequests(step, run);
   complete(step, run.id, run.usage, cancelled);
   context.run = undefined;
   context.lastActivityAt = step.given.now;
@@ -198,8 +198,8 @@ export function loseAttempt(step: SessionStep, run: Run): void {
 /** A held attempt gave its place back. The resume requests another worker, or has already happened (rule C14). */
 export function yieldAttempt(step: SessionStep, run: Run, isHeard: boolean): void {
   dropAttempt(step, run);
-  withdrawWishes(step, run);
-  if (isHeard) wishForWorker(step, run);
+  withdrawRequests(step, run);
+  if (isHeard) requestWorker(step, run);
 }
 
 function dropAttempt(step: SessionStep, run: Run): void {
@@ -223,6 +223,6 @@ export function failLost(step: SessionStep, run: Run): void {
 export function repeatOrFail(step: SessionStep, run: Run, isHeard: boolean): void {
   if (!mayRepeat(step, run)) return failLost(step, run);
   loseAttempt(step, run);
-  withdrawWishes(step, run);
-  if (isHeard) wishForWorker(step, run);
+  withdrawRequests(step, run);
+  if (isHeard) requestWorker(step, run);
 }

@@ -104,7 +104,7 @@ const outcomeOf = (isDone: boolean): CommitOutcome => (isDone ? "committed" : "c
 
 /** A change as `commit_floor` and `commit_floors` take it: each table's rows are a list, null if there are none. */
 function rowsOf(change: FloorChange, contents: Contents) {
-  const { floorId, expected, free, head, format, flags, reserved, snapshot, effectsRemoved } = change;
+  const { floorId, expected, newIds, head, format, flags, reserved, snapshot, effectsRemoved } = change;
   const partition = floorHash(floorId);
   return {
     floor_id: floorId,
@@ -143,7 +143,7 @@ function rowsOf(change: FloorChange, contents: Contents) {
         return { session_id: sessionId, deleted_at: deletedAt, ...place };
       }),
     ),
-    free: orNull(free),
+    free: orNull(newIds),
     reserved: reserved ? JSON.stringify(reserved) : null,
     adopted: orNull(
       (change.adopted ?? []).map(({ sessionId, stagedAs }) => ({ session_id: sessionId, staged_as: stagedAs })),

@@ -59,7 +59,7 @@ export class FloorWriter {
       expected: this.version,
       snapshot: `{"version":${this.version + 1}}`,
       format: 1,
-      free: [],
+      newIds: [],
       head: this.head,
       flags: {},
       sessions: sessions.map((session) => ({ session, memory, head: this.#seqs.get(session.id) ?? 0 })),

@@ -39,7 +39,7 @@ export const EVENT_WIDTH = 7;
 export const RECEIPT_WIDTH = 5;
 
 export function flatten(change: FloorChange): FlatChange {
-  const { floorId, expected, head, format, flags, snapshot, free } = change;
+  const { floorId, expected, head, format, flags, snapshot, newIds } = change;
   const { messages, logs, effectsAdded, effectsRemoved, deleted, adopted = [] } = change;
   const sessions: Value[] = [];
   const news = newsOf(change.events);
@@ -62,5 +62,5 @@ export function flatten(change: FloorChange): FlatChange {
   const rest = Object.values(lists).some((list) => list.length > 0) ? lists : null;
   const flagsJson = JSON.stringify(flags);
   const reserved = change.reserved ? JSON.stringify(change.reserved) : null;
-  return [floorId, expected, head, format, flagsJson, reserved, snapshot, free, sessions, events, receipts, rest];
+  return [floorId, expected, head, format, flagsJson, reserved, snapshot, newIds, sessions, events, receipts, rest];
 }
