@@ -6,7 +6,7 @@ import type { Command, CommandOf, History, NewSession, TurnInput } from "../../p
 import { accept, type Emitted, type Given } from "../facts.ts";
 import { newSession, type SessionContext, sessionView } from "../session/session-context.ts";
 import { type SessionInput, sessionMachine } from "../session/session-machine.ts";
-import type { SessionWord } from "../session/session-step.ts";
+import type { EventForArbiter } from "../session/session-step.ts";
 import { externalTakesNoTurns } from "../session/turns.ts";
 import {
   type ArbiterContext,
@@ -39,7 +39,7 @@ import { everyone, giveFront, letBeneath, without } from "./rearrangement.ts";
 type Timely<T> = T & { given: Given };
 
 /** The events that the arbiter decides about. */
-type FloorEvent = Timely<Command> | SessionWord;
+type FloorEvent = Timely<Command> | EventForArbiter;
 
 export type ArbiterEvent =
   | FloorEvent

@@ -4,7 +4,7 @@ import type { EffectId, SessionId } from "../../protocol/ids.ts";
 import type { TurnInput } from "../../protocol/internal/command.ts";
 import { omit } from "../../protocol/omit.ts";
 import { accept, effectId } from "../facts.ts";
-import type { SessionWord } from "../session/session-step.ts";
+import type { EventForArbiter } from "../session/session-step.ts";
 import { type ArbiterStep, log, numbersOf, refuse, send, tell } from "./arbiter-step.ts";
 import {
   type Challenger,
@@ -37,7 +37,11 @@ import {
 export const rulesFor = ({ given, flags }: ArbiterStep): FloorRules => rulesOf(given.catalog, flags);
 
 /** Handle the request of an existing session. */
-export function takeRequest(step: ArbiterStep, request: Extract<SessionWord, { type: "request" }>, kept: Claim): void {
+export function takeRequest(
+  step: ArbiterStep,
+  request: Extract<EventForArbiter, { type: "request" }>,
+  kept: Claim,
+): void {
   const { given } = step;
   const { sessionId, turn } = request;
   const agent = given.catalog.agents.get(kept.agentId);

@@ -30,7 +30,7 @@ function hiddenActivity(before: SessionValue, after: SessionValue): Transition["
 const NONE: readonly never[] = [];
 
 /** Whether the floor needs the session even if it does not compete, because it has a run. */
-const isNeeded = ({ context, value }: SessionMachineState): boolean =>
+const hasRun = ({ context, value }: SessionMachineState): boolean =>
   context.run !== undefined && value.lifecycle !== "deleted";
 
 /** A paused session no longer resumes by itself. The written states do not show that either. */
@@ -57,15 +57,15 @@ export class BrokenActors extends Error {
   }
 }
 
-const COMMAND_VERBS: Record<string, TransitionEvent> = {
+const TRANSITION_OF: Record<string, TransitionEvent> = {
   "session.stop": "archive",
   // The worker that waited for an answer is lost, so the turn starts again.
   "run.claim": "turn",
   "run.report": "turn",
 };
-for (const verb of TRANSITION_EVENTS) {
-  COMMAND_VERBS[verb] = verb;
-  COMMAND_VERBS[`session.${verb}`] = verb;
+for (const name of TRANSITION_EVENTS) {
+  TRANSITION_OF[name] = name;
+  TRANSITION_OF[`session.${name}`] = name;
 }
 
 /** The output of `persist`, not checked yet. */
@@ -109,9 +109,9 @@ export class FloorActors {
   /** Sessions that changed since the last `takeTouched`. */
   #touched = new Set<SessionId>();
   #facts: Fact[] = [];
-  /** The result of `mattering`; undefined once it may have changed. */
-  #mattering: ReadonlySet<SessionId> | undefined;
-  /** `mattering` as of the last `release`: while it is the same set, there is nothing to release. */
+  /** The result of `neededIds`; undefined once it may have changed. */
+  #needed: ReadonlySet<SessionId> | undefined;
+  /** `neededIds` as of the last `release`: while it is the same set, there is nothing to release. */
   #released: ReadonlySet<SessionId> | undefined;
   #written: { arbiter: MachineState<ArbiterContext>; json: string } | undefined;
   #broken: { cause: unknown } | undefined;
@@ -134,7 +134,7 @@ export class FloorActors {
       this.#sessions[id] = new LiveSession(id as SessionId, machineState);
       this.#machineStates.set(id as SessionId, machineState);
     }
-    const lost = [...this.mattering()].find((id) => !this.#machineStates.has(id));
+    const lost = [...this.neededIds()].find((id) => !this.#machineStates.has(id));
     if (lost !== undefined) throw new BrokenActors(floorId, new Error(`session ${lost} is missing`));
   }
 
@@ -195,37 +195,37 @@ export class FloorActors {
    * @returns the dropped sessions
    */
   release(): readonly SessionId[] {
-    const mattering = this.mattering();
-    if (mattering === this.#released) return NONE;
+    const needed = this.neededIds();
+    if (needed === this.#released) return NONE;
     const deleted: SessionId[] = [];
     const idle: SessionId[] = [];
     for (const [id, { value }] of this.#machineStates) {
-      if (!mattering.has(id)) (value.lifecycle === "deleted" ? deleted : idle).push(id);
+      if (!needed.has(id)) (value.lifecycle === "deleted" ? deleted : idle).push(id);
     }
     const sessionIds = [...deleted, ...idle.slice(0, Math.max(0, idle.length - MAX_WARM))];
     if (sessionIds.length > 0) {
       this.#guard(() => this.#tellArbiter({ type: "release", sessionIds }));
       for (const id of sessionIds) this.#machineStates.delete(id);
     }
-    this.#mattering = mattering;
-    this.#released = mattering;
+    this.#needed = needed;
+    this.#released = needed;
     return sessionIds;
   }
 
   /** The sessions that the floor needs: those that hold it or wait for it, and those with a run. */
-  mattering(): ReadonlySet<SessionId> {
-    this.#mattering ??= this.#findMattering();
-    return this.#mattering;
+  neededIds(): ReadonlySet<SessionId> {
+    this.#needed ??= this.#findNeeded();
+    return this.#needed;
   }
 
-  #findMattering(): ReadonlySet<SessionId> {
+  #findNeeded(): ReadonlySet<SessionId> {
     const { holder, ducked, paused, queued } = this.context.floor;
     const ids = new Set<SessionId>();
     if (holder) ids.add(holder.sessionId);
     for (const claim of ducked) ids.add(claim.sessionId);
     for (const claim of paused) ids.add(claim.sessionId);
     for (const claim of queued) ids.add(claim.sessionId);
-    for (const [id, machineState] of this.#machineStates) if (isNeeded(machineState)) ids.add(id);
+    for (const [id, machineState] of this.#machineStates) if (hasRun(machineState)) ids.add(id);
     return ids;
   }
 
@@ -279,7 +279,7 @@ export class FloorActors {
       event as EventFrom<typeof arbiterMachine>,
       this.#sessions,
     );
-    if (state.context !== this.#arbiter.context) this.#mattering = undefined;
+    if (state.context !== this.#arbiter.context) this.#needed = undefined;
     this.#arbiter = state;
     this.#keep(emitted);
     for (const order of orders) this.#carryOut(order);
@@ -292,7 +292,7 @@ export class FloorActors {
     if (order.kind === "stop") {
       if (!session) return;
       session.waiting.length = 0;
-      this.#mattering = undefined;
+      this.#needed = undefined;
       delete this.#sessions[session.id];
     } else if (session) this.#tellSession(session, order.event as SessionEvent);
     else throw new Error(`${order.event.type} was sent to ${id ?? order.to}, which the arbiter does not know`);
@@ -304,7 +304,7 @@ export class FloorActors {
     this.#machineStates.delete(id);
     this.#machineStates.set(id, machineState);
     this.#touched.add(id);
-    this.#mattering = undefined;
+    this.#needed = undefined;
   }
 
   #tellSession(session: LiveSession, event: SessionEvent): void {
@@ -331,7 +331,7 @@ export class FloorActors {
     this.#machineStates.set(id, after);
     if (before === after) return;
     this.#touched.add(id);
-    if (isNeeded(before) !== isNeeded(after)) this.#mattering = undefined;
+    if (hasRun(before) !== hasRun(after)) this.#needed = undefined;
     if (before.at !== after.at || before.context.level !== after.context.level || givesUpReturn(before, event)) {
       this.#noteTransition(id, before, after, event);
     }
@@ -357,7 +357,7 @@ export class FloorActors {
     const data: Transition = {
       from,
       to,
-      event: COMMAND_VERBS[event.type]!,
+      event: TRANSITION_OF[event.type]!,
       ...(activity && { activity }),
       ...(reason !== undefined && { reason }),
       ...(by && { by }),

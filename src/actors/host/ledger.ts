@@ -123,7 +123,7 @@ export class Ledger {
       floorId: this.#floorId,
       expected: version,
       newIds: [...this.#newIds],
-      snapshot: writeSnapshot(actors.persist(), actors.mattering(), lastNow),
+      snapshot: writeSnapshot(actors.persist(), actors.neededIds(), lastNow),
       format: SNAPSHOT_FORMAT,
       head,
       flags: actors.context.flags,

@@ -34,7 +34,7 @@ export class BrokenSnapshot extends Error {
 
 /**
  * @param actors the output of `FloorActors.persist`
- * @param sessionIds the output of `FloorActors.mattering`
+ * @param sessionIds the output of `FloorActors.neededIds`
  */
 export function writeSnapshot(actors: string, sessionIds: ReadonlySet<SessionId>, lastNow: number): string {
   const ids = JSON.stringify([...sessionIds]);

@@ -118,16 +118,16 @@ export function takeReport(step: SessionStep, report: CommandOf<"run.report">, i
   run.nudgeId = undefined;
   const asked: Interaction[] = [];
   for (const part of report.parts) takePart(step, run, part, asked);
-  if (asked.length > 0) step.verbs.push({ type: "ask", interactions: asked, given: step.given });
+  if (asked.length > 0) step.toSelf.push({ type: "ask", interactions: asked, given: step.given });
 
   const { outcome } = report;
   if (outcome?.kind === "done") {
     run.live = false;
-    step.verbs.push({ type: "done", summary: outcome.summary, given: step.given });
+    step.toSelf.push({ type: "done", summary: outcome.summary, given: step.given });
   } else if (outcome?.kind === "failed") {
     run.live = false;
     const { code, message, retryAfterMs } = outcome;
-    step.verbs.push({ type: "fail", code, message, reason: code, retryAfterMs, given: step.given });
+    step.toSelf.push({ type: "fail", code, message, reason: code, retryAfterMs, given: step.given });
   } else if (outcome?.kind === "lost" && outcome.yielded) {
     yieldAttempt(step, run, isHeard);
   } else if (outcome) {

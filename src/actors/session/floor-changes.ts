@@ -3,7 +3,7 @@ import type { PausedBy } from "../../protocol/session.ts";
 import type { Claim } from "../floor/claim.ts";
 import { resumeRun, suspendRun } from "./runs.ts";
 import { beginLease, endLease } from "./session-lease.ts";
-import { answer, dropEffect, type SessionStep, type SessionVerb, startTimer } from "./session-step.ts";
+import { answer, dropEffect, type InternalEvent, type SessionStep, startTimer } from "./session-step.ts";
 import { dropSummary } from "./summaries.ts";
 import { beginWaitingTurn, dropTurns, endWork, keepTurn, settle, stopIdling } from "./turns.ts";
 
@@ -14,7 +14,7 @@ export function requestFloor(
   step: SessionStep,
   request: { as: "activate" | "resume"; mayQueue: boolean; turn?: TurnInput },
 ): void {
-  step.words.push({ type: "request", sessionId: step.context.id, ...request, given: step.given });
+  step.toArbiter.push({ type: "request", sessionId: step.context.id, ...request, given: step.given });
 }
 
 /** The session is heard from now on, as the holder or ducked. Its wait and its pause end. */
@@ -32,7 +32,7 @@ function beHeard(step: SessionStep, claim: Claim, level: number | undefined): vo
 
 export function winFloor(
   step: SessionStep,
-  { claim, bringsTurn }: Extract<SessionVerb, { type: "activate" | "resume" }>,
+  { claim, bringsTurn }: Extract<InternalEvent, { type: "activate" | "resume" }>,
   wasHeard: boolean,
 ): void {
   beHeard(step, claim, undefined);
@@ -58,7 +58,7 @@ function endHold(step: SessionStep): void {
 /** The session continues beneath another, at a level. A running run is unchanged; a suspended run continues. */
 export function goBeneath(
   step: SessionStep,
-  { claim, level, bringsTurn }: Extract<SessionVerb, { type: "duck" }>,
+  { claim, level, bringsTurn }: Extract<InternalEvent, { type: "duck" }>,
   wasHeard: boolean,
 ): void {
   beHeard(step, claim, level);
@@ -88,7 +88,7 @@ export function pauseAgain(step: SessionStep): void {
   answer(step, {}, true);
 }
 
-export function queueUp(step: SessionStep, { claim, decision, turn }: Extract<SessionVerb, { type: "queue" }>): void {
+export function queueUp(step: SessionStep, { claim, decision, turn }: Extract<InternalEvent, { type: "queue" }>): void {
   step.context.claim = claim;
   step.context.queuedAt = step.given.now;
   beginLease(step);
@@ -109,7 +109,7 @@ export function settlePaused(step: SessionStep): void {
   const afterTurn = given.catalog.agents.get(context.claim.agentId)?.afterTurn ?? "keep";
   if (context.turns.length > 0 || afterTurn === "keep") return;
   if (afterTurn === "archive") {
-    step.verbs.push({ type: "archive", reason: "after_turn", given });
+    step.toSelf.push({ type: "archive", reason: "after_turn", given });
   } else if (context.pausedBy === "preemption") {
     stayPaused(step);
   }
@@ -142,9 +142,9 @@ function stopCompeting(step: SessionStep): void {
  * are active at the same time (invariant 1).
  */
 function leave(step: SessionStep): void {
-  step.verbs.push({ type: "leave", given: step.given });
+  step.toSelf.push({ type: "leave", given: step.given });
 }
 
 export function tellArbiter(step: SessionStep): void {
-  step.words.push({ type: "left", sessionId: step.context.id, given: step.given });
+  step.toArbiter.push({ type: "left", sessionId: step.context.id, given: step.given });
 }

@@ -78,7 +78,7 @@ export function resolveInteractions(step: SessionStep, run: Run, by: "abort" | "
 export function expireInteraction(step: SessionStep, requestId: RequestId): void {
   const code = "interaction_timeout";
   const { text: message } = ERRORS[code];
-  step.verbs.push({ type: "fail", code, message, reason: code, expired: requestId, given: step.given });
+  step.toSelf.push({ type: "fail", code, message, reason: code, expired: requestId, given: step.given });
 }
 
 /** Remember a timed-out interaction, so that a late answer gets a specific error. */

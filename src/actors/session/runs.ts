@@ -211,7 +211,7 @@ function dropAttempt(step: SessionStep, run: Run): void {
 
 export function failLost(step: SessionStep, run: Run): void {
   loseAttempt(step, run);
-  step.verbs.push({
+  step.toSelf.push({
     type: "fail",
     code: "run_lost",
     message: "The worker that drove this run is gone.",

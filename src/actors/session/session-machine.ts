@@ -58,8 +58,8 @@ function does<T extends SessionEvent["type"], P extends ParameterizedObject["par
       const after = endStep(context, step);
       if (after !== context) enqueue.assign(after);
       if (step.facts.length > 0) enqueue.emit({ type: "facts", facts: step.facts });
-      for (const word of step.words) enqueue.sendParent(word);
-      for (const verb of step.verbs) enqueue.sendTo(({ self }) => self, verb);
+      for (const sent of step.toArbiter) enqueue.sendParent(sent);
+      for (const sent of step.toSelf) enqueue.sendTo(({ self }) => self, sent);
     },
   );
 }
@@ -126,7 +126,7 @@ const machine = setup({
     takeTurn: does<"session.chat">((step, { turn: input }) => {
       if (refusesTurn(step)) return;
       const { messageId, runId } = input;
-      step.verbs.push({ type: "turn", turn: { messageId, runId }, input, given: step.given });
+      step.toSelf.push({ type: "turn", turn: { messageId, runId }, input, given: step.given });
     }),
     keepTurn: does<"session.chat">((step, { turn }) => {
       if (!refusesExternal(step)) keepTurn(step, turn);

@@ -57,15 +57,15 @@ export function switchAgent(
   // Another agent's lease begins now, even if it is as long as the former's.
   endLease(step);
   if (isHeard || context.queuedAt !== undefined || context.pausedBy === "preemption") beginLease(step);
-  step.words.push({ type: "claim", claim: command.claim, given });
+  step.toArbiter.push({ type: "claim", claim: command.claim, given });
   answer(step, { outcome });
 }
 
 /** The session's lease ran out: it loses its place as the holder, as a ducked session or in the queue. */
 function lapse(step: SessionStep, isHeard: boolean): void {
   const { context, given } = step;
-  if (!isHeard && context.queuedAt !== undefined) step.words.push({ type: "lapse", sessionId: context.id, given });
-  else step.verbs.push({ type: "yield", reason: "lease_expired", given });
+  if (!isHeard && context.queuedAt !== undefined) step.toArbiter.push({ type: "lapse", sessionId: context.id, given });
+  else step.toSelf.push({ type: "yield", reason: "lease_expired", given });
 }
 
 /** A timer fired. It has an effect only if the session still refers to it (rule C9). */
@@ -76,13 +76,13 @@ export function fireTimer(step: SessionStep, { timerId }: { timerId: EffectId },
   const expired = context.run?.interactions.find((pending) => pending.timerId === timerId);
   if (timerId === context.idleTimerId) {
     context.idleTimerId = undefined;
-    if (isHeard && !context.run) step.verbs.push({ type: "yield", reason: "idle_timeout", given });
+    if (isHeard && !context.run) step.toSelf.push({ type: "yield", reason: "idle_timeout", given });
   } else if (timerId === context.pauseTimerId) {
     context.pauseTimerId = undefined;
-    step.verbs.push({ type: "expire", reason: "max_pause", given });
+    step.toSelf.push({ type: "expire", reason: "max_pause", given });
   } else if (timerId === context.holdTimerId) {
     context.holdTimerId = undefined;
-    step.verbs.push({ type: "yield", reason: "max_hold", given });
+    step.toSelf.push({ type: "yield", reason: "max_hold", given });
   } else if (timerId === context.lease?.timerId) {
     if (fireLease(step)) lapse(step, isHeard);
   } else if (timerId === context.stopping?.timerId) {

@@ -33,7 +33,7 @@ interface Leaving {
 }
 
 /** Events that change a session's state, from the arbiter or from the session itself. */
-export type SessionVerb = Timely<
+export type InternalEvent = Timely<
   /** `bringsTurn`: a turn follows, so the session does not begin a queued turn yet. */
   | { type: "activate" | "resume"; claim: Claim; reason: string; bringsTurn?: boolean | undefined }
   /** The session is ducked, or its level changes. */
@@ -74,10 +74,10 @@ export type SessionVerb = Timely<
   | { type: "leave" }
 >;
 
-export type SessionEvent = SessionCommand | SessionVerb;
+export type SessionEvent = SessionCommand | InternalEvent;
 
 /** Events from a session to its arbiter. */
-export type SessionWord = Timely<
+export type EventForArbiter = Timely<
   /** The session requests the floor. `mayQueue`: whether it would wait. */
   | {
       type: "request";
@@ -100,12 +100,12 @@ export interface SessionStep {
   context: SessionContext;
   readonly facts: Fact[];
   /** Events for the session itself; each causes a transition of its own. */
-  readonly verbs: SessionVerb[];
-  readonly words: SessionWord[];
+  readonly toSelf: InternalEvent[];
+  readonly toArbiter: EventForArbiter[];
 }
 
 export function beginStep(context: SessionContext, given: Given): SessionStep {
-  return { given, context: { ...context }, facts: [], verbs: [], words: [] };
+  return { given, context: { ...context }, facts: [], toSelf: [], toArbiter: [] };
 }
 
 /** The context after a step; the same object if the step did not change it. */

@@ -4,13 +4,13 @@ import type { CommandOf, TurnInput } from "../../protocol/internal/command.ts";
 import type { MessageStatus } from "../../protocol/message.ts";
 import { cancelRun, complete, startRun } from "./runs.ts";
 import { MAX_TURNS, NO_USAGE } from "./session-context.ts";
-import { answer, dropEffect, refuse, type SessionStep, type SessionVerb, startTimer } from "./session-step.ts";
+import { answer, dropEffect, type InternalEvent, refuse, type SessionStep, startTimer } from "./session-step.ts";
 import { titleOf } from "./session-title.ts";
 import { countText } from "./summaries.ts";
 
 /** Turns: when a turn starts, when it waits, and what a session does between turns. */
 
-type Turn = Extract<SessionVerb, { type: "turn" }>;
+type Turn = Extract<InternalEvent, { type: "turn" }>;
 
 const agentOf = (step: SessionStep): AgentEntry | undefined =>
   step.given.catalog.agents.get(step.context.claim.agentId);
@@ -102,7 +102,7 @@ export function overlapTurn(step: SessionStep, { turn, input, decision }: Turn):
   const interrupted = run && { runId: run.id, messageId: run.drafts.at(-1) ?? run.messageId };
   addUserMessage(step, input, "success");
   step.context.turns = [turn, ...step.context.turns];
-  step.verbs.push({ type: "abort", reason: "interrupted", given: step.given });
+  step.toSelf.push({ type: "abort", reason: "interrupted", given: step.given });
   answer(step, { ...about(turn), ...(decision && { decision }), ...(interrupted && { interrupted }) });
 }
 
@@ -122,7 +122,7 @@ export function beginWaitingTurn(step: SessionStep): boolean {
   const [next, ...rest] = step.context.turns;
   if (!next) return false;
   step.context.turns = rest;
-  step.verbs.push({ type: "turn", turn: next, given: step.given });
+  step.toSelf.push({ type: "turn", turn: next, given: step.given });
   return true;
 }
 
@@ -145,7 +145,7 @@ export function stopIdling(step: SessionStep): void {
 export function settleAfterTurn(step: SessionStep): void {
   const afterTurn = agentOf(step)?.afterTurn ?? "keep";
   if (step.context.turns.length > 0 || afterTurn === "keep") return settle(step);
-  step.verbs.push({ type: afterTurn, reason: "after_turn", given: step.given });
+  step.toSelf.push({ type: afterTurn, reason: "after_turn", given: step.given });
 }
 
 /** `session.withdraw`: remove a turn that has not begun. */

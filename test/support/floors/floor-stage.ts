@@ -81,12 +81,12 @@ export class FloorStage {
   /** Restore the floor to new actors, as after a restart: from the floor's snapshot and its sessions' rows. */
   restart(): void {
     const former = this.actors;
-    const mattering = former.mattering();
+    const needed = former.neededIds();
     this.actors = new FloorActors(this.#floorId, throughRows(former));
     for (const id of former.sessionIds) {
       const { context, value, view } = former.machineState(id)!;
       const { lifecycle, activity } = value;
-      if (mattering.has(id) || lifecycle === "deleted") continue;
+      if (needed.has(id) || lifecycle === "deleted") continue;
       this.actors.bring({ context: recallSession(view, memoryOf(context)), lifecycle, activity });
     }
   }

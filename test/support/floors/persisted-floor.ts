@@ -4,7 +4,7 @@ import { readSnapshot, SNAPSHOT_FORMAT, withSessions, writeSnapshot } from "../.
 
 /** The floor as XState's `getPersistedSnapshot` writes it, with its sessions inside: the storage of formats 1 and 2. */
 export function persistWhole(actors: FloorActors): string {
-  const sessions = [...actors.mattering()].map((id) => `"${id}":${persistSession(actors.machineState(id)!)}`);
+  const sessions = [...actors.neededIds()].map((id) => `"${id}":${persistSession(actors.machineState(id)!)}`);
   return `${actors.persist().slice(0, -1)},"children":{${sessions.join()}}}`;
 }
 
@@ -16,8 +16,8 @@ export function persistSession({ value, context }: SessionMachineState): string 
 
 /** The snapshot that a host restores from the floor's row and its sessions' rows. */
 export function throughRows(actors: FloorActors): Record<string, unknown> {
-  const snapshot = writeSnapshot(actors.persist(), actors.mattering(), 0);
-  const rows = [...actors.mattering()].map((id) => {
+  const snapshot = writeSnapshot(actors.persist(), actors.neededIds(), 0);
+  const rows = [...actors.neededIds()].map((id) => {
     const { view: session, memory } = actors.machineState(id)!;
     return { session: JSON.parse(JSON.stringify(session)), memory, head: 0 };
   });

@@ -97,7 +97,7 @@ describe("a floor that is restored", () => {
     floor.actors.takeTouched();
     floor.actors.release();
     expect(floor.actors.takeTouched()).toEqual([]);
-    expect([...floor.actors.mattering()]).toEqual(["music"]);
+    expect([...floor.actors.neededIds()]).toEqual(["music"]);
     expect(Object.keys(JSON.parse(persistWhole(floor.actors)).children)).toEqual(["music"]);
   });
 

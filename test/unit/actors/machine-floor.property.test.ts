@@ -56,10 +56,10 @@ function playBoth(setting: World, steps: Step[]): void {
   };
   const compare = () => {
     const wanted = reference.persisted();
-    const mattering = floor.actors.mattering();
+    const needed = floor.actors.neededIds();
     for (const [id, child] of Object.entries(wanted.children)) {
       expect(JSON.parse(persistSession(floor.actors.machineState(id as SessionId)!))).toEqual(child);
-      if (!mattering.has(id as SessionId)) delete wanted.children[id];
+      if (!needed.has(id as SessionId)) delete wanted.children[id];
     }
     expect(JSON.parse(persistWhole(floor.actors))).toEqual(wanted);
   };
@@ -67,12 +67,12 @@ function playBoth(setting: World, steps: Step[]): void {
     floor.now += 1_000;
     if (each.do === "restart") {
       const { actors } = floor;
-      const mattering = actors.mattering();
+      const needed = actors.neededIds();
       reference = new XstateFloor(FLOOR, JSON.parse(persistWhole(actors)));
       for (const id of actors.sessionIds) {
         const { context, value, view } = actors.machineState(id)!;
         const { lifecycle, activity } = value;
-        if (mattering.has(id) || lifecycle === "deleted") continue;
+        if (needed.has(id) || lifecycle === "deleted") continue;
         reference.bring({ context: recallSession(view, memoryOf(context)), lifecycle, activity });
       }
       floor.restart();
