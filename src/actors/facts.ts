@@ -1,4 +1,5 @@
 import type { Catalog } from "../config/catalog/catalog.ts";
+import type { ErrorCode } from "../protocol/errors.ts";
 import type { LoggedData, LoggedType } from "../protocol/event.ts";
 import type { EffectId, MessageId, RequestId, RunId, SessionId } from "../protocol/ids.ts";
 import type { Effect } from "../protocol/internal/effect.ts";
@@ -75,4 +76,17 @@ export function effectId(given: Given, kind: string, about: string): EffectId {
 
 export function accept(reply: Omit<Accepted, "ok">, show = false): Fact {
   return { type: "reply", reply: { ok: true, ...reply }, ...(show && { show }) };
+}
+
+/** What a refusal says besides its code: a sentence in place of the code's own, and further fields of the answer. */
+export interface RefusalDetails {
+  readonly message?: string | undefined;
+  readonly facts?: Record<string, unknown> | undefined;
+}
+
+export function refusal(code: ErrorCode, { message, facts }: RefusalDetails = {}): Fact {
+  return {
+    type: "reply",
+    reply: { ok: false, code, ...(message !== undefined && { message }), ...(facts && { facts }) },
+  };
 }

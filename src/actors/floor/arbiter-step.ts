@@ -3,7 +3,7 @@ import type { Decision } from "../../protocol/decision.ts";
 import type { ErrorCode } from "../../protocol/errors.ts";
 import type { Reservation } from "../../protocol/floor.ts";
 import { type FloorId, type SessionId, userOf } from "../../protocol/ids.ts";
-import type { Fact, Given } from "../facts.ts";
+import { type Fact, type Given, type RefusalDetails, refusal } from "../facts.ts";
 import type { SessionContext } from "../session/session-context.ts";
 import type { SessionInput } from "../session/session-machine.ts";
 import type { SessionEvent } from "../session/session-step.ts";
@@ -47,11 +47,8 @@ export function tell(step: ArbiterStep, fact: Fact): void {
 
 export const send = (step: ArbiterStep, to: SessionId, event: SessionEvent) => step.actions.push({ to, event });
 
-export function refuse(step: ArbiterStep, code: ErrorCode, facts?: Record<string, unknown>, message?: string): void {
-  tell(step, {
-    type: "reply",
-    reply: { ok: false, code, ...(message !== undefined && { message }), ...(facts && { facts }) },
-  });
+export function refuse(step: ArbiterStep, code: ErrorCode, details?: RefusalDetails): void {
+  tell(step, refusal(code, details));
 }
 
 /** The numbers an agent would compete with on this floor now. */

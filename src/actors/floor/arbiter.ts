@@ -66,10 +66,10 @@ function create(step: ArbiterStep, wanted: NewSession, ask: Creation): void {
   const agent = findAgent(catalog, name, workspaceId);
   if (!agent?.enabled) {
     const facts = { availableAgents: listAgents(catalog, workspaceId) };
-    return refuse(step, "agent_not_found", facts, `Invalid agent ID: ${name}`);
+    return refuse(step, "agent_not_found", { message: `Invalid agent ID: ${name}`, facts });
   }
   const agentId = agent.id;
-  if (ask.turn && !takesTurns(agent)) return refuse(step, "illegal_command", undefined, externalTakesNoTurns(agent));
+  if (ask.turn && !takesTurns(agent)) return refuse(step, "illegal_command", { message: externalTakesNoTurns(agent) });
   const { sessionId } = wanted;
   const claim: Claim = { ...numbersOf(step, agent), sessionId };
   const { history, replaces } = ask;
@@ -79,7 +79,7 @@ function create(step: ArbiterStep, wanted: NewSession, ask: Creation): void {
   if (replaced?.replacedBy !== undefined) return refuse(step, "session_archived");
   const modeFault = wanted.mode === undefined ? undefined : findModeFault(agent, wanted.mode);
   // A copy begins in the first mode if the catalogue has changed since.
-  if (modeFault && !history) return refuse(step, "bad_request", { issues: [modeFault] });
+  if (modeFault && !history) return refuse(step, "bad_request", { facts: { issues: [modeFault] } });
   const mode = modeFault ? undefined : wanted.mode;
   const spawn = () => {
     const context = newSession({ ...wanted, mode }, floorId, claim, given.now, history);
@@ -99,7 +99,7 @@ function create(step: ArbiterStep, wanted: NewSession, ask: Creation): void {
   const decision = decide(floor, { ...claim, agent, mayQueue: true }, rulesFor(step));
   if (decision.outcome === "rejected") {
     log(step, decision);
-    return refuse(step, "rejected", { decision }, decision.say);
+    return refuse(step, "rejected", { message: decision.say, facts: { decision } });
   }
   spawn();
   if (decision.outcome === "queued") {
@@ -257,7 +257,7 @@ function patchFlags(step: ArbiterStep, { flags }: CommandOf<"floor.patch_flags">
   const all = { ...step.flags, ...flags };
   if (Object.keys(all).length > MAX_FLAGS) {
     const issues = [{ path: "body", message: `the floor would have more than ${MAX_FLAGS} flags` }];
-    return refuse(step, "bad_request", { issues });
+    return refuse(step, "bad_request", { facts: { issues } });
   }
   setFlags(step, all);
 }

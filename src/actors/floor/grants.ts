@@ -58,7 +58,7 @@ export function takeRequest(
   // A ducked session takes its turns beneath the holder.
   const isDucked = step.floor.ducked.some((each) => each.sessionId === sessionId);
   if (isDucked && turn) return takeTurnOrAnswer(step, sessionId, decision, turn);
-  refuse(step, "rejected", { decision }, decision.say);
+  refuse(step, "rejected", { message: decision.say, facts: { decision } });
 }
 
 export function takeTurnOrAnswer(step: ArbiterStep, sessionId: SessionId, decision: Decision, input?: TurnInput): void {

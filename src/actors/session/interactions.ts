@@ -31,16 +31,16 @@ export function openInteractions(step: SessionStep, interactions: readonly Inter
 
 /** `session.answer`: settle one interaction. A second answer gets an error. */
 export function settleInteraction(step: SessionStep, command: CommandOf<"session.answer">): void {
-  const { requestId, answer: given } = command;
+  const { requestId, answer: chosen } = command;
   const pending = step.context.run?.interactions.find(({ interaction }) => interaction.requestId === requestId);
-  if (!pending || pending.interaction.kind !== given.kind) return refuseAnswer(step, command);
+  if (!pending || pending.interaction.kind !== chosen.kind) return refuseAnswer(step, command);
   const run = editRun(step);
   run.interactions = run.interactions.filter(({ interaction }) => interaction.requestId !== requestId);
-  run.answers.push(given);
+  run.answers.push(chosen);
   dropEffect(step, pending.timerId);
   if (
-    given.kind === "confirmation" &&
-    given.verdict === "approve_always" &&
+    chosen.kind === "confirmation" &&
+    chosen.verdict === "approve_always" &&
     pending.interaction.kind === "confirmation"
   ) {
     const tool = pending.interaction.toolCall.function.name;
@@ -53,7 +53,7 @@ export function settleInteraction(step: SessionStep, command: CommandOf<"session
   step.facts.push({
     type: "signal",
     runId: run.id,
-    signal: { signal: "answer", attempt: run.attempt, answer: given },
+    signal: { signal: "answer", attempt: run.attempt, answer: chosen },
   });
   answer(step, { runId: run.id });
 }

@@ -20,8 +20,9 @@ import { openInteractions, refuseAnswer, settleInteraction } from "./interaction
 import { cancelRun, failRun, finishRun, releaseStopped } from "./runs.ts";
 import type { SessionContext } from "./session-context.ts";
 import { renewLease } from "./session-lease.ts";
-import { fireTimer, rename, switchAgent, switchMode } from "./session-settings.ts";
+import { rename, switchAgent, switchMode } from "./session-settings.ts";
 import { answer, beginStep, editRun, endStep, refuse, type SessionEvent, type SessionStep } from "./session-step.ts";
+import { fireTimer } from "./session-timers.ts";
 import { countTurn, isNamedBySummary, summarize, takeSummary } from "./summaries.ts";
 import {
   abortWaiting,
@@ -177,7 +178,7 @@ const machine = setup({
     switchArchived: does<"session.switch_agent">((step, event) => switchAgent(step, event, { isArchived: true })),
     acknowledge: does<"session.stop">((step) => answer(step, {}, true)),
     refuse: does<SessionEvent["type"], { code: ErrorCode; allowed?: string[] }>((step, _, { code, allowed }) =>
-      refuse(step, code, undefined, allowed && { allowed }),
+      refuse(step, code, allowed && { facts: { allowed } }),
     ),
   },
 });

@@ -1,13 +1,10 @@
 import { findAgent, findModeFault, listAgents, takesTurns } from "../../config/catalog/catalog.ts";
 import { findAgentIdFault } from "../../protocol/client-message.ts";
 import { ERRORS, type ErrorCode } from "../../protocol/errors.ts";
-import type { EffectId } from "../../protocol/ids.ts";
 import type { CommandOf } from "../../protocol/internal/command.ts";
 import { limitHold } from "./floor-changes.ts";
-import { expireInteraction } from "./interactions.ts";
-import { releaseStopped } from "./runs.ts";
-import { beginLease, endLease, fireLease } from "./session-lease.ts";
-import { answer, dropEffect, refuse, type SessionCommand, type SessionStep } from "./session-step.ts";
+import { beginLease, endLease } from "./session-lease.ts";
+import { answer, refuse, type SessionCommand, type SessionStep } from "./session-step.ts";
 
 export function rename(step: SessionStep, { title }: CommandOf<"session.rename">): void {
   step.context.title = title;
@@ -20,7 +17,7 @@ export function rename(step: SessionStep, { title }: CommandOf<"session.rename">
 export function switchMode(step: SessionStep, { mode }: CommandOf<"session.switch_mode">): void {
   const { context, given } = step;
   const fault = findModeFault(given.catalog.agents.get(context.claim.agentId), mode);
-  if (fault) return refuse(step, "bad_request", undefined, { issues: [fault] });
+  if (fault) return refuse(step, "bad_request", { facts: { issues: [fault] } });
   if (mode !== context.mode) {
     context.mode = mode;
     step.facts.push({ type: "event", event: { type: "session_updated", sessionId: context.id, data: { mode } } });
@@ -59,35 +56,4 @@ export function switchAgent(
   if (isHeard || context.queuedAt !== undefined || context.pausedBy === "preemption") beginLease(step);
   step.toArbiter.push({ type: "claim", claim: command.claim, given });
   answer(step, { outcome });
-}
-
-/** The session's lease ran out: it loses its place as the holder, as a ducked session or in the queue. */
-function lapse(step: SessionStep, isHeard: boolean): void {
-  const { context, given } = step;
-  if (!isHeard && context.queuedAt !== undefined) step.toArbiter.push({ type: "lapse", sessionId: context.id, given });
-  else step.toSelf.push({ type: "yield", reason: "lease_expired", given });
-}
-
-/** A timer fired. It has an effect only if the session still refers to it (rule C9). */
-export function fireTimer(step: SessionStep, { timerId }: { timerId: EffectId }, isHeard: boolean): void {
-  const { context, given } = step;
-  dropEffect(step, timerId);
-  answer(step, {});
-  const expired = context.run?.interactions.find((pending) => pending.timerId === timerId);
-  if (timerId === context.idleTimerId) {
-    context.idleTimerId = undefined;
-    if (isHeard && !context.run) step.toSelf.push({ type: "yield", reason: "idle_timeout", given });
-  } else if (timerId === context.pauseTimerId) {
-    context.pauseTimerId = undefined;
-    step.toSelf.push({ type: "expire", reason: "max_pause", given });
-  } else if (timerId === context.holdTimerId) {
-    context.holdTimerId = undefined;
-    step.toSelf.push({ type: "yield", reason: "max_hold", given });
-  } else if (timerId === context.lease?.timerId) {
-    if (fireLease(step)) lapse(step, isHeard);
-  } else if (timerId === context.stopping?.timerId) {
-    releaseStopped(step, isHeard);
-  } else if (expired) {
-    expireInteraction(step, expired.interaction.requestId);
-  }
 }

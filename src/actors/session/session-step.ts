@@ -4,7 +4,7 @@ import type { AgentId, EffectId, RequestId, SessionId } from "../../protocol/ids
 import type { Interaction } from "../../protocol/interaction.ts";
 import type { Command, TurnInput } from "../../protocol/internal/command.ts";
 import type { Accepted } from "../../protocol/internal/reply.ts";
-import { accept, effectId, type Fact, type Given } from "../facts.ts";
+import { accept, effectId, type Fact, type Given, type RefusalDetails, refusal } from "../facts.ts";
 import type { Claim } from "../floor/claim.ts";
 import type { Run, SessionContext } from "./session-context.ts";
 
@@ -129,11 +129,8 @@ export function answer(step: SessionStep, reply: Omit<Accepted, "ok">, show = fa
   step.facts.push(accept({ sessionId: step.context.id, ...reply }, show));
 }
 
-export function refuse(step: SessionStep, code: ErrorCode, message?: string, facts?: Record<string, unknown>): void {
-  step.facts.push({
-    type: "reply",
-    reply: { ok: false, code, ...(message !== undefined && { message }), ...(facts && { facts }) },
-  });
+export function refuse(step: SessionStep, code: ErrorCode, details?: RefusalDetails): void {
+  step.facts.push(refusal(code, details));
 }
 
 /** Add a timer. Use each `kind` at most once per session and event. */

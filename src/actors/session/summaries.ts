@@ -55,7 +55,7 @@ export function countTurn(step: SessionStep): void {
 export function summarize(step: SessionStep): void {
   const { context } = step;
   if (!settingsOf(step)) {
-    return refuse(step, "illegal_command", "This agent writes no summaries: its entry has no summary.");
+    return refuse(step, "illegal_command", { message: "This agent writes no summaries: its entry has no summary." });
   }
   if (!context.summarizing) requestSummary(step);
   answer(step, {}, true);

@@ -60,7 +60,10 @@ const ALLOWED_WHEN_EXTERNAL = ["activate", "pause", "resume", "archive", "stop",
 export function refusesExternal(step: SessionStep): boolean {
   const agent = agentOf(step);
   if (!agent || takesTurns(agent)) return false;
-  refuse(step, "illegal_command", externalTakesNoTurns(agent), { allowed: ALLOWED_WHEN_EXTERNAL });
+  refuse(step, "illegal_command", {
+    message: externalTakesNoTurns(agent),
+    facts: { allowed: ALLOWED_WHEN_EXTERNAL },
+  });
   return true;
 }
 
@@ -151,7 +154,7 @@ export function settleAfterTurn(step: SessionStep): void {
 /** `session.withdraw`: remove a turn that has not begun. */
 export function withdrawTurn(step: SessionStep, { messageId }: CommandOf<"session.withdraw">): void {
   const turn = step.context.turns.find((waiting) => waiting.messageId === messageId);
-  if (!turn) return refuse(step, "illegal_command", "Only a queued message can be withdrawn.");
+  if (!turn) return refuse(step, "illegal_command", { message: "Only a queued message can be withdrawn." });
   removeTurn(step, turn);
   answer(step, { deleted: true });
 }
