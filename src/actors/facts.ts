@@ -17,7 +17,7 @@ export interface Given {
   readonly interactionTimeoutMs: number;
 }
 
-type LoggedEvent = {
+export type LoggedEvent = {
   [T in LoggedType]: { type: T; data: LoggedData<T>; sessionId?: SessionId; requestId?: RequestId };
 }[LoggedType];
 

@@ -3,7 +3,7 @@ import type { PausedBy } from "../../protocol/session.ts";
 import type { Claim } from "../floor/claim.ts";
 import { resumeRun, suspendRun } from "./runs.ts";
 import { beginLease, endLease } from "./session-lease.ts";
-import { answer, dropEffect, type InternalEvent, type SessionStep, startTimer } from "./session-step.ts";
+import { agentOf, answer, dropEffect, type InternalEvent, type SessionStep, startTimer } from "./session-step.ts";
 import { dropSummary } from "./summaries.ts";
 import { beginWaitingTurn, dropTurns, endWork, keepTurn, settle, stopIdling } from "./turns.ts";
 
@@ -44,9 +44,9 @@ export function winFloor(
 
 /** The session becomes the holder, for at most its agent's `max_hold`. */
 export function limitHold(step: SessionStep): void {
-  const { context, given } = step;
+  const { context } = step;
   endHold(step);
-  const maxHoldMs = given.catalog.agents.get(context.claim.agentId)?.maxHoldMs;
+  const maxHoldMs = agentOf(step)?.maxHoldMs;
   if (maxHoldMs !== undefined) context.holdTimerId = startTimer(step, "hold", maxHoldMs);
 }
 
@@ -70,13 +70,13 @@ export function goBeneath(
 }
 
 export function loseFloor(step: SessionStep, pausedBy: PausedBy): void {
-  const { context, given } = step;
+  const { context } = step;
   context.pausedBy = pausedBy;
   context.level = undefined;
   suspendRun(step);
   stopIdling(step);
   endHold(step);
-  const maxPauseMs = given.catalog.agents.get(context.claim.agentId)?.maxPauseMs;
+  const maxPauseMs = agentOf(step)?.maxPauseMs;
   if (maxPauseMs !== undefined) context.pauseTimerId = startTimer(step, "pause", maxPauseMs);
   if (pausedBy !== "preemption") stopCompeting(step);
 }
@@ -106,7 +106,7 @@ export function leaveQueue(step: SessionStep): void {
 /** The held run ended nevertheless: `after_turn` applies although the session is paused. */
 export function settlePaused(step: SessionStep): void {
   const { context, given } = step;
-  const afterTurn = given.catalog.agents.get(context.claim.agentId)?.afterTurn ?? "keep";
+  const afterTurn = agentOf(step)?.afterTurn ?? "keep";
   if (context.turns.length > 0 || afterTurn === "keep") return;
   if (afterTurn === "archive") {
     step.toSelf.push({ type: "archive", reason: "after_turn", given });

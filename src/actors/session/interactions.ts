@@ -3,14 +3,13 @@ import type { RequestId } from "../../protocol/ids.ts";
 import { CONFIRMATION_OPTIONS, type Interaction } from "../../protocol/interaction.ts";
 import type { CommandOf } from "../../protocol/internal/command.ts";
 import { MAX_APPROVED_TOOLS, MAX_EXPIRED, type PendingInteraction, type Run } from "./session-context.ts";
-import { answer, dropEffect, editRun, refuse, type SessionStep, startTimer } from "./session-step.ts";
+import { answer, dropEffect, editRun, logEvent, refuse, type SessionStep, startTimer } from "./session-step.ts";
 
 /** Questions and confirmations. They belong to the session: any of its clients may answer, through any gateway. */
 
 /** Add an interaction of the agent: each has an id, an event and a timeout. */
 export function openInteractions(step: SessionStep, interactions: readonly Interaction[]): void {
   const run = editRun(step);
-  const sessionId = step.context.id;
   for (const interaction of interactions) {
     if (run.interactions.some((pending) => pending.interaction.requestId === interaction.requestId)) continue;
     const { requestId } = interaction;
@@ -20,11 +19,11 @@ export function openInteractions(step: SessionStep, interactions: readonly Inter
     if (interaction.kind === "confirmation") {
       const { toolCall, isSensitive } = interaction;
       const data = { toolCall, isSensitive, availableOptions: [...CONFIRMATION_OPTIONS], expiresAt };
-      step.facts.push({ type: "event", event: { type: "tool_confirmation_request", sessionId, requestId, data } });
+      logEvent(step, "tool_confirmation_request", data, requestId);
     } else {
       const { question, options, multiSelect } = interaction;
       const data = { question, options, ...(multiSelect !== undefined && { multiSelect }), expiresAt };
-      step.facts.push({ type: "event", event: { type: "user_question_request", sessionId, requestId, data } });
+      logEvent(step, "user_question_request", data, requestId);
     }
   }
 }
@@ -46,10 +45,7 @@ export function settleInteraction(step: SessionStep, command: CommandOf<"session
     const tool = pending.interaction.toolCall.function.name;
     step.context.approvedTools = [...new Set([...step.context.approvedTools, tool])].slice(-MAX_APPROVED_TOOLS);
   }
-  step.facts.push({
-    type: "event",
-    event: { type: "interaction_resolved", sessionId: step.context.id, requestId, data: { by: "client" } },
-  });
+  logEvent(step, "interaction_resolved", { by: "client" }, requestId);
   step.facts.push({
     type: "signal",
     runId: run.id,
@@ -61,15 +57,7 @@ export function settleInteraction(step: SessionStep, command: CommandOf<"session
 export function resolveInteractions(step: SessionStep, run: Run, by: "abort" | "timeout"): void {
   for (const { interaction, timerId } of run.interactions) {
     dropEffect(step, timerId);
-    step.facts.push({
-      type: "event",
-      event: {
-        type: "interaction_resolved",
-        sessionId: step.context.id,
-        requestId: interaction.requestId,
-        data: { by },
-      },
-    });
+    logEvent(step, "interaction_resolved", { by }, interaction.requestId);
   }
   run.interactions = [];
 }

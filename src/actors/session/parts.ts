@@ -2,55 +2,35 @@ import type { Interaction } from "../../protocol/interaction.ts";
 import type { ReportPart } from "../../protocol/internal/run.ts";
 import { addUsage, type Message } from "../../protocol/message.ts";
 import { addTokens, type Run } from "./session-context.ts";
-import type { SessionStep } from "./session-step.ts";
+import { logEvent, type SessionStep } from "./session-step.ts";
 import { countText } from "./summaries.ts";
 
-/** Apply the parts of a report to the session. */
+/** Agents whose provider session is remembered. A session's view lists them, so their number is bounded. */
+const MAX_AGENTS = 16;
 
+type PartOf<K extends ReportPart["kind"]> = Extract<ReportPart, { kind: K }>;
+
+/**
+ * Apply a part of a report to the session.
+ * @param run the run of the step, to edit
+ * @param asked gets the interaction of an `ask`: those of a report are opened together
+ */
 export function takePart(step: SessionStep, run: Run, part: ReportPart, asked: Interaction[]): void {
-  const { context, facts, given } = step;
+  const { context, facts } = step;
   const sessionId = context.id;
   switch (part.kind) {
-    case "open": {
-      if (run.drafts.includes(part.messageId)) return;
-      run.drafts.push(part.messageId);
-      context.messageCount += 1;
-      countText(step, "", true);
-      const message: Message = {
-        id: part.messageId,
-        sessionId,
-        role: "assistant",
-        content: "",
-        status: "running",
-        agent: part.agent,
-        runId: run.id,
-        createdAt: given.now,
-        startedAt: given.now,
-      };
-      facts.push({ type: "draft.open", message });
-      return;
-    }
+    case "open":
+      return openMessage(step, run, part);
     case "append":
-      if (!run.drafts.includes(part.messageId)) return;
-      run.spoke = true;
-      countText(step, part.text, false);
-      facts.push({ type: "draft.append", sessionId, ...part });
-      return;
-    case "close": {
-      if (!run.drafts.includes(part.messageId)) return;
-      const { kind: _, messageId, ...rest } = part;
-      run.drafts = run.drafts.filter((id) => id !== messageId);
-      facts.push({ type: "draft.close", sessionId, messageId, close: { ...rest, finishedAt: given.now } });
-      return;
-    }
+      return appendText(step, run, part);
+    case "close":
+      return closeMessage(step, run, part);
     case "tool_call":
       run.spoke = true;
-      facts.push({ type: "event", event: { type: "tool_call", sessionId, data: { ...part.call, agent: part.agent } } });
-      return;
+      return logEvent(step, "tool_call", { ...part.call, agent: part.agent });
     case "tool_result": {
       const { kind: _, ...data } = part;
-      facts.push({ type: "event", event: { type: "tool_result", sessionId, data } });
-      return;
+      return logEvent(step, "tool_result", data);
     }
     case "ask":
       run.spoke = true;
@@ -59,37 +39,64 @@ export function takePart(step: SessionStep, run: Run, part: ReportPart, asked: I
     case "usage":
       run.usage = addUsage(run.usage, part.usage);
       context.tokenUsage = addTokens(context.tokenUsage, part.usage);
-      facts.push({
-        type: "event",
-        event: { type: "usage", sessionId, data: { ...part.usage, ...(part.agent && { agent: part.agent }) } },
-      });
-      return;
-    case "provider_session": {
-      const homes = withEntry(context.agentHomes ?? {}, run.agentId, part.home);
-      context.agentHomes = Object.keys(homes).length > 0 ? homes : undefined;
-      const messageId = part.id === undefined ? undefined : run.messageId;
-      context.agentHeard = withEntry(context.agentHeard ?? {}, run.agentId, messageId);
-      if (context.agentSessions[run.agentId] === part.id) return;
-      context.agentSessions = withEntry(context.agentSessions, run.agentId, part.id);
-      facts.push({
-        type: "event",
-        event: { type: "session_updated", sessionId, data: { agentSessions: context.agentSessions } },
-      });
-      return;
-    }
+      return logEvent(step, "usage", { ...part.usage, ...(part.agent && { agent: part.agent }) });
+    case "provider_session":
+      return keepProviderSession(step, run, part);
     case "log":
       facts.push({ type: "log", sessionId, messageId: part.messageId, runId: run.id, line: part.line });
       return;
     case "data":
-      facts.push({
-        type: "event",
-        event: { type: "data", sessionId, data: { name: part.name, data: part.data, agent: part.agent } },
-      });
+      return logEvent(step, "data", { name: part.name, data: part.data, agent: part.agent });
   }
 }
 
-/** Agents whose provider session is remembered. A session's view lists them, so their number is bounded. */
-const MAX_AGENTS = 16;
+function openMessage(step: SessionStep, run: Run, { messageId, agent }: PartOf<"open">): void {
+  if (run.drafts.includes(messageId)) return;
+  const { context, facts, given } = step;
+  run.drafts.push(messageId);
+  context.messageCount += 1;
+  countText(step, "", true);
+  const message: Message = {
+    id: messageId,
+    sessionId: context.id,
+    role: "assistant",
+    content: "",
+    status: "running",
+    agent,
+    runId: run.id,
+    createdAt: given.now,
+    startedAt: given.now,
+  };
+  facts.push({ type: "draft.open", message });
+}
+
+function appendText(step: SessionStep, run: Run, part: PartOf<"append">): void {
+  if (!run.drafts.includes(part.messageId)) return;
+  run.spoke = true;
+  countText(step, part.text, false);
+  step.facts.push({ type: "draft.append", sessionId: step.context.id, ...part });
+}
+
+function closeMessage({ context, facts, given }: SessionStep, run: Run, part: PartOf<"close">): void {
+  if (!run.drafts.includes(part.messageId)) return;
+  const { kind: _, messageId, ...rest } = part;
+  run.drafts = run.drafts.filter((id) => id !== messageId);
+  const close = { ...rest, finishedAt: given.now };
+  facts.push({ type: "draft.close", sessionId: context.id, messageId, close });
+}
+
+/** Remember the conversation that the agent's provider keeps, for the agent's next run. */
+function keepProviderSession(step: SessionStep, run: Run, { id, home }: PartOf<"provider_session">): void {
+  const { context } = step;
+  const { agentId } = run;
+  const homes = withEntry(context.agentHomes ?? {}, agentId, home);
+  context.agentHomes = Object.keys(homes).length > 0 ? homes : undefined;
+  const heardUpTo = id === undefined ? undefined : run.messageId;
+  context.agentHeard = withEntry(context.agentHeard ?? {}, agentId, heardUpTo);
+  if (context.agentSessions[agentId] === id) return;
+  context.agentSessions = withEntry(context.agentSessions, agentId, id);
+  logEvent(step, "session_updated", { agentSessions: context.agentSessions });
+}
 
 /** The record with this entry last, or without it. Beyond the bound, the oldest entry is dropped. */
 function withEntry(record: Record<string, string>, key: string, value: string | undefined): Record<string, string> {

@@ -5,11 +5,11 @@ import type { MessageStatus, Usage } from "../../protocol/message.ts";
 import { effectId } from "../facts.ts";
 import { closeExpired, resolveInteractions } from "./interactions.ts";
 import { MAX_LOSSES, NO_USAGE, NUDGE_MS, type Run, STOP_GRACE_MS } from "./session-context.ts";
-import { dropEffect, editRun, type SessionStep, startTimer } from "./session-step.ts";
+import { dropEffect, editRun, logEvent, type SessionStep, startTimer } from "./session-step.ts";
 
 /** A session's run, from the turn that starts it to the `complete` event that ends it. Rules C7, C11 and C16. */
 
-const agentOf = (step: SessionStep, run: Run): AgentEntry | undefined => step.given.catalog.agents.get(run.agentId);
+const agentOfRun = (step: SessionStep, run: Run): AgentEntry | undefined => step.given.catalog.agents.get(run.agentId);
 
 export function startRun(step: SessionStep, turn: { messageId: MessageId; runId: RunId }): void {
   const { context } = step;
@@ -74,7 +74,7 @@ export function withdrawRequests(step: SessionStep, run: Run): void {
 export function suspendRun(step: SessionStep): void {
   if (!step.context.run) return;
   const run = editRun(step);
-  if (run.live && agentOf(step, run)?.adapter.yields === "hold") {
+  if (run.live && agentOfRun(step, run)?.adapter.yields === "hold") {
     run.held = true;
     step.facts.push({ type: "signal", runId: run.id, signal: { signal: "hold", attempt: run.attempt } });
     return;
@@ -141,10 +141,7 @@ export function failRun(
   const run = editRun(step);
   if (expired) closeExpired(step, run, expired);
   endAttempt(step, run, "error", failure.message);
-  step.facts.push({
-    type: "event",
-    event: { type: "error", sessionId: step.context.id, data: { ...failure, runId: run.id } },
-  });
+  logEvent(step, "error", { ...failure, runId: run.id });
   finishRun(step, run, false);
 }
 
@@ -162,13 +159,12 @@ export function finishRun(step: SessionStep, run: Run, cancelled: boolean): void
 /** Emit the `complete` event: exactly one per run id. */
 export function complete(step: SessionStep, runId: RunId, usage: Usage, cancelled: boolean): void {
   const { id } = step.context;
-  step.facts.push({
-    type: "event",
-    event: {
-      type: "complete",
-      sessionId: id,
-      data: { sessionId: id, runId, usage, tokenCount: usage.total_tokens, ...(cancelled && { cancelled: true }) },
-    },
+  logEvent(step, "complete", {
+    sessionId: id,
+    runId,
+    usage,
+    tokenCount: usage.total_tokens,
+    ...(cancelled && { cancelled: true }),
   });
 }
 
@@ -186,7 +182,7 @@ function closeDrafts(step: SessionStep, run: Run, status: MessageStatus, errorMe
 
 export function mayRepeat(step: SessionStep, run: Run): boolean {
   if (run.losses + 1 >= MAX_LOSSES) return false;
-  return !run.spoke || agentOf(step, run)?.adapter.restartable === true;
+  return !run.spoke || agentOfRun(step, run)?.adapter.restartable === true;
 }
 
 /** A live attempt was lost with its worker. Its messages are kept. */

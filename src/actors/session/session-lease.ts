@@ -1,5 +1,5 @@
 import type { SessionLease } from "./session-context.ts";
-import { dropEffect, type SessionStep, startTimer } from "./session-step.ts";
+import { agentOf, dropEffect, type SessionStep, startTimer } from "./session-step.ts";
 
 /**
  * Leases. A session with a lease that is heard or waits for the floor loses its place when it gives no sign of life. It
@@ -12,8 +12,6 @@ import { dropEffect, type SessionStep, startTimer } from "./session-step.ts";
 
 /** A fraction of a lease. A sign of life is committed only when this much has passed since the last committed one. */
 const HALF = 0.5;
-
-const agentOf = (step: SessionStep) => step.given.catalog.agents.get(step.context.claim.agentId);
 
 /** The session begins to compete. If it already competed, its lease is unchanged. */
 export function beginLease(step: SessionStep): void {

@@ -21,7 +21,16 @@ import { cancelRun, failRun, finishRun, releaseStopped } from "./runs.ts";
 import type { SessionContext } from "./session-context.ts";
 import { renewLease } from "./session-lease.ts";
 import { rename, switchAgent, switchMode } from "./session-settings.ts";
-import { answer, beginStep, editRun, endStep, refuse, type SessionEvent, type SessionStep } from "./session-step.ts";
+import {
+  answer,
+  beginStep,
+  editRun,
+  endStep,
+  logEvent,
+  refuse,
+  type SessionEvent,
+  type SessionStep,
+} from "./session-step.ts";
 import { fireTimer } from "./session-timers.ts";
 import { countTurn, isNamedBySummary, summarize, takeSummary } from "./summaries.ts";
 import {
@@ -138,13 +147,13 @@ const machine = setup({
     openInteractions: does<"ask">((step, { interactions }) => openInteractions(step, interactions)),
     settleInteraction: does<"session.answer">(settleInteraction),
     finishRun: does<"done", { isHeard: boolean }>((step, { summary }, { isHeard }) => {
-      const { context, facts } = step;
+      const { context } = step;
       if (summary !== undefined && !isNamedBySummary(step)) context.summary = summary;
       const data = {
         ...(context.summary !== undefined && { summary: context.summary }),
         tokenUsage: context.tokenUsage,
       };
-      facts.push({ type: "event", event: { type: "session_updated", sessionId: context.id, data } });
+      logEvent(step, "session_updated", data);
       finishRun(step, editRun(step), false);
       countTurn(step);
       if (isHeard) settleAfterTurn(step);

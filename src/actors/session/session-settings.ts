@@ -4,23 +4,23 @@ import { ERRORS, type ErrorCode } from "../../protocol/errors.ts";
 import type { CommandOf } from "../../protocol/internal/command.ts";
 import { limitHold } from "./floor-changes.ts";
 import { beginLease, endLease } from "./session-lease.ts";
-import { answer, refuse, type SessionCommand, type SessionStep } from "./session-step.ts";
+import { agentOf, answer, logEvent, refuse, type SessionCommand, type SessionStep } from "./session-step.ts";
 
 export function rename(step: SessionStep, { title }: CommandOf<"session.rename">): void {
   step.context.title = title;
   step.context.untitled = undefined;
-  step.facts.push({ type: "event", event: { type: "session_updated", sessionId: step.context.id, data: { title } } });
+  logEvent(step, "session_updated", { title });
   answer(step, {}, true);
 }
 
 /** `session.switch_mode`: the turn under way keeps its mode. */
 export function switchMode(step: SessionStep, { mode }: CommandOf<"session.switch_mode">): void {
-  const { context, given } = step;
-  const fault = findModeFault(given.catalog.agents.get(context.claim.agentId), mode);
+  const { context } = step;
+  const fault = findModeFault(agentOf(step), mode);
   if (fault) return refuse(step, "bad_request", { facts: { issues: [fault] } });
   if (mode !== context.mode) {
     context.mode = mode;
-    step.facts.push({ type: "event", event: { type: "session_updated", sessionId: context.id, data: { mode } } });
+    logEvent(step, "session_updated", { mode });
   }
   answer(step, {}, true);
 }
@@ -47,7 +47,7 @@ export function switchAgent(
   if (!takesTurns(agent) && context.turns.length > 0) return fail("agent_busy");
 
   const outcome = { previousAgentId: context.claim.agentId, currentAgentId: agent.id, agentName: agent.label };
-  step.facts.push({ type: "event", event: { type: "agent_switched", sessionId: context.id, data: outcome } });
+  logEvent(step, "agent_switched", outcome);
   context.claim = command.claim;
   context.mode = undefined;
   if (isHeard && context.level === undefined) limitHold(step);

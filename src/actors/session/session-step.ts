@@ -1,10 +1,12 @@
+import type { AgentEntry } from "../../config/catalog/catalog.ts";
 import type { Decision } from "../../protocol/decision.ts";
 import type { ErrorCode } from "../../protocol/errors.ts";
+import type { LoggedData, LoggedType } from "../../protocol/event.ts";
 import type { AgentId, EffectId, RequestId, SessionId } from "../../protocol/ids.ts";
 import type { Interaction } from "../../protocol/interaction.ts";
 import type { Command, TurnInput } from "../../protocol/internal/command.ts";
 import type { Accepted } from "../../protocol/internal/reply.ts";
-import { accept, effectId, type Fact, type Given, type RefusalDetails, refusal } from "../facts.ts";
+import { accept, effectId, type Fact, type Given, type LoggedEvent, type RefusalDetails, refusal } from "../facts.ts";
 import type { Claim } from "../floor/claim.ts";
 import type { Run, SessionContext } from "./session-context.ts";
 
@@ -125,12 +127,29 @@ export function editRun(step: SessionStep): Run {
   return copy;
 }
 
+/** The catalogue's entry of the session's agent; undefined when the agent has left the catalogue. */
+export function agentOf({ context, given }: SessionStep): AgentEntry | undefined {
+  return given.catalog.agents.get(context.claim.agentId);
+}
+
 export function answer(step: SessionStep, reply: Omit<Accepted, "ok">, show = false): void {
   step.facts.push(accept({ sessionId: step.context.id, ...reply }, show));
 }
 
 export function refuse(step: SessionStep, code: ErrorCode, details?: RefusalDetails): void {
   step.facts.push(refusal(code, details));
+}
+
+/** Log an event of the session. `requestId`: the interaction that it is about. */
+export function logEvent<T extends LoggedType>(
+  { context, facts }: SessionStep,
+  type: T,
+  data: LoggedData<T>,
+  requestId?: RequestId,
+): void {
+  const { id: sessionId } = context;
+  const event = requestId === undefined ? { type, sessionId, data } : { type, sessionId, data, requestId };
+  facts.push({ type: "event", event: event as LoggedEvent });
 }
 
 /** Add a timer. Use each `kind` at most once per session and event. */

@@ -6,7 +6,7 @@ import type { SummaryResult } from "../../protocol/internal/run.ts";
 import { type Message, masterRef } from "../../protocol/message.ts";
 import { effectId } from "../facts.ts";
 import { addTokens, type SessionContext, type SummaryWork } from "./session-context.ts";
-import { answer, dropEffect, refuse, type SessionStep } from "./session-step.ts";
+import { agentOf, answer, dropEffect, logEvent, refuse, type SessionStep } from "./session-step.ts";
 
 /**
  * Summaries of a session, which models receive in place of its oldest messages (ADR 20). A worker writes them beside the
@@ -23,8 +23,8 @@ const MAX_ATTEMPTS = 3;
 const RETRY_MS = 30_000;
 const LONGEST_RETRY_MS = 3_600_000;
 
-function settingsOf({ context, given }: SessionStep) {
-  const adapter = given.catalog.agents.get(context.claim.agentId)?.adapter;
+function settingsOf(step: SessionStep) {
+  const adapter = agentOf(step)?.adapter;
   return adapter?.kind === "ai-sdk" ? adapter.summary : undefined;
 }
 
@@ -177,15 +177,16 @@ function giveUp(step: SessionStep, failure: SummaryFailure): void {
 }
 
 /** Log why an attempt wrote no summary, for clients that requested one. */
-function tellFailure({ context, facts }: SessionStep, summaryFailure: SummaryFailure): void {
-  facts.push({ type: "event", event: { type: "session_updated", sessionId: context.id, data: { summaryFailure } } });
+function tellFailure(step: SessionStep, summaryFailure: SummaryFailure): void {
+  logEvent(step, "session_updated", { summaryFailure });
 }
 
 function keepSummary(
-  { context, facts, given }: SessionStep,
+  step: SessionStep,
   { id, agentId }: SummaryWork,
   { text, headline, upTo, usage }: Extract<SummaryResult, { kind: "written" }>,
 ): void {
+  const { context, facts, given } = step;
   const message: Message = {
     id: id as string as Message["id"],
     sessionId: context.id,
@@ -203,5 +204,5 @@ function keepSummary(
   context.summary = headline;
   facts.push({ type: "message.add", message });
   const data = { summary: headline, summaryId: message.id, tokenUsage: context.tokenUsage };
-  facts.push({ type: "event", event: { type: "session_updated", sessionId: context.id, data } });
+  logEvent(step, "session_updated", data);
 }

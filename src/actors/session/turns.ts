@@ -4,16 +4,22 @@ import type { CommandOf, TurnInput } from "../../protocol/internal/command.ts";
 import type { MessageStatus } from "../../protocol/message.ts";
 import { cancelRun, complete, startRun } from "./runs.ts";
 import { MAX_TURNS, NO_USAGE } from "./session-context.ts";
-import { answer, dropEffect, type InternalEvent, refuse, type SessionStep, startTimer } from "./session-step.ts";
+import {
+  agentOf,
+  answer,
+  dropEffect,
+  type InternalEvent,
+  logEvent,
+  refuse,
+  type SessionStep,
+  startTimer,
+} from "./session-step.ts";
 import { titleOf } from "./session-title.ts";
 import { countText } from "./summaries.ts";
 
 /** Turns: when a turn starts, when it waits, and what a session does between turns. */
 
 type Turn = Extract<InternalEvent, { type: "turn" }>;
-
-const agentOf = (step: SessionStep): AgentEntry | undefined =>
-  step.given.catalog.agents.get(step.context.claim.agentId);
 
 /** A new user message, as its row and its event show it. */
 function addUserMessage(step: SessionStep, input: TurnInput, status: MessageStatus): void {
@@ -38,12 +44,12 @@ function addUserMessage(step: SessionStep, input: TurnInput, status: MessageStat
 }
 
 /** Title an untitled session after its first message with words. */
-function nameAfter({ context, facts }: SessionStep, content: string): void {
+function nameAfter(step: SessionStep, content: string): void {
   const title = titleOf(content);
   if (title === undefined) return;
-  context.title = title;
-  context.untitled = undefined;
-  facts.push({ type: "event", event: { type: "session_updated", sessionId: context.id, data: { title } } });
+  step.context.title = title;
+  step.context.untitled = undefined;
+  logEvent(step, "session_updated", { title });
 }
 
 /** Whether a new turn is refused because another one is running. */
@@ -181,7 +187,7 @@ export function dropTurns(step: SessionStep, status: "interrupted" | "error"): v
     step.facts.push({ type: "message.status", sessionId, messageId, status });
     if (status === "error") {
       const data = { errorCode: "rejected" as const, message: ERRORS.rejected.text, runId };
-      step.facts.push({ type: "event", event: { type: "error", sessionId, data } });
+      logEvent(step, "error", data);
     }
     complete(step, runId, NO_USAGE, true);
   }
