@@ -70,7 +70,7 @@ export function decide(floor: Floor, challenger: Challenger, rules: FloorRules):
   const restriction = restrictionOn(challenger, rules);
   if (restriction) return decision("rejected", "restricted", 9, undefined, { restriction });
 
-  const reserved = floor.reserved && claimOf(floor, floor.reserved.sessionId);
+  const reserved = reservedClaim(floor);
   const front = reserved ?? floor.holder;
   const blocked = (reason: Reason, rule: number, by: Claim): Decision => {
     if (agent.whenBlocked === "duck") {
@@ -175,8 +175,9 @@ function startLevel(floor: Floor, front: Claim, challenger: Challenger, policy: 
   return joinBeneath(front, below, claim)?.find(({ sessionId }) => sessionId === claim.sessionId)?.level;
 }
 
-function claimOf(floor: Floor, sessionId: SessionId): Claim | undefined {
-  return [...floor.ducked, ...floor.paused, ...floor.queued].find((claim) => claim.sessionId === sessionId);
+/** The claim of the session for which the floor is reserved. */
+export function reservedClaim({ reserved, ducked, paused, queued }: Floor): Claim | undefined {
+  return reserved && [...ducked, ...paused, ...queued].find((claim) => claim.sessionId === reserved.sessionId);
 }
 
 export interface Successor {

@@ -60,7 +60,7 @@ export function arrange(front: Hearing, list: readonly Claim[]): Arrangement {
 }
 
 /** Sort the sessions, highest priority first; equals keep their order. */
-function byPriority<C extends Claim>(list: readonly C[]): C[] {
+export function byPriority<C extends Claim>(list: readonly C[]): C[] {
   return [...list].sort((one, other) => other.priority - one.priority);
 }
 

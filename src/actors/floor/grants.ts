@@ -12,6 +12,7 @@ import {
   endOfWaitDecision,
   type Floor,
   type FloorRules,
+  reservedClaim,
   restrictionOn,
   rulesOf,
   type Successor,
@@ -21,7 +22,6 @@ import {
 import type { Claim, QueuedClaim } from "./claim.ts";
 import {
   closeRanks,
-  everyone,
   giveFront,
   letBeneath,
   type Move,
@@ -190,8 +190,7 @@ export function applyRestrictions(step: ArbiterStep): void {
   if (given.catalog.restrictions.length === 0) return;
   const rules = rulesFor(step);
   const { floor, paused, ended } = restrict(step.floor, rules);
-  const reserved =
-    step.floor.reserved && everyone(step.floor).find((each) => each.sessionId === step.floor.reserved?.sessionId);
+  const reserved = reservedClaim(step.floor);
   if (reserved && restrictionOn(reserved, rules)) unreserve(step);
   for (const { sessionId } of ended) forget(step, sessionId);
   step.floor = { ...floor, reserved: step.floor.reserved };
@@ -222,7 +221,7 @@ function wake(step: ArbiterStep, next: Successor): void {
 
 /** A timer of the floor itself: the reserved session's wake, or the end of a session's wait. Stale timers do nothing. */
 export function fireTimer(step: ArbiterStep, timerId: EffectId): void {
-  const { floor, given } = step;
+  const { floor } = step;
   tell(step, { type: "effect.remove", id: timerId });
   tell(step, accept({}));
   const waited = floor.queued.find((claim) => claim.timerId === timerId);
@@ -233,23 +232,26 @@ export function fireTimer(step: ArbiterStep, timerId: EffectId): void {
     if (next) wake(step, next);
   } else if (waited) {
     if (floor.reserved?.sessionId === waited.sessionId) return waitForWake(step, waited);
-    const decision = endOfWaitDecision(waited, floor.holder, given.catalog.agents, "queue_timeout");
-    log(step, decision, waited.sessionId);
-    forget(step, waited.sessionId);
-    send(step, waited.sessionId, { type: "unqueue", decision, given });
+    endWait(step, waited, "queue_timeout");
   }
 }
 
 /** The lease of a queued session ran out: it leaves the queue, and remains `created`. */
 export function takeLapse(step: ArbiterStep, sessionId: SessionId): void {
-  const { floor, given } = step;
-  const waited = floor.queued.find((claim) => claim.sessionId === sessionId);
+  const waited = step.floor.queued.find((claim) => claim.sessionId === sessionId);
   if (!waited) return;
-  const decision = endOfWaitDecision(waited, floor.holder, given.catalog.agents, "lease_expired");
+  endWait(step, waited, "lease_expired");
+  releaseFloor(step);
+}
+
+/** A session leaves the queue without a grant. */
+function endWait(step: ArbiterStep, waited: QueuedClaim, reason: "queue_timeout" | "lease_expired"): void {
+  const { floor, given } = step;
+  const { sessionId } = waited;
+  const decision = endOfWaitDecision(waited, floor.holder, given.catalog.agents, reason);
   log(step, decision, sessionId);
   forget(step, sessionId);
   send(step, sessionId, { type: "unqueue", decision, given });
-  releaseFloor(step);
 }
 
 /**

@@ -1,6 +1,14 @@
 import type { SessionId } from "../../protocol/ids.ts";
-import { type Floor, type FloorRules, heard, replaces, restrictionOn, returnsByItself } from "./arbitration.ts";
-import { arrange, joinBeneath } from "./arrangement.ts";
+import {
+  type Floor,
+  type FloorRules,
+  heard,
+  replaces,
+  reservedClaim,
+  restrictionOn,
+  returnsByItself,
+} from "./arbitration.ts";
+import { arrange, byPriority, joinBeneath } from "./arrangement.ts";
 import type { Claim, DuckedClaim } from "./claim.ts";
 
 /** The effect of a floor's change on one session. */
@@ -33,8 +41,7 @@ export function giveFront(floor: Floor, claim: Claim, rules: FloorRules): Rearra
 /** The claim starts beneath the front (rule 12). Only a critical claim can silence others there. */
 export function letBeneath(floor: Floor, claim: Claim, rules: FloorRules): Rearrangement {
   const rest = without(floor, [claim.sessionId]);
-  const reserved = rest.reserved && everyone(rest).find(({ sessionId }) => sessionId === rest.reserved?.sessionId);
-  const front = rest.holder ?? reserved;
+  const front = rest.holder ?? reservedClaim(rest);
   if (!front) throw new Error("there is no front to start beneath");
   const others = rest.ducked.filter(({ sessionId }) => sessionId !== front.sessionId);
   const { kept, silenced } = arrange(front, [...others, claim]);
@@ -73,7 +80,7 @@ function settle(floor: Floor, rules: FloorRules): Floor {
   if (!holder || (floor.ducked.length === 0 && floor.paused.length === 0)) return floor;
   let { kept: ducked, silenced } = arrange(holder, floor.ducked);
   const back = new Set<SessionId>();
-  for (const claim of [...floor.paused].sort((one, other) => other.priority - one.priority)) {
+  for (const claim of byPriority(floor.paused)) {
     if (!claim.ducks && !claim.critical) continue;
     if (!returnsByItself(claim, rules) || restrictionOn(claim, rules)) continue;
     const joined = joinBeneath(holder, ducked, claim);
