@@ -5,6 +5,7 @@ import type { AddressInfo } from "node:net";
 import { type WebSocket, WebSocketServer } from "ws";
 import { type Client, createClient } from "../client/client.ts";
 import { ClientError } from "../client/client-error.ts";
+import type { StreamState, StreamStatus } from "../client/event-stream.ts";
 import { StatelyFeed, type StatelyMessage } from "./stately-feed.ts";
 
 export interface InspectOptions {
@@ -32,7 +33,9 @@ const LOOPBACK = /^(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?$/;
  * origins, which could otherwise read every floor unnoticed.
  *
  * @param onReady receives the address for readers, including the token
- * @returns the exit code: 0 when it was stopped, 1 when the node refuses
+ * While the node does not answer, it waits, and says so once.
+ *
+ * @returns the exit code: 0 when it was stopped, 1 when the port is taken or the node refuses
  */
 export async function inspect(
   baseUrl: string,
@@ -44,7 +47,7 @@ export async function inspect(
   const client = createClient({ baseUrl, ...(nodeToken && { headers: { Authorization: `Bearer ${nodeToken}` } }) });
   const ending = new AbortController();
   const over = AbortSignal.any([signal, ending.signal]);
-  const stage = new Stage(client, over);
+  const stage = new Stage(client, over, (why) => onFault(`${why}; trying again`));
   const server = createServer((_, response) => response.writeHead(426, { Connection: "close" }).end());
   const sockets = new WebSocketServer({ noServer: true, maxPayload: 1_024, perMessageDeflate: false });
   server.on("upgrade", (request, socket, head) => {
@@ -52,16 +55,18 @@ export async function inspect(
     if (refusal) return void socket.end(`HTTP/1.1 ${refusal}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`);
     sockets.handleUpgrade(request, socket, head, (reader) => stage.admit(reader));
   });
-  server.listen(port, "127.0.0.1");
-  await once(server, "listening");
   try {
+    server.listen(port, "127.0.0.1");
+    await once(server, "listening").catch((cause: Error) => {
+      throw new NoPort(whyNoPort(cause, port), { cause });
+    });
     onReady(`ws://127.0.0.1:${(server.address() as AddressInfo).port}/?token=${token}`);
     if (floorIds.length === 0) await stage.followAll();
     else await Promise.all(floorIds.map((floorId) => stage.follow(floorId)));
     return 0;
   } catch (error) {
     if (signal.aborted) return 0;
-    if (!(error instanceof ClientError)) throw error;
+    if (!(error instanceof ClientError || error instanceof NoPort)) throw error;
     onFault(error.message);
     return 1;
   } finally {
@@ -70,6 +75,14 @@ export async function inspect(
     server.close();
     server.closeAllConnections();
   }
+}
+
+class NoPort extends Error {}
+
+function whyNoPort({ code, message }: NodeJS.ErrnoException, port: number): string {
+  return code === "EADDRINUSE"
+    ? `port ${port} is in use: choose another with --port (0 picks a free one)`
+    : `port ${port} cannot be used: ${message}`;
 }
 
 /** The HTTP status for a reader that is refused; undefined if it is admitted. */
@@ -88,11 +101,15 @@ class Stage {
   readonly readers = new Set<WebSocket>();
   readonly #client: Client;
   readonly #signal: AbortSignal;
+  readonly #onAway: (why: string) => void;
   readonly #feeds = new Map<string, StatelyFeed>();
+  #isAway = false;
 
-  constructor(client: Client, signal: AbortSignal) {
+  /** `onAway` is called once each time the node stops answering. */
+  constructor(client: Client, signal: AbortSignal, onAway: (why: string) => void) {
     this.#client = client;
     this.#signal = signal;
+    this.#onAway = onAway;
   }
 
   admit(reader: WebSocket): void {
@@ -108,7 +125,11 @@ class Stage {
     const following: Promise<void>[] = [];
     const failed = Promise.withResolvers<never>();
     const reading = (async () => {
-      for await (const { type, data } of this.#client.openFloors({ signal: this.#signal })) {
+      const onStatus = (status: StreamStatus, { failure }: StreamState = {}) => {
+        if (status === "waiting" && failure && !this.#isAway) this.#onAway(failure.message);
+        this.#isAway = status === "open" ? false : this.#isAway || failure !== undefined;
+      };
+      for await (const { type, data } of this.#client.openFloors({ signal: this.#signal, onStatus })) {
         if (type !== "floor" || data.state === "idle" || this.#feeds.has(data.floorId)) continue;
         if (this.#feeds.size >= MAX_FLOORS) continue;
         const done = this.follow(data.floorId);

@@ -84,7 +84,9 @@ const VERBS: readonly Verb[] = [
       if ("fault" in read) return misuse("machines", read.fault);
       const { CHART_FORMATS, machinesText } = await import("./machines.ts");
       const format = CHART_FORMATS.find((each) => each === read.values.format);
-      if (!format || read.positionals.length > 0) return misuse("machines", "--format is mermaid or json");
+      const [more] = read.positionals;
+      if (more !== undefined) return misuse("machines", `${more} is an extra argument`);
+      if (!format) return misuse("machines", "--format is mermaid or json");
       return print(machinesText(format));
     },
   },

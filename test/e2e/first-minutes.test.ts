@@ -90,6 +90,7 @@ describe("a mistake", () => {
     [["check", "one", "two"], "two is an extra argument; see interlock check --help"],
     [["check", "--matrix", "--format", "yaml"], "--format is text, markdown or json; see interlock check --help"],
     [["check", "--format", "json"], "--format needs --matrix; see interlock check --help"],
+    [["machines", "session"], "session is an extra argument; see interlock machines --help"],
     [["drive", "localhost:3000"], "localhost:3000 is not a URL like http://127.0.0.1:3000; see interlock drive --help"],
   ])("a mistake in %j is reported with the remedy", async (args, sentence) => {
     const { code, stderr } = await interlock(...args);
@@ -113,6 +114,30 @@ describe("a mistake", () => {
     expect(used.stderr).toBe(
       `interlock: port ${port} of 127.0.0.1 is in use: stop what listens there, or choose another with --port (0 picks a free one)\n`,
     );
+    expect(await interlock("inspect", "--port", String(port))).toEqual({
+      code: 1,
+      stdout: "",
+      stderr: `interlock: port ${port} is in use: choose another with --port (0 picks a free one)\n`,
+    });
+  });
+
+  // On /proc the system answers ENOENT to every mkdir, which Node's own recursive mkdir repeats without end.
+  test.runIf(process.platform === "linux")("a folder that the system does not create is reported", async () => {
+    const made = await ending(begin(["serve", "--port", "0", "--store", "sqlite:/proc/none/interlock.db"]));
+    expect(made).toMatchObject({ code: 1, stdout: "" });
+    expect(made.stderr).toMatch(/^interlock: \/proc\/none\/interlock\.db cannot be opened: ENOENT: [^\n]+\n$/);
+  });
+
+  test("inspect says that the node does not answer, and waits for it", async () => {
+    const free = createServer().listen(0, "127.0.0.1");
+    await once(free, "listening");
+    const { port } = free.address() as AddressInfo;
+    free.close();
+    const child = begin(["inspect", `http://127.0.0.1:${port}`, "--port", "0"]);
+    const [line] = await once(child.stderr!.setEncoding("utf8"), "data");
+    expect(line).toBe(`interlock: http://127.0.0.1:${port} does not answer; trying again\n`);
+    child.kill("SIGINT");
+    expect(await once(child, "exit")).toEqual([0, null]);
   });
 });
 

@@ -19,9 +19,9 @@ const MAX_LINKS = 40;
  */
 export async function preparePath(file: string): Promise<string> {
   try {
-    await mkdir(dirname(file), { recursive: true, mode: FOLDER_MODE });
+    await makeFolder(dirname(resolve(file)));
     const path = await followLinks(file);
-    await mkdir(dirname(path), { recursive: true, mode: FOLDER_MODE });
+    await makeFolder(dirname(path));
     await make(path);
     await make(`${path}-lock`);
     const facts = await stat(path);
@@ -35,12 +35,30 @@ export async function preparePath(file: string): Promise<string> {
 }
 
 /**
+ * Create a folder and its missing parents. Node's own recursive `mkdir` repeats without end where the system answers
+ * ENOENT although the parent exists, as `/proc` and folders that are mounted on demand do.
+ */
+async function makeFolder(folder: string): Promise<void> {
+  const isThere = await stat(folder).then(
+    () => true,
+    () => false,
+  );
+  if (isThere) return;
+  await makeFolder(dirname(folder));
+  await unlessExists(mkdir(folder, { mode: FOLDER_MODE }));
+}
+
+/**
  * Create the file for its owner only. An existing file is not opened, because closing it again would drop this
  * process's POSIX locks on it.
  */
 async function make(path: string): Promise<void> {
+  await unlessExists(open(path, "wx", FILE_MODE).then((file) => file.close()));
+}
+
+async function unlessExists(making: Promise<unknown>): Promise<void> {
   try {
-    await (await open(path, "wx", FILE_MODE)).close();
+    await making;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
   }
