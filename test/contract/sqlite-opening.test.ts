@@ -143,9 +143,38 @@ describe("opening a SQLite file", () => {
     db.exec("CREATE TABLE songs (title TEXT)");
     db.close();
     await expect(open(foreign)).rejects.toThrow(`${foreign} is a SQLite database, but not one of Interlock's`);
-    await mkdir(join(folder, "folder"));
-    await expect(open(join(folder, "folder"))).rejects.toThrow("cannot be opened");
     expect((await stat(text)).size).toBe(17);
+  });
+
+  test("a folder or a file that is not Interlock's database keeps its permissions when it is refused", async () => {
+    const place = join(folder, "folder");
+    const link = join(folder, "link.db");
+    await mkdir(place);
+    await chmod(place, 0o755);
+    await symlink(place, link);
+    for (const path of [place, link]) {
+      await expect(open(path)).rejects.toThrow(`${path} cannot be opened: it is not a file`);
+    }
+    expect((await stat(place)).mode & 0o777).toBe(0o755);
+    const text = join(folder, "notes.txt");
+    await writeFile(text, "remember the milk");
+    const foreign = join(folder, "other.db");
+    const db = new DatabaseSync(foreign);
+    db.exec("CREATE TABLE songs (title TEXT)");
+    db.close();
+    for (const path of [text, foreign]) {
+      await chmod(path, 0o644);
+      await expect(open(path)).rejects.toThrow("is ");
+      expect((await stat(path)).mode & 0o777).toBe(0o644);
+    }
+    expect((await readdir(folder)).sort()).toEqual([
+      "folder",
+      "link.db",
+      "notes.txt",
+      "notes.txt-lock",
+      "other.db",
+      "other.db-lock",
+    ]);
   });
 
   test("a damaged database is refused with the fault and the remedy", async () => {

@@ -23,10 +23,10 @@ export async function preparePath(file: string): Promise<string> {
     const path = await followLinks(file);
     await makeFolder(dirname(path));
     await make(path);
-    await make(`${path}-lock`);
     const facts = await stat(path);
-    if (facts.isFile() && facts.nlink > 1) throw new Error(tellOfLinks(path, facts));
-    for (const suffix of ["", "-lock", "-wal", "-shm"]) await tighten(`${path}${suffix}`);
+    if (!facts.isFile()) throw new Error(`${file} cannot be opened: it is not a file`);
+    if (facts.nlink > 1) throw new Error(tellOfLinks(path, facts));
+    await make(`${path}-lock`);
     return path;
   } catch (cause) {
     if ((cause as NodeJS.ErrnoException).code === undefined) throw cause;
@@ -86,7 +86,12 @@ async function followLinks(file: string): Promise<string> {
   throw new Error(`${file} cannot be opened: too many links`);
 }
 
-/** Remove other users' access to a file, for example from a copy. A file of another user stays as it is. */
+/** Remove other users' access to a database, for example a copy. Call it only for a file that is Interlock's. */
+export async function keepPrivate(path: string): Promise<void> {
+  for (const suffix of ["", "-lock", "-wal", "-shm"]) await tighten(`${path}${suffix}`);
+}
+
+/** A file of another user stays as it is. */
 async function tighten(path: string): Promise<void> {
   try {
     const { mode } = await stat(path);

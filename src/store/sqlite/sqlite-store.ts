@@ -40,7 +40,7 @@ import type {
 import { openReader, prepareFile, tellOfDamage } from "./database-file.ts";
 import { identityOf } from "./file-identity.ts";
 import { FileLock } from "./file-lock.ts";
-import { preparePath } from "./file-path.ts";
+import { keepPrivate, preparePath } from "./file-path.ts";
 import { FloorList } from "./floor-list.ts";
 import { PageCheck } from "./page-check.ts";
 import { faultOf, isUnreadable } from "./result-code.ts";
@@ -93,6 +93,7 @@ export async function openSqliteStore({
     const settings = { file: path, identity: identityOf(path), isDurable: temporary === undefined };
     const checksPages = (await stat(path)).size <= startCheckSize;
     const meta = await prepareFile(settings, { now: clock.now(), checksPages });
+    await keepPrivate(path);
     const damage = new Damage(path, log);
     const onDamage = (fault: string) => damage.report(fault);
     const thread = new WriterThread(settings, clock, log, onDamage);
