@@ -1,14 +1,17 @@
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { createClient } from "../src/client/client.ts";
-import { InterlockProvider } from "../src/react/provider.ts";
+import { InterlockProvider, liveViewsOf } from "../src/react/provider.ts";
 import "./tokens.css";
 import "./page.css";
+import { Opening } from "./moment/opening.ts";
+import { parseAddress } from "./shell/address.ts";
 import { beginAnew, takeNewOwner } from "./shell/another-user.ts";
 import { readOwner, watchOwner } from "./shell/choices.ts";
 import { Frame } from "./shell/frame.tsx";
 import { SignInDemand } from "./shell/sign-in-demand.ts";
 import { applyChosenTheme } from "./shell/theme.ts";
+import { viewOf } from "./shell/views.ts";
 import { loadWords, preferredLanguage, Speaking } from "./words/words.tsx";
 
 /** The time for which a command is repeated while the server is away, in ms: longer than a node's restart. */
@@ -22,6 +25,8 @@ const signIn = new SignInDemand({ ownerId: readOwner(), beginAnew });
 watchOwner(signIn.changedElsewhere);
 const newOwner = takeNewOwner();
 const client = createClient({ baseUrl, patienceMs: PATIENCE_MS, signInAgain: signIn.ask });
+const address = parseAddress(location.hash);
+const opening = new Opening(liveViewsOf(client), { ...address, view: viewOf(address.view).name });
 const place = document.getElementById("page");
 if (!place) throw new Error("index.html has no #page");
 // Not a top-level await: a chunk that imports from this one would wait for it, and it for the chunk.
@@ -30,7 +35,7 @@ void loadWords(language).then((words) =>
     <StrictMode>
       <Speaking first={{ language, words }}>
         <InterlockProvider client={client}>
-          <Frame signIn={signIn} newOwner={newOwner} />
+          <Frame opening={opening} signIn={signIn} newOwner={newOwner} />
         </InterlockProvider>
       </Speaking>
     </StrictMode>,

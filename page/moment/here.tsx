@@ -5,12 +5,10 @@ import {
   useDeferredValue,
   useEffect,
   useMemo,
-  useRef,
   useState,
   useSyncExternalStore,
 } from "react";
 import type { AgentView } from "../../src/client/answers.ts";
-import type { Client } from "../../src/client/client.ts";
 import type { LiveState } from "../../src/client/live/live.ts";
 import type { FloorLiveView } from "../../src/client/live/live-floor.ts";
 import type { Session } from "../../src/protocol/session.ts";
@@ -22,6 +20,8 @@ import { countUpTo, placeOf } from "../log/log-event.ts";
 import type { LogFile } from "../log/log-file.ts";
 import { type Address, addressOf } from "../shell/address.ts";
 import { type Moment, useMoment } from "./moment-address.ts";
+import { type Opening, sourceOf } from "./opening.ts";
+import { useAgents, useWorkspace } from "./use-agents.ts";
 
 /** The name of a log from a file, in the address. */
 const FILE = "file";
@@ -84,13 +84,22 @@ export function useHere(): Here {
  */
 export function Unhurried({ children }: { children: (isBehind: boolean) => ReactNode }) {
   const now = useHere();
-  const here = useDeferredValue(now);
-  return <HereContext value={here}>{children(here.at !== now.at)}</HereContext>;
+  const deferred = useDeferredValue(now);
+  const isBehind = deferred.at !== now.at;
+  // The first answers arrive in close succession. Each would make the rendering of the former ones begin again.
+  const isFirst = deferred.floor === undefined || deferred.agents.length === 0;
+  return <HereContext value={isFirst && !isBehind ? now : deferred}>{children(isBehind)}</HereContext>;
 }
 
 const NOBODY: FloorLiveView = { status: "connecting", floor: undefined, decisions: [], events: [] };
 
-export function HereProvider({ address, children }: { address: Address; children: ReactNode }) {
+interface HereProviderProps {
+  address: Address;
+  opening: Opening;
+  children: ReactNode;
+}
+
+export function HereProvider({ address, opening, children }: HereProviderProps) {
   const client = useClient();
   const views = useLiveViews();
   const [file, setFile] = useState<LogFile>();
@@ -100,11 +109,9 @@ export function HereProvider({ address, children }: { address: Address; children
   const floorId = isFile ? file.floorId : named || undefined;
   const followed = floorId === undefined || isFile ? undefined : floorId;
 
-  // The connection's state comes from one stream: the floor's; without a chosen floor, the stream of all floors in the
-  // view that lists them, and a connection otherwise.
-  const anyFloor = address.view === "floor" && !isFile ? views.floors : views.connection;
-  const source = followed === undefined ? anyFloor : views.floor(followed);
-  const heard = useLive<LiveState>(source);
+  const heard = useLive<LiveState>(sourceOf(views, { view: address.view, followed, isFile }));
+  // After the stream above has its watcher.
+  useEffect(() => opening.end(), [opening]);
   const live = followed === undefined ? NOBODY : (heard as FloorLiveView);
 
   const { resetAt } = live;
@@ -134,7 +141,7 @@ export function HereProvider({ address, children }: { address: Address; children
   const floor = past ?? (live.floor && { ducked: [], ...live.floor, decisions: live.decisions });
 
   const workspaceId = useWorkspace(client, { floor, floorId, sessionId, isLive: !isPast });
-  const { agents, agentName } = useAgents(client, heard.status === "open", workspaceId);
+  const { agents, agentName } = useAgents(opening, { client, isOpen: heard.status === "open", workspaceId });
 
   const here: Here = {
     floorId,
@@ -203,67 +210,4 @@ function linkOf(view: string, { floorId, sessionId, at, span, only, isFolded, is
     fold: isFolded ? "yes" : undefined,
     log: isFile ? FILE : undefined,
   });
-}
-
-type Looked = Pick<Here, "floor" | "floorId" | "sessionId" | "isLive">;
-
-/**
- * The workspace of the chosen session; without one, of the first session on the floor. A session that is not on the
- * floor is read once, because its log may be long.
- */
-function useWorkspace(client: Client, { floor, floorId, sessionId, isLive }: Looked): string | undefined {
-  const [read, setRead] = useState<Pick<Session, "id" | "workspaceId">>();
-  const present = floor ? [floor.holder ?? [], floor.ducked, floor.paused, floor.queued].flat() : [];
-  const shown = present.find(({ id }) => id === sessionId) ?? (read?.id === sessionId ? read : undefined);
-  const isMissing = isLive && floor !== undefined && sessionId !== undefined && shown === undefined;
-  useEffect(() => {
-    if (!isMissing) return;
-    const leaving = new AbortController();
-    client.getSession(sessionId, { signal: leaving.signal }).then(
-      ({ session }) => setRead(session),
-      // The session's view shows the error.
-      () => undefined,
-    );
-    return () => leaving.abort();
-  }, [client, sessionId, isMissing]);
-  const first = present.find((session) => session.workspaceId !== undefined);
-  const workspaceId = (sessionId === undefined ? first : shown)?.workspaceId;
-  // Past moments use the workspace that was found first, so that the catalogue is not read for each of them.
-  const place = `${floorId} ${sessionId}`;
-  const [kept, setKept] = useState({ place, workspaceId });
-  const isKept =
-    kept.place === place && (kept.workspaceId === workspaceId || (!isLive && kept.workspaceId !== undefined));
-  if (isKept) return kept.workspaceId;
-  setKept({ place, workspaceId });
-  return workspaceId;
-}
-
-/** The catalogue with the agents of a workspace, read at once, and again after a lost connection. */
-function useAgents(
-  client: Client,
-  isOpen: boolean,
-  workspaceId: string | undefined,
-): Pick<Here, "agents" | "agentName"> {
-  const [agents, setAgents] = useState<readonly AgentView[]>([]);
-  const known = useRef<{ workspaceId: string | undefined }>(undefined);
-  useEffect(() => {
-    if (known.current && known.current.workspaceId === workspaceId) {
-      if (!isOpen) known.current = undefined;
-      return;
-    }
-    const leaving = new AbortController();
-    client.listAgents({ signal: leaving.signal, workspaceId }).then(
-      (answer) => {
-        known.current = { workspaceId };
-        setAgents(answer.agents);
-      },
-      // The connection's line shows the error; the known names are kept.
-      () => undefined,
-    );
-    return () => leaving.abort();
-  }, [client, isOpen, workspaceId]);
-  return useMemo(() => {
-    const names = new Map<string, string>(agents.map(({ id, name }) => [id, name]));
-    return { agents, agentName: (id: string) => names.get(id) ?? (id || "?") };
-  }, [agents]);
 }

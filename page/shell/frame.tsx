@@ -1,6 +1,7 @@
 import { Suspense, useEffect, useMemo, useRef, useSyncExternalStore } from "react";
 import { HereProvider, Unhurried, useHere } from "../moment/here.tsx";
 import { MomentBar } from "../moment/moment-bar.tsx";
+import type { Opening } from "../moment/opening.ts";
 import { FloorChooser } from "../parts/floor-chooser.tsx";
 import { useWords } from "../words/words.tsx";
 import { useAddress } from "./address.ts";
@@ -13,26 +14,28 @@ import type { SignInDemand } from "./sign-in-demand.ts";
 import { useTheme } from "./theme.ts";
 import { useHiddenTab } from "./use-hidden-tab.ts";
 import { ViewBoundary } from "./view-boundary.tsx";
-import { VIEWS, type View } from "./views.ts";
+import { loadNextView, VIEWS, type View, viewOf } from "./views.ts";
 
 interface FrameProps {
+  /** What was asked of the server before the frame was made. */
+  opening: Opening;
   signIn: SignInDemand;
   /** Who signed in in place of the former user, if the page was loaded anew for that. */
   newOwner: string | undefined;
 }
 
 /** The frame of every view: the bar above, the connection's state, the moment below, the sign-in. */
-export function Frame({ signIn, newOwner }: FrameProps) {
+export function Frame({ opening, signIn, newOwner }: FrameProps) {
   const address = useAddress();
-  const view = VIEWS.find(({ name }) => name === address.view) ?? VIEWS[0];
+  const view = viewOf(address.view);
   return (
-    <HereProvider address={{ ...address, view: view.name }}>
+    <HereProvider address={{ ...address, view: view.name }} opening={opening}>
       <Framed view={view} signIn={signIn} newOwner={newOwner} />
     </HereProvider>
   );
 }
 
-function Framed({ view, signIn, newOwner }: FrameProps & { view: View }) {
+function Framed({ view, signIn, newOwner }: Omit<FrameProps, "opening"> & { view: View }) {
   const { say } = useWords();
   const { status, linkTo, sessionId, floorId, floor } = useHere();
   const keys = useKeySwitch();
@@ -63,6 +66,10 @@ function Framed({ view, signIn, newOwner }: FrameProps & { view: View }) {
   useEffect(() => {
     if (status.status === "open") signIn.noteOpen();
   }, [signIn, status.status]);
+  const isOpen = status.status === "open";
+  useEffect(() => {
+    if (isOpen) loadNextView();
+  }, [isOpen]);
   const isRefused = view.isOfFloor && status.status === "refused" && floorId !== undefined;
   const tabs = useRef<HTMLElement>(null);
   // biome-ignore lint/correctness/useExhaustiveDependencies: another view is another current tab.

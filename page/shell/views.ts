@@ -1,6 +1,5 @@
 import { type ComponentType, type LazyExoticComponent, lazy } from "react";
 import { FloorView } from "../floor/floor-view.tsx";
-import { SessionView } from "../session/session-view.tsx";
 import type { WordKey } from "../words/en.ts";
 
 export interface View {
@@ -12,7 +11,10 @@ export interface View {
   isOfFloor: boolean;
 }
 
+const loadSessionView = () => import("../session/session-view.tsx");
+
 /** Views that are rarely opened first are separate chunks. */
+const SessionView = lazy(async () => ({ default: (await loadSessionView()).SessionView }));
 const MachineView = lazy(async () => ({ default: (await import("../machine/machine-view.tsx")).MachineView }));
 const TimelineView = lazy(async () => ({ default: (await import("../timeline/timeline-view.tsx")).TimelineView }));
 const SequenceView = lazy(async () => ({ default: (await import("../sequence/sequence-view.tsx")).SequenceView }));
@@ -27,3 +29,13 @@ export const VIEWS: readonly [View, ...View[]] = [
   { name: "sequence", title: "sequence.title", show: SequenceView, isOfFloor: true },
   { name: "node", title: "node.title", show: NodeView, isOfFloor: false },
 ];
+
+/** The view of an address. */
+export function viewOf(name: string): View {
+  return VIEWS.find((each) => each.name === name) ?? VIEWS[0];
+}
+
+/** Load the view that most users open next, so that it is there when they do. A failure is told where it is opened. */
+export function loadNextView(): void {
+  loadSessionView().catch(() => undefined);
+}

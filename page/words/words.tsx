@@ -10,7 +10,6 @@ export interface Speech {
   setLanguage: (language: Language) => void;
   say: Say;
   number: Intl.NumberFormat;
-  time: Intl.DateTimeFormat;
 }
 
 const SpeechContext = createContext<Speech | undefined>(undefined);
@@ -49,7 +48,6 @@ export function Speaking({ first, children }: { first: { language: Language; wor
       },
       say: (key, values) => (language === "zh" ? spaced(fill(words[key], values)) : fill(words[key], values)),
       number: new Intl.NumberFormat(language),
-      time: new Intl.DateTimeFormat(language, { hour: "2-digit", minute: "2-digit", second: "2-digit" }),
     }),
     [language, words],
   );

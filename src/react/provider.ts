@@ -1,13 +1,21 @@
-import { createContext, createElement, type ReactNode, use, useMemo } from "react";
+import { createContext, createElement, type ReactNode, use } from "react";
 import type { Client } from "../client/client.ts";
 import { LiveViews } from "../client/live/live-views.ts";
+
+const viewsOf = new WeakMap<Client, LiveViews>();
+
+/** The live views of a client: one set for all its providers. */
+export function liveViewsOf(client: Client): LiveViews {
+  const views = viewsOf.get(client) ?? new LiveViews(client);
+  viewsOf.set(client, views);
+  return views;
+}
 
 const ViewsContext = createContext<LiveViews | undefined>(undefined);
 
 /** Provides the client to the hooks below it. Hooks for the same thing share one stream. */
 export function InterlockProvider({ client, children }: { client: Client; children?: ReactNode }) {
-  const views = useMemo(() => new LiveViews(client), [client]);
-  return createElement(ViewsContext, { value: views }, children);
+  return createElement(ViewsContext, { value: liveViewsOf(client) }, children);
 }
 
 /** @throws Error outside of `<InterlockProvider>` */
