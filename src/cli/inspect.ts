@@ -47,7 +47,7 @@ export async function inspect(
   const client = createClient({ baseUrl, ...(nodeToken && { headers: { Authorization: `Bearer ${nodeToken}` } }) });
   const ending = new AbortController();
   const over = AbortSignal.any([signal, ending.signal]);
-  const stage = new Stage(client, over, (why) => onFault(`${why}; trying again`));
+  const stage = new Stage(client, over, (why) => onFault(`${why} Trying again.`));
   const server = createServer((_, response) => response.writeHead(426, { Connection: "close" }).end());
   const sockets = new WebSocketServer({ noServer: true, maxPayload: 1_024, perMessageDeflate: false });
   server.on("upgrade", (request, socket, head) => {

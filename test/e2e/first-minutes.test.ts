@@ -135,7 +135,7 @@ describe("a mistake", () => {
     free.close();
     const child = begin(["inspect", `http://127.0.0.1:${port}`, "--port", "0"]);
     const [line] = await once(child.stderr!.setEncoding("utf8"), "data");
-    expect(line).toBe(`interlock: http://127.0.0.1:${port} does not answer; trying again\n`);
+    expect(line).toBe(`interlock: http://127.0.0.1:${port} does not answer. Trying again.\n`);
     child.kill("SIGINT");
     expect(await once(child, "exit")).toEqual([0, null]);
   });
