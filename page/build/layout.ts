@@ -7,7 +7,7 @@ import { type Box, type ChartArrow, type ChartRegion, type Layout, labelOf } fro
 
 /** The widest of the common monospace fonts, in em per character: labels in any other font fit as well. */
 const EM = 0.602;
-const STATE = { font: 13, padding: 14, height: 40 };
+const STATE = { font: 13, padding: 14, height: 38 };
 const LABEL = { font: 11, line: 14, padding: 4 };
 const START = "start";
 const FRAME = "frame";
@@ -18,17 +18,32 @@ const OPTIONS = {
   "elk.hierarchyHandling": "INCLUDE_CHILDREN",
   "elk.edgeRouting": "ORTHOGONAL",
   "elk.edgeLabels.inline": "true",
-  "elk.spacing.nodeNode": "28",
-  "elk.spacing.edgeNode": "16",
-  "elk.spacing.edgeEdge": "12",
   "elk.spacing.edgeLabel": "2",
-  "elk.layered.spacing.nodeNodeBetweenLayers": "28",
-  "elk.layered.spacing.edgeNodeBetweenLayers": "14",
-  "elk.layered.spacing.edgeEdgeBetweenLayers": "12",
   "elk.layered.nodePlacement.strategy": "NETWORK_SIMPLEX",
   "elk.json.shapeCoords": "ROOT",
   "elk.json.edgeCoords": "ROOT",
-  "elk.padding": "[top=8,left=8,bottom=8,right=8]",
+  "elk.padding": "[top=4,left=4,bottom=4,right=4]",
+};
+const DIRECTIONS = {
+  wide: {
+    "elk.direction": "RIGHT",
+    "elk.spacing.nodeNode": "28",
+    "elk.spacing.edgeNode": "16",
+    "elk.spacing.edgeEdge": "12",
+    "elk.layered.spacing.nodeNodeBetweenLayers": "28",
+    "elk.layered.spacing.edgeNodeBetweenLayers": "14",
+    "elk.layered.spacing.edgeEdgeBetweenLayers": "12",
+  },
+  // Close together: the two of a session fit above each other beside its conversation.
+  tall: {
+    "elk.direction": "DOWN",
+    "elk.spacing.nodeNode": "20",
+    "elk.spacing.edgeNode": "12",
+    "elk.spacing.edgeEdge": "10",
+    "elk.layered.spacing.nodeNodeBetweenLayers": "10",
+    "elk.layered.spacing.edgeNodeBetweenLayers": "6",
+    "elk.layered.spacing.edgeEdgeBetweenLayers": "8",
+  },
 };
 
 /** A region of a machine with the places of its states and arrows, in two directions. */
@@ -39,7 +54,7 @@ export async function drawRegion(region: MachineRegion): Promise<ChartRegion> {
   const drawn = isStart ? states.filter((state) => state.name !== initial) : states;
   const arrows = [startOf(region, isStart), ...arrowsOf(region, framed, isStart ? initial : undefined)];
   const sketch = { states: drawn.map((state) => state.name), arrows, framed };
-  const [wide, tall] = await Promise.all([place(sketch, "RIGHT"), place(sketch, "DOWN")]);
+  const [wide, tall] = await Promise.all([place(sketch, "wide"), place(sketch, "tall")]);
   return { name, states: drawn, arrows, framed, wide, tall };
 }
 
@@ -98,16 +113,16 @@ interface Sketch {
   framed: readonly string[];
 }
 
-async function place({ states, arrows, framed }: Sketch, direction: "RIGHT" | "DOWN"): Promise<Layout> {
+async function place({ states, arrows, framed }: Sketch, direction: keyof typeof DIRECTIONS): Promise<Layout> {
   const nodeOf = (name: string): ElkNode => ({ id: name, width: widthOf(`* ${name}`, STATE), height: STATE.height });
   const frame: ElkNode = {
     id: FRAME,
     children: states.filter((name) => framed.includes(name)).map(nodeOf),
-    layoutOptions: { "elk.padding": "[top=20,left=20,bottom=20,right=20]" },
+    layoutOptions: { "elk.padding": "[top=12,left=12,bottom=12,right=12]" },
   };
   const graph: ElkNode = {
     id: "root",
-    layoutOptions: { ...OPTIONS, "elk.direction": direction },
+    layoutOptions: { ...OPTIONS, ...DIRECTIONS[direction] },
     children: [
       { id: START, width: START_PX, height: START_PX },
       ...(framed.length > 0 ? [frame] : []),

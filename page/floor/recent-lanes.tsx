@@ -38,8 +38,13 @@ const Lanes = memo(function Lanes({ here }: { here: Here }) {
   const lanes = lanesWithin(all, { from, to }).slice(-MAX_LANES);
   // biome-ignore lint/correctness/useExhaustiveDependencies: the log and the theme change what is painted; `from` goes with `to`.
   useEffect(() => {
+    const element = canvas.current;
+    if (!element) return;
     const picture = { lanes, marks: marksOf, axis: PLAIN_AXIS, span: { from, to }, first: 0, count: lanes.length };
-    if (canvas.current) paintLanes({ canvas: canvas.current, ...picture, end: to });
+    // Its width changes with the window's, also while the moment stays. The observer calls at first, too.
+    const watching = new ResizeObserver(() => paintLanes({ canvas: element, ...picture, end: to }));
+    watching.observe(element);
+    return () => watching.disconnect();
   }, [lanes.length, marksOf, revision, to, theme]);
   return (
     <section className={styles["recent"]} aria-labelledby="recent">

@@ -20,10 +20,12 @@ interface Props {
   note?: string | undefined;
   /** The last transition's arrow, and a key that differs for each transition. */
   taken?: { arrow: number; key: string } | undefined;
+  /** The scale at which the charts fit the height of their column, if they stand in one. */
+  fitting?: number | undefined;
 }
 
 /** A region of a machine: its states, its transitions, and the current state. */
-export function ChartFigure({ title, region, state, note, taken }: Props) {
+export function ChartFigure({ title, region, state, note, taken, fitting = 1 }: Props) {
   const { say } = useWords();
   const { isLive } = useHere();
   const box = useRef<HTMLElement>(null);
@@ -37,7 +39,7 @@ export function ChartFigure({ title, region, state, note, taken }: Props) {
   }, []);
   const isWide = width >= region.wide.width * MIN_SCALE;
   const layout = isWide ? region.wide : region.tall;
-  const scale = Math.min(1, Math.max(MIN_SCALE, width / layout.width));
+  const scale = Math.min(1, Math.max(MIN_SCALE, Math.min(fitting, width / layout.width)));
   const arrow = taken && region.arrows[taken.arrow];
   const sentence = [
     state === undefined ? say("machine.unknown") : say("machine.in", { state }),

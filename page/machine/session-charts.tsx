@@ -10,10 +10,12 @@ export interface ChartsProps {
   machine: Chart;
   session: Session | undefined;
   transitions: readonly TransitionEvent[];
+  /** As of `ChartFigure`. */
+  fitting?: number;
 }
 
 /** The regions of a session's machine, with the current states highlighted and the latest arrow marked. */
-export function SessionCharts({ machine, session, transitions }: ChartsProps) {
+export function SessionCharts({ machine, session, transitions, fitting }: ChartsProps) {
   const { say } = useWords();
   const states = session && statesOf(session);
   return machine.regions.map((region) => {
@@ -28,6 +30,7 @@ export function SessionCharts({ machine, session, transitions }: ChartsProps) {
         region={region}
         state={states?.[region.name]}
         note={isDucked ? `${session.level} dB` : undefined}
+        fitting={fitting}
         taken={isNewest && arrow !== undefined ? { arrow, key: keyOf(last) } : undefined}
       />
     );

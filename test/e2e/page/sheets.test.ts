@@ -137,6 +137,16 @@ describeInChromium("the panels of a wide screen", (open) => {
     await page.getByRole("slider").press("Home");
     await page.getByRole("slider").press("ArrowRight");
     await recent.getByRole("img", { name: /^1 sessions?/ }).waitFor();
+    // The moment is a past one: nothing but the window's size makes the page paint the lanes again.
+    for (const width of [1820, 2240]) {
+      await page.setViewportSize({ width, height: 1080 });
+      const isSharp = () =>
+        page.evaluate<boolean>(`(() => {
+          const { width, clientWidth } = document.querySelector("canvas[role=img]");
+          return width === clientWidth;
+        })()`);
+      await expect.poll(isSharp).toBe(true);
+    }
     await page.setViewportSize({ width: 1280, height: 720 });
     await recent.waitFor({ state: "detached" });
     expect(faults).toEqual([]);
@@ -154,6 +164,14 @@ describeInChromium("the panels of a wide screen", (open) => {
       (await page.getByRole("region", { name: "Facts" }).boundingBox())!,
     ];
     expect(left.x + left.width).toBeLessThan(right.x);
+    // Both of its charts are visible as a whole.
+    const hidden = () =>
+      page.evaluate<number[]>(`(() => {
+        const column = document.querySelector("section[aria-label=Machine]");
+        return [column, ...column.querySelectorAll("figure section")].flatMap(
+          (box) => [box.scrollHeight - box.clientHeight, box.scrollWidth - box.clientWidth]);
+      })()`);
+    await expect.poll(hidden).toEqual([0, 0, 0, 0, 0, 0]);
     await page.goto(`${node.url}/#/session/${floor}/${music.id}?at=1`);
     await lit("created").waitFor();
     await page.setViewportSize({ width: 1280, height: 720 });
