@@ -13,6 +13,7 @@ import { BOUNDS } from "./config/bounds.ts";
 import type { Catalog } from "./config/catalog/catalog.ts";
 import { loadCatalog } from "./config/catalog/catalog-file.ts";
 import { watchCatalog } from "./config/catalog/watched-catalog.ts";
+import { type Fault, faultLine } from "./config/fault.ts";
 import type { Settings } from "./config/settings.ts";
 import { readTraceSettings } from "./config/traces.ts";
 import { announceDefinitions, DefinedCatalog } from "./defined-catalog.ts";
@@ -382,11 +383,8 @@ async function openAccess(
 
 /** The catalogue cannot be used. The message lists every fault with its place. */
 export class CatalogError extends Error {
-  constructor(path: string, faults: readonly { line: number; column: number; path: string; message: string }[]) {
-    const lines = faults.map(
-      ({ line, column, path: place, message }) =>
-        `${path}:${line}:${column} ${place === "" ? "" : `${place}: `}${message}`,
-    );
+  constructor(path: string, faults: readonly Fault[]) {
+    const lines = faults.map((fault) => faultLine(path, fault));
     super(`the catalogue cannot be used\n${lines.join("\n")}`);
     this.name = "CatalogError";
   }

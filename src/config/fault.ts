@@ -10,6 +10,13 @@ export interface Fault {
   readonly message: string;
 }
 
+/** A fault of a parsed value, before its place in the text is found. */
+export interface ValueFault {
+  readonly path: readonly (string | number)[];
+  /** Continues a sentence that begins with the path. */
+  readonly message: string;
+}
+
 /** The maximum number of reported faults: a file with more is probably the wrong file. */
 export const MAX_FAULTS = 100;
 
@@ -28,6 +35,11 @@ export function describePath(path: readonly PropertyKey[]): string {
     })
     .join("");
   return path.length > MAX_STEPS ? `${steps}…` : steps;
+}
+
+/** A fault as a line of output: `agents.yaml:3:7 agents[0].priority: must be at most 100, not 120`. */
+export function faultLine(file: string, { line, column, path, message }: Fault): string {
+  return `${file}:${line}:${column} ${path === "" ? "" : `${path}: `}${message}`;
 }
 
 /** Quote user text for a sentence: shortened, and with control characters escaped. */

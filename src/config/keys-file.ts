@@ -3,7 +3,7 @@ import { Name } from "../protocol/ids.ts";
 import { readBounded, whyUnreadable } from "./bounded-file.ts";
 import { explain, flatten } from "./catalog/explanation.ts";
 import { readYaml } from "./catalog/yaml-text.ts";
-import { type Fault, sortFaults } from "./fault.ts";
+import { type Fault, faultLine, sortFaults } from "./fault.ts";
 
 /** An entry of the file. It has a hash instead of the key, so that a reader of the file cannot use it. */
 const KeyEntry = z.strictObject({
@@ -54,10 +54,7 @@ export function readKeys(text: string): KeysReading {
 export async function loadKeys(path: string): Promise<KeyEntry[]> {
   const reading = await readKeysOf(path);
   if (reading.ok) return reading.keys;
-  const lines = reading.faults.map(
-    ({ line, column, path: place, message }) =>
-      `${path}:${line}:${column} ${place === "" ? "" : `${place}: `}${message}`,
-  );
+  const lines = reading.faults.map((fault) => faultLine(path, fault));
   throw new Error(`the keys cannot be used\n${lines.join("\n")}`);
 }
 

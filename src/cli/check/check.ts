@@ -2,6 +2,7 @@ import { depth } from "../../actors/floor/arrangement.ts";
 import { createRegistry } from "../../agents/registry.ts";
 import type { AgentEntry, Catalog } from "../../config/catalog/catalog.ts";
 import { loadCatalog } from "../../config/catalog/catalog-file.ts";
+import { faultLine } from "../../config/fault.ts";
 import { MAX_MATRIX_AGENTS, type MatrixFormat, matrixText } from "./matrix.ts";
 import { findSharingRisks, hearingOf } from "./sharing-risks.ts";
 
@@ -45,9 +46,7 @@ export async function checkCatalog(
     print(`${path}: ${reading.faults[0]!.message}`);
     return 2;
   }
-  for (const { line, column, path: place, message } of reading.faults) {
-    print(`${path}:${line}:${column} ${place === "" ? "" : `${place}: `}${message}`);
-  }
+  for (const fault of reading.faults) print(faultLine(path, fault));
   return 1;
 }
 

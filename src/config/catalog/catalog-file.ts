@@ -1,10 +1,10 @@
 import { createHash } from "node:crypto";
 import { readBounded, whyUnreadable } from "../bounded-file.ts";
-import { type Fault, sortFaults } from "../fault.ts";
+import { type Fault, sortFaults, type ValueFault } from "../fault.ts";
 import { type Catalog, CatalogFile, toCatalog } from "./catalog.ts";
 import { findContradictions } from "./contradictions.ts";
 import { type Explained, explain, flatten } from "./explanation.ts";
-import { findStrayNames, type StrayName } from "./stray-names.ts";
+import { findStrayNames } from "./stray-names.ts";
 import { readYaml } from "./yaml-text.ts";
 
 export type CatalogReading =
@@ -23,15 +23,15 @@ export function readCatalog(text: string): CatalogReading {
     return refuse("the file is empty: it needs at least a list of agents");
   }
   const file = CatalogFile.safeParse(yaml.value, { error: explain });
-  const strays = [...findStrayNames(yaml.value), ...findContradictions(yaml.value)];
-  if (file.success && strays.length === 0 && yaml.faults.length === 0) {
+  const misfits = [...findStrayNames(yaml.value), ...findContradictions(yaml.value)];
+  if (file.success && misfits.length === 0 && yaml.faults.length === 0) {
     return { ok: true, catalog: toCatalog(file.data, hashOf(text)) };
   }
   const faults = [...yaml.faults];
   // Without a parsed value, the contents cannot be checked.
   if (yaml.value !== undefined) {
     const explained = file.success ? [] : flatten(file.error.issues);
-    for (const { path, on, message } of [...explained, ...strays.map(blameName)]) {
+    for (const { path, on, message } of [...explained, ...misfits.map(locate)]) {
       const fault = yaml.faultAt(path, on, message);
       if (fault) faults.push(fault);
     }
@@ -42,7 +42,7 @@ export function readCatalog(text: string): CatalogReading {
 const KEYED_BY_NAME: ReadonlySet<unknown> = new Set(["agent_priority_overrides", "beneath"]);
 
 /** Overrides and `beneath` have agent names as keys; everywhere else a name is a value. */
-function blameName({ path, message }: StrayName): Explained {
+function locate({ path, message }: ValueFault): Explained {
   return { path, on: KEYED_BY_NAME.has(path.at(-2)) ? "key" : "value", message };
 }
 

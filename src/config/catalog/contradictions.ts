@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { StrayName } from "./stray-names.ts";
+import type { ValueFault } from "../fault.ts";
 
 const text = () => z.string().optional().catch(undefined);
 
@@ -51,58 +51,65 @@ const Keys = z
   })
   .catch({ agents: [], priority_rules: [], user_preferences: {} });
 
+type Entry = z.infer<typeof Keys>["agents"][number];
+
 /**
  * Find keys that are each valid but contradict each other. A critical agent is never refused and outranks all others,
  * so no key may disable it, change its priority or define what happens when it is blocked.
  */
-export function findContradictions(file: unknown): StrayName[] {
-  const { agents, priority_rules, user_preferences } = Keys.parse(file);
-  const found: StrayName[] = [];
-  const critical = new Set<string>();
-  const external = new Set(agents.flatMap(({ name, adapter }) => (adapter?.kind === "external" && name ? [name] : [])));
-  for (const [index, agent] of agents.entries()) {
-    if (agent.when_blocked === "duck" && agent.when_preempted !== "duck") {
-      const message = "needs when_preempted: duck: only a session that can play quieter can start beneath another";
-      found.push({ path: ["agents", index, "when_blocked"], message });
-    }
-    if (agent.adapter?.kind === "external") {
-      const entry: Readonly<Record<string, unknown>> = agent;
-      for (const key of FOR_TURNS) {
-        if (entry[key] === undefined) continue;
-        const message = `has no meaning with adapter external: ${EXTERNAL_MEANS[key] ?? "the agent takes no turns"}`;
-        found.push({ path: ["agents", index, key], message });
-      }
-    }
-    for (const [at, name] of (agent.sub_agents ?? []).entries()) {
-      if (name === undefined || !external.has(name)) continue;
-      const message = `must not name ${name}: an external agent takes no turns`;
-      found.push({ path: ["agents", index, "sub_agents", at], message });
-    }
-    if (!agent.critical) continue;
-    if (agent.name !== undefined) critical.add(agent.name);
-    if (!agent.enabled) {
-      found.push({
-        path: ["agents", index, "enabled"],
-        message: "must not be false: a critical agent is never refused",
-      });
-    }
-    if (agent.when_blocked !== undefined) {
-      const message = "has no meaning with critical: a critical agent is never blocked";
-      found.push({ path: ["agents", index, "when_blocked"], message });
+export function findContradictions(file: unknown): ValueFault[] {
+  const keys = Keys.parse(file);
+  const external = namesOf(keys.agents.filter(({ adapter }) => adapter?.kind === "external"));
+  const critical = namesOf(keys.agents.filter((agent) => agent.critical));
+  return [
+    ...keys.agents.flatMap((agent, index) => findInAgent(agent, index, external)),
+    ...findPriorityChanges(keys, critical),
+  ];
+}
+
+function namesOf(agents: readonly Entry[]): ReadonlySet<string> {
+  return new Set(agents.flatMap(({ name }) => name ?? []));
+}
+
+/** @param external the names of the external agents */
+function findInAgent(agent: Entry, index: number, external: ReadonlySet<string>): ValueFault[] {
+  const found: ValueFault[] = [];
+  const blame = (message: string, ...path: (string | number)[]) =>
+    found.push({ path: ["agents", index, ...path], message });
+  if (agent.when_blocked === "duck" && agent.when_preempted !== "duck") {
+    const why = "only a session that can play quieter can start beneath another";
+    blame(`needs when_preempted: duck: ${why}`, "when_blocked");
+  }
+  if (agent.adapter?.kind === "external") {
+    const entry: Readonly<Record<string, unknown>> = agent;
+    for (const key of FOR_TURNS.filter((each) => entry[each] !== undefined)) {
+      blame(`has no meaning with adapter external: ${EXTERNAL_MEANS[key] ?? "the agent takes no turns"}`, key);
     }
   }
-  for (const [index, rule] of priority_rules.entries()) {
-    for (const [at, name] of rule.agents.entries()) {
-      if (name === undefined || !critical.has(name)) continue;
-      const message = `must not name ${name}: the priority of a critical agent does not change`;
-      found.push({ path: ["priority_rules", index, "agents", at], message });
-    }
+  for (const [at, name] of (agent.sub_agents ?? []).entries()) {
+    if (name === undefined || !external.has(name)) continue;
+    blame(`must not name ${name}: an external agent takes no turns`, "sub_agents", at);
   }
-  for (const [user, preferences] of Object.entries(user_preferences)) {
-    for (const name of Object.keys(preferences.agent_priority_overrides)) {
-      if (!critical.has(name)) continue;
-      const message = `must not name ${name}: the priority of a critical agent does not change`;
-      found.push({ path: ["user_preferences", user, "agent_priority_overrides", name], message });
+  if (agent.critical && !agent.enabled) blame("must not be false: a critical agent is never refused", "enabled");
+  if (agent.critical && agent.when_blocked !== undefined) {
+    blame("has no meaning with critical: a critical agent is never blocked", "when_blocked");
+  }
+  return found;
+}
+
+/** Rules and preferences that name a critical agent. */
+function findPriorityChanges(keys: z.infer<typeof Keys>, critical: ReadonlySet<string>): ValueFault[] {
+  const found: ValueFault[] = [];
+  const blameCritical = (name: string | undefined, ...path: (string | number)[]) => {
+    if (name === undefined || !critical.has(name)) return;
+    found.push({ path, message: `must not name ${name}: the priority of a critical agent does not change` });
+  };
+  for (const [index, rule] of keys.priority_rules.entries()) {
+    for (const [at, name] of rule.agents.entries()) blameCritical(name, "priority_rules", index, "agents", at);
+  }
+  for (const [user, { agent_priority_overrides: overrides }] of Object.entries(keys.user_preferences)) {
+    for (const name of Object.keys(overrides)) {
+      blameCritical(name, "user_preferences", user, "agent_priority_overrides", name);
     }
   }
   return found;

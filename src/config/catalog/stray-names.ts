@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { AgentId } from "../../protocol/ids.ts";
+import type { ValueFault } from "../fault.ts";
 
 /** The key of a tool, which is written alone or with its limits. */
 const ToolName = z
@@ -59,70 +60,87 @@ function namesOf() {
 
 type NamedAgent = NonNullable<z.infer<typeof Names>["agents"]>[number];
 
-/** A name that is duplicated or refers to no agent. */
-export interface StrayName {
-  path: (string | number)[];
-  message: string;
-}
-
 /**
  * Check that every name in a catalogue refers to exactly one agent, in addition to the schema `CatalogFile`. Takes the
  * parsed YAML even if it has other faults, so that all faults can be reported at once.
  */
-export function findStrayNames(file: unknown): StrayName[] {
-  const { agents, mcp_servers, default_agent, priority_rules, restrictions, user_preferences } = Names.parse(file);
+export function findStrayNames(file: unknown): ValueFault[] {
+  const { agents, ...rest } = Names.parse(file);
   // Without a list of agents every name is unknown; report the missing list only.
   if (!agents) return [];
-  const strays: StrayName[] = [];
-  const enabled = new Map<string, boolean>();
-  for (const [index, { name, enabled: isEnabled }] of agents.entries()) {
-    if (name === undefined) continue;
-    if (enabled.has(name)) {
-      strays.push({ path: ["agents", index, "name"], message: `there is already an agent ${name}` });
-    }
-    enabled.set(name, isEnabled);
+  const known = new Set<string>(agents.flatMap(({ name }) => name ?? []));
+  const unknown = [...referencesIn(agents, rest)].filter(({ name }) => !known.has(name));
+  return [
+    ...findDuplicateAgents(agents),
+    ...findDefaultFaults(agents, rest.default_agent),
+    ...unknown.map(({ name, path }) => ({ path, message: `there is no agent ${name}` })),
+    ...findStrayTools(agents, rest.mcp_servers),
+    ...agents.flatMap(findStrayModes),
+  ];
+}
+
+function findDuplicateAgents(agents: readonly NamedAgent[]): ValueFault[] {
+  const seen = new Set<string>();
+  return agents.flatMap(({ name }, index) => {
+    if (name === undefined) return [];
+    const isDuplicate = seen.has(name);
+    seen.add(name);
+    return isDuplicate ? [{ path: ["agents", index, "name"], message: `there is already an agent ${name}` }] : [];
+  });
+}
+
+/** Sessions that name no agent need one that is enabled. */
+function findDefaultFaults(agents: readonly NamedAgent[], defaultAgent: string | undefined): ValueFault[] {
+  if (defaultAgent !== undefined) {
+    const isDisabled = agents.findLast(({ name }) => name === defaultAgent)?.enabled === false;
+    return isDisabled ? [{ path: ["default_agent"], message: `the agent ${defaultAgent} is disabled` }] : [];
   }
-  const mustBeKnown = (name: string | undefined, ...path: (string | number)[]) => {
-    if (name !== undefined && !enabled.has(name)) strays.push({ path, message: `there is no agent ${name}` });
-  };
-  mustBeKnown(default_agent, "default_agent");
-  if (default_agent !== undefined && enabled.get(default_agent) === false) {
-    strays.push({ path: ["default_agent"], message: `the agent ${default_agent} is disabled` });
+  if (agents.length === 0 || agents.some((agent) => agent.enabled)) return [];
+  return [{ path: ["agents"], message: "must have at least one agent that is enabled" }];
+}
+
+interface Reference {
+  name: string;
+  path: (string | number)[];
+}
+
+/** Every place that names an agent. Skips keys that cannot be names of agents: the schema refuses them. */
+function* referencesIn(
+  agents: readonly NamedAgent[],
+  { default_agent, priority_rules, restrictions, user_preferences }: Omit<z.infer<typeof Names>, "agents">,
+): Generator<Reference> {
+  if (default_agent !== undefined) yield { name: default_agent, path: ["default_agent"] };
+  for (const [index, { sub_agents, replaces, beneath }] of agents.entries()) {
+    yield* inList(sub_agents, "agents", index, "sub_agents");
+    yield* inList(replaces, "agents", index, "replaces");
+    const { all: _, ...byAgent } = beneath;
+    yield* inKeys(byAgent, "agents", index, "beneath");
   }
-  if (default_agent === undefined && agents.length > 0 && !agents.some((agent) => agent.enabled)) {
-    strays.push({ path: ["agents"], message: "must have at least one agent that is enabled" });
-  }
-  for (const [index, agent] of agents.entries()) {
-    for (const [at, name] of agent.sub_agents.entries()) mustBeKnown(name, "agents", index, "sub_agents", at);
-    for (const [at, name] of agent.replaces.entries()) mustBeKnown(name, "agents", index, "replaces", at);
-    for (const name of Object.keys(agent.beneath)) {
-      if (name !== "all" && AgentId.safeParse(name).success) mustBeKnown(name, "agents", index, "beneath", name);
-    }
-  }
-  strays.push(...findStrayTools(agents, mcp_servers), ...agents.flatMap(findStrayModes));
-  for (const [index, rule] of priority_rules.entries()) {
-    for (const [at, name] of rule.agents.entries()) mustBeKnown(name, "priority_rules", index, "agents", at);
-  }
+  for (const [index, rule] of priority_rules.entries()) yield* inList(rule.agents, "priority_rules", index, "agents");
   for (const [index, restriction] of restrictions.entries()) {
-    for (const [at, name] of restriction.allow.entries()) mustBeKnown(name, "restrictions", index, "allow", at);
+    yield* inList(restriction.allow, "restrictions", index, "allow");
   }
-  for (const [user, preferences] of Object.entries(user_preferences)) {
-    for (const name of Object.keys(preferences.agent_priority_overrides)) {
-      if (!AgentId.safeParse(name).success) continue;
-      mustBeKnown(name, "user_preferences", user, "agent_priority_overrides", name);
-    }
+  for (const [user, { agent_priority_overrides: overrides }] of Object.entries(user_preferences)) {
+    yield* inKeys(overrides, "user_preferences", user, "agent_priority_overrides");
   }
-  return strays;
+}
+
+function* inList(names: readonly (string | undefined)[], ...path: (string | number)[]): Generator<Reference> {
+  for (const [at, name] of names.entries()) if (name !== undefined) yield { name, path: [...path, at] };
+}
+
+function* inKeys(map: object, ...path: (string | number)[]): Generator<Reference> {
+  for (const name of Object.keys(map)) if (AgentId.safeParse(name).success) yield { name, path: [...path, name] };
 }
 
 /** Modes of agents that have none, duplicate modes, and tools of a mode that its agent lacks. */
-function findStrayModes({ tools, modes, adapter }: NamedAgent, index: number): StrayName[] {
+function findStrayModes({ tools, modes, adapter }: NamedAgent, index: number): ValueFault[] {
   if (modes.length === 0) return [];
   const kind = adapter?.kind ?? "scripted";
   const path = ["agents", index, "modes"];
   if (!WITH_MODES.has(kind))
     return [{ path, message: `must not be used with adapter ${kind}: the agent has no tools` }];
-  const strays: StrayName[] = [];
+  const strays: ValueFault[] = [];
   for (const [at, mode] of modes.entries()) {
     if (mode.name !== undefined && modes.findIndex(({ name }) => name === mode.name) < at) {
       strays.push({ path: [...path, at, "name"], message: `there is already a mode ${mode.name}` });
@@ -147,8 +165,8 @@ function findStrayModes({ tools, modes, adapter }: NamedAgent, index: number): S
 function findStrayTools(
   agents: readonly { tools: readonly (string | undefined)[] }[],
   servers: readonly { name: string }[],
-): StrayName[] {
-  const strays: StrayName[] = [];
+): ValueFault[] {
+  const strays: ValueFault[] = [];
   const known = new Set<string>();
   for (const [index, { name }] of servers.entries()) {
     if (known.has(name)) {
