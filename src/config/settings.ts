@@ -8,6 +8,7 @@ import { parseAuth } from "./auth-setting.ts";
 import { explain, flatten } from "./catalog/explanation.ts";
 import { readFlags } from "./flags.ts";
 import { nearest } from "./nearest.ts";
+import { isNetwork } from "./network.ts";
 import { duration, size } from "./quantities.ts";
 import { parseRateLimits, USUAL_RATE_LIMITS, USUAL_RATE_LIMITS_TEXT } from "./rate-limits.ts";
 
@@ -84,11 +85,7 @@ const claim = z.string().max(1_024);
 
 const rateLimits = read(parseRateLimits);
 
-const proxies = list("addresses or networks, as in 10.0.0.0/8", (text) => {
-  const [address = "", bits, ...more] = text.split("/");
-  const isBits = bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= (isIPv6(address) ? 128 : 32));
-  return isIP(address) !== 0 && isBits && more.length === 0 ? text : undefined;
-});
+const proxies = list("addresses or networks, as in 10.0.0.0/8", (text) => (isNetwork(text) ? text : undefined));
 
 const roles = read((text) => {
   const named = text.split(",").map((role) => role.trim());

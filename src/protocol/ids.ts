@@ -48,10 +48,14 @@ export const ConnectionId = z
   .brand<"ConnectionId">();
 export type ConnectionId = z.infer<typeof ConnectionId>;
 
+/** A name that a catalogue gives: to an agent, a mode, a restriction or a flag. */
+export const SHORT_NAME = /^[a-z0-9_-]{1,64}$/;
+export const SHORT_NAME_FORM = "1 to 64 of a-z 0-9 _ -";
+
 /** The catalogue's `name` of an agent. It is an object key, so `__proto__` and the like are refused. */
 export const AgentId = z
   .string()
-  .regex(/^[a-z0-9_-]{1,64}$/, "1 to 64 of a-z 0-9 _ -")
+  .regex(SHORT_NAME, SHORT_NAME_FORM)
   .refine((name) => !RESERVED.has(name), "reserved")
   .brand<"AgentId">();
 export type AgentId = z.infer<typeof AgentId>;

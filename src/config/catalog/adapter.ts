@@ -1,7 +1,8 @@
 import { z } from "zod";
+import { SHORT_NAME, SHORT_NAME_FORM } from "../../protocol/ids.ts";
 import { duration } from "../quantities.ts";
 import { compilePattern } from "./pattern.ts";
-import { path, program } from "./program-entry.ts";
+import { path, program, variableName } from "./program-entry.ts";
 
 const text = z.string().min(1).max(16_384);
 const words = z.union([text.transform((one) => [one]), z.array(text).min(1).max(1_000)]);
@@ -63,7 +64,7 @@ const Reply = z.strictObject({
     .optional(),
   delegate: z
     .strictObject({
-      name: z.string().regex(/^[a-z0-9_-]{1,64}$/, "1 to 64 of a-z 0-9 _ -"),
+      name: z.string().regex(SHORT_NAME, SHORT_NAME_FORM),
       task: z.string().min(1).max(6_000),
     })
     .optional(),
@@ -93,10 +94,7 @@ const AiSdk = z
     model: z.string().min(1).max(256),
     base_url: z.url({ protocol: /^https?$/ }).optional(),
     /** The name of the environment variable with the key: the file itself never contains keys. */
-    api_key_env: z
-      .string()
-      .regex(/^[A-Za-z_][A-Za-z0-9_]{0,127}$/, "the name of an environment variable")
-      .optional(),
+    api_key_env: variableName.optional(),
     /** How long the provider may be silent: before its first token, and between two tokens. */
     first_token_timeout: duration({ min: "10ms", max: "1h" }).default(USUAL_PATIENCE_MS),
     next_token_timeout: duration({ min: "10ms", max: "1h" }).default(USUAL_PATIENCE_MS),

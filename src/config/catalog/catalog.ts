@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { z } from "zod";
-import { AgentId, Name } from "../../protocol/ids.ts";
+import { AgentId, Name, SHORT_NAME, SHORT_NAME_FORM } from "../../protocol/ids.ts";
 import type { AgentInfo } from "../../protocol/session.ts";
 import { duration } from "../quantities.ts";
 import { Adapter, settleAdapter } from "./adapter.ts";
@@ -34,7 +34,7 @@ const Sayings = z.strictObject({
 const level = z.number().min(-60).max(0);
 
 /** A flag of a floor, as a client sets it. */
-const flag = z.string().regex(/^[a-z0-9_-]{1,64}$/, "1 to 64 of a-z 0-9 _ -");
+const flag = z.string().regex(SHORT_NAME, SHORT_NAME_FORM);
 
 const AgentFields = z.strictObject({
   name: AgentId,
@@ -164,7 +164,7 @@ const PriorityRule = z.strictObject({
 export type PriorityRule = z.infer<typeof PriorityRule>;
 
 const Restriction = z.strictObject({
-  name: z.string().regex(/^[a-z0-9_-]{1,64}$/, "1 to 64 of a-z 0-9 _ -"),
+  name: z.string().regex(SHORT_NAME, SHORT_NAME_FORM),
   /** The flag of the floor that switches it on. */
   when: flag,
   /** The agents that are heard while it is on, in addition to critical agents. */

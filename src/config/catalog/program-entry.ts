@@ -5,6 +5,8 @@ const VARIABLE = "[A-Za-z_][A-Za-z0-9_]{0,127}";
 /** The worker sets these for every program. */
 const MARKER = "INTERLOCK_RUN";
 
+export const variableName = z.string().regex(new RegExp(`^${VARIABLE}$`), "the name of an environment variable");
+
 export const path = z.string().min(1).max(4_096);
 
 /**
@@ -27,10 +29,7 @@ export const program = {
   /** Variables with values that are not secret. */
   set: z
     .record(
-      z
-        .string()
-        .regex(new RegExp(`^${VARIABLE}$`), "the name of an environment variable")
-        .refine((name) => name !== MARKER, "is set by the worker"),
+      variableName.refine((name) => name !== MARKER, "is set by the worker"),
       z.string().max(4_096),
     )
     .default({}),

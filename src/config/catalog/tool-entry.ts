@@ -1,7 +1,8 @@
-import { isIP } from "node:net";
 import { z } from "zod";
+import { SHORT_NAME, SHORT_NAME_FORM } from "../../protocol/ids.ts";
+import { isNetwork } from "../network.ts";
 import { duration } from "../quantities.ts";
-import { program } from "./program-entry.ts";
+import { program, variableName } from "./program-entry.ts";
 
 /**
  * The keys of `tools:` and `mcp_servers:`. The code implements the tools; an entry selects a tool and sets its limits.
@@ -11,14 +12,6 @@ const SERVER_NAME = "[a-z0-9_-]{1,32}";
 const KEY = new RegExp(`^(clock|web-fetch|ask-user|sub-agent|mcp:${SERVER_NAME}/(\\*|[A-Za-z0-9_.-]{1,128}))$`);
 /** `example.com`, `*.example.com`, `example.com:8443`, `[::1]:80`, or `*` for every host. */
 const HOST = /^(\*|(\*\.)?[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63}){0,16}|\[[0-9a-f:.]{2,64}\])(:\d{1,5})?$/;
-
-/** An address or a network, as in 10.0.0.0/8. */
-function isNetwork(text: string): boolean {
-  const [address = "", bits, ...rest] = text.split("/");
-  const version = isIP(address);
-  if (version === 0 || rest.length > 0) return false;
-  return bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= (version === 4 ? 32 : 128));
-}
 
 const KNOWN = "clock, web-fetch, ask-user, sub-agent, mcp:<server>/<tool> or mcp:<server>/*";
 
@@ -57,7 +50,7 @@ export const ToolEntry = z.preprocess((entry) => (typeof entry === "string" ? { 
 export type ToolEntry = z.infer<typeof ToolFields>;
 
 /** The name of a mode. */
-export const ModeName = z.string().regex(/^[a-z0-9_-]{1,64}$/, "1 to 64 of a-z 0-9 _ -");
+export const ModeName = z.string().regex(SHORT_NAME, SHORT_NAME_FORM);
 
 /** A choice among the tools of an agent. Its sessions begin in the first mode. */
 export const AgentMode = z.strictObject({
@@ -69,7 +62,6 @@ export const AgentMode = z.strictObject({
 });
 export type AgentMode = z.infer<typeof AgentMode>;
 
-const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]{0,127}$/;
 const HEADER = /^[A-Za-z0-9-]{1,64}$/;
 
 /** An MCP server: a program (`command`) or an address (`url`). */
@@ -83,12 +75,7 @@ export const McpServer = z
     set: program.set,
     url: z.url({ protocol: /^https?$/ }).optional(),
     /** Headers with values from environment variables: `Authorization: MY_TOKEN` sends the value of MY_TOKEN. */
-    headers_env: z
-      .record(
-        z.string().regex(HEADER, "the name of a header"),
-        z.string().regex(VARIABLE, "the name of an environment variable"),
-      )
-      .default({}),
+    headers_env: z.record(z.string().regex(HEADER, "the name of a header"), variableName).default({}),
     connect_timeout: duration({ min: "100ms", max: "10m" }).default(10_000),
   })
   .refine(({ command, url }) => (command === undefined) !== (url === undefined), {

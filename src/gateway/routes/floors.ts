@@ -6,7 +6,7 @@ import { Decision } from "../../protocol/decision.ts";
 import { AppError } from "../../protocol/errors.ts";
 import { FLOOR_STATES, FloorSummary, MAX_FLAGS, Reservation } from "../../protocol/floor.ts";
 import { envelopeJson } from "../../protocol/frames.ts";
-import { AgentId, CommandId, FloorId, Name, SessionId } from "../../protocol/ids.ts";
+import { AgentId, CommandId, FloorId, Name, SessionId, SHORT_NAME, SHORT_NAME_FORM } from "../../protocol/ids.ts";
 import { logPosition, parseLogPosition } from "../../protocol/position.ts";
 import { Session } from "../../protocol/session.ts";
 import type { VisibleSessions } from "../access/visible-sessions.ts";
@@ -31,12 +31,11 @@ const MAX_LOG_CHARACTERS = 4_194_304;
 /** Events that are read from the store at a time. */
 const LOG_READ = 200;
 
-const FLAG = /^[a-z0-9_-]{1,64}$/;
 /** Every other field is a flag; no flag has the name of the key field. */
 const Flags = z
   .object({ commandId: CommandId.optional() })
   .catchall(z.boolean())
-  .refine(({ commandId: _, ...flags }) => Object.keys(flags).every((name) => FLAG.test(name)), "1 to 64 of a-z 0-9 _ -")
+  .refine(({ commandId: _, ...flags }) => Object.keys(flags).every((name) => SHORT_NAME.test(name)), SHORT_NAME_FORM)
   .refine(({ commandId: _, ...flags }) => Object.keys(flags).length <= MAX_FLAGS, `at most ${MAX_FLAGS} flags`);
 
 interface LogQuery {
