@@ -1,6 +1,6 @@
 import type { FilePart, ModelMessage } from "ai";
 import { DEFAULT_KEPT_TURNS } from "../config/catalog/adapter.ts";
-import { type ImageRef, isTold, type Message } from "../protocol/message.ts";
+import { type ImageRef, isForModel, type Message } from "../protocol/message.ts";
 import type { RunControl, Summary, Turn } from "./agent.ts";
 
 /** The longest history in a request: it fits the context window of common models. */
@@ -29,10 +29,10 @@ export async function toModelMessages(
   loadImage: RunControl["loadImage"],
   keptTurns: number = DEFAULT_KEPT_TURNS,
 ): Promise<ModelMessage[]> {
-  const isSaid = ({ role, runId }: Message) => role === "assistant" && runId === turn.runId;
-  const told = turn.history.filter((message) => message.id !== turn.input.id && isTold(message));
-  const said = told.filter(isSaid);
-  const past = told.filter((message) => !isSaid(message));
+  const isOfThisTurn = ({ role, runId }: Message) => role === "assistant" && runId === turn.runId;
+  const history = turn.history.filter((message) => message.id !== turn.input.id && isForModel(message));
+  const said = history.filter(isOfThisTurn);
+  const past = history.filter((message) => !isOfThisTurn(message));
   const { summary } = turn;
   const messages = [...(summary ? uncovered(turn, past, keptTurns) : newestWithin(past)), turn.input, ...said];
   const utterances = messages.map(toUtterance);
@@ -61,7 +61,7 @@ export async function toModelMessages(
  * @param past messages of `turn.history`, in its order
  */
 export function uncovered(turn: Turn, past: readonly Message[], keptTurns: number): readonly Message[] {
-  // The last covered message may be one that no model is told.
+  // The last covered message may be one that no request to a model includes.
   const last = turn.history.findLastIndex(({ id }) => id === turn.summary?.upTo);
   const covered = new Set(turn.history.slice(0, last + 1));
   const first = past.findIndex((message) => !covered.has(message));

@@ -80,7 +80,7 @@ class Steps {
   /** Reasons for which the provider's silence does not count. */
   readonly #pause = new TimeoutPause();
   /** Tool calls by the provider's id, with Interlock's id. A call starts after the run has reported it. */
-  readonly #told = new Map<string, PromiseWithResolvers<string>>();
+  readonly #reported = new Map<string, PromiseWithResolvers<string>>();
   readonly #running = new Set<Promise<unknown>>();
   #callCount = 0;
   #inputUnits = 0;
@@ -212,7 +212,7 @@ class Steps {
 
   /** Wait until the call is in the log, so that its consequences come after it. */
   async #callTool(theirId: string, name: string, input: unknown): Promise<string> {
-    const told = this.#toldOf(theirId);
+    const reported = this.#reportedOf(theirId);
     const { promise: ended, reject } = Promise.withResolvers<never>();
     ended.catch(() => {});
     const onAbort = () => reject(this.#signal.reason);
@@ -220,25 +220,25 @@ class Steps {
     if (this.#signal.aborted) onAbort();
     this.#pause.begin();
     try {
-      const toolCallId = await Promise.race([told.promise, ended]);
+      const toolCallId = await Promise.race([reported.promise, ended]);
       const { content, isError } = await this.#box.call(toolCallId, name, input);
       const status = isError ? "error" : "success";
       await this.#tell({ type: "tool-result", toolCallId, toolName: name, content, status });
       return content;
     } finally {
       this.#pause.end();
-      this.#told.delete(theirId);
+      this.#reported.delete(theirId);
       this.#signal.removeEventListener("abort", onAbort);
     }
   }
 
-  #toldOf(theirId: string): PromiseWithResolvers<string> {
-    let told = this.#told.get(theirId);
-    if (!told) {
-      told = Promise.withResolvers();
-      this.#told.set(theirId, told);
+  #reportedOf(theirId: string): PromiseWithResolvers<string> {
+    let reported = this.#reported.get(theirId);
+    if (!reported) {
+      reported = Promise.withResolvers();
+      this.#reported.set(theirId, reported);
     }
-    return told;
+    return reported;
   }
 
   async #tell(part: Part): Promise<void> {
@@ -324,7 +324,7 @@ class Steps {
       };
       return;
     }
-    this.#toldOf(theirId).resolve(toolCallId);
+    this.#reportedOf(theirId).resolve(toolCallId);
   }
 
   /** The same id whenever this attempt runs the same way, and unique in the run. Providers reuse their ids. */

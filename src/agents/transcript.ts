@@ -1,6 +1,6 @@
 import { DEFAULT_KEPT_TURNS } from "../config/catalog/adapter.ts";
 import type { AgentId } from "../protocol/ids.ts";
-import { isTold, type Message } from "../protocol/message.ts";
+import { isForModel, type Message } from "../protocol/message.ts";
 import type { Summary, Turn } from "./agent.ts";
 import { newestWithin, toNote, uncovered } from "./conversation.ts";
 
@@ -25,7 +25,7 @@ export interface Briefing {
 export function brief(agentId: AgentId, turn: Turn, knows: "conversation" | "nothing"): Briefing {
   const past = turn.history.filter(({ id }) => id !== turn.input.id);
   const said = past.filter((message) => isOwn(message, agentId) && message.runId === turn.runId);
-  const before = past.filter((message) => message.runId !== turn.runId && isTold(message));
+  const before = past.filter((message) => message.runId !== turn.runId && isForModel(message));
   const isKnown = knows === "conversation";
   const heard = isKnown ? before.findLastIndex(({ id }) => id === turn.heardUpTo) : -1;
   const news = before.slice(heard + 1).filter((message) => !isKnown || !isOwn(message, agentId));

@@ -103,7 +103,7 @@ export class Commands {
   /**
    * Run a write with exactly one effect (rule C3). First look for the answer to an earlier request with the same key,
    * so that a repeat is not refused because of later changes. Then run `plan`, which may refuse, and reserve room on
-   * the connection. Then send the command. After its commit nothing refuses any more.
+   * the connection. Then send the command. After its commit the write can no longer be refused.
    * @throws AppError for a refusal, with its facts; `busy` and `unavailable` carry the key to repeat
    */
   async carryOut(identity: Identity, plan: () => Promise<Write>, madeFor?: MadeFor): Promise<Accepted> {

@@ -96,7 +96,7 @@ export type Message = z.infer<typeof Message>;
  * too. Failed and queued messages are left out, and so are those of sub-agents, whose results the agent's own messages
  * report.
  */
-export function isTold({ role, status, agent, content, images }: Message): boolean {
+export function isForModel({ role, status, agent, content, images }: Message): boolean {
   if (role !== "user" && role !== "assistant") return false;
   if (status === "error" || status === "queued" || agent?.kind === "sub") return false;
   return content !== "" || (images?.length ?? 0) > 0;

@@ -1,7 +1,7 @@
 import type { SummaryRequest } from "../agents/agent.ts";
 import type { MessageId, SessionId } from "../protocol/ids.ts";
 import type { SummaryTask } from "../protocol/internal/run.ts";
-import { isTold, type Message } from "../protocol/message.ts";
+import { isForModel, type Message } from "../protocol/message.ts";
 import type { Store } from "../store/store.ts";
 
 /** Messages of one read. */
@@ -41,7 +41,7 @@ export async function readSummaryWork(
     if (!page) return undefined;
     for (const message of page.messages) {
       if (message.status === "queued" || message.status === "running") hasMore = false;
-      else if (isTold(message)) {
+      else if (isForModel(message)) {
         bytes += Buffer.byteLength(message.content);
         const isFull = messages.length === MAX_MESSAGES || (messages.length > 0 && bytes > MAX_BYTES);
         if (isFull) hasMore = true;

@@ -63,9 +63,9 @@ export class SummaryWriter {
     return result;
   }
 
-  /** The floor does not want it any more, or it took too long. */
+  /** The floor no longer wants it, or it took too long. */
   stop(): void {
-    this.#abort.abort(new Error("The summary is not wanted any more."));
+    this.#abort.abort(new Error("The summary is no longer wanted."));
   }
 
   /** Let another worker begin anew. */
@@ -170,7 +170,7 @@ export class SummaryWriter {
   #control(): RunControl {
     const { clock } = this.#options;
     const { signal } = this.#abort;
-    const unavailable = () => Promise.reject(new Error("a summary asks nobody and shows no images"));
+    const unavailable = () => Promise.reject(new Error("a summary asks no person and shows no images"));
     return {
       signal,
       untilWanted: async () => signal.throwIfAborted(),

@@ -29,8 +29,10 @@ export function failureOf(
   seen: { hasSpoken: boolean; wasRejected: boolean; failure: unknown },
   redact: (text: string) => string,
 ): AppError | undefined {
-  const told = pick(response._meta, "jetbrains", "air", "sessionFailure");
-  if (told !== undefined) return fail(CATEGORIES[String(pick(told, "category"))], pick(told, "title"), redact);
+  const reported = pick(response._meta, "jetbrains", "air", "sessionFailure");
+  if (reported !== undefined) {
+    return fail(CATEGORIES[String(pick(reported, "category"))], pick(reported, "title"), redact);
+  }
   if (seen.failure !== undefined) return toFailure(seen.failure, redact);
   switch (response.stopReason) {
     case "refusal":

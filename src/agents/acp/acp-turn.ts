@@ -271,8 +271,8 @@ export class AcpTurn {
     const { input, providerSessionId } = this.#turn;
     const isResumed = providerSessionId !== undefined && providerSessionId === this.#sessionId;
     const { missed, interrupted } = brief(this.#entry.id, this.#turn, isResumed ? "conversation" : "nothing");
-    const isTold = isResumed || this.#takesInstructions;
-    const instructions = isTold ? undefined : this.#entry.instructions;
+    const hasInstructions = isResumed || this.#takesInstructions;
+    const instructions = hasInstructions ? undefined : this.#entry.instructions;
     const text = [instructions, missed, input.content, interrupted].filter(Boolean).join("\n\n");
     const images = this.#capabilities.promptCapabilities?.image ? (input.images ?? []) : [];
     const blocks = await Promise.all(

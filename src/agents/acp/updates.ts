@@ -64,7 +64,7 @@ type Update = z.infer<typeof Notification>["update"];
 interface Call {
   name: string;
   input: unknown;
-  isTold: boolean;
+  isReported: boolean;
   isDone: boolean;
   progress: number;
   lastProgress: string;
@@ -128,8 +128,8 @@ export class UpdateReader {
     if (call.isDone) return [];
     const hasEnded = status === "completed" || status === "failed";
     const parts: Part[] = [];
-    if (!call.isTold && (isDue || hasEnded || hasContent(call.input))) {
-      call.isTold = true;
+    if (!call.isReported && (isDue || hasEnded || hasContent(call.input))) {
+      call.isReported = true;
       this.hasSpoken = true;
       this.#messageId = undefined;
       parts.push({ type: "tool-call", call: this.callOf(update) });
@@ -144,7 +144,7 @@ export class UpdateReader {
         content,
         status: status === "completed" ? "success" : "error",
       });
-    } else if (call.isTold && !isDue) {
+    } else if (call.isReported && !isDue) {
       parts.push(...progressOf(call, update));
     }
     return parts;
@@ -190,11 +190,18 @@ export class UpdateReader {
     const name = nameIn(update);
     let call = this.#calls.get(toolCallId);
     if (!call) {
-      call = { name: name ?? "tool", input: undefined, isTold: false, isDone: false, progress: 0, lastProgress: "" };
+      call = {
+        name: name ?? "tool",
+        input: undefined,
+        isReported: false,
+        isDone: false,
+        progress: 0,
+        lastProgress: "",
+      };
       this.#calls.set(toolCallId, call);
       const [oldest] = this.#calls.keys();
       if (this.#calls.size > MAX_CALLS && oldest !== undefined) this.#calls.delete(oldest);
-    } else if (!call.isTold && name !== undefined) {
+    } else if (!call.isReported && name !== undefined) {
       call.name = name;
     }
     if (hasContent(rawInput)) call.input = rawInput;

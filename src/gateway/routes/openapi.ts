@@ -150,32 +150,39 @@ const complete: typeof jsonSchemaTransformObject = (document) => {
   const published = described as { components?: { schemas?: Components } };
   const components = published.components?.schemas ?? {};
   for (const path of Object.values(described.paths ?? {})) {
-    for (const operation of Object.values(path as { [method: string]: Operation })) {
-      const { requestBody, responses, parameters = [] } = operation;
-      const schema = requestBody?.content["application/json"]?.schema;
-      // A body with no required field is optional: its absence means an empty object.
-      if (schema) requestBody.required = "required" in schema || "$ref" in schema;
-      const takesPosition = parameters.some(({ name }) => name === "lastEventId");
-      const takesKeyInQuery = parameters.some(({ name }) => name === "commandId");
-      const takesTicket = operation.security?.some((proof) => "ticket" in proof);
-      const takesKeyInHeader = operation[TAKES_KEY] === true;
-      delete operation[TAKES_KEY];
-      const added = [
-        ...(takesKeyInHeader ? [KEY_IN_HEADER] : []),
-        ...((schema && takesKey(schema, components)) || takesKeyInQuery ? [KEY] : []),
-        ...(takesPosition ? [POSITION] : []),
-        ...(takesTicket ? [TICKET] : []),
-      ];
-      if (added.length > 0) operation.parameters = [...parameters, ...added];
-      for (const [status, response] of Object.entries(responses)) {
-        if (response.description === "Default Response") response.description = DESCRIPTIONS[status] ?? "It failed.";
-      }
-    }
+    for (const operation of Object.values(path as { [method: string]: Operation }))
+      completeOperation(operation, components);
   }
   const used = usedComponents(described.paths, components);
   const schemas = Object.fromEntries(Object.entries(components).filter(([id]) => used.has(id)));
   return { ...described, components: { ...published.components, schemas } } as typeof described;
 };
+
+function completeOperation(operation: Operation, components: Components): void {
+  const { requestBody, responses, parameters = [] } = operation;
+  const schema = requestBody?.content["application/json"]?.schema;
+  // A body with no required field is optional: its absence means an empty object.
+  if (schema) requestBody.required = "required" in schema || "$ref" in schema;
+  const added = missingParameters(operation, components);
+  delete operation[TAKES_KEY];
+  if (added.length > 0) operation.parameters = [...parameters, ...added];
+  for (const [status, response] of Object.entries(responses)) {
+    if (response.description === "Default Response") response.description = DESCRIPTIONS[status] ?? "It failed.";
+  }
+}
+
+/** Headers and parameters that hold a key, a position or a ticket, and that no schema of a route names. */
+function missingParameters(operation: Operation, components: Components): { name: string }[] {
+  const { requestBody, parameters = [], security = [] } = operation;
+  const schema = requestBody?.content["application/json"]?.schema;
+  const hasParameter = (wanted: string) => parameters.some(({ name }) => name === wanted);
+  return [
+    ...(operation[TAKES_KEY] ? [KEY_IN_HEADER] : []),
+    ...((schema && takesKey(schema, components)) || hasParameter("commandId") ? [KEY] : []),
+    ...(hasParameter("lastEventId") ? [POSITION] : []),
+    ...(security.some((proof) => "ticket" in proof) ? [TICKET] : []),
+  ];
+}
 
 const DESCRIPTIONS: { readonly [status: string]: string } = { 200: "It succeeded." };
 

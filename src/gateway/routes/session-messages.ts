@@ -5,13 +5,14 @@ import { LogLine, Message } from "../../protocol/message.ts";
 import { logPosition } from "../../protocol/position.ts";
 import type { RouteContext, Routes } from "../route-context.ts";
 import { plainAnswer } from "./openapi.ts";
+import { commandSession } from "./session-command.ts";
 
 const WithId = z.object({ id: SessionId });
 const Keyed = z.object({ commandId: CommandId.optional() }).default({});
 
 /** Serves a session's messages, their images, and their agents' logs. */
 export function sessionMessageRoutes(app: Routes, context: RouteContext): void {
-  const { commands, store, visibleTo } = context;
+  const { store, visibleTo } = context;
 
   app.get(
     "/session/:id/messages",
@@ -88,13 +89,9 @@ export function sessionMessageRoutes(app: Routes, context: RouteContext): void {
       },
     },
     async (request) => {
-      const caller = await context.authenticate(request);
       const { id, messageId } = request.params;
-      const identity = commands.identify(caller, request, request.body);
-      await commands.carryOut(identity, async () => {
-        const { sessionId, floorId } = await visibleTo(caller).locate(id);
-        return { floorId, command: { type: "session.withdraw", sessionId, messageId } };
-      });
+      const withdraw = (sessionId: SessionId) => ({ type: "session.withdraw" as const, sessionId, messageId });
+      await commandSession(context, request, id, withdraw);
       return { success: true as const, deleted: true as const };
     },
   );

@@ -10,6 +10,7 @@ import { cleanText } from "../../protocol/text.ts";
 import { type Caller, checkUser, ownerOf } from "../access/caller.ts";
 import type { RouteContext, Routes } from "../route-context.ts";
 import { SessionAnswer, sessionAnswer } from "./command-answer.ts";
+import { commandSession } from "./session-command.ts";
 
 const Title = z.string().trim().min(1).max(256).overwrite(cleanText);
 const WithId = z.object({ id: SessionId });
@@ -122,7 +123,7 @@ export function sessionRoutes(app: Routes, context: RouteContext): void {
         connection: () => connections.forNewSession(connectionId, caller.ownerId),
         find: async ({ session }) => session && placeOf(caller, session.id),
       });
-      return sessionAnswer(context.commands, reply);
+      return sessionAnswer(commands, reply);
     },
   );
 
@@ -218,14 +219,9 @@ export function sessionRoutes(app: Routes, context: RouteContext): void {
       },
     },
     async (request) => {
-      const caller = await context.authenticate(request);
       const { title } = request.body;
-      const identity = commands.identify(caller, request, request.body);
-      const reply = await commands.carryOut(identity, async () => {
-        const { sessionId, floorId } = await visibleTo(caller).locate(request.params.id);
-        return { floorId, command: { type: "session.rename", sessionId, title } };
-      });
-      return sessionAnswer(context.commands, reply);
+      const rename = (sessionId: SessionId) => ({ type: "session.rename" as const, sessionId, title });
+      return sessionAnswer(commands, await commandSession(context, request, request.params.id, rename));
     },
   );
 
@@ -243,14 +239,9 @@ export function sessionRoutes(app: Routes, context: RouteContext): void {
       },
     },
     async (request) => {
-      const caller = await context.authenticate(request);
       const { mode } = request.body;
-      const identity = commands.identify(caller, request, request.body);
-      const reply = await commands.carryOut(identity, async () => {
-        const { sessionId, floorId } = await visibleTo(caller).locate(request.params.id);
-        return { floorId, command: { type: "session.switch_mode", sessionId, mode } };
-      });
-      return sessionAnswer(commands, reply);
+      const switchMode = (sessionId: SessionId) => ({ type: "session.switch_mode" as const, sessionId, mode });
+      return sessionAnswer(commands, await commandSession(context, request, request.params.id, switchMode));
     },
   );
 
@@ -268,13 +259,9 @@ export function sessionRoutes(app: Routes, context: RouteContext): void {
       },
     },
     async (request) => {
-      const caller = await context.authenticate(request);
-      const identity = commands.identify(caller, request, request.body);
+      const remove = (sessionId: SessionId) => ({ type: "session.delete" as const, sessionId });
       try {
-        await commands.carryOut(identity, async () => {
-          const { sessionId, floorId } = await visibleTo(caller).locate(request.params.id);
-          return { floorId, command: { type: "session.delete", sessionId } };
-        });
+        await commandSession(context, request, request.params.id, remove);
         return { success: true as const, deleted: true };
       } catch (error) {
         if (error instanceof AppError && error.code === "session_not_found") {
@@ -290,13 +277,8 @@ export function sessionRoutes(app: Routes, context: RouteContext): void {
       `/session/:id/${verb}`,
       { schema: { tags: ["sessions"], ...about, params: WithId, body: Keyed, response: { 200: SessionAnswer } } },
       async (request) => {
-        const caller = await context.authenticate(request);
-        const identity = commands.identify(caller, request, request.body);
-        const reply = await commands.carryOut(identity, async () => {
-          const { sessionId, floorId } = await visibleTo(caller).locate(request.params.id);
-          return { floorId, command: { type: `session.${verb}`, sessionId } };
-        });
-        return sessionAnswer(context.commands, reply);
+        const command = (sessionId: SessionId) => ({ type: `session.${verb}` as const, sessionId });
+        return sessionAnswer(commands, await commandSession(context, request, request.params.id, command));
       },
     );
   }

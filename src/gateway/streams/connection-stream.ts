@@ -292,10 +292,10 @@ export class ConnectionStream implements Stream, FloorConnection {
   }
 
   #hear(message: Uint8Array): void {
-    const told = readMessage(ConnectionMessage, message);
-    if (!told) return;
-    if (told.kind === "notice") {
-      if (!this.writer.isFull) this.writer.write(dataFrame(told.body));
+    const received = readMessage(ConnectionMessage, message);
+    if (!received) return;
+    if (received.kind === "notice") {
+      if (!this.writer.isFull) this.writer.write(dataFrame(received.body));
       return;
     }
     this.reconcile();

@@ -243,12 +243,12 @@ export class Follower {
       this.#watch(entry);
     }
     this.#place = last;
-    let isEverybodyLive = true;
+    let areAllLive = true;
     for (const listener of this.#listeners) {
       listener.advance();
-      isEverybodyLive &&= listener.isLive;
+      areAllLive &&= listener.isLive;
     }
-    if (isEverybodyLive) this.#forget(this.#kept.length);
+    if (areAllLive) this.#forget(this.#kept.length);
     else this.#trim();
   }
 

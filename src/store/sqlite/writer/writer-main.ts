@@ -42,7 +42,7 @@ function serve(port: NonNullable<typeof parentPort>, settings: WriterSettings): 
     db.close();
     port.close();
   });
-  // No job could be answered any more. End, so that a new thread takes over.
+  // Jobs can no longer be answered. End, so that a new thread takes over.
   port.on("messageerror", (error) => {
     throw error;
   });

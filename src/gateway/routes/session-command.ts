@@ -1,0 +1,24 @@
+import type { FastifyRequest } from "fastify";
+import type { SessionId } from "../../protocol/ids.ts";
+import type { Command } from "../../protocol/internal/command.ts";
+import type { Accepted } from "../../protocol/internal/reply.ts";
+import type { RouteContext } from "../route-context.ts";
+
+/**
+ * Send a command to the existing session that a request names. A repeat of the request has no second effect.
+ * @param makeCommand gets the session's id as it is stored, which differs from `id` if owners choose their own ids
+ * @throws AppError for a refusal; `session_not_found` also for a session that the caller may not see
+ */
+export async function commandSession(
+  { authenticate, commands, visibleTo }: RouteContext,
+  request: FastifyRequest,
+  id: SessionId,
+  makeCommand: (sessionId: SessionId) => Command,
+): Promise<Accepted> {
+  const caller = await authenticate(request);
+  const identity = commands.identify(caller, request, request.body as object);
+  return await commands.carryOut(identity, async () => {
+    const { sessionId, floorId } = await visibleTo(caller).locate(id);
+    return { floorId, command: makeCommand(sessionId) };
+  });
+}
