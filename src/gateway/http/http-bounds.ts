@@ -1,4 +1,4 @@
-import { METHODS, STATUS_CODES } from "node:http";
+import { type IncomingMessage, METHODS, STATUS_CODES } from "node:http";
 import type { ConnectionError, FastifyHttpOptions, FastifyInstance, RawServerDefault } from "fastify";
 import { AppError } from "../../protocol/errors.ts";
 import type { KnownPaths } from "./known-paths.ts";
@@ -22,34 +22,59 @@ export interface HttpBounds {
 
 /** Limits for clients that send slowly or send too much, so that they cannot hold connections. */
 export function httpBounds({ sockets, paths, newId }: HttpBounds) {
+  const options = {
+    /** A token of 12 KB, and the headers that browsers and proxies add. */
+    maxHeaderSize: 16_384,
+    headersTimeout: HEAD_MS,
+    requestTimeout: REQUEST_MS,
+    connectionsCheckingInterval: CHECK_MS,
+    keepAliveTimeout: KEEP_ALIVE_MS,
+    // A request without a Host is refused below, in the form of all errors.
+    requireHostHeader: false,
+  };
+  /** The whole answer to what is no request, after which the connection ends. */
+  const answerOf = (problem: AppError): string => {
+    const body = JSON.stringify(problemBody(problem, newId()));
+    const head = [
+      `HTTP/1.1 ${problem.status} ${STATUS_CODES[problem.status]}`,
+      "Content-Type: application/json; charset=utf-8",
+      `Content-Length: ${Buffer.byteLength(body)}`,
+      ...Object.entries(problemHeaders(problem)).map(([name, value]) => `${name}: ${value}`),
+      "Connection: close",
+    ];
+    return `${head.join("\r\n")}\r\n\r\n${body}`;
+  };
+  const refusalOfHead = (request: IncomingMessage): string | undefined => {
+    const problem = problemOfHead(request, paths);
+    return problem && answerOf(problem);
+  };
   return {
-    serverFactory: (handler) =>
-      sockets.serve(handler, {
-        /** A token of 12 KB, and the headers that browsers and proxies add. */
-        maxHeaderSize: 16_384,
-        headersTimeout: HEAD_MS,
-        requestTimeout: REQUEST_MS,
-        connectionsCheckingInterval: CHECK_MS,
-        keepAliveTimeout: KEEP_ALIVE_MS,
-      }),
+    serverFactory: (handler) => sockets.serve(handler, options, refusalOfHead),
     requestTimeout: REQUEST_MS,
     keepAliveTimeout: KEEP_ALIVE_MS,
     clientErrorHandler: (error, socket) => {
       // Bytes written now would end up inside the answer that is being sent.
       const isLost = error.code === "ECONNRESET" || !socket.writable || sockets.isAnswering(socket);
       if (isLost) return void socket.destroy();
-      const problem = problemOf(error, paths);
-      const body = JSON.stringify(problemBody(problem, newId()));
-      const head = [
-        `HTTP/1.1 ${problem.status} ${STATUS_CODES[problem.status]}`,
-        "Content-Type: application/json; charset=utf-8",
-        `Content-Length: ${Buffer.byteLength(body)}`,
-        ...Object.entries(problemHeaders(problem)).map(([name, value]) => `${name}: ${value}`),
-        "Connection: close",
-      ];
-      socket.end(`${head.join("\r\n")}\r\n\r\n${body}`);
+      socket.end(answerOf(problemOf(error, paths)));
     },
   } satisfies FastifyHttpOptions<RawServerDefault>;
+}
+
+/**
+ * The error for a head that HTTP refuses and Node.js's parser accepts. Where a body ends is unknown if the last coding is
+ * not `chunked` (RFC 9112, 6.1), and the parser fails when the request is in progress already.
+ */
+function problemOfHead(
+  { headers, httpVersion, method, url }: IncomingMessage,
+  paths: KnownPaths,
+): AppError | undefined {
+  const { host, "transfer-encoding": coding } = headers;
+  if (host === undefined && httpVersion === "1.1") return new AppError("bad_request", "The request has no Host.");
+  if (coding !== undefined && coding.split(",").at(-1)!.trim().toLowerCase() !== "chunked") {
+    return new AppError("bad_request", "The Transfer-Encoding of a request must end with chunked.");
+  }
+  return method === "CONNECT" ? refusalOf(paths, url!) : undefined;
 }
 
 /** The request line of a request whose method is a word, but not one of HTTP's. */

@@ -7,6 +7,9 @@ import type { TurnPace } from "./turn-pace.ts";
 
 type Handler = (request: IncomingMessage, response: ServerResponse) => void;
 
+/** The whole answer to a request that is refused for its head; undefined for any other. */
+type RefusalOf = (request: IncomingMessage) => string | undefined;
+
 /** Called by a socket's parser with the head of each request. */
 type OnHead = (request: IncomingMessage, keepsAlive: boolean) => number;
 
@@ -26,6 +29,8 @@ interface Line {
   waiting: [IncomingMessage, ServerResponse][] | undefined;
   /** The request in progress has a chunked body. */
   isChunked: boolean;
+  /** A request was refused for its head: nothing behind it is read. This answer follows those before it. */
+  farewell: string | undefined;
   /** Bytes that the kernel had accepted at the last check, and since when that number has not grown. */
   taken: number;
   takenAt: number;
@@ -83,6 +88,7 @@ export class Sockets {
   readonly #onResponseClose: (this: ServerResponse) => void;
   readonly #onHead: OnHead;
   #handler: Handler | undefined;
+  #refusalOf: RefusalOf = () => undefined;
   #timer: Timer | undefined;
 
   constructor(options: SocketsOptions) {
@@ -98,7 +104,11 @@ export class Sockets {
     };
     this.#onHead = (request, keepsAlive) => {
       const line = this.#lines.get(request.socket);
-      return line?.makeRequest && this.#admit(line, request) ? line.makeRequest(request, keepsAlive) : NO_HTTP;
+      if (!line?.makeRequest || line.farewell !== undefined) return NO_HTTP;
+      line.farewell = this.#refusalOf(request);
+      if (line.farewell !== undefined) this.#endRefused(line);
+      else if (this.#admit(line, request)) return line.makeRequest(request, keepsAlive);
+      return NO_HTTP;
     };
     for (const proxy of options.proxies) {
       const [address = "", bits] = proxy.split("/");
@@ -108,9 +118,10 @@ export class Sockets {
     }
   }
 
-  /** Register a server's sockets. All servers have the same handler. */
-  serve(handler: Handler, options: ServerOptions): Server {
+  /** Register a server's sockets. All servers have the same handler and the same refusals. */
+  serve(handler: Handler, options: ServerOptions, refusalOf: RefusalOf): Server {
     this.#handler = handler;
+    this.#refusalOf = refusalOf;
     const take: Handler = (request, response) => this.#take(request, response);
     const server = createServer(options, take);
     // Whether to read the body is known after the request is admitted.
@@ -147,6 +158,7 @@ export class Sockets {
       response: undefined,
       waiting: undefined,
       isChunked: false,
+      farewell: undefined,
       taken: 0,
       takenAt: 0,
       makeRequest: undefined,
@@ -277,6 +289,12 @@ export class Sockets {
       return this.#options.pace.nextRequest(() => this.#handleUnlessClosed(...next));
     }
     if (!line.isSpare) for (const group of this.#groupsOf(line)) group.idle.add(line);
+    this.#endRefused(line);
+  }
+
+  /** Answer the request that was refused for its head, when the answers before it are sent. */
+  #endRefused({ socket, farewell, response }: Line): void {
+    if (farewell !== undefined && !response && socket.writable) socket.end(farewell);
   }
 
   #handleUnlessClosed(request: IncomingMessage, response: ServerResponse): void {
@@ -287,15 +305,19 @@ export class Sockets {
   #cutStalled(): void {
     const now = this.#options.clock.now();
     for (const line of this.#lines.values()) {
-      const { socket, response } = line;
-      if (!response?.writableEnded) continue;
+      const { socket, response, farewell } = line;
+      const isEnding = response ? response.writableEnded : farewell !== undefined;
+      if (!isEnding) continue;
       const taken = socket.bytesWritten - socket.writableLength;
       if (taken !== line.taken || line.takenAt === 0) {
         line.taken = taken;
         line.takenAt = now;
       } else if (now - line.takenAt >= BOUNDS.stallMs) {
-        this.#options.onCut();
-        socket.resetAndDestroy();
+        if (!response) socket.destroy();
+        else {
+          this.#options.onCut();
+          socket.resetAndDestroy();
+        }
       }
     }
   }

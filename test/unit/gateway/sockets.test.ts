@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import { IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo, Socket } from "node:net";
+import { type AddressInfo, connect, type Socket } from "node:net";
+import { promisify } from "node:util";
 import { expect, onTestFinished, test } from "vitest";
 import { Sockets } from "../../../src/gateway/http/sockets.ts";
 import { TurnPace } from "../../../src/gateway/http/turn-pace.ts";
@@ -32,7 +33,8 @@ async function open({ max = 100, maxPerAddress = 100, proxies = [] as string[], 
     received.push({ path: request.url!, response });
     wake();
   };
-  const server = sockets.serve(serve, { IncomingMessage: CountedRequest as typeof IncomingMessage });
+  const refusalOf = ({ headers }: IncomingMessage) => (headers["x-refused"] === undefined ? undefined : "refused");
+  const server = sockets.serve(serve, { IncomingMessage: CountedRequest as typeof IncomingMessage }, refusalOf);
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
   sockets.start();
@@ -56,7 +58,8 @@ async function open({ max = 100, maxPerAddress = 100, proxies = [] as string[], 
       });
     }
   };
-  return { clock, received, whenReceived, dial, url, cuts: () => cuts, made: () => made };
+  const connections = () => promisify(server.getConnections.bind(server))();
+  return { clock, received, whenReceived, dial, url, connections, cuts: () => cuts, made: () => made };
 }
 
 const ALIVE = /alive$/;
@@ -101,6 +104,30 @@ test("thirty-two requests may wait behind the one in progress; one more closes t
   const flood = await dial(GET.repeat(34));
   await flood.closed;
   expect(flood.text).toBe("");
+});
+
+test("a refused head is answered after the requests before it, nothing behind it is read, and its connection is cut if its client keeps it", async () => {
+  const { received, whenReceived, clock, url, cuts, connections } = await open();
+  const socket = connect({ port: Number(new URL(url).port), host: "127.0.0.1", allowHalfOpen: true });
+  onTestFinished(() => void socket.destroy());
+  socket.on("error", () => {});
+  let text = "";
+  socket.setEncoding("latin1").on("data", (piece: string) => {
+    text += piece;
+  });
+  const refused = headOf("POST", "/no", { "X-Refused": "1" });
+  socket.write(`${headOf("GET", "/a")}${refused}${headOf("GET", "/b")}`);
+  await whenReceived(1);
+  socket.write(headOf("GET", "/c"));
+  expect(text).toBe("");
+  received[0]!.response.end("answer.");
+  await once(socket, "end");
+  expect(text).toMatch(/answer\.refused$/);
+  expect(received).toHaveLength(1);
+  expect(await connections()).toBe(1);
+  await clock.advance(20_000);
+  await expect.poll(connections).toBe(0);
+  expect(cuts()).toBe(0);
 });
 
 test("a request waits for its turn, and a probe that comes after it does not", async () => {
