@@ -282,9 +282,16 @@ export function eventRoutes(app: Routes, context: RouteContext): void {
 
   function writerOf(reply: FastifyReply): SseWriter {
     reply.hijack();
-    return new SseWriter(reply.raw, reply.getHeaders() as Record<string, string>, clock.now());
+    const isChunked = READS_BLOCKS.test(reply.request.headers["user-agent"] ?? "");
+    return new SseWriter(reply.raw, reply.getHeaders() as Record<string, string>, clock.now(), { isChunked });
   }
 }
+
+/**
+ * Clients that wait for a block of fixed size unless the body comes in chunks, so that they would see an event only with a later
+ * one: Python's requests.
+ */
+const READS_BLOCKS = /\bpython-requests\//;
 
 /** 204: no event follows this position. It ends a browser's reconnecting. */
 const noMore = (reply: FastifyReply): FastifyReply => reply.code(204).send();

@@ -24,8 +24,8 @@ interface SseOptions {
   /** What a new stream begins with. */
   opening?: string;
   /**
-   * Whether the stream is sent in chunks, so that its reader can tell its end from a lost connection. Readers that know the end
-   * by an event need none, and chunks would double the size of small frames. HTTP/1.0 has none.
+   * Whether the stream is sent in chunks, so that its reader can tell its end from a lost connection, or gets each frame although
+   * it reads blocks. Other readers of events need none, and chunks would double the size of small frames. HTTP/1.0 has none.
    */
   isChunked?: boolean;
 }
