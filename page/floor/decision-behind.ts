@@ -1,6 +1,6 @@
 import type { Decision } from "../../src/protocol/decision.ts";
 import type { Session } from "../../src/protocol/session.ts";
-import type { Effect } from "./what-if.ts";
+import type { Effect } from "./agents/what-if.ts";
 
 type Standing = Pick<Session, "id" | "state" | "pausedBy">;
 

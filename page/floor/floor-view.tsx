@@ -6,7 +6,8 @@ import { floorName } from "../parts/floor-name.ts";
 import { useMedia } from "../parts/screen/use-media.ts";
 import { useAct } from "../parts/use-act.ts";
 import { useWords } from "../words/words.tsx";
-import { AgentButtons } from "./agent-buttons.tsx";
+import { AgentButtons } from "./agents/agent-buttons.tsx";
+import type { WhatIf } from "./agents/what-if.ts";
 import { Decisions } from "./decisions.tsx";
 import { Flags } from "./flags.tsx";
 import styles from "./floor.module.css";
@@ -14,7 +15,6 @@ import { SheetBar } from "./sheet-bar.tsx";
 import { Side } from "./side.tsx";
 import { Stack } from "./stack.tsx";
 import { StartView } from "./start-view.tsx";
-import type { WhatIf } from "./what-if.ts";
 
 /** A separate script, because few screens have room for it. */
 const RecentLanes = lazy(async () => ({ default: (await import("./recent-lanes.tsx")).RecentLanes }));

@@ -1,13 +1,14 @@
 import { type KeyboardEvent, useRef, useState } from "react";
 import { SessionList } from "../session/session-list.tsx";
 import { useWords } from "../words/words.tsx";
-import { AgentButtons, type AgentButtonsProps } from "./agent-buttons.tsx";
+import { AgentButtons } from "./agents/agent-buttons.tsx";
+import type { Considered } from "./agents/use-what-if.ts";
 import styles from "./floor.module.css";
 
 const TABS = ["agents", "sessions"] as const;
 
 /** The column beside the stack: the agents, or the sessions of the floor's user. */
-export function Side(props: AgentButtonsProps) {
+export function Side(props: Considered) {
   const { say } = useWords();
   const [shown, setShown] = useState<(typeof TABS)[number]>("agents");
   const tabs = useRef<HTMLDivElement>(null);

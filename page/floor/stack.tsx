@@ -13,11 +13,11 @@ import { type Look, lookOf } from "../parts/look.ts";
 import { StateSign } from "../parts/state-sign.tsx";
 import { useAct } from "../parts/use-act.ts";
 import { useWords } from "../words/words.tsx";
+import { type Effect, effectsOf, fateOf, type WhatIf } from "./agents/what-if.ts";
 import { decisionBehind } from "./decision-behind.ts";
 import { DecisionReason } from "./decisions.tsx";
 import styles from "./floor.module.css";
 import { Talk } from "./talk.tsx";
-import { type Effect, effectsOf, fateOf, type WhatIf } from "./what-if.ts";
 
 /** The number of drawn cards; further sessions are only counted. */
 const MAX_CARDS = 24;

@@ -119,3 +119,81 @@ describeInChromium("buttons on touch screens", (open) => {
     expect(await lowButtons()).toEqual([]);
   });
 });
+
+describeInChromium("what-if by touch", (open) => {
+  const agentButton = (page: Page, name: string) =>
+    page.getByRole("region", { name: /^(Agents|智能体)$/ }).getByRole("button", { name: new RegExp(`^${name}`) });
+  const holderCard = (page: Page) => page.locator("[data-front=true]");
+
+  test("a tap starts an agent at once; with the switch on a tap shows what its start would do, and a second starts it", async () => {
+    const user = node.newUser();
+    const { page, faults } = await open(`${node.url}/#/floor/u%3A${user}`, PHONE);
+    let asked = 0;
+    page.on("request", (request) => {
+      if (request.url().endsWith("/what-if")) asked += 1;
+    });
+    await agentButton(page, "Music").tap();
+    await holderCard(page).getByText("Music").waitFor();
+    expect(asked).toBe(0);
+
+    const preview = page.getByRole("button", { name: "What if?", exact: true });
+    expect((await preview.boundingBox())!.height).toBeGreaterThanOrEqual(44);
+    await page.getByText("Switch on to see first what an agent's start would do.").waitFor();
+    await preview.tap();
+    await preview.and(page.locator("[aria-pressed=true]")).waitFor();
+    const phone = agentButton(page, "Phone");
+    await expect.poll(() => descriptionOf(page, "Phone")).toMatch(/Press an agent to see what its start would do/);
+    await phone.tap();
+    const answer = page.getByText("Phone (90) would get the floor: 90 against 20, Music is paused.");
+    await answer.waitFor();
+    await phone.getByText("Press again to start").waitFor();
+    await holderCard(page).getByText("would be paused").waitFor();
+    expect((await node.get(`/floor/u%3A${user}`)).body.holder?.agentId).toBe("music");
+    // The answer is visible, and not beneath the bar that opens the decisions.
+    const sheets = page.getByRole("button", { name: "Sessions", exact: true });
+    const [shown, bar] = [(await answer.boundingBox())!, (await sheets.boundingBox())!];
+    expect(shown.y).toBeGreaterThan(0);
+    expect(shown.y + shown.height).toBeLessThanOrEqual(bar.y);
+    // It does not cover the button, so a second tap in the same place reaches that.
+    await expect.poll(() => isOnTop(page, "Phone")).toBe(true);
+
+    // Another client changes the floor: the shown answer follows.
+    await node.post("/session/create", { agentId: "general", userId: user, activate: true });
+    await page.getByText("Phone (90) would get the floor: 90 against 40, General is paused.").waitFor();
+    await phone.tap();
+    await holderCard(page).getByText("Phone").waitFor();
+    await preview.tap();
+    await page.getByText("Switch on to see first what an agent's start would do.").waitFor();
+    expect(faults).toEqual([]);
+  });
+
+  test("the switch speaks Chinese, and a mouse alone has none", async () => {
+    const address = `${node.url}/#/floor/u%3A${node.newUser()}`;
+    const { page } = await open(address, { ...PHONE, locale: "zh-CN" });
+    await page.getByRole("button", { name: "如果……", exact: true }).tap();
+    await agentButton(page, "Music").tap();
+    await agentButton(page, "Music").getByText("再按一下即启动").waitFor();
+    const { page: desk } = await open(address);
+    await agentButton(desk, "Music").waitFor();
+    expect(await desk.getByRole("button", { name: "What if?" }).count()).toBe(0);
+  });
+});
+
+const BUTTON_OF = (name: string) => `[...document.querySelectorAll("[aria-labelledby=agents] li button")]
+  .find(({ textContent }) => textContent.startsWith(${JSON.stringify(name)}))`;
+
+/** Whether nothing covers the corners of an agent's button. */
+const isOnTop = (page: Page, name: string) =>
+  page.evaluate<boolean>(`(() => {
+    const button = ${BUTTON_OF(name)};
+    const { left, right, top, bottom } = button.getBoundingClientRect();
+    return [[left + 10, top + 2], [right - 10, bottom - 2]].every(([x, y]) => button.contains(document.elementFromPoint(x, y)));
+  })()`);
+
+/** What a screen reader says of an agent's button after its name. */
+const descriptionOf = (page: Page, name: string) =>
+  page.evaluate<string>(`(() => {
+    const button = ${BUTTON_OF(name)};
+    const ids = button.getAttribute("aria-describedby").split(" ");
+    return ids.map((id) => document.getElementById(id).textContent).join(" ");
+  })()`);

@@ -1,4 +1,4 @@
-import type { Decision } from "../../src/protocol/decision.ts";
+import type { Decision } from "../../../src/protocol/decision.ts";
 
 /** The result of a request for the floor by an agent, without making it. */
 export interface WhatIf {

@@ -1,0 +1,93 @@
+import { useState } from "react";
+import type { AgentView } from "../../../src/client/answers.ts";
+import { useClient } from "../../../src/react/provider.ts";
+import { useHere } from "../../moment/here.tsx";
+import { Outcome } from "../../parts/commands/outcome.tsx";
+import { userOfFloor } from "../../parts/floor-name.ts";
+import { useMedia } from "../../parts/screen/use-media.ts";
+import { useAct } from "../../parts/use-act.ts";
+import { useWords } from "../../words/words.tsx";
+import { DecisionText } from "../decisions.tsx";
+import floorStyles from "../floor.module.css";
+import { AgentButton } from "./agent-button.tsx";
+import styles from "./agents.module.css";
+import { type Considered, useWhatIf } from "./use-what-if.ts";
+
+const HINT = "whatif-hint";
+
+/**
+ * A button for each agent of the catalogue. A press requests the floor; hovering shows the result of a request. Fingers
+ * do not hover: for them there is a switch, with which a first press shows the result.
+ */
+export function AgentButtons(considered: Considered) {
+  const { say } = useWords();
+  const client = useClient();
+  const { agents, floorId = "", floor, isLive } = useHere();
+  const given = useAct();
+  const { act, isBusy } = given;
+  const { whatIf } = considered;
+  const { consider, considerNow, leave } = useWhatIf(considered);
+  const isTouched = useMedia("(any-pointer: coarse)");
+  const [isSwitchedOn, setSwitchedOn] = useState(false);
+  const canStart = isLive && userOfFloor(floorId) !== undefined;
+  const isPreviewing = isTouched && isSwitchedOn;
+
+  const start = ({ id: agentId, workspaceId }: AgentView) => {
+    leave();
+    const place = { ...userOfFloor(floorId), ...(workspaceId !== undefined && { workspaceId }) };
+    void act(() => client.createSession({ agentId, ...place, activate: true }));
+  };
+  const press = (agent: AgentView) => {
+    if (isPreviewing && whatIf?.agentId !== agent.id) considerNow(agent);
+    else start(agent);
+  };
+
+  return (
+    <section className={floorStyles["agents"]} aria-labelledby="agents">
+      <h2 id="agents">{say("agents.title")}</h2>
+      {isTouched && agents.length > 0 && (
+        <div className={styles["preview"]}>
+          <button
+            type="button"
+            disabled={!canStart}
+            aria-pressed={isPreviewing}
+            onClick={() => {
+              leave();
+              setSwitchedOn(!isSwitchedOn);
+            }}
+          >
+            {say("whatif.title")}
+          </button>
+          <p className={floorStyles["quiet"]} id={HINT}>
+            {say(isPreviewing ? "whatif.on" : "whatif.off")}
+          </p>
+        </div>
+      )}
+      {agents.length === 0 && <p className={floorStyles["quiet"]}>{say(floor ? "agents.empty" : "agents.loading")}</p>}
+      <ul className={styles["list"]} data-preview={isPreviewing}>
+        {agents.map((agent) => (
+          <li key={agent.id}>
+            <AgentButton
+              agent={agent}
+              disabled={!canStart || isBusy}
+              isConsidered={whatIf?.agentId === agent.id}
+              isPreviewing={isPreviewing}
+              hintId={HINT}
+              onConsider={() => consider(agent)}
+              onLeave={leave}
+              onPress={() => press(agent)}
+            />
+          </li>
+        ))}
+      </ul>
+      <div className={styles["answer"]} data-preview={isPreviewing && whatIf !== undefined} aria-live="polite">
+        {whatIf && (
+          <p>
+            <b>{say("whatif.title")}</b> <DecisionText decision={whatIf.decision} isWhatIf />
+          </p>
+        )}
+        {!whatIf && <Outcome of={given} />}
+      </div>
+    </section>
+  );
+}

@@ -1,0 +1,61 @@
+import { useEffect, useEffectEvent, useRef } from "react";
+import type { AgentView } from "../../../src/client/answers.ts";
+import { useClient } from "../../../src/react/provider.ts";
+import { useHere } from "../../moment/here.tsx";
+import type { WhatIf } from "./what-if.ts";
+
+/** The delay before a hovered button is queried, in ms: a pointer that only passes over it queries nothing. */
+const DWELL_MS = 120;
+
+export interface Considered {
+  whatIf: WhatIf | undefined;
+  onWhatIf: (whatIf: WhatIf | undefined) => void;
+}
+
+/**
+ * Queries what the start of an agent would do. A shown answer is queried again when the sessions of the floor change.
+ * @returns `consider` the agent after a delay, `considerNow` at once, or `leave` it
+ */
+export function useWhatIf({ whatIf, onWhatIf }: Considered) {
+  const client = useClient();
+  const { floorId = "", floor, isLive, agents } = useHere();
+  const asking = useRef<AbortController>(undefined);
+  useEffect(() => () => asking.current?.abort(), []);
+
+  const ask = ({ id: agentId, workspaceId }: AgentView, delayMs: number) => {
+    asking.current?.abort();
+    if (!isLive) return;
+    const question = new AbortController();
+    asking.current = question;
+    const { signal } = question;
+    setTimeout(() => {
+      if (signal.aborted) return;
+      client.whatIf(floorId, agentId, { signal, workspaceId }).then(
+        ({ decision }) => onWhatIf({ agentId, decision }),
+        // If the query fails, nothing is shown: pressing the button shows the reason.
+        () => {
+          if (!signal.aborted) onWhatIf(undefined);
+        },
+      );
+    }, delayMs);
+  };
+  const leave = () => {
+    asking.current?.abort();
+    onWhatIf(undefined);
+  };
+
+  const present = floor ? [[floor.holder], floor.ducked, floor.paused, floor.queued] : [];
+  const standing = present.map((each) => each.map((session) => session?.id).join()).join(";");
+  const renew = useEffectEvent(() => {
+    const agent = whatIf && agents.find(({ id }) => id === whatIf.agentId);
+    if (agent) ask(agent, 0);
+  });
+  // biome-ignore lint/correctness/useExhaustiveDependencies: other sessions give another answer.
+  useEffect(() => renew(), [standing]);
+
+  return {
+    consider: (agent: AgentView) => ask(agent, DWELL_MS),
+    considerNow: (agent: AgentView) => ask(agent, 0),
+    leave,
+  };
+}
