@@ -367,7 +367,15 @@ async function openAccess(
 ): Promise<(Access & AsyncDisposable) | undefined> {
   if (auth === "none") return undefined;
   await using opened = new AsyncDisposableStack();
-  const verifier = await openVerifier(auth, { issuer, audience, clock, log, bus: messages, epoch });
+  const verifier = await openVerifier(auth, {
+    issuer,
+    audience,
+    clock,
+    wallNow: () => clock.wallNow(),
+    log,
+    bus: messages,
+    epoch,
+  });
   opened.defer(() => verifier.close());
   const access: Access = { verifier, rateLimits, tickets: new MemoryTickets(clock) };
   if (bus.kind !== "memory") {

@@ -43,6 +43,11 @@ export class SystemClock implements Clock {
     return Math.floor(this.#base + this.#monotonic() - this.#since);
   }
 
+  /** The wall clock itself, which may go back: for instants that others set by theirs, such as the end of a token. */
+  wallNow(): number {
+    return Math.floor(this.#wall());
+  }
+
   after(delayMs: number, callback: () => void): Timer {
     const timeout = setTimeout(callback, delayMs);
     timeout.unref();

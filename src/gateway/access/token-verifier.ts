@@ -95,10 +95,12 @@ class TokenVerifier implements Verifier {
     const { payload, keyId } = await this.#read(token);
     const ownerId = Name.safeParse(payload.sub);
     if (!ownerId.success) throw new AppError("unauthorized", "The token's sub is not a valid name.");
+    const { clock, wallNow } = this.#options;
+    const aheadMs = clock.now() - wallNow();
     return {
       ownerId: ownerId.data,
       isOperator: scopesOf(payload).includes(OPERATOR),
-      expiresAt: Math.min(Math.ceil((payload.exp! + SKEW_S) * 1_000), END_OF_TIME_MS),
+      expiresAt: Math.min(Math.ceil((payload.exp! + SKEW_S) * 1_000) + aheadMs, END_OF_TIME_MS),
       keyId,
     };
   }
@@ -116,13 +118,13 @@ class TokenVerifier implements Verifier {
   }
 
   async #read(token: string): Promise<{ payload: JWTPayload; keyId?: string }> {
-    const { issuer, audience, clock } = this.#options;
+    const { issuer, audience, wallNow } = this.#options;
     const { algorithms } = this.#keys;
     const options: JWTVerifyOptions = {
       algorithms,
       requiredClaims: ["sub", "exp"],
       clockTolerance: SKEW_S,
-      currentDate: new Date(clock.now()),
+      currentDate: new Date(wallNow()),
       ...(issuer !== undefined && { issuer }),
       ...(audience !== undefined && { audience }),
     };

@@ -7,7 +7,7 @@ export interface Verified {
   /** A valid `userId`. */
   ownerId: string;
   isOperator: boolean;
-  /** When the token expires, in ms since 1970. */
+  /** When the token expires, as an instant of the node's clock. */
   expiresAt?: number | undefined;
   /** The published key that signed the token, the same on each node. */
   keyId?: string | undefined;
@@ -33,6 +33,11 @@ export interface VerifierOptions {
   issuer: string | undefined;
   audience: string | undefined;
   clock: Clock;
+  /**
+   * The wall clock, by which tokens expire. `clock` never goes back: after a moment in which the wall clock was wrong, it
+   * may be ahead of it for as long as that was.
+   */
+  wallNow: () => number;
   log: Logger;
   bus: Bus;
   /** The store's name, which separates the topics of installations. */

@@ -1,8 +1,10 @@
 import { afterEach, beforeEach, expect, onTestFinished, test, vi } from "vitest";
 import { scripted } from "../../support/catalogs/e2e-catalog.ts";
+import { Caller, writeTemporary } from "../../support/clients/callers.ts";
 import { accepted, E2eClient } from "../../support/clients/e2e-client.ts";
 import { NodeUnderTest } from "../../support/nodes/node-under-test.ts";
 import { turn } from "../../support/runner/virtual-clock.ts";
+import { signWithSecret } from "../../support/servers/token-issuer.ts";
 import { makeFolder } from "../../support/stores/sqlite-place.ts";
 
 /** A head unit without a battery-backed clock boots in 1970, and gets the time from a satellite some minutes later. */
@@ -166,6 +168,41 @@ test("nothing is pruned when the node is restarted after its clock jumped", asyn
   const again = new E2eClient(second);
   await again.create("general");
   expect((await again.say(id, "hello", { id: "m1" }, { key })).text).toBe(said.text);
+});
+
+test("after the clock was far ahead for a moment, tokens are valid by the time that is right, also when the node is restarted", async () => {
+  const secret = "0123456789abcdef0123456789abcdef";
+  const path = await writeTemporary("secret", secret, onTestFinished);
+  const { file, remove } = await makeFolder();
+  onTestFinished(remove);
+  const settings = { INTERLOCK_STORE: `sqlite:${file}`, INTERLOCK_AUTH: `jwt:${path}` };
+  vi.setSystemTime(TODAY);
+  const sign = () => signWithSecret(secret, { sub: "ann" });
+  const lasting = await signWithSecret(secret, { sub: "ann", exp: (TODAY + 100 * 24 * HOUR) / SECOND });
+  const node = await startNode(settings);
+  const early = await sign();
+  const statusOf = async (token: string, at = node) => (await new Caller(at, token).get("/agents")).status;
+  expect(await statusOf(early)).toBe(200);
+  vi.setSystemTime(TODAY + 24 * HOUR);
+  await pass(2 * SECOND);
+  expect([await statusOf(early), await statusOf(lasting)]).toEqual([401, 200]);
+  // An event of the wrong time, before which no later start begins.
+  await accepted(new Caller(node, lasting).post("/session/create", { agentId: "general" }));
+  vi.setSystemTime(TODAY + 10 * SECOND);
+  await pass(2 * SECOND);
+  expect([await statusOf(early), await statusOf(await sign())]).toEqual([200, 200]);
+  const ann = new Caller(node, await signWithSecret(secret, { sub: "ann", exp: TODAY / SECOND + 60 }));
+  const stream = await ann.stream("/events");
+  const { ticket } = (await accepted(ann.post("/ticket"))) as unknown as { ticket: string };
+  expect((await node.stream(`/events?ticket=${ticket}`)).status).toBe(200);
+  await pass(HOUR);
+  expect((await stream.end()).at(-1)).toMatchObject({ type: "bye", data: { reason: "token_expired" } });
+  expect([await statusOf(early), await statusOf(await sign())]).toEqual([401, 200]);
+
+  await whileTimePasses(node.stop());
+  nodes.pop();
+  const second = await startNode(settings);
+  expect([await statusOf(early, second), await statusOf(await sign(), second)]).toEqual([401, 200]);
 });
 
 test("a clock that was set back, or drifts slightly, has no effect on sessions", async () => {

@@ -14,7 +14,15 @@ async function stage() {
   const clock = new VirtualClock({ now: Date.now() });
   const log = new KeptLog();
   const bus = new MemoryBus();
-  const options = { issuer: undefined, audience: undefined, clock, log, bus, epoch: "test" };
+  const options = {
+    issuer: undefined,
+    audience: undefined,
+    clock,
+    wallNow: () => clock.now(),
+    log,
+    bus,
+    epoch: "test",
+  };
   const open = async (): Promise<Verifier> => {
     const verifier = await openVerifier({ kind: "jwks", url: issuer.url }, options);
     onTestFinished(() => verifier.close());
