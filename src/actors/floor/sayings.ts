@@ -49,42 +49,52 @@ interface Spoken {
   readonly isHolderDucked: boolean;
 }
 
+/** Whose template is used, which one, and the sentence of an agent without it. */
+type Sentence = readonly [speaker: "challenger" | "holder" | "none", template: Template, fallback: string];
+
+/** The sentences of reasons that say everything themselves. */
+const BY_REASON: { readonly [reason in Reason]?: Sentence } = {
+  unknown_agent: ["none", "rejected", "{challenger} is not available any more."],
+  agent_disabled: ["none", "rejected", "{challenger} is switched off."],
+  restricted: ["none", "rejected", "{challenger} is not available at the moment."],
+  queue_timeout: ["none", "rejected", "{challenger} has waited too long."],
+  lease_expired: ["none", "rejected", "{challenger} does not answer any more."],
+  stack_full: ["none", "rejected", "Too much is paused already; {challenger} has to wait."],
+  queue_full: ["none", "rejected", "Too many are waiting already for {holder} to end."],
+  beneath: ["challenger", "granted", "{challenger} starts beneath {holder}."],
+  replaced: ["challenger", "granted", "{challenger} replaces {holder}."],
+};
+
+function sentenceOf({ outcome, reason, isHolderDucked }: Spoken): Sentence {
+  const own = BY_REASON[reason];
+  if (own) return own;
+  if (isHolderDucked) return ["holder", "ducked", "{holder} goes on beneath {challenger}."];
+  if (reason === "critical") return ["holder", "preempted", "{challenger} comes before {holder}."];
+  if (outcome === "rejected") return ["holder", "rejected", "{holder} is running; {challenger} has to wait."];
+  if (outcome === "queued") return ["holder", "queued", "{challenger} will start when {holder} is done."];
+  if (reason === "preempted") return ["holder", "preempted", "{holder} is paused for {challenger}."];
+  if (reason === "resumed") return ["challenger", "resumed", "{challenger} goes on."];
+  if (reason === "already_holder") return ["challenger", "granted", "{challenger} is running already."];
+  return ["challenger", "granted", "{challenger} starts."];
+}
+
 /**
  * A decision as a sentence to speak, from the template of the speaking agent or a default. `{challenger}` and
  * `{holder}` are replaced by labels, `{challenger.description}` and `{holder.description}` by descriptions.
  */
-export function saying(
-  { outcome, reason, challengerId, holderId, isHolderDucked }: Spoken,
-  agents: ReadonlyMap<string, AgentEntry>,
-): string {
+export function saying(spoken: Spoken, agents: ReadonlyMap<string, AgentEntry>): string {
+  const { challengerId, holderId } = spoken;
   const challenger = agents.get(challengerId);
   const holder = holderId === undefined ? undefined : agents.get(holderId);
-  const [speaker, template, fallback] = ((): [AgentEntry | undefined, Template, string] => {
-    if (reason === "unknown_agent") return [undefined, "rejected", "{challenger} is not available any more."];
-    if (reason === "agent_disabled") return [undefined, "rejected", "{challenger} is switched off."];
-    if (reason === "restricted") return [undefined, "rejected", "{challenger} is not available at the moment."];
-    if (reason === "queue_timeout") return [undefined, "rejected", "{challenger} has waited too long."];
-    if (reason === "lease_expired") return [undefined, "rejected", "{challenger} does not answer any more."];
-    if (reason === "stack_full")
-      return [undefined, "rejected", "Too much is paused already; {challenger} has to wait."];
-    if (reason === "queue_full") return [undefined, "rejected", "Too many are waiting already for {holder} to end."];
-    if (reason === "beneath") return [challenger, "granted", "{challenger} starts beneath {holder}."];
-    if (reason === "replaced") return [challenger, "granted", "{challenger} replaces {holder}."];
-    if (isHolderDucked) return [holder, "ducked", "{holder} goes on beneath {challenger}."];
-    if (reason === "critical") return [holder, "preempted", "{challenger} comes before {holder}."];
-    if (outcome === "rejected") return [holder, "rejected", "{holder} is running; {challenger} has to wait."];
-    if (outcome === "queued") return [holder, "queued", "{challenger} will start when {holder} is done."];
-    if (reason === "preempted") return [holder, "preempted", "{holder} is paused for {challenger}."];
-    if (reason === "resumed") return [challenger, "resumed", "{challenger} goes on."];
-    if (reason === "already_holder") return [challenger, "granted", "{challenger} is running already."];
-    return [challenger, "granted", "{challenger} starts."];
-  })();
+  const [speaker, template, fallback] = sentenceOf(spoken);
+  const text = (speaker === "none" ? undefined : { challenger, holder }[speaker])?.messages[template] ?? fallback;
+  const challengerLabel = challenger?.label ?? challengerId;
+  const holderLabel = holder?.label ?? holderId ?? "";
   const words: Record<string, string> = {
-    challenger: challenger?.label ?? challengerId,
-    "challenger.description": challenger?.description || (challenger?.label ?? challengerId),
-    holder: holder?.label ?? holderId ?? "",
-    "holder.description": holder?.description || (holder?.label ?? holderId ?? ""),
+    challenger: challengerLabel,
+    "challenger.description": challenger?.description || challengerLabel,
+    holder: holderLabel,
+    "holder.description": holder?.description || holderLabel,
   };
-  const text = speaker?.messages[template] ?? fallback;
   return text.replace(/\{([a-z.]+)\}/g, (whole, name: string) => (Object.hasOwn(words, name) ? words[name]! : whole));
 }
