@@ -84,38 +84,31 @@ export async function openSqliteStore({
 }: SqliteOptions): Promise<Store & { readonly isDamaged: boolean }> {
   const temporary = file === ":memory:" ? await mkdtemp(join(tmpdir(), "interlock-")) : undefined;
   const named = temporary === undefined ? resolve(file) : join(temporary, "interlock.db");
-  const closing: (() => unknown)[] = [];
-  if (temporary !== undefined) closing.push(() => rm(temporary, { recursive: true, force: true }));
-  try {
-    const path = await preparePath(named);
-    const lock = FileLock.take(path);
-    closing.push(() => lock.release());
-    const settings = { file: path, identity: identityOf(path), isDurable: temporary === undefined };
-    const checksPages = (await stat(path)).size <= startCheckSize;
-    const meta = await prepareFile(settings, { now: clock.now(), checksPages });
-    await keepPrivate(path);
-    const damage = new Damage(path, log);
-    const onDamage = (fault: string) => damage.report(fault);
-    const thread = new WriterThread(settings, clock, log, onDamage);
-    closing.push(() => thread.close());
-    await thread.start();
-    const reader = openReader(path);
-    // Closed before the writer, whose connection is then the last one and leaves a single file.
-    closing.push(() => reader.close());
-    if (!checksPages) {
-      const check = new PageCheck({ file: path, log, onDamage });
-      closing.push(() => check.close());
-    }
-    return new SqliteStore(meta, new WriteQueue(thread), reader, closing, damage);
-  } catch (error) {
-    await closeAll(closing);
-    throw error;
+  await using opened = new AsyncDisposableStack();
+  if (temporary !== undefined) opened.defer(() => rm(temporary, { recursive: true, force: true }));
+  const path = await preparePath(named);
+  const lock = FileLock.take(path);
+  opened.defer(() => lock.release());
+  const settings = { file: path, identity: identityOf(path), isDurable: temporary === undefined };
+  const checksPages = (await stat(path)).size <= startCheckSize;
+  const meta = await prepareFile(settings, { now: clock.now(), checksPages });
+  await keepPrivate(path);
+  const damage = new Damage(path, log);
+  const onDamage = (fault: string) => damage.report(fault);
+  const thread = new WriterThread(settings, clock, log, onDamage);
+  opened.defer(() => thread.close());
+  await thread.start();
+  const reader = openReader(path);
+  // Closed before the writer, whose connection is then the last one and leaves a single file.
+  opened.defer(() => reader.close());
+  if (!checksPages) {
+    const check = new PageCheck({ file: path, log, onDamage });
+    opened.defer(() => check.close());
   }
-}
-
-/** Close in reverse order of opening. */
-async function closeAll(closing: (() => unknown)[]): Promise<void> {
-  for (const close of closing.splice(0).reverse()) await close();
+  const release = () => parts.disposeAsync();
+  const store = new SqliteStore({ meta, writes: new WriteQueue(thread), reader, damage, release });
+  const parts = opened.move();
+  return store;
 }
 
 /** Damage that was found while the store is open, by the check, a read or a write. It is logged once. */
@@ -136,6 +129,15 @@ class Damage {
   }
 }
 
+interface SqliteParts {
+  meta: Meta;
+  writes: WriteQueue<Job, Outcome>;
+  reader: DatabaseSync;
+  damage: Damage;
+  /** Called when all writes are done: closes the reader, ends the threads, and releases the file. */
+  release: () => Promise<void>;
+}
+
 class SqliteStore implements Store {
   readonly epoch: string;
   readonly secret: string;
@@ -147,27 +149,21 @@ class SqliteStore implements Store {
   readonly #budget = new TurnBudget();
   readonly #list: SessionList;
   readonly #floors: FloorList;
-  readonly #closing: (() => unknown)[];
+  readonly #release: () => Promise<void>;
   readonly #damage: Damage;
 
-  constructor(
-    { epoch, secret }: Meta,
-    writes: WriteQueue<Job, Outcome>,
-    db: DatabaseSync,
-    closing: (() => unknown)[],
-    damage: Damage,
-  ) {
+  constructor({ meta: { epoch, secret }, writes, reader, damage, release }: SqliteParts) {
     this.epoch = epoch;
     this.secret = secret;
     this.#writes = writes;
-    this.#begin = db.prepare("BEGIN");
-    this.#end = db.prepare("ROLLBACK");
+    this.#begin = reader.prepare("BEGIN");
+    this.#end = reader.prepare("ROLLBACK");
     const onRead = (bytes: number) => this.#budget.spend(bytes);
-    this.#state = new StateReader(db, onRead);
-    this.#views = new ViewReader(db, onRead);
-    this.#list = new SessionList(db);
-    this.#floors = new FloorList(db);
-    this.#closing = closing;
+    this.#state = new StateReader(reader, onRead);
+    this.#views = new ViewReader(reader, onRead);
+    this.#list = new SessionList(reader);
+    this.#floors = new FloorList(reader);
+    this.#release = release;
     this.#damage = damage;
   }
 
@@ -323,7 +319,7 @@ class SqliteStore implements Store {
   /** Finish pending writes and refuse new ones as `unavailable`. Further calls do nothing. */
   async close(): Promise<void> {
     await this.#writes.close();
-    await closeAll(this.#closing);
+    await this.#release();
   }
 
   /** Read a page as one snapshot, in a turn of the event loop that has budget left. */
