@@ -2,6 +2,11 @@ import type { Clock, Timer } from "../protocol/ports/clock.ts";
 import type { Logger } from "../protocol/ports/logger.ts";
 import type { Store } from "./store.ts";
 
+/** How long a blob of an unknown session waits for the command that brings its message, in ms. */
+export const BLOB_GRACE_MS = 600_000;
+/** How long an unused blob of a known session is kept, in ms. */
+export const BLOB_UNUSED_MS = 86_400_000;
+
 export interface RetentionOptions {
   store: Pick<Store, "prune" | "doubtUntil" | "saveDoubt">;
   clock: Clock;

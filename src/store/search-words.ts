@@ -20,6 +20,8 @@ const MAX_TERMS = 16;
  */
 const MAX_QUERY_WORDS = 32;
 const MAX_PLACES = 64;
+/** Most sessions, and most messages, that a search considers: the newest. A common word must not block other readers. */
+export const MAX_HITS = 4_096;
 /** Replaces a word that has used up its places. It contains no letter, digit or mark, so no query can contain it. */
 const ELSEWHERE = "\uE000";
 /** The last position that a `tsvector` can store. */

@@ -1,10 +1,6 @@
+import { BLOB_GRACE_MS, BLOB_UNUSED_MS } from "../retention.ts";
 import type { PruneLimits } from "../store.ts";
 import type { Database, Statement } from "./connection-pool.ts";
-
-/** How long a blob of an unknown session waits for the command that brings its message, in ms. */
-const BLOB_GRACE_MS = 600_000;
-/** How long an unused blob of a known session is kept, in ms. */
-const BLOB_UNUSED_MS = 86_400_000;
 
 /** Locked rows are left for the next pass, so that pruning neither waits nor blocks. */
 function deletion(table: string, which: string): Statement {

@@ -1,13 +1,7 @@
 import { sessionOf, type ViewRow } from "../rows.ts";
-import { termsOf, tsQuery } from "../search-words.ts";
+import { MAX_HITS, termsOf, tsQuery } from "../search-words.ts";
 import type { SessionPage, SessionQuery } from "../store.ts";
 import type { Database, Statement } from "./connection-pool.ts";
-
-/**
- * Most sessions, and most messages, that a search considers: the newest matches. A common word must not block other
- * readers.
- */
-const MAX_HITS = 4_096;
 
 /** Lists and searches sessions. The page and the total come from one statement, and thus one snapshot. */
 export class SessionListQuery {

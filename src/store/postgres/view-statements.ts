@@ -1,4 +1,5 @@
 import type { FloorState } from "../../protocol/floor.ts";
+import { FLOOR_ROWS, IS_IN_STATE } from "../floor-rows.ts";
 import { ANSWER_BYTES, LOG_BYTES } from "../row-page.ts";
 import type { Statement } from "./connection-pool.ts";
 
@@ -206,29 +207,15 @@ export const FLOOR_LOG_BACK = {
     WHERE f.id = $1 ORDER BY e.floor_seq DESC`,
 };
 
-const HELD = "SELECT floor_key FROM sessions WHERE standing = 0";
-const WAITED_FOR = `SELECT floor_key FROM sessions WHERE standing <> 0
-  UNION SELECT floor_key FROM sessions WHERE queued_at IS NOT NULL`;
-const IN_STATE: Record<FloorState, string> = {
-  held: `AND f.floor_key IN (${HELD})`,
-  waiting: `AND f.floor_key NOT IN (${HELD}) AND f.floor_key IN (${WAITED_FOR})`,
-  idle: `AND f.floor_key NOT IN (${HELD}) AND f.floor_key NOT IN (${WAITED_FOR})`,
-};
-
 /** $1: the id before the first floor; $2: the limit; $3: an owner or null; $4: only these floors, or null. */
 export function floorList(state: FloorState | undefined): Statement {
   return {
     name: `floors_${state ?? "all"}`,
     text: `
-      SELECT f.id AS "floorId", f.head, f.flags, f.reserved, h.id AS "sessionId", h.agent_id AS "agentId",
-        (SELECT o.owner_id FROM sessions o WHERE f.id LIKE 's:%' AND o.id = substr(f.id, 3)) AS "ownerId",
-        (SELECT count(*) FROM sessions p WHERE p.floor_key = f.floor_key AND p.standing > 0) AS paused,
-        (SELECT count(*) FROM sessions d WHERE d.floor_key = f.floor_key AND d.standing < 0) AS ducked,
-        (SELECT count(*) FROM sessions q WHERE q.floor_key = f.floor_key AND q.queued_at IS NOT NULL) AS queued
-      FROM floors f LEFT JOIN sessions h ON h.floor_key = f.floor_key AND h.standing = 0
+      ${FLOOR_ROWS}
       WHERE f.id > $1
         AND ($3::text IS NULL OR f.floor_key IN (SELECT floor_key FROM sessions WHERE owner_id = $3))
-        AND ($4::text[] IS NULL OR f.id = ANY ($4)) ${state ? IN_STATE[state] : ""}
+        AND ($4::text[] IS NULL OR f.id = ANY ($4)) ${state ? `AND ${IS_IN_STATE[state]}` : ""}
       ORDER BY f.id LIMIT $2`,
   };
 }

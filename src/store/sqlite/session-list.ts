@@ -1,14 +1,8 @@
 import type { DatabaseSync, SQLInputValue } from "node:sqlite";
 import { sessionOf, type ViewRow } from "../rows.ts";
-import { fts5Query, termsOf } from "../search-words.ts";
+import { fts5Query, MAX_HITS, termsOf } from "../search-words.ts";
 import type { SessionPage, SessionQuery } from "../store.ts";
 import { prepareQuery, type Query } from "./query.ts";
-
-/**
- * Most sessions, and most messages, that a search considers: the newest matches. A common word must not block other
- * readers.
- */
-const MAX_HITS = 4_096;
 
 const HITS = `
   WITH hits (session_key) AS MATERIALIZED (

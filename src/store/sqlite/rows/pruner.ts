@@ -1,14 +1,10 @@
 import type { DatabaseSync, StatementSync } from "node:sqlite";
+import { BLOB_GRACE_MS, BLOB_UNUSED_MS } from "../../retention.ts";
 import type { PruneLimits } from "../../store.ts";
 import { isInBlock } from "../log-block.ts";
 import { prepareQuery, type Query } from "../query.ts";
 import type { LogBlocks } from "./log-blocks.ts";
 import type { StagedWriter } from "./staged-writer.ts";
-
-/** How long a blob of an unknown session waits for the command that brings its message, in ms. */
-const BLOB_GRACE_MS = 600_000;
-/** How long an unused blob of a known session is kept, in ms. */
-const BLOB_UNUSED_MS = 86_400_000;
 
 interface PrunableSession {
   key: number;
