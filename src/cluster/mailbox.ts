@@ -29,6 +29,9 @@ export interface MailboxOptions {
   tracer?: Tracer | undefined;
 }
 
+const AWAY = "the bus is away";
+const TOO_LATE = "the floor's node did not answer in time";
+
 /** How long an ask waits for its reply before it is repeated, in ms. */
 const ASK_AGAIN_MS = 500;
 
@@ -283,7 +286,6 @@ export class Mailbox {
   }
 }
 
-const AWAY = "the bus is away";
 const unavailable = (message: string): Outcome => ({ error: { code: "unavailable", message } });
 
 async function settle(serve: Serve, envelope: Envelope): Promise<Outcome> {
@@ -294,8 +296,6 @@ async function settle(serve: Serve, envelope: Envelope): Promise<Outcome> {
     return { error: { code, message } };
   }
 }
-
-const TOO_LATE = "the floor's node did not answer in time";
 
 function deadline(clock: Clock, at: number): { passed: Promise<Outcome>; cancel: () => void } {
   let timer: Timer | undefined;

@@ -22,7 +22,7 @@ export interface ArmerOptions {
   newId: () => string;
   ask: (envelope: Envelope) => Promise<Reply>;
   askTimeoutMs: number;
-  /** The floorHashes whose effects this node arms (rule C8). Absent or undefined: all floorHashes. */
+  /** The hashes of the floors whose effects this node arms (rule C8). Absent or undefined: all floors. */
   floorHashes?: () => readonly number[] | undefined;
   log: Logger;
 }
@@ -64,7 +64,7 @@ export class Armer {
 
   /** Queue an effect that was committed, if it is due soon. */
   arm(effect: Effect): void {
-    if (this.#isIdle || effect.dueAt > this.#nextSweepAt) return;
+    if (this.#isSuspended || effect.dueAt > this.#nextSweepAt) return;
     // When the queue is full, the next sweep adds the effect.
     this.#options.queue.add(effect).catch(() => {});
   }
@@ -74,7 +74,7 @@ export class Armer {
    */
   sweep(): void {
     this.#timer?.cancel();
-    if (this.#isIdle) return;
+    if (this.#isSuspended) return;
     if (this.#sweeping) {
       this.#isSweptAgain = true;
       return;
@@ -117,7 +117,7 @@ export class Armer {
   }
 
   /** Whether to arm nothing: the armer is stopped, or due times in the store have not been shifted after a jump. */
-  get #isIdle(): boolean {
+  get #isSuspended(): boolean {
     return this.#isStopped || this.#jumps > 0;
   }
 
@@ -134,9 +134,9 @@ export class Armer {
           floorHashes: floorHashes?.(),
           limit: PAGE,
         });
-        for (const effect of due) if (!this.#isIdle) await queue.add(effect);
+        for (const effect of due) if (!this.#isSuspended) await queue.add(effect);
         after = due.at(-1);
-        if (due.length < PAGE || this.#isIdle) return;
+        if (due.length < PAGE || this.#isSuspended) return;
       }
     } catch (error) {
       log.warn({ err: error }, "effects could not be armed; the next sweep retries");

@@ -1,4 +1,4 @@
-import type { Agent } from "../agents/agent.ts";
+import type { Agent, Turn } from "../agents/agent.ts";
 import type { Bus, Subscription } from "../bus/bus.ts";
 import { AppError } from "../protocol/errors.ts";
 import { dataFrame, envelopeJson } from "../protocol/frames.ts";
@@ -251,54 +251,21 @@ export class Worker {
 
   /** @returns the outcome as this worker saw it */
   async #drive(effect: RunEffect, task: RunTask): Promise<RunOutcome["kind"]> {
-    const { agents, bus, store, clock, newId, home, log, metrics } = this.#options;
-    const { sessionId, floorId } = effect;
+    const { agents, store, clock, home, metrics } = this.#options;
     const { attempt, agentId } = task;
     const begunAt = clock.now();
-    const about = { sessionId, runId: task.runId, attempt };
     const agent = agents.find(agentId);
-    const turn = agent && (await readTurn(store, sessionId, task, home));
+    const turn = agent && (await readTurn(store, effect.sessionId, task, home));
     if (!turn) {
-      const message = agent ? "The message of this run is gone." : `Invalid agent ID: ${agentId}`;
-      const outcome = {
-        kind: "failed" as const,
-        code: agent ? ("internal" as const) : ("agent_not_found" as const),
-        message,
-      };
-      const reason = agent ? "the message to answer is gone" : "the catalogue has no such agent";
-      log.warn({ ...factsOf(effect), attempt, agentId, code: outcome.code, reason }, "a run failed");
-      await this.#ask(effect, { type: "run.report", ...about, n: 1, parts: [], outcome });
-      metrics.runEnded(agentId, outcome.kind, clock.now() - begunAt, outcome.code);
-      return outcome.kind;
+      const code = agent ? "internal" : "agent_not_found";
+      await this.#refuse(effect, task, code);
+      metrics.runEnded(agentId, "failed", clock.now() - begunAt, code);
+      return "failed";
     }
-    const topic = floorTopic(store.epoch, floorId);
     const drive: Drive = {
       effect,
       attempt,
-      driver: new RunDriver({
-        agent,
-        turn,
-        sessionId,
-        clock,
-        newId,
-        log: withFacts(log, { ...factsOf(effect), attempt }),
-        ask: (command) => this.#ask(effect, command),
-        loadImage: async ({ hash }) => {
-          const blob = await store.getBlob(sessionId, hash);
-          if (!blob) throw new AppError("not_found", "The image is gone.");
-          return blob.bytes;
-        },
-        stream: (delta) => {
-          // Later readers get the text from the store.
-          if (!bus.isHeard(topic)) return;
-          const json = JSON.stringify(delta);
-          const frame = dataFrame(envelopeJson({ type: "delta", json, at: clock.now(), sessionId }));
-          void bus.publish(topic, encodeFloorMessage({ kind: "delta", floorId, sessionId, frame }, bus.isLocal));
-        },
-        home,
-        onHold: (isHeld) => this.#setHeld(drive, isHeld),
-        onWait: () => this.#count(),
-      }),
+      driver: this.#makeDriver(effect, agent, turn, (isHeld) => this.#setHeld(drive, isHeld)),
     };
     this.#drives.set(task.runId, drive);
     this.#count();
@@ -313,6 +280,48 @@ export class Worker {
       this.#drives.delete(task.runId);
       this.#count();
     }
+  }
+
+  /** Fail a run whose agent has left the catalogue, or whose message was deleted (`internal`). */
+  async #refuse(effect: RunEffect, task: RunTask, code: "agent_not_found" | "internal"): Promise<void> {
+    const { runId, attempt, agentId } = task;
+    const isGone = code === "internal";
+    const reason = isGone ? "the message to answer is gone" : "the catalogue has no such agent";
+    this.#options.log.warn({ ...factsOf(effect), attempt, agentId, code, reason }, "a run failed");
+    const message = isGone ? "The message of this run is gone." : `Invalid agent ID: ${agentId}`;
+    const outcome = { kind: "failed" as const, code, message };
+    const { sessionId } = effect;
+    await this.#ask(effect, { type: "run.report", sessionId, runId, attempt, n: 1, parts: [], outcome });
+  }
+
+  #makeDriver(effect: RunEffect, agent: Agent, turn: Turn, onHold: (isHeld: boolean) => void): RunDriver {
+    const { bus, store, clock, newId, home, log } = this.#options;
+    const { sessionId, floorId } = effect;
+    const topic = floorTopic(store.epoch, floorId);
+    return new RunDriver({
+      agent,
+      turn,
+      sessionId,
+      clock,
+      newId,
+      log: withFacts(log, { ...factsOf(effect), attempt: turn.attempt }),
+      ask: (command) => this.#ask(effect, command),
+      loadImage: async ({ hash }) => {
+        const blob = await store.getBlob(sessionId, hash);
+        if (!blob) throw new AppError("not_found", "The image is gone.");
+        return blob.bytes;
+      },
+      stream: (delta) => {
+        // Later readers get the text from the store.
+        if (!bus.isHeard(topic)) return;
+        const json = JSON.stringify(delta);
+        const frame = dataFrame(envelopeJson({ type: "delta", json, at: clock.now(), sessionId }));
+        void bus.publish(topic, encodeFloorMessage({ kind: "delta", floorId, sessionId, frame }, bus.isLocal));
+      },
+      home,
+      onHold,
+      onWait: () => this.#count(),
+    });
   }
 
   #hear(runId: RunId, message: Uint8Array): void {
