@@ -26,13 +26,14 @@ const Readiness = z.object({
 });
 
 /**
- * Health and metrics of this node, for operations. Liveness is open to every client. Metrics are for operators,
+ * Health and metrics of this node, for operations. Liveness is open to every client, and by HEAD too, which monitors send. Metrics are for operators,
  * wherever they connect from, because behind a proxy on this machine every client seems to come from loopback.
  */
 export function healthRoutes(app: Routes, context: RouteContext): void {
   app.get(
     "/health",
     {
+      exposeHeadRoute: true,
       config: { isOpen: true, isProbe: true },
       schema: {
         tags: ["operations"],
@@ -54,7 +55,7 @@ export function healthRoutes(app: Routes, context: RouteContext): void {
       "What is missing, and which catalogue is in use. Only operators see a catalogue's faults, because they quote it.",
     response: { 200: Readiness, 503: Readiness },
   };
-  app.get("/ready", { config, schema }, async (request, reply) => {
+  app.get("/ready", { exposeHeadRoute: true, config, schema }, async (request, reply) => {
     const missing = context.missing();
     const { hash, loadedAt, faults } = context.catalogStatus();
     const catalog = { hash, loadedAt, ...(faults && (await showFaults(request, faults))) };

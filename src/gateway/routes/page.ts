@@ -38,7 +38,7 @@ const FOR_EVER = "public, max-age=31536000, immutable";
  * by the same routes as every client.
  */
 export function pageRoutes(app: Routes, { page }: Pick<RouteContext, "page">): void {
-  const options = { config: { isOpen: true }, schema: { hide: true } } as const;
+  const options = { exposeHeadRoute: true, config: { isOpen: true }, schema: { hide: true } } as const;
   const files = (path: string): PageFile => {
     const file = page?.get(path);
     if (!page) throw new AppError("not_found", "The page is not built. `npm run build:page` builds it.");
