@@ -3,6 +3,7 @@ import { BlockList, isIPv6, type Socket } from "node:net";
 import { BOUNDS } from "../../config/bounds.ts";
 import type { Clock, Timer } from "../../protocol/ports/clock.ts";
 import { networkOf } from "./network-address.ts";
+import { afterNextTurn, StandStill } from "./stand-still.ts";
 import type { TurnPace } from "./turn-pace.ts";
 
 type Handler = (request: IncomingMessage, response: ServerResponse) => void;
@@ -76,6 +77,7 @@ const LOOK_MS = 5_000;
  */
 export class Sockets {
   readonly #options: SocketsOptions;
+  readonly #standStill: StandStill;
   readonly #lines = new Map<Socket, Line>();
   /** By the response in progress. A request that is destroyed before its end no longer names its socket. */
   readonly #answering = new Map<ServerResponse, Line>();
@@ -93,6 +95,7 @@ export class Sockets {
 
   constructor(options: SocketsOptions) {
     this.#options = options;
+    this.#standStill = new StandStill(options.clock);
     const sockets = this;
     this.#onSocketClose = function () {
       const line = sockets.#lines.get(this);
@@ -134,14 +137,20 @@ export class Sockets {
   }
 
   start(): void {
-    this.#timer = this.#options.clock.after(LOOK_MS, () => {
-      this.#cutStalled();
-      this.start();
-    });
+    this.#standStill.start();
+    this.#lookLater();
   }
 
   stop(): void {
+    this.#standStill.stop();
     this.#timer?.cancel();
+  }
+
+  #lookLater(): void {
+    this.#timer = this.#options.clock.after(LOOK_MS, () => {
+      this.#cutStalled();
+      this.#lookLater();
+    });
   }
 
   /** Whether an answer is being sent on a socket, so that nothing else may be written to it. */
@@ -226,6 +235,13 @@ export class Sockets {
     }
     this.#occupy(line, response);
     const handle = () => this.#handleUnlessClosed(request, response);
+    if (this.#standStill.isWaking() && !PROBES.has(request.url)) {
+      return afterNextTurn(() => {
+        // The client gave up while the process stood still, and counts on nothing that it asked for.
+        if (line.socket.readableEnded || line.socket.destroyed) line.socket.destroy();
+        else handle();
+      });
+    }
     if (line.isChunked || PROBES.has(request.url)) handle();
     else this.#options.pace.request(handle);
   }
