@@ -86,8 +86,9 @@ function take(index: Lanes, event: LogEvent, place: number): void {
     }
     case "arbitration": {
       const { outcome, reason, challenger } = event.data;
-      mark(challenger.sessionId, outcome);
-      const lane = challenger.sessionId === undefined ? undefined : byId.get(challenger.sessionId);
+      const lane = byId.get(challenger.sessionId ?? "");
+      // A refused creation names the session that it would have made.
+      mark(lane?.sessionId ?? sessionId, outcome);
       if (lane && outcome === "queued") change(lane, "queued", at);
       if (lane && reason === "queue_timeout") change(lane, "created", at);
       return;

@@ -1,9 +1,9 @@
 import type { Look } from "../parts/look.ts";
 import { useWords } from "../words/words.tsx";
-import { HEIGHTS } from "./paint-lanes.ts";
+import { barColour, HEIGHTS } from "./paint-lanes.ts";
 import styles from "./timeline.module.css";
 
-const SHOWN = ["idle", "running", "waiting", "failed", "paused", "queued"] as const satisfies readonly Look[];
+const SHOWN = ["idle", "running", "waiting", "failed", "ducked", "paused", "queued"] as const satisfies readonly Look[];
 
 /** The colours and heights of the bars on the lanes. */
 export function Legend() {
@@ -12,7 +12,7 @@ export function Legend() {
     <ul className={styles["legend"]} aria-label={say("timeline.legend")}>
       {SHOWN.map((look) => (
         <li key={look}>
-          <i style={{ height: HEIGHTS[look], background: `var(--s-${look})` }} />
+          <i style={{ height: HEIGHTS[look], background: `var(--${barColour(look)})` }} />
           {say(`state.${look}`)}
         </li>
       ))}

@@ -18,6 +18,9 @@ export const HEIGHTS: Readonly<Record<Look, number>> = {
   archived: 0,
 };
 
+/** The name of the colour of a bar; that of a ducked session, which is heard, is lower only. */
+export const barColour = (look: Look): string => `s-${look === "ducked" ? "idle" : look}`;
+
 interface Picture {
   canvas: HTMLCanvasElement;
   lanes: readonly Lane[];
@@ -84,7 +87,7 @@ function paintLane(
     const tall = HEIGHTS[look];
     // On whole pixels, because a bar between two pixels is blurred.
     const upper = top + Math.floor((LANE_PX - tall) / 2);
-    pen.fillStyle = colour(`s-${look === "ducked" ? "idle" : look}`);
+    pen.fillStyle = colour(barColour(look));
     pen.fillRect(left, upper, right - left, tall);
     if (look !== "failed" || right - left < 6) continue;
     pen.fillStyle = colour("ground");

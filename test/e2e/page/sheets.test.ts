@@ -152,6 +152,30 @@ describeInChromium("the panels of a wide screen", (open) => {
     expect(faults).toEqual([]);
   });
 
+  test("from 1800 px on, the column on the right is 420 px wide, and nothing in it is cut off", async () => {
+    const { floor, music } = await drive();
+    const { page } = await open(`${node.url}/#/floor/${floor}`, WIDE);
+    const columns = [
+      { path: `floor/${floor}`, column: "section[aria-labelledby=decisions]", narrow: 360 },
+      { path: `session/${floor}/${music.id}`, column: "[aria-label=Facts]", narrow: 635 },
+      { path: `machine/${floor}/${music.id}`, column: "main aside", narrow: 320 },
+    ];
+    for (const { path, column, narrow } of columns) {
+      await page.goto(`${node.url}/#/${path}`);
+      for (const [width, wanted] of [[1800, 420] as const, [1799, narrow] as const]) {
+        await page.setViewportSize({ width, height: 1080 });
+        const box = async () => (await page.locator(column).boundingBox())!;
+        await expect.poll(async () => (await box()).width, { message: `${path} at ${width}` }).toBe(wanted);
+        const { x } = await box();
+        expect(x + wanted).toBeLessThanOrEqual(width);
+        const cutOff = await page.evaluate<string[]>(`[...document.querySelectorAll(${JSON.stringify(`${column} *`)})]
+          .filter((each) => each.getBoundingClientRect().right > ${x + wanted} && getComputedStyle(each).position !== "absolute")
+          .map((each) => each.outerHTML)`);
+        expect(cutOff, `${path} at ${width}`).toEqual([]);
+      }
+    }
+  });
+
   test("the session view shows the session's machine beside its conversation, now and at a past moment", async () => {
     const { floor, music } = await drive();
     const { page, faults } = await open(`${node.url}/#/session/${floor}/${music.id}`, WIDE);

@@ -1,3 +1,4 @@
+import type { Page } from "playwright-core";
 import { afterAll, expect, test } from "vitest";
 import { buildPage } from "../../support/browsers/built-page.ts";
 import { closeChromium, describeInChromium } from "../../support/browsers/chromium.ts";
@@ -23,6 +24,21 @@ async function drive(): Promise<{ userId: string; music: string; address: string
     address: `${node.url}/#/timeline/${encodeURIComponent(music.floorId)}`,
   };
 }
+
+/** The colour of a bar, and its height in px. */
+type Bar = [string, number];
+
+/** The bars of the first two lanes, at a part of their width. */
+const barsAt = (page: Page, part: number) =>
+  page.evaluate<Bar[]>(`(() => {
+    const canvas = document.querySelector("section canvas");
+    const { data } = canvas.getContext("2d").getImageData(Math.round((canvas.width - 1) * ${part}), 0, 1, 44);
+    const colours = Array.from({ length: 44 }, (_, y) => "rgb(" + [...data.subarray(4 * y, 4 * y + 3)].join(", ") + ")");
+    return [0, 22].map((top) => {
+      const lane = colours.slice(top, top + 22);
+      return [lane[11], lane.filter((colour) => colour === lane[11]).length];
+    });
+  })()`);
 
 describeInChromium("the timeline", (open) => {
   test("the timeline and the sequence view say that a log is being read, could not be read, or is empty", async () => {
@@ -77,6 +93,47 @@ describeInChromium("the timeline", (open) => {
     await page.getByRole("button", { name: "Live", exact: true }).click();
     await page.getByRole("region", { name: "Messages" }).getByText("Hello there.").waitFor();
     expect(faults).toEqual([]);
+  });
+
+  test.each([
+    { locale: "en-US", legend: "What the bars mean", paused: "paused", idle: "has the floor" },
+    { locale: "zh-CN", legend: "色条的含义", paused: "已暂停", idle: "占用中" },
+  ])("the legend shows bars in the colours and heights of the lanes: $locale", async ({ locale, legend, ...words }) => {
+    const { address } = await drive();
+    const { page, faults } = await open(address, { locale });
+    await page.getByRole("link", { name: "Music hello" }).waitFor();
+    const swatches = () =>
+      page.evaluate<Record<string, Bar>>(`Object.fromEntries(
+        [...document.querySelectorAll("[aria-label='${legend}'] li")].map((item) => {
+          const mark = item.querySelector("i");
+          return [item.textContent, [getComputedStyle(mark).backgroundColor, mark.getBoundingClientRect().height]];
+        }))`);
+    const shown = await swatches();
+    expect(Object.keys(shown)).toHaveLength(7);
+    // Music was paused by the call, which has the floor until the end of the log.
+    await expect.poll(() => barsAt(page, 0.99)).toEqual([shown[words.paused], shown[words.idle]]);
+    expect(shown[words.paused]![1]).toBeLessThan(shown[words.idle]![1]);
+    expect(faults).toEqual([]);
+  });
+
+  test("a refusal that left no session crosses all lanes", async () => {
+    const { userId, address } = await drive();
+    await node.post("/session/create", { agentId: "general", userId });
+    const { page } = await open(address);
+    await page.getByText(/^3 of 3 sessions/).waitFor();
+    /** The lanes that have a red pixel above their bars. */
+    const crossed = () =>
+      page.evaluate<boolean[]>(`(() => {
+        const canvas = document.querySelector("section canvas");
+        const red = getComputedStyle(document.querySelector("[aria-label='What the bars mean'] li:nth-child(4) i"));
+        const wanted = red.backgroundColor.match(/\\d+/g).map(Number);
+        return [2, 24, 46].map((y) => {
+          const { data } = canvas.getContext("2d").getImageData(0, y, canvas.width, 1);
+          return Array.from({ length: canvas.width }, (_, x) => 4 * x)
+            .some((at) => wanted.every((part, index) => data[at + index] === part));
+        });
+      })()`);
+    await expect.poll(crossed).toEqual([true, true, true]);
   });
 
   test("the timeline is scrubbed by a press on a lane, and zoomed and moved with keys, buttons and the wheel", async () => {

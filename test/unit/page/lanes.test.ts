@@ -21,7 +21,11 @@ describe("lanes", () => {
       event(2, "session_transition", { from: "created", to: "active.idle", event: "activate" }, "a"),
       event(3, "session_transition", { from: "active.idle", to: "active.running", event: "turn" }, "a"),
       event(4, "session_transition", { from: "active.running", to: "ducked.running", event: "duck", level: -14 }, "a"),
-      event(5, "arbitration", { outcome: "rejected", reason: "lower_priority", challenger: {} }),
+      event(5, "arbitration", {
+        outcome: "rejected",
+        reason: "lower_priority",
+        challenger: { sessionId: "never made" },
+      }),
       event(6, "session_transition", { from: "ducked.running", to: "paused", event: "preempt" }, "a"),
       event(7, "session_updated", { title: "B" }, "a"),
       event(8, "session_transition", { from: "paused", to: "archived", event: "archive" }, "a"),
