@@ -334,11 +334,12 @@ function suggestVariable(name: string): string {
   return meant === undefined ? "" : `; did you mean ${PREFIX}${meant}?`;
 }
 
-/** The known variables. `INTERLOCK_TOKEN` is not a setting of a node: `drive` and `inspect` read it. */
+/** The known variables. The tokens are not settings of a node: `drive` and `inspect` read them. */
 const KNOWN: ReadonlySet<string> = new Set([
   ...NAMES,
   ...NAMES.filter((name) => !name.startsWith(PREFIX)).map((name) => `${PREFIX}${name}`),
   `${PREFIX}TOKEN`,
+  `${PREFIX}INSPECT_TOKEN`,
 ]);
 /** The form of the value that Kubernetes gives `INTERLOCK_PORT`. */
 const ADDRESS_OF_SERVICE = /^(tcp|udp|sctp):\/\//;

@@ -262,8 +262,9 @@ describe("an unknown variable or flag", () => {
     expect(faultsOf({ INTERLOCK_PORT: "many" })).toEqual(["PORT: must be a whole number from 0 to 65535"]);
   });
 
-  it("the token that other commands use is not a fault", () => {
-    expect(settingsOf({ INTERLOCK_TOKEN: "secret" })).toEqual(settingsOf({}));
+  it("the tokens that other commands use are not faults", () => {
+    const env = { INTERLOCK_TOKEN: "secret", INTERLOCK_INSPECT_TOKEN: "secret" };
+    expect(settingsOf(env)).toEqual(settingsOf({}));
   });
 
   it("the variables that Kubernetes sets for a service called interlock are not faults", () => {
